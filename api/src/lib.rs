@@ -1,0 +1,1 @@
+//! The kinds of muster: types, CRDs, conditions and reasons, names, digests, and validation that needs no cluster.

@@ -1,0 +1,1 @@
+//! A Kubernetes API server in one process, for tests, demos and simulated fleets.

@@ -1,0 +1,3 @@
+//! The command: controllers, agent, demo, and eyes on a fleet.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The controllers of muster: watches, rows, writes, cluster registry.

@@ -1,0 +1,1 @@
+//! Scenario tests, fault and crash runs of muster: not a product crate.

@@ -1,0 +1,1 @@
+//! From git to a cluster: sources, YAML, substitution, staged apply, inventory, health.

@@ -1,0 +1,3 @@
+//! Chores of this repository: generate, check, real.
+
+fn main() {}
