@@ -1,0 +1,1 @@
+//! `ProxyAssemblage`, `RemoteAssemblage` and `Assemblage`: the syncs of one cluster, and their rows.

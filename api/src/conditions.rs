@@ -1,0 +1,1 @@
+//! Conditions: construction, merging, and equality apart from times.

@@ -1,0 +1,1 @@
+//! The CustomResourceDefinitions of muster, generated from the types.

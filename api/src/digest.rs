@@ -1,0 +1,1 @@
+//! Canonical bytes and their hashes: revisions and digests.

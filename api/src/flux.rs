@@ -1,0 +1,1 @@
+//! Flux's `GitRepository` and `Kustomization`, as far as muster writes and reads them.

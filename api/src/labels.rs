@@ -1,0 +1,1 @@
+//! Labels, annotations, finalizers and field managers: one constant each.

@@ -1,0 +1,1 @@
+//! Generated names: pure functions of full identities.

@@ -1,0 +1,1 @@
+//! The words of muster: one enum of reasons for clusters, one for everything else.

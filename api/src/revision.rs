@@ -1,0 +1,1 @@
+//! `ModuleRevision`: what a revision was, and its story.

@@ -1,0 +1,1 @@
+//! The `rollout` settings of a module.

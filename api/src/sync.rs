@@ -1,0 +1,1 @@
+//! What a sync is: source, package, bindings.

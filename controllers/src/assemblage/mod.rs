@@ -1,0 +1,1 @@
+//! The Assemblage controller: expands an assemblage into Flux objects, downstream.

@@ -1,0 +1,1 @@
+//! Bindings: evaluation and the objects they refer to.

@@ -1,0 +1,1 @@
+//! The GitRepository controller, for clusters without Flux.

@@ -1,0 +1,1 @@
+//! The Kustomization controller, for clusters without Flux.

@@ -1,0 +1,1 @@
+//! The Module and BootstrapModule controllers.

@@ -1,0 +1,1 @@
+//! The ProxyAssemblage controller: mirrors an assemblage into its cluster.

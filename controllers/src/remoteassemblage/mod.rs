@@ -1,0 +1,1 @@
+//! The RemoteAssemblage controller: expands an assemblage into Flux objects here.

@@ -1,0 +1,1 @@
+//! What every controller shares: clock, context, watches, status writes, events, retries.

@@ -1,0 +1,1 @@
+//! Staged server-side apply and prune.

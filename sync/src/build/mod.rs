@@ -1,0 +1,1 @@
+//! From files to the objects that would be applied, in order.

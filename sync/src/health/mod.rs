@@ -1,0 +1,1 @@
+//! Health of objects by the rules of kstatus.

@@ -1,0 +1,1 @@
+//! The inventory: what a Kustomization has brought, and what is to be pruned.

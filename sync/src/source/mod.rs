@@ -1,0 +1,1 @@
+//! Git sources: resolving, fetching into mirrors, reading from the object database.
