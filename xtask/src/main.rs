@@ -1,3 +1,76 @@
-//! Chores of this repository: generate, check, real.
+//! `cargo xtask`: the chores of this repository.
 
-fn main() {}
+use std::process::{Command, ExitCode};
+
+use anyhow::Context;
+use clap::{Parser, Subcommand};
+use xtask::{Problems, arrows, generated, house, links, tree};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Chores of this repository")]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Formatting, lints, licences and bans, arrows, generated files, links, house rules
+    Check,
+    /// Write the generated files anew
+    Generate,
+}
+
+/// A check by a tool: name, arguments, and whether its absence is only said (it has to be installed by hand).
+const TOOLS: &[(&str, &[&str], bool)] = &[
+    ("cargo", &["fmt", "--all", "--check"], false),
+    ("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"], false),
+    ("cargo-deny", &["--log-level", "error", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"], true),
+];
+
+fn main() -> anyhow::Result<ExitCode> {
+    match Arguments::parse().chore {
+        Chore::Check => check(),
+        Chore::Generate => generated::write().map(|()| ExitCode::SUCCESS),
+    }
+}
+
+fn check() -> anyhow::Result<ExitCode> {
+    let mut good = true;
+    for (name, problems) in [
+        ("arrows", arrows::check()?),
+        ("generated files", generated::check()?),
+        ("links", links::check()?),
+        ("house rules", house::check()?),
+    ] {
+        good &= told(name, &problems);
+    }
+    for (program, arguments, optional) in TOOLS {
+        good &= run(program, arguments, *optional)?;
+    }
+    println!("advisories: not checked here: their database is no part of the repository (`cargo deny check advisories` where it can be had)");
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn told(name: &str, problems: &Problems) -> bool {
+    println!("{name}: {}", if problems.is_empty() { "good".to_owned() } else { format!("{} problems", problems.len()) });
+    for problem in problems {
+        println!("  {problem}");
+    }
+    problems.is_empty()
+}
+
+fn run(program: &str, arguments: &[&str], optional: bool) -> anyhow::Result<bool> {
+    let line = format!("{program} {}", arguments.join(" "));
+    match Command::new(program).args(arguments).current_dir(tree::root()).status() {
+        Ok(status) => {
+            println!("{line}: {}", if status.success() { "good" } else { "failed" });
+            Ok(status.success())
+        }
+        Err(error) if optional && error.kind() == std::io::ErrorKind::NotFound => {
+            println!("{line}: not installed, not checked (`cargo install {program} --locked`)");
+            Ok(true)
+        }
+        Err(error) => Err(error).context(line),
+    }
+}

@@ -1,1 +1,0 @@
-//! Flux's `GitRepository` and `Kustomization`, as far as muster writes and reads them.

@@ -1,0 +1,41 @@
+//! Generated files: committed, and equal to what the code generates.
+
+use std::collections::BTreeMap;
+
+use crate::{Problems, tree};
+
+/// Every generated file and its content, by path from the top of the repository.
+fn wanted() -> BTreeMap<String, String> {
+    muster_api::crds::generated().into_iter().map(|(file, text)| (format!("api/crds/{file}"), text)).collect()
+}
+
+/// Files that are committed under the generated folders, but not generated any more.
+fn stale(wanted: &BTreeMap<String, String>) -> anyhow::Result<Vec<String>> {
+    let files = tree::files()?;
+    Ok(files.into_iter().filter(|file| file.starts_with("api/crds/") && !wanted.contains_key(file)).collect())
+}
+
+/// Every generated file that is not as the code would write it.
+pub fn check() -> anyhow::Result<Problems> {
+    let wanted = wanted();
+    let mut problems = Problems::new();
+    for (file, text) in &wanted {
+        if tree::read(file).ok().as_ref() != Some(text) {
+            problems.push(format!("{file}: not as generated: run `cargo xtask generate` and commit"));
+        }
+    }
+    problems.extend(stale(&wanted)?.into_iter().map(|file| format!("{file}: nothing generates it any more: delete it")));
+    Ok(problems)
+}
+
+/// Writes every generated file, and removes those that nothing generates any more.
+pub fn write() -> anyhow::Result<()> {
+    let wanted = wanted();
+    for (file, text) in &wanted {
+        std::fs::write(tree::root().join(file), text)?;
+    }
+    for file in stale(&wanted)? {
+        std::fs::remove_file(tree::root().join(file))?;
+    }
+    Ok(())
+}

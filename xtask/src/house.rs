@@ -1,0 +1,79 @@
+//! House rules that no lint knows.
+
+use anyhow::Context;
+use regex::Regex;
+
+use crate::{Problems, tree};
+
+/// A pattern that product code must not have.
+struct Rule {
+    /// What is looked for.
+    pattern: &'static str,
+    /// Why, and what to do instead.
+    why: &'static str,
+    /// Files where it is allowed: a part of the path.
+    except: &'static [&'static str],
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        pattern: r"\b(SystemTime::now|Timestamp::now|Utc::now|std::time::Instant::now)\b",
+        why: "time is an argument: take it from the runtime's clock",
+        except: &["/clock.rs"],
+    },
+    Rule {
+        pattern: r"\b(rand::rng|thread_rng|rand::random)\b",
+        why: "randomness is an argument: take it from the context",
+        except: &["/jitter.rs", "apiserver/src/door/"],
+    },
+    Rule {
+        pattern: r"\b(TODO|FIXME|XXX)\b",
+        why: "an open end belongs into an issue, not into the code",
+        except: &["xtask/src/house.rs"],
+    },
+    Rule {
+        pattern: r"allow\(unsafe_code\)",
+        why: "unsafe has exactly one place",
+        except: &["sync/src/source/transport.rs", "xtask/src/house.rs"],
+    },
+    Rule {
+        pattern: r"\bstd::process::Command\b|tokio::process::Command",
+        why: "no process is started by the product",
+        except: &[],
+    },
+];
+
+/// Rooms whose code ships.
+const PRODUCT: &[&str] = &["api/", "rollout/", "sync/", "controllers/", "apiserver/", "dashboard/", "cli/"];
+
+/// Every line of product code that breaks a rule, and an `unsafe` in more or less than its one place.
+pub fn check() -> anyhow::Result<Problems> {
+    let mut problems = Problems::new();
+    let sources: Vec<String> = tree::files()?
+        .into_iter()
+        .filter(|file| file.ends_with(".rs") && PRODUCT.iter().any(|room| file.starts_with(room)))
+        .filter(|file| !file.contains("/tests/") && !file.contains("/examples/"))
+        .collect();
+    let mut unsafe_places = 0;
+    for file in &sources {
+        let text = tree::read(file)?;
+        let product = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or(&text);
+        unsafe_places += product.matches("allow(unsafe_code)").count();
+        for rule in RULES {
+            problems.extend(broken(file, product, rule)?);
+        }
+    }
+    if unsafe_places != 1 {
+        problems.push(format!("unsafe is allowed in {unsafe_places} places, not in exactly one (sync/src/source/transport.rs)"));
+    }
+    Ok(problems)
+}
+
+fn broken(file: &str, text: &str, rule: &Rule) -> anyhow::Result<Problems> {
+    if rule.except.iter().any(|part| file.contains(part)) {
+        return Ok(Problems::new());
+    }
+    let pattern = Regex::new(rule.pattern).context(rule.pattern)?;
+    let lines = text.lines().enumerate().filter(|(_, line)| pattern.is_match(line));
+    Ok(lines.map(|(number, line)| format!("{file}:{}: {}: {}", number + 1, line.trim(), rule.why)).collect())
+}

@@ -1,0 +1,13 @@
+//! Chores of this repository, as functions that return what is wrong.
+//!
+//! `cargo xtask check` runs them all; the tests under `xtask/tests/` run those that need no other tool, so that the test command
+//! holds them too. Each check answers with a list of problems, one line each: file, line where there is one, what, and what to do.
+
+pub mod arrows;
+pub mod generated;
+pub mod house;
+pub mod links;
+pub mod tree;
+
+/// What a check found: one line for each problem, empty when all is well.
+pub type Problems = Vec<String>;

@@ -1,0 +1,31 @@
+//! The files of the repository: those that git tracks or would track.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+
+/// The top of the repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Every file that git tracks, and the new ones that it does not ignore, relative to [`root`], sorted.
+pub fn files() -> anyhow::Result<Vec<String>> {
+    let output = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output()
+        .context("git ls-files: is git installed?")?;
+    ensure!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr));
+    let mut files: Vec<String> = String::from_utf8(output.stdout)?.lines().map(str::to_owned).collect();
+    files.retain(|file| root().join(file).is_file());
+    files.sort();
+    files.dedup();
+    Ok(files)
+}
+
+/// The text of a file of the repository.
+pub fn read(file: &str) -> anyhow::Result<String> {
+    std::fs::read_to_string(root().join(file)).with_context(|| file.to_owned())
+}

@@ -1,0 +1,7 @@
+//! Every arrow between rooms is in the table of ARCHITECTURE.md.
+
+#[test]
+fn holds() {
+    let problems = xtask::arrows::check().unwrap();
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}

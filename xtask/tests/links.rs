@@ -1,0 +1,7 @@
+//! Links between documents lead somewhere.
+
+#[test]
+fn holds() {
+    let problems = xtask::links::check().unwrap();
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
