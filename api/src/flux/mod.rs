@@ -1,0 +1,69 @@
+//! Flux's `GitRepository` and `Kustomization`, as far as muster writes and reads them.
+//!
+//! The same types serve both ways: where Flux is installed, muster writes these objects and reads Flux's status; where
+//! it is not, muster's own sync controllers carry them out, from CRDs generated out of these types.
+//!
+//! Invariant: a field that is not modelled here is never lost on the way in. It lands in `other`, so that the sync
+//! controllers can refuse it by its name instead of ignoring it.
+
+mod gitrepository;
+mod kustomization;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use gitrepository::{
+    Artifact, GitRepository, GitRepositoryRef, GitRepositorySpec, GitRepositoryStatus,
+};
+pub use kustomization::{
+    DeletionPolicy, DependencyReference, Inventory, InventoryEntry, KubeConfigReference, Kustomization,
+    KustomizationSpec, KustomizationStatus, ObjectReference, PostBuild, SecretKeyReference, SourceReference,
+    SubstituteReference, SubstituteSourceKind,
+};
+
+/// The annotation by which people and tools ask for a reconciliation now; its value is echoed in
+/// `status.lastHandledReconcileAt`.
+pub const REQUESTED_AT_ANNOTATION: &str = "reconcile.fluxcd.io/requestedAt";
+
+/// The finalizer of Flux's controllers; muster's own sync uses the same one, so that either can finish what the other
+/// started.
+pub const FINALIZER: &str = "finalizers.fluxcd.io";
+
+/// The label that names the Kustomization that owns an object.
+pub const OWNER_NAME_LABEL: &str = "kustomize.toolkit.fluxcd.io/name";
+
+/// The label that names the namespace of the Kustomization that owns an object.
+pub const OWNER_NAMESPACE_LABEL: &str = "kustomize.toolkit.fluxcd.io/namespace";
+
+/// A reference to an object in the same namespace, by its name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LocalObjectReference {
+    /// Name of the referent.
+    #[schemars(length(max = 253))]
+    pub name: String,
+}
+
+/// The commit of an artifact revision: what follows the last `:` of `<ref>@sha1:<hex>`, or the whole text.
+///
+/// Only this part is ever compared: the same commit may be reached by a tag, a branch or its hash.
+pub fn commit_of(revision: &str) -> &str {
+    revision.rsplit(':').next().unwrap_or(revision)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::commit_of;
+
+    #[test]
+    fn only_what_follows_the_last_colon_is_the_commit() {
+        for (revision, commit) in [
+            ("sha1:0a1b", "0a1b"),
+            ("main@sha1:0a1b", "0a1b"),
+            ("refs/tags/v1:2@sha1:0a1b", "0a1b"),
+            ("0a1b", "0a1b"),
+            ("", ""),
+        ] {
+            assert_eq!(commit_of(revision), commit, "{revision}");
+        }
+    }
+}
