@@ -52,7 +52,53 @@ pub fn commit_of(revision: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::commit_of;
+    use kube::CustomResourceExt;
+    use serde_json::{Value, json};
+
+    use super::{GitRepository, Kustomization, commit_of};
+
+    #[test]
+    fn what_is_not_modelled_is_kept_by_its_name() {
+        let object = json!({
+            "apiVersion": "kustomize.toolkit.fluxcd.io/v1",
+            "kind": "Kustomization",
+            "metadata": {"name": "app", "namespace": "default"},
+            "spec": {
+                "interval": "10m",
+                "prune": true,
+                "sourceRef": {"kind": "GitRepository", "name": "app"},
+                "kubeConfig": {"configMapRef": {"name": "access"}},
+                "dependsOn": [{"name": "base", "readyExpr": "true"}],
+                "decryption": {"provider": "sops"},
+            },
+        });
+        let typed: Kustomization = serde_json::from_value(object.clone()).unwrap();
+        assert_eq!(typed.spec.other["decryption"], json!({"provider": "sops"}));
+        assert_eq!(serde_json::to_value(&typed).unwrap(), object);
+    }
+
+    #[test]
+    fn the_schemas_are_structural() {
+        for crd in [GitRepository::crd(), Kustomization::crd()] {
+            let schema = serde_json::to_value(&crd.spec.versions[0].schema).unwrap();
+            assert_no_open_properties(&schema["openAPIV3Schema"], "");
+        }
+    }
+
+    /// `properties` beside `additionalProperties` is what an API server refuses.
+    fn assert_no_open_properties(schema: &Value, path: &str) {
+        assert!(
+            schema.get("properties").is_none() || schema.get("additionalProperties").is_none(),
+            "{path}: properties and additionalProperties"
+        );
+        assert!(schema.get("type").is_some() || schema.get("$ref").is_none(), "{path}: reference");
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            assert_no_open_properties(property, &format!("{path}.{name}"));
+        }
+        if let Some(items) = schema.get("items") {
+            assert_no_open_properties(items, &format!("{path}[]"));
+        }
+    }
 
     #[test]
     fn only_what_follows_the_last_colon_is_the_commit() {
