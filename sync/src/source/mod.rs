@@ -1,1 +1,39 @@
 //! Git sources: resolving, fetching into mirrors, reading from the object database.
+//!
+//! [`Source`] is the seam: `GitSource` talks to real repositories, [`MemorySource`] is a repository made of maps for tests
+//! and for the virtual bed. Whoever needs configuration asks in three steps: *resolve* (which commit is this tag), *fetch* (have
+//! the commit here), *read* (the manifests below a path of it).
+
+mod clock;
+mod entries;
+mod error;
+mod ignored;
+mod limits;
+mod memory;
+mod types;
+mod url;
+
+use async_trait::async_trait;
+
+pub use self::clock::Clock;
+pub use self::error::{Refusal, SourceError, SourceErrorClass};
+pub use self::limits::Limits;
+pub use self::memory::{Counts, Fault, MemorySource};
+pub use self::types::{CommitId, Credentials, Fetched, File, Files, InvalidCommitId, Remote, Resolved, Want};
+
+/// Where configuration comes from.
+///
+/// Implementations never delete or forget on failure: what was fetched before can still be read.
+#[async_trait]
+pub trait Source: Send + Sync {
+    /// Finds the commit that `want` names now, by asking the remote for its references; transfers no content.
+    /// A [`Want::Commit`] resolves to itself without a call.
+    async fn resolve(&self, remote: &Remote, want: &Want) -> Result<Resolved, SourceError>;
+
+    /// Makes the commit that `want` names available to [`Source::read`]. A commit that is here already costs no call.
+    async fn fetch(&self, remote: &Remote, want: &Want) -> Result<Fetched, SourceError>;
+
+    /// The manifests (`*.yaml`, `*.yml`) below `path` of a commit that was fetched before, sorted by the bytes of their paths.
+    /// `path` is relative to the root of the repository; `.`, `./` and the empty path are the root.
+    async fn read(&self, remote: &Remote, commit: &CommitId, path: &str) -> Result<Files, SourceError>;
+}

@@ -1,0 +1,213 @@
+//! Which entries of a repository are taken, skipped or refused; the same for every source.
+
+use bytes::Bytes;
+
+use super::ignored::Ignored;
+use super::{File, Files, Limits, Refusal, SourceError};
+
+/// Longest path taken.
+const MAX_PATH: usize = 4096;
+
+/// First bytes of a Git LFS pointer.
+const LFS_HEADER: &[u8] = b"version https://git-lfs.github.com/spec/";
+
+/// The folders from the root to the requested path; empty for the root.
+pub(super) fn components(path: &str) -> Result<Vec<&str>, SourceError> {
+    let invalid = |why| SourceError::InvalidPath { path: path.chars().take(200).collect(), why };
+    if path.len() > MAX_PATH {
+        return Err(invalid("it is longer than 4096 bytes"));
+    }
+    if path.starts_with('/') {
+        return Err(invalid("it must be relative to the root of the repository"));
+    }
+    let trimmed = path.strip_suffix('/').unwrap_or(path);
+    if trimmed.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut components = Vec::new();
+    for component in trimmed.split('/') {
+        match component {
+            "." => {}
+            "" => return Err(invalid("it has an empty component")),
+            ".." => return Err(invalid("it leads outside with ..")),
+            name => match refusal(name) {
+                Some(Refusal::ReservedName) => return Err(invalid("it holds a name that git reserves")),
+                Some(_) => return Err(invalid("it holds a backslash, control or invisible character")),
+                None => components.push(name),
+            },
+        }
+    }
+    Ok(components)
+}
+
+/// The name of an entry of a tree, if we take such names.
+pub(super) fn entry_name<'a>(folder: &str, name: &'a [u8]) -> Result<&'a str, SourceError> {
+    let refuse = |why| SourceError::Refused { path: join(folder, &name.escape_ascii().to_string()), why };
+    let name = std::str::from_utf8(name).map_err(|_| refuse(Refusal::NotUtf8))?;
+    match refusal(name) {
+        Some(why) => Err(refuse(why)),
+        None => Ok(name),
+    }
+}
+
+/// A path below a folder; the root is the empty folder.
+pub(super) fn join(folder: &str, name: &str) -> String {
+    if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
+}
+
+/// Collects the manifests of one read within the limits.
+pub(super) struct Collector<'a> {
+    limits: &'a Limits,
+    files: Vec<File>,
+    bytes: u64,
+}
+
+impl<'a> Collector<'a> {
+    pub(super) fn new(limits: &'a Limits) -> Self {
+        Self { limits, files: Vec::new(), bytes: 0 }
+    }
+
+    /// Whether a file of this name is wanted; a kustomization is an error.
+    pub(super) fn wants(path: &str, name: &str) -> Result<bool, SourceError> {
+        if matches!(name, "kustomization.yaml" | "kustomization.yml" | "Kustomization") {
+            return Err(SourceError::KustomizeUnsupported { path: path.to_owned() });
+        }
+        let extension = name.rsplit_once('.').map(|(_, extension)| extension);
+        Ok(matches!(extension, Some("yaml" | "yml")))
+    }
+
+    /// To be called with the size before the content is loaded.
+    pub(super) fn admit(&mut self, path: &str, size: u64) -> Result<(), SourceError> {
+        let limits = self.limits;
+        let exceeded = |what, limit, option| Err(SourceError::LimitExceeded { what, limit, option });
+        if size > limits.file_bytes {
+            return exceeded(format!("{path:?} with {size} bytes"), limits.file_bytes, "--git-max-file-bytes");
+        }
+        if self.files.len() >= limits.files {
+            return exceeded(format!("the number of manifests up to {path:?}"), limits.files as u64, "--git-max-files");
+        }
+        self.bytes += size;
+        if self.bytes > limits.total_bytes {
+            let what = format!("the size of all manifests up to {path:?}");
+            return exceeded(what, limits.total_bytes, "--git-max-total-bytes");
+        }
+        Ok(())
+    }
+
+    /// Takes an admitted file.
+    pub(super) fn push(&mut self, path: String, bytes: Bytes) -> Result<(), SourceError> {
+        if bytes.starts_with(LFS_HEADER) {
+            return Err(SourceError::Refused { path, why: Refusal::LfsPointer });
+        }
+        self.files.push(File { path, bytes });
+        Ok(())
+    }
+
+    /// What is not left out.
+    pub(super) fn finish(self) -> Files {
+        Files::new(self.files)
+    }
+}
+
+/// Depth of a folder against its limit.
+pub(super) fn check_depth(folder: &str, depth: usize, limits: &Limits) -> Result<(), SourceError> {
+    if depth <= limits.depth {
+        return Ok(());
+    }
+    let shown: String = folder.chars().take(120).collect();
+    Err(SourceError::LimitExceeded {
+        what: format!("the depth of {shown:?}"),
+        limit: limits.depth as u64,
+        option: "--git-max-depth",
+    })
+}
+
+/// Whether an entry that cannot be taken is left out by a pattern, so that it does no harm.
+pub(super) fn refuse_unless_ignored(ignored: &Ignored, path: String, why: Refusal) -> Result<(), SourceError> {
+    if ignored.is_ignored(&path, false) { Ok(()) } else { Err(SourceError::Refused { path, why }) }
+}
+
+/// Why a name is not taken, whatever it names.
+fn refusal(name: &str) -> Option<Refusal> {
+    if name.is_empty() || name.contains(['/', '\\']) {
+        return Some(Refusal::Separator);
+    }
+    if is_reserved(name) {
+        return Some(Refusal::ReservedName);
+    }
+    name.chars().any(is_invisible).then_some(Refusal::ControlCharacter)
+}
+
+/// `.`, `..`, and `.git` as NTFS and HFS+ see it too: short name, alternate stream, trailing dots, ignored characters, case.
+fn is_reserved(name: &str) -> bool {
+    if matches!(name, "." | "..") {
+        return true;
+    }
+    let visible: String = name.chars().filter(|c| !is_invisible(*c)).collect();
+    let stem = visible.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
+    stem.eq_ignore_ascii_case(".git") || stem.eq_ignore_ascii_case("git~1")
+}
+
+/// Controls, and the format characters that hide or reorder text.
+fn is_invisible(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requested_paths() {
+        let check = |path: &str, expect: Result<&[&str], &str>| match (components(path), expect) {
+            (Ok(got), Ok(expect)) => assert_eq!(got, expect, "{path:?}"),
+            (Err(error), Err(expect)) => assert!(error.to_string().contains(expect), "{path:?}: {error}"),
+            (got, expect) => panic!("{path:?}: got {got:?}, not {expect:?}"),
+        };
+        check("", Ok(&[]));
+        check(".", Ok(&[]));
+        check("./", Ok(&[]));
+        check("deploy", Ok(&["deploy"]));
+        check("./deploy/prod/", Ok(&["deploy", "prod"]));
+        check("a/./b", Ok(&["a", "b"]));
+        check("..", Err("outside"));
+        check("a/../../b", Err("outside"));
+        check("/etc", Err("relative"));
+        check("a//b", Err("empty"));
+        check("a\\b", Err("backslash"));
+        check("a\nb", Err("control"));
+        check(".git/config", Err("reserves"));
+        check("x/.GIT", Err("reserves"));
+        check(&"a/".repeat(3000), Err("4096"));
+    }
+
+    #[test]
+    fn names_of_entries() {
+        let check = |name: &[u8], expect: Option<Refusal>| {
+            let got = entry_name("deploy", name).err().map(|error| match error {
+                SourceError::Refused { why, path } => {
+                    assert!(path.starts_with("deploy/") && path.is_ascii(), "{path:?}");
+                    why
+                }
+                other => panic!("{other}"),
+            });
+            assert_eq!(got, expect, "{}", name.escape_ascii());
+        };
+        check(b"app.yaml", None);
+        check("grün.yaml".as_bytes(), None);
+        check(b".gitmodules", None);
+        check(b".github", None);
+        for disguise in
+            [".git", ".GIT", ".Git", "git~1", "GIT~1", ".git.", ".git ", ".git . .", ".git::$INDEX_ALLOCATION", ".g\u{200c}it", "..", "."]
+        {
+            check(disguise.as_bytes(), Some(Refusal::ReservedName));
+        }
+        check(b"a\xff.yaml", Some(Refusal::NotUtf8));
+        check(b"a\x1b[31m.yaml", Some(Refusal::ControlCharacter));
+        check("a\u{202e}lmay.yaml".as_bytes(), Some(Refusal::ControlCharacter));
+        check(b"a\\b.yaml", Some(Refusal::Separator));
+        check(b"", Some(Refusal::Separator));
+    }
+}

@@ -1,0 +1,267 @@
+//! Why a source could not give what was wanted: what, where, and what to do next.
+
+use std::time::Duration;
+
+/// A failure of a source. URLs in it never carry credentials.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SourceError {
+    /// The text is no URL that we would open.
+    #[error("url {url:?} cannot be used: {why}")]
+    InvalidUrl {
+        /// Without what stood before an `@`.
+        url: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The scheme is not one that we speak, or one that is not allowed here.
+    #[error("url {url:?}: scheme {scheme:?} is refused; {next}")]
+    SchemeRefused {
+        /// The URL.
+        url: String,
+        /// Its scheme.
+        scheme: String,
+        /// What to do.
+        next: &'static str,
+    },
+    /// A wish that is known and not supported.
+    #[error("{what} is not supported by the built-in sync; {next}")]
+    Unsupported {
+        /// What was wished for.
+        what: String,
+        /// What to do.
+        next: &'static str,
+    },
+    /// The Secret cannot be used.
+    #[error("credentials cannot be used: {why}")]
+    Credentials {
+        /// Which key, and why; never a value.
+        why: String,
+    },
+    /// No answer from the host, or a 5xx one.
+    #[error("{url} cannot be reached: {why}")]
+    Unreachable {
+        /// The URL.
+        url: String,
+        /// What the network said.
+        why: String,
+    },
+    /// The deadline of the whole operation has passed.
+    #[error("{url} did not answer within {}s ({phase}); see --git-timeout", .after.as_secs_f64())]
+    Timeout {
+        /// The URL.
+        url: String,
+        /// The time that it had.
+        after: Duration,
+        /// What it was doing.
+        phase: &'static str,
+    },
+    /// The host wants other credentials.
+    #[error("{url} answered {status}: {}", if *.given { "the credentials are refused; renew them in the Secret" } else { "credentials are needed; name a Secret in secretRef" })]
+    Unauthorized {
+        /// The URL.
+        url: String,
+        /// 401 or 403.
+        status: u16,
+        /// Whether credentials were sent.
+        given: bool,
+    },
+    /// There is no repository, or it is hidden from us.
+    #[error("{url} is not there: no git repository, or the credentials do not show it")]
+    RepositoryNotFound {
+        /// The URL.
+        url: String,
+    },
+    /// A redirect that leaves the host or its scheme.
+    #[error("{url} redirects to {to}, which is refused: another host or scheme; use the new address if you trust it")]
+    RedirectRefused {
+        /// The URL.
+        url: String,
+        /// Scheme and host of the target.
+        to: String,
+    },
+    /// What came is not the git protocol, or it broke off.
+    #[error("{url} does not speak git as expected: {why}")]
+    Protocol {
+        /// The URL.
+        url: String,
+        /// What was wrong.
+        why: String,
+    },
+    /// The remote offers no such tag.
+    #[error("tag {tag:?} is not in {url}; push it, or name another one")]
+    UnknownTag {
+        /// The URL.
+        url: String,
+        /// The tag.
+        tag: String,
+    },
+    /// The remote offers no such branch.
+    #[error("branch {branch:?} is not in {url}; push it, or name another one")]
+    UnknownBranch {
+        /// The URL.
+        url: String,
+        /// The branch.
+        branch: String,
+    },
+    /// The remote does not give this commit.
+    #[error("commit {commit} is on no branch or tag that the server offers ({url}); push a branch or tag that holds it")]
+    UnknownCommit {
+        /// The URL.
+        url: String,
+        /// The commit.
+        commit: String,
+    },
+    /// A tag that leads to a file or a folder, or the id of one.
+    #[error("{what} of {url} is a git {kind}, not a commit")]
+    NotACommit {
+        /// The URL.
+        url: String,
+        /// What was wanted.
+        what: String,
+        /// What it is.
+        kind: String,
+    },
+    /// A read of what was never fetched, or what is here no more.
+    #[error("commit {commit} of {url} is not here; it must be fetched first")]
+    NotFetched {
+        /// The URL.
+        url: String,
+        /// The commit.
+        commit: String,
+    },
+    /// The commit has no such folder.
+    #[error("path not found: {path:?} is not in commit {commit}")]
+    PathNotFound {
+        /// The commit.
+        commit: String,
+        /// The path.
+        path: String,
+    },
+    /// A path that we would not follow.
+    #[error("path {path:?} is refused: {why}")]
+    InvalidPath {
+        /// The path.
+        path: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// An entry of the repository that is no plain file.
+    #[error("{path:?} is refused: {why}")]
+    Refused {
+        /// The path.
+        path: String,
+        /// What it is.
+        why: Refusal,
+    },
+    /// A kustomization is for kustomize.
+    #[error("{path:?} needs kustomize, which the built-in sync does not have; remove the file, or run Flux in this cluster")]
+    KustomizeUnsupported {
+        /// The path.
+        path: String,
+    },
+    /// More than the process allows.
+    #[error("{what} is more than the limit of {limit}; see {option}")]
+    LimitExceeded {
+        /// What there is too much of, and where.
+        what: String,
+        /// The limit.
+        limit: u64,
+        /// The option that sets it.
+        option: &'static str,
+    },
+    /// The patterns cannot be read.
+    #[error("{path}: pattern {pattern:?} cannot be read: {why}")]
+    IgnorePattern {
+        /// The file, or `spec.ignore`.
+        path: String,
+        /// The line.
+        pattern: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Our own disk.
+    #[error("the data directory cannot be used ({what}): {why}; see --data-dir")]
+    Storage {
+        /// What was tried.
+        what: &'static str,
+        /// What the operating system said.
+        why: String,
+    },
+}
+
+/// Why an entry of a repository is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Mode 120000.
+    #[error("it is a symbolic link; put the file itself there, or list it in .sourceignore")]
+    Symlink,
+    /// Mode 160000.
+    #[error("it is a submodule; put the files themselves there, or list it in .sourceignore")]
+    Submodule,
+    /// The content is a pointer to Git LFS.
+    #[error("it is a Git LFS pointer; commit the file itself")]
+    LfsPointer,
+    /// A name that git itself, or some file system, takes for `.git`, `.` or `..`.
+    #[error("its name is one that git reserves (.git, . or ..), however it is spelt")]
+    ReservedName,
+    /// Bytes that are no text.
+    #[error("its name is not UTF-8")]
+    NotUtf8,
+    /// Line feeds, escapes, and marks that change how a name is shown.
+    #[error("its name holds a control or invisible character")]
+    ControlCharacter,
+    /// A slash, a backslash or an empty name within a tree.
+    #[error("its name holds a path separator, or is empty")]
+    Separator,
+    /// A mode that git does not write.
+    #[error("it has the unknown mode {0:o}")]
+    UnknownMode(u32),
+}
+
+/// What a caller does about a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SourceErrorClass {
+    /// Passes by itself: try again soon, with backoff.
+    Unavailable,
+    /// Passes when somebody pushes or renews a Secret: try again at the interval.
+    Missing,
+    /// Stays so for this commit: wait for another one.
+    Content,
+    /// Stays so until the object is changed: wait for that.
+    Invalid,
+}
+
+impl SourceError {
+    /// What a caller does about it.
+    pub fn class(&self) -> SourceErrorClass {
+        match self {
+            Self::Unreachable { .. }
+            | Self::Timeout { .. }
+            | Self::Protocol { .. }
+            | Self::NotFetched { .. }
+            | Self::Storage { .. } => SourceErrorClass::Unavailable,
+            Self::Unauthorized { .. }
+            | Self::RepositoryNotFound { .. }
+            | Self::RedirectRefused { .. }
+            | Self::UnknownTag { .. }
+            | Self::UnknownBranch { .. }
+            | Self::UnknownCommit { .. }
+            | Self::Credentials { .. } => SourceErrorClass::Missing,
+            Self::NotACommit { .. }
+            | Self::PathNotFound { .. }
+            | Self::Refused { .. }
+            | Self::KustomizeUnsupported { .. }
+            | Self::LimitExceeded { .. }
+            | Self::IgnorePattern { .. } => SourceErrorClass::Content,
+            Self::InvalidUrl { .. }
+            | Self::SchemeRefused { .. }
+            | Self::Unsupported { .. }
+            | Self::InvalidPath { .. } => SourceErrorClass::Invalid,
+        }
+    }
+
+    /// Whether trying the same again soon may help.
+    pub fn is_transient(&self) -> bool {
+        self.class() == SourceErrorClass::Unavailable
+    }
+}

@@ -1,0 +1,125 @@
+//! `.sourceignore`: which paths are left out, as Flux does it.
+//!
+//! Patterns are read in this order: the default ones, those of each `.sourceignore` from the root down, `spec.ignore`. The last
+//! one that matches a path, or a folder above it, decides.
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use super::{Remote, SourceError};
+
+/// Name of the files that hold patterns.
+pub(super) const FILE_NAME: &str = ".sourceignore";
+
+/// What Flux leaves out by default, as far as it can hold YAML.
+const DEFAULTS: &str = "
+.github/
+.circleci/
+.travis.yml
+.gitlab-ci.yml
+appveyor.yml
+.drone.yml
+cloudbuild.yaml
+codeship-services.yml
+codeship-steps.yml
+**/.goreleaser.yml
+**/.sops.yaml
+**/.flux.yaml
+";
+
+/// The patterns that hold in one folder.
+#[derive(Debug, Clone)]
+pub(super) struct Ignored {
+    /// From the weakest on, each with the folder that its paths are relative to.
+    layers: Vec<(String, Gitignore)>,
+    /// From `spec.ignore`: the strongest.
+    spec: Option<Gitignore>,
+}
+
+impl Ignored {
+    /// Default patterns and those of the object.
+    pub(super) fn new(remote: &Remote) -> Result<Self, SourceError> {
+        let layers = vec![(String::new(), parse("default patterns", DEFAULTS)?)];
+        let spec = remote.ignore.as_deref().map(|text| parse("spec.ignore", text)).transpose()?;
+        Ok(Self { layers, spec })
+    }
+
+    /// With the patterns of the file in `folder`.
+    pub(super) fn with_file(&self, folder: &str, text: &[u8]) -> Result<Self, SourceError> {
+        let path = super::entries::join(folder, FILE_NAME);
+        let text = std::str::from_utf8(text).map_err(|_| SourceError::IgnorePattern {
+            path: path.clone(),
+            pattern: String::new(),
+            why: "the file is not UTF-8".to_owned(),
+        })?;
+        let mut with = self.clone();
+        with.layers.push((folder.to_owned(), parse(&path, text)?));
+        Ok(with)
+    }
+
+    /// Whether a path, given from the root, is left out.
+    pub(super) fn is_ignored(&self, path: &str, is_folder: bool) -> bool {
+        let layers = self.layers.iter().rev().map(|(folder, patterns)| (folder.as_str(), patterns));
+        for (folder, patterns) in self.spec.iter().map(|patterns| ("", patterns)).chain(layers) {
+            let Some(relative) = below(folder, path) else { continue };
+            let matched = patterns.matched_path_or_any_parents(relative, is_folder);
+            if !matched.is_none() {
+                return matched.is_ignore();
+            }
+        }
+        false
+    }
+}
+
+/// The path as seen from a folder above it.
+fn below<'a>(folder: &str, path: &'a str) -> Option<&'a str> {
+    if folder.is_empty() { Some(path) } else { path.strip_prefix(folder)?.strip_prefix('/') }
+}
+
+fn parse(path: &str, text: &str) -> Result<Gitignore, SourceError> {
+    let refuse = |pattern: &str, error: &ignore::Error| SourceError::IgnorePattern {
+        path: path.to_owned(),
+        pattern: pattern.to_owned(),
+        why: error.to_string(),
+    };
+    let mut builder = GitignoreBuilder::new(".");
+    for line in text.lines() {
+        builder.add_line(None, line).map_err(|error| refuse(line, &error))?;
+    }
+    builder.build().map_err(|error| refuse("", &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_pattern_that_matches_decides() {
+        let remote = Remote { ignore: Some("/*\n!/deploy\n/deploy/tests/".to_owned()), ..Remote::default() };
+        let from_spec = Ignored::new(&remote).unwrap();
+        let from_files = Ignored::new(&Remote::default())
+            .unwrap()
+            .with_file("", b"*.yml\n# comment\nsecret*.yaml\n!.github/")
+            .unwrap()
+            .with_file("deploy", b"!keep.yml\n/only.yaml")
+            .unwrap();
+        let check = |ignored: &Ignored, path: &str, expect: bool| {
+            assert_eq!(ignored.is_ignored(path, false), expect, "{path}");
+        };
+        check(&from_spec, "deploy/app.yaml", false);
+        check(&from_spec, "deploy/sub/app.yaml", false);
+        check(&from_spec, "deploy/tests/app.yaml", true);
+        check(&from_spec, "other/app.yaml", true);
+        check(&from_spec, "root.yaml", true);
+        check(&from_files, "app.yml", true);
+        check(&from_files, "x/secret-1.yaml", true);
+        check(&from_files, "deploy/keep.yml", false);
+        check(&from_files, "deploy/only.yaml", true);
+        check(&from_files, "deploy/sub/only.yaml", false);
+        check(&from_files, "only.yaml", false);
+        check(&from_files, ".github/workflow.yaml", false);
+        check(&from_files, "sub/.sops.yaml", true);
+        let plain = Ignored::new(&Remote::default()).unwrap();
+        check(&plain, ".github/workflow.yaml", true);
+        check(&plain, "deploy/app.yaml", false);
+    }
+}

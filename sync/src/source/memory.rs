@@ -1,0 +1,260 @@
+//! Repositories made of maps: for tests and for the virtual bed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+use tokio::sync::Notify;
+
+use super::entries::{self, Collector};
+use super::ignored::{FILE_NAME, Ignored};
+use super::types::hex;
+use super::{Clock, CommitId, Fetched, Files, Limits, Remote, Resolved, Source, SourceError, Want};
+
+/// A [`Source`] without git. Cloning it gives another handle on the same repositories.
+///
+/// Like a real one it must be fetched before it can be read, and what was fetched stays readable while the remote is away.
+#[derive(Clone)]
+pub struct MemorySource {
+    state: Arc<Mutex<State>>,
+    mended: Arc<Notify>,
+    clock: Clock,
+}
+
+/// What a repository does instead of answering.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// Each call fails so.
+    Fail(SourceError),
+    /// No call returns until [`MemorySource::mend`].
+    Hang,
+}
+
+/// How often a repository was asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Calls of `resolve` that went to the remote.
+    pub resolves: u64,
+    /// Calls of `fetch` that went to the remote.
+    pub fetches: u64,
+    /// Calls of `read`.
+    pub reads: u64,
+}
+
+#[derive(Default)]
+struct State {
+    repositories: BTreeMap<String, Repository>,
+}
+
+#[derive(Default)]
+struct Repository {
+    commits: BTreeMap<CommitId, BTreeMap<String, Bytes>>,
+    branches: BTreeMap<String, CommitId>,
+    tags: BTreeMap<String, CommitId>,
+    fetched: BTreeSet<CommitId>,
+    fault: Option<Fault>,
+    counts: Counts,
+}
+
+impl MemorySource {
+    /// No repositories yet.
+    pub fn new(clock: Clock) -> Self {
+        Self { state: Arc::default(), mended: Arc::default(), clock }
+    }
+
+    /// Puts a commit with exactly these files at the head of `branch`. Its id is a pure function of branch, parent and content.
+    pub fn commit<P: Into<String>, B: Into<Bytes>>(
+        &self,
+        url: &str,
+        branch: &str,
+        files: impl IntoIterator<Item = (P, B)>,
+    ) -> CommitId {
+        let files: BTreeMap<String, Bytes> = files.into_iter().map(|(path, bytes)| (path.into(), bytes.into())).collect();
+        let mut state = self.state.lock();
+        let repository = state.repositories.entry(url.to_owned()).or_default();
+        let parent = repository.branches.get(branch).map(CommitId::as_str).unwrap_or_default();
+        let id = commit_id(branch, parent, &files);
+        repository.commits.insert(id.clone(), files);
+        repository.branches.insert(branch.to_owned(), id.clone());
+        id
+    }
+
+    /// Sets a tag, or moves it.
+    pub fn tag(&self, url: &str, tag: &str, commit: &CommitId) {
+        let mut state = self.state.lock();
+        let repository = state.repositories.entry(url.to_owned()).or_default();
+        repository.tags.insert(tag.to_owned(), commit.clone());
+    }
+
+    /// Removes a tag; the commit stays.
+    pub fn untag(&self, url: &str, tag: &str) {
+        if let Some(repository) = self.state.lock().repositories.get_mut(url) {
+            repository.tags.remove(tag);
+        }
+    }
+
+    /// From now on calls to the remote end so, until [`Self::mend`].
+    pub fn break_with(&self, url: &str, fault: Fault) {
+        self.state.lock().repositories.entry(url.to_owned()).or_default().fault = Some(fault);
+    }
+
+    /// The remote answers again; calls that hang go on.
+    pub fn mend(&self, url: &str) {
+        if let Some(repository) = self.state.lock().repositories.get_mut(url) {
+            repository.fault = None;
+        }
+        self.mended.notify_waiters();
+    }
+
+    /// How often a repository was asked.
+    pub fn counts(&self, url: &str) -> Counts {
+        self.state.lock().repositories.get(url).map(|r| r.counts).unwrap_or_default()
+    }
+
+    /// Counts a call and waits or fails as the fault says.
+    async fn call(&self, remote: &Remote, count: impl Fn(&mut Counts)) -> Result<(), SourceError> {
+        if let Some(repository) = self.state.lock().repositories.get_mut(&remote.url) {
+            count(&mut repository.counts);
+        }
+        loop {
+            let mut mended = std::pin::pin!(self.mended.notified());
+            mended.as_mut().enable();
+            match self.state.lock().repositories.get(&remote.url).and_then(|r| r.fault.clone()) {
+                None => return Ok(()),
+                Some(Fault::Fail(error)) => return Err(error),
+                Some(Fault::Hang) => {}
+            }
+            mended.await;
+        }
+    }
+}
+
+#[async_trait]
+impl Source for MemorySource {
+    async fn resolve(&self, remote: &Remote, want: &Want) -> Result<Resolved, SourceError> {
+        let commit = if let Want::Commit(id) = want {
+            id.clone()
+        } else {
+            self.call(remote, |counts| counts.resolves += 1).await?;
+            find(&self.state.lock(), remote, want)?
+        };
+        Ok(Resolved { commit, reference: want.reference().map(str::to_owned), at: self.clock.now() })
+    }
+
+    async fn fetch(&self, remote: &Remote, want: &Want) -> Result<Fetched, SourceError> {
+        let here = matches!(want, Want::Commit(id) if self.state.lock().holds(&remote.url, id));
+        if !here {
+            self.call(remote, |counts| counts.fetches += 1).await?;
+        }
+        let mut state = self.state.lock();
+        let commit = find(&state, remote, want)?;
+        let digest = state.fetch(remote, &commit)?;
+        Ok(Fetched { commit, reference: want.reference().map(str::to_owned), digest, at: self.clock.now() })
+    }
+
+    async fn read(&self, remote: &Remote, commit: &CommitId, path: &str) -> Result<Files, SourceError> {
+        let mut state = self.state.lock();
+        let repository = state.repositories.get_mut(&remote.url).filter(|r| r.fetched.contains(commit));
+        let Some(repository) = repository else {
+            return Err(SourceError::NotFetched { url: remote.url.clone(), commit: commit.to_string() });
+        };
+        repository.counts.reads += 1;
+        read(&repository.commits[commit], remote, commit, path)
+    }
+}
+
+impl State {
+    fn holds(&self, url: &str, commit: &CommitId) -> bool {
+        self.repositories.get(url).is_some_and(|r| r.fetched.contains(commit))
+    }
+
+    /// Marks a commit as fetched; returns its digest.
+    fn fetch(&mut self, remote: &Remote, commit: &CommitId) -> Result<String, SourceError> {
+        let unknown = || SourceError::UnknownCommit { url: remote.url.clone(), commit: commit.to_string() };
+        let repository = self.repositories.get_mut(&remote.url).ok_or_else(unknown)?;
+        let files = repository.commits.get(commit).ok_or_else(unknown)?;
+        repository.fetched.insert(commit.clone());
+        Ok(format!("sha256:{}", tree_digest(files)))
+    }
+}
+
+/// The commit that is wanted, by the remote's references.
+fn find(state: &State, remote: &Remote, want: &Want) -> Result<CommitId, SourceError> {
+    let url = remote.url.clone();
+    let Some(repository) = state.repositories.get(&remote.url) else {
+        return Err(SourceError::RepositoryNotFound { url });
+    };
+    match want {
+        Want::Commit(id) => Ok(id.clone()),
+        Want::Tag(tag) => {
+            repository.tags.get(tag).cloned().ok_or_else(|| SourceError::UnknownTag { url, tag: tag.clone() })
+        }
+        Want::Branch(branch) => repository
+            .branches
+            .get(branch)
+            .cloned()
+            .ok_or_else(|| SourceError::UnknownBranch { url, branch: branch.clone() }),
+        Want::Semver(_) => Err(unsupported(want)),
+    }
+}
+
+/// The error for what no source of ours supports.
+pub(super) fn unsupported(want: &Want) -> SourceError {
+    SourceError::Unsupported { what: want.to_string(), next: "name a tag, a branch or a commit, or run Flux in this cluster" }
+}
+
+fn read(tree: &BTreeMap<String, Bytes>, remote: &Remote, commit: &CommitId, path: &str) -> Result<Files, SourceError> {
+    let folder = entries::components(path)?.join("/");
+    let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+    if !tree.keys().any(|name| name.starts_with(&prefix)) {
+        return Err(SourceError::PathNotFound { commit: commit.to_string(), path: path.to_owned() });
+    }
+    let mut ignored = Ignored::new(remote)?;
+    let mut pattern_files: Vec<(&str, &Bytes)> = tree
+        .iter()
+        .filter_map(|(path, bytes)| match path.rsplit_once('/') {
+            Some((folder, FILE_NAME)) => Some((folder, bytes)),
+            None if path == FILE_NAME => Some(("", bytes)),
+            _ => None,
+        })
+        .collect();
+    pattern_files.sort_by_key(|(folder, _)| folder.len());
+    for (folder, bytes) in pattern_files {
+        ignored = ignored.with_file(folder, bytes)?;
+    }
+    let limits = Limits::default();
+    let mut collector = Collector::new(&limits);
+    for (path, bytes) in tree.iter().filter(|(path, _)| path.starts_with(&prefix)) {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        entries::entry_name(folder, name.as_bytes())?;
+        if !ignored.is_ignored(path, false) && Collector::wants(path, name)? {
+            collector.admit(path, bytes.len() as u64)?;
+            collector.push(path.clone(), bytes.clone())?;
+        }
+    }
+    Ok(collector.finish())
+}
+
+fn commit_id(branch: &str, parent: &str, files: &BTreeMap<String, Bytes>) -> CommitId {
+    let mut hash = Sha256::new();
+    for part in [branch, parent, &tree_digest(files)] {
+        hash.update(part);
+        hash.update([0]);
+    }
+    let hex = hex(&hash.finalize());
+    CommitId::from_digest(&hex)
+}
+
+fn tree_digest(files: &BTreeMap<String, Bytes>) -> String {
+    let mut hash = Sha256::new();
+    for (path, bytes) in files {
+        hash.update((path.len() as u64).to_be_bytes());
+        hash.update(path);
+        hash.update((bytes.len() as u64).to_be_bytes());
+        hash.update(bytes);
+    }
+    hex(&hash.finalize())
+}

@@ -1,0 +1,283 @@
+//! What is asked of a source and what it answers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use sha2::{Digest, Sha256};
+
+use super::SourceError;
+
+/// The full name of a git commit: 40 or 64 lower-case hex digits.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CommitId(String);
+
+/// A text that is no full commit id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a commit: 40 (or 64) hex digits are needed, an abbreviation is ambiguous")]
+pub struct InvalidCommitId(String);
+
+impl CommitId {
+    /// The first 40 digits of a longer hex text that we made ourselves.
+    pub(super) fn from_digest(hex: &str) -> Self {
+        Self(hex[..40].to_owned())
+    }
+
+    /// The hex digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for CommitId {
+    type Err = InvalidCommitId;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let hex = text.bytes().all(|b| b.is_ascii_hexdigit());
+        if hex && matches!(text.len(), 40 | 64) {
+            Ok(Self(text.to_ascii_lowercase()))
+        } else {
+            Err(InvalidCommitId(text.chars().take(80).collect()))
+        }
+    }
+}
+
+impl fmt::Display for CommitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What is wanted of a repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Want {
+    /// Exactly this commit.
+    Commit(CommitId),
+    /// The commit that this tag leads to, annotated or not.
+    Tag(String),
+    /// The newest commit of this branch.
+    Branch(String),
+    /// The highest version in a range: refused by name, a Flux cluster can have it.
+    Semver(String),
+}
+
+impl Want {
+    /// The name of a reference as Flux writes it before the `@` of a revision.
+    pub fn reference(&self) -> Option<&str> {
+        match self {
+            Self::Commit(_) => None,
+            Self::Tag(name) | Self::Branch(name) | Self::Semver(name) => Some(name),
+        }
+    }
+}
+
+impl fmt::Display for Want {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Commit(id) => write!(f, "commit {id}"),
+            Self::Tag(name) => write!(f, "tag {name:?}"),
+            Self::Branch(name) => write!(f, "branch {name:?}"),
+            Self::Semver(range) => write!(f, "semver range {range:?}"),
+        }
+    }
+}
+
+/// A repository and how to enter it.
+#[derive(Debug, Clone, Default)]
+pub struct Remote {
+    /// The URL as the user wrote it; `https`, or `http` and `file` where insecure sources are allowed.
+    pub url: String,
+    /// From the Secret that `secretRef` names.
+    pub credentials: Option<Credentials>,
+    /// `spec.ignore` of the GitRepository: patterns of paths to leave out, stronger than those of `.sourceignore` and the default ones.
+    pub ignore: Option<String>,
+}
+
+impl Remote {
+    /// A repository that needs no credentials.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self { url: url.into(), credentials: None, ignore: None }
+    }
+
+    /// The same repository, entered with `credentials`.
+    #[must_use]
+    pub fn with_credentials(mut self, credentials: Credentials) -> Self {
+        self.credentials = Some(credentials);
+        self
+    }
+}
+
+/// Credentials for one git host; never sent to another one. Keys as in Flux's Secrets.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Credentials {
+    /// `username`, for basic authentication.
+    pub username: Option<String>,
+    /// `password`, for basic authentication.
+    pub password: Option<String>,
+    /// `bearerToken`, sent as it is.
+    pub bearer_token: Option<String>,
+    /// `ca.crt`: PEM certificates to trust besides those of the system.
+    pub ca_crt: Option<Vec<u8>>,
+    /// `tls.crt`: PEM certificate of the client.
+    pub tls_crt: Option<Vec<u8>>,
+    /// `tls.key`: PEM key of the client.
+    pub tls_key: Option<Vec<u8>>,
+}
+
+impl Credentials {
+    /// Reads the data of a Secret. A Secret for ssh is refused by name, half a pair is an error; other keys are not ours.
+    pub fn from_secret(data: &BTreeMap<String, Vec<u8>>) -> Result<Self, SourceError> {
+        let refuse = |why: &str| Err(SourceError::Credentials { why: why.to_owned() });
+        let text = |key: &str| match data.get(key).map(|v| String::from_utf8(v.clone())) {
+            None => Ok(None),
+            Some(Ok(value)) if value.chars().any(char::is_control) => {
+                Err(SourceError::Credentials { why: format!("key {key:?} holds a line feed or another control character") })
+            }
+            Some(Ok(value)) => Ok(Some(value)),
+            Some(Err(_)) => Err(SourceError::Credentials { why: format!("key {key:?} is not UTF-8") }),
+        };
+        let pem = |key: &str| data.get(key).cloned();
+        let read = Self {
+            username: text("username")?,
+            password: text("password")?,
+            bearer_token: text("bearerToken")?,
+            ca_crt: pem("ca.crt"),
+            tls_crt: pem("tls.crt"),
+            tls_key: pem("tls.key"),
+        };
+        if data.contains_key("identity") {
+            return refuse("key \"identity\" is for ssh, which is not supported; use username and password, or bearerToken");
+        }
+        if read.username.is_some() != read.password.is_some() {
+            return refuse("username and password go together");
+        }
+        if read.tls_crt.is_some() != read.tls_key.is_some() {
+            return refuse("tls.crt and tls.key go together");
+        }
+        if read.username.is_some() && read.bearer_token.is_some() {
+            return refuse("both username and bearerToken are given; keep one");
+        }
+        Ok(read)
+    }
+}
+
+impl fmt::Debug for Credentials {
+    /// Says which keys are there, never what they hold.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys = [
+            ("username", self.username.is_some()),
+            ("password", self.password.is_some()),
+            ("bearerToken", self.bearer_token.is_some()),
+            ("ca.crt", self.ca_crt.is_some()),
+            ("tls.crt", self.tls_crt.is_some()),
+            ("tls.key", self.tls_key.is_some()),
+        ];
+        let held = keys.into_iter().filter(|(_, there)| *there).map(|(key, _)| key);
+        f.write_str("Credentials")?;
+        f.debug_set().entries(held).finish()
+    }
+}
+
+/// Answer of [`super::Source::resolve`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolved {
+    /// The commit; an annotated tag is peeled.
+    pub commit: CommitId,
+    /// The name that led to it; none for a commit.
+    pub reference: Option<String>,
+    /// When the remote said so.
+    pub at: Timestamp,
+}
+
+/// Answer of [`super::Source::fetch`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fetched {
+    /// The commit that is here now.
+    pub commit: CommitId,
+    /// The name that led to it; none for a commit.
+    pub reference: Option<String>,
+    /// Digest of the whole content, `<algorithm>:<hex>`: equal for two commits with equal trees.
+    pub digest: String,
+    /// When it was asked for.
+    pub at: Timestamp,
+}
+
+impl Fetched {
+    /// The revision as Flux writes it: `sha1:<hex>`, or `<reference>@sha1:<hex>`.
+    pub fn revision(&self) -> String {
+        let algorithm = if self.commit.as_str().len() == 64 { "sha256" } else { "sha1" };
+        match &self.reference {
+            None => format!("{algorithm}:{}", self.commit),
+            Some(name) => format!("{name}@{algorithm}:{}", self.commit),
+        }
+    }
+}
+
+/// One manifest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// Path from the root of the repository.
+    pub path: String,
+    /// Content.
+    pub bytes: Bytes,
+}
+
+/// The manifests below a path, sorted by the bytes of their paths.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Files(Vec<File>);
+
+impl Files {
+    /// Sorts; of two files of one path the later stays.
+    pub fn new(files: impl IntoIterator<Item = File>) -> Self {
+        let sorted: BTreeMap<String, Bytes> = files.into_iter().map(|f| (f.path, f.bytes)).collect();
+        Self(sorted.into_iter().map(|(path, bytes)| File { path, bytes }).collect())
+    }
+
+    /// In order of their paths.
+    pub fn iter(&self) -> std::slice::Iter<'_, File> {
+        self.0.iter()
+    }
+
+    /// Number of manifests.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is no manifest.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Digest of paths and contents, `sha256:<hex>`.
+    pub fn digest(&self) -> String {
+        let mut hash = Sha256::new();
+        for file in &self.0 {
+            hash.update((file.path.len() as u64).to_be_bytes());
+            hash.update(&file.path);
+            hash.update((file.bytes.len() as u64).to_be_bytes());
+            hash.update(&file.bytes);
+        }
+        format!("sha256:{}", hex(&hash.finalize()))
+    }
+}
+
+impl<'a> IntoIterator for &'a Files {
+    type Item = &'a File;
+    type IntoIter = std::slice::Iter<'a, File>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+/// Lower-case hex digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    use fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
