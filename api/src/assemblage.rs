@@ -1,1 +1,240 @@
 //! `ProxyAssemblage`, `RemoteAssemblage` and `Assemblage`: the syncs of one cluster, and their rows.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    kind::kind,
+    schema,
+    sync::{Binding, LocalReference, Package, Source},
+};
+
+kind! {
+    /// The syncs of one cluster, mirrored into an Assemblage there. Written by Modules, or by any other rollout automation.
+    ProxyAssemblage, "proxyassemblages", TargetedAssemblageSpec, AssemblageStatus
+}
+
+kind! {
+    /// The syncs of one cluster, applied from the management cluster. Written by BootstrapModules, or by any other automation.
+    RemoteAssemblage, "remoteassemblages", TargetedAssemblageSpec, AssemblageStatus
+}
+
+kind! {
+    /// The syncs of this cluster. Written by muster's ProxyAssemblage controller from the management cluster.
+    Assemblage, "assemblages", AssemblageSpec, AssemblageStatus
+}
+
+/// The syncs of one cluster, and which cluster it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TargetedAssemblageSpec {
+    /// The Cluster of this namespace that the syncs are for. Immutable: another cluster is another assemblage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_ref: Option<LocalReference>,
+    /// A Secret of this namespace with a kubeconfig under the key value, for what is not a Cluster. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubeconfig_ref: Option<LocalReference>,
+    /// The syncs; their order has no meaning.
+    #[serde(default)]
+    #[schemars(length(max = schema::MAX_SYNCS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub syncs: Vec<SyncRow>,
+}
+
+/// The syncs of this cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AssemblageSpec {
+    /// The syncs; their order has no meaning.
+    #[serde(default)]
+    #[schemars(length(max = schema::MAX_SYNCS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub syncs: Vec<SyncRow>,
+}
+
+/// One sync of one cluster: something to carry out (source and package), something to withdraw (withdraw), or only its name and token.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SyncRow {
+    /// The sync's name: the module's, for rows of modules.
+    #[schemars(length(min = 1, max = schema::MAX_NAME), regex(pattern = schema::DNS_SUBDOMAIN))]
+    pub name: String,
+    /// Where the configuration comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+    /// Which part of the source is applied, and how. Absent with a source: all of it, with the defaults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package: Option<Package>,
+    /// Variables evaluated in the cluster.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = schema::MAX_VALUES), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub bindings: Vec<Binding>,
+    /// Variables evaluated in the management cluster, for writers that leave this to the assemblage's controller.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = schema::MAX_VALUES), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub control_plane_bindings: Vec<Binding>,
+    /// Control-plane bindings that are already resolved.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "schema::variables")]
+    pub values: BTreeMap<String, String>,
+    /// The commit that the source's version stands for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 40, max = 64), regex(pattern = schema::COMMIT))]
+    pub commit: Option<String>,
+    /// The revision of the writer's configuration, for people and history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub revision: Option<String>,
+    /// The hash of what this cluster gets; echoed in status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 71))]
+    pub digest: Option<String>,
+    /// Grows with each change of mind of the writer, never falls; echoed in status. Optional for other automations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = i64::MAX))]
+    pub token: Option<u64>,
+    /// The sync is to be withdrawn: Prune removes its objects, Orphan leaves them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub withdraw: Option<Withdraw>,
+}
+
+impl SyncRow {
+    /// A row of name and token alone: a fence, or what is left of a withdrawn sync.
+    pub fn bare(name: &str, token: u64) -> Self {
+        Self {
+            name: name.to_owned(),
+            token: Some(token),
+            ..Self::default()
+        }
+    }
+
+    /// A row that asks for withdrawal.
+    pub fn withdrawal(name: &str, token: u64, withdraw: Withdraw) -> Self {
+        Self {
+            withdraw: Some(withdraw),
+            ..Self::bare(name, token)
+        }
+    }
+
+    /// What the row asks for.
+    pub const fn intent(&self) -> Intent<'_> {
+        match (self.withdraw, &self.source) {
+            (Some(how), _) => Intent::Withdraw(how),
+            (None, Some(source)) => Intent::Carry { source },
+            (None, None) => Intent::Bare,
+        }
+    }
+}
+
+/// What a row asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intent<'a> {
+    /// Carry the sync out.
+    Carry {
+        /// Where its configuration comes from.
+        source: &'a Source,
+    },
+    /// Withdraw it.
+    Withdraw(Withdraw),
+    /// Nothing: the row holds the place of its token.
+    Bare,
+}
+
+/// How a sync is withdrawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum Withdraw {
+    /// Its objects are removed.
+    Prune,
+    /// Its objects stay.
+    Orphan,
+}
+
+/// What was seen of the syncs of one cluster.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AssemblageStatus {
+    /// The generation of the spec that this status is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Ready always; Reconciling and Stalled only while true; Reachable for ProxyAssemblages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+    /// When the cluster last answered; only while it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_contact: Option<Time>,
+    /// The state of each sync.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 512), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub syncs: Vec<SyncState>,
+    /// The last value of reconcile.fluxcd.io/requestedAt that was acted on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub last_handled_reconcile_at: Option<String>,
+}
+
+/// The state of one sync, with the digest and token of the row that it is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SyncState {
+    /// The sync's name.
+    #[schemars(length(min = 1, max = schema::MAX_NAME))]
+    pub name: String,
+    /// The row's digest, echoed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 71))]
+    pub digest: Option<String>,
+    /// The row's token, echoed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = i64::MAX))]
+    pub token: Option<u64>,
+    /// The commit that was last applied and became ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub commit: Option<String>,
+    /// Where the sync stands.
+    pub state: SyncPhase,
+    /// Whose fault a failure is: the revision's, this cluster's, or the infrastructure's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<FailureClass>,
+    /// A failure that will not go away by waiting.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub terminal: bool,
+    /// Why, as one word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::MAX_LABEL))]
+    pub reason: Option<String>,
+    /// Why, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::MAX_MESSAGE))]
+    pub message: Option<String>,
+}
+
+/// Where a sync stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SyncPhase {
+    /// Applied and ready at the row's commit.
+    Succeeded,
+    /// Not applied, or not ready; `class` says whose fault.
+    Failed,
+    /// On the way.
+    #[default]
+    Updating,
+    /// Its objects are being removed.
+    Withdrawing,
+    /// It is gone.
+    Withdrawn,
+}
+
+/// Whose fault a failure is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum FailureClass {
+    /// The revision's: build, refused objects, health.
+    Revision,
+    /// This cluster's: quota, rights, a missing namespace or value.
+    Unit,
+    /// The infrastructure's: an API, a source or a dependency that is away.
+    Infra,
+}

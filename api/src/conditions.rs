@@ -1,1 +1,180 @@
 //! Conditions: construction, merging, and equality apart from times.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+/// Whether the object is as its spec says; always present.
+pub const READY: &str = "Ready";
+/// Work is under way; present only while true.
+pub const RECONCILING: &str = "Reconciling";
+/// No progress without a change by someone; present only while true.
+pub const STALLED: &str = "Stalled";
+/// Of modules: nothing new is started; present only while true.
+pub const PAUSED: &str = "Paused";
+/// Of modules: failures stopped the rollout; present only while true.
+pub const HALTED: &str = "Halted";
+/// Of modules: the empty selector selects every cluster; present only while true.
+pub const SELECTS_ALL: &str = "SelectsAll";
+/// Of modules: the tag names another commit than the pinned one; present only while true.
+pub const TAG_MOVED: &str = "TagMoved";
+/// Of ProxyAssemblages: the cluster answers.
+pub const REACHABLE: &str = "Reachable";
+
+/// The longest message of a condition, in bytes.
+pub const MAX_MESSAGE: usize = 32_768;
+
+/// The status of a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It holds.
+    True,
+    /// It does not hold.
+    False,
+    /// It is not known.
+    Unknown,
+}
+
+impl Status {
+    /// The word of Kubernetes.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+impl From<bool> for Status {
+    fn from(holds: bool) -> Self {
+        if holds { Self::True } else { Self::False }
+    }
+}
+
+/// The conditions that an object is to have: Ready always, the others only when added.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conditions {
+    ready: Said,
+    others: BTreeMap<&'static str, Said>,
+}
+
+/// What a condition says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Said {
+    status: Status,
+    reason: String,
+    message: String,
+}
+
+impl Conditions {
+    /// Begins with Ready.
+    pub fn ready(status: Status, reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            ready: Said::new(status, reason, message),
+            others: BTreeMap::new(),
+        }
+    }
+
+    /// Adds Reconciling=True.
+    #[must_use]
+    pub fn reconciling(self, reason: impl Into<String>, message: impl Into<String>) -> Self {
+        self.with(RECONCILING, Status::True, reason, message)
+    }
+
+    /// Adds Stalled=True.
+    #[must_use]
+    pub fn stalled(self, reason: impl Into<String>, message: impl Into<String>) -> Self {
+        self.with(STALLED, Status::True, reason, message)
+    }
+
+    /// Adds another condition. The last of one type stands; Ready is set by [`Conditions::ready`] alone.
+    #[must_use]
+    pub fn with(
+        mut self,
+        type_: &'static str,
+        status: Status,
+        reason: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        if type_ == READY {
+            self.ready = Said::new(status, reason, message);
+        } else {
+            self.others.insert(type_, Said::new(status, reason, message));
+        }
+        self
+    }
+
+    /// The conditions to write: exactly these, Ready first, each with `generation` as its observedGeneration.
+    /// `lastTransitionTime` is the current one where the status did not flip, else `now`.
+    pub fn merge(&self, current: &[Condition], generation: i64, now: Timestamp) -> Vec<Condition> {
+        std::iter::once((READY, &self.ready))
+            .chain(self.others.iter().map(|(type_, said)| (*type_, said)))
+            .map(|(type_, said)| said.condition(type_, find(current, type_), generation, now))
+            .collect()
+    }
+}
+
+impl Said {
+    fn new(status: Status, reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            reason: reason.into(),
+            message: bounded(&message.into(), MAX_MESSAGE).into_owned(),
+        }
+    }
+
+    fn condition(
+        &self,
+        type_: &str,
+        current: Option<&Condition>,
+        generation: i64,
+        now: Timestamp,
+    ) -> Condition {
+        let since = current
+            .filter(|current| current.status == self.status.as_str())
+            .map_or(Time(now), |current| current.last_transition_time.clone());
+        Condition {
+            last_transition_time: since,
+            message: self.message.clone(),
+            observed_generation: Some(generation),
+            reason: self.reason.clone(),
+            status: self.status.as_str().to_owned(),
+            type_: type_.to_owned(),
+        }
+    }
+}
+
+/// The condition of that type.
+pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.type_ == type_)
+}
+
+/// Whether the condition of that type is there and True.
+pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
+    find(conditions, type_).is_some_and(|condition| condition.status == "True")
+}
+
+/// Whether both say the same, whatever their order and times.
+pub fn equal_apart_from_times(a: &[Condition], b: &[Condition]) -> bool {
+    a.len() == b.len()
+        && a.iter().all(|left| {
+            find(b, &left.type_).is_some_and(|right| {
+                left.status == right.status
+                    && left.reason == right.reason
+                    && left.message == right.message
+                    && left.observed_generation == right.observed_generation
+            })
+        })
+}
+
+/// The text, cut at a character so that it has at most `max` bytes; a cut text ends with an ellipsis.
+pub fn bounded(text: &str, max: usize) -> std::borrow::Cow<'_, str> {
+    const ELLIPSIS: &str = "…";
+    if text.len() <= max {
+        return text.into();
+    }
+    let end = text.floor_char_boundary(max.saturating_sub(ELLIPSIS.len()));
+    format!("{}{ELLIPSIS}", &text[..end]).into()
+}

@@ -1,1 +1,173 @@
 //! Canonical bytes and their hashes: revisions and digests.
+//!
+//! Canonical bytes are JSON with ordered keys and no spaces, parts joined by NUL; hashes are SHA-256 in lower-case hexadecimal digits,
+//! short ones the first ten characters of base32 (RFC 4648, lower case, no padding).
+
+use std::collections::BTreeMap;
+
+use data_encoding::{BASE32_NOPAD, HEXLOWER};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::sync::{Binding, HealthCheck, ObjectFieldRef, Package, Sync};
+
+/// What the digests in rows begin with.
+pub const DIGEST_PREFIX: &str = "sha256:";
+
+/// The identity of what is targeted, judged and remembered: 64 hexadecimal digits.
+///
+/// The hash of the commit, the path, the options (everything else of source and package but the version, which the commit stands for),
+/// and the definitions of bindings. Two tags of one commit are one revision.
+pub fn revision(commit: &str, sync: &Sync, control_plane_bindings: &[Binding]) -> String {
+    let Sync {
+        source,
+        package,
+        bindings,
+    } = sync;
+    let options = json!({
+        "url": source.git.url,
+        "secretRef": source.git.secret_ref.as_ref().map(|reference| &reference.name),
+        "package": options(package),
+    });
+    let definitions = json!({
+        "bindings": definitions(bindings),
+        "controlPlaneBindings": definitions(control_plane_bindings),
+    });
+    sha256_hex(&[
+        commit,
+        &package.path,
+        &canonical(&options),
+        &canonical(&definitions),
+    ])
+}
+
+/// The identity of what one cluster gets: `sha256:` and the hash of the revision and the cluster's values.
+pub fn digest(revision: &str, values: &BTreeMap<String, String>) -> String {
+    format!(
+        "{DIGEST_PREFIX}{}",
+        sha256_hex(&[revision, &canonical(&json!(values))])
+    )
+}
+
+/// SHA-256 of the parts joined by NUL, in lower-case hexadecimal digits.
+pub fn sha256_hex(parts: &[&str]) -> String {
+    HEXLOWER.encode(&sha256(&parts.join("\0")))
+}
+
+/// The first ten characters of the base32 of SHA-256 of the parts joined by NUL: 50 bits.
+pub fn short(parts: &[&str]) -> String {
+    let mut text = BASE32_NOPAD
+        .encode(&sha256(&parts.join("\0")))
+        .to_ascii_lowercase();
+    text.truncate(SHORT_LENGTH);
+    text
+}
+
+/// How long the result of [`short`] is.
+pub const SHORT_LENGTH: usize = 10;
+
+/// JSON with the keys of every object in byte order and no spaces, whatever order the value's maps have.
+pub fn canonical(value: &Value) -> String {
+    let mut text = String::new();
+    write_canonical(value, &mut text);
+    text
+}
+
+fn write_canonical(value: &Value, out: &mut String) {
+    match value {
+        Value::Object(map) => {
+            let ordered: BTreeMap<&String, &Value> = map.iter().collect();
+            write_list(out, ['{', '}'], ordered, |(key, value), out| {
+                out.push_str(&Value::from(key.as_str()).to_string());
+                out.push(':');
+                write_canonical(value, out);
+            });
+        }
+        Value::Array(items) => write_list(out, ['[', ']'], items, write_canonical),
+        scalar => out.push_str(&scalar.to_string()),
+    }
+}
+
+fn write_list<T>(
+    out: &mut String,
+    [open, close]: [char; 2],
+    items: impl IntoIterator<Item = T>,
+    write: impl Fn(T, &mut String),
+) {
+    out.push(open);
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        write(item, out);
+    }
+    out.push(close);
+}
+
+/// Every option of a package but its path; taken apart by name, so that a new field cannot be forgotten.
+fn options(package: &Package) -> Value {
+    let Package {
+        path: _,
+        substitute,
+        target_namespace,
+        prune,
+        wait,
+        timeout,
+        interval,
+        retry_interval,
+        force,
+        health_checks,
+    } = package;
+    json!({
+        "substitute": substitute,
+        "targetNamespace": target_namespace,
+        "prune": prune,
+        "wait": wait,
+        "timeout": timeout.as_millis(),
+        "interval": interval.as_millis(),
+        "retryInterval": retry_interval.as_millis(),
+        "force": force,
+        "healthChecks": health_checks.iter().map(health_check).collect::<Vec<_>>(),
+    })
+}
+
+fn health_check(check: &HealthCheck) -> Value {
+    let HealthCheck {
+        api_version,
+        kind,
+        name,
+        namespace,
+    } = check;
+    json!({ "apiVersion": api_version, "kind": kind, "name": name, "namespace": namespace })
+}
+
+/// Definitions by name: their order has no meaning.
+fn definitions(bindings: &[Binding]) -> BTreeMap<&str, Value> {
+    bindings
+        .iter()
+        .map(|binding| (binding.name.as_str(), definition(binding)))
+        .collect()
+}
+
+fn definition(binding: &Binding) -> Value {
+    let Binding {
+        name: _,
+        value,
+        object_field_ref,
+    } = binding;
+    json!({ "value": value, "objectFieldRef": object_field_ref.as_ref().map(object_field) })
+}
+
+fn object_field(reference: &ObjectFieldRef) -> Value {
+    let ObjectFieldRef {
+        api_version,
+        kind,
+        name,
+        field_path,
+    } = reference;
+    json!({ "apiVersion": api_version, "kind": kind, "name": name, "fieldPath": field_path })
+}
+
+fn sha256(text: &str) -> [u8; 32] {
+    Sha256::digest(text.as_bytes()).into()
+}

@@ -1,15 +1,40 @@
 //! The kinds of muster: types, CRDs, conditions and reasons, names, digests, and validation that needs no cluster.
+//!
+//! ```text
+//!            Module, BootstrapModule ─── ModuleRevision          what people write, and what a revision was
+//!                 │ one row per sync
+//!   ProxyAssemblage, RemoteAssemblage ═══ Assemblage             the syncs of one cluster
+//!                 │ names, content addresses
+//!      GitRepository, Kustomization (Flux)    Cluster (CAPI)     as far as muster writes and reads them
+//! ```
+//!
+//! Invariant: nothing here does I/O, knows the time, or is random: instants are arguments.
+//! Invariant: the same input gives the same bytes, whatever the order of maps (`digest`, `crds`).
+//! Invariant: a generated name is a pure function of full identities and carries a hash (`names`).
+//! Invariant: every string, list and map of a schema has a maximum (`crds`, held by a test).
 
+pub mod amount;
 pub mod assemblage;
 pub mod cluster;
 pub mod conditions;
 pub mod crds;
 pub mod digest;
+pub mod duration;
 pub mod flux;
+pub mod kind;
 pub mod labels;
 pub mod module;
 pub mod names;
 pub mod reasons;
 pub mod revision;
 pub mod rollout;
+pub mod schema;
+pub mod selector;
 pub mod sync;
+pub mod validate;
+
+pub use amount::Amount;
+pub use assemblage::{Assemblage, ProxyAssemblage, RemoteAssemblage};
+pub use duration::Duration;
+pub use module::{BootstrapModule, Module};
+pub use revision::ModuleRevision;

@@ -1,1 +1,37 @@
-//! Generated names: pure functions of full identities.
+//! Generated names: pure functions of full identities, each with a hash, so that two identities never share one.
+
+use crate::{digest, module::ModuleKind};
+
+/// How much of a person's name a generated name keeps, in bytes: with a hyphen and the hash that makes a DNS label.
+pub const MAX_STEM: usize = 52;
+
+/// The name of the `GitRepository` that holds a commit: `src-<10 base32 of sha256(url, commit, secretRef)>`.
+pub fn source(url: &str, commit: &str, secret_ref: Option<&str>) -> String {
+    // No Secret has an empty name: without one the part is empty.
+    format!(
+        "src-{}",
+        digest::short(&[url, commit, secret_ref.unwrap_or_default()])
+    )
+}
+
+/// The name of the `Kustomization` of one sync of an assemblage.
+pub fn kustomization(namespace: &str, assemblage: &str, sync: &str) -> String {
+    hashed(sync, &[namespace, assemblage, sync])
+}
+
+/// The name of the `ModuleRevision` of a module's revision.
+pub fn module_revision(kind: ModuleKind, namespace: &str, module: &str, revision: &str) -> String {
+    hashed(module, &[kind.as_str(), namespace, module, revision])
+}
+
+/// The name of the Secret in which Cluster API puts a cluster's kubeconfig.
+pub fn kubeconfig_secret(cluster: &str) -> String {
+    format!("{cluster}{}", crate::labels::KUBECONFIG_SUFFIX)
+}
+
+/// What a person can recognize, and the hash of the whole identity; no part of an identity has a slash.
+fn hashed(readable: &str, identity: &[&str]) -> String {
+    let end = readable.floor_char_boundary(MAX_STEM);
+    let stem = readable[..end].trim_end_matches(['-', '.']);
+    format!("{stem}-{}", digest::short(&[&identity.join("/")]))
+}

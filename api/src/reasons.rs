@@ -1,1 +1,279 @@
-//! The words of muster: one enum of reasons for clusters, one for everything else.
+//! The words of muster: one enum of reasons for clusters, one for objects that are no unit's, one for events.
+//!
+//! A status in a column, a metric label, an event and a page is the same word.
+
+use std::{fmt, str::FromStr};
+
+/// A text is no word of the table.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no reason of muster")]
+pub struct UnknownReason(pub String);
+
+/// Declares an enum whose variants are its words, with all of them in order.
+macro_rules! words {
+    ($(#[doc = $doc:expr])* $name:ident { $($(#[doc = $word_doc:expr])* $word:ident,)+ }) => {
+        $(#[doc = $doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name {
+            $($(#[doc = $word_doc])* $word,)+
+        }
+
+        impl $name {
+            /// Every word, in the order of its table.
+            pub const ALL: &[Self] = &[$(Self::$word,)+];
+
+            /// The word.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$word => stringify!($word),)+
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = UnknownReason;
+
+            fn from_str(text: &str) -> Result<Self, UnknownReason> {
+                let found = Self::ALL.iter().find(|word| word.as_str() == text);
+                found.copied().ok_or_else(|| UnknownReason(text.to_owned()))
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(word: $name) -> Self {
+                word.as_str().to_owned()
+            }
+        }
+    };
+}
+
+words! {
+    /// Why a cluster is where it is. Every selected cluster has exactly one; of several the first in this order wins.
+    Reason {
+        /// The Cluster is being deleted, or is gone.
+        Deleting,
+        /// The Cluster is paused.
+        ClusterPaused,
+        /// The control plane is not initialized.
+        ControlPlaneNotReady,
+        /// The Secret with the kubeconfig is not there.
+        NoKubeconfig,
+        /// The kubeconfig has something that is not allowed.
+        KubeconfigRejected,
+        /// The API server does not answer.
+        Unreachable,
+        /// The API server refuses the credentials.
+        CredentialsRejected,
+        /// The kind Assemblage or the namespace muster-system is not there.
+        KindMissing,
+        /// A person holds it, or another manager suspended it.
+        Held,
+        /// A person pinned it to another revision.
+        Pinned,
+        /// An object of the name that is needed belongs to another.
+        NameConflict,
+        /// A binding could not be evaluated.
+        BindingFailed,
+        /// A withdrawal is stopped by the brake until it is acknowledged.
+        WithdrawalHeld,
+        /// It is being withdrawn from.
+        Withdrawing,
+        /// The revision failed on it.
+        Failed,
+        /// It did not become ready in time.
+        Overdue,
+        /// It did not acknowledge its assignment in time.
+        NotPickedUp,
+        /// It was not ready before it was changed; nobody is blamed.
+        AlreadyUnready,
+        /// It was confirmed and then failed.
+        Relapsed,
+        /// It is changing.
+        Updating,
+        /// It is ready, and not yet for long enough.
+        Soaking,
+        /// It is going back to the last good revision.
+        Reverting,
+        /// The target is condemned.
+        KnownBad,
+        /// The rollout is halted by failures.
+        Halted,
+        /// The rollout was ended by a person.
+        Aborted,
+        /// The rollout is paused.
+        Paused,
+        /// A module that this one needs is not confirmed there.
+        DependencyBehind,
+        /// The source cannot be read.
+        SourceNotReady,
+        /// The stage waits for an approval.
+        WaitingApproval,
+        /// The stage waits for a gate.
+        WaitingGate,
+        /// An earlier stage is not passed.
+        WaitingStage,
+        /// Clusters of another domain are changing.
+        WaitingDomain,
+        /// The batch before is not done.
+        WaitingBatch,
+        /// As many clusters as allowed are changing.
+        WaitingTurn,
+        /// It is confirmed at the target.
+        UpToDate,
+        /// No stage selects it.
+        Excluded,
+    }
+}
+
+words! {
+    /// Why an object that is no cluster's is as it is: modules, assemblages, revisions as a whole.
+    ObjectReason {
+        /// The module selects no cluster.
+        NoClusters,
+        /// The empty selector selects every cluster.
+        SelectsAll,
+        /// The tag names another commit than the pinned one.
+        TagMoved,
+        /// A row would make its assemblage larger than allowed.
+        TooLarge,
+        /// A field is set whose behaviour is not built.
+        Unsupported,
+        /// A row that its origin never held.
+        Unclaimed,
+        /// Flux runs in a cluster where muster was told to carry out.
+        FluxPresent,
+        /// Modules depend on each other in a circle.
+        DependencyCycle,
+        /// A module that is depended on does not exist.
+        UnknownDependency,
+        /// The spec says something that cannot be done.
+        InvalidSpec,
+        /// The object is suspended.
+        Suspended,
+        /// The object is being deleted and waits for its withdrawal.
+        Terminating,
+        /// All syncs are ready.
+        Succeeded,
+        /// Some syncs are on the way.
+        Progressing,
+        /// Some syncs failed.
+        SyncsFailed,
+        /// The object was just made and nothing was seen yet.
+        Pending,
+        /// The cluster answers.
+        Answering,
+        /// The kubeconfig leads to another cluster than before.
+        IdentityChanged,
+        /// The engine's memory is being rebuilt from rows.
+        MemoryRebuilt,
+        /// The API server of the management cluster refused or failed a write.
+        WriteFailed,
+    }
+}
+
+words! {
+    /// What happened, as the reason of an event; only on change.
+    EventReason {
+        /// A revision became the target.
+        RolloutStarted,
+        /// A cluster was confirmed at the target.
+        ClusterUpdated,
+        /// A revision failed on a cluster.
+        ClusterFailed,
+        /// Nothing new is started because of failures.
+        RolloutHalted,
+        /// A revision failed on more clusters than allowed.
+        RevisionCondemned,
+        /// Every eligible selected cluster is confirmed.
+        RolloutFinished,
+        /// A withdrawal waits for its acknowledgement.
+        WithdrawalHeld,
+        /// A control of a person took effect.
+        ControlApplied,
+        /// A control was written by a manager whose fields Flux takes over.
+        ControlAtRisk,
+        /// A tag names another commit than the pinned one.
+        TagMoved,
+        /// The source cannot be read.
+        SourceNotReady,
+        /// A spec cannot be acted on.
+        InvalidSpec,
+        /// A cluster was withdrawn from.
+        ClusterWithdrawn,
+        /// A foreign object has the name that is needed.
+        NameConflict,
+    }
+}
+
+/// Where a cluster is counted in `status.summary`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Bucket {
+    /// It cannot be changed now.
+    Skipped,
+    /// A person holds or pinned it.
+    Held,
+    /// It is being withdrawn from, or that is stopped.
+    Withdrawing,
+    /// A revision failed on it.
+    Failed,
+    /// It is changing.
+    Updating,
+    /// Its turn has not come.
+    Waiting,
+    /// It is confirmed at the target.
+    Updated,
+    /// No stage selects it.
+    Excluded,
+}
+
+impl Reason {
+    /// The place in the order: the smallest wins.
+    pub const fn rank(self) -> u8 {
+        self as u8
+    }
+
+    /// Whether the cluster may not be touched while this holds (rule 4 of the engine).
+    pub const fn is_ineligible(self) -> bool {
+        self.rank() <= Self::BindingFailed.rank()
+    }
+
+    /// Where a cluster with this reason is counted.
+    pub const fn bucket(self) -> Bucket {
+        match self {
+            Self::Deleting
+            | Self::ClusterPaused
+            | Self::ControlPlaneNotReady
+            | Self::NoKubeconfig
+            | Self::KubeconfigRejected
+            | Self::Unreachable
+            | Self::CredentialsRejected
+            | Self::KindMissing
+            | Self::NameConflict
+            | Self::BindingFailed => Bucket::Skipped,
+            Self::Held | Self::Pinned => Bucket::Held,
+            Self::WithdrawalHeld | Self::Withdrawing => Bucket::Withdrawing,
+            Self::Failed | Self::Overdue | Self::NotPickedUp | Self::Relapsed => Bucket::Failed,
+            Self::AlreadyUnready | Self::Updating | Self::Soaking | Self::Reverting => Bucket::Updating,
+            Self::KnownBad
+            | Self::Halted
+            | Self::Aborted
+            | Self::Paused
+            | Self::DependencyBehind
+            | Self::SourceNotReady
+            | Self::WaitingApproval
+            | Self::WaitingGate
+            | Self::WaitingStage
+            | Self::WaitingDomain
+            | Self::WaitingBatch
+            | Self::WaitingTurn => Bucket::Waiting,
+            Self::UpToDate => Bucket::Updated,
+            Self::Excluded => Bucket::Excluded,
+        }
+    }
+}

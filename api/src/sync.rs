@@ -1,1 +1,181 @@
 //! What a sync is: source, package, bindings.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{duration::Duration, schema};
+
+/// One exactly versioned piece of configuration: where it comes from, how it is applied, what is filled in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Sync {
+    /// Where the configuration comes from.
+    pub source: Source,
+    /// Which part of the source is applied, and how.
+    #[serde(default)]
+    #[schemars(extend("default" = {}))]
+    pub package: Package,
+    /// Variables evaluated in the downstream cluster.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = schema::MAX_VALUES), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub bindings: Vec<Binding>,
+}
+
+/// Where configuration comes from. Git is the only kind of source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Source {
+    /// A git repository at an exact state.
+    pub git: GitSource,
+}
+
+/// A git repository at an exact state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GitSource {
+    /// The repository. https; http and file only where the controller allows insecure sources.
+    #[schemars(length(min = 1, max = schema::MAX_URL))]
+    pub url: String,
+    /// Which state of the repository: exactly one of tag and commit. There are no branches: a module is an exact state.
+    pub version: GitVersion,
+    /// A Secret of this namespace with Flux's keys (username, password, bearerToken, ca.crt, tls.crt, tls.key). The downstream cluster needs one of the same name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<LocalReference>,
+}
+
+/// An exact state of a repository: exactly one of tag and commit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    { "rule": "has(self.tag) != has(self.commit)", "message": "set exactly one of tag and commit" },
+]))]
+pub struct GitVersion {
+    /// The name of a tag, without refs/tags/. It is resolved once and pinned: a tag that moves later is reported, never rolled out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = schema::MAX_TAG))]
+    pub tag: Option<String>,
+    /// A commit: 40 or 64 lower-case hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 40, max = 64), regex(pattern = schema::COMMIT))]
+    pub commit: Option<String>,
+}
+
+/// An object of the same namespace, by name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LocalReference {
+    /// The object's name.
+    #[schemars(length(min = 1, max = schema::MAX_NAME))]
+    pub name: String,
+}
+
+/// Which part of a source is applied, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Package {
+    /// The folder of the manifests, relative to the root of the repository.
+    #[schemars(length(min = 1, max = schema::MAX_PATH))]
+    pub path: String,
+    /// Variables replaced in the manifests as ${NAME}; their values may use bindings as $(NAME).
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "schema::variables")]
+    pub substitute: BTreeMap<String, String>,
+    /// The namespace that all namespaced objects are put into.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = schema::MAX_NAME))]
+    pub target_namespace: Option<String>,
+    /// Delete objects that the source no longer has.
+    pub prune: bool,
+    /// Wait until all applied objects are ready.
+    pub wait: bool,
+    /// How long one attempt to apply and become ready may take.
+    pub timeout: Duration,
+    /// How often the cluster is compared with the source.
+    pub interval: Duration,
+    /// How soon a failed attempt is repeated.
+    pub retry_interval: Duration,
+    /// Re-create objects whose immutable fields changed.
+    pub force: bool,
+    /// Objects whose readiness is waited for, instead of all applied ones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = schema::MAX_VALUES), extend("x-kubernetes-list-type" = "atomic"))]
+    pub health_checks: Vec<HealthCheck>,
+}
+
+impl Default for Package {
+    fn default() -> Self {
+        Self {
+            path: ".".to_owned(),
+            substitute: BTreeMap::new(),
+            target_namespace: None,
+            prune: true,
+            wait: true,
+            timeout: Duration::from_mins(5),
+            interval: Duration::from_mins(10),
+            retry_interval: Duration::from_mins(1),
+            force: false,
+            health_checks: Vec::new(),
+        }
+    }
+}
+
+/// An object whose readiness is waited for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HealthCheck {
+    /// The object's apiVersion, such as apps/v1.
+    #[schemars(length(min = 1, max = schema::MAX_API_VERSION))]
+    pub api_version: String,
+    /// The object's kind.
+    #[schemars(length(min = 1, max = schema::MAX_LABEL))]
+    pub kind: String,
+    /// The object's name.
+    #[schemars(length(min = 1, max = schema::MAX_NAME))]
+    pub name: String,
+    /// The object's namespace; none for objects of the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = schema::MAX_LABEL))]
+    pub namespace: Option<String>,
+}
+
+/// A variable, used as $(NAME): a value, or a field of an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    { "rule": "has(self.value) != has(self.objectFieldRef)", "message": "set exactly one of value and objectFieldRef" },
+]))]
+pub struct Binding {
+    /// The variable's name: letters, digits and underscores, not beginning with a digit.
+    #[schemars(length(min = 1, max = schema::MAX_LABEL), regex(pattern = schema::VARIABLE))]
+    pub name: String,
+    /// The variable's value; it may use other variables as $(NAME).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::MAX_VALUE))]
+    pub value: Option<String>,
+    /// A field of an object of the same namespace; the reference may use other variables as $(NAME).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object_field_ref: Option<ObjectFieldRef>,
+}
+
+/// A field of an object of the same namespace. Secrets are refused.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    { "rule": "self.kind != 'Secret'", "message": "kind Secret cannot be read: values of bindings are shown in specs" },
+]))]
+pub struct ObjectFieldRef {
+    /// The object's apiVersion, such as v1.
+    #[schemars(length(min = 1, max = schema::MAX_API_VERSION))]
+    pub api_version: String,
+    /// The object's kind: ConfigMap, Cluster, or one that the controller was allowed to read.
+    #[schemars(length(min = 1, max = schema::MAX_LABEL))]
+    pub kind: String,
+    /// The object's name.
+    #[schemars(length(min = 1, max = schema::MAX_NAME))]
+    pub name: String,
+    /// A JSON pointer to a string, number or boolean, such as /data/host.
+    #[schemars(length(min = 1, max = schema::MAX_PATH), regex(pattern = "^/"))]
+    pub field_path: String,
+}

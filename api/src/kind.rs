@@ -1,0 +1,115 @@
+//! What makes a spec and a status a Kubernetes object: one macro, so that two kinds may share one spec.
+
+/// The API group of every kind of muster.
+pub const GROUP: &str = "fleet.muster.dev";
+/// The version of every kind of muster.
+pub const VERSION: &str = "v1alpha1";
+/// `apiVersion` of every kind of muster.
+pub const API_VERSION: &str = "fleet.muster.dev/v1alpha1";
+
+/// A root object with `metadata`, `spec` and `status`, and its `kube::Resource`, `HasSpec` and `HasStatus`.
+///
+/// kube's derive hangs the root on the spec type, which allows one kind per spec; `Module` and `BootstrapModule` share theirs.
+macro_rules! kind {
+    ($(#[doc = $doc:expr])* $root:ident, $plural:literal, $spec:ty, $status:ty) => {
+        $(#[doc = $doc])*
+        #[derive(Clone, Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
+        #[serde(rename_all = "camelCase")]
+        pub struct $root {
+            /// Name, namespace, labels, annotations and the rest of every object's metadata.
+            #[schemars(skip)]
+            #[serde(default)]
+            pub metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
+            /// What is wanted.
+            pub spec: $spec,
+            /// What was seen; written by muster alone.
+            #[serde(default)]
+            pub status: Option<$status>,
+        }
+
+        impl $root {
+            /// An object without namespace or status.
+            pub fn new(name: &str, spec: $spec) -> Self {
+                Self {
+                    metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+                        name: Some(name.to_owned()),
+                        ..Default::default()
+                    },
+                    spec,
+                    status: None,
+                }
+            }
+        }
+
+        impl serde::Serialize for $root {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                use serde::ser::SerializeStruct;
+                let fields = 4 + usize::from(self.status.is_some());
+                let mut object = serializer.serialize_struct(stringify!($root), fields)?;
+                object.serialize_field("apiVersion", $crate::kind::API_VERSION)?;
+                object.serialize_field("kind", stringify!($root))?;
+                object.serialize_field("metadata", &self.metadata)?;
+                object.serialize_field("spec", &self.spec)?;
+                if let Some(status) = &self.status {
+                    object.serialize_field("status", status)?;
+                }
+                object.end()
+            }
+        }
+
+        impl kube::Resource for $root {
+            type DynamicType = ();
+            type Scope = k8s_openapi::NamespaceResourceScope;
+
+            fn kind((): &()) -> std::borrow::Cow<'_, str> {
+                stringify!($root).into()
+            }
+
+            fn group((): &()) -> std::borrow::Cow<'_, str> {
+                $crate::kind::GROUP.into()
+            }
+
+            fn version((): &()) -> std::borrow::Cow<'_, str> {
+                $crate::kind::VERSION.into()
+            }
+
+            fn plural((): &()) -> std::borrow::Cow<'_, str> {
+                $plural.into()
+            }
+
+            fn meta(&self) -> &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+                &self.metadata
+            }
+
+            fn meta_mut(&mut self) -> &mut k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+                &mut self.metadata
+            }
+        }
+
+        impl kube::core::object::HasSpec for $root {
+            type Spec = $spec;
+
+            fn spec(&self) -> &$spec {
+                &self.spec
+            }
+
+            fn spec_mut(&mut self) -> &mut $spec {
+                &mut self.spec
+            }
+        }
+
+        impl kube::core::object::HasStatus for $root {
+            type Status = $status;
+
+            fn status(&self) -> Option<&$status> {
+                self.status.as_ref()
+            }
+
+            fn status_mut(&mut self) -> &mut Option<$status> {
+                &mut self.status
+            }
+        }
+    };
+}
+
+pub(crate) use kind;

@@ -1,0 +1,134 @@
+//! Schemas of types that are not ours, and the limits that schemas and validation share.
+
+use schemars::{Schema, SchemaGenerator, json_schema};
+
+/// The longest object name (a DNS subdomain), in bytes.
+pub const MAX_NAME: usize = 253;
+/// The longest DNS label, label key name or label value, in bytes.
+pub const MAX_LABEL: usize = 63;
+/// The longest label key: a DNS subdomain, a slash, a name.
+pub const MAX_LABEL_KEY: usize = 317;
+/// The longest `apiVersion`: a group, a slash, a version.
+pub const MAX_API_VERSION: usize = 317;
+/// The longest URL of a git repository, in bytes.
+pub const MAX_URL: usize = 2048;
+/// The longest path inside a git repository, in bytes.
+pub const MAX_PATH: usize = 1024;
+/// The longest tag name, in bytes.
+pub const MAX_TAG: usize = 244;
+/// The longest value of a binding or a substitution, in bytes.
+pub const MAX_VALUE: usize = 4096;
+/// How many bindings, values or substitutions one sync may have.
+pub const MAX_VALUES: usize = 64;
+/// How many syncs one assemblage may hold.
+pub const MAX_SYNCS: usize = 256;
+/// The longest message of a row or of an attention entry, in bytes.
+pub const MAX_MESSAGE: usize = 512;
+/// How many clusters `status.attention` names.
+pub const MAX_ATTENTION: usize = 20;
+/// How large the engine's memory may be as written, in bytes: 128 KiB.
+pub const MAX_MEMORY: usize = 131_072;
+/// How large one row of an assemblage may be as JSON, in bytes: 32 KiB.
+pub const MAX_ROW: usize = 32_768;
+/// How large one assemblage may be as JSON, in bytes: 768 KiB.
+pub const MAX_ASSEMBLAGE: usize = 786_432;
+/// How many conditions an object carries at most.
+pub const MAX_CONDITIONS: usize = 16;
+
+/// Names of environment variables, as Flux's substitution takes them; also of bindings.
+pub const VARIABLE: &str = "^[_A-Za-z][_A-Za-z0-9]*$";
+/// DNS labels.
+pub const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+/// DNS subdomains: what most Kubernetes objects may be called.
+pub const DNS_SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+/// Full git object names: SHA-1 or SHA-256, lower case.
+pub const COMMIT: &str = "^([0-9a-f]{40}|[0-9a-f]{64})$";
+
+/// `status.conditions`: a list map by type.
+pub fn conditions(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "description": "The state of the object in the words of Kubernetes: Ready always, the others only while they are true.",
+        "type": "array",
+        "maxItems": MAX_CONDITIONS,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+        "items": {
+            "description": "One aspect of the state of this object.",
+            "type": "object",
+            "required": ["type", "status", "lastTransitionTime", "reason", "message"],
+            "properties": {
+                "type": {
+                    "description": "Which aspect.",
+                    "type": "string", "maxLength": 316,
+                    "pattern": r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
+                },
+                "status": {
+                    "description": "Whether it holds: True, False or Unknown.",
+                    "type": "string", "enum": ["True", "False", "Unknown"],
+                },
+                "observedGeneration": {
+                    "description": "The metadata.generation that this was computed from.",
+                    "type": "integer", "format": "int64", "minimum": 0,
+                },
+                "lastTransitionTime": {
+                    "description": "When the status last changed from one value to another.",
+                    "type": "string", "format": "date-time",
+                },
+                "reason": {
+                    "description": "Why, as one word.",
+                    "type": "string", "minLength": 1, "maxLength": 1024,
+                    "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+                },
+                "message": {
+                    "description": "Why, for people: what, where, since when, and what to do.",
+                    "type": "string", "maxLength": 32_768,
+                },
+            },
+        },
+    })
+}
+
+/// A selector over labels. Operators are not an enumeration here: a bad one is reported by the Module's own status.
+pub fn label_selector(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "x-kubernetes-map-type": "atomic",
+        "properties": {
+            "matchLabels": {
+                "description": "Labels that must have exactly these values.",
+                "type": "object", "maxProperties": MAX_VALUES,
+                "additionalProperties": { "type": "string", "maxLength": MAX_LABEL },
+            },
+            "matchExpressions": {
+                "description": "Further requirements; all must hold.",
+                "type": "array", "maxItems": 32, "x-kubernetes-list-type": "atomic",
+                "items": {
+                    "type": "object",
+                    "required": ["key", "operator"],
+                    "properties": {
+                        "key": { "description": "The label's key.", "type": "string", "maxLength": MAX_LABEL_KEY },
+                        "operator": { "description": "In, NotIn, Exists or DoesNotExist.", "type": "string", "maxLength": 32 },
+                        "values": {
+                            "description": "The values of In and NotIn; empty for Exists and DoesNotExist.",
+                            "type": "array", "maxItems": 256, "x-kubernetes-list-type": "atomic",
+                            "items": { "type": "string", "maxLength": MAX_LABEL },
+                        },
+                    },
+                },
+            },
+        },
+    })
+}
+
+/// Values by the name of a variable.
+pub fn variables(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": MAX_VALUES,
+        "additionalProperties": { "type": "string", "maxLength": MAX_VALUE },
+        "x-kubernetes-validations": [{
+            "rule": "self.all(name, size(name) <= 63 && name.matches('^[_A-Za-z][_A-Za-z0-9]*$'))",
+            "message": "a name has at most 63 letters, digits and underscores, and does not begin with a digit",
+        }],
+    })
+}

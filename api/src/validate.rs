@@ -1,0 +1,1 @@
+//! Validation that needs no cluster.
