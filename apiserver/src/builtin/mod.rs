@@ -2,6 +2,9 @@
 
 use serde_json::Value;
 
+/// The type of `metadata` of every object.
+pub const OBJECT_META: &str = "meta.v1.ObjectMeta";
+
 /// The name of the built-in type of objects of this `apiVersion` and `kind`; `None` for kinds that are not built in.
 pub fn type_of(_api_version: &str, _kind: &str) -> Option<&'static str> {
     None

@@ -35,14 +35,18 @@ pub struct Cause {
     pub reason: String,
     /// The text without the field: `Invalid value: "ABC": should match '^[a-z]+$'`.
     pub message: String,
-    /// The path of the field: `spec.list[0].name`; empty for the object itself.
+    /// The path of the field: `spec.list[0].name`; `<nil>` for the object itself.
     pub field: String,
 }
 
 impl Cause {
-    /// A cause with the given parts.
+    /// A cause with the given parts; an empty `field` is the object itself.
     pub fn new(reason: &str, field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { reason: reason.to_owned(), message: message.into(), field: field.into() }
+        let mut field = field.into();
+        if field.is_empty() {
+            "<nil>".clone_into(&mut field);
+        }
+        Self { reason: reason.to_owned(), message: message.into(), field }
     }
 
     /// `Required value: DETAIL`.
@@ -57,14 +61,47 @@ impl Cause {
 
     /// `Invalid value: VALUE: DETAIL`, the value printed as the real server does.
     pub fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
-        let value = printed(value);
-        let head = if value.is_empty() { "Invalid value".to_owned() } else { format!("Invalid value: {value}") };
-        Self::new(reason::INVALID, field, with_detail(&head, detail))
+        Self::new(reason::INVALID, field, with_detail(&format!("Invalid value: {}", printed(value)), detail))
+    }
+
+    /// `Invalid value: DETAIL`, for values that the real server does not print (objects and lists in CEL rules).
+    pub fn invalid_unprinted(field: impl Into<String>, detail: &str) -> Self {
+        Self::new(reason::INVALID, field, with_detail("Invalid value", detail))
+    }
+
+    /// `Invalid value: VALUE: DETAIL` for a value of the wrong JSON type.
+    pub fn type_invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
+        Self { reason: reason::TYPE_INVALID.to_owned(), ..Self::invalid(field, value, detail) }
+    }
+
+    /// `Unsupported value: VALUE: supported values: ...`.
+    pub fn not_supported(field: impl Into<String>, value: &Value, supported: &[String]) -> Self {
+        let quoted: Vec<String> = supported.iter().map(|value| format!("{value:?}")).collect();
+        let message = format!("Unsupported value: {}: supported values: {}", printed(value), quoted.join(", "));
+        Self::new(reason::NOT_SUPPORTED, field, message)
+    }
+
+    /// `Too long: may not be more than MAX bytes` (the real server says bytes and counts characters).
+    pub fn too_long(field: impl Into<String>, max: u64) -> Self {
+        let unit = if max == 1 { "byte" } else { "bytes" };
+        Self::new(reason::TOO_LONG, field, format!("Too long: may not be more than {max} {unit}"))
+    }
+
+    /// `Too many: ACTUAL: must have at most MAX items`.
+    pub fn too_many(field: impl Into<String>, actual: usize, max: u64) -> Self {
+        let unit = if max == 1 { "item" } else { "items" };
+        Self::new(reason::TOO_MANY, field, format!("Too many: {actual}: must have at most {max} {unit}"))
     }
 
     /// `Duplicate value: VALUE`.
     pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
-        Self::new(reason::DUPLICATE, field, format!("Duplicate value: {}", compact(value)))
+        Self::new(reason::DUPLICATE, field, format!("Duplicate value: {}", printed(value)))
+    }
+
+    /// Whether the real server leaves out CEL rules because of it.
+    pub(super) fn blocks_rules(&self) -> bool {
+        [reason::NOT_SUPPORTED, reason::REQUIRED, reason::TOO_LONG, reason::TOO_MANY, reason::TYPE_INVALID]
+            .contains(&self.reason.as_str())
     }
 
     /// The cause as an entry of `details.causes`.
@@ -76,8 +113,7 @@ impl Cause {
 impl fmt::Display for Cause {
     /// As it stands in the message of a Status: `spec.num: Invalid value: 11: ...`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let field = if self.field.is_empty() { "<nil>" } else { &self.field };
-        write!(f, "{field}: {}", self.message)
+        write!(f, "{}: {}", self.field, self.message)
     }
 }
 
@@ -85,14 +121,25 @@ fn with_detail(head: &str, detail: &str) -> String {
     if detail.is_empty() { head.to_owned() } else { format!("{head}: {detail}") }
 }
 
-/// Values in messages: strings quoted, numbers plain, lists and maps by their JSON.
-pub(super) fn printed(value: &Value) -> String {
+/// Values in messages: strings quoted, floats as Go's `%v`, lists and maps by their JSON with `<`, `>`, `&` escaped.
+fn printed(value: &Value) -> String {
     match value {
-        Value::Null => "null".to_owned(),
-        other => compact(other),
+        Value::Number(number) if number.is_f64() => number.as_f64().map_or_else(|| number.to_string(), go_float),
+        Value::Array(_) | Value::Object(_) => {
+            value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+        }
+        scalar => scalar.to_string(),
     }
 }
 
-fn compact(value: &Value) -> String {
-    value.to_string()
+/// A float as Go's `%v` prints it: shortest digits, an exponent of at least two digits below 1e-4 and from 1e6 on.
+pub(super) fn go_float(number: f64) -> String {
+    let scientific = format!("{number:e}");
+    let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
+    let Ok(power) = exponent.parse::<i32>() else { return scientific };
+    if (-4..6).contains(&power) {
+        return number.to_string();
+    }
+    let sign = if power < 0 { '-' } else { '+' };
+    format!("{digits}e{sign}{:02}", power.abs())
 }

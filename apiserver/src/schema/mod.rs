@@ -1,62 +1,109 @@
-//! Structural OpenAPI v3 schemas of custom resources: parse, prune, default, validate.
+//! Structural OpenAPI v3 schemas of custom resources: what a CRD may say, and what follows for its objects.
+//!
+//! Pure functions over JSON. The rules, their order and their texts are those of kube-apiserver 1.36.
 
 mod cause;
+mod correlate;
+mod default;
+mod formats;
+mod lists;
+mod node;
+mod prune;
+mod rules;
+mod structural;
+mod value;
 
-pub use cause::{Cause, reason};
+#[cfg(test)]
+mod tests;
 
 use serde_json::Value;
 
-/// A structural schema of one version of a custom resource, its CEL rules compiled once.
+pub use cause::{Cause, reason};
+pub use node::{ListType, MapType};
+pub(crate) use node::{Additional, Node, Type};
+
+/// A structural schema of one version of a custom resource, its CEL rules parsed once.
 #[derive(Debug)]
 pub struct Schema {
-    root: Value,
+    root: Node,
 }
 
 impl Schema {
-    /// Reads `openAPIV3Schema`. The causes are those that the real server gives for a schema that is not structural;
-    /// their fields are relative to `openAPIV3Schema` (empty for the root).
+    /// Reads `openAPIV3Schema`. The causes are those that the real server gives for a schema that is not structural or
+    /// has a rule that does not compile; their fields start with `openAPIV3Schema`.
     pub fn parse(openapi: &Value) -> Result<Self, Vec<Cause>> {
-        if openapi.is_object() {
-            Ok(Self { root: openapi.clone() })
-        } else {
-            Err(vec![Cause::required("", "must be specified")])
-        }
+        let causes = structural::check(openapi, "openAPIV3Schema");
+        if causes.is_empty() { Ok(Self { root: Node::read(openapi) }) } else { Err(causes) }
     }
 
-    /// Drops what the schema does not declare and returns the paths dropped (`spec.bogus`), sorted.
+    /// Drops what the schema does not declare, and unknown metadata fields; returns the paths dropped
+    /// (`spec.bogus`, `spec.list[0].x`), sorted.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
-        let declared = self.root.get("properties").and_then(Value::as_object);
-        let (Some(declared), Some(object)) = (declared, object.as_object_mut()) else { return Vec::new() };
-        let unknown: Vec<String> = object
-            .keys()
-            .filter(|key| !matches!(key.as_str(), "apiVersion" | "kind" | "metadata"))
-            .filter(|key| !declared.contains_key(*key))
-            .cloned()
-            .collect();
-        for key in &unknown {
-            object.remove(key);
+        let mut dropped = prune::resource(object, &self.root);
+        if let Some(metadata) = object.get_mut("metadata") {
+            let unknown = crate::builtin::prune(crate::builtin::OBJECT_META, metadata);
+            dropped.extend(unknown.into_iter().map(|path| format!("metadata.{path}")));
+            dropped.sort();
         }
-        unknown
+        dropped
     }
 
-    /// Fills in the defaults that the schema declares.
+    /// Drops nulls that the schema does not allow and fills in the defaults that it declares.
     pub fn default(&self, object: &mut Value) {
-        let declared = self.root.get("properties").and_then(Value::as_object);
-        let (Some(declared), Some(object)) = (declared, object.as_object_mut()) else { return };
-        for (key, schema) in declared {
-            if let (false, Some(value)) = (object.contains_key(key), schema.get("default")) {
-                object.insert(key.clone(), value.clone());
+        default::apply(object, &self.root);
+    }
+
+    /// Everything that is wrong with `new`, CEL rules included; `old` is the object that it replaces. What was wrong
+    /// before and did not change is let through, as the real server does.
+    pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+        let mut causes = value::check(new, old, &self.root, "");
+        let duplicates = |value: &Value| {
+            let mut causes = Vec::new();
+            lists::duplicates(value, &self.root, "", &mut causes);
+            causes
+        };
+        if old.is_none_or(|old| duplicates(old).is_empty()) {
+            causes.extend(duplicates(new));
+        }
+        if self.root.has_rules() {
+            if causes.iter().any(Cause::blocks_rules) {
+                causes.push(Cause::invalid("", &Value::Null, RULES_NOT_CHECKED));
+            } else {
+                causes.extend(rules::run(new, old, &self.root));
             }
         }
+        causes
     }
 
-    /// Everything that is wrong with `new`, CEL rules included; `old` is what it replaces.
-    pub fn validate(&self, new: &Value, _old: Option<&Value>) -> Vec<Cause> {
-        let required = self.root.get("required").and_then(Value::as_array).into_iter().flatten();
-        required
-            .filter_map(Value::as_str)
-            .filter(|name| new.get(name).is_none())
-            .map(|name| Cause::required(name, ""))
-            .collect()
+    /// The list type at a path of members (`["spec", "items"]`); `*` steps into items or entries. `None` if the schema
+    /// knows no list there.
+    pub fn list_type(&self, path: &[&str]) -> Option<ListType> {
+        self.at(path).filter(|node| node.ty == Some(Type::Array)).map(|node| node.list_type)
+    }
+
+    /// The keys of the list map at `path`; empty for other lists.
+    pub fn map_keys(&self, path: &[&str]) -> &[String] {
+        self.at(path).map_or(&[], |node| &node.list_keys)
+    }
+
+    /// The map type at `path`. `None` if the schema knows no object there.
+    pub fn map_type(&self, path: &[&str]) -> Option<MapType> {
+        self.at(path).filter(|node| node.ty == Some(Type::Object)).map(|node| node.map_type)
+    }
+
+    pub(crate) fn root(&self) -> &Node {
+        &self.root
+    }
+
+    fn at(&self, path: &[&str]) -> Option<&Node> {
+        path.iter().try_fold(&self.root, |node, step| match *step {
+            "*" => node.items.as_deref().or_else(|| node.additional.schema()),
+            name => node.member(name),
+        })
     }
 }
+
+const RULES_NOT_CHECKED: &str = concat!(
+    "some validation rules were not checked because the object was invalid; ",
+    "correct the existing errors to complete validation"
+);

@@ -1,0 +1,62 @@
+//! Defaulting: nulls where the schema allows none go away, declared defaults come in, outer before inner.
+
+use serde_json::Value;
+
+use super::node::Node;
+
+/// Drops nulls that are neither nullable nor have a default, then fills in defaults.
+pub(super) fn apply(value: &mut Value, node: &Node) {
+    drop_nulls(value, Some(node));
+    fill(value, node);
+}
+
+fn drop_nulls(value: &mut Value, node: Option<&Node>) {
+    match value {
+        Value::Object(members) => members.retain(|key, value| {
+            let schema = node.and_then(|node| node.member(key));
+            let stays = !value.is_null() || schema.is_none_or(|node| node.nullable || node.default.is_some());
+            if stays {
+                drop_nulls(value, schema);
+            }
+            stays
+        }),
+        Value::Array(items) => {
+            let schema = node.and_then(|node| node.items.as_deref());
+            items.iter_mut().for_each(|item| drop_nulls(item, schema));
+        }
+        _ => {}
+    }
+}
+
+fn fill(value: &mut Value, node: &Node) {
+    match value {
+        Value::Object(members) => {
+            for (name, property) in &node.properties {
+                let Some(default) = &property.default else { continue };
+                if members.get(name).is_none_or(|value| value.is_null() && !property.nullable) {
+                    members.insert(name.clone(), default.clone());
+                }
+            }
+            for (name, value) in members.iter_mut() {
+                if let Some(schema) = node.member(name) {
+                    replace_null(value, schema);
+                    fill(value, schema);
+                }
+            }
+        }
+        Value::Array(items) => {
+            let Some(schema) = &node.items else { return };
+            for item in items {
+                replace_null(item, schema);
+                fill(item, schema);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn replace_null(value: &mut Value, schema: &Node) {
+    if let (true, false, Some(default)) = (value.is_null(), schema.nullable, &schema.default) {
+        *value = default.clone();
+    }
+}

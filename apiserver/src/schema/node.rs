@@ -1,0 +1,237 @@
+//! One node of a structural schema, read from JSON. Reading is lenient: what a schema may not have is the business
+//! of [`super::structural`], which runs first.
+
+use std::collections::BTreeMap;
+
+use regex::Regex;
+use serde_json::Value;
+
+use super::rules::Rule;
+
+/// The JSON type that a schema asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Type {
+    Object,
+    Array,
+    String,
+    Integer,
+    Number,
+    Boolean,
+}
+
+impl Type {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Object, Self::Array, Self::String, Self::Integer, Self::Number, Self::Boolean];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Object => "object",
+            Self::Array => "array",
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+        }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|ty| ty.name() == name)
+    }
+}
+
+/// `x-kubernetes-list-type`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ListType {
+    /// One value: replaced as a whole.
+    #[default]
+    Atomic,
+    /// Scalars, each at most once.
+    Set,
+    /// Objects, known by the values of their keys.
+    Map,
+}
+
+/// `x-kubernetes-map-type`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MapType {
+    /// Each entry has its own owner.
+    #[default]
+    Granular,
+    /// One value: replaced as a whole.
+    Atomic,
+}
+
+/// `additionalProperties`.
+#[derive(Debug, Default)]
+pub(crate) enum Additional {
+    /// Not given.
+    #[default]
+    None,
+    /// `true`: anything.
+    Any,
+    /// Every value that is not a property has this schema.
+    Schema(Box<Node>),
+}
+
+impl Additional {
+    pub(crate) fn schema(&self) -> Option<&Node> {
+        match self {
+            Self::Schema(node) => Some(node),
+            Self::None | Self::Any => None,
+        }
+    }
+}
+
+/// What a value must satisfy besides its type.
+#[derive(Debug, Default)]
+pub(crate) struct Checks {
+    pub one_of_values: Vec<Value>,
+    pub maximum: Option<f64>,
+    pub exclusive_maximum: bool,
+    pub minimum: Option<f64>,
+    pub exclusive_minimum: bool,
+    pub multiple_of: Option<f64>,
+    pub max_length: Option<u64>,
+    pub min_length: Option<u64>,
+    pub pattern: Option<Regex>,
+    pub max_items: Option<u64>,
+    pub min_items: Option<u64>,
+    pub max_properties: Option<u64>,
+    pub min_properties: Option<u64>,
+    pub required: Vec<String>,
+    pub all_of: Vec<Node>,
+    pub any_of: Vec<Node>,
+    pub one_of: Vec<Node>,
+    pub not: Option<Box<Node>>,
+}
+
+/// One node of a schema.
+#[derive(Debug, Default)]
+pub(crate) struct Node {
+    pub ty: Option<Type>,
+    pub format: Option<String>,
+    pub nullable: bool,
+    pub default: Option<Value>,
+    pub properties: BTreeMap<String, Node>,
+    pub additional: Additional,
+    pub items: Option<Box<Node>>,
+    pub int_or_string: bool,
+    pub preserve_unknown: bool,
+    pub embedded: bool,
+    pub list_type: ListType,
+    pub list_keys: Vec<String>,
+    pub map_type: MapType,
+    pub checks: Checks,
+    pub rules: Vec<Rule>,
+}
+
+impl Node {
+    /// Reads a schema. A pattern that does not compile is left out, as is a rule that does not compile.
+    pub(crate) fn read(schema: &Value) -> Self {
+        let ty = schema.get("type").and_then(Value::as_str).and_then(Type::named);
+        Self {
+            ty,
+            format: text(schema, "format").filter(|format| super::formats::known(ty, format)),
+            nullable: flag(schema, "nullable"),
+            default: schema.get("default").filter(|value| !value.is_null()).cloned(),
+            properties: properties(schema),
+            additional: additional(schema),
+            items: schema.get("items").map(|items| Box::new(Self::read(items))),
+            int_or_string: flag(schema, "x-kubernetes-int-or-string"),
+            preserve_unknown: flag(schema, "x-kubernetes-preserve-unknown-fields"),
+            embedded: flag(schema, "x-kubernetes-embedded-resource"),
+            list_type: match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
+                Some("set") => ListType::Set,
+                Some("map") => ListType::Map,
+                _ => ListType::Atomic,
+            },
+            list_keys: strings(schema, "x-kubernetes-list-map-keys"),
+            map_type: match schema.get("x-kubernetes-map-type").and_then(Value::as_str) {
+                Some("atomic") => MapType::Atomic,
+                _ => MapType::Granular,
+            },
+            checks: Checks::read(schema),
+            rules: list(schema, "x-kubernetes-validations").iter().filter_map(|rule| Rule::read(rule, schema)).collect(),
+        }
+    }
+
+    /// The schema of the member `name` of an object.
+    pub(crate) fn member(&self, name: &str) -> Option<&Self> {
+        self.properties.get(name).or_else(|| self.additional.schema())
+    }
+
+    /// Whether a rule stands here or below.
+    pub(crate) fn has_rules(&self) -> bool {
+        !self.rules.is_empty()
+            || self.items.as_ref().is_some_and(|items| items.has_rules())
+            || self.additional.schema().is_some_and(Self::has_rules)
+            || self.properties.values().any(Self::has_rules)
+    }
+}
+
+impl Checks {
+    fn read(schema: &Value) -> Self {
+        Self {
+            one_of_values: list(schema, "enum").to_vec(),
+            maximum: number(schema, "maximum"),
+            exclusive_maximum: flag(schema, "exclusiveMaximum"),
+            minimum: number(schema, "minimum"),
+            exclusive_minimum: flag(schema, "exclusiveMinimum"),
+            multiple_of: number(schema, "multipleOf"),
+            max_length: count(schema, "maxLength"),
+            min_length: count(schema, "minLength"),
+            // The structural check has refused patterns that do not compile.
+            pattern: text(schema, "pattern").and_then(|pattern| Regex::new(&pattern).ok()),
+            max_items: count(schema, "maxItems"),
+            min_items: count(schema, "minItems"),
+            max_properties: count(schema, "maxProperties"),
+            min_properties: count(schema, "minProperties"),
+            required: strings(schema, "required"),
+            all_of: nodes(schema, "allOf"),
+            any_of: nodes(schema, "anyOf"),
+            one_of: nodes(schema, "oneOf"),
+            not: schema.get("not").map(|not| Box::new(Node::read(not))),
+        }
+    }
+}
+
+fn properties(schema: &Value) -> BTreeMap<String, Node> {
+    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    properties.map(|(name, schema)| (name.clone(), Node::read(schema))).collect()
+}
+
+fn additional(schema: &Value) -> Additional {
+    match schema.get("additionalProperties") {
+        Some(Value::Bool(true)) => Additional::Any,
+        Some(schema @ Value::Object(_)) => Additional::Schema(Box::new(Node::read(schema))),
+        _ => Additional::None,
+    }
+}
+
+fn list<'a>(schema: &'a Value, key: &str) -> &'a [Value] {
+    schema.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn nodes(schema: &Value, key: &str) -> Vec<Node> {
+    list(schema, key).iter().map(Node::read).collect()
+}
+
+fn strings(schema: &Value, key: &str) -> Vec<String> {
+    list(schema, key).iter().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn flag(schema: &Value, key: &str) -> bool {
+    schema.get(key).and_then(Value::as_bool).unwrap_or(false)
+}
+
+fn number(schema: &Value, key: &str) -> Option<f64> {
+    schema.get(key).and_then(Value::as_f64)
+}
+
+fn count(schema: &Value, key: &str) -> Option<u64> {
+    schema.get(key).and_then(Value::as_u64)
+}
+
+fn text(schema: &Value, key: &str) -> Option<String> {
+    schema.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+}

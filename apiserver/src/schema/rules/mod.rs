@@ -1,0 +1,185 @@
+//! CEL rules (`x-kubernetes-validations`): reading and checking them ([`check`]), walking a value with them ([`run`]).
+//!
+//! Expressions are parsed once per schema. Schema, new and old value are walked here, because which old value stands
+//! for which new one follows the list types.
+
+mod declared;
+mod field_path;
+mod run;
+mod values;
+
+use kube_cel::cel::parser::{Expression, Parser};
+use serde_json::{Map, Value, json};
+
+pub(super) use run::run;
+
+use super::cause::{Cause, reason};
+
+/// One rule, its expressions parsed.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    text: String,
+    expression: Expression,
+    message: String,
+    message_expression: Option<Expression>,
+    reason: String,
+    /// Relative to the node, as it is printed: `text`, `map[key]`.
+    field_path: Option<String>,
+    uses_old: bool,
+    optional_old: bool,
+}
+
+impl Rule {
+    /// Reads a rule of a node with the given `schema`; `None` if it does not parse ([`check`] has refused it).
+    pub(super) fn read(rule: &Value, schema: &Value) -> Option<Self> {
+        let text = text(rule, "rule").trim();
+        // Both errors have been reported by `check`.
+        let expression = parse(text).ok()?;
+        let message_expression = Some(self::text(rule, "messageExpression").trim()).filter(|text| !text.is_empty());
+        let field_path = Some(self::text(rule, "fieldPath")).filter(|path| !path.is_empty());
+        Some(Self {
+            text: text.to_owned(),
+            uses_old: uses_old(&expression),
+            expression,
+            message: self::text(rule, "message").trim().to_owned(),
+            message_expression: message_expression.and_then(|text| parse(text).ok()),
+            reason: self::text(rule, "reason").to_owned(),
+            field_path: field_path.and_then(|path| field_path::normal(path, schema).ok()),
+            optional_old: rule.get("optionalOldSelf").and_then(Value::as_bool).unwrap_or(false),
+        })
+    }
+
+    /// How messages name the rule.
+    fn name(&self) -> &str {
+        if self.message.is_empty() { &self.text } else { &self.message }
+    }
+}
+
+/// The causes why the rules of `schema` and below are refused; fields start with `path`.
+pub(super) fn check(schema: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
+    check_node(schema, None, true, path, causes);
+}
+
+/// `uncorrelated` is the outermost list around the node whose items have no old value.
+fn check_node(
+    schema: &Map<String, Value>,
+    uncorrelated: Option<&str>,
+    root: bool,
+    path: &str,
+    causes: &mut Vec<Cause>,
+) {
+    let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
+    for (index, rule) in rules.enumerate() {
+        let at = format!("{path}.x-kubernetes-validations[{index}]");
+        let before = causes.len();
+        check_texts(rule, &at, causes);
+        if causes.len() == before {
+            check_expressions(rule, schema, uncorrelated, root, &at, causes);
+        }
+    }
+    if let Some(Value::Object(items)) = schema.get("items") {
+        let correlated = schema.get("x-kubernetes-list-type") == Some(&json!("map"));
+        let inner = uncorrelated.or((!correlated).then_some(path));
+        check_node(items, inner, false, &format!("{path}.items"), causes);
+    }
+    if let Some(Value::Object(additional)) = schema.get("additionalProperties") {
+        check_node(additional, uncorrelated, false, &format!("{path}.additionalProperties"), causes);
+    }
+    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        if let Value::Object(property) = property {
+            check_node(property, uncorrelated, false, &format!("{path}.properties[{name}]"), causes);
+        }
+    }
+}
+
+fn check_texts(rule: &Value, at: &str, causes: &mut Vec<Cause>) {
+    let (message, expression) = (text(rule, "message"), text(rule, "rule").trim());
+    if expression.is_empty() {
+        causes.push(Cause::required(format!("{at}.rule"), "rule is not specified"));
+    } else if !message.is_empty() && message.trim().is_empty() {
+        causes.push(Cause::invalid(format!("{at}.message"), &json!(message), "must be non-empty if specified"));
+    } else if message.trim().contains('\n') {
+        causes.push(Cause::invalid(format!("{at}.message"), &json!(message), "must not contain line breaks"));
+    } else if expression.contains('\n') && message.trim().is_empty() {
+        let detail = "message must be specified if rule contains line breaks";
+        causes.push(Cause::required(format!("{at}.message"), detail));
+    }
+    let message_expression = text(rule, "messageExpression");
+    if !message_expression.is_empty() && message_expression.trim().is_empty() {
+        let detail = "messageExpression must be non-empty if specified";
+        causes.push(Cause::required(format!("{at}.messageExpression"), detail));
+    }
+    let reasons = [reason::DUPLICATE, reason::FORBIDDEN, reason::INVALID, reason::REQUIRED].map(str::to_owned);
+    let given = text(rule, "reason");
+    if !given.is_empty() && !reasons.iter().any(|known| known == given) {
+        causes.push(Cause::not_supported(format!("{at}.reason"), &json!(given), &reasons));
+    }
+}
+
+fn check_expressions(
+    rule: &Value,
+    schema: &Map<String, Value>,
+    uncorrelated: Option<&str>,
+    root: bool,
+    at: &str,
+    causes: &mut Vec<Cause>,
+) {
+    let field_path = text(rule, "fieldPath");
+    if !field_path.is_empty() && field_path::normal(field_path, &Value::Object(schema.clone())).is_err() {
+        causes.push(Cause::invalid(format!("{at}.fieldPath"), &json!(field_path), "must be a valid path"));
+    }
+    let compiled = |name: &str| -> Result<Expression, Cause> {
+        let source = text(rule, name).trim();
+        let problem = match parse(source) {
+            Ok(expression) => match declared::check(&expression, source, schema, root) {
+                None => return Ok(expression),
+                Some(problem) => problem,
+            },
+            Err(problem) => problem,
+        };
+        let kind = if name == "rule" { "compilation failed" } else { "messageExpression compilation failed" };
+        Err(Cause::invalid(format!("{at}.{name}"), &as_go_struct(rule), &format!("{kind}: {problem}")))
+    };
+    if !text(rule, "messageExpression").trim().is_empty()
+        && let Err(cause) = compiled("messageExpression")
+    {
+        causes.push(cause);
+    }
+    let uses_old = match compiled("rule") {
+        Ok(expression) => uses_old(&expression),
+        Err(cause) => return causes.push(cause),
+    };
+    if let (true, Some(path)) = (uses_old, uncorrelated) {
+        let detail = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {path}");
+        causes.push(Cause::invalid(format!("{at}.rule"), &json!(text(rule, "rule")), &detail));
+    }
+    if let (false, Some(optional)) = (uses_old, rule.get("optionalOldSelf")) {
+        let detail = "may not be set if oldSelf is not used in rule";
+        causes.push(Cause::invalid(format!("{at}.optionalOldSelf"), optional, detail));
+    }
+}
+
+/// The rule as Go prints its internal struct.
+fn as_go_struct(rule: &Value) -> Value {
+    let or_null = |key: &str| rule.get(key).cloned().unwrap_or_default();
+    json!({
+        "Rule": text(rule, "rule"),
+        "Message": text(rule, "message"),
+        "MessageExpression": text(rule, "messageExpression"),
+        "Reason": or_null("reason"),
+        "FieldPath": text(rule, "fieldPath"),
+        "OptionalOldSelf": or_null("optionalOldSelf"),
+    })
+}
+
+fn parse(source: &str) -> Result<Expression, String> {
+    Parser::default().enable_optional_syntax(true).parse(source).map_err(|error| error.to_string())
+}
+
+fn uses_old(expression: &Expression) -> bool {
+    expression.references().has_variable("oldSelf")
+}
+
+fn text<'a>(rule: &'a Value, key: &str) -> &'a str {
+    rule.get(key).and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,175 @@
+//! Walking a value and its old value with the rules of its schema.
+
+use std::sync::Arc;
+
+use kube_cel::cel::objects::OptionalValue;
+use kube_cel::cel::parser::Expression;
+use kube_cel::cel::{ExecutionError, Value as Cel};
+use serde_json::Value;
+
+use super::super::cause::{Cause, reason};
+use super::super::correlate;
+use super::super::node::{ListType, Node, Type};
+use super::{Rule, values};
+
+/// How a value relates to its old value, to let what was wrong before stay.
+#[derive(Clone, Copy)]
+struct Ratchet {
+    /// The value, or the nearest value around it that has an old value, did not change.
+    unchanged: bool,
+}
+
+/// The causes of all rules that `new`, which replaces `old`, breaks.
+pub(in super::super) fn run(new: &Value, old: Option<&Value>, root: &Node) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    if root.has_rules() {
+        let ratchet = Ratchet { unchanged: old == Some(new) };
+        visit(new, old, root, &Place { path: "", resource: true, ratchet }, &mut causes);
+    }
+    causes
+}
+
+struct Place<'a> {
+    path: &'a str,
+    resource: bool,
+    ratchet: Ratchet,
+}
+
+fn visit(new: &Value, old: Option<&Value>, node: &Node, place: &Place<'_>, causes: &mut Vec<Cause>) {
+    if new.is_null() || !node.has_rules() {
+        return;
+    }
+    if !node.rules.is_empty() {
+        node_rules(new, old.filter(|old| !old.is_null()), node, place, causes);
+    }
+    match new {
+        Value::Array(items) => {
+            let Some(schema) = &node.items else { return };
+            for (index, item) in items.iter().enumerate() {
+                let old = correlate::item(old, node, item);
+                let ratchet = place.ratchet.below(old, item, node.list_type == ListType::Map);
+                let path = format!("{}[{index}]", place.path);
+                visit(item, old, schema, &Place { path: &path, resource: schema.embedded, ratchet }, causes);
+            }
+        }
+        Value::Object(members) => {
+            for (name, value) in members {
+                let Some(schema) = node.member(name) else { continue };
+                let old = correlate::member(old, name);
+                let ratchet = place.ratchet.below(old, value, true);
+                let path = match (place.path, node.properties.contains_key(name)) {
+                    ("", true) => name.clone(),
+                    (path, true) => format!("{path}.{name}"),
+                    (path, false) => format!("{path}[{name}]"),
+                };
+                visit(value, old, schema, &Place { path: &path, resource: schema.embedded, ratchet }, causes);
+            }
+        }
+        _ => {}
+    }
+}
+
+impl Ratchet {
+    fn below(self, old: Option<&Value>, new: &Value, correlated: bool) -> Self {
+        match (correlated, old) {
+            (true, Some(old)) => Self { unchanged: old == new },
+            (true, None) => Self { unchanged: false },
+            (false, _) => self,
+        }
+    }
+}
+
+fn node_rules(new: &Value, old: Option<&Value>, node: &Node, place: &Place<'_>, causes: &mut Vec<Cause>) {
+    let this = values::typed(new, node, place.resource);
+    let before = old.map(|old| values::typed(old, node, place.resource));
+    for rule in &node.rules {
+        if rule.uses_old && before.is_none() && !rule.optional_old {
+            continue;
+        }
+        let before = match (rule.uses_old, rule.optional_old, &before) {
+            (false, ..) => None,
+            (true, false, before) => before.clone(),
+            (true, true, None) => Some(Cel::Opaque(Arc::new(OptionalValue::none()))),
+            (true, true, Some(before)) => Some(Cel::Opaque(Arc::new(OptionalValue::of(before.clone())))),
+        };
+        let cause = match evaluate(&rule.expression, &this, before.as_ref()) {
+            Ok(Cel::Bool(true)) => continue,
+            Ok(_) => broken(rule, new, node, place, || {
+                let message = rule.message_expression.as_ref()?;
+                message_of(evaluate(message, &this, before.as_ref()))
+            }),
+            Err(error) => {
+                let text = failure(&error, rule);
+                causes.push(Cause::invalid(place.path, &Value::from(type_name(node)), &text));
+                continue;
+            }
+        };
+        if rule.uses_old || !place.ratchet.unchanged {
+            causes.push(cause);
+        }
+    }
+}
+
+fn evaluate(expression: &Expression, this: &Cel, before: Option<&Cel>) -> Result<Cel, ExecutionError> {
+    values::FUNCTIONS.with(|functions| {
+        let mut scope = functions.new_inner_scope();
+        scope.add_variable_from_value("self", this.clone());
+        if let Some(before) = before {
+            scope.add_variable_from_value("oldSelf", before.clone());
+        }
+        scope.resolve(expression)
+    })
+}
+
+fn broken(
+    rule: &Rule,
+    new: &Value,
+    node: &Node,
+    place: &Place<'_>,
+    message: impl FnOnce() -> Option<String>,
+) -> Cause {
+    let detail = message().unwrap_or_else(|| {
+        if rule.message.is_empty() { format!("failed rule: {}", rule.name()) } else { rule.message.clone() }
+    });
+    let field = match (&rule.field_path, place.path) {
+        (None, path) => path.to_owned(),
+        (Some(field), "") => field.clone(),
+        (Some(field), path) => format!("{path}.{field}"),
+    };
+    let unprinted = matches!(node.ty, Some(Type::Object | Type::Array)) || place.resource;
+    match rule.reason.as_str() {
+        reason::FORBIDDEN => Cause::forbidden(field, &detail),
+        reason::REQUIRED => Cause::required(field, &detail),
+        reason::DUPLICATE if unprinted => Cause::new(reason::DUPLICATE, field, "Duplicate value"),
+        reason::DUPLICATE => Cause::duplicate(field, new),
+        _ if unprinted => Cause::invalid_unprinted(field, &detail),
+        _ => Cause::invalid(field, new, &detail),
+    }
+}
+
+/// What a message expression gave, if it can be printed.
+fn message_of(result: Result<Cel, ExecutionError>) -> Option<String> {
+    const LONGEST: usize = 5 * 1024;
+    let Ok(Cel::String(text)) = result else { return None };
+    let text = text.trim();
+    (!text.is_empty() && text.len() <= LONGEST && !text.contains('\n')).then(|| text.to_owned())
+}
+
+fn failure(error: &ExecutionError, rule: &Rule) -> String {
+    match error {
+        ExecutionError::NoSuchOverload => format!(
+            "'no such overload': call arguments did not match a supported operator, function or macro signature \
+             for rule: {}",
+            rule.name()
+        ),
+        ExecutionError::NoSuchKey(key) => format!("no such key: {key} evaluating rule: {}", rule.name()),
+        ExecutionError::DivisionByZero(_) => format!("division by zero evaluating rule: {}", rule.name()),
+        ExecutionError::RemainderByZero(_) => format!("modulus by zero evaluating rule: {}", rule.name()),
+        ExecutionError::Overflow(..) => format!("integer overflow evaluating rule: {}", rule.name()),
+        error => format!("{error} evaluating rule: {}", rule.name()),
+    }
+}
+
+fn type_name(node: &Node) -> &'static str {
+    node.ty.map_or("", Type::name)
+}

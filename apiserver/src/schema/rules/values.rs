@@ -1,0 +1,134 @@
+//! JSON values as CEL values, typed by the schema: date-times, durations and bytes by their format, names of
+//! properties escaped as Kubernetes escapes them.
+
+use std::cell::LazyCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use base64::Engine;
+use kube_cel::KubeCelExt;
+use kube_cel::cel::objects::{Key, Map};
+use kube_cel::cel::parser::{Expression, Parser};
+use kube_cel::cel::{Context, Value as Cel};
+use serde_json::Value;
+
+use super::super::node::{Node, Type};
+
+thread_local! {
+    /// All functions that Kubernetes knows; contexts of rules are scopes inside.
+    pub(super) static FUNCTIONS: LazyCell<Context<'static>> = LazyCell::new(|| Context::default().with_all());
+    static TIMESTAMP: LazyCell<Option<Expression>> = LazyCell::new(|| conversion("timestamp(text)"));
+    static DURATION: LazyCell<Option<Expression>> = LazyCell::new(|| conversion("duration(text)"));
+}
+
+/// The CEL value of `value` with the schema `node`; `resource`: it has type and metadata whatever the schema says.
+pub(super) fn typed(value: &Value, node: &Node, resource: bool) -> Cel {
+    match value {
+        Value::Number(number) if node.ty == Some(Type::Number) => {
+            number.as_f64().map_or_else(|| untyped(value), Cel::Float)
+        }
+        Value::Number(number) if number.is_f64() && node.ty == Some(Type::Integer) => whole(value),
+        Value::String(text) if !node.int_or_string => formatted(text, node.format.as_deref()),
+        Value::Array(items) => match &node.items {
+            Some(schema) => {
+                Cel::List(Arc::new(items.iter().map(|item| typed(item, schema, schema.embedded)).collect()))
+            }
+            None => untyped(value),
+        },
+        Value::Object(members) => {
+            let resource = resource || node.embedded;
+            let member = |(name, value): (&String, &Value)| {
+                let key = if node.additional.schema().is_some() { name.clone() } else { escaped(name) };
+                let value = match (node.member(name), resource && name == "metadata") {
+                    (_, true) => names_only(value),
+                    (Some(schema), false) => typed(value, schema, schema.embedded),
+                    (None, false) => untyped(value),
+                };
+                (Key::String(Arc::new(key)), value)
+            };
+            Cel::Map(Map { map: Arc::new(members.iter().map(member).collect()) })
+        }
+        _ => untyped(value),
+    }
+}
+
+/// The CEL value of JSON of which no schema is known.
+fn untyped(value: &Value) -> Cel {
+    match value {
+        Value::Null => Cel::Null,
+        Value::Bool(value) => Cel::Bool(*value),
+        Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+            (Some(number), _) => Cel::Int(number),
+            (None, Some(number)) => Cel::UInt(number),
+            (None, None) => Cel::Float(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        Value::String(text) => Cel::String(Arc::new(text.clone())),
+        Value::Array(items) => Cel::List(Arc::new(items.iter().map(untyped).collect())),
+        Value::Object(members) => {
+            let members: HashMap<Key, Cel> = members
+                .iter()
+                .map(|(name, value)| (Key::String(Arc::new(escaped(name))), untyped(value)))
+                .collect();
+            Cel::Map(Map { map: Arc::new(members) })
+        }
+    }
+}
+
+/// Of metadata rules see `name` and `generateName`.
+fn names_only(metadata: &Value) -> Cel {
+    let seen = ["name", "generateName"].into_iter();
+    let members: HashMap<Key, Cel> = seen
+        .filter_map(|name| Some((Key::String(Arc::new(name.to_owned())), untyped(metadata.get(name)?))))
+        .collect();
+    Cel::Map(Map { map: Arc::new(members) })
+}
+
+/// An integer that JSON wrote with a fraction of zero.
+fn whole(value: &Value) -> Cel {
+    let digits = value.as_f64().map(|number| format!("{number:.0}"));
+    digits.and_then(|digits| digits.parse().ok()).map_or_else(|| untyped(value), Cel::Int)
+}
+
+fn formatted(text: &str, format: Option<&str>) -> Cel {
+    let plain = || Cel::String(Arc::new(text.to_owned()));
+    let converted = match format {
+        Some("date-time" | "datetime") => convert(&TIMESTAMP, text.to_owned()),
+        Some("date") => convert(&TIMESTAMP, format!("{text}T00:00:00Z")),
+        Some("duration") => convert(&DURATION, text.to_owned()),
+        Some("byte") => {
+            let decoded = base64::engine::general_purpose::STANDARD.decode(text);
+            // Text that is no base64 has been refused by its format.
+            decoded.ok().map(|bytes| Cel::Bytes(Arc::new(bytes)))
+        }
+        _ => None,
+    };
+    converted.unwrap_or_else(plain)
+}
+
+type Conversion = std::thread::LocalKey<LazyCell<Option<Expression>>>;
+
+fn convert(conversion: &'static Conversion, text: String) -> Option<Cel> {
+    FUNCTIONS.with(|functions| {
+        let mut scope = functions.new_inner_scope();
+        scope.add_variable_from_value("text", text);
+        // Text of another shape has been refused by its format; it stays a string.
+        conversion.with(|expression| scope.resolve(expression.as_ref()?).ok())
+    })
+}
+
+fn conversion(source: &str) -> Option<Expression> {
+    // A constant expression; the tests of formats would fail without it.
+    Parser::default().parse(source).ok()
+}
+
+/// A property name as expressions spell it.
+pub(super) fn escaped(name: &str) -> String {
+    const RESERVED: [&str; 21] = [
+        "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import",
+        "let", "loop", "package", "namespace", "return", "var", "void", "while",
+    ];
+    if RESERVED.contains(&name) {
+        return format!("__{name}__");
+    }
+    name.replace("__", "__underscores__").replace('.', "__dot__").replace('-', "__dash__").replace('/', "__slash__")
+}
