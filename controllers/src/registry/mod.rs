@@ -1,1 +1,167 @@
-//! The cluster registry: which clusters there are, whether they can be reached, and a client for each.
+//! The clusters of one namespace: which there are, whether something can be rolled to them, and the client for each.
+//!
+//! ```text
+//!   Clusters ──watch──► Facts (row a-c) ┐
+//!   Secrets ──watch/read──► Access (d,e) ├─► decide (pure) ─► ClusterRow ─► subscribe(), get(), list()
+//!   downstream ──probe──► Contact (f,g) ┘                        └─ Connection ─► client()
+//! ```
+//!
+//! Invariant: a client exists only for a kubeconfig that passed the allow-list of [`kubeconfig`]; no file, process, proxy or redirect
+//! that a Secret names is ever opened.
+//! Invariant: a cluster disappears only by its deletion or a complete list without it.
+//! Invariant: no cluster waits for another: probes have a deadline of their own, calls a bound per cluster.
+
+mod actor;
+mod changes;
+mod connection;
+mod contact;
+mod entry;
+pub mod kubeconfig;
+mod network;
+mod probe;
+mod remote;
+mod row;
+mod state;
+mod watching;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use futures::Stream;
+use kube::Client;
+use muster_api::cluster::NotReady;
+use parking_lot::RwLock;
+use thiserror::Error;
+use tokio::sync::{Notify, watch};
+
+pub use self::{
+    connection::{Connect, ConnectError},
+    kubeconfig::{Access, KubeconfigError},
+    network::connect_over_network,
+    remote::{RemoteClients, RemoteError},
+    row::{ClusterRow, ClusterState},
+};
+use self::{changes::Changes, connection::Connection};
+use crate::runtime::{Clock, Jitter, Shutdown};
+
+/// What a registry needs.
+pub struct Setup {
+    /// The API server with Clusters and Secrets.
+    pub client: Client,
+    /// Their namespace.
+    pub namespace: String,
+    /// The only source of `now`.
+    pub clock: Clock,
+    /// The only source of randomness.
+    pub jitter: Jitter,
+    /// How a kubeconfig becomes a client: [`connect_over_network`], or the in-process servers of a test.
+    pub connect: Connect,
+}
+
+/// The clusters of one namespace. [`Registry::run`] keeps it up to date; without that it stays empty, as in an agent.
+pub struct Registry {
+    setup: Setup,
+    clusters: RwLock<BTreeMap<String, Published>>,
+    changes: Changes,
+    synced: watch::Sender<bool>,
+    /// Connections for kubeconfigs that are no Cluster's, by Secret and key.
+    others: RwLock<BTreeMap<(String, String, String), Arc<Connection>>>,
+}
+
+/// What readers of the registry see of a cluster.
+#[derive(Clone)]
+struct Published {
+    row: Arc<ClusterRow>,
+    connection: Option<Arc<Connection>>,
+    /// Brings the next probe forward.
+    poke: Arc<Notify>,
+}
+
+/// A cluster that has no client now.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{reason}: {message}")]
+pub struct NotConnected {
+    /// The reason.
+    pub reason: NotReady,
+    /// What, where, what to do.
+    pub message: String,
+}
+
+impl Registry {
+    /// A registry without clusters.
+    pub fn new(setup: Setup) -> Arc<Self> {
+        Arc::new(Self {
+            setup,
+            clusters: RwLock::default(),
+            changes: Changes::default(),
+            synced: watch::Sender::new(false),
+            others: RwLock::default(),
+        })
+    }
+
+    /// Watches Clusters and Secrets, probes, and publishes rows, until shutdown. Dropping the future ends all of it at once.
+    pub async fn run(self: Arc<Self>, shutdown: Shutdown) {
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            () = actor::Actor::new(&self).run() => {}
+        }
+    }
+
+    /// Waits until the clusters are known: a complete list, and for each cluster a first answer or a first failure, but not longer than 5 s for those.
+    pub async fn synced(&self) {
+        // The sender lives as long as `self`: the only error is not reachable.
+        self.synced.subscribe().wait_for(|synced| *synced).await.map_or((), |_| ());
+    }
+
+    /// Whether the clusters are known. Before that, an absent cluster proves nothing.
+    pub fn is_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
+    /// The names of clusters whose row changed, first those that are there now; repeated changes merge while nobody reads.
+    pub fn subscribe(&self) -> impl Stream<Item = String> + Send + 'static + use<> {
+        self.changes.subscribe(self.clusters.read().keys().cloned())
+    }
+
+    /// The row of a cluster; `None` if there is no such Cluster.
+    pub fn get(&self, cluster: &str) -> Option<Arc<ClusterRow>> {
+        self.clusters.read().get(cluster).map(|published| Arc::clone(&published.row))
+    }
+
+    /// All rows, by name.
+    pub fn list(&self) -> Vec<Arc<ClusterRow>> {
+        self.clusters.read().values().map(|published| Arc::clone(&published.row)).collect()
+    }
+
+    /// The client of a cluster that is ready, or lacks only the kind Assemblage. At most four calls at once; each call needs a deadline
+    /// ([`crate::runtime::call_within`]).
+    pub fn client(&self, cluster: &str) -> Result<Client, NotConnected> {
+        let clusters = self.clusters.read();
+        let Some(published) = clusters.get(cluster) else {
+            return Err(NotConnected {
+                reason: NotReady::Deleting,
+                message: format!("there is no Cluster {cluster} in namespace {}", self.setup.namespace),
+            });
+        };
+        match (published.row.bootstrap_state(), &published.connection) {
+            (ClusterState::NotReady { reason, message }, _) => Err(NotConnected { reason, message }),
+            (ClusterState::Ready, Some(connection)) => Ok(connection.client()),
+            (ClusterState::Ready, None) => Err(NotConnected {
+                reason: NotReady::Unreachable,
+                message: format!("the API server of {cluster} was not contacted yet"),
+            }),
+        }
+    }
+
+    /// A call to a cluster failed: its next probe is made now.
+    pub fn suspect(&self, cluster: &str) {
+        if let Some(published) = self.clusters.read().get(cluster) {
+            published.poke.notify_one();
+        }
+    }
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Registry").field("clusters", &self.list()).finish_non_exhaustive()
+    }
+}

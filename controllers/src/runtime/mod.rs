@@ -1,1 +1,33 @@
-//! What every controller shares: clock, context, watches, status writes, events, retries.
+//! What every controller stands on: the clock, the context, watches that keep rows instead of objects, scheduling by kube-runtime,
+//! writes of status that are not sent when nothing changed, events, and a deadline on each call.
+//!
+//! ```text
+//!   watch ──► Store (main objects) ─┐
+//!   watch ──► Index (small rows) ───┼─► Runner ──► reconcile ──► call ──► API server
+//!   streams of keys (registry, …) ──┘                └─► status::patch_if_changed, Events
+//! ```
+//!
+//! Invariant: a reconcile starts only after every index of its [`Runner`] has been filled once.
+//! Invariant: no call to an API server is awaited without a total deadline ([`call()`]).
+
+pub mod call;
+pub mod clock;
+pub mod context;
+pub mod controller;
+pub mod events;
+pub mod index;
+pub mod jitter;
+pub mod retry;
+pub mod status;
+pub mod watch;
+
+pub use call::{CallError, call, call_within};
+pub use clock::Clock;
+pub use context::{BindingKind, Context, Options, SyncMode};
+pub use controller::Runner;
+pub use events::{Event, EventType, Events};
+pub use index::{Index, Key};
+pub use jitter::Jitter;
+pub use kube::runtime::controller::Action;
+pub use retry::{Retry, Retryable};
+pub use tokio_util::sync::CancellationToken as Shutdown;

@@ -1,0 +1,147 @@
+//! What the probes of one cluster say, as a state machine without a clock: when to call a cluster unreachable, and when to ask again.
+
+use std::time::Duration;
+
+use super::probe::Probe;
+
+/// Failures in a row that make a cluster unreachable: five, a second apart, outlast a failover of an API server.
+const FAILURES: u32 = 5;
+/// Between the first failures.
+const BETWEEN_FAILURES: Duration = Duration::from_secs(1);
+/// The longest pause between probes of an unreachable cluster, before jitter.
+const BACKOFF_MAX: Duration = Duration::from_secs(27);
+/// Between probes of a cluster that answers. With ± 10 % of jitter less than the 20 s of a poll.
+const BETWEEN_ANSWERS: Duration = Duration::from_secs(18);
+/// Every so many answers a ready cluster is asked whether the kind Assemblage is still served (about 3 min): a missing one is asked each time.
+const KIND_EVERY: u32 = 10;
+
+/// What is known of the API server of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Contact {
+    /// It answered since its connection was made.
+    pub(super) ever: bool,
+    /// Failures since the last answer.
+    pub(super) failures: u32,
+    /// The last failure, in words.
+    pub(super) error: String,
+    /// The last answer was that the credential is not accepted, also after reading the Secret once more.
+    pub(super) refused: bool,
+    /// What is missing there for Modules, in words.
+    pub(super) missing: Option<String>,
+    /// Answers since the kind was looked for.
+    since_kind: u32,
+}
+
+/// What the probes amount to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach<'a> {
+    /// No probe has come back yet.
+    Unknown,
+    /// It answers.
+    Answers,
+    /// It answers, but for Modules something is missing.
+    Missing(&'a str),
+    /// It does not accept the credential.
+    Refuses(&'a str),
+    /// It does not answer.
+    Silent(&'a str),
+}
+
+impl Contact {
+    /// Takes a probe's outcome in.
+    pub(super) fn record(&mut self, probe: Probe) {
+        match probe {
+            Probe::Answered { missing, looked_for_kind } => {
+                self.since_kind = if looked_for_kind { 1 } else { self.since_kind.saturating_add(1) };
+                *self = Self {
+                    ever: true,
+                    missing,
+                    since_kind: self.since_kind,
+                    ..Self::default()
+                };
+            }
+            Probe::Refused(error) => {
+                self.refused = true;
+                self.failures = self.failures.saturating_add(1);
+                self.error = error;
+            }
+            Probe::Failed(error) => {
+                self.failures = self.failures.saturating_add(1);
+                self.error = error;
+            }
+        }
+    }
+
+    /// What the probes so far amount to. A cluster that never answered is not believed to be there after its first failure.
+    pub(super) fn reach(&self) -> Reach<'_> {
+        match (self.failures, self.refused, &self.missing) {
+            (1.., true, _) => Reach::Refuses(&self.error),
+            (FAILURES.., false, _) => Reach::Silent(&self.error),
+            (1.., false, _) if !self.ever => Reach::Silent(&self.error),
+            (0, _, _) if !self.ever => Reach::Unknown,
+            (_, _, Some(missing)) => Reach::Missing(missing),
+            (_, _, None) => Reach::Answers,
+        }
+    }
+
+    /// The pause before the next probe, to be jittered.
+    pub(super) fn pause(&self) -> Duration {
+        match self.failures {
+            0 => BETWEEN_ANSWERS,
+            1..FAILURES if !self.refused => BETWEEN_FAILURES,
+            // 1, 2, 4, ... from the failure that made it unreachable; a shift of 5 is over the maximum.
+            failures => BETWEEN_FAILURES.saturating_mul(1 << failures.saturating_sub(FAILURES).min(5)).min(BACKOFF_MAX),
+        }
+    }
+
+    /// Whether the next probe looks for the kind Assemblage too.
+    pub(super) fn looks_for_kind(&self) -> bool {
+        self.missing.is_some() || self.since_kind == 0 || self.since_kind >= KIND_EVERY || self.failures > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(missing: Option<&str>) -> Probe {
+        Probe::Answered {
+            missing: missing.map(str::to_owned),
+            looked_for_kind: true,
+        }
+    }
+
+    fn after(probes: impl IntoIterator<Item = Probe>) -> Contact {
+        let mut contact = Contact::default();
+        probes.into_iter().for_each(|probe| contact.record(probe));
+        contact
+    }
+
+    fn failures(count: usize) -> impl Iterator<Item = Probe> {
+        std::iter::repeat_with(|| Probe::Failed("reset".to_owned())).take(count)
+    }
+
+    #[test]
+    fn five_failures_in_a_row_are_needed_once_it_has_answered() {
+        assert_eq!(after([]).reach(), Reach::Unknown);
+        assert_eq!(after(failures(1)).reach(), Reach::Silent("reset"), "it never answered");
+        let known = |count| after(std::iter::once(answered(None)).chain(failures(count)));
+        assert_eq!(known(4).reach(), Reach::Answers);
+        assert_eq!(known(5).reach(), Reach::Silent("reset"));
+        let back = after(std::iter::once(answered(None)).chain(failures(9)).chain([answered(Some("no kind"))]));
+        assert_eq!(back.reach(), Reach::Missing("no kind"), "one answer brings it back");
+    }
+
+    #[test]
+    fn a_refusal_counts_at_once() {
+        let contact = after([answered(None), Probe::Refused("Unauthorized".to_owned())]);
+        assert_eq!(contact.reach(), Reach::Refuses("Unauthorized"));
+    }
+
+    #[test]
+    fn pauses_grow_and_are_bounded() {
+        let pause = |count| after(std::iter::once(answered(None)).chain(failures(count))).pause().as_secs();
+        let pauses: Vec<u64> = (0..12).map(pause).collect();
+        assert_eq!(pauses, [18, 1, 1, 1, 1, 1, 2, 4, 8, 16, 27, 27]);
+    }
+}

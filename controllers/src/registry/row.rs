@@ -1,0 +1,69 @@
+//! A cluster as the rest of muster sees it: a row.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use muster_api::cluster::NotReady;
+
+/// Whether something can be rolled to a cluster, and if not, why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClusterState {
+    /// Everything that was looked at is as it must be.
+    Ready,
+    /// Nothing is rolled to it.
+    NotReady {
+        /// The first reason that applies.
+        reason: NotReady,
+        /// What, where, what to do; without the time.
+        message: String,
+    },
+}
+
+impl ClusterState {
+    /// The reason, if it is not ready.
+    pub fn reason(&self) -> Option<NotReady> {
+        match self {
+            Self::Ready => None,
+            Self::NotReady { reason, .. } => Some(*reason),
+        }
+    }
+
+    /// The message, empty if it is ready.
+    pub fn message(&self) -> &str {
+        match self {
+            Self::Ready => "",
+            Self::NotReady { message, .. } => message,
+        }
+    }
+}
+
+/// A cluster of the registry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterRow {
+    /// The Cluster's name.
+    pub name: String,
+    /// The Cluster's uid.
+    pub uid: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its annotations `fleet.muster.dev/...`.
+    pub annotations: BTreeMap<String, String>,
+    /// The state, all rows of the table: what a Module looks at.
+    pub state: ClusterState,
+    /// Since when the reason (or being ready) stands.
+    pub since: Timestamp,
+    /// The last time that its API server answered.
+    pub last_contact: Option<Timestamp>,
+    /// The uid of its namespace `kube-system`: which cluster it really is.
+    pub identity: Option<String>,
+}
+
+impl ClusterRow {
+    /// The state for a BootstrapModule, which does not need the kind Assemblage there: [`NotReady::KindMissing`] is ready.
+    pub fn bootstrap_state(&self) -> ClusterState {
+        match self.state.reason() {
+            Some(NotReady::KindMissing) => ClusterState::Ready,
+            _ => self.state.clone(),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The table of states, rows a to g: the first row that applies. Pure.
+
+use muster_api::{
+    cluster::{self, Facts, NotReady, kubeconfig_secret},
+    labels::KUBECONFIG_KEY,
+};
+
+use super::{contact::Reach, row::ClusterState};
+
+/// What is known of a Cluster's kubeconfig.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kubeconfig<'a> {
+    /// The Secret was not looked for yet.
+    Unknown,
+    /// The Secret, or its key, is not there.
+    Absent,
+    /// The allow-list refused it, or no client can be made from it.
+    Rejected(&'a str),
+    /// There is a client.
+    Accepted,
+}
+
+/// The state of a Cluster; `None`: not known yet, for the first moments of a cluster or of this process.
+pub(super) fn decide(namespace: &str, facts: &Facts, kubeconfig: Kubeconfig<'_>, reach: Reach<'_>) -> Option<ClusterState> {
+    let name = &facts.name;
+    if let Err(reason) = cluster::state(Some(facts)) {
+        return Some(not_ready(reason, object_message(name, reason)));
+    }
+    let secret = kubeconfig_secret(name);
+    let state = match (kubeconfig, reach) {
+        (Kubeconfig::Unknown, _) | (Kubeconfig::Accepted, Reach::Unknown) => return None,
+        (Kubeconfig::Absent, _) => {
+            let message = format!("Secret {namespace}/{secret} with the kubeconfig in key {KUBECONFIG_KEY} is not there");
+            not_ready(NotReady::NoKubeconfig, message)
+        }
+        (Kubeconfig::Rejected(why), _) => {
+            not_ready(NotReady::KubeconfigRejected, format!("the kubeconfig in Secret {namespace}/{secret} is not accepted: {why}"))
+        }
+        (Kubeconfig::Accepted, Reach::Silent(error)) => {
+            not_ready(NotReady::Unreachable, format!("the API server of {name} does not answer: {error}"))
+        }
+        (Kubeconfig::Accepted, Reach::Refuses(error)) => {
+            let message = format!("the API server of {name} refuses the credential in Secret {namespace}/{secret}: {error}");
+            not_ready(NotReady::CredentialsRejected, message)
+        }
+        (Kubeconfig::Accepted, Reach::Missing(missing)) => not_ready(NotReady::KindMissing, format!("in cluster {name}: {missing}")),
+        (Kubeconfig::Accepted, Reach::Answers) => ClusterState::Ready,
+    };
+    Some(state)
+}
+
+fn not_ready(reason: NotReady, message: String) -> ClusterState {
+    ClusterState::NotReady { reason, message }
+}
+
+/// What a person reads for a reason that the Cluster object itself gives.
+fn object_message(name: &str, reason: NotReady) -> String {
+    match reason {
+        NotReady::Deleting => format!("Cluster {name} is being deleted"),
+        NotReady::ClusterPaused => format!("Cluster {name} is paused (spec.paused, or annotation cluster.x-k8s.io/paused)"),
+        NotReady::ControlPlaneNotReady => {
+            format!("the control plane of Cluster {name} is not ready yet (without Cluster API: annotate it fleet.muster.dev/enrolled)")
+        }
+        NotReady::NoKubeconfig
+        | NotReady::KubeconfigRejected
+        | NotReady::Unreachable
+        | NotReady::CredentialsRejected
+        | NotReady::KindMissing => format!("Cluster {name} is not ready"),
+    }
+}

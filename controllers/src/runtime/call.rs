@@ -1,0 +1,164 @@
+//! A total deadline for each call to an API server, and errors in words for people.
+//!
+//! A silent server never answers and a dripping one never ends: a read timeout helps against the first only, a total deadline against both.
+
+use std::{error::Error, fmt::Display, future::Future, time::Duration};
+
+use thiserror::Error;
+
+use super::Retry;
+
+/// The deadline of a call to the API server that the process belongs to.
+pub const CALL_DEADLINE: Duration = Duration::from_secs(30);
+
+/// A call that did not succeed.
+#[derive(Debug, Error)]
+pub enum CallError {
+    /// No complete answer in time; whether the server acted is unknown.
+    #[error("{what}: no answer within {} s", .after.as_secs())]
+    Deadline {
+        /// What was being done, to what.
+        what: String,
+        /// The deadline.
+        after: Duration,
+    },
+    /// The server refused, or could not be reached.
+    #[error("{what}")]
+    Api {
+        /// What was being done, to what.
+        what: String,
+        /// The answer.
+        #[source]
+        source: Box<kube::Error>,
+    },
+}
+
+impl CallError {
+    /// The HTTP status code that the server answered, if it did.
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Self::Deadline { .. } => None,
+            Self::Api { source, .. } => code(source),
+        }
+    }
+
+    /// The object, or its kind, is not there (404).
+    pub fn is_not_found(&self) -> bool {
+        self.code() == Some(404)
+    }
+
+    /// Somebody was faster (409): observe again.
+    pub fn is_conflict(&self) -> bool {
+        self.code() == Some(409)
+    }
+
+    /// The server understood and refused the content (422).
+    pub fn is_invalid(&self) -> bool {
+        self.code() == Some(422)
+    }
+
+    /// The credential is not accepted (401) or not allowed to (403).
+    pub fn is_refused_credential(&self) -> bool {
+        matches!(self.code(), Some(401 | 403))
+    }
+
+    /// Nothing was answered: the connection failed, or the deadline passed.
+    pub fn is_unreachable(&self) -> bool {
+        self.code().is_none()
+    }
+
+    /// What usually follows: wait for a change after a refusal of the content, else try again soon.
+    pub fn retry(&self) -> Retry {
+        match self.code() {
+            Some(400 | 422) => Retry::At(Duration::from_secs(60)),
+            _ => Retry::Soon,
+        }
+    }
+}
+
+/// Awaits a call to the API server of this process, at most [`CALL_DEADLINE`]. `what` is e.g. `patching the status of Module prod/base`.
+pub async fn call<T>(
+    what: impl Display,
+    request: impl Future<Output = kube::Result<T>>,
+) -> Result<T, CallError> {
+    call_within(CALL_DEADLINE, what, request).await
+}
+
+/// Awaits a call, at most `deadline` in total.
+pub async fn call_within<T>(
+    deadline: Duration,
+    what: impl Display,
+    request: impl Future<Output = kube::Result<T>>,
+) -> Result<T, CallError> {
+    match tokio::time::timeout(deadline, request).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(source)) => Err(CallError::Api {
+            what: what.to_string(),
+            source: Box::new(source),
+        }),
+        Err(_elapsed) => Err(CallError::Deadline {
+            what: what.to_string(),
+            after: deadline,
+        }),
+    }
+}
+
+/// An error with its causes, for a condition or a log line: `what: cause: cause`, each said once, an API server's answer in its own words.
+pub fn explain(error: &(dyn Error + 'static)) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let (text, last) = words(error);
+        if !text.is_empty() && !parts.last().is_some_and(|before| before.ends_with(&text)) {
+            parts.push(text);
+        }
+        next = if last { None } else { error.source() };
+    }
+    parts.join(": ")
+}
+
+/// One error of a chain, and whether it has said what its causes say.
+fn words(error: &(dyn Error + 'static)) -> (String, bool) {
+    match error.downcast_ref::<kube::Error>().or_else(|| {
+        // `Box<kube::Error>` as a source is another type than `kube::Error`.
+        error.downcast_ref::<Box<kube::Error>>().map(AsRef::as_ref)
+    }) {
+        Some(kube::Error::Api(status)) if status.message.is_empty() => (format!("{} ({})", status.reason, status.code), true),
+        Some(kube::Error::Api(status)) => (status.message.clone(), true),
+        Some(kube::Error::Service(_) | kube::Error::HyperError(_)) => ("the API server could not be reached".to_owned(), false),
+        _ => (error.to_string(), false),
+    }
+}
+
+fn code(error: &kube::Error) -> Option<u16> {
+    match error {
+        kube::Error::Api(status) => Some(status.code),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_server_costs_its_deadline_and_no_more() {
+        let started = tokio::time::Instant::now();
+        let silent = std::future::pending::<kube::Result<()>>();
+        let error = call_within(Duration::from_secs(10), "reading Cluster eu-1", silent).await.unwrap_err();
+        assert_eq!(started.elapsed(), Duration::from_secs(10));
+        assert_eq!(explain(&error), "reading Cluster eu-1: no answer within 10 s");
+        assert!(error.is_unreachable());
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_given_in_the_servers_words() {
+        let status = Status::failure("clusters \"eu-1\" not found", "NotFound").with_code(404);
+        let refused = async { Err::<(), _>(kube::Error::Api(Box::new(status))) };
+        let error = call("reading Cluster eu-1", refused).await.unwrap_err();
+        assert!(error.is_not_found());
+        assert_eq!(explain(&error), "reading Cluster eu-1: clusters \"eu-1\" not found");
+    }
+}

@@ -1,0 +1,79 @@
+//! What a reconcile may use: one value, made by the wiring, shared by all controllers of a process.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use kube::Client;
+use muster_sync::source::Source;
+
+use super::{Clock, Events, Jitter, Shutdown};
+use crate::registry::{Registry, RemoteClients};
+
+/// Who carries the Flux kinds out in the cluster of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncMode {
+    /// muster itself.
+    Builtin,
+    /// Flux: muster writes the Flux kinds and reads their status.
+    Flux,
+}
+
+/// A kind that bindings may read, beyond ConfigMap and Cluster (`--binding-kinds`).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BindingKind {
+    /// `v1`, `apps/v1`, ...
+    pub api_version: String,
+    /// The kind's name in the singular, as in `kind`.
+    pub kind: String,
+}
+
+/// The flags of `controller` and `agent` that controllers read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Who carries the Flux kinds out.
+    pub sync: SyncMode,
+    /// How often a mirrored assemblage is read when it cannot be watched.
+    pub proxy_poll_interval: Duration,
+    /// What bindings may read.
+    pub binding_kinds: BTreeSet<BindingKind>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            sync: SyncMode::Builtin,
+            proxy_poll_interval: Duration::from_secs(20),
+            binding_kinds: BTreeSet::new(),
+        }
+    }
+}
+
+/// What every reconcile may use. Cheap to clone.
+#[derive(Clone)]
+pub struct Context {
+    /// The API server that this process belongs to.
+    pub client: Client,
+    /// The namespace that this process works in.
+    pub namespace: String,
+    /// The flags.
+    pub options: Arc<Options>,
+    /// The only source of `now`.
+    pub clock: Clock,
+    /// The only source of randomness.
+    pub jitter: Jitter,
+    /// Where configuration comes from.
+    pub source: Arc<dyn Source>,
+    /// The clusters; without any in an agent.
+    pub registry: Arc<Registry>,
+    /// Clients for Kustomizations with `spec.kubeConfig`.
+    pub remote: Arc<dyn RemoteClients>,
+    /// Writes events.
+    pub events: Events,
+    /// Cancelled when the process is to end.
+    pub shutdown: Shutdown,
+}
+
+impl std::fmt::Debug for Context {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context").field("namespace", &self.namespace).field("options", &self.options).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,242 @@
+//! Scheduling, by kube-runtime: one reconcile of an object at a time, many objects at once, repeated triggers merged, and an end that
+//! lets what is in flight finish.
+
+use std::{convert::Infallible, fmt::Debug, sync::Arc, time::Duration};
+
+use futures::{FutureExt, Stream, StreamExt, future, future::BoxFuture, stream, stream::BoxStream};
+use kube::{
+    Resource,
+    core::{DeserializeGuard, NamespaceResourceScope},
+    runtime::{
+        applier,
+        controller::{Action, Config, Error as ApplierError},
+        reflector::{self, ObjectRef, Store},
+        watcher,
+    },
+};
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+use tokio_util::task::AbortOnDropHandle;
+use tracing::{Instrument, debug, error, warn};
+
+use super::{
+    Context, Index, Jitter, Key, Shutdown,
+    call::explain,
+    retry::{Failures, Retry, Retryable},
+    watch::{self, Watched},
+};
+
+/// Reconciles of one controller at once: each is mostly waiting for an API server, which takes about eight writers well.
+pub const WORKERS: u16 = 8;
+
+/// Runs a reconcile function over the objects of a kind.
+///
+/// ```text
+/// Runner::new("module", &context)      // watches Modules in the context's namespace
+///     .rows(assemblages.clone())       // fills an index; a changed row enqueues its targets
+///     .on(keys_of_changed_clusters)    // any other stream of keys
+///     .run(Arc::new(my_context), reconcile).await;   // until shutdown
+/// ```
+pub struct Runner<K: Resource<DynamicType = ()> + 'static> {
+    name: &'static str,
+    client: kube::Client,
+    namespace: String,
+    store: Store<K>,
+    queue: stream::SelectAll<BoxStream<'static, ObjectRef<K>>>,
+    gates: Vec<BoxFuture<'static, ()>>,
+    workers: u16,
+    shutdown: Shutdown,
+    jitter: Jitter,
+}
+
+impl<K> Runner<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    /// Reconciles the objects of `K` in the context's namespace. `name` is for the log.
+    pub fn new(name: &'static str, context: &Context) -> Self {
+        let (store, mut writer) = reflector::store::<K>();
+        let events = watch::watch::<K>(context.client.clone(), &context.namespace, watcher::Config::default());
+        let changed = events
+            .filter_map(|event| std::future::ready(readable(event)))
+            .map(move |event| {
+                writer.apply_watcher_event(&event);
+                stream::iter(touched(&event))
+            })
+            .flatten();
+        let mut queue = stream::SelectAll::new();
+        queue.push(changed.boxed());
+        Self {
+            name,
+            client: context.client.clone(),
+            namespace: context.namespace.clone(),
+            store,
+            queue,
+            gates: Vec::new(),
+            workers: WORKERS,
+            shutdown: context.shutdown.clone(),
+            jitter: context.jitter.clone(),
+        }
+    }
+
+    /// At most so many reconciles at once, instead of [`WORKERS`].
+    #[must_use]
+    pub fn workers(mut self, workers: u16) -> Self {
+        // kube-runtime takes zero for no bound at all.
+        self.workers = workers.max(1);
+        self
+    }
+
+    /// Enqueues each key of a stream. Keys of objects that are not there are dropped.
+    #[must_use]
+    pub fn on(mut self, keys: impl Stream<Item = Key> + Send + 'static) -> Self {
+        self.queue.push(keys.map(|key| key.object_ref()).boxed());
+        self
+    }
+
+    /// Watches `O` in the same namespace into an index; a changed row enqueues its old and new targets. No reconcile starts before
+    /// the index has been filled.
+    #[must_use]
+    pub fn rows<O, R>(self, index: Arc<Index<O, R>>) -> Self
+    where
+        O: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+        R: Clone + PartialEq + Send + Sync + 'static,
+    {
+        let events = watch::watch::<O>(self.client.clone(), &self.namespace, watcher::Config::default());
+        let gate = Arc::clone(&index);
+        self.after(async move { gate.synced().await }).on(watch::rows(events, index))
+    }
+
+    /// No reconcile starts before `ready` has come.
+    #[must_use]
+    pub fn after(mut self, ready: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.gates.push(ready.boxed());
+        self
+    }
+
+    /// The objects of `K` as last seen, without `managedFields`.
+    pub fn store(&self) -> Store<K> {
+        self.store.clone()
+    }
+
+    /// Runs until the context's shutdown; then lets the reconciles in flight finish and returns. Dropping the future ends all at once.
+    pub async fn run<Ctx, F, Fut, E>(self, context: Arc<Ctx>, reconcile: F)
+    where
+        Ctx: Send + Sync + 'static,
+        F: Fn(Arc<K>, Arc<Ctx>) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<Action, E>> + Send + 'static,
+        E: Retryable,
+    {
+        let Self {
+            name,
+            client: _,
+            namespace: _,
+            store,
+            queue,
+            gates,
+            workers,
+            shutdown,
+            jitter,
+        } = self;
+        let ready = future::join_all(gates).map(|_| ()).boxed().shared();
+        let failures = Arc::new(Failures::default());
+        let succeeded = Arc::clone(&failures);
+        let policy = Arc::clone(&failures);
+        let results = applier(
+            move |object: Arc<K>, context: Arc<Ctx>| {
+                let (ready, succeeded, key) = (ready.clone(), Arc::clone(&succeeded), Key::of(&*object));
+                let work = reconcile(object, context);
+                async move {
+                    ready.await;
+                    let action = supervised(work).await?;
+                    succeeded.forget(&key);
+                    Ok(action)
+                }
+                .boxed()
+            },
+            move |object: Arc<K>, error: &Failed<E>, _context| {
+                let wait = policy.after_failure(&Key::of(&*object), error.retry(), &jitter);
+                wait.map_or_else(Action::await_change, Action::requeue)
+            },
+            context,
+            store,
+            queue.map(Ok::<_, Infallible>).take_until(shutdown.cancelled_owned()),
+            Config::default().concurrency(workers),
+        );
+        results.for_each(|result| std::future::ready(note(name, &failures, result))).await;
+    }
+}
+
+/// A reconcile that gave no action.
+#[derive(Debug, Error)]
+enum Failed<E: std::error::Error + 'static> {
+    #[error(transparent)]
+    Reconcile(E),
+    /// A defect of muster: the object is left alone for a while, all others go on.
+    #[error("the reconcile ended by itself: please report this as a defect of muster")]
+    Panicked(#[source] tokio::task::JoinError),
+}
+
+impl<E: Retryable> Failed<E> {
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Reconcile(error) => error.retry(),
+            Self::Panicked(_) => Retry::At(AFTER_PANIC),
+        }
+    }
+}
+
+/// How long an object is left alone after its reconcile panicked.
+const AFTER_PANIC: Duration = Duration::from_secs(300);
+
+/// Runs a reconcile as a task of its own, so that a panic is that object's alone. Dropping the future ends the task.
+async fn supervised<E: Retryable>(work: impl Future<Output = Result<Action, E>> + Send + 'static) -> Result<Action, Failed<E>> {
+    match AbortOnDropHandle::new(tokio::spawn(work.in_current_span())).await {
+        Ok(result) => result.map_err(Failed::Reconcile),
+        Err(error) => Err(Failed::Panicked(error)),
+    }
+}
+
+/// Writes what became of a reconcile to the log.
+fn note<K, E: Retryable>(name: &str, failures: &Failures, result: Result<(ObjectRef<K>, Action), ApplierError<Failed<E>, Infallible>>)
+where
+    K: Resource<DynamicType = ()>,
+{
+    match result {
+        Ok((object, action)) => debug!(controller = name, %object, ?action, "reconciled"),
+        Err(ApplierError::ObjectNotFound(object)) => {
+            debug!(controller = name, %object, "the object is gone");
+            failures.forget(&Key::new(object.namespace.clone().unwrap_or_default(), object.name.clone()));
+        }
+        Err(ApplierError::ReconcilerFailed(failed @ Failed::Panicked(_), object)) => {
+            error!(controller = name, %object, error = explain(&failed), "reconcile failed");
+        }
+        Err(ApplierError::ReconcilerFailed(failed @ Failed::Reconcile(_), object)) => {
+            warn!(controller = name, %object, error = explain(&failed), "reconcile failed");
+        }
+        Err(ApplierError::RunnerError(error)) => error!(controller = name, %error, "the queue stopped"),
+        Err(ApplierError::QueueError(never)) => match never {},
+    }
+}
+
+/// An event of objects that could all be read. An object that cannot be read leaves the last one that could in place.
+fn readable<K: Resource<DynamicType = ()>>(event: Watched<K>) -> Option<watcher::Event<K>> {
+    let object = |DeserializeGuard(object): DeserializeGuard<K>| {
+        object.inspect_err(|invalid| warn!(kind = %K::kind(&()), name = invalid.metadata.name, %invalid, "an object cannot be read")).ok()
+    };
+    Some(match event {
+        watcher::Event::Apply(guard) => watcher::Event::Apply(object(guard)?),
+        watcher::Event::Delete(guard) => watcher::Event::Delete(object(guard)?),
+        watcher::Event::Init => watcher::Event::Init,
+        watcher::Event::InitApply(guard) => watcher::Event::InitApply(object(guard)?),
+        watcher::Event::InitDone => watcher::Event::InitDone,
+    })
+}
+
+/// The object that an event adds or changes.
+fn touched<K: Resource<DynamicType = ()>>(event: &watcher::Event<K>) -> Option<ObjectRef<K>> {
+    match event {
+        watcher::Event::Apply(object) | watcher::Event::InitApply(object) => Some(Key::of(object).object_ref()),
+        watcher::Event::Delete(_) | watcher::Event::Init | watcher::Event::InitDone => None,
+    }
+}

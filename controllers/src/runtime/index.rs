@@ -1,0 +1,312 @@
+//! Rows instead of objects: what a controller needs of a watched kind, by key, and whom a change concerns.
+//!
+//! kube-runtime maps a changed object by its new state only; a controller must also hear of what an object no longer points to. An
+//! index therefore remembers each row, and returns the targets of the old and of the new one.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use kube::{
+    Resource, ResourceExt,
+    core::DeserializeGuard,
+    runtime::{reflector::{Lookup, ObjectRef}, watcher},
+};
+use parking_lot::RwLock;
+use tokio::sync::watch;
+use tracing::warn;
+
+/// The identity of an object within its kind.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// Empty for kinds without a namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+impl Key {
+    /// A key of its parts.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+
+    /// The key of an object.
+    pub fn of(object: &impl Resource) -> Self {
+        Self::new(object.namespace().unwrap_or_default(), object.name_any())
+    }
+
+    /// The same identity as kube-runtime has it.
+    pub fn object_ref<K>(&self) -> ObjectRef<K>
+    where
+        K: Lookup<DynamicType = ()>,
+    {
+        ObjectRef::new(&self.name).within(&self.namespace)
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// Small rows of one watched kind `K`.
+pub struct Index<K, R> {
+    row: Box<dyn Fn(&K) -> Option<R> + Send + Sync>,
+    targets: Box<dyn Fn(&Key, &R) -> Vec<Key> + Send + Sync>,
+    state: RwLock<State<R>>,
+    synced: watch::Sender<bool>,
+}
+
+#[derive(Debug)]
+struct State<R> {
+    rows: BTreeMap<Key, R>,
+    /// Which rows concern a target: the reverse of `targets`.
+    about: BTreeMap<Key, BTreeSet<Key>>,
+    /// The rows of a list that is not complete yet.
+    incoming: BTreeMap<Key, R>,
+}
+
+impl<K, R> Index<K, R>
+where
+    K: Resource,
+    R: Clone + PartialEq,
+{
+    /// `row` projects an object (`None`: not of interest); `targets` names whom a row concerns.
+    pub fn new(
+        row: impl Fn(&K) -> Option<R> + Send + Sync + 'static,
+        targets: impl Fn(&Key, &R) -> Vec<Key> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            row: Box::new(row),
+            targets: Box::new(targets),
+            state: RwLock::new(State {
+                rows: BTreeMap::new(),
+                about: BTreeMap::new(),
+                incoming: BTreeMap::new(),
+            }),
+            synced: watch::Sender::new(false),
+        }
+    }
+
+    /// The row of `key`.
+    pub fn get(&self, key: &Key) -> Option<R> {
+        self.state.read().rows.get(key).cloned()
+    }
+
+    /// All rows that concern `target`, by key.
+    pub fn about(&self, target: &Key) -> BTreeMap<Key, R> {
+        let state = self.state.read();
+        let keys = state.about.get(target).into_iter().flatten();
+        keys.filter_map(|key| Some((key.clone(), state.rows.get(key)?.clone()))).collect()
+    }
+
+    /// All targets that a row concerns.
+    pub fn all_targets(&self) -> BTreeSet<Key> {
+        self.state.read().about.keys().cloned().collect()
+    }
+
+    /// Reads all rows without copying them. Do not block in `read`.
+    pub fn with<T>(&self, read: impl FnOnce(&BTreeMap<Key, R>) -> T) -> T {
+        read(&self.state.read().rows)
+    }
+
+    /// Whether a complete list was seen. Before that, an absent row proves nothing.
+    pub fn is_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
+    /// Waits for the first complete list.
+    pub async fn synced(&self) {
+        // The sender lives as long as `self`: the only error is not reachable.
+        self.synced.subscribe().wait_for(|synced| *synced).await.map_or((), |_| ());
+    }
+
+    /// Takes an event of [`super::watch::watch`] in; returns whom it concerns. An object that cannot be read keeps its last row.
+    pub fn event(&self, event: &watcher::Event<DeserializeGuard<K>>) -> BTreeSet<Key> {
+        match event {
+            watcher::Event::Apply(DeserializeGuard(Ok(object))) => self.apply(object),
+            watcher::Event::Delete(object) => self.delete(&Key::of(object)),
+            watcher::Event::Init => {
+                self.state.write().incoming.clear();
+                BTreeSet::new()
+            }
+            watcher::Event::InitApply(DeserializeGuard(Ok(object))) => {
+                if let Some(row) = (self.row)(object) {
+                    self.state.write().incoming.insert(Key::of(object), row);
+                }
+                BTreeSet::new()
+            }
+            watcher::Event::InitApply(guard @ DeserializeGuard(Err(error))) => {
+                warn!(object = %Key::of(guard), %error, "an object cannot be read, its last known state stands");
+                let mut state = self.state.write();
+                let key = Key::of(guard);
+                if let Some(row) = state.rows.get(&key).cloned() {
+                    state.incoming.insert(key, row);
+                }
+                BTreeSet::new()
+            }
+            watcher::Event::Apply(guard @ DeserializeGuard(Err(error))) => {
+                warn!(object = %Key::of(guard), %error, "an object cannot be read, its last known state stands");
+                BTreeSet::new()
+            }
+            watcher::Event::InitDone => {
+                let incoming = std::mem::take(&mut self.state.write().incoming);
+                self.reset(incoming)
+            }
+        }
+    }
+
+    /// An object was added or changed. Returns whom the old and the new row concern; nobody, if the row is the same.
+    pub fn apply(&self, object: &K) -> BTreeSet<Key> {
+        let key = Key::of(object);
+        match (self.row)(object) {
+            Some(row) => self.put(key, row),
+            None => self.delete(&key),
+        }
+    }
+
+    /// An object is gone.
+    pub fn delete(&self, key: &Key) -> BTreeSet<Key> {
+        let mut state = self.state.write();
+        match state.rows.remove(key) {
+            Some(old) => {
+                let targets = (self.targets)(key, &old);
+                state.unlink(key, &targets);
+                targets.into_iter().collect()
+            }
+            None => BTreeSet::new(),
+        }
+    }
+
+    /// A complete list replaces what was known.
+    pub fn reset(&self, rows: BTreeMap<Key, R>) -> BTreeSet<Key> {
+        let gone: Vec<Key> = {
+            let state = self.state.read();
+            state.rows.keys().filter(|key| !rows.contains_key(*key)).cloned().collect()
+        };
+        let mut concerned = BTreeSet::new();
+        for key in gone {
+            concerned.extend(self.delete(&key));
+        }
+        for (key, row) in rows {
+            concerned.extend(self.put(key, row));
+        }
+        self.synced.send_replace(true);
+        concerned
+    }
+
+    fn put(&self, key: Key, row: R) -> BTreeSet<Key> {
+        let mut state = self.state.write();
+        let old = state.rows.get(&key);
+        if old == Some(&row) {
+            return BTreeSet::new();
+        }
+        let before = old.map(|old| (self.targets)(&key, old)).unwrap_or_default();
+        let after = (self.targets)(&key, &row);
+        state.unlink(&key, &before);
+        for target in &after {
+            state.about.entry(target.clone()).or_default().insert(key.clone());
+        }
+        state.rows.insert(key, row);
+        before.into_iter().chain(after).collect()
+    }
+}
+
+impl<R> State<R> {
+    fn unlink(&mut self, key: &Key, targets: &[Key]) {
+        for target in targets {
+            if let Some(keys) = self.about.get_mut(target) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.about.remove(target);
+                }
+            }
+        }
+    }
+}
+
+impl<K, R: fmt::Debug> fmt::Debug for Index<K, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Index").field("rows", &self.state.read().rows).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::core::ObjectMeta;
+
+    use super::*;
+
+    fn object(name: &str, target: Option<&str>) -> ConfigMap {
+        ConfigMap {
+            metadata: ObjectMeta {
+                namespace: Some("ns".to_owned()),
+                name: Some(name.to_owned()),
+                labels: target.map(|target| BTreeMap::from([("for".to_owned(), target.to_owned())])),
+                ..ObjectMeta::default()
+            },
+            ..ConfigMap::default()
+        }
+    }
+
+    fn index() -> Index<ConfigMap, String> {
+        Index::new(
+            |object: &ConfigMap| object.labels().get("for").cloned(),
+            |key, target| vec![Key::new(key.namespace.clone(), target.clone())],
+        )
+    }
+
+    fn names(keys: BTreeSet<Key>) -> Vec<String> {
+        keys.into_iter().map(|key| key.name).collect()
+    }
+
+    #[test]
+    fn a_change_concerns_old_and_new_targets() {
+        let index = index();
+        assert_eq!(names(index.apply(&object("a", Some("x")))), ["x"]);
+        assert_eq!(names(index.apply(&object("a", Some("x")))), Vec::<String>::new(), "the same row concerns nobody");
+        assert_eq!(names(index.apply(&object("a", Some("y")))), ["x", "y"]);
+        assert_eq!(names(index.apply(&object("a", None))), ["y"], "a row that is of no more interest");
+        assert_eq!(names(index.apply(&object("b", Some("z")))), ["z"]);
+        assert_eq!(names(index.delete(&Key::new("ns", "b"))), ["z"]);
+        assert_eq!(index.all_targets(), BTreeSet::new());
+    }
+
+    #[test]
+    fn only_a_complete_list_removes() {
+        let index = index();
+        index.event(&watcher::Event::Apply(DeserializeGuard(Ok(object("a", Some("x"))))));
+        index.event(&watcher::Event::Init);
+        index.event(&watcher::Event::InitApply(DeserializeGuard(Ok(object("b", Some("x"))))));
+        assert!(!index.is_synced());
+        assert_eq!(index.about(&Key::new("ns", "x")).len(), 1, "a list that is not complete changes nothing");
+        assert_eq!(names(index.event(&watcher::Event::InitDone)), ["x"]);
+        assert!(index.is_synced());
+        let rows: Vec<String> = index.about(&Key::new("ns", "x")).into_keys().map(|key| key.name).collect();
+        assert_eq!(rows, ["b"]);
+    }
+
+    #[test]
+    fn an_unreadable_object_keeps_its_row() {
+        let index = index();
+        index.apply(&object("a", Some("x")));
+        let unreadable = || {
+            let meta = object("a", None).metadata;
+            DeserializeGuard(Err(kube::core::error_boundary::InvalidObject { error: "no".to_owned(), metadata: meta }))
+        };
+        index.event(&watcher::Event::Apply(unreadable()));
+        index.event(&watcher::Event::Init);
+        index.event(&watcher::Event::InitApply(unreadable()));
+        index.event(&watcher::Event::InitDone);
+        assert_eq!(index.get(&Key::new("ns", "a")), Some("x".to_owned()));
+        index.event(&watcher::Event::Delete(unreadable()));
+        assert_eq!(index.get(&Key::new("ns", "a")), None);
+    }
+}

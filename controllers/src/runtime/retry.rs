@@ -1,0 +1,90 @@
+//! What follows an error: one small vocabulary for all controllers.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use parking_lot::Mutex;
+
+use super::{Jitter, Key};
+
+/// The first wait of [`Retry::Soon`]; each further failure in a row doubles it.
+pub const SOON_FIRST: Duration = Duration::from_millis(250);
+/// The longest wait of [`Retry::Soon`]: also the longest `Retry-After` that is honoured.
+pub const SOON_MAX: Duration = Duration::from_secs(30);
+
+/// When an object whose reconcile failed is looked at again. A change of the object always brings it forward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// Nothing but a change of an object can help.
+    AwaitChange,
+    /// Likely to pass: from [`SOON_FIRST`], doubling to [`SOON_MAX`], jittered.
+    Soon,
+    /// After the time given.
+    At(Duration),
+}
+
+/// An error of a reconcile says what follows it. Implement it by a `match` without a wildcard.
+pub trait Retryable: std::error::Error + Send + Sync + 'static {
+    /// What follows this error.
+    fn retry(&self) -> Retry;
+}
+
+/// Failures in a row by object; bounded by the number of objects, emptied by success.
+#[derive(Debug, Default)]
+pub(super) struct Failures(Mutex<BTreeMap<Key, u32>>);
+
+impl Failures {
+    /// How long to wait after one more failure of `key`. `None`: until a change.
+    pub(super) fn after_failure(&self, key: &Key, retry: Retry, jitter: &Jitter) -> Option<Duration> {
+        match retry {
+            Retry::AwaitChange => {
+                self.forget(key);
+                None
+            }
+            Retry::At(after) => {
+                self.forget(key);
+                Some(after)
+            }
+            Retry::Soon => {
+                let mut failures = self.0.lock();
+                let count = failures.entry(key.clone()).or_insert(0);
+                let wait = backoff(*count);
+                *count = count.saturating_add(1);
+                Some(jitter.spread(wait, 0.2))
+            }
+        }
+    }
+
+    /// `key` succeeded, or is no more.
+    pub(super) fn forget(&self, key: &Key) {
+        self.0.lock().remove(key);
+    }
+}
+
+/// The wait after `failures` earlier failures in a row.
+fn backoff(failures: u32) -> Duration {
+    // 250 ms · 2^7 = 32 s is over the maximum already.
+    SOON_FIRST.saturating_mul(1 << failures.min(7)).min(SOON_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_in_a_row_wait_longer_and_success_starts_again() {
+        let failures = Failures::default();
+        let jitter = Jitter::seeded(1);
+        let key = Key::new("ns", "a");
+        let mut waits = Vec::new();
+        for _ in 0..12 {
+            waits.push(failures.after_failure(&key, Retry::Soon, &jitter).unwrap());
+        }
+        assert!(waits[0] <= Duration::from_millis(300), "{waits:?}");
+        assert!(waits[11] >= Duration::from_secs(24) && waits[11] <= Duration::from_secs(36), "{waits:?}");
+        failures.forget(&key);
+        assert!(failures.after_failure(&key, Retry::Soon, &jitter).unwrap() <= Duration::from_millis(300));
+        assert_eq!(failures.after_failure(&key, Retry::AwaitChange, &jitter), None);
+        let at = Duration::from_secs(60);
+        assert_eq!(failures.after_failure(&key, Retry::At(at), &jitter), Some(at));
+    }
+}

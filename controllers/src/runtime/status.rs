@@ -1,0 +1,135 @@
+//! Writing status: only what changed, only on the version that was observed, not at all if nothing but times would change.
+
+use std::fmt::Debug;
+
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
+use thiserror::Error;
+
+use super::call::{CallError, call};
+
+/// A status that could not be written.
+#[derive(Debug, Error)]
+pub enum StatusError {
+    /// The status cannot be put as JSON: a defect of muster.
+    #[error("the status of {what} cannot be put as JSON")]
+    Serialize {
+        /// Kind and name.
+        what: String,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The write failed; a conflict means: observe again.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+impl StatusError {
+    /// Somebody wrote the object since it was observed.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Call(error) if error.is_conflict())
+    }
+}
+
+/// Writes `new` as the status of `seen`, whose status is `old`, on the condition that the object still has the resourceVersion of `seen`.
+///
+/// Conditions whose status word did not flip keep their `lastTransitionTime`, whatever time `new` gives. If nothing is different then,
+/// nothing is sent. Returns the object as written, `None` if nothing was sent.
+pub async fn patch_if_changed<K, S>(api: &Api<K>, seen: &K, old: Option<&S>, new: &S, manager: &str) -> Result<Option<K>, StatusError>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    S: Serialize,
+{
+    let name = seen.name_any();
+    let what = format!("{} {}/{name}", K::kind(&()), seen.namespace().unwrap_or_default());
+    let value = |status: &S| {
+        serde_json::to_value(status).map_err(|source| StatusError::Serialize {
+            what: what.clone(),
+            source,
+        })
+    };
+    let old = old.map(value).transpose()?.unwrap_or_else(|| Value::Object(Map::new()));
+    let Some(change) = change(&old, value(new)?) else {
+        return Ok(None);
+    };
+    let mut body = json!({"status": change});
+    if let Some(version) = seen.resource_version() {
+        body["metadata"] = json!({"resourceVersion": version});
+    }
+    let parameters = PatchParams {
+        field_manager: Some(manager.to_owned()),
+        ..PatchParams::default()
+    };
+    let written = call(format!("writing the status of {what}"), api.patch_status(&name, &parameters, &Patch::Merge(&body))).await?;
+    Ok(Some(written))
+}
+
+/// The JSON merge patch that turns `old` into `new`; `None` if they are equal apart from the times of conditions that did not flip.
+pub fn change(old: &Value, mut new: Value) -> Option<Value> {
+    keep_transition_times(old, &mut new);
+    merge_patch(old, &new)
+}
+
+/// A condition with the status word of before has the time of before.
+fn keep_transition_times(old: &Value, new: &mut Value) {
+    let Some(conditions) = new.get_mut("conditions").and_then(Value::as_array_mut) else {
+        return;
+    };
+    let before = old.get("conditions").and_then(Value::as_array);
+    for condition in conditions {
+        let same = before.into_iter().flatten().find(|old| old.get("type") == condition.get("type") && old.get("status") == condition.get("status"));
+        if let Some(time) = same.and_then(|old| old.get("lastTransitionTime")) {
+            condition["lastTransitionTime"] = time.clone();
+        }
+    }
+}
+
+/// RFC 7386: the smallest patch from `old` to `new`. Lists are replaced as a whole; what is not in `new` is removed by a null.
+fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => {
+            let removed = old.keys().filter(|key| !new.contains_key(*key)).map(|key| (key.clone(), Value::Null));
+            let changed = new.iter().filter_map(|(key, value)| {
+                let patch = old.get(key).map_or_else(|| Some(value.clone()), |before| merge_patch(before, value));
+                Some((key.clone(), patch?))
+            });
+            let patch: Map<String, Value> = removed.chain(changed).collect();
+            (!patch.is_empty()).then_some(Value::Object(patch))
+        }
+        _ => (old != new).then(|| new.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(ready: &str, time: &str, message: &str) -> Value {
+        json!({"observedGeneration": 1, "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": time, "message": message}]})
+    }
+
+    #[test]
+    fn times_alone_are_no_change() {
+        assert_eq!(change(&status("True", "1", "m"), status("True", "2", "m")), None);
+    }
+
+    #[test]
+    fn the_time_moves_on_a_flip_only() {
+        let said = change(&status("True", "1", "m"), status("True", "2", "other")).unwrap();
+        assert_eq!(said["conditions"][0]["lastTransitionTime"], "1");
+        let flipped = change(&status("True", "1", "m"), status("False", "2", "m")).unwrap();
+        assert_eq!(flipped["conditions"][0]["lastTransitionTime"], "2");
+    }
+
+    #[test]
+    fn what_is_no_more_is_removed() {
+        let old = json!({"a": 1, "b": {"c": 1, "d": 2}, "list": [1, 2]});
+        let new = json!({"b": {"c": 1}, "list": [1], "e": {"f": 1}});
+        assert_eq!(change(&old, new), Some(json!({"a": null, "b": {"d": null}, "list": [1], "e": {"f": 1}})));
+    }
+}

@@ -1,0 +1,114 @@
+//! Watches that do not end: without `managedFields`, with backoff, not stopped by one object that cannot be read, and not caught by a
+//! server that answers 410 to the start of a watch (kube-runtime would ask for the same resourceVersion for ever).
+
+use std::{fmt::Debug, sync::Arc};
+
+use futures::{Stream, StreamExt, stream, stream::BoxStream};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    core::{DeserializeGuard, NamespaceResourceScope},
+    runtime::{WatchStreamExt, watcher},
+};
+use serde::de::DeserializeOwned;
+use tracing::{debug, warn};
+
+use super::{Index, Key, call::explain};
+
+/// After so many refusals in a row to go on from a known version the watch starts with a new list. One may be chance; three cost 6 s of backoff.
+const GONE_LIMIT: u32 = 3;
+
+/// An event of [`watch`].
+pub type Watched<K> = watcher::Event<DeserializeGuard<K>>;
+
+/// Watches the objects of a kind in a namespace. Errors are logged and retried with backoff; the stream ends only when it is dropped.
+pub fn watch<K>(client: Client, namespace: &str, config: watcher::Config) -> impl Stream<Item = Watched<K>> + Send + use<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let api: Api<DeserializeGuard<K>> = Api::namespaced(client, namespace);
+    watch_api(api, config, K::kind(&()).into_owned())
+}
+
+/// As [`watch`], with an [`Api`] that the caller has made. `kind` is for the log.
+pub fn watch_api<K>(api: Api<DeserializeGuard<K>>, config: watcher::Config, kind: String) -> impl Stream<Item = Watched<K>> + Send + use<K>
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    stream::unfold(Open::new(api, config, kind), |mut open| async move {
+        let event = open.next().await;
+        Some((event, open))
+    })
+}
+
+/// A watch, and how to start it over.
+struct Open<K: Resource> {
+    api: Api<DeserializeGuard<K>>,
+    config: watcher::Config,
+    kind: String,
+    current: BoxStream<'static, Result<Watched<K>, watcher::Error>>,
+    /// Answers 410 in a row.
+    gone: u32,
+}
+
+impl<K> Open<K>
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    fn new(api: Api<DeserializeGuard<K>>, config: watcher::Config, kind: String) -> Self {
+        let current = start(&api, &config);
+        Self {
+            api,
+            config,
+            kind,
+            current,
+            gone: 0,
+        }
+    }
+
+    async fn next(&mut self) -> Watched<K> {
+        loop {
+            match self.current.next().await {
+                Some(Ok(event)) => {
+                    self.gone = 0;
+                    return event;
+                }
+                Some(Err(error)) => {
+                    warn!(kind = self.kind, error = explain(&error), "a watch failed, it is tried again");
+                    self.gone = if is_gone(&error) { self.gone + 1 } else { 0 };
+                }
+                None => self.gone = GONE_LIMIT,
+            }
+            if self.gone >= GONE_LIMIT {
+                debug!(kind = self.kind, "a watch starts over with a new list");
+                self.current = start(&self.api, &self.config);
+                self.gone = 0;
+            }
+        }
+    }
+}
+
+fn start<K>(api: &Api<DeserializeGuard<K>>, config: &watcher::Config) -> BoxStream<'static, Result<Watched<K>, watcher::Error>>
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    watcher::watcher(api.clone(), config.clone())
+        .modify(|object: &mut DeserializeGuard<K>| object.managed_fields_mut().clear())
+        .default_backoff()
+        .boxed()
+}
+
+fn is_gone(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
+}
+
+/// The keys that events concern, through an index that takes them in.
+pub fn rows<K, R>(
+    events: impl Stream<Item = Watched<K>> + Send,
+    index: Arc<Index<K, R>>,
+) -> impl Stream<Item = Key> + Send
+where
+    K: Resource + Send + Sync + 'static,
+    R: Clone + PartialEq + Send + Sync + 'static,
+{
+    events.flat_map(move |event| stream::iter(index.event(&event)))
+}
