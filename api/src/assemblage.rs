@@ -14,22 +14,33 @@ use crate::{
 
 kind! {
     /// The syncs of one cluster, mirrored into an Assemblage there. Written by Modules, or by any other rollout automation.
-    ProxyAssemblage, "proxyassemblages", TargetedAssemblageSpec, AssemblageStatus
+    ProxyAssemblage, "proxyassemblages", "pasm", crate::crds::columns::targeted_assemblage, TargetedAssemblageSpec, AssemblageStatus
 }
 
 kind! {
     /// The syncs of one cluster, applied from the management cluster. Written by BootstrapModules, or by any other automation.
-    RemoteAssemblage, "remoteassemblages", TargetedAssemblageSpec, AssemblageStatus
+    RemoteAssemblage, "remoteassemblages", "rasm", crate::crds::columns::targeted_assemblage, TargetedAssemblageSpec, AssemblageStatus
 }
 
 kind! {
     /// The syncs of this cluster. Written by muster's ProxyAssemblage controller from the management cluster.
-    Assemblage, "assemblages", AssemblageSpec, AssemblageStatus
+    Assemblage, "assemblages", "asm", crate::crds::columns::assemblage, AssemblageSpec, AssemblageStatus
 }
 
 /// The syncs of one cluster, and which cluster it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    { "rule": "has(self.clusterRef) != has(self.kubeconfigRef)", "message": "set exactly one of clusterRef and kubeconfigRef" },
+    {
+        "rule": "has(self.clusterRef) == has(oldSelf.clusterRef) && (!has(self.clusterRef) || self.clusterRef.name == oldSelf.clusterRef.name)",
+        "message": "clusterRef is immutable: the syncs of another cluster are another assemblage",
+    },
+    {
+        "rule": "has(self.kubeconfigRef) == has(oldSelf.kubeconfigRef) && (!has(self.kubeconfigRef) || self.kubeconfigRef.name == oldSelf.kubeconfigRef.name)",
+        "message": "kubeconfigRef is immutable: the syncs of another cluster are another assemblage",
+    },
+]))]
 pub struct TargetedAssemblageSpec {
     /// The Cluster of this namespace that the syncs are for. Immutable: another cluster is another assemblage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,6 +67,14 @@ pub struct AssemblageSpec {
 /// One sync of one cluster: something to carry out (source and package), something to withdraw (withdraw), or only its name and token.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "!has(oldSelf.token) || (has(self.token) && self.token >= oldSelf.token)",
+        "message": "a row's token never falls: another writer changed the row; read it again",
+    },
+    { "rule": "!has(self.withdraw) || !has(self.source)", "message": "a row that is to be withdrawn has no source" },
+    { "rule": "has(self.source) || !has(self.package)", "message": "a row with a package needs a source" },
+]))]
 pub struct SyncRow {
     /// The sync's name: the module's, for rows of modules.
     #[schemars(length(min = 1, max = schema::MAX_NAME), regex(pattern = schema::DNS_SUBDOMAIN))]

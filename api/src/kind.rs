@@ -11,10 +11,11 @@ pub const API_VERSION: &str = "fleet.muster.dev/v1alpha1";
 ///
 /// kube's derive hangs the root on the spec type, which allows one kind per spec; `Module` and `BootstrapModule` share theirs.
 macro_rules! kind {
-    ($(#[doc = $doc:expr])* $root:ident, $plural:literal, $spec:ty, $status:ty) => {
+    ($(#[doc = $doc:expr])* $(#[schemars($($schema:tt)*)])? $root:ident, $plural:literal, $short:literal, $columns:path, $spec:ty, $status:ty) => {
         $(#[doc = $doc])*
         #[derive(Clone, Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
         #[serde(rename_all = "camelCase")]
+        $(#[schemars($($schema)*)])?
         pub struct $root {
             /// Name, namespace, labels, annotations and the rest of every object's metadata.
             #[schemars(skip)]
@@ -83,6 +84,24 @@ macro_rules! kind {
 
             fn meta_mut(&mut self) -> &mut k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
                 &mut self.metadata
+            }
+        }
+
+        impl kube::CustomResourceExt for $root {
+            fn crd() -> k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition {
+                $crate::crds::definition::<Self>($short, $columns())
+            }
+
+            fn crd_name() -> &'static str {
+                concat!($plural, ".fleet.muster.dev")
+            }
+
+            fn api_resource() -> kube::core::ApiResource {
+                kube::core::ApiResource::erase::<Self>(&())
+            }
+
+            fn shortnames() -> &'static [&'static str] {
+                &[$short]
             }
         }
 

@@ -17,12 +17,14 @@ use crate::{
 
 kind! {
     /// One exactly versioned piece of configuration, the clusters that it is for, and how it rolls over them. It is carried to clusters by their own agent.
-    Module, "modules", ModuleSpec, ModuleStatus
+    #[schemars(transform = schema::dns_label_name)]
+    Module, "modules", "mmod", crate::crds::columns::module, ModuleSpec, ModuleStatus
 }
 
 kind! {
     /// A module for what must exist in a cluster before an agent does, such as Flux, muster itself, or CRDs. It is applied from the management cluster.
-    BootstrapModule, "bootstrapmodules", ModuleSpec, ModuleStatus
+    #[schemars(transform = schema::dns_label_name)]
+    BootstrapModule, "bootstrapmodules", "bmod", crate::crds::columns::module, ModuleSpec, ModuleStatus
 }
 
 /// What `Module` and `BootstrapModule` have in common, so that one controller serves both.
@@ -81,6 +83,11 @@ impl std::fmt::Display for ModuleKind {
 /// What is rolled out, where, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "duration(self.sync.package.timeout) + duration(self.sync.package.retryInterval) < duration(self.rollout.deadlines.progress)",
+    "message": "sync.package.timeout and sync.package.retryInterval together must be shorter than rollout.deadlines.progress, or a cluster is overdue before it was tried twice",
+    "fieldPath": ".rollout.deadlines.progress",
+}]))]
 pub struct ModuleSpec {
     /// Which clusters of this namespace: a selector over the labels of Cluster objects. Absent: none. Empty ({}): all.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -13,12 +13,15 @@ use crate::{
 
 kind! {
     /// What a revision of a module was, whole and immutable, and its story: when it started and finished, the verdict and its evidence. Written by muster.
-    ModuleRevision, "modulerevisions", ModuleRevisionSpec, ModuleRevisionStatus
+    ModuleRevision, "modulerevisions", "mrev", crate::crds::columns::module_revision, ModuleRevisionSpec, ModuleRevisionStatus
 }
 
 /// What a revision was. Immutable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    { "rule": "self == oldSelf", "message": "a ModuleRevision is immutable: it is what was rolled out" },
+]))]
 pub struct ModuleRevisionSpec {
     /// The module.
     pub module_ref: ModuleReference,

@@ -1,6 +1,7 @@
 //! Schemas of types that are not ours, and the limits that schemas and validation share.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::{Value, json};
 
 /// The longest object name (a DNS subdomain), in bytes.
 pub const MAX_NAME: usize = 253;
@@ -131,4 +132,18 @@ pub fn variables(_: &mut SchemaGenerator) -> Schema {
             "message": "a name has at most 63 letters, digits and underscores, and does not begin with a digit",
         }],
     })
+}
+
+/// Makes the name of a root type a DNS label: for kinds after which rows, Kustomizations and labels are called.
+pub fn dns_label_name(schema: &mut Schema) {
+    let root = schema.ensure_object();
+    let name = json!({ "type": "string", "maxLength": MAX_LABEL });
+    if let Some(properties) = root.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.insert("metadata".to_owned(), json!({ "type": "object", "properties": { "name": name } }));
+    }
+    let rules = json!([{
+        "rule": format!("self.metadata.name.matches('{DNS_LABEL}')"),
+        "message": "the name must be a DNS label (lower-case letters, digits and hyphens, at most 63): rows and Kustomizations are called after it",
+    }]);
+    root.insert("x-kubernetes-validations".to_owned(), rules);
 }

@@ -176,6 +176,6 @@ pub struct ObjectFieldRef {
     #[schemars(length(min = 1, max = schema::MAX_NAME))]
     pub name: String,
     /// A JSON pointer to a string, number or boolean, such as /data/host.
-    #[schemars(length(min = 1, max = schema::MAX_PATH), regex(pattern = "^/"))]
+    #[schemars(length(min = 1, max = schema::MAX_PATH), regex(pattern = r"^(/|\$\()"))]
     pub field_path: String,
 }

@@ -1,1 +1,0 @@
-//! The CustomResourceDefinitions of muster, generated from the types.

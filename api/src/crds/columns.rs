@@ -1,0 +1,71 @@
+//! What `kubectl get` shows of each kind.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceColumnDefinition;
+
+const READY_STATUS: &str = r#".status.conditions[?(@.type=="Ready")].status"#;
+const READY_REASON: &str = r#".status.conditions[?(@.type=="Ready")].reason"#;
+const READY_MESSAGE: &str = r#".status.conditions[?(@.type=="Ready")].message"#;
+
+/// Of Module and BootstrapModule.
+pub fn module() -> Vec<CustomResourceColumnDefinition> {
+    vec![
+        column("Version", "string", ".spec.sync.source.git.version.*", "The tag or commit that is wanted."),
+        column("Clusters", "string", ".status.summary.clusters", "Updated clusters of all selected ones."),
+        column("Ready", "integer", ".status.summary.ready", "Clusters that are ready."),
+        column("Failed", "integer", ".status.summary.failed", "Clusters that failed."),
+        column("Status", "string", READY_REASON, "The reason of Ready."),
+        age(),
+        wide("Revision", "string", ".status.revision", "The targeted revision."),
+        wide("Skipped", "integer", ".status.summary.skipped", "Clusters that cannot be changed now."),
+        wide("Message", "string", READY_MESSAGE, "The message of Ready."),
+    ]
+}
+
+/// Of ProxyAssemblage and RemoteAssemblage.
+pub fn targeted_assemblage() -> Vec<CustomResourceColumnDefinition> {
+    vec![
+        column("Cluster", "string", ".spec.clusterRef.name", "The cluster that the syncs are for."),
+        column("Ready", "string", READY_STATUS, "Whether all syncs are ready."),
+        column("Status", "string", READY_REASON, "The reason of Ready."),
+        age(),
+        wide("Message", "string", READY_MESSAGE, "The message of Ready."),
+    ]
+}
+
+/// Of Assemblage.
+pub fn assemblage() -> Vec<CustomResourceColumnDefinition> {
+    targeted_assemblage().into_iter().filter(|column| column.name != "Cluster").collect()
+}
+
+/// Of ModuleRevision.
+pub fn module_revision() -> Vec<CustomResourceColumnDefinition> {
+    vec![
+        column("Module", "string", ".spec.moduleRef.name", "The module."),
+        column("Version", "string", ".spec.sync.source.git.version.*", "The tag or commit that was wanted."),
+        column("Verdict", "string", ".status.verdict", "What became of it."),
+        column("Clusters", "string", ".status.counts.clusters", "Updated clusters of all selected ones."),
+        column("Started", "date", ".status.started", "When it was first assigned."),
+        age(),
+        wide("Kind", "string", ".spec.moduleRef.kind", "The module's kind."),
+        wide("Commit", "string", ".spec.commit", "The commit that the version stood for."),
+        wide("Revision", "string", ".spec.revision", "The revision's hash."),
+    ]
+}
+
+fn age() -> CustomResourceColumnDefinition {
+    column("Age", "date", ".metadata.creationTimestamp", "When the object was made.")
+}
+
+fn wide(name: &str, type_: &str, path: &str, description: &str) -> CustomResourceColumnDefinition {
+    CustomResourceColumnDefinition { priority: Some(1), ..column(name, type_, path, description) }
+}
+
+fn column(name: &str, type_: &str, path: &str, description: &str) -> CustomResourceColumnDefinition {
+    CustomResourceColumnDefinition {
+        name: name.to_owned(),
+        type_: type_.to_owned(),
+        json_path: path.to_owned(),
+        description: Some(description.to_owned()),
+        ..Default::default()
+    }
+}

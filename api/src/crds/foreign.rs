@@ -1,0 +1,118 @@
+//! Definitions of kinds that belong to others, for clusters that lack them: labelled as ours, so that nobody else's is ever replaced.
+
+use k8s_openapi::{
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+        CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceDefinitionNames,
+        CustomResourceDefinitionSpec, CustomResourceDefinitionVersion, CustomResourceSubresourceStatus,
+        CustomResourceSubresources, CustomResourceValidation, JSONSchemaProps,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use serde_json::json;
+
+use crate::labels;
+
+/// The definition, labelled as ours.
+pub fn ours(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
+    let labels = definition.metadata.labels.get_or_insert_default();
+    labels.insert(labels::label::APP_MANAGED_BY.to_owned(), labels::MUSTER.to_owned());
+    definition
+}
+
+/// A minimal `Cluster` of Cluster API (v1beta2) for management clusters without it: what muster reads, and room for the rest.
+pub fn cluster_api() -> CustomResourceDefinition {
+    let version = CustomResourceDefinitionVersion {
+        name: "v1beta2".to_owned(),
+        served: true,
+        storage: true,
+        additional_printer_columns: Some(vec![
+            column("Initialized", "boolean", ".status.initialization.controlPlaneInitialized"),
+            column("Paused", "boolean", ".spec.paused"),
+            column("Age", "date", ".metadata.creationTimestamp"),
+        ]),
+        schema: Some(CustomResourceValidation { open_api_v3_schema: cluster_schema() }),
+        subresources: Some(CustomResourceSubresources {
+            scale: None,
+            status: Some(CustomResourceSubresourceStatus(json!({}))),
+        }),
+        ..Default::default()
+    };
+    ours(CustomResourceDefinition {
+        metadata: ObjectMeta { name: Some("clusters.cluster.x-k8s.io".to_owned()), ..Default::default() },
+        spec: CustomResourceDefinitionSpec {
+            group: "cluster.x-k8s.io".to_owned(),
+            names: CustomResourceDefinitionNames {
+                categories: Some(vec!["cluster-api".to_owned()]),
+                kind: "Cluster".to_owned(),
+                list_kind: Some("ClusterList".to_owned()),
+                plural: "clusters".to_owned(),
+                short_names: Some(vec!["cl".to_owned()]),
+                singular: Some("cluster".to_owned()),
+            },
+            scope: "Namespaced".to_owned(),
+            versions: vec![version],
+            ..Default::default()
+        },
+        status: None,
+    })
+}
+
+fn cluster_schema() -> Option<JSONSchemaProps> {
+    // A schema that cannot be read back would be missing in its committed file, which a test compares.
+    serde_json::from_value(json!({
+        "description": "A Kubernetes cluster, by the name under which its kubeconfig Secret (<name>-kubeconfig) is found. Without Cluster API only its labels and the fields below mean something.",
+        "type": "object",
+        "properties": {
+            "apiVersion": { "type": "string" },
+            "kind": { "type": "string" },
+            "metadata": { "type": "object" },
+            "spec": {
+                "description": "What is wanted of the cluster.",
+                "type": "object",
+                "x-kubernetes-preserve-unknown-fields": true,
+                "properties": {
+                    "paused": {
+                        "description": "Leave the cluster alone.",
+                        "type": "boolean",
+                    },
+                    "controlPlaneEndpoint": {
+                        "description": "Where the cluster's API server is; for people: muster reads the kubeconfig.",
+                        "type": "object",
+                        "properties": {
+                            "host": { "type": "string", "maxLength": 512 },
+                            "port": { "type": "integer", "format": "int32", "minimum": 0, "maximum": 65535 },
+                        },
+                    },
+                },
+            },
+            "status": {
+                "description": "What was seen of the cluster.",
+                "type": "object",
+                "x-kubernetes-preserve-unknown-fields": true,
+                "properties": {
+                    "initialization": {
+                        "description": "How far the cluster came at first.",
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": true,
+                        "properties": {
+                            "controlPlaneInitialized": {
+                                "description": "The API server answers. Or annotate the Cluster with fleet.muster.dev/enrolled.",
+                                "type": "boolean",
+                            },
+                        },
+                    },
+                },
+            },
+        },
+    }))
+    .ok()
+}
+
+fn column(name: &str, type_: &str, path: &str) -> CustomResourceColumnDefinition {
+    CustomResourceColumnDefinition {
+        name: name.to_owned(),
+        type_: type_.to_owned(),
+        json_path: path.to_owned(),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,123 @@
+//! The CustomResourceDefinitions of muster, generated from the types, and of the foreign kinds that a cluster may lack.
+//!
+//! `api/crds/*.yaml` are these, committed; a test proves them equal.
+
+pub mod columns;
+mod foreign;
+mod structural;
+
+use k8s_openapi::{
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+        CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceDefinitionNames,
+        CustomResourceDefinitionSpec, CustomResourceDefinitionVersion, CustomResourceSubresourceStatus,
+        CustomResourceSubresources, CustomResourceValidation,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::{CustomResourceExt, Resource};
+use schemars::JsonSchema;
+
+use crate::{
+    assemblage::{Assemblage, ProxyAssemblage, RemoteAssemblage},
+    flux::{GitRepository, Kustomization},
+    kind::{GROUP, VERSION},
+    labels,
+    module::{BootstrapModule, Module},
+    revision::ModuleRevision,
+};
+
+pub use foreign::cluster_api;
+
+/// What generated files begin with.
+const HEADER: &str = "# Generated from the types of muster-api by `cargo xtask generate`. Do not edit.\n";
+
+/// The kinds of muster in the management cluster.
+pub fn management() -> Vec<CustomResourceDefinition> {
+    vec![
+        Module::crd(),
+        BootstrapModule::crd(),
+        ProxyAssemblage::crd(),
+        RemoteAssemblage::crd(),
+        ModuleRevision::crd(),
+    ]
+}
+
+/// The kinds of muster in a downstream cluster.
+pub fn downstream() -> Vec<CustomResourceDefinition> {
+    vec![Assemblage::crd()]
+}
+
+/// Flux's kinds as far as muster carries them out, labelled as ours, for clusters without Flux.
+pub fn flux() -> Vec<CustomResourceDefinition> {
+    [GitRepository::crd(), Kustomization::crd()].into_iter().map(foreign::ours).collect()
+}
+
+/// Whether a definition that was read from a cluster is one of ours, and may be replaced by ours.
+pub fn is_ours(definition: &CustomResourceDefinition) -> bool {
+    definition.spec.group == GROUP
+        || definition
+            .metadata
+            .labels
+            .as_ref()
+            .and_then(|labels| labels.get(labels::label::APP_MANAGED_BY))
+            .is_some_and(|manager| manager == labels::MUSTER)
+}
+
+/// Every generated file below `api/crds/`: its name and its text.
+pub fn generated() -> Vec<(String, String)> {
+    let definitions = management().into_iter().chain(downstream()).chain(flux()).chain([cluster_api()]);
+    definitions.map(|definition| (file_name(&definition), yaml(&definition))).collect()
+}
+
+/// A definition as YAML, with the header of generated files.
+pub fn yaml(definition: &CustomResourceDefinition) -> String {
+    // Definitions have string keys only; what could not be printed would differ from its committed file.
+    let text = serde_yaml::to_string(definition).unwrap_or_default();
+    format!("{HEADER}{text}")
+}
+
+/// The definition of one of our kinds. Called by the `kind!` macro.
+pub(crate) fn definition<K>(
+    short_name: &str,
+    columns: Vec<CustomResourceColumnDefinition>,
+) -> CustomResourceDefinition
+where
+    K: Resource<DynamicType = ()> + JsonSchema,
+{
+    let kind = K::kind(&()).into_owned();
+    let plural = K::plural(&()).into_owned();
+    let version = CustomResourceDefinitionVersion {
+        name: VERSION.to_owned(),
+        served: true,
+        storage: true,
+        additional_printer_columns: Some(columns),
+        schema: Some(CustomResourceValidation { open_api_v3_schema: structural::schema::<K>() }),
+        subresources: Some(CustomResourceSubresources {
+            scale: None,
+            status: Some(CustomResourceSubresourceStatus(serde_json::json!({}))),
+        }),
+        ..Default::default()
+    };
+    foreign::ours(CustomResourceDefinition {
+        metadata: ObjectMeta { name: Some(format!("{plural}.{GROUP}")), ..Default::default() },
+        spec: CustomResourceDefinitionSpec {
+            group: GROUP.to_owned(),
+            names: CustomResourceDefinitionNames {
+                categories: Some(vec![labels::CATEGORY.to_owned()]),
+                list_kind: Some(format!("{kind}List")),
+                singular: Some(kind.to_lowercase()),
+                short_names: Some(vec![short_name.to_owned()]),
+                kind,
+                plural,
+            },
+            scope: "Namespaced".to_owned(),
+            versions: vec![version],
+            ..Default::default()
+        },
+        status: None,
+    })
+}
+
+fn file_name(definition: &CustomResourceDefinition) -> String {
+    format!("{}_{}.yaml", definition.spec.group, definition.spec.names.plural)
+}
