@@ -1,0 +1,249 @@
+//! What is decided: the new memory, steps, one reason for each unit, a summary, and when to ask again.
+
+use std::sync::Arc;
+
+use crate::{Class, Digest, Evidence, How, Ineligible, Memory, Millis, Revision, Token, UnitId};
+
+/// The outcome of one [`plan`](crate::plan).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// To be written by compare-and-swap before any step is carried out.
+    pub memory: Memory,
+    /// To be carried out in any order; any of them may fail, the next plan repeats it.
+    pub steps: Vec<Step>,
+    /// The counts.
+    pub summary: Summary,
+    /// Exactly one reason for each unit, ordered by unit.
+    pub reasons: Vec<(UnitId, Why)>,
+    /// When time alone will change something. None: only an event will.
+    pub wake_at: Option<Millis>,
+}
+
+/// Something to do.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// Write this into the unit's row, if the row's token is smaller.
+    Assign {
+        /// The unit.
+        unit: UnitId,
+        /// The revision: the desired one or the last good one.
+        revision: Revision,
+        /// That revision with this unit's values.
+        digest: Digest,
+        /// The token that the row gets.
+        token: Token,
+    },
+    /// Turn the unit's row into a withdrawal, if the row's token is smaller.
+    Withdraw {
+        /// The unit.
+        unit: UnitId,
+        /// The token that the row gets.
+        token: Token,
+        /// What becomes of the content.
+        how: How,
+    },
+    /// Raise the token of the unit's row and change nothing else; without a row, write one with name and token.
+    Fence {
+        /// The unit.
+        unit: UnitId,
+        /// The token that the row gets.
+        token: Token,
+    },
+    /// A verdict was reached in this plan. An edge: what holds is [`Memory::verdict`], to be compared with what is recorded.
+    Conclude {
+        /// The revision.
+        revision: Revision,
+        /// Good or bad.
+        verdict: Verdict,
+        /// Of a bad one: who failed, how, when.
+        evidence: Option<Evidence>,
+    },
+}
+
+/// What the evidence says about a revision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// Every eligible selected unit was confirmed at it.
+    Good,
+    /// More units failed on it than may.
+    Bad,
+}
+
+/// Why a unit is where it is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Why {
+    /// It cannot be touched.
+    Ineligible {
+        /// The caller's reason.
+        reason: Ineligible,
+        /// Since when its slot is kept for it.
+        since: Option<Millis>,
+    },
+    /// Deselected together with so many others that somebody must acknowledge it.
+    WithdrawalHeld {
+        /// What the acknowledgement must name.
+        acknowledge: Arc<str>,
+        /// How many units are held.
+        units: u32,
+    },
+    /// What it has is being withdrawn.
+    Withdrawing {
+        /// Since when.
+        since: Millis,
+        /// What is in the way, if it says so.
+        message: Option<Arc<str>>,
+    },
+    /// It reports a failure.
+    Failed {
+        /// Whose fault it is.
+        class: Class,
+        /// What it says.
+        message: Arc<str>,
+        /// Since when it is charged; None after a run, when it is not.
+        since: Option<Millis>,
+        /// When the failure will count, if it does not yet.
+        until: Option<Millis>,
+    },
+    /// It acknowledged the change but does not finish.
+    Overdue {
+        /// Since when it is charged.
+        since: Millis,
+    },
+    /// It does not acknowledge the change.
+    NotPickedUp {
+        /// Since when it is charged.
+        since: Millis,
+    },
+    /// It was not ready before; what it does now counts for nothing.
+    AlreadyUnready {
+        /// What it says, if it does.
+        message: Option<Arc<str>>,
+        /// Since when it is charged; None while it waits for its turn.
+        since: Option<Millis>,
+    },
+    /// It was confirmed at the target and is no longer ready.
+    Relapsed {
+        /// Since when.
+        since: Millis,
+        /// When that will count as a failure.
+        until: Option<Millis>,
+    },
+    /// It is being changed.
+    Updating {
+        /// Since when.
+        since: Millis,
+        /// When that will count as a failure; None while the clock stands.
+        until: Option<Millis>,
+        /// It acknowledged the change.
+        picked_up: bool,
+        /// What holds it up, if it says so.
+        message: Option<Arc<str>>,
+    },
+    /// It succeeded and has to stay so for a while.
+    Soaking {
+        /// Since when.
+        since: Millis,
+        /// Until when.
+        until: Millis,
+    },
+    /// The target was known to be bad when it was set.
+    KnownBad {
+        /// The target.
+        revision: Revision,
+        /// Who failed, how, when.
+        evidence: Evidence,
+    },
+    /// The target was condemned in this run.
+    Halted {
+        /// The target.
+        revision: Revision,
+        /// Who failed, how, when.
+        evidence: Evidence,
+    },
+    /// The rollout is paused.
+    Paused,
+    /// What it shall have is not known.
+    Unresolved,
+    /// The window is full.
+    WaitingTurn {
+        /// Some of those who fill it.
+        holders: Arc<[UnitId]>,
+        /// How many it holds.
+        limit: u32,
+    },
+    /// It shall be withdrawn, but the last read was not complete.
+    WaitingRead,
+    /// It has what it shall have.
+    UpToDate,
+    /// It is not selected and has nothing.
+    Excluded,
+}
+
+impl Why {
+    /// The place of this reason in the order of all reasons, those of later features and of the caller included: the smaller wins.
+    /// 0 to 11 are the caller's, for units that cannot be touched.
+    pub fn rank(&self) -> u8 {
+        match self {
+            Self::Ineligible { reason, .. } => reason.rank,
+            Self::WithdrawalHeld { .. } => 12,
+            Self::Withdrawing { .. } => 13,
+            Self::Failed { .. } => 14,
+            Self::Overdue { .. } => 15,
+            Self::NotPickedUp { .. } => 16,
+            Self::AlreadyUnready { .. } => 17,
+            Self::Relapsed { .. } => 18,
+            Self::Updating { .. } => 19,
+            Self::Soaking { .. } => 20,
+            Self::KnownBad { .. } => 22,
+            Self::Halted { .. } => 23,
+            Self::Paused => 25,
+            Self::Unresolved => 27,
+            Self::WaitingTurn { .. } | Self::WaitingRead => 33,
+            Self::UpToDate => 34,
+            Self::Excluded => 35,
+        }
+    }
+}
+
+/// The counts of one decision. `total` = up to date + updating + waiting + failed + skipped, by their reasons.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Summary {
+    /// Selected units.
+    pub total: u32,
+    /// Selected units that are confirmed at what they shall have, eligible or not.
+    pub updated: u32,
+    /// Selected, eligible units that are confirmed and report success now.
+    pub ready: u32,
+    /// Selected units being changed.
+    pub updating: u32,
+    /// Selected units that wait for something.
+    pub waiting: u32,
+    /// Selected units that failed, overran, or were not ready before.
+    pub failed: u32,
+    /// Selected units that cannot be touched.
+    pub skipped: u32,
+    /// Units that are, or shall be, withdrawn from.
+    pub withdrawing: u32,
+    /// Charged units that count against the limit.
+    pub charged: u32,
+    /// The limit in units, as it is now.
+    pub limit: u32,
+    /// Where the run stands.
+    pub phase: Phase,
+}
+
+/// Where the run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Phase {
+    /// There is no target yet.
+    #[default]
+    Idle,
+    /// Units are on the way.
+    Rolling,
+    /// Somebody paused it.
+    Paused,
+    /// The target was condemned.
+    Halted,
+    /// Every eligible selected unit was confirmed.
+    Done,
+}

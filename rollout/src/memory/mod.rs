@@ -1,0 +1,169 @@
+//! What is remembered: the only state of the engine, kept by the caller and written by compare-and-swap.
+//!
+//! Bounded by construction: see [`MAX_CHARGES`], [`MAX_MARKS`], [`MAX_BAD`], [`MAX_MESSAGE`]; as JSON it stays
+//! below [`MAX_BYTES`] for names of at most 63 bytes.
+
+mod wire;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Digest, Incarnation, Millis, Revision, Token, UnitId, Verdict};
+
+/// Charges kept; a wider window is filled in waves of so many.
+pub const MAX_CHARGES: usize = 500;
+/// Marks kept by name; more are only counted.
+pub const MAX_MARKS: usize = 100;
+/// Revisions remembered as bad; the oldest but the target is forgotten first.
+pub const MAX_BAD: usize = 20;
+/// Bytes of a message kept as evidence.
+pub const MAX_MESSAGE: usize = 256;
+/// Bytes of the memory as JSON.
+pub const MAX_BYTES: usize = 128 * 1024;
+
+/// The state of one module's rollout. The default is the memory of a module that never rolled;
+/// for one that did and lost it see [`Memory::rebuild`].
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(into = "wire::Wire", try_from = "wire::Wire")]
+pub struct Memory {
+    /// The greatest token given out or seen when one was given out.
+    pub seq: Token,
+    /// The run under way, or the last one.
+    pub run: Option<Run>,
+    /// The units that are being changed. Who is not here is confirmed at what its row says, or has nothing.
+    pub charges: BTreeMap<UnitId, Charge>,
+    /// The units whose failure counts against the target of the run, and when it was counted.
+    pub marks: BTreeMap<UnitId, Millis>,
+    /// Failures counted beyond the marks that are kept.
+    pub marks_beyond: u32,
+    /// The last revision that every eligible selected unit was confirmed at.
+    pub last_good: Option<Revision>,
+    /// Condemned revisions, never newly assigned.
+    pub bad: BTreeMap<Revision, Evidence>,
+    /// The withdrawal that was acknowledged: what is left of it.
+    pub acknowledged: Option<Acknowledged>,
+    /// It was rebuilt and not decided on yet: nothing is withdrawn on that pass.
+    pub rebuilt: bool,
+}
+
+/// A target on its way, or where it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// Counts the runs of this memory.
+    pub id: u64,
+    /// The revision that is rolled out.
+    pub target: Revision,
+    /// The last good revision when it began.
+    pub from: Option<Revision>,
+    /// When it began.
+    pub started: Millis,
+    /// Where it stands.
+    pub state: RunState,
+}
+
+/// Where a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RunState {
+    /// Its verdict is open.
+    Open,
+    /// Every eligible selected unit was confirmed.
+    Good,
+    /// The target was condemned in this run.
+    Halted,
+    /// The target was known to be bad before.
+    KnownBad,
+}
+
+/// A unit that is being changed: its slot in the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Charge {
+    /// Which life of the unit.
+    pub incarnation: Incarnation,
+    /// The intent.
+    pub kind: Kind,
+    /// What it gets; None for a withdrawal or a fence, or when the row does not say.
+    pub revision: Option<Revision>,
+    /// What it gets; None for a withdrawal or a fence.
+    pub digest: Option<Digest>,
+    /// The decision to do so.
+    pub token: Token,
+    /// When that was decided.
+    pub since: Millis,
+    /// The unit reported about this digest and token.
+    pub picked_up: bool,
+    /// Since when it was seen as succeeded at this digest and token.
+    pub succeeded_since: Option<Millis>,
+    /// It was seen ready before it was charged.
+    pub was_ready: bool,
+    /// It had the same revision before: only its values change, its failure marks no revision.
+    pub values_only: bool,
+    /// Its failure has been counted, or its deadline is over.
+    pub failed: bool,
+    /// Time spent against the deadline that runs now.
+    pub clock: Clock,
+    /// Since when the unit has not been eligible.
+    pub absent_since: Option<Millis>,
+    /// It was absent for too long: released, counted for nothing, remembered as unconfirmed.
+    pub skipped: bool,
+}
+
+/// What is intended with a charged unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// It gets what it shall have.
+    Assign,
+    /// It joined: it gets the last good revision first.
+    Join,
+    /// It was confirmed at the target, and then failed.
+    Relapsed,
+    /// An intent was given up: its row's token is raised, so that no late write can still carry it out.
+    Fence,
+    /// What it has is withdrawn.
+    Withdraw,
+}
+
+/// Time spent, counted only while it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Clock {
+    /// Spent before it was last started.
+    pub spent: Millis,
+    /// When it was last started; None while it stands.
+    pub from: Option<Millis>,
+}
+
+/// Why a revision is bad.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Evidence {
+    /// The unit whose failure was one too many.
+    pub unit: UnitId,
+    /// What it said: at most [`MAX_MESSAGE`] bytes, without control characters, quotes and backslashes.
+    pub message: Arc<str>,
+    /// When it was counted.
+    pub at: Millis,
+}
+
+/// A withdrawal that somebody acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acknowledged {
+    /// The set of units that it named.
+    pub named: u64,
+    /// The set of those that are still to be withdrawn from.
+    pub left: u64,
+}
+
+impl Memory {
+    /// What the evidence says about this revision, as far as it is remembered.
+    pub fn verdict(&self, revision: Revision) -> Option<Verdict> {
+        if self.bad.contains_key(&revision) {
+            return Some(Verdict::Bad);
+        }
+        (self.last_good == Some(revision)).then_some(Verdict::Good)
+    }
+
+    /// Is this revision condemned?
+    pub fn is_bad(&self, revision: Revision) -> bool {
+        self.bad.contains_key(&revision)
+    }
+}

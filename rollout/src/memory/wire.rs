@@ -1,0 +1,209 @@
+//! The memory as it is written: compact rows, revisions by number, hashes by their first 16 bytes.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Acknowledged, Charge, Clock, Evidence, Kind, Memory, Run};
+use crate::{Digest, Incarnation, Millis, Revision, Token, UnitId};
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Wire {
+    /// The version of this form.
+    v: u8,
+    seq: Token,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    run: Option<Run>,
+    /// Revisions that charges refer to by their place.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    revs: Vec<Revision>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    charges: BTreeMap<UnitId, WireCharge>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    marks: BTreeMap<UnitId, Millis>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    beyond: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    good: Option<Revision>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    bad: BTreeMap<Revision, Evidence>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ack: Option<Acknowledged>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    rebuilt: bool,
+}
+
+/// Incarnation, place of the revision, digest, token, flags, since, succeeded since, spent, and one instant:
+/// since when the clock runs, or else since when the unit is absent. 0 is none (a place counts from 1).
+#[derive(Serialize, Deserialize)]
+struct WireCharge(
+    Incarnation,
+    u16,
+    Option<Digest>,
+    Token,
+    u16,
+    Millis,
+    Millis,
+    Millis,
+    Millis,
+);
+
+const VERSION: u8 = 1;
+
+const KINDS: [Kind; 5] = [
+    Kind::Assign,
+    Kind::Join,
+    Kind::Relapsed,
+    Kind::Fence,
+    Kind::Withdraw,
+];
+const KIND_MASK: u16 = 0b111;
+const PICKED_UP: u16 = 1 << 3;
+const WAS_READY: u16 = 1 << 4;
+const VALUES_ONLY: u16 = 1 << 5;
+const FAILED: u16 = 1 << 6;
+const SKIPPED: u16 = 1 << 7;
+const RUNNING: u16 = 1 << 8;
+const ABSENT: u16 = 1 << 9;
+const SUCCEEDED: u16 = 1 << 10;
+
+impl From<Memory> for Wire {
+    fn from(memory: Memory) -> Self {
+        let mut revs: Vec<Revision> = memory
+            .charges
+            .values()
+            .filter_map(|charge| charge.revision)
+            .collect();
+        revs.sort_unstable();
+        revs.dedup();
+        let charges = memory
+            .charges
+            .into_iter()
+            .map(|(unit, charge)| {
+                let place = charge
+                    .revision
+                    .and_then(|revision| revs.binary_search(&revision).ok());
+                let place = place.map_or(0, |place| u16::try_from(place + 1).unwrap_or(0));
+                (unit, WireCharge::new(&charge, place))
+            })
+            .collect();
+        Self {
+            v: VERSION,
+            seq: memory.seq,
+            run: memory.run,
+            revs,
+            charges,
+            marks: memory.marks,
+            beyond: memory.marks_beyond,
+            good: memory.last_good,
+            bad: memory.bad,
+            ack: memory.acknowledged,
+            rebuilt: memory.rebuilt,
+        }
+    }
+}
+
+impl TryFrom<Wire> for Memory {
+    type Error = String;
+
+    fn try_from(wire: Wire) -> Result<Self, String> {
+        if wire.v != VERSION {
+            return Err(format!(
+                "memory of version {}, known is {VERSION}: rebuild it from the rows",
+                wire.v
+            ));
+        }
+        let revs = wire.revs;
+        let charges = wire
+            .charges
+            .into_iter()
+            .map(|(unit, charge)| match charge.read(&revs) {
+                Some(charge) => Ok((unit, charge)),
+                None => Err(format!(
+                    "the charge of {unit} cannot be read: rebuild the memory from the rows"
+                )),
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            seq: wire.seq,
+            run: wire.run,
+            charges,
+            marks: wire.marks,
+            marks_beyond: wire.beyond,
+            last_good: wire.good,
+            bad: wire.bad,
+            acknowledged: wire.ack,
+            rebuilt: wire.rebuilt,
+        })
+    }
+}
+
+impl WireCharge {
+    fn new(charge: &Charge, place: u16) -> Self {
+        let kind = match charge.kind {
+            Kind::Assign => 0,
+            Kind::Join => 1,
+            Kind::Relapsed => 2,
+            Kind::Fence => 3,
+            Kind::Withdraw => 4,
+        };
+        let flags = [
+            (charge.picked_up, PICKED_UP),
+            (charge.was_ready, WAS_READY),
+            (charge.values_only, VALUES_ONLY),
+            (charge.failed, FAILED),
+            (charge.skipped, SKIPPED),
+            (charge.clock.from.is_some(), RUNNING),
+            (charge.absent_since.is_some(), ABSENT),
+            (charge.succeeded_since.is_some(), SUCCEEDED),
+        ];
+        let flags = flags
+            .iter()
+            .filter(|(set, _)| *set)
+            .fold(kind, |sum, (_, flag)| sum | flag);
+        Self(
+            charge.incarnation,
+            place,
+            charge.digest,
+            charge.token,
+            flags,
+            charge.since,
+            charge.succeeded_since.unwrap_or_default(),
+            charge.clock.spent,
+            charge.clock.from.or(charge.absent_since).unwrap_or_default(),
+        )
+    }
+
+    fn read(self, revs: &[Revision]) -> Option<Charge> {
+        let Self(incarnation, place, digest, token, flags, since, succeeded, spent, at) = self;
+        let set = |flag: u16| flags & flag != 0;
+        let revision = match usize::from(place).checked_sub(1) {
+            Some(place) => Some(*revs.get(place)?),
+            None => None,
+        };
+        Some(Charge {
+            incarnation,
+            kind: *KINDS.get(usize::from(flags & KIND_MASK))?,
+            revision,
+            digest,
+            token,
+            since,
+            picked_up: set(PICKED_UP),
+            succeeded_since: set(SUCCEEDED).then_some(succeeded),
+            was_ready: set(WAS_READY),
+            values_only: set(VALUES_ONLY),
+            failed: set(FAILED),
+            clock: Clock {
+                spent,
+                from: set(RUNNING).then_some(at),
+            },
+            absent_since: (set(ABSENT) && !set(RUNNING)).then_some(at),
+            skipped: set(SKIPPED),
+        })
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // the signature that serde calls
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}

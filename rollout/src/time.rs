@@ -1,0 +1,52 @@
+//! Time as the caller gives it. Arithmetic saturates: a clock that jumps never panics.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Milliseconds: an instant since the Unix epoch, or a span between two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub struct Millis(pub u64);
+
+impl Millis {
+    /// So many seconds.
+    pub const fn seconds(seconds: u64) -> Self {
+        Self(seconds.saturating_mul(1000))
+    }
+
+    /// So many minutes.
+    pub const fn minutes(minutes: u64) -> Self {
+        Self::seconds(minutes.saturating_mul(60))
+    }
+
+    /// This much later, at most the end of time.
+    #[must_use]
+    pub const fn plus(self, span: Self) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+
+    /// The span from `earlier` until this instant; nothing when the clock went back.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Self {
+        Self(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl From<Duration> for Millis {
+    fn from(span: Duration) -> Self {
+        Self(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Millis> for Duration {
+    fn from(span: Millis) -> Self {
+        Self::from_millis(span.0)
+    }
+}
+
+impl fmt::Display for Millis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:03}s", self.0 / 1000, self.0 % 1000)
+    }
+}

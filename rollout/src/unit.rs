@@ -1,0 +1,187 @@
+//! What is seen of one unit: a small row of facts. What is missing is unknown, never assumed.
+
+use std::sync::Arc;
+
+use crate::{Digest, Incarnation, Revision, Token, UnitId};
+
+/// One unit as seen. The view may be older than the memory.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Unit {
+    /// Its name.
+    pub id: UnitId,
+    /// Which life of it.
+    pub incarnation: Incarnation,
+    /// What it shall have.
+    pub desired: Desired,
+    /// The row that stands written for it. None: no row.
+    pub assigned: Option<Row>,
+    /// What it last reported about its row. None: nothing.
+    pub observed: Option<Echo>,
+    /// Whether it can be touched.
+    pub eligible: Eligible,
+}
+
+/// What a unit shall have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Desired {
+    /// It is not selected: what it has is withdrawn.
+    Nothing,
+    /// It is selected, but what it shall have is not known (source or values cannot be read): what it has stays.
+    Unresolved,
+    /// It is selected and shall have this.
+    Content {
+        /// The revision.
+        revision: Revision,
+        /// That revision with today's values of this unit.
+        digest: Digest,
+        /// The last good revision of the memory with today's values of this unit, if there is one.
+        last_good: Option<Digest>,
+    },
+}
+
+/// A row: what stands written for a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Row {
+    /// The decision that wrote it.
+    pub token: Token,
+    /// What it says.
+    pub content: Content,
+}
+
+/// What a row says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Content {
+    /// Name and token only: fenced before it ever had something, or withdrawn and tidied.
+    Nothing,
+    /// The unit shall carry this.
+    Carries {
+        /// The revision, if the row names one.
+        revision: Option<Revision>,
+        /// The digest.
+        digest: Digest,
+    },
+    /// What the unit has shall be withdrawn.
+    Withdraw,
+}
+
+/// What a unit reports.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Echo {
+    /// The digest that the report is about.
+    pub digest: Option<Digest>,
+    /// The token that the report is about.
+    pub token: Option<Token>,
+    /// How it stands.
+    pub state: State,
+}
+
+/// How a unit stands at what it reports about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// On the way.
+    Updating,
+    /// Done, and healthy.
+    Succeeded,
+    /// Not done. Something that is held up by its surroundings is given as failed with [`Class::Infra`].
+    Failed {
+        /// Whose fault it is.
+        class: Class,
+        /// It will not get better by itself.
+        terminal: bool,
+        /// For people: which object, and why.
+        message: Arc<str>,
+    },
+    /// What it had is gone (or let go).
+    Withdrawn,
+    /// Nobody can say.
+    Unknown,
+}
+
+/// Whose fault a failure is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// The revision's: it cannot be built, is refused, or is not healthy.
+    Revision,
+    /// The unit's: quota, rights, something missing there.
+    Unit,
+    /// The surroundings': network, source, a dependency.
+    Infra,
+}
+
+/// Whether a unit can be touched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Eligible {
+    /// Yes.
+    Yes,
+    /// No, for this reason.
+    No(Ineligible),
+}
+
+/// Why a unit cannot be touched: carried through, not understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ineligible {
+    /// The caller's word for it.
+    pub code: &'static str,
+    /// Its place in the order of all reasons (see [`Why::rank`](crate::Why::rank)): the smaller wins.
+    pub rank: u8,
+}
+
+impl Unit {
+    /// It shall have something, known or not.
+    pub fn selected(&self) -> bool {
+        !matches!(self.desired, Desired::Nothing)
+    }
+
+    /// It can be touched.
+    pub fn is_eligible(&self) -> bool {
+        self.eligible == Eligible::Yes
+    }
+
+    /// The token of its row; zero without a row.
+    pub fn token(&self) -> Token {
+        self.assigned.map(|row| row.token).unwrap_or_default()
+    }
+
+    /// What it carries by its row, confirmed or not.
+    pub(crate) fn carries(&self) -> Option<(Option<Revision>, Digest)> {
+        match self.assigned?.content {
+            Content::Carries { revision, digest } => Some((revision, digest)),
+            Content::Nothing | Content::Withdraw => None,
+        }
+    }
+
+    /// The revision that its row names.
+    pub(crate) fn carried_revision(&self) -> Option<Revision> {
+        self.carries().and_then(|(revision, _)| revision)
+    }
+
+    /// Its row says withdraw, and it has not reported yet that it did.
+    pub(crate) fn being_withdrawn(&self) -> bool {
+        self.assigned.is_some_and(|row| {
+            row.content == Content::Withdraw && self.state_at(None, row.token) != Some(&State::Withdrawn)
+        })
+    }
+
+    /// It has nothing of this module: no row, an empty row, or a withdrawal that is done.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.carries().is_none() && !self.being_withdrawn()
+    }
+
+    /// The report, if it is about this token and, when given, this digest.
+    pub(crate) fn state_at(&self, digest: Option<Digest>, token: Token) -> Option<&State> {
+        let echo = self.observed.as_ref()?;
+        let same = echo.token == Some(token) && (digest.is_none() || echo.digest == digest);
+        same.then_some(&echo.state)
+    }
+
+    /// The report about what the row says it carries; None when there is none or it is about something else.
+    pub(crate) fn state_at_row(&self) -> Option<&State> {
+        let (_, digest) = self.carries()?;
+        self.state_at(Some(digest), self.token())
+    }
+
+    /// It has nothing, or what its row says is reported as succeeded: nothing of an earlier write is still under way.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.is_empty() || self.state_at_row() == Some(&State::Succeeded)
+    }
+}
