@@ -12,28 +12,12 @@ mod kustomization;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use gitrepository::{
-    Artifact, GitRepository, GitRepositoryRef, GitRepositorySpec, GitRepositoryStatus,
-};
+pub use gitrepository::{Artifact, GitRepository, GitRepositoryRef, GitRepositorySpec, GitRepositoryStatus};
 pub use kustomization::{
     DeletionPolicy, DependencyReference, Inventory, InventoryEntry, KubeConfigReference, Kustomization,
     KustomizationSpec, KustomizationStatus, ObjectReference, PostBuild, SecretKeyReference, SourceReference,
     SubstituteReference, SubstituteSourceKind,
 };
-
-/// The annotation by which people and tools ask for a reconciliation now; its value is echoed in
-/// `status.lastHandledReconcileAt`.
-pub const REQUESTED_AT_ANNOTATION: &str = "reconcile.fluxcd.io/requestedAt";
-
-/// The finalizer of Flux's controllers; muster's own sync uses the same one, so that either can finish what the other
-/// started.
-pub const FINALIZER: &str = "finalizers.fluxcd.io";
-
-/// The label that names the Kustomization that owns an object.
-pub const OWNER_NAME_LABEL: &str = "kustomize.toolkit.fluxcd.io/name";
-
-/// The label that names the namespace of the Kustomization that owns an object.
-pub const OWNER_NAMESPACE_LABEL: &str = "kustomize.toolkit.fluxcd.io/namespace";
 
 /// A reference to an object in the same namespace, by its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -91,7 +75,10 @@ mod tests {
             schema.get("properties").is_none() || schema.get("additionalProperties").is_none(),
             "{path}: properties and additionalProperties"
         );
-        assert!(schema.get("type").is_some() || schema.get("$ref").is_none(), "{path}: reference");
+        assert!(
+            schema.get("type").is_some() || schema.get("$ref").is_none(),
+            "{path}: reference"
+        );
         for (name, property) in schema["properties"].as_object().into_iter().flatten() {
             assert_no_open_properties(property, &format!("{path}.{name}"));
         }

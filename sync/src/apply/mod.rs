@@ -1,1 +1,39 @@
 //! Staged server-side apply and prune.
+//!
+//! ```text
+//!   manifests ─► plan ─► Plan{objects in stages, inventory} ─► run ─► Applied ─► prune(old − new) ─► Pruned
+//!                  │ scope and names from discovery             │ ledger first, then 8 objects at a time
+//!                  └─ pure: stage, prepare, drift, immutable    └─ Cluster: deadline on every call
+//! ```
+//!
+//! Invariant: the ids of all objects of a plan are in the ledger before the first of them is created.
+//! Invariant: nothing is deleted but with its uid as precondition and only if its ownership labels are the owner's.
+//! Invariant: an object that is as it should be costs a read and a dry run, and no write.
+
+pub mod cluster;
+pub mod drift;
+pub mod error;
+pub mod immutable;
+pub mod kinds;
+mod one;
+pub mod plan;
+pub mod prepare;
+pub mod prune;
+pub mod run;
+pub mod stage;
+
+pub use self::{
+    cluster::{CallError, Cluster},
+    error::{ApplyError, ObjectFailure, PlanError},
+    kinds::{Kind, Kinds},
+    plan::{Plan, plan},
+    prepare::{Options, Owner, Prepared},
+    prune::{Pruned, prune},
+    run::{Applied, Ledger, LedgerError, Outcome, run},
+};
+
+/// The field manager of everything that is applied. A constant for ever: another name would orphan every field.
+pub const FIELD_MANAGER: &str = muster_api::labels::manager::SYNC;
+
+/// How many objects are in the works at once in one cluster. An API server takes eight writers well; more only queue.
+pub const CONCURRENCY: usize = 8;

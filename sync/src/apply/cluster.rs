@@ -1,0 +1,231 @@
+//! One cluster, as applying needs it: the few verbs, each under a total deadline, and discovery.
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroupList, APIResourceList};
+use kube::{
+    Client,
+    api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, Preconditions, PropagationPolicy},
+    core::{DynamicObject, Request, Resource, Status},
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{FIELD_MANAGER, Kind, Kinds};
+use crate::inventory::ObjectId;
+
+/// A way into a cluster.
+#[derive(Clone)]
+pub struct Cluster {
+    client: Client,
+    kinds: Arc<Kinds>,
+    deadline: Duration,
+}
+
+/// A call that did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// The server answered with a refusal.
+    #[error("{}", .0.message)]
+    Refused(Box<Status>),
+    /// No complete answer in time; whether the server acted is unknown.
+    #[error("the API server did not answer within {}s", .0.as_secs_f64())]
+    Deadline(Duration),
+    /// The connection failed, or what came was no answer.
+    #[error("the API server cannot be reached: {words}")]
+    Unreachable {
+        /// The whole chain of causes in words.
+        words: String,
+        /// The failure.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// The request could not be made: a name that cannot stand in a URL.
+    #[error("the request cannot be made: {0}")]
+    Request(String),
+}
+
+impl CallError {
+    /// Whether the server says that the thing is not there.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Refused(status) if status.is_not_found())
+    }
+
+    /// Whether the cluster, and not an object, is the trouble: no answer, an overload, or credentials that it does not take.
+    pub fn is_of_cluster(&self) -> bool {
+        match self {
+            Self::Refused(status) => matches!(status.code, 401 | 429 | 500..),
+            Self::Deadline(_) | Self::Unreachable { .. } => true,
+            Self::Request(_) => false,
+        }
+    }
+
+    /// The server's one word for a refusal; `Timeout` or `Unreachable` where there was none.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Refused(status) if status.reason.is_empty() => "Refused",
+            Self::Refused(status) => &status.reason,
+            Self::Deadline(_) => "Timeout",
+            Self::Unreachable { .. } => "Unreachable",
+            Self::Request(_) => "BadRequest",
+        }
+    }
+}
+
+impl Cluster {
+    /// A cluster by its client. `kinds` may be shared by all clients of the same cluster; no call takes longer than `deadline`.
+    pub fn new(client: Client, kinds: Arc<Kinds>, deadline: Duration) -> Self {
+        Self {
+            client,
+            kinds,
+            deadline,
+        }
+    }
+
+    /// How a kind is served, if it is. Asks the server for what is not known yet.
+    pub async fn kind(&self, api_version: &str, kind: &str) -> Result<Option<Kind>, CallError> {
+        if let Some(known) = self.kinds.get(api_version, kind) {
+            return Ok(Some(known));
+        }
+        let root = if api_version.contains('/') { "apis" } else { "api" };
+        match self
+            .read::<APIResourceList>(&format!("/{root}/{api_version}"))
+            .await
+        {
+            Ok(list) => Ok(self.kinds.learn(api_version, &list).remove(kind)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// How a kind is served now: in `version` if that is served, else in any other version of its group.
+    /// `None` only if the server's own lists say so.
+    pub async fn kind_in_any_version(&self, id: &ObjectId, version: &str) -> Result<Option<Kind>, CallError> {
+        if let Some(kind) = self.kind(&id.api_version(version), &id.kind).await? {
+            return Ok(Some(kind));
+        }
+        if id.group.is_empty() {
+            return Ok(None);
+        }
+        let groups = self.read::<APIGroupList>("/apis").await?;
+        let versions = groups
+            .groups
+            .into_iter()
+            .filter(|group| group.name == id.group)
+            .flat_map(|group| group.versions);
+        for served in versions.filter(|served| served.version != version) {
+            if let Some(kind) = self.kind(&served.group_version, &id.kind).await? {
+                return Ok(Some(kind));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Forgets what is known of a group: its definitions have changed.
+    pub fn forget_group(&self, group: &str) {
+        self.kinds.forget(group);
+    }
+
+    /// The object, if it is there.
+    pub async fn get(&self, kind: &Kind, id: &ObjectId) -> Result<Option<Value>, CallError> {
+        let request = self.requests(kind, id).get(&id.name, &GetParams::default());
+        match self.call(request).await {
+            Ok(object) => Ok(Some(object)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Server-side apply of `body`, forced; with `dry_run` the server only says what would be.
+    pub async fn apply(
+        &self,
+        kind: &Kind,
+        id: &ObjectId,
+        body: &Value,
+        dry_run: bool,
+    ) -> Result<Value, CallError> {
+        let params = PatchParams {
+            dry_run,
+            ..PatchParams::apply(FIELD_MANAGER).force()
+        };
+        self.call(
+            self.requests(kind, id)
+                .patch(&id.name, &params, &Patch::Apply(body)),
+        )
+        .await
+    }
+
+    /// Deletes the object of that uid and, in the background, what it owns.
+    pub async fn delete(&self, kind: &Kind, id: &ObjectId, uid: &str) -> Result<(), CallError> {
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(uid.to_owned()),
+                resource_version: None,
+            }),
+            propagation_policy: Some(PropagationPolicy::Background),
+            ..DeleteParams::default()
+        };
+        let _: Value = self
+            .call(self.requests(kind, id).delete(&id.name, &params))
+            .await?;
+        Ok(())
+    }
+
+    /// At most `limit` pods of a namespace that a label selector takes.
+    pub async fn pods(&self, namespace: &str, selector: &str, limit: u32) -> Result<Vec<Value>, CallError> {
+        let params = ListParams::default().labels(selector).limit(limit);
+        let request = Request::new(format!("/api/v1/namespaces/{namespace}/pods")).list(&params);
+        let mut list: Value = self.call(request).await?;
+        Ok(list
+            .get_mut("items")
+            .and_then(Value::as_array_mut)
+            .map(std::mem::take)
+            .unwrap_or_default())
+    }
+
+    fn requests(&self, kind: &Kind, id: &ObjectId) -> Request {
+        let namespace = kind.namespaced.then_some(id.namespace.as_str());
+        Request::new(DynamicObject::url_path(&kind.resource, namespace))
+    }
+
+    async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {
+        let request = http::Request::get(path)
+            .body(Vec::new())
+            .map_err(|error| CallError::Request(error.to_string()))?;
+        self.send(request).await
+    }
+
+    async fn call<T: DeserializeOwned>(
+        &self,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<T, CallError> {
+        self.send(request.map_err(|error| CallError::Request(error.to_string()))?)
+            .await
+    }
+
+    async fn send<T: DeserializeOwned>(&self, request: http::Request<Vec<u8>>) -> Result<T, CallError> {
+        match tokio::time::timeout(self.deadline, self.client.request(request)).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(kube::Error::Api(status))) => Err(CallError::Refused(status)),
+            Ok(Err(error)) => Err(CallError::Unreachable {
+                words: chain(&error),
+                source: Box::new(error),
+            }),
+            Err(_) => Err(CallError::Deadline(self.deadline)),
+        }
+    }
+}
+
+/// An error and its causes in one line; a cause whose words the error above it has already said is left out.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !words.contains(&next) {
+            words = format!("{words}: {next}");
+        }
+        cause = error.source();
+    }
+    words
+}

@@ -1,0 +1,180 @@
+//! What can go wrong, by object, in words: the object, what was tried, the server's reason.
+
+use std::fmt;
+
+use super::{CallError, immutable};
+use crate::inventory::ObjectId;
+
+/// One object that was refused, or could not be tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectFailure {
+    /// The object.
+    pub id: ObjectId,
+    /// One word: the server's reason (`Forbidden`, `Invalid`, …) or ours.
+    pub reason: String,
+    /// What was tried and what came of it, for people. Of a Secret never a value.
+    pub message: String,
+    /// Whether the cluster and not the object is the trouble.
+    pub of_cluster: bool,
+}
+
+/// Manifests that cannot be planned.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// What the cluster serves cannot be read.
+    #[error("cannot read what the cluster serves: {0}")]
+    Discovery(#[source] CallError),
+}
+
+/// Objects that could not be applied.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// The inventory could not be written, so nothing was tried.
+    #[error("the inventory cannot be written, so nothing is applied: {0}")]
+    Ledger(#[source] super::LedgerError),
+    /// Some objects were refused; all others of their stage were tried, later stages were not.
+    #[error("{}", summary(.failures, *.not_tried))]
+    Objects {
+        /// The refused objects, in the order of applying; never empty.
+        failures: Vec<ObjectFailure>,
+        /// How many objects were not tried because an earlier stage failed.
+        not_tried: usize,
+    },
+}
+
+impl fmt::Display for ObjectFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.id, self.message)
+    }
+}
+
+impl ObjectFailure {
+    /// A call that failed: `action` is what was tried, such as `dry-run` or `apply`.
+    pub fn call(id: ObjectId, action: &str, error: &CallError) -> Self {
+        let reason = error.reason().to_owned();
+        let words = words(&id, error);
+        let message = format!("{action} failed ({reason}): {words}");
+        Self {
+            id,
+            reason,
+            message,
+            of_cluster: error.is_of_cluster(),
+        }
+    }
+
+    /// A field that cannot be changed, and nobody asked for force.
+    pub(super) fn immutable(id: ObjectId, error: &CallError, fields: &[String]) -> Self {
+        let mut failure = Self::call(id, "dry-run", error);
+        failure.message = format!(
+            "{}; {} cannot be changed: set spec.force, or the annotation kustomize.toolkit.fluxcd.io/force: enabled on the \
+             object, to delete it and create it again",
+            failure.message,
+            fields.join(", "),
+        );
+        failure
+    }
+
+    /// A kind that the cluster does not serve.
+    pub(super) fn unknown_kind(id: ObjectId, api_version: &str) -> Self {
+        let message = format!(
+            "cannot be applied: no matches for kind {:?} in version {api_version:?}; is its CRD installed?",
+            id.kind
+        );
+        Self::ours(id, "NoKindMatch", message)
+    }
+
+    pub(super) fn no_namespace(id: ObjectId) -> Self {
+        Self::ours(
+            id,
+            "NoNamespace",
+            "namespace not specified; give it one in the manifest or by spec.targetNamespace",
+        )
+    }
+
+    pub(super) fn no_metadata(id: ObjectId) -> Self {
+        Self::ours(id, "Invalid", "has no metadata")
+    }
+
+    pub(super) fn labels_are_no_map(id: ObjectId) -> Self {
+        Self::ours(id, "Invalid", "metadata.labels is not a map")
+    }
+
+    pub(super) fn duplicate(id: ObjectId) -> Self {
+        Self::ours(
+            id,
+            "Duplicate",
+            "occurs twice once spec.targetNamespace is set; rename one of them",
+        )
+    }
+
+    pub(super) fn terminating(id: ObjectId) -> Self {
+        Self::ours(
+            id,
+            "Terminating",
+            "is being deleted; it is created again once it is gone",
+        )
+    }
+
+    pub(super) fn not_established(id: ObjectId, why: &str) -> Self {
+        Self::ours(id, "NotEstablished", format!("is not established: {why}"))
+    }
+
+    pub(super) fn not_gone(id: ObjectId) -> Self {
+        Self::ours(
+            id,
+            "Terminating",
+            "was deleted to be created again, and is not gone yet; its finalizers hold it",
+        )
+    }
+
+    fn ours(id: ObjectId, reason: &str, message: impl Into<String>) -> Self {
+        Self {
+            id,
+            reason: reason.to_owned(),
+            message: message.into(),
+            of_cluster: false,
+        }
+    }
+}
+
+/// The words of a refusal. A server quotes bad values, so of a Secret only the fields are named.
+fn words(id: &ObjectId, error: &CallError) -> String {
+    match error {
+        CallError::Refused(status) if id.group.is_empty() && id.kind == "Secret" => {
+            let causes = status.details.iter().flat_map(|details| &details.causes);
+            let fields: Vec<&str> = causes
+                .map(|cause| cause.field.as_str())
+                .filter(|field| !field.is_empty())
+                .collect();
+            if fields.is_empty() {
+                "the server's words are withheld, for they may quote the Secret".to_owned()
+            } else {
+                format!(
+                    "{} (the server's words are withheld, for they may quote the Secret)",
+                    fields.join(", ")
+                )
+            }
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// The first failing object in full, then counts.
+pub fn summary(failures: &[ObjectFailure], not_tried: usize) -> String {
+    let mut text = failures.first().map(ToString::to_string).unwrap_or_default();
+    if failures.len() > 1 {
+        text = format!("{text}; and {} more failed", failures.len() - 1);
+    }
+    if not_tried > 0 {
+        text = format!("{text}; {not_tried} of later stages not tried");
+    }
+    text
+}
+
+/// The fields that a refusal calls unchangeable.
+pub(super) fn immutable_fields(error: &CallError) -> Option<Vec<String>> {
+    match error {
+        CallError::Refused(status) => immutable::fields(status),
+        CallError::Deadline(_) | CallError::Unreachable { .. } | CallError::Request(_) => None,
+    }
+}

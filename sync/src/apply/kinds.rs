@@ -1,0 +1,64 @@
+//! What a cluster serves, as far as it was asked for: resource names and scopes by kind.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
+use kube::core::{ApiResource, GroupVersionKind};
+use parking_lot::RwLock;
+
+/// How a kind is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// Group, version, kind, and the plural name in URLs.
+    pub resource: ApiResource,
+    /// Whether its objects live in namespaces.
+    pub namespaced: bool,
+}
+
+/// The kinds that are known, by `apiVersion` and kind. Bounded by what the cluster serves; a kind that is not known is
+/// asked for again each time.
+#[derive(Debug, Default)]
+pub struct Kinds(RwLock<BTreeMap<String, BTreeMap<String, Kind>>>);
+
+impl Kinds {
+    /// A kind that is known.
+    pub fn get(&self, api_version: &str, kind: &str) -> Option<Kind> {
+        self.0.read().get(api_version)?.get(kind).cloned()
+    }
+
+    /// Takes over the server's list for an `apiVersion`, and returns it by kind.
+    pub(super) fn learn(&self, api_version: &str, list: &APIResourceList) -> BTreeMap<String, Kind> {
+        let (group, version) = split(api_version);
+        let kinds: BTreeMap<String, Kind> = list
+            .resources
+            .iter()
+            // Subresources carry the kind of what they take, not a kind of their own.
+            .filter(|resource| !resource.name.contains('/'))
+            .map(|resource| {
+                let gvk = GroupVersionKind::gvk(group, version, &resource.kind);
+                let resource_of_kind = ApiResource::from_gvk_with_plural(&gvk, &resource.name);
+                (
+                    resource.kind.clone(),
+                    Kind {
+                        resource: resource_of_kind,
+                        namespaced: resource.namespaced,
+                    },
+                )
+            })
+            .collect();
+        self.0.write().insert(api_version.to_owned(), kinds.clone());
+        kinds
+    }
+
+    /// Forgets every version of a group.
+    pub(super) fn forget(&self, group: &str) {
+        self.0
+            .write()
+            .retain(|api_version, _| split(api_version).0 != group);
+    }
+}
+
+/// The group and the version of an `apiVersion`.
+pub(super) fn split(api_version: &str) -> (&str, &str) {
+    api_version.split_once('/').unwrap_or(("", api_version))
+}

@@ -1,0 +1,104 @@
+//! What would be applied, in which order, and the inventory that it makes.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{
+    Cluster, ObjectFailure, Options, PlanError, Prepared,
+    kinds::split,
+    prepare::{defined_kinds, duplicates, identity, prepare, sort},
+};
+use crate::inventory::{Inventory, ObjectId};
+
+/// Objects in the order of applying.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The objects, by stage.
+    pub(super) objects: Vec<Prepared>,
+    /// What cannot even be tried, by object.
+    pub(super) failures: Vec<ObjectFailure>,
+    pub(super) options: Options,
+}
+
+impl Plan {
+    /// The inventory that the plan makes.
+    pub fn inventory(&self) -> Inventory {
+        self.objects
+            .iter()
+            .map(|object| (object.id.clone(), object.version.clone()))
+            .collect()
+    }
+
+    /// The objects whose health is to be waited for: all but those that are not ours to look after.
+    pub fn looked_after(&self) -> impl Iterator<Item = (&ObjectId, &str)> {
+        self.objects
+            .iter()
+            .filter(|object| !object.wishes.ignore)
+            .map(|object| (&object.id, object.version.as_str()))
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// Whether there is nothing to apply.
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty() && self.failures.is_empty()
+    }
+}
+
+/// Prepares manifests for a cluster: scope from what the cluster serves, or from the definitions among the manifests.
+pub async fn plan(cluster: &Cluster, manifests: Vec<Value>, options: Options) -> Result<Plan, PlanError> {
+    let scopes = scopes(cluster, &manifests).await?;
+    let mut objects = Vec::with_capacity(manifests.len());
+    let mut failures = Vec::new();
+    for manifest in manifests {
+        let id = identity(&manifest);
+        let api_version = manifest["apiVersion"].as_str().unwrap_or_default().to_owned();
+        let Some(namespaced) = scopes.get(&(api_version.clone(), id.kind.clone())) else {
+            failures.push(ObjectFailure::unknown_kind(id, &api_version));
+            continue;
+        };
+        match prepare(manifest, *namespaced, &options) {
+            Ok(object) => objects.push(object),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    sort(&mut objects);
+    failures.extend(duplicates(&objects));
+    Ok(Plan {
+        objects,
+        failures,
+        options,
+    })
+}
+
+/// Whether the kinds of the manifests are namespaced, by `apiVersion` and kind. A kind that is neither served nor defined
+/// is not in it. A definition among the manifests overrules the server: it is about to be applied.
+async fn scopes(
+    cluster: &Cluster,
+    manifests: &[Value],
+) -> Result<BTreeMap<(String, String), bool>, PlanError> {
+    let mut scopes: BTreeMap<(String, String), bool> = defined_kinds(manifests)
+        .into_iter()
+        .map(|(api_version, kind, namespaced)| ((api_version, kind), namespaced))
+        .collect();
+    for manifest in manifests {
+        let api_version = manifest["apiVersion"].as_str().unwrap_or_default();
+        let kind = manifest["kind"].as_str().unwrap_or_default();
+        let key = (api_version.to_owned(), kind.to_owned());
+        if scopes.contains_key(&key) || split(api_version).1.is_empty() {
+            continue;
+        }
+        if let Some(served) = cluster
+            .kind(api_version, kind)
+            .await
+            .map_err(PlanError::Discovery)?
+        {
+            scopes.insert(key, served.namespaced);
+        }
+    }
+    Ok(scopes)
+}

@@ -1,0 +1,226 @@
+//! From a manifest to the body that is applied: identity, namespace, ownership labels, wishes in annotations. Pure.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use muster_api::labels::{annotation, label};
+use serde_json::{Map, Value};
+
+use super::{Kind, error::ObjectFailure, kinds::split, stage};
+use crate::inventory::ObjectId;
+
+/// The Kustomization that the objects belong to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Its name.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+}
+
+/// How objects are applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Whom they belong to.
+    pub owner: Owner,
+    /// The namespace that all namespaced objects are put into.
+    pub target_namespace: Option<String>,
+    /// Whether objects are deleted and created again where an immutable field changes.
+    pub force: bool,
+    /// How long a definition may take to be established, and a deleted object to be gone.
+    pub timeout: Duration,
+}
+
+/// An object that is ready to be applied.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prepared {
+    /// Its identity in the cluster.
+    pub id: ObjectId,
+    /// The version that it is written in.
+    pub version: String,
+    /// What is sent.
+    pub body: Value,
+    /// What its annotations and labels ask for.
+    pub wishes: Wishes,
+}
+
+/// What an object's author asks for, by annotations or labels under `kustomize.toolkit.fluxcd.io/`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wishes {
+    /// `ssa: Ignore` or `reconcile: disabled`: hands off.
+    pub ignore: bool,
+    /// `ssa: IfNotPresent`: created, and never changed.
+    pub if_not_present: bool,
+    /// `force: enabled`: deleted and created again where an immutable field changes.
+    pub force: bool,
+    /// `prune: disabled` or `reconcile: disabled`: never deleted.
+    pub keep: bool,
+}
+
+/// The fields of metadata that belong to the server. In a manifest they are left-overs of an export.
+const SERVER_METADATA: [&str; 6] = [
+    "managedFields",
+    "resourceVersion",
+    "uid",
+    "creationTimestamp",
+    "generation",
+    "selfLink",
+];
+
+impl Wishes {
+    /// What the metadata of an object asks for.
+    pub fn of(object: &Value) -> Self {
+        let is = |key: &str, value: &str| {
+            ["annotations", "labels"].iter().any(|place| {
+                object
+                    .pointer(&format!("/metadata/{place}"))
+                    .and_then(|map| map.get(key))
+                    .and_then(Value::as_str)
+                    .is_some_and(|found| found.eq_ignore_ascii_case(value))
+            })
+        };
+        let disabled = is(annotation::KUSTOMIZE_RECONCILE, "disabled");
+        Self {
+            ignore: disabled || is(annotation::KUSTOMIZE_SSA, "Ignore"),
+            if_not_present: is(annotation::KUSTOMIZE_SSA, "IfNotPresent"),
+            force: is(annotation::KUSTOMIZE_FORCE, "enabled"),
+            keep: disabled || is(annotation::KUSTOMIZE_PRUNE, "disabled"),
+        }
+    }
+}
+
+impl Owner {
+    /// Whether the labels of a live object name this owner.
+    pub fn owns(&self, object: &Value) -> bool {
+        let labels = object.pointer("/metadata/labels");
+        let value = |key: &str| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str);
+        value(label::KUSTOMIZE_NAME) == Some(&self.name)
+            && value(label::KUSTOMIZE_NAMESPACE) == Some(&self.namespace)
+    }
+}
+
+/// Prepares one manifest whose kind is served as `kind` says.
+pub fn prepare(manifest: Value, namespaced: bool, options: &Options) -> Result<Prepared, ObjectFailure> {
+    let mut id = identity(&manifest);
+    let version = split(text(&manifest, "/apiVersion")).1.to_owned();
+    id.namespace = match (namespaced, &options.target_namespace) {
+        (false, _) => String::new(),
+        (true, Some(target)) => target.clone(),
+        (true, None) if id.namespace.is_empty() => return Err(ObjectFailure::no_namespace(id)),
+        (true, None) => id.namespace,
+    };
+    let wishes = Wishes::of(&manifest);
+    let mut body = manifest;
+    let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return Err(ObjectFailure::no_metadata(id));
+    };
+    for field in SERVER_METADATA {
+        metadata.remove(field);
+    }
+    if namespaced {
+        metadata.insert("namespace".into(), id.namespace.clone().into());
+    } else {
+        metadata.remove("namespace");
+    }
+    let labels = metadata
+        .entry("labels")
+        .or_insert_with(|| Value::Object(Map::new()));
+    if labels.is_null() {
+        *labels = Value::Object(Map::new());
+    }
+    let Some(labels) = labels.as_object_mut() else {
+        return Err(ObjectFailure::labels_are_no_map(id));
+    };
+    labels.insert(label::KUSTOMIZE_NAME.into(), options.owner.name.clone().into());
+    labels.insert(
+        label::KUSTOMIZE_NAMESPACE.into(),
+        options.owner.namespace.clone().into(),
+    );
+    Ok(Prepared {
+        id,
+        version,
+        body,
+        wishes,
+    })
+}
+
+/// The identity that a manifest gives itself; its namespace may be overruled by its scope.
+pub fn identity(manifest: &Value) -> ObjectId {
+    ObjectId {
+        namespace: text(manifest, "/metadata/namespace").to_owned(),
+        name: text(manifest, "/metadata/name").to_owned(),
+        group: split(text(manifest, "/apiVersion")).0.to_owned(),
+        kind: text(manifest, "/kind").to_owned(),
+    }
+}
+
+/// The kinds that the definitions among the manifests bring, as `apiVersion` and kind, and whether they are namespaced.
+pub fn defined_kinds(manifests: &[Value]) -> Vec<(String, String, bool)> {
+    let definitions = manifests
+        .iter()
+        .filter(|manifest| is_definition(&identity(manifest)));
+    definitions
+        .flat_map(|definition| {
+            let group = text(definition, "/spec/group");
+            let kind = text(definition, "/spec/names/kind");
+            let namespaced = text(definition, "/spec/scope") == "Namespaced";
+            let versions = definition
+                .pointer("/spec/versions")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten();
+            versions.map(move |version| {
+                (
+                    format!("{group}/{}", text(version, "/name")),
+                    kind.to_owned(),
+                    namespaced,
+                )
+            })
+        })
+        .collect()
+}
+
+/// Whether the object defines a kind.
+pub fn is_definition(id: &ObjectId) -> bool {
+    id.group == "apiextensions.k8s.io" && id.kind == "CustomResourceDefinition"
+}
+
+/// Orders by stage, and within it so that what others lean on comes first.
+pub fn sort(objects: &mut [Prepared]) {
+    objects.sort_by_cached_key(|object| {
+        let (group, kind) = (object.id.group.as_str(), object.id.kind.as_str());
+        (
+            stage::of(group, kind),
+            stage::rank(group, kind),
+            object.id.clone(),
+        )
+    });
+}
+
+/// The objects that occur more than once, which only happens when a target namespace makes two of them one.
+pub fn duplicates(objects: &[Prepared]) -> Vec<ObjectFailure> {
+    let mut seen = BTreeSet::new();
+    objects
+        .iter()
+        .filter(|object| !seen.insert(&object.id))
+        .map(|object| ObjectFailure::duplicate(object.id.clone()))
+        .collect()
+}
+
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+impl Prepared {
+    /// The `apiVersion` that it is written in.
+    pub fn api_version(&self) -> String {
+        self.id.api_version(&self.version)
+    }
+
+    /// Whether `kind` is the one that it is written in.
+    pub fn is_of(&self, kind: &Kind) -> bool {
+        kind.resource.kind == self.id.kind && kind.resource.api_version == self.api_version()
+    }
+}

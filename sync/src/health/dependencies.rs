@@ -1,0 +1,49 @@
+//! The rules of what workloads lean on: Service, PersistentVolumeClaim, CustomResourceDefinition, autoscalers.
+
+use serde_json::Value;
+
+use super::{
+    Health,
+    fields::{conditions, text},
+};
+
+pub(super) fn service(object: &Value) -> Health {
+    let balanced = text(object, "/spec/type") == Some("LoadBalancer");
+    let address = text(object, "/spec/clusterIP").unwrap_or_default();
+    if balanced && address.is_empty() {
+        Health::in_progress("NoIPAssigned", "ClusterIP not set. Service type: LoadBalancer")
+    } else {
+        Health::current("Service is ready")
+    }
+}
+
+pub(super) fn claim(object: &Value) -> Health {
+    match text(object, "/status/phase").unwrap_or("unknown") {
+        "Bound" => Health::current("PVC is Bound"),
+        phase => Health::in_progress("NotBound", format!("PVC is not Bound. phase: {phase}")),
+    }
+}
+
+pub(super) fn definition(object: &Value) -> Health {
+    conditions(object)
+        .find_map(|condition| match (condition.kind, condition.status) {
+            ("NamesAccepted", "False") => Some(Health::stalled(condition.reason, condition.message)),
+            ("Established", "False") if condition.reason != "Installing" => {
+                Some(Health::stalled(condition.reason, condition.message))
+            }
+            ("Established", "True") => Some(Health::current("CRD is established")),
+            _ => None,
+        })
+        .unwrap_or_else(|| Health::in_progress("Installing", "Install in progress"))
+}
+
+/// An autoscaler that cannot reach what it scales is not done. One that has no metrics yet is: it neither scales nor
+/// harms, and clusters without a metrics server are common.
+pub(super) fn autoscaler(object: &Value) -> Health {
+    conditions(object)
+        .find(|condition| condition.kind == "AbleToScale" && condition.status == "False")
+        .map_or_else(
+            || Health::current("Autoscaler is able to scale"),
+            |condition| Health::in_progress(condition.reason, condition.message),
+        )
+}

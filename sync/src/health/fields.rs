@@ -1,0 +1,54 @@
+//! Reading fields of objects that may lack them or hold something else there.
+
+use serde_json::Value;
+
+/// A condition as far as health reads it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Condition<'a> {
+    pub kind: &'a str,
+    pub status: &'a str,
+    pub reason: &'a str,
+    pub message: &'a str,
+}
+
+/// The string at a JSON pointer.
+pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
+    object.pointer(pointer)?.as_str()
+}
+
+/// The integer at a JSON pointer.
+pub(super) fn integer(object: &Value, pointer: &str) -> Option<i64> {
+    object.pointer(pointer)?.as_i64()
+}
+
+/// The integer at a JSON pointer, or what the server would take in its place.
+pub(super) fn integer_or(object: &Value, pointer: &str, default: i64) -> i64 {
+    integer(object, pointer).unwrap_or(default)
+}
+
+/// The elements of the list at a JSON pointer.
+pub(super) fn list<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+}
+
+/// The conditions of an object.
+pub(super) fn conditions(object: &Value) -> impl Iterator<Item = Condition<'_>> {
+    list(object, "/status/conditions").map(|condition| {
+        let part = |name: &str| condition.get(name).and_then(Value::as_str).unwrap_or_default();
+        Condition {
+            kind: part("type"),
+            status: part("status"),
+            reason: part("reason"),
+            message: part("message"),
+        }
+    })
+}
+
+/// The condition of one type.
+pub(super) fn condition<'a>(object: &'a Value, kind: &str) -> Option<Condition<'a>> {
+    conditions(object).find(|condition| condition.kind == kind)
+}

@@ -1,0 +1,247 @@
+//! The rules of workloads: Deployment, StatefulSet, DaemonSet, ReplicaSet, Job.
+
+use serde_json::Value;
+
+use super::{
+    Health,
+    fields::{conditions, integer, integer_or, text},
+};
+
+/// What the deployment controller takes for "no deadline".
+const NO_DEADLINE: i64 = i32::MAX as i64;
+
+/// One count that must reach another: the reason and the word of the message if it does not.
+struct Step {
+    have: i64,
+    want: i64,
+    reason: &'static str,
+    word: &'static str,
+}
+
+pub(super) fn deployment(object: &Value) -> Health {
+    let deadline = integer_or(object, "/spec/progressDeadlineSeconds", NO_DEADLINE);
+    let mut progressed = deadline == NO_DEADLINE;
+    let mut available = false;
+    for condition in conditions(object) {
+        match (condition.kind, condition.status, condition.reason) {
+            ("Progressing", _, "ProgressDeadlineExceeded") => {
+                return Health::stalled("ProgressDeadlineExceeded", "Progress deadline exceeded");
+            }
+            ("Progressing", "True", "NewReplicaSetAvailable") => progressed = true,
+            ("Available", "True", _) => available = true,
+            _ => {}
+        }
+    }
+    let wanted = integer_or(object, "/spec/replicas", 1);
+    let count = |field: &str| integer_or(object, &format!("/status/{field}"), 0);
+    let (replicas, updated) = (count("replicas"), count("updatedReplicas"));
+    first_short(&[
+        Step {
+            have: replicas,
+            want: wanted,
+            reason: "LessReplicas",
+            word: "Replicas",
+        },
+        Step {
+            have: updated,
+            want: wanted,
+            reason: "LessUpdated",
+            word: "Updated",
+        },
+    ])
+    .or_else(|| surplus(replicas, wanted))
+    .or_else(|| {
+        first_short(&[
+            Step {
+                have: count("availableReplicas"),
+                want: updated,
+                reason: "LessAvailable",
+                word: "Available",
+            },
+            Step {
+                have: count("readyReplicas"),
+                want: wanted,
+                reason: "LessReady",
+                word: "Ready",
+            },
+        ])
+    })
+    .or_else(|| {
+        (!progressed).then(|| Health::in_progress("ReplicaSetNotAvailable", "ReplicaSet not Available"))
+    })
+    .or_else(|| {
+        (!available).then(|| Health::in_progress("DeploymentNotAvailable", "Deployment not Available"))
+    })
+    .unwrap_or_else(|| Health::current(format!("Deployment is available. Replicas: {replicas}")))
+}
+
+pub(super) fn stateful_set(object: &Value) -> Health {
+    if text(object, "/spec/updateStrategy/type") == Some("OnDelete") {
+        return Health::current("StatefulSet is using the ondelete update strategy");
+    }
+    let wanted = integer_or(object, "/spec/replicas", 1);
+    let count = |field: &str| integer_or(object, &format!("/status/{field}"), 0);
+    let replicas = count("replicas");
+    let unfinished = first_short(&[
+        Step {
+            have: replicas,
+            want: wanted,
+            reason: "LessReplicas",
+            word: "Replicas",
+        },
+        Step {
+            have: count("readyReplicas"),
+            want: wanted,
+            reason: "LessReady",
+            word: "Ready",
+        },
+    ])
+    .or_else(|| surplus(replicas, wanted));
+    if let Some(unfinished) = unfinished {
+        return unfinished;
+    }
+    if let Some(partition) = integer(object, "/spec/updateStrategy/rollingUpdate/partition") {
+        let updated = count("updatedReplicas");
+        let step = Step {
+            have: updated,
+            want: wanted - partition,
+            reason: "PartitionRollout",
+            word: "updated",
+        };
+        return first_short(&[step])
+            .unwrap_or_else(|| Health::current(format!("Partition rollout complete. updated: {updated}")));
+    }
+    let step = Step {
+        have: count("currentReplicas"),
+        want: wanted,
+        reason: "LessCurrent",
+        word: "current",
+    };
+    if let Some(unfinished) = first_short(&[step]) {
+        return unfinished;
+    }
+    if text(object, "/status/currentRevision") != text(object, "/status/updateRevision") {
+        return Health::in_progress(
+            "RevisionMismatch",
+            "Waiting for updated revision to match current",
+        );
+    }
+    Health::current(format!(
+        "All replicas scheduled as expected. Replicas: {replicas}"
+    ))
+}
+
+pub(super) fn daemon_set(object: &Value) -> Health {
+    // Elsewhere absent generations are let pass. A daemon set that its controller has seen has both.
+    if integer(object, "/metadata/generation").is_none() {
+        return Health::in_progress("NoGeneration", "DaemonSet metadata.generation not found");
+    }
+    if integer(object, "/status/observedGeneration").is_none() {
+        return Health::in_progress(
+            "NoObservedGeneration",
+            "DaemonSet status.observedGeneration not found",
+        );
+    }
+    let Some(wanted) = integer(object, "/status/desiredNumberScheduled") else {
+        return Health::in_progress("NoDesiredNumber", "Missing .status.desiredNumberScheduled");
+    };
+    let count = |field: &str| integer_or(object, &format!("/status/{field}"), 0);
+    first_short(&[
+        Step {
+            have: count("currentNumberScheduled"),
+            want: wanted,
+            reason: "LessCurrent",
+            word: "Current",
+        },
+        Step {
+            have: count("updatedNumberScheduled"),
+            want: wanted,
+            reason: "LessUpdated",
+            word: "Updated",
+        },
+        Step {
+            have: count("numberAvailable"),
+            want: wanted,
+            reason: "LessAvailable",
+            word: "Available",
+        },
+        Step {
+            have: count("numberReady"),
+            want: wanted,
+            reason: "LessReady",
+            word: "Ready",
+        },
+    ])
+    .unwrap_or_else(|| Health::current(format!("All replicas scheduled as expected. Replicas: {wanted}")))
+}
+
+pub(super) fn replica_set(object: &Value) -> Health {
+    if conditions(object).any(|condition| condition.kind == "ReplicaFailure" && condition.status == "True") {
+        return Health::in_progress("ReplicaFailure", "Replica Failure condition. Check Pods");
+    }
+    let wanted = integer_or(object, "/spec/replicas", 1);
+    let count = |field: &str| integer_or(object, &format!("/status/{field}"), 0);
+    let replicas = count("replicas");
+    first_short(&[
+        Step {
+            have: count("fullyLabeledReplicas"),
+            want: wanted,
+            reason: "LessLabelled",
+            word: "Labelled",
+        },
+        Step {
+            have: count("availableReplicas"),
+            want: wanted,
+            reason: "LessAvailable",
+            word: "Available",
+        },
+        Step {
+            have: count("readyReplicas"),
+            want: wanted,
+            reason: "LessReady",
+            word: "Ready",
+        },
+    ])
+    .or_else(|| surplus(replicas, wanted))
+    .unwrap_or_else(|| Health::current(format!("ReplicaSet is available. Replicas: {replicas}")))
+}
+
+pub(super) fn job(object: &Value) -> Health {
+    let parallelism = integer_or(object, "/spec/parallelism", 1);
+    let completions = integer_or(object, "/spec/completions", parallelism);
+    let count = |field: &str| integer_or(object, &format!("/status/{field}"), 0);
+    let (succeeded, failed) = (count("succeeded"), count("failed"));
+    for condition in conditions(object).filter(|condition| condition.status == "True") {
+        match condition.kind {
+            "Complete" => {
+                return Health::current(format!("Job Completed. succeeded: {succeeded}/{completions}"));
+            }
+            "Failed" => {
+                return Health::stalled("JobFailed", format!("Job Failed. failed: {failed}/{completions}"));
+            }
+            "Suspended" => return Health::current("Job is suspended"),
+            _ => {}
+        }
+    }
+    if text(object, "/status/startTime").is_none() {
+        return Health::in_progress("JobNotStarted", "Job not started");
+    }
+    let active = count("active");
+    Health::in_progress(
+        "JobInProgress",
+        format!("Job in progress. success: {succeeded}, active: {active}, failed: {failed}"),
+    )
+}
+
+fn first_short(steps: &[Step]) -> Option<Health> {
+    let step = steps.iter().find(|step| step.have < step.want)?;
+    Some(Health::in_progress(
+        step.reason,
+        format!("{}: {}/{}", step.word, step.have, step.want),
+    ))
+}
+
+fn surplus(replicas: i64, wanted: i64) -> Option<Health> {
+    (replicas > wanted)
+        .then(|| Health::in_progress("ExtraPods", format!("Pending termination: {}", replicas - wanted)))
+}

@@ -1,0 +1,175 @@
+//! The inventory keeps Flux's ids and knows what is to be pruned.
+
+use muster_api::flux;
+use muster_sync::inventory::{Inventory, ObjectId};
+use proptest::prelude::*;
+
+fn id(namespace: &str, name: &str, group: &str, kind: &str) -> ObjectId {
+    ObjectId {
+        namespace: namespace.into(),
+        name: name.into(),
+        group: group.into(),
+        kind: kind.into(),
+    }
+}
+
+fn inventory(ids: &[(ObjectId, &str)]) -> Inventory {
+    ids.iter()
+        .map(|(id, version)| (id.clone(), (*version).to_owned()))
+        .collect()
+}
+
+#[test]
+fn ids_are_written_as_flux_writes_them() {
+    for (object, text) in [
+        (
+            id("default", "app", "apps", "Deployment"),
+            "default_app_apps_Deployment",
+        ),
+        (id("default", "app", "", "ConfigMap"), "default_app__ConfigMap"),
+        (id("", "prod", "", "Namespace"), "_prod__Namespace"),
+        (
+            id("", "system:auth", "rbac.authorization.k8s.io", "ClusterRole"),
+            "_system__auth_rbac.authorization.k8s.io_ClusterRole",
+        ),
+        (
+            id(
+                "",
+                "crds.example.org",
+                "apiextensions.k8s.io",
+                "CustomResourceDefinition",
+            ),
+            "_crds.example.org_apiextensions.k8s.io_CustomResourceDefinition",
+        ),
+    ] {
+        assert_eq!(object.encode(), text);
+        assert_eq!(text.parse(), Ok(object));
+    }
+}
+
+#[test]
+fn what_is_no_id_is_refused() {
+    for text in [
+        "",
+        "a",
+        "a_b",
+        "a_b_c",
+        "_a_b_",
+        "___Kind",
+        "ns_two_names_group_Kind",
+    ] {
+        assert!(text.parse::<ObjectId>().is_err(), "{text:?}");
+    }
+}
+
+#[test]
+fn entries_that_cannot_be_read_are_carried_along() {
+    let strange = flux::InventoryEntry {
+        id: "strange".into(),
+        version: "v1".into(),
+    };
+    let status = flux::Inventory {
+        entries: vec![
+            strange.clone(),
+            flux::InventoryEntry {
+                id: "ns_a__ConfigMap".into(),
+                version: "v1".into(),
+            },
+        ],
+    };
+    let read = Inventory::from_status(Some(&status));
+    assert_eq!(read.len(), 2);
+    let merged = Inventory::default().merged(&read).merged(&read);
+    assert_eq!(merged.to_status().entries.last(), Some(&strange));
+    assert_eq!(merged.to_status().entries.len(), 2);
+}
+
+#[test]
+fn pruning_goes_from_the_last_stage_to_the_first() {
+    let old = inventory(&[
+        (id("", "ns", "", "Namespace"), "v1"),
+        (id("", "fast", "storage.k8s.io", "StorageClass"), "v1"),
+        (id("ns", "config", "", "ConfigMap"), "v1"),
+        (id("ns", "app", "apps", "Deployment"), "v1"),
+        (
+            id(
+                "",
+                "hook",
+                "admissionregistration.k8s.io",
+                "ValidatingWebhookConfiguration",
+            ),
+            "v1",
+        ),
+        (id("ns", "stays", "", "ConfigMap"), "v1"),
+    ]);
+    let new = inventory(&[(id("ns", "stays", "", "ConfigMap"), "v1")]);
+    let order: Vec<String> = old
+        .pruned_by(&new)
+        .into_iter()
+        .map(|(id, _)| id.to_string())
+        .collect();
+    assert_eq!(
+        order,
+        [
+            "ValidatingWebhookConfiguration/hook",
+            "Deployment/ns/app",
+            "ConfigMap/ns/config",
+            "StorageClass/fast",
+            "Namespace/ns",
+        ]
+    );
+}
+
+#[test]
+fn another_version_is_the_same_object() {
+    let old = inventory(&[(id("ns", "a", "example.org", "Thing"), "v1")]);
+    let new = inventory(&[(id("ns", "a", "example.org", "Thing"), "v2")]);
+    assert_eq!(old.pruned_by(&new), []);
+    assert_eq!(old.merged(&new), new);
+}
+
+fn any_id() -> impl Strategy<Value = ObjectId> {
+    let name = "[a-z0-9]([-.a-z0-9]{0,10}[a-z0-9])?";
+    let rbac = (
+        "[a-z]{0,3}",
+        "[a-z0-9]([-.:a-z0-9]{0,8}[a-z0-9])?",
+        Just("rbac.authorization.k8s.io"),
+        "[A-Z][A-Za-z]{0,8}",
+    );
+    prop_oneof![
+        (
+            "[a-z]{0,3}",
+            name,
+            "[a-z]{0,3}(\\.[a-z]{1,3})?",
+            "[A-Z][A-Za-z]{0,8}"
+        )
+            .prop_map(|(namespace, name, group, kind)| ObjectId {
+                namespace,
+                name,
+                group,
+                kind
+            }),
+        rbac.prop_map(|(namespace, name, group, kind)| ObjectId {
+            namespace,
+            name,
+            group: group.into(),
+            kind
+        }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn every_id_survives_its_text(id in any_id()) {
+        prop_assert_eq!(id.encode().parse::<ObjectId>(), Ok(id));
+    }
+
+    #[test]
+    fn old_is_new_and_pruned_together(old in prop::collection::btree_set(any_id(), 0..12), new in prop::collection::btree_set(any_id(), 0..12)) {
+        let versioned = |ids: &std::collections::BTreeSet<ObjectId>| ids.iter().map(|id| (id.clone(), "v1".to_owned())).collect::<Inventory>();
+        let (old, new) = (versioned(&old), versioned(&new));
+        let pruned: Inventory = old.pruned_by(&new).into_iter().collect();
+        prop_assert!(pruned.iter().all(|(id, _)| old.contains(id) && !new.contains(id)));
+        prop_assert_eq!(old.clone().merged(&new), pruned.merged(&new));
+    }
+}
