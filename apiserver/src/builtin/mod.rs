@@ -1,16 +1,59 @@
 //! What the real server's OpenAPI says of the built-in kinds: list types, map keys, patch strategies, atomicity.
+//!
+//! `table.txt` is committed; [`generate`] makes it from the OpenAPI v3 documents of a kube-apiserver (see
+//! `examples/builtin-table.rs`), [`table`] reads it.
+
+mod generate;
+mod table;
+
+#[cfg(test)]
+mod tests;
 
 use serde_json::Value;
+
+pub use generate::generate;
+pub(crate) use table::{Field, ListShape, Scalar, Shape, Strategy, shape_of};
 
 /// The type of `metadata` of every object.
 pub const OBJECT_META: &str = "meta.v1.ObjectMeta";
 
 /// The name of the built-in type of objects of this `apiVersion` and `kind`; `None` for kinds that are not built in.
-pub fn type_of(_api_version: &str, _kind: &str) -> Option<&'static str> {
-    None
+pub fn type_of(api_version: &str, kind: &str) -> Option<&'static str> {
+    table::table().kinds.get(api_version)?.get(kind).copied()
 }
 
-/// Drops what the built-in type `ty` does not declare and returns the paths dropped (`spec.bogus`), sorted.
-pub fn prune(_ty: &str, _object: &mut Value) -> Vec<String> {
-    Vec::new()
+/// Drops what the built-in type `ty` does not declare and returns the paths dropped (`spec.bogus`), sorted. A type that
+/// is not in the table drops nothing.
+pub fn prune(ty: &str, object: &mut Value) -> Vec<String> {
+    let mut dropped = Vec::new();
+    if let Some(shape) = shape_of(ty) {
+        prune_below(shape, "", object, &mut dropped);
+    }
+    dropped.sort();
+    dropped
+}
+
+fn prune_below(shape: &'static Shape, path: &str, value: &mut Value, dropped: &mut Vec<String>) {
+    match (shape.resolved(), value) {
+        (Shape::Object { fields, .. }, Value::Object(members)) => members.retain(|name, value| {
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            let field = fields.get(name.as_str());
+            match field {
+                Some(field) => prune_below(&field.shape, &path, value, dropped),
+                None => dropped.push(path),
+            }
+            field.is_some()
+        }),
+        (Shape::Map { element, .. }, Value::Object(members)) => {
+            for (name, value) in members {
+                prune_below(element, &format!("{path}.{name}"), value, dropped);
+            }
+        }
+        (Shape::List(list), Value::Array(items)) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                prune_below(&list.item, &format!("{path}[{index}]"), item, dropped);
+            }
+        }
+        _ => {}
+    }
 }
