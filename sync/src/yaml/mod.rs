@@ -1,1 +1,60 @@
-//! YAML as kubectl reads it, from yaml-rust2's events.
+//! YAML as kubectl reads it, from yaml-rust2's events, with file, line and column in every error.
+//!
+//! ```text
+//! bytes ──text──► characters ──events──► tree of scalars, as written ──(substitution)──► tree ──value──► JSON
+//!        (BOM, controls,        (aliases, tags,                                   (scalars by go-yaml's rules,
+//!         directives, `...`)     depth, budgets)                                   merge keys, no duplicates)
+//! ```
+//!
+//! Invariant: the value is what `kubectl apply` makes of the same bytes, or there is an error: duplicate keys, unknown tags and
+//! text that kubectl drops in silence are errors here, and a mapping's own keys win over merged ones.
+
+mod error;
+mod events;
+mod json;
+mod node;
+mod scalar;
+mod text;
+mod value;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+pub use self::error::{Position, YamlError, YamlProblem};
+pub use self::node::{Document, Kind, Node, Scalar, Tag};
+
+/// Folders of collections within collections.
+pub const MAX_DEPTH: usize = 100;
+
+/// Nodes that aliases may produce in one document: a page of aliases is enough for people, a bomb needs millions.
+pub const ALIAS_BUDGET: usize = 10_000;
+
+/// The documents of a file, in order; empty ones are skipped. `file` is for messages.
+pub fn documents(file: &str, bytes: &[u8]) -> Result<Vec<Document>, YamlError> {
+    let file: Arc<str> = file.into();
+    let text = text::check(&file, bytes)?;
+    let documents = if text.trim_start().starts_with('{') {
+        json::documents(&file, &text)?
+    } else {
+        events::documents(&file, &text)?
+    };
+    Ok(documents
+        .into_iter()
+        .filter(|document| !document.is_empty())
+        .collect())
+}
+
+/// The one document of a text, as JSON; `null` for an empty text.
+pub fn to_json(text: impl AsRef<[u8]>) -> Result<Value, YamlError> {
+    let documents = documents("<text>", text.as_ref())?;
+    match documents.as_slice() {
+        [] => Ok(Value::Null),
+        [document] => document.value(),
+        [_, second, ..] => Err(YamlError::new(
+            &second.file,
+            second.root.at,
+            YamlProblem::SeveralDocuments,
+        )),
+    }
+}

@@ -1,0 +1,227 @@
+//! From the parser's events to trees: aliases, tags, depth.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use yaml_rust2::Event;
+use yaml_rust2::parser::{Parser, Tag as RawTag};
+use yaml_rust2::scanner::{Marker, ScanError, TScalarStyle};
+
+use super::{
+    ALIAS_BUDGET, Document, Kind, MAX_DEPTH, Node, Position, Scalar, Tag, YamlError, YamlProblem, text,
+};
+
+/// All documents, empty ones included.
+pub(super) fn documents(file: &Arc<str>, text: &str) -> Result<Vec<Document>, YamlError> {
+    text::check_outside(file, text)?;
+    let mut parser = Parser::new_from_str(text);
+    let mut builder = Builder::new(file);
+    let mut documents = Vec::new();
+    loop {
+        let (event, marker) = parser.next_token().map_err(|error| syntax(file, &error))?;
+        match event {
+            Event::StreamEnd => return Ok(documents),
+            Event::DocumentStart => builder = Builder::new(file),
+            Event::DocumentEnd => {
+                let root = builder.root.take();
+                documents.extend(root.map(|root| Document {
+                    file: Arc::clone(file),
+                    root,
+                }));
+            }
+            Event::Nothing | Event::StreamStart => {}
+            node => builder.take(node, position(&marker))?,
+        }
+    }
+}
+
+/// Builds the tree of one document.
+struct Builder<'a> {
+    file: &'a Arc<str>,
+    /// Collections that are open, outermost first.
+    open: Vec<Open>,
+    /// Nodes that are complete, by the parser's number of their anchor.
+    anchors: BTreeMap<usize, Arc<Node>>,
+    /// Nodes that aliases have produced.
+    aliased: usize,
+    root: Option<Arc<Node>>,
+}
+
+/// A collection that is not complete.
+struct Open {
+    at: Position,
+    anchor: usize,
+    /// Keys and values alternate in a mapping.
+    nodes: Vec<Arc<Node>>,
+    is_mapping: bool,
+}
+
+impl<'a> Builder<'a> {
+    fn new(file: &'a Arc<str>) -> Self {
+        Self {
+            file,
+            open: Vec::new(),
+            anchors: BTreeMap::new(),
+            aliased: 0,
+            root: None,
+        }
+    }
+
+    fn take(&mut self, event: Event, at: Position) -> Result<(), YamlError> {
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let tag = tag
+                    .map(|tag| scalar_tag(&tag).ok_or_else(|| self.error(at, unknown(&tag))))
+                    .transpose()?;
+                let plain = style == TScalarStyle::Plain;
+                self.complete(Node::new(at, Kind::Scalar(Scalar { text, plain, tag })), anchor);
+                Ok(())
+            }
+            Event::SequenceStart(anchor, tag) => self.open(at, anchor, tag.as_ref(), "seq"),
+            Event::MappingStart(anchor, tag) => self.open(at, anchor, tag.as_ref(), "map"),
+            Event::Alias(anchor) => self.alias(anchor, at),
+            _ => {
+                self.close();
+                Ok(())
+            }
+        }
+    }
+
+    fn open(
+        &mut self,
+        at: Position,
+        anchor: usize,
+        tag: Option<&RawTag>,
+        expected: &str,
+    ) -> Result<(), YamlError> {
+        if let Some(tag) = tag
+            && core_name(tag) != Some(expected)
+        {
+            return Err(self.error(at, unknown(tag)));
+        }
+        if self.open.len() >= MAX_DEPTH {
+            return Err(self.error(at, YamlProblem::Depth));
+        }
+        self.open.push(Open {
+            at,
+            anchor,
+            nodes: Vec::new(),
+            is_mapping: expected == "map",
+        });
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        let Some(open) = self.open.pop() else { return };
+        // The parser places a block mapping at the colon of its first key.
+        let at = open.nodes.first().map_or(open.at, |first| open.at.min(first.at));
+        let kind = if open.is_mapping {
+            let mut nodes = open.nodes.into_iter();
+            Kind::Mapping(std::iter::from_fn(|| Some((nodes.next()?, nodes.next()?))).collect())
+        } else {
+            Kind::Sequence(open.nodes)
+        };
+        self.complete(Node::new(at, kind), open.anchor);
+    }
+
+    fn complete(&mut self, node: Node, anchor: usize) {
+        let node = Arc::new(node);
+        if anchor > 0 {
+            self.anchors.insert(anchor, Arc::clone(&node));
+        }
+        self.put(node);
+    }
+
+    fn put(&mut self, node: Arc<Node>) {
+        match self.open.last_mut() {
+            Some(open) => open.nodes.push(node),
+            None => self.root = Some(node),
+        }
+    }
+
+    fn alias(&mut self, anchor: usize, at: Position) -> Result<(), YamlError> {
+        let Some(node) = self.anchors.get(&anchor).map(Arc::clone) else {
+            return Err(self.error(at, YamlProblem::AliasLoop));
+        };
+        self.aliased = self.aliased.saturating_add(node.size);
+        if self.aliased > ALIAS_BUDGET {
+            return Err(self.error(at, YamlProblem::AliasBudget));
+        }
+        if self.open.len() + depth(&node) > MAX_DEPTH {
+            return Err(self.error(at, YamlProblem::Depth));
+        }
+        self.put(node);
+        Ok(())
+    }
+
+    fn error(&self, at: Position, problem: YamlProblem) -> YamlError {
+        YamlError::new(self.file, at, problem)
+    }
+}
+
+/// Collections within a node, the node included.
+fn depth(node: &Node) -> usize {
+    match &node.kind {
+        Kind::Scalar(_) => 0,
+        Kind::Sequence(items) => 1 + items.iter().map(|item| depth(item)).max().unwrap_or(0),
+        Kind::Mapping(pairs) => {
+            1 + pairs
+                .iter()
+                .map(|(key, value)| depth(key).max(depth(value)))
+                .max()
+                .unwrap_or(0)
+        }
+    }
+}
+
+/// The name of a tag of YAML's core: the part after `!!`.
+fn core_name(tag: &RawTag) -> Option<&str> {
+    const CORE: &str = "tag:yaml.org,2002:";
+    if tag.handle == CORE {
+        Some(&tag.suffix)
+    } else {
+        tag.suffix.strip_prefix(CORE).filter(|_| tag.handle.is_empty())
+    }
+}
+
+fn scalar_tag(tag: &RawTag) -> Option<Tag> {
+    if format!("{}{}", tag.handle, tag.suffix) == "!" {
+        return Some(Tag::Str);
+    }
+    Some(match core_name(tag)? {
+        "str" => Tag::Str,
+        "int" => Tag::Int,
+        "float" => Tag::Float,
+        "bool" => Tag::Bool,
+        "null" => Tag::Null,
+        "timestamp" => Tag::Timestamp,
+        "binary" => Tag::Binary,
+        "merge" => Tag::Merge,
+        _ => return None,
+    })
+}
+
+fn unknown(tag: &RawTag) -> YamlProblem {
+    YamlProblem::UnknownTag(match core_name(tag) {
+        Some(name) => format!("!!{name}"),
+        None => format!("{}{}", tag.handle, tag.suffix),
+    })
+}
+
+fn syntax(file: &Arc<str>, error: &ScanError) -> YamlError {
+    let said = error.info().to_owned();
+    let problem = if said.contains("tab") {
+        YamlProblem::Tab(said)
+    } else {
+        YamlProblem::Syntax(said)
+    };
+    YamlError::new(file, position(error.marker()), problem)
+}
+
+/// The parser counts columns from 0.
+fn position(marker: &Marker) -> Position {
+    Position {
+        line: marker.line(),
+        column: marker.col() + 1,
+    }
+}

@@ -1,0 +1,151 @@
+//! From a tree to JSON: keys, merge keys, numbers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Number, Value};
+
+use super::scalar::{self, Resolved};
+use super::{Kind, Node, Position, YamlError, YamlProblem};
+
+/// The JSON of a node.
+pub(super) fn of(file: &Arc<str>, node: &Node) -> Result<Value, YamlError> {
+    match &node.kind {
+        Kind::Scalar(scalar) => {
+            let resolved = scalar::resolve(scalar).and_then(|resolved| value(resolved, &scalar.text));
+            resolved.map_err(|problem| YamlError::new(file, node.at, problem))
+        }
+        Kind::Sequence(items) => items
+            .iter()
+            .map(|item| of(file, item))
+            .collect::<Result<_, _>>()
+            .map(Value::Array),
+        Kind::Mapping(pairs) => mapping(file, pairs).map(Value::Object),
+    }
+}
+
+/// Whether a plain text means nothing.
+pub(super) fn is_null(text: &str) -> bool {
+    scalar::plain(text) == Resolved::Null
+}
+
+fn mapping(file: &Arc<str>, pairs: &[(Arc<Node>, Arc<Node>)]) -> Result<Map<String, Value>, YamlError> {
+    let mut own = Map::new();
+    let mut seen: BTreeMap<String, Position> = BTreeMap::new();
+    let mut merges: Vec<&Node> = Vec::new();
+    for (key, node) in pairs {
+        let name = match key_of(file, key)? {
+            Key::Merge => {
+                merges.push(node);
+                "<<".to_owned()
+            }
+            Key::Name(name) => {
+                own.insert(name.clone(), of(file, node)?);
+                name
+            }
+        };
+        if let Some(first) = seen.insert(name.clone(), key.at) {
+            return Err(YamlError::new(
+                file,
+                key.at,
+                YamlProblem::DuplicateKey { key: name, first },
+            ));
+        }
+    }
+    for merge in merges {
+        for (name, merged) in merged(file, merge)? {
+            // What stands in the mapping itself, or was merged before, wins.
+            own.entry(name).or_insert(merged);
+        }
+    }
+    Ok(own)
+}
+
+/// What a `<<` brings, the strongest first.
+fn merged(file: &Arc<str>, node: &Node) -> Result<Map<String, Value>, YamlError> {
+    let error = |at| Err(YamlError::new(file, at, YamlProblem::Merge));
+    match &node.kind {
+        Kind::Mapping(pairs) => mapping(file, pairs),
+        Kind::Scalar(_) => error(node.at),
+        Kind::Sequence(items) => {
+            let mut all = Map::new();
+            for item in items {
+                let Kind::Mapping(pairs) = &item.kind else {
+                    return error(item.at);
+                };
+                for (name, value) in mapping(file, pairs)? {
+                    all.entry(name).or_insert(value);
+                }
+            }
+            Ok(all)
+        }
+    }
+}
+
+enum Key {
+    Name(String),
+    Merge,
+}
+
+/// The text that a key has in JSON.
+fn key_of(file: &Arc<str>, node: &Node) -> Result<Key, YamlError> {
+    let refuse = |problem| YamlError::new(file, node.at, problem);
+    let Kind::Scalar(scalar) = &node.kind else {
+        return Err(refuse(YamlProblem::Key("a list or a mapping")));
+    };
+    Ok(Key::Name(match scalar::resolve(scalar).map_err(refuse)? {
+        Resolved::Merge => return Ok(Key::Merge),
+        Resolved::Null => return Err(refuse(YamlProblem::Key("null"))),
+        Resolved::UInt(_) => return Err(refuse(YamlProblem::Key("an integer beyond 64 bits"))),
+        Resolved::Bool(bool) => bool.to_string(),
+        Resolved::Int(int) => int.to_string(),
+        Resolved::Float(float) => float_key(float),
+        Resolved::Text(text) => text,
+    }))
+}
+
+fn value(resolved: Resolved, text: &str) -> Result<Value, YamlProblem> {
+    Ok(match resolved {
+        Resolved::Null => Value::Null,
+        Resolved::Bool(bool) => Value::Bool(bool),
+        Resolved::Int(int) => Value::Number(int.into()),
+        #[expect(clippy::cast_precision_loss, reason = "the nearest float, as kubectl has it")]
+        Resolved::UInt(int) => {
+            Value::Number(number(int as f64).ok_or_else(|| YamlProblem::NotFinite(text.to_owned()))?)
+        }
+        Resolved::Float(float) => {
+            Value::Number(number(float).ok_or_else(|| YamlProblem::NotFinite(text.to_owned()))?)
+        }
+        Resolved::Text(text) => Value::String(text),
+        Resolved::Merge => Value::String("<<".to_owned()),
+    })
+}
+
+/// An integer where the shortest decimal form of the float is one of 64 bits: kubectl writes it so and reads it again.
+fn number(float: f64) -> Option<Number> {
+    match format!("{float}").parse::<i64>() {
+        Ok(int) => Some(int.into()),
+        Err(_) => Number::from_f64(float),
+    }
+}
+
+/// A float as a key: Go's shortest form of 32 bits.
+fn float_key(float: f64) -> String {
+    if float.is_nan() {
+        return ".nan".to_owned();
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "kubectl cuts keys to 32 bits")]
+    let short = float as f32;
+    if short.is_infinite() {
+        return if short > 0.0 { ".inf" } else { "-.inf" }.to_owned();
+    }
+    let scientific = format!("{short:e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or_default();
+    if exponent < -4 || exponent >= 6 {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        format!("{mantissa}e{sign}{:02}", exponent.abs())
+    } else {
+        format!("{short}")
+    }
+}
