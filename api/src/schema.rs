@@ -139,11 +139,15 @@ pub fn dns_label_name(schema: &mut Schema) {
     let root = schema.ensure_object();
     let name = json!({ "type": "string", "maxLength": MAX_LABEL });
     if let Some(properties) = root.get_mut("properties").and_then(Value::as_object_mut) {
-        properties.insert("metadata".to_owned(), json!({ "type": "object", "properties": { "name": name } }));
+        properties.insert(
+            "metadata".to_owned(),
+            json!({ "type": "object", "properties": { "name": name } }),
+        );
     }
     let rules = json!([{
         "rule": format!("self.metadata.name.matches('{DNS_LABEL}')"),
         "message": "the name must be a DNS label (lower-case letters, digits and hyphens, at most 63): rows and Kustomizations are called after it",
+        "fieldPath": ".metadata.name",
     }]);
     root.insert("x-kubernetes-validations".to_owned(), rules);
 }

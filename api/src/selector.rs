@@ -1,1 +1,170 @@
 //! Label selectors as matchers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+
+use crate::validate::names::{self, NameError};
+
+/// Why a selector selects nothing that anyone could have meant.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SelectorError {
+    /// An operator that does not exist.
+    #[error("operator {operator:?} of key {key:?} does not exist: use In, NotIn, Exists or DoesNotExist")]
+    Operator {
+        /// The label's key.
+        key: String,
+        /// What stands there.
+        operator: String,
+    },
+    /// In or NotIn without values.
+    #[error(
+        "operator {operator} of key {key:?} needs values: list at least one, or use Exists or DoesNotExist"
+    )]
+    ValuesMissing {
+        /// The label's key.
+        key: String,
+        /// In or NotIn.
+        operator: String,
+    },
+    /// Exists or DoesNotExist with values.
+    #[error("operator {operator} of key {key:?} takes no values: remove them, or use In or NotIn")]
+    ValuesGiven {
+        /// The label's key.
+        key: String,
+        /// Exists or DoesNotExist.
+        operator: String,
+    },
+    /// No label can have that key.
+    #[error("key {key:?} is no label key: {error}")]
+    Key {
+        /// What stands there.
+        key: String,
+        /// What is wrong with it.
+        error: NameError,
+    },
+    /// No label can have that value.
+    #[error("value {value:?} of key {key:?} is no label value: {error}")]
+    Value {
+        /// The label's key.
+        key: String,
+        /// What stands there.
+        value: String,
+        /// What is wrong with it.
+        error: NameError,
+    },
+}
+
+/// A selector that was checked and can be asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Matcher {
+    /// `None` matches nothing, an empty list everything.
+    requirements: Option<Vec<Requirement>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Requirement {
+    key: String,
+    test: Test,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Test {
+    In(BTreeSet<String>),
+    NotIn(BTreeSet<String>),
+    Exists,
+    DoesNotExist,
+}
+
+impl Matcher {
+    /// The matcher of a selector, absent or not: an absent one matches nothing, an empty one everything.
+    pub fn new(selector: Option<&LabelSelector>) -> Result<Self, SelectorError> {
+        selector
+            .map(requirements)
+            .transpose()
+            .map(|requirements| Self { requirements })
+    }
+
+    /// Whether these labels are selected.
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.requirements
+            .as_ref()
+            .is_some_and(|all| all.iter().all(|requirement| requirement.matches(labels)))
+    }
+
+    /// Whether every object is selected, whatever its labels.
+    pub fn selects_all(&self) -> bool {
+        self.requirements.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    /// Whether no object can be selected because there is no selector.
+    pub const fn selects_none(&self) -> bool {
+        self.requirements.is_none()
+    }
+}
+
+impl Requirement {
+    fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        match (&self.test, labels.get(&self.key)) {
+            (Test::In(values), Some(value)) => values.contains(value),
+            (Test::NotIn(values), Some(value)) => !values.contains(value),
+            (Test::Exists, found) => found.is_some(),
+            (Test::DoesNotExist, found) => found.is_none(),
+            (Test::In(_), None) => false,
+            // As in Kubernetes: a label that is absent is not in any list.
+            (Test::NotIn(_), None) => true,
+        }
+    }
+}
+
+fn requirements(selector: &LabelSelector) -> Result<Vec<Requirement>, SelectorError> {
+    let labels = selector.match_labels.iter().flatten().map(|(key, value)| {
+        check_key(key)?;
+        check_value(key, value)?;
+        Ok(Requirement {
+            key: key.clone(),
+            test: Test::In(BTreeSet::from([value.clone()])),
+        })
+    });
+    let expressions = selector.match_expressions.iter().flatten().map(expression);
+    labels.chain(expressions).collect()
+}
+
+fn expression(expression: &LabelSelectorRequirement) -> Result<Requirement, SelectorError> {
+    let LabelSelectorRequirement {
+        key,
+        operator,
+        values,
+    } = expression;
+    check_key(key)?;
+    let values: BTreeSet<String> = values.iter().flatten().cloned().collect();
+    for value in &values {
+        check_value(key, value)?;
+    }
+    let (key, operator) = (key.clone(), operator.clone());
+    let test = match (operator.as_str(), values.is_empty()) {
+        ("In", false) => Test::In(values),
+        ("NotIn", false) => Test::NotIn(values),
+        ("Exists", true) => Test::Exists,
+        ("DoesNotExist", true) => Test::DoesNotExist,
+        ("In" | "NotIn", true) => return Err(SelectorError::ValuesMissing { key, operator }),
+        ("Exists" | "DoesNotExist", false) => return Err(SelectorError::ValuesGiven { key, operator }),
+        _ => return Err(SelectorError::Operator { key, operator }),
+    };
+    Ok(Requirement { key, test })
+}
+
+fn check_key(key: &str) -> Result<(), SelectorError> {
+    names::label_key(key).map_err(|error| SelectorError::Key {
+        key: key.to_owned(),
+        error,
+    })
+}
+
+fn check_value(key: &str, value: &str) -> Result<(), SelectorError> {
+    names::label_value(value).map_err(|error| SelectorError::Value {
+        key: key.to_owned(),
+        value: value.to_owned(),
+        error,
+    })
+}

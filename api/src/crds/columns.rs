@@ -9,14 +9,39 @@ const READY_MESSAGE: &str = r#".status.conditions[?(@.type=="Ready")].message"#;
 /// Of Module and BootstrapModule.
 pub fn module() -> Vec<CustomResourceColumnDefinition> {
     vec![
-        column("Version", "string", ".spec.sync.source.git.version.*", "The tag or commit that is wanted."),
-        column("Clusters", "string", ".status.summary.clusters", "Updated clusters of all selected ones."),
-        column("Ready", "integer", ".status.summary.ready", "Clusters that are ready."),
-        column("Failed", "integer", ".status.summary.failed", "Clusters that failed."),
+        column(
+            "Version",
+            "string",
+            ".spec.sync.source.git.version.*",
+            "The tag or commit that is wanted.",
+        ),
+        column(
+            "Clusters",
+            "string",
+            ".status.summary.clusters",
+            "Updated clusters of all selected ones.",
+        ),
+        column(
+            "Ready",
+            "integer",
+            ".status.summary.ready",
+            "Clusters that are ready.",
+        ),
+        column(
+            "Failed",
+            "integer",
+            ".status.summary.failed",
+            "Clusters that failed.",
+        ),
         column("Status", "string", READY_REASON, "The reason of Ready."),
         age(),
         wide("Revision", "string", ".status.revision", "The targeted revision."),
-        wide("Skipped", "integer", ".status.summary.skipped", "Clusters that cannot be changed now."),
+        wide(
+            "Skipped",
+            "integer",
+            ".status.summary.skipped",
+            "Clusters that cannot be changed now.",
+        ),
         wide("Message", "string", READY_MESSAGE, "The message of Ready."),
     ]
 }
@@ -24,7 +49,12 @@ pub fn module() -> Vec<CustomResourceColumnDefinition> {
 /// Of ProxyAssemblage and RemoteAssemblage.
 pub fn targeted_assemblage() -> Vec<CustomResourceColumnDefinition> {
     vec![
-        column("Cluster", "string", ".spec.clusterRef.name", "The cluster that the syncs are for."),
+        column(
+            "Cluster",
+            "string",
+            ".spec.clusterRef.name",
+            "The cluster that the syncs are for.",
+        ),
         column("Ready", "string", READY_STATUS, "Whether all syncs are ready."),
         column("Status", "string", READY_REASON, "The reason of Ready."),
         age(),
@@ -34,30 +64,61 @@ pub fn targeted_assemblage() -> Vec<CustomResourceColumnDefinition> {
 
 /// Of Assemblage.
 pub fn assemblage() -> Vec<CustomResourceColumnDefinition> {
-    targeted_assemblage().into_iter().filter(|column| column.name != "Cluster").collect()
+    targeted_assemblage()
+        .into_iter()
+        .filter(|column| column.name != "Cluster")
+        .collect()
 }
 
 /// Of ModuleRevision.
 pub fn module_revision() -> Vec<CustomResourceColumnDefinition> {
     vec![
         column("Module", "string", ".spec.moduleRef.name", "The module."),
-        column("Version", "string", ".spec.sync.source.git.version.*", "The tag or commit that was wanted."),
+        column(
+            "Version",
+            "string",
+            ".spec.sync.source.git.version.*",
+            "The tag or commit that was wanted.",
+        ),
         column("Verdict", "string", ".status.verdict", "What became of it."),
-        column("Clusters", "string", ".status.counts.clusters", "Updated clusters of all selected ones."),
-        column("Started", "date", ".status.started", "When it was first assigned."),
+        column(
+            "Clusters",
+            "string",
+            ".status.counts.clusters",
+            "Updated clusters of all selected ones.",
+        ),
+        column(
+            "Started",
+            "date",
+            ".status.started",
+            "When it was first assigned.",
+        ),
         age(),
         wide("Kind", "string", ".spec.moduleRef.kind", "The module's kind."),
-        wide("Commit", "string", ".spec.commit", "The commit that the version stood for."),
+        wide(
+            "Commit",
+            "string",
+            ".spec.commit",
+            "The commit that the version stood for.",
+        ),
         wide("Revision", "string", ".spec.revision", "The revision's hash."),
     ]
 }
 
 fn age() -> CustomResourceColumnDefinition {
-    column("Age", "date", ".metadata.creationTimestamp", "When the object was made.")
+    column(
+        "Age",
+        "date",
+        ".metadata.creationTimestamp",
+        "When the object was made.",
+    )
 }
 
 fn wide(name: &str, type_: &str, path: &str, description: &str) -> CustomResourceColumnDefinition {
-    CustomResourceColumnDefinition { priority: Some(1), ..column(name, type_, path, description) }
+    CustomResourceColumnDefinition {
+        priority: Some(1),
+        ..column(name, type_, path, description)
+    }
 }
 
 fn column(name: &str, type_: &str, path: &str, description: &str) -> CustomResourceColumnDefinition {

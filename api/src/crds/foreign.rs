@@ -15,7 +15,10 @@ use crate::labels;
 /// The definition, labelled as ours.
 pub fn ours(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
     let labels = definition.metadata.labels.get_or_insert_default();
-    labels.insert(labels::label::APP_MANAGED_BY.to_owned(), labels::MUSTER.to_owned());
+    labels.insert(
+        labels::label::APP_MANAGED_BY.to_owned(),
+        labels::MUSTER.to_owned(),
+    );
     definition
 }
 
@@ -26,11 +29,17 @@ pub fn cluster_api() -> CustomResourceDefinition {
         served: true,
         storage: true,
         additional_printer_columns: Some(vec![
-            column("Initialized", "boolean", ".status.initialization.controlPlaneInitialized"),
+            column(
+                "Initialized",
+                "boolean",
+                ".status.initialization.controlPlaneInitialized",
+            ),
             column("Paused", "boolean", ".spec.paused"),
             column("Age", "date", ".metadata.creationTimestamp"),
         ]),
-        schema: Some(CustomResourceValidation { open_api_v3_schema: cluster_schema() }),
+        schema: Some(CustomResourceValidation {
+            open_api_v3_schema: cluster_schema(),
+        }),
         subresources: Some(CustomResourceSubresources {
             scale: None,
             status: Some(CustomResourceSubresourceStatus(json!({}))),
@@ -38,7 +47,10 @@ pub fn cluster_api() -> CustomResourceDefinition {
         ..Default::default()
     };
     ours(CustomResourceDefinition {
-        metadata: ObjectMeta { name: Some("clusters.cluster.x-k8s.io".to_owned()), ..Default::default() },
+        metadata: ObjectMeta {
+            name: Some("clusters.cluster.x-k8s.io".to_owned()),
+            ..Default::default()
+        },
         spec: CustomResourceDefinitionSpec {
             group: "cluster.x-k8s.io".to_owned(),
             names: CustomResourceDefinitionNames {

@@ -49,7 +49,10 @@ pub fn downstream() -> Vec<CustomResourceDefinition> {
 
 /// Flux's kinds as far as muster carries them out, labelled as ours, for clusters without Flux.
 pub fn flux() -> Vec<CustomResourceDefinition> {
-    [GitRepository::crd(), Kustomization::crd()].into_iter().map(foreign::ours).collect()
+    [GitRepository::crd(), Kustomization::crd()]
+        .into_iter()
+        .map(foreign::ours)
+        .collect()
 }
 
 /// Whether a definition that was read from a cluster is one of ours, and may be replaced by ours.
@@ -65,8 +68,14 @@ pub fn is_ours(definition: &CustomResourceDefinition) -> bool {
 
 /// Every generated file below `api/crds/`: its name and its text.
 pub fn generated() -> Vec<(String, String)> {
-    let definitions = management().into_iter().chain(downstream()).chain(flux()).chain([cluster_api()]);
-    definitions.map(|definition| (file_name(&definition), yaml(&definition))).collect()
+    let definitions = management()
+        .into_iter()
+        .chain(downstream())
+        .chain(flux())
+        .chain([cluster_api()]);
+    definitions
+        .map(|definition| (file_name(&definition), yaml(&definition)))
+        .collect()
 }
 
 /// A definition as YAML, with the header of generated files.
@@ -91,7 +100,9 @@ where
         served: true,
         storage: true,
         additional_printer_columns: Some(columns),
-        schema: Some(CustomResourceValidation { open_api_v3_schema: structural::schema::<K>() }),
+        schema: Some(CustomResourceValidation {
+            open_api_v3_schema: structural::schema::<K>(),
+        }),
         subresources: Some(CustomResourceSubresources {
             scale: None,
             status: Some(CustomResourceSubresourceStatus(serde_json::json!({}))),
@@ -99,7 +110,10 @@ where
         ..Default::default()
     };
     foreign::ours(CustomResourceDefinition {
-        metadata: ObjectMeta { name: Some(format!("{plural}.{GROUP}")), ..Default::default() },
+        metadata: ObjectMeta {
+            name: Some(format!("{plural}.{GROUP}")),
+            ..Default::default()
+        },
         spec: CustomResourceDefinitionSpec {
             group: GROUP.to_owned(),
             names: CustomResourceDefinitionNames {

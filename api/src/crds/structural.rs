@@ -27,10 +27,16 @@ pub fn schema<K: JsonSchema>() -> Option<JSONSchemaProps> {
 
 /// What every root has beside spec and status.
 fn root_properties(schema: &mut Value) {
-    let Some(root) = schema.as_object_mut() else { return };
+    let Some(root) = schema.as_object_mut() else {
+        return;
+    };
     root.remove("title");
-    let Some(properties) = root.get_mut("properties").and_then(Value::as_object_mut) else { return };
-    properties.entry("metadata").or_insert_with(|| json!({ "type": "object" }));
+    let Some(properties) = root.get_mut("properties").and_then(Value::as_object_mut) else {
+        return;
+    };
+    properties
+        .entry("metadata")
+        .or_insert_with(|| json!({ "type": "object" }));
     properties.insert("apiVersion".to_owned(), json!({ "type": "string" }));
     properties.insert("kind".to_owned(), json!({ "type": "string" }));
 }
@@ -42,11 +48,17 @@ struct FieldDescriptions;
 impl Transform for FieldDescriptions {
     fn transform(&mut self, schema: &mut Schema) {
         transform::transform_subschemas(self, schema);
-        let Some(object) = schema.as_object_mut() else { return };
+        let Some(object) = schema.as_object_mut() else {
+            return;
+        };
         if !object.contains_key("description") {
             return;
         }
-        let alternatives = object.get_mut("anyOf").and_then(Value::as_array_mut).into_iter().flatten();
+        let alternatives = object
+            .get_mut("anyOf")
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten();
         for alternative in alternatives.filter_map(Value::as_object_mut) {
             alternative.remove("description");
         }

@@ -1,1 +1,0 @@
-//! Validation that needs no cluster.

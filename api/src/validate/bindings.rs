@@ -1,0 +1,97 @@
+//! What can be said about bindings without evaluating them.
+
+use std::collections::BTreeMap;
+
+use super::{Found, names};
+use crate::sync::Binding;
+
+/// The variable that holds the cluster's name.
+pub const CLUSTER_NAME: &str = "CLUSTER_NAME";
+/// What the variables that hold the cluster's labels begin with.
+pub const CLUSTER_LABEL_PREFIX: &str = "CLUSTER_LABEL_";
+
+/// Why a binding cannot be evaluated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BindingError {
+    /// Neither value nor objectFieldRef.
+    #[error("binding {0:?} has neither value nor objectFieldRef: set one")]
+    Neither(String),
+    /// Both value and objectFieldRef.
+    #[error("binding {0:?} has both value and objectFieldRef: remove one")]
+    Both(String),
+    /// A Secret.
+    #[error(
+        "binding {0:?} reads a Secret, and values of bindings are shown in specs: read a ConfigMap instead"
+    )]
+    Secret(String),
+    /// Not a JSON pointer.
+    #[error("binding {name:?} has the fieldPath {path:?}: write a JSON pointer such as /data/host")]
+    Pointer {
+        /// The variable's name.
+        name: String,
+        /// What stands there.
+        path: String,
+    },
+    /// A name that is given.
+    #[error("binding {0:?} is given by muster: choose another name")]
+    Given(String),
+    /// A name twice.
+    #[error("binding {name:?} is also defined in {other}: rename one")]
+    Twice {
+        /// The variable's name.
+        name: String,
+        /// Where it is defined too.
+        other: String,
+    },
+}
+
+/// Checks both lists; a name stands once in them together.
+pub(super) fn check(found: &mut Found, downstream: &[Binding], control_plane: &[Binding]) {
+    let mut seen: BTreeMap<&str, String> = BTreeMap::new();
+    let lists = [
+        ("spec.sync.bindings", downstream),
+        ("spec.controlPlaneBindings", control_plane),
+    ];
+    for (list, bindings) in lists {
+        for (index, binding) in bindings.iter().enumerate() {
+            let field = format!("{list}[{index}]");
+            found.name(format!("{field}.name"), &binding.name, names::variable);
+            found.check(&field, definition(binding));
+            match seen.get(binding.name.as_str()) {
+                Some(other) => {
+                    let twice = BindingError::Twice {
+                        name: binding.name.clone(),
+                        other: other.clone(),
+                    };
+                    found.check(format!("{field}.name"), Err::<(), _>(twice));
+                }
+                None => {
+                    seen.insert(&binding.name, field);
+                }
+            }
+        }
+    }
+}
+
+fn definition(binding: &Binding) -> Result<(), BindingError> {
+    let name = || binding.name.clone();
+    if binding.name == CLUSTER_NAME || binding.name.starts_with(CLUSTER_LABEL_PREFIX) {
+        return Err(BindingError::Given(name()));
+    }
+    match (&binding.value, &binding.object_field_ref) {
+        (None, None) => Err(BindingError::Neither(name())),
+        (Some(_), Some(_)) => Err(BindingError::Both(name())),
+        (Some(_), None) => Ok(()),
+        (None, Some(reference)) if reference.kind == "Secret" => Err(BindingError::Secret(name())),
+        (None, Some(reference)) if !is_pointer(&reference.field_path) => Err(BindingError::Pointer {
+            name: name(),
+            path: reference.field_path.clone(),
+        }),
+        (None, Some(_)) => Ok(()),
+    }
+}
+
+/// A JSON pointer, or something that begins with a variable.
+fn is_pointer(path: &str) -> bool {
+    path.starts_with('/') || path.starts_with("$(")
+}

@@ -1,0 +1,220 @@
+//! The grammars of versions, addresses and paths. Nothing goes through git's revparse.
+
+use crate::{schema, sync::GitVersion};
+
+/// Whether addresses that can be read or changed on their way are allowed (`--allow-insecure-sources`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InsecureSources {
+    /// https only.
+    #[default]
+    Refused,
+    /// Also http and file.
+    Allowed,
+}
+
+/// The state that a version names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version<'a> {
+    /// A tag, by its name.
+    Tag(&'a str),
+    /// A commit, by its full object name.
+    Commit(&'a str),
+}
+
+/// Why a version names no exact state.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VersionError {
+    /// Neither tag nor commit.
+    #[error("no version: set tag or commit")]
+    Neither,
+    /// Both tag and commit.
+    #[error("tag {tag:?} and commit {commit:?} are both set: remove one")]
+    Both {
+        /// The tag.
+        tag: String,
+        /// The commit.
+        commit: String,
+    },
+    /// Hexadecimal digits, but not all of them.
+    #[error("commit {0:?} is short: write all 40 (or 64) digits, as `git rev-parse` prints them")]
+    Short(String),
+    /// No object name.
+    #[error(
+        "{0:?} is no commit: write its 40 (or 64) lower-case hexadecimal digits; for a tag use the field tag"
+    )]
+    Commit(String),
+    /// A full reference name.
+    #[error("tag {0:?} is a reference: write the tag's name without refs/tags/")]
+    Reference(String),
+    /// No name that git allows for a tag.
+    #[error("{0:?} is no name of a tag: git allows no spaces and none of ~ ^ : ? * [ \\ .. @{{ in it")]
+    Tag(String),
+}
+
+/// Why an address is not read from.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    /// ssh, also in git's short form.
+    #[error("ssh is not supported: use the repository's https address, with a secretRef if it is private")]
+    Ssh,
+    /// A scheme that is insecure, and not allowed.
+    #[error("{0} is insecure: use https, or start the controller with --allow-insecure-sources")]
+    Insecure(String),
+    /// Another scheme.
+    #[error("scheme {0:?} is not supported: use https")]
+    Scheme(String),
+    /// No scheme at all.
+    #[error("it has no scheme: write https:// and the rest of the address")]
+    NoScheme,
+    /// No host.
+    #[error("it has no host: write https://host/path")]
+    NoHost,
+    /// Credentials in the address, which would be shown wherever it is.
+    #[error("it holds a user or password: put them into a Secret and name it in secretRef")]
+    Credentials,
+    /// A query or fragment.
+    #[error("it has a query or a fragment: git repositories have none")]
+    Query,
+    /// Characters that no address has.
+    #[error("it holds spaces or control characters: write them percent-encoded")]
+    Characters,
+    /// Too long.
+    #[error("it has {0} bytes, at most {max} are allowed", max = schema::MAX_URL)]
+    TooLong(usize),
+}
+
+/// Why a path is not read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// Begins with a slash.
+    #[error("path {0:?} is absolute: write it relative to the root of the repository")]
+    Absolute(String),
+    /// Leads out of the repository.
+    #[error("path {0:?} has a part \"..\": write the folder's path from the root of the repository")]
+    Parent(String),
+    /// Leads into git's own files.
+    #[error("path {0:?} has a part \".git\": git's own files are not read")]
+    Git(String),
+    /// Characters that a path of ours does not have.
+    #[error("path {0:?} holds control characters or a backslash: separate folders by /")]
+    Characters(String),
+    /// Nothing, or too long.
+    #[error("path has {0} bytes: write 1 to {max}, \".\" for the root of the repository", max = schema::MAX_PATH)]
+    Length(usize),
+}
+
+/// The state that a version names: exactly one of a tag and a commit, each by its full name.
+pub fn version(version: &GitVersion) -> Result<Version<'_>, VersionError> {
+    match (&version.tag, &version.commit) {
+        (None, None) => Err(VersionError::Neither),
+        (Some(tag), Some(commit)) => Err(VersionError::Both {
+            tag: tag.clone(),
+            commit: commit.clone(),
+        }),
+        (Some(tag), None) => self::tag(tag).map(|()| Version::Tag(tag)),
+        (None, Some(commit)) => self::commit(commit).map(|()| Version::Commit(commit)),
+    }
+}
+
+/// Whether a text is the full object name of a commit.
+pub fn commit(text: &str) -> Result<(), VersionError> {
+    let hexadecimal = |text: &str| text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    match text.len() {
+        40 | 64 if hexadecimal(text) => Ok(()),
+        4..=63 if hexadecimal(text) => Err(VersionError::Short(text.to_owned())),
+        _ => Err(VersionError::Commit(text.to_owned())),
+    }
+}
+
+/// Whether git allows a tag of that name (git-check-ref-format).
+pub fn tag(text: &str) -> Result<(), VersionError> {
+    if text.starts_with("refs/") {
+        return Err(VersionError::Reference(text.to_owned()));
+    }
+    let bad_character = |c: char| c.is_ascii_control() || " ~^:?*[\\".contains(c);
+    let bad_part = |part: &str| {
+        let lock = part.len() >= 5 && part.as_bytes()[part.len() - 5..].eq_ignore_ascii_case(b".lock");
+        part.is_empty() || part.starts_with('.') || lock
+    };
+    let bad = text.len() > schema::MAX_TAG
+        || text == "@"
+        || text.starts_with('-')
+        || text.ends_with('.')
+        || text.contains("..")
+        || text.contains("@{")
+        || text.contains(bad_character)
+        || text.split('/').any(bad_part);
+    if bad {
+        Err(VersionError::Tag(text.to_owned()))
+    } else {
+        Ok(())
+    }
+}
+
+/// Whether a repository may be read from that address.
+pub fn url(text: &str, insecure: InsecureSources) -> Result<(), UrlError> {
+    if text.len() > schema::MAX_URL {
+        return Err(UrlError::TooLong(text.len()));
+    }
+    if text.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Err(UrlError::Characters);
+    }
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return Err(if is_scp(text) {
+            UrlError::Ssh
+        } else {
+            UrlError::NoScheme
+        });
+    };
+    let scheme = scheme.to_ascii_lowercase();
+    match (scheme.as_str(), insecure) {
+        ("https", _) | ("http", InsecureSources::Allowed) => location(rest),
+        ("file", InsecureSources::Allowed) => Ok(()),
+        ("http" | "file", InsecureSources::Refused) => Err(UrlError::Insecure(scheme)),
+        ("ssh" | "git+ssh" | "ssh+git", _) => Err(UrlError::Ssh),
+        _ => Err(UrlError::Scheme(scheme)),
+    }
+}
+
+/// Whether a folder of a repository can have that path.
+pub fn path(text: &str) -> Result<(), PathError> {
+    if text.is_empty() || text.len() > schema::MAX_PATH {
+        return Err(PathError::Length(text.len()));
+    }
+    if text.starts_with('/') {
+        return Err(PathError::Absolute(text.to_owned()));
+    }
+    if text.contains(|c: char| c.is_control() || c == '\\') {
+        return Err(PathError::Characters(text.to_owned()));
+    }
+    for part in text.split('/') {
+        match part {
+            ".." => return Err(PathError::Parent(text.to_owned())),
+            _ if part.eq_ignore_ascii_case(".git") => return Err(PathError::Git(text.to_owned())),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Host and path of an address over http or https.
+fn location(rest: &str) -> Result<(), UrlError> {
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    if authority.contains('@') {
+        return Err(UrlError::Credentials);
+    }
+    if authority.is_empty() || authority.starts_with(':') {
+        return Err(UrlError::NoHost);
+    }
+    if rest.contains(['?', '#']) {
+        Err(UrlError::Query)
+    } else {
+        Ok(())
+    }
+}
+
+/// git's short form of ssh: `user@host:path`, or `host:path`.
+fn is_scp(text: &str) -> bool {
+    text.split_once(':')
+        .is_some_and(|(host, _)| !host.is_empty() && !host.contains('/'))
+}

@@ -1,0 +1,185 @@
+//! Validation that needs no cluster: what is wrong with a module's spec, and what in it is not built yet.
+//!
+//! An API server with our CRDs refuses most of it earlier; a Module that was stored before, or elsewhere, is Stalled with these words.
+
+pub mod bindings;
+pub mod git;
+pub mod names;
+mod unsupported;
+
+use std::fmt;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+use crate::{
+    duration::Duration,
+    module::ModuleSpec,
+    selector::{Matcher, SelectorError},
+    sync::{GitSource, Package},
+};
+
+pub use bindings::BindingError;
+pub use git::{InsecureSources, PathError, UrlError, Version, VersionError};
+pub use names::NameError;
+pub use unsupported::{unsupported, unsupported_message};
+
+/// Something in a spec that cannot be done, and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    /// The field's path, from `metadata` or `spec` on.
+    pub field: String,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+/// What is wrong with a field.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// A selector.
+    #[error(transparent)]
+    Selector(#[from] SelectorError),
+    /// A version.
+    #[error(transparent)]
+    Version(#[from] VersionError),
+    /// An address.
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    /// A path.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// A binding.
+    #[error(transparent)]
+    Binding(#[from] BindingError),
+    /// A name.
+    #[error("{name:?} is no valid name: {error}")]
+    Name {
+        /// What stands there.
+        name: String,
+        /// What is wrong with it.
+        error: NameError,
+    },
+    /// Deadlines that no cluster can meet.
+    #[error(
+        "rollout.deadlines.progress is {progress}, and one try (timeout {timeout}) with its repetition (retryInterval {retry_interval}) takes as long: raise the deadline or shorten the others"
+    )]
+    Deadline {
+        /// `rollout.deadlines.progress`.
+        progress: Duration,
+        /// `sync.package.timeout`.
+        timeout: Duration,
+        /// `sync.package.retryInterval`.
+        retry_interval: Duration,
+    },
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.problem)
+    }
+}
+
+/// All that is wrong with a module of that name, in the order of its fields; empty if nothing is.
+pub fn module(name: &str, spec: &ModuleSpec, insecure: InsecureSources) -> Vec<Invalid> {
+    let mut found = Found::default();
+    found.name("metadata.name", name, names::dns_label);
+    found.selector("spec.selector", spec.selector.as_ref());
+    found.source("spec.sync.source.git", &spec.sync.source.git, insecure);
+    found.package("spec.sync.package", &spec.sync.package);
+    bindings::check(&mut found, &spec.sync.bindings, &spec.control_plane_bindings);
+    found.rollout(spec);
+    found.0
+}
+
+/// One message for several findings: the first whole, then how many more.
+pub fn message(findings: &[Invalid]) -> String {
+    match findings {
+        [] => String::new(),
+        [only] => only.to_string(),
+        [first, rest @ ..] => format!("{first} (and {} more)", rest.len()),
+    }
+}
+
+/// What was found so far.
+#[derive(Default)]
+struct Found(Vec<Invalid>);
+
+impl Found {
+    fn check<T, E: Into<Problem>>(&mut self, field: impl Into<String>, result: Result<T, E>) {
+        if let Err(error) = result {
+            self.0.push(Invalid {
+                field: field.into(),
+                problem: error.into(),
+            });
+        }
+    }
+
+    fn name(&mut self, field: impl Into<String>, name: &str, grammar: fn(&str) -> Result<(), NameError>) {
+        let problem = |error| Problem::Name {
+            name: name.to_owned(),
+            error,
+        };
+        self.check(field, grammar(name).map_err(problem));
+    }
+
+    fn selector(&mut self, field: &str, selector: Option<&LabelSelector>) {
+        self.check(field, Matcher::new(selector));
+    }
+
+    fn source(&mut self, field: &str, source: &GitSource, insecure: InsecureSources) {
+        self.check(format!("{field}.url"), git::url(&source.url, insecure));
+        self.check(format!("{field}.version"), git::version(&source.version));
+        if let Some(secret) = &source.secret_ref {
+            self.name(
+                format!("{field}.secretRef.name"),
+                &secret.name,
+                names::dns_subdomain,
+            );
+        }
+    }
+
+    fn package(&mut self, field: &str, package: &Package) {
+        self.check(format!("{field}.path"), git::path(&package.path));
+        for variable in package.substitute.keys() {
+            self.name(format!("{field}.substitute"), variable, names::variable);
+        }
+        // A namespace that a binding fills in is known only for one cluster.
+        if let Some(namespace) = package
+            .target_namespace
+            .as_ref()
+            .filter(|text| !text.contains("$("))
+        {
+            self.name(format!("{field}.targetNamespace"), namespace, names::dns_label);
+        }
+    }
+
+    fn rollout(&mut self, spec: &ModuleSpec) {
+        let rollout = &spec.rollout;
+        if let Some(key) = &rollout.exclusive {
+            self.name("spec.rollout.exclusive", key, names::label_key);
+        }
+        for (index, stage) in rollout.stages.iter().enumerate() {
+            let field = format!("spec.rollout.stages[{index}]");
+            self.name(format!("{field}.name"), &stage.name, names::dns_label);
+            self.selector(&format!("{field}.selector"), Some(&stage.selector));
+        }
+        self.check("spec.rollout.deadlines.progress", deadline(spec));
+    }
+}
+
+fn deadline(spec: &ModuleSpec) -> Result<(), Problem> {
+    let progress = spec.rollout.deadlines.progress;
+    let Package {
+        timeout,
+        retry_interval,
+        ..
+    } = spec.sync.package;
+    if timeout.as_millis().saturating_add(retry_interval.as_millis()) < progress.as_millis() {
+        Ok(())
+    } else {
+        Err(Problem::Deadline {
+            progress,
+            timeout,
+            retry_interval,
+        })
+    }
+}
