@@ -22,12 +22,9 @@ struct Waiting {
 
 impl Changes {
     /// A stream of the names that are `present`, then of those announced. It never ends.
-    pub(super) fn subscribe<I>(&self, present: I) -> impl Stream<Item = String> + Send + 'static + use<I>
-    where
-        I: Iterator<Item = String>,
-    {
+    pub(super) fn subscribe(&self, present: BTreeSet<String>) -> impl Stream<Item = String> + Send + 'static + use<> {
         let waiting = Arc::new(Waiting {
-            names: Mutex::new(present.collect()),
+            names: Mutex::new(present),
             more: Notify::new(),
         });
         self.0.lock().push(Arc::downgrade(&waiting));
@@ -65,7 +62,7 @@ mod tests {
     #[tokio::test]
     async fn each_changed_name_is_read_once() {
         let changes = Changes::default();
-        let mut names = Box::pin(changes.subscribe(["b".to_owned()].into_iter()));
+        let mut names = Box::pin(changes.subscribe(BTreeSet::from(["b".to_owned()])));
         for name in ["a", "c", "a"] {
             changes.announce(name);
         }

@@ -1,1 +1,148 @@
-//! stub
+//! One cluster inside the actor: facts, kubeconfig, contact, and what is published of it. No I/O.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use muster_api::cluster::{self, Facts};
+use tokio::sync::Notify;
+
+use super::{
+    Connect,
+    connection::Connection,
+    contact::Contact,
+    kubeconfig::Access,
+    row::{ClusterRow, ClusterState},
+    state::{self, Kubeconfig},
+};
+
+/// What the registry knows of one cluster.
+pub(super) struct Entry {
+    pub(super) facts: Facts,
+    link: Link,
+    pub(super) contact: Contact,
+    /// The uid of its `kube-system`, once read.
+    pub(super) identity: Option<String>,
+    pub(super) last_contact: Option<Timestamp>,
+    state: Option<(ClusterState, Timestamp)>,
+    first_seen: Timestamp,
+    /// The generation whose probe is under way or waiting.
+    pub(super) probing: Option<u64>,
+    /// Counts connections and credentials: the outcome of a probe that was begun under an earlier one is not taken.
+    pub(super) generation: u64,
+    /// Brings the next probe forward.
+    pub(super) poke: Arc<Notify>,
+}
+
+/// What became of the kubeconfig.
+enum Link {
+    Unknown,
+    Absent,
+    Rejected(String),
+    Up(Arc<Connection>),
+}
+
+/// What a Secret says: nothing there, refused, or a way in.
+pub(super) type Found = Option<Result<Access, String>>;
+
+impl Entry {
+    pub(super) fn new(facts: Facts, now: Timestamp, generation: u64) -> Self {
+        Self {
+            facts,
+            link: Link::Unknown,
+            contact: Contact::default(),
+            identity: None,
+            last_contact: None,
+            state: None,
+            first_seen: now,
+            probing: None,
+            generation,
+            poke: Arc::default(),
+        }
+    }
+
+    /// Takes in what the Secret says now. Returns whether another credential, or none, is in use: probes that are under way then say nothing.
+    pub(super) fn take_kubeconfig(&mut self, connect: &Connect, found: Found) -> bool {
+        let access = match found {
+            None => return self.unlink(Link::Absent),
+            Some(Err(why)) => return self.unlink(Link::Rejected(why)),
+            Some(Ok(access)) => access,
+        };
+        let linked = match &self.link {
+            Link::Up(connection) if connection.same_access(&access) => return false,
+            Link::Up(connection) if connection.same_server(&access) => connection.swap(connect, access),
+            Link::Up(_) | Link::Unknown | Link::Absent | Link::Rejected(_) => Connection::open(connect, access).map(|connection| {
+                self.link = Link::Up(Arc::new(connection));
+                // Another server may be another cluster: what was known of the old one says nothing.
+                self.identity = None;
+                self.contact = Contact::default();
+            }),
+        };
+        if let Err(error) = linked {
+            return self.unlink(Link::Rejected(crate::runtime::call::explain(&error)));
+        }
+        true
+    }
+
+    fn unlink(&mut self, link: Link) -> bool {
+        let was_up = self.connection().is_some();
+        self.link = link;
+        self.contact = Contact::default();
+        was_up
+    }
+
+    /// Whether probes are of use: there is a connection, and nothing of the Cluster object itself forbids calls.
+    pub(super) fn is_to_be_probed(&self) -> bool {
+        self.connection().is_some() && cluster::state(Some(&self.facts)).is_ok()
+    }
+
+    /// The living connection.
+    pub(super) fn connection(&self) -> Option<&Arc<Connection>> {
+        match &self.link {
+            Link::Up(connection) => Some(connection),
+            Link::Unknown | Link::Absent | Link::Rejected(_) => None,
+        }
+    }
+
+    /// The Secret was not looked for yet.
+    pub(super) fn needs_kubeconfig(&self) -> bool {
+        matches!(self.link, Link::Unknown)
+    }
+
+    /// Whether it has a state yet.
+    pub(super) fn is_known(&self) -> bool {
+        self.state.is_some()
+    }
+
+    /// Works the state out again; `since` moves with the reason only.
+    pub(super) fn decide(&mut self, namespace: &str, now: Timestamp) {
+        let kubeconfig = match &self.link {
+            Link::Unknown => Kubeconfig::Unknown,
+            Link::Absent => Kubeconfig::Absent,
+            Link::Rejected(why) => Kubeconfig::Rejected(why),
+            Link::Up(_) => Kubeconfig::Accepted,
+        };
+        let Some(state) = state::decide(namespace, &self.facts, kubeconfig, self.contact.reach()) else {
+            return;
+        };
+        let since = match &self.state {
+            Some((before, since)) if before.reason() == state.reason() => *since,
+            _ => now,
+        };
+        self.state = Some((state, since));
+    }
+
+    /// What the world sees. A cluster of which nothing is known yet says so.
+    pub(super) fn row(&self) -> ClusterRow {
+        let (state, since) = self.state.clone().unwrap_or_else(|| (state::not_contacted(&self.facts.name), self.first_seen));
+        ClusterRow {
+            name: self.facts.name.clone(),
+            uid: self.facts.uid.clone(),
+            labels: self.facts.labels.clone(),
+            annotations: self.facts.annotations.clone(),
+            state,
+            since,
+            last_contact: self.last_contact,
+            identity: self.identity.clone(),
+        }
+    }
+}

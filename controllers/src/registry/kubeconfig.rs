@@ -85,7 +85,7 @@ pub fn parse(text: &[u8]) -> Result<Access, KubeconfigError> {
         return Err(KubeconfigError::TooLong(text.len()));
     }
     let text = std::str::from_utf8(text).map_err(|_| KubeconfigError::Syntax(None))?;
-    let document = muster_sync::yaml::to_json(text).map_err(|error| KubeconfigError::Syntax(error.line()))?;
+    let document = muster_sync::yaml::to_json(text).map_err(|error| KubeconfigError::Syntax(Some(error.at.line)))?;
     let root = Fields::of("", &document)?;
     root.allow(&["apiVersion", "kind", "preferences", "extensions", "current-context", "contexts", "clusters", "users"])?;
     let current = root.text("current-context")?;

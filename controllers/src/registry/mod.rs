@@ -109,7 +109,7 @@ impl Registry {
     /// Waits until the clusters are known: a complete list, and for each cluster a first answer or a first failure, but not longer than 5 s for those.
     pub async fn synced(&self) {
         // The sender lives as long as `self`: the only error is not reachable.
-        self.synced.subscribe().wait_for(|synced| *synced).await.map_or((), |_| ());
+        let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
     /// Whether the clusters are known. Before that, an absent cluster proves nothing.
@@ -119,7 +119,7 @@ impl Registry {
 
     /// The names of clusters whose row changed, first those that are there now; repeated changes merge while nobody reads.
     pub fn subscribe(&self) -> impl Stream<Item = String> + Send + 'static + use<> {
-        self.changes.subscribe(self.clusters.read().keys().cloned())
+        self.changes.subscribe(self.clusters.read().keys().cloned().collect())
     }
 
     /// The row of a cluster; `None` if there is no such Cluster.

@@ -1,6 +1,6 @@
 //! One probe of a downstream API server: does it answer, does it take the credential, has it what Modules need.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use http::Request;
 use k8s_openapi::{

@@ -1,11 +1,26 @@
 //! The seam through which Kustomizations with `spec.kubeConfig` get their client.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use kube::Client;
-use muster_api::cluster::NotReady;
+use muster_api::{
+    cluster::{NotReady, cluster_of_secret},
+    labels::KUBECONFIG_KEY,
+};
 use thiserror::Error;
 
-use crate::runtime::CallError;
+use super::{
+    NotConnected, Registry,
+    connection::{ConnectError, Connection},
+    kubeconfig::Access,
+    watching,
+};
+use crate::runtime::{CallError, call::explain};
+
+/// Connections that are kept for kubeconfigs that are no Cluster's. Over it all are made anew: more than one process should handle is no
+/// reason to grow.
+const OTHERS_MAX: usize = 1_000;
 
 /// Gives clients for kubeconfigs that lie in Secrets.
 #[async_trait]
@@ -28,4 +43,69 @@ pub enum RemoteError {
     /// The Secret could not be read.
     #[error(transparent)]
     Call(#[from] CallError),
+}
+
+#[async_trait]
+impl RemoteClients for Registry {
+    async fn client(&self, namespace: &str, secret: &str, key: Option<&str>) -> Result<Client, RemoteError> {
+        let key = key.unwrap_or(KUBECONFIG_KEY);
+        let cluster = cluster_of_secret(secret).filter(|name| namespace == self.setup.namespace && key == KUBECONFIG_KEY && self.get(name).is_some());
+        match cluster {
+            Some(cluster) => Ok(Self::client(self, cluster)?),
+            None => self.other_client(namespace, secret, key).await,
+        }
+    }
+}
+
+impl From<NotConnected> for RemoteError {
+    fn from(NotConnected { reason, message }: NotConnected) -> Self {
+        Self::NotReady { reason, message }
+    }
+}
+
+impl Registry {
+    /// A client for a Secret that is no Cluster's: read each time, so that a swapped credential is taken; the connection is kept.
+    async fn other_client(&self, namespace: &str, secret: &str, key: &str) -> Result<Client, RemoteError> {
+        let found = watching::read_secret(self.setup.client.clone(), namespace, secret, key).await?;
+        let access = match found {
+            Some(Ok(access)) => access,
+            Some(Err(why)) => return Err(rejected(namespace, secret, &why)),
+            None => {
+                return Err(RemoteError::NotReady {
+                    reason: NotReady::NoKubeconfig,
+                    message: format!("Secret {namespace}/{secret} with the kubeconfig in key {key} is not there"),
+                });
+            }
+        };
+        let connection = self.other_connection((namespace.to_owned(), secret.to_owned(), key.to_owned()), access);
+        let connection = connection.map_err(|error| rejected(namespace, secret, &explain(&error)))?;
+        Ok(connection.client())
+    }
+
+    fn other_connection(&self, id: (String, String, String), access: Access) -> Result<Arc<Connection>, ConnectError> {
+        let known = self.others.read().get(&id).cloned();
+        match known {
+            Some(connection) if connection.same_access(&access) => Ok(connection),
+            Some(connection) if connection.same_server(&access) => {
+                connection.swap(&self.setup.connect, access)?;
+                Ok(connection)
+            }
+            Some(_) | None => {
+                let connection = Arc::new(Connection::open(&self.setup.connect, access)?);
+                let mut others = self.others.write();
+                if others.len() >= OTHERS_MAX {
+                    others.clear();
+                }
+                others.insert(id, Arc::clone(&connection));
+                Ok(connection)
+            }
+        }
+    }
+}
+
+fn rejected(namespace: &str, secret: &str, why: &str) -> RemoteError {
+    RemoteError::NotReady {
+        reason: NotReady::KubeconfigRejected,
+        message: format!("the kubeconfig in Secret {namespace}/{secret} is not accepted: {why}"),
+    }
 }

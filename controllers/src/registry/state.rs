@@ -68,3 +68,8 @@ fn object_message(name: &str, reason: NotReady) -> String {
         | NotReady::KindMissing => format!("Cluster {name} is not ready"),
     }
 }
+
+/// The state of a cluster in its first moments, before the first probe is back.
+pub(super) fn not_contacted(name: &str) -> ClusterState {
+    not_ready(NotReady::Unreachable, format!("the API server of {name} was not contacted yet"))
+}

@@ -11,7 +11,10 @@ use std::{
 use kube::{
     Resource, ResourceExt,
     core::DeserializeGuard,
-    runtime::{reflector::{Lookup, ObjectRef}, watcher},
+    runtime::{
+        reflector::{self, ObjectRef},
+        watcher,
+    },
 };
 use parking_lot::RwLock;
 use tokio::sync::watch;
@@ -43,7 +46,7 @@ impl Key {
     /// The same identity as kube-runtime has it.
     pub fn object_ref<K>(&self) -> ObjectRef<K>
     where
-        K: Lookup<DynamicType = ()>,
+        K: reflector::Lookup<DynamicType = ()>,
     {
         ObjectRef::new(&self.name).within(&self.namespace)
     }
@@ -124,7 +127,7 @@ where
     /// Waits for the first complete list.
     pub async fn synced(&self) {
         // The sender lives as long as `self`: the only error is not reachable.
-        self.synced.subscribe().wait_for(|synced| *synced).await.map_or((), |_| ());
+        let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
     /// Takes an event of [`super::watch::watch`] in; returns whom it concerns. An object that cannot be read keeps its last row.
