@@ -58,7 +58,10 @@ impl Deadline {
     /// `total` from now.
     pub(super) fn after(total: Duration) -> Self {
         let now = std::time::Instant::now();
-        Self { at: now + total, total }
+        Self {
+            at: now + total,
+            total,
+        }
     }
 
     /// What is left; zero when it has passed.

@@ -13,7 +13,10 @@ const LFS_HEADER: &[u8] = b"version https://git-lfs.github.com/spec/";
 
 /// The folders from the root to the requested path; empty for the root.
 pub(super) fn components(path: &str) -> Result<Vec<&str>, SourceError> {
-    let invalid = |why| SourceError::InvalidPath { path: path.chars().take(200).collect(), why };
+    let invalid = |why| SourceError::InvalidPath {
+        path: path.chars().take(200).collect(),
+        why,
+    };
     if path.len() > MAX_PATH {
         return Err(invalid("it is longer than 4096 bytes"));
     }
@@ -42,7 +45,10 @@ pub(super) fn components(path: &str) -> Result<Vec<&str>, SourceError> {
 
 /// The name of an entry of a tree, if we take such names.
 pub(super) fn entry_name<'a>(folder: &str, name: &'a [u8]) -> Result<&'a str, SourceError> {
-    let refuse = |why| SourceError::Refused { path: join(folder, &name.escape_ascii().to_string()), why };
+    let refuse = |why| SourceError::Refused {
+        path: join(folder, &name.escape_ascii().to_string()),
+        why,
+    };
     let name = std::str::from_utf8(name).map_err(|_| refuse(Refusal::NotUtf8))?;
     match refusal(name) {
         Some(why) => Err(refuse(why)),
@@ -52,7 +58,11 @@ pub(super) fn entry_name<'a>(folder: &str, name: &'a [u8]) -> Result<&'a str, So
 
 /// A path below a folder; the root is the empty folder.
 pub(super) fn join(folder: &str, name: &str) -> String {
-    if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
+    if folder.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{folder}/{name}")
+    }
 }
 
 /// Collects the manifests of one read within the limits.
@@ -64,13 +74,19 @@ pub(super) struct Collector<'a> {
 
 impl<'a> Collector<'a> {
     pub(super) fn new(limits: &'a Limits) -> Self {
-        Self { limits, files: Vec::new(), bytes: 0 }
+        Self {
+            limits,
+            files: Vec::new(),
+            bytes: 0,
+        }
     }
 
     /// Whether a file of this name is wanted; a kustomization is an error.
     pub(super) fn wants(path: &str, name: &str) -> Result<bool, SourceError> {
         if matches!(name, "kustomization.yaml" | "kustomization.yml" | "Kustomization") {
-            return Err(SourceError::KustomizeUnsupported { path: path.to_owned() });
+            return Err(SourceError::KustomizeUnsupported {
+                path: path.to_owned(),
+            });
         }
         let extension = name.rsplit_once('.').map(|(_, extension)| extension);
         Ok(matches!(extension, Some("yaml" | "yml")))
@@ -81,10 +97,18 @@ impl<'a> Collector<'a> {
         let limits = self.limits;
         let exceeded = |what, limit, option| Err(SourceError::LimitExceeded { what, limit, option });
         if size > limits.file_bytes {
-            return exceeded(format!("{path:?} with {size} bytes"), limits.file_bytes, "--git-max-file-bytes");
+            return exceeded(
+                format!("{path:?} with {size} bytes"),
+                limits.file_bytes,
+                "--git-max-file-bytes",
+            );
         }
         if self.files.len() >= limits.files {
-            return exceeded(format!("the number of manifests up to {path:?}"), limits.files as u64, "--git-max-files");
+            return exceeded(
+                format!("the number of manifests up to {path:?}"),
+                limits.files as u64,
+                "--git-max-files",
+            );
         }
         self.bytes += size;
         if self.bytes > limits.total_bytes {
@@ -97,7 +121,10 @@ impl<'a> Collector<'a> {
     /// Takes an admitted file.
     pub(super) fn push(&mut self, path: String, bytes: Bytes) -> Result<(), SourceError> {
         if bytes.starts_with(LFS_HEADER) {
-            return Err(SourceError::Refused { path, why: Refusal::LfsPointer });
+            return Err(SourceError::Refused {
+                path,
+                why: Refusal::LfsPointer,
+            });
         }
         self.files.push(File { path, bytes });
         Ok(())
@@ -123,8 +150,16 @@ pub(super) fn check_depth(folder: &str, depth: usize, limits: &Limits) -> Result
 }
 
 /// Whether an entry that cannot be taken is left out by a pattern, so that it does no harm.
-pub(super) fn refuse_unless_ignored(ignored: &Ignored, path: String, why: Refusal) -> Result<(), SourceError> {
-    if ignored.is_ignored(&path, false) { Ok(()) } else { Err(SourceError::Refused { path, why }) }
+pub(super) fn refuse_unless_ignored(
+    ignored: &Ignored,
+    path: String,
+    why: Refusal,
+) -> Result<(), SourceError> {
+    if ignored.is_ignored(&path, false) {
+        Ok(())
+    } else {
+        Err(SourceError::Refused { path, why })
+    }
 }
 
 /// Why a name is not taken, whatever it names.
@@ -135,7 +170,9 @@ fn refusal(name: &str) -> Option<Refusal> {
     if is_reserved(name) {
         return Some(Refusal::ReservedName);
     }
-    name.chars().any(is_invisible).then_some(Refusal::ControlCharacter)
+    name.chars()
+        .any(is_invisible)
+        .then_some(Refusal::ControlCharacter)
 }
 
 /// `.`, `..`, and `.git` as NTFS and HFS+ see it too: short name, alternate stream, trailing dots, ignored characters, case.
@@ -144,7 +181,11 @@ fn is_reserved(name: &str) -> bool {
         return true;
     }
     let visible: String = name.chars().filter(|c| !is_invisible(*c)).collect();
-    let stem = visible.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
+    let stem = visible
+        .split(':')
+        .next()
+        .unwrap_or_default()
+        .trim_end_matches(['.', ' ']);
     stem.eq_ignore_ascii_case(".git") || stem.eq_ignore_ascii_case("git~1")
 }
 
@@ -199,9 +240,20 @@ mod tests {
         check("grün.yaml".as_bytes(), None);
         check(b".gitmodules", None);
         check(b".github", None);
-        for disguise in
-            [".git", ".GIT", ".Git", "git~1", "GIT~1", ".git.", ".git ", ".git . .", ".git::$INDEX_ALLOCATION", ".g\u{200c}it", "..", "."]
-        {
+        for disguise in [
+            ".git",
+            ".GIT",
+            ".Git",
+            "git~1",
+            "GIT~1",
+            ".git.",
+            ".git ",
+            ".git . .",
+            ".git::$INDEX_ALLOCATION",
+            ".g\u{200c}it",
+            "..",
+            ".",
+        ] {
             check(disguise.as_bytes(), Some(Refusal::ReservedName));
         }
         check(b"a\xff.yaml", Some(Refusal::NotUtf8));

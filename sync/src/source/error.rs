@@ -72,7 +72,9 @@ pub enum SourceError {
         url: String,
     },
     /// A redirect that leaves the host or its scheme.
-    #[error("{url} redirects to {to}, which is refused: another host or scheme; use the new address if you trust it")]
+    #[error(
+        "{url} redirects to {to}, which is refused: another host or scheme; use the new address if you trust it"
+    )]
     RedirectRefused {
         /// The URL.
         url: String,
@@ -104,7 +106,9 @@ pub enum SourceError {
         branch: String,
     },
     /// The remote does not give this commit.
-    #[error("commit {commit} is on no branch or tag that the server offers ({url}); push a branch or tag that holds it")]
+    #[error(
+        "commit {commit} is on no branch or tag that the server offers ({url}); push a branch or tag that holds it"
+    )]
     UnknownCommit {
         /// The URL.
         url: String,
@@ -154,7 +158,9 @@ pub enum SourceError {
         why: Refusal,
     },
     /// A kustomization is for kustomize.
-    #[error("{path:?} needs kustomize, which the built-in sync does not have; remove the file, or run Flux in this cluster")]
+    #[error(
+        "{path:?} needs kustomize, which the built-in sync does not have; remove the file, or run Flux in this cluster"
+    )]
     KustomizeUnsupported {
         /// The path.
         path: String,

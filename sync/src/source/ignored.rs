@@ -39,7 +39,11 @@ impl Ignored {
     /// Default patterns and those of the object.
     pub(super) fn new(remote: &Remote) -> Result<Self, SourceError> {
         let layers = vec![(String::new(), parse("default patterns", DEFAULTS)?)];
-        let spec = remote.ignore.as_deref().map(|text| parse("spec.ignore", text)).transpose()?;
+        let spec = remote
+            .ignore
+            .as_deref()
+            .map(|text| parse("spec.ignore", text))
+            .transpose()?;
         Ok(Self { layers, spec })
     }
 
@@ -58,9 +62,15 @@ impl Ignored {
 
     /// Whether a path, given from the root, is left out.
     pub(super) fn is_ignored(&self, path: &str, is_folder: bool) -> bool {
-        let layers = self.layers.iter().rev().map(|(folder, patterns)| (folder.as_str(), patterns));
+        let layers = self
+            .layers
+            .iter()
+            .rev()
+            .map(|(folder, patterns)| (folder.as_str(), patterns));
         for (folder, patterns) in self.spec.iter().map(|patterns| ("", patterns)).chain(layers) {
-            let Some(relative) = below(folder, path) else { continue };
+            let Some(relative) = below(folder, path) else {
+                continue;
+            };
             let matched = patterns.matched_path_or_any_parents(relative, is_folder);
             if !matched.is_none() {
                 return matched.is_ignore();
@@ -72,7 +82,11 @@ impl Ignored {
 
 /// The path as seen from a folder above it.
 fn below<'a>(folder: &str, path: &'a str) -> Option<&'a str> {
-    if folder.is_empty() { Some(path) } else { path.strip_prefix(folder)?.strip_prefix('/') }
+    if folder.is_empty() {
+        Some(path)
+    } else {
+        path.strip_prefix(folder)?.strip_prefix('/')
+    }
 }
 
 fn parse(path: &str, text: &str) -> Result<Gitignore, SourceError> {
@@ -83,7 +97,9 @@ fn parse(path: &str, text: &str) -> Result<Gitignore, SourceError> {
     };
     let mut builder = GitignoreBuilder::new(".");
     for line in text.lines() {
-        builder.add_line(None, line).map_err(|error| refuse(line, &error))?;
+        builder
+            .add_line(None, line)
+            .map_err(|error| refuse(line, &error))?;
     }
     builder.build().map_err(|error| refuse("", &error))
 }
@@ -94,7 +110,10 @@ mod tests {
 
     #[test]
     fn the_last_pattern_that_matches_decides() {
-        let remote = Remote { ignore: Some("/*\n!/deploy\n/deploy/tests/".to_owned()), ..Remote::default() };
+        let remote = Remote {
+            ignore: Some("/*\n!/deploy\n/deploy/tests/".to_owned()),
+            ..Remote::default()
+        };
         let from_spec = Ignored::new(&remote).unwrap();
         let from_files = Ignored::new(&Remote::default())
             .unwrap()

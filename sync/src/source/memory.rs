@@ -62,7 +62,11 @@ struct Repository {
 impl MemorySource {
     /// No repositories yet.
     pub fn new(clock: Clock) -> Self {
-        Self { state: Arc::default(), mended: Arc::default(), clock }
+        Self {
+            state: Arc::default(),
+            mended: Arc::default(),
+            clock,
+        }
     }
 
     /// Puts a commit with exactly these files at the head of `branch`. Its id is a pure function of branch, parent and content.
@@ -72,10 +76,17 @@ impl MemorySource {
         branch: &str,
         files: impl IntoIterator<Item = (P, B)>,
     ) -> CommitId {
-        let files: BTreeMap<String, Bytes> = files.into_iter().map(|(path, bytes)| (path.into(), bytes.into())).collect();
+        let files: BTreeMap<String, Bytes> = files
+            .into_iter()
+            .map(|(path, bytes)| (path.into(), bytes.into()))
+            .collect();
         let mut state = self.state.lock();
         let repository = state.repositories.entry(url.to_owned()).or_default();
-        let parent = repository.branches.get(branch).map(CommitId::as_str).unwrap_or_default();
+        let parent = repository
+            .branches
+            .get(branch)
+            .map(CommitId::as_str)
+            .unwrap_or_default();
         let id = commit_id(branch, parent, &files);
         repository.commits.insert(id.clone(), files);
         repository.branches.insert(branch.to_owned(), id.clone());
@@ -98,7 +109,12 @@ impl MemorySource {
 
     /// From now on calls to the remote end so, until [`Self::mend`].
     pub fn break_with(&self, url: &str, fault: Fault) {
-        self.state.lock().repositories.entry(url.to_owned()).or_default().fault = Some(fault);
+        self.state
+            .lock()
+            .repositories
+            .entry(url.to_owned())
+            .or_default()
+            .fault = Some(fault);
     }
 
     /// The remote answers again; calls that hang go on.
@@ -111,7 +127,12 @@ impl MemorySource {
 
     /// How often a repository was asked.
     pub fn counts(&self, url: &str) -> Counts {
-        self.state.lock().repositories.get(url).map(|r| r.counts).unwrap_or_default()
+        self.state
+            .lock()
+            .repositories
+            .get(url)
+            .map(|r| r.counts)
+            .unwrap_or_default()
     }
 
     /// Counts a call and waits or fails as the fault says.
@@ -122,7 +143,13 @@ impl MemorySource {
         loop {
             let mut mended = std::pin::pin!(self.mended.notified());
             mended.as_mut().enable();
-            match self.state.lock().repositories.get(&remote.url).and_then(|r| r.fault.clone()) {
+            match self
+                .state
+                .lock()
+                .repositories
+                .get(&remote.url)
+                .and_then(|r| r.fault.clone())
+            {
                 None => return Ok(()),
                 Some(Fault::Fail(error)) => return Err(error),
                 Some(Fault::Hang) => {}
@@ -141,7 +168,11 @@ impl Source for MemorySource {
             self.call(remote, |counts| counts.resolves += 1).await?;
             find(&self.state.lock(), remote, want)?
         };
-        Ok(Resolved { commit, reference: want.reference().map(str::to_owned), at: self.clock.now() })
+        Ok(Resolved {
+            commit,
+            reference: want.reference().map(str::to_owned),
+            at: self.clock.now(),
+        })
     }
 
     async fn fetch(&self, remote: &Remote, want: &Want) -> Result<Fetched, SourceError> {
@@ -152,14 +183,25 @@ impl Source for MemorySource {
         let mut state = self.state.lock();
         let commit = find(&state, remote, want)?;
         let digest = state.fetch(remote, &commit)?;
-        Ok(Fetched { commit, reference: want.reference().map(str::to_owned), digest, at: self.clock.now() })
+        Ok(Fetched {
+            commit,
+            reference: want.reference().map(str::to_owned),
+            digest,
+            at: self.clock.now(),
+        })
     }
 
     async fn read(&self, remote: &Remote, commit: &CommitId, path: &str) -> Result<Files, SourceError> {
         let mut state = self.state.lock();
-        let repository = state.repositories.get_mut(&remote.url).filter(|r| r.fetched.contains(commit));
+        let repository = state
+            .repositories
+            .get_mut(&remote.url)
+            .filter(|r| r.fetched.contains(commit));
         let Some(repository) = repository else {
-            return Err(SourceError::NotFetched { url: remote.url.clone(), commit: commit.to_string() });
+            return Err(SourceError::NotFetched {
+                url: remote.url.clone(),
+                commit: commit.to_string(),
+            });
         };
         repository.counts.reads += 1;
         read(&repository.commits[commit], remote, commit, path)
@@ -168,12 +210,17 @@ impl Source for MemorySource {
 
 impl State {
     fn holds(&self, url: &str, commit: &CommitId) -> bool {
-        self.repositories.get(url).is_some_and(|r| r.fetched.contains(commit))
+        self.repositories
+            .get(url)
+            .is_some_and(|r| r.fetched.contains(commit))
     }
 
     /// Marks a commit as fetched; returns its digest.
     fn fetch(&mut self, remote: &Remote, commit: &CommitId) -> Result<String, SourceError> {
-        let unknown = || SourceError::UnknownCommit { url: remote.url.clone(), commit: commit.to_string() };
+        let unknown = || SourceError::UnknownCommit {
+            url: remote.url.clone(),
+            commit: commit.to_string(),
+        };
         let repository = self.repositories.get_mut(&remote.url).ok_or_else(unknown)?;
         let files = repository.commits.get(commit).ok_or_else(unknown)?;
         repository.fetched.insert(commit.clone());
@@ -189,28 +236,53 @@ fn find(state: &State, remote: &Remote, want: &Want) -> Result<CommitId, SourceE
     };
     match want {
         Want::Commit(id) => Ok(id.clone()),
-        Want::Tag(tag) => {
-            repository.tags.get(tag).cloned().ok_or_else(|| SourceError::UnknownTag { url, tag: tag.clone() })
-        }
-        Want::Branch(branch) => repository
-            .branches
-            .get(branch)
+        Want::Tag(tag) => repository
+            .tags
+            .get(tag)
             .cloned()
-            .ok_or_else(|| SourceError::UnknownBranch { url, branch: branch.clone() }),
+            .ok_or_else(|| SourceError::UnknownTag {
+                url,
+                tag: tag.clone(),
+            }),
+        Want::Branch(branch) => {
+            repository
+                .branches
+                .get(branch)
+                .cloned()
+                .ok_or_else(|| SourceError::UnknownBranch {
+                    url,
+                    branch: branch.clone(),
+                })
+        }
         Want::Semver(_) => Err(unsupported(want)),
     }
 }
 
 /// The error for what no source of ours supports.
 pub(super) fn unsupported(want: &Want) -> SourceError {
-    SourceError::Unsupported { what: want.to_string(), next: "name a tag, a branch or a commit, or run Flux in this cluster" }
+    SourceError::Unsupported {
+        what: want.to_string(),
+        next: "name a tag, a branch or a commit, or run Flux in this cluster",
+    }
 }
 
-fn read(tree: &BTreeMap<String, Bytes>, remote: &Remote, commit: &CommitId, path: &str) -> Result<Files, SourceError> {
+fn read(
+    tree: &BTreeMap<String, Bytes>,
+    remote: &Remote,
+    commit: &CommitId,
+    path: &str,
+) -> Result<Files, SourceError> {
     let folder = entries::components(path)?.join("/");
-    let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+    let prefix = if folder.is_empty() {
+        String::new()
+    } else {
+        format!("{folder}/")
+    };
     if !tree.keys().any(|name| name.starts_with(&prefix)) {
-        return Err(SourceError::PathNotFound { commit: commit.to_string(), path: path.to_owned() });
+        return Err(SourceError::PathNotFound {
+            commit: commit.to_string(),
+            path: path.to_owned(),
+        });
     }
     let mut ignored = Ignored::new(remote)?;
     let mut pattern_files: Vec<(&str, &Bytes)> = tree

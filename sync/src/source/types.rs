@@ -98,7 +98,11 @@ pub struct Remote {
 impl Remote {
     /// A repository that needs no credentials.
     pub fn new(url: impl Into<String>) -> Self {
-        Self { url: url.into(), credentials: None, ignore: None }
+        Self {
+            url: url.into(),
+            credentials: None,
+            ignore: None,
+        }
     }
 
     /// The same repository, entered with `credentials`.
@@ -132,11 +136,13 @@ impl Credentials {
         let refuse = |why: &str| Err(SourceError::Credentials { why: why.to_owned() });
         let text = |key: &str| match data.get(key).map(|v| String::from_utf8(v.clone())) {
             None => Ok(None),
-            Some(Ok(value)) if value.chars().any(char::is_control) => {
-                Err(SourceError::Credentials { why: format!("key {key:?} holds a line feed or another control character") })
-            }
+            Some(Ok(value)) if value.chars().any(char::is_control) => Err(SourceError::Credentials {
+                why: format!("key {key:?} holds a line feed or another control character"),
+            }),
             Some(Ok(value)) => Ok(Some(value)),
-            Some(Err(_)) => Err(SourceError::Credentials { why: format!("key {key:?} is not UTF-8") }),
+            Some(Err(_)) => Err(SourceError::Credentials {
+                why: format!("key {key:?} is not UTF-8"),
+            }),
         };
         let pem = |key: &str| data.get(key).cloned();
         let read = Self {
@@ -148,7 +154,9 @@ impl Credentials {
             tls_key: pem("tls.key"),
         };
         if data.contains_key("identity") {
-            return refuse("key \"identity\" is for ssh, which is not supported; use username and password, or bearerToken");
+            return refuse(
+                "key \"identity\" is for ssh, which is not supported; use username and password, or bearerToken",
+            );
         }
         if read.username.is_some() != read.password.is_some() {
             return refuse("username and password go together");
@@ -207,7 +215,11 @@ pub struct Fetched {
 impl Fetched {
     /// The revision as Flux writes it: `sha1:<hex>`, or `<reference>@sha1:<hex>`.
     pub fn revision(&self) -> String {
-        let algorithm = if self.commit.as_str().len() == 64 { "sha256" } else { "sha1" };
+        let algorithm = if self.commit.as_str().len() == 64 {
+            "sha256"
+        } else {
+            "sha1"
+        };
         match &self.reference {
             None => format!("{algorithm}:{}", self.commit),
             Some(name) => format!("{name}@{algorithm}:{}", self.commit),
@@ -232,7 +244,12 @@ impl Files {
     /// Sorts; of two files of one path the later stays.
     pub fn new(files: impl IntoIterator<Item = File>) -> Self {
         let sorted: BTreeMap<String, Bytes> = files.into_iter().map(|f| (f.path, f.bytes)).collect();
-        Self(sorted.into_iter().map(|(path, bytes)| File { path, bytes }).collect())
+        Self(
+            sorted
+                .into_iter()
+                .map(|(path, bytes)| File { path, bytes })
+                .collect(),
+        )
     }
 
     /// In order of their paths.
@@ -275,9 +292,11 @@ impl<'a> IntoIterator for &'a Files {
 /// Lower-case hex digits.
 pub(super) fn hex(bytes: &[u8]) -> String {
     use fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
 }

@@ -34,11 +34,17 @@ impl GitUrl {
     /// Checks scheme, characters, and that the URL names a host and nothing secret.
     pub fn parse(url: &str, allow_insecure: bool) -> Result<Self, SourceError> {
         let shown = redacted(url);
-        let invalid = |why: &str| SourceError::InvalidUrl { url: shown.clone(), why: why.to_owned() };
+        let invalid = |why: &str| SourceError::InvalidUrl {
+            url: shown.clone(),
+            why: why.to_owned(),
+        };
         if url.len() > MAX_URL {
             return Err(invalid("it is longer than 2048 bytes"));
         }
-        if url.chars().any(|c| c.is_control() || c.is_whitespace() || "\\'\"<>`".contains(c)) {
+        if url
+            .chars()
+            .any(|c| c.is_control() || c.is_whitespace() || "\\'\"<>`".contains(c))
+        {
             return Err(invalid("it holds a space, quote, backslash or control character"));
         }
         let Some((scheme, _)) = url.split_once("://") else {
@@ -49,7 +55,9 @@ impl GitUrl {
             return Err(invalid("it has a query or a fragment"));
         }
         if !parsed.username().is_empty() || parsed.password().is_some() {
-            return Err(invalid("it holds credentials; put them into the Secret that secretRef names"));
+            return Err(invalid(
+                "it holds credentials; put them into the Secret that secretRef names",
+            ));
         }
         match parsed.scheme() {
             "https" => Self::web(&parsed),
@@ -71,14 +79,22 @@ impl GitUrl {
 
     /// The path of a `file` URL.
     pub fn file_path(&self) -> Option<PathBuf> {
-        reqwest::Url::parse(&self.text).ok().filter(|u| u.scheme() == "file")?.to_file_path().ok()
+        reqwest::Url::parse(&self.text)
+            .ok()
+            .filter(|u| u.scheme() == "file")?
+            .to_file_path()
+            .ok()
     }
 
     fn web(parsed: &reqwest::Url) -> Result<Self, SourceError> {
         let host = parsed.host_str().unwrap_or_default();
         let port = parsed.port_or_known_default().unwrap_or_default();
         let text = parsed.as_str().trim_end_matches('/').to_owned();
-        Ok(Self { host: format!("{host}:{port}"), text, scheme: Scheme::Web })
+        Ok(Self {
+            host: format!("{host}:{port}"),
+            text,
+            scheme: Scheme::Web,
+        })
     }
 
     fn file(parsed: &reqwest::Url, invalid: &impl Fn(&str) -> SourceError) -> Result<Self, SourceError> {
@@ -86,7 +102,11 @@ impl GitUrl {
             return Err(invalid("a file url has three slashes: file:///path"));
         }
         let text = parsed.as_str().trim_end_matches('/').to_owned();
-        Ok(Self { host: "file".to_owned(), text, scheme: Scheme::File })
+        Ok(Self {
+            host: "file".to_owned(),
+            text,
+            scheme: Scheme::File,
+        })
     }
 }
 
@@ -106,7 +126,11 @@ fn scheme_refused(shown: &str, scheme: &str) -> SourceError {
     SourceError::SchemeRefused {
         url: shown.to_owned(),
         scheme: scheme.to_owned(),
-        next: if scheme.contains("ssh") { "ssh is not supported yet, use https" } else { "use https" },
+        next: if scheme.contains("ssh") {
+            "ssh is not supported yet, use https"
+        } else {
+            "use https"
+        },
     }
 }
 
@@ -115,7 +139,9 @@ mod tests {
     use super::*;
 
     fn check(url: &str, allow_insecure: bool, expect: Result<&str, &str>) {
-        let got = GitUrl::parse(url, allow_insecure).map(|u| u.text).map_err(|e| e.to_string());
+        let got = GitUrl::parse(url, allow_insecure)
+            .map(|u| u.text)
+            .map_err(|e| e.to_string());
         match (got, expect) {
             (Ok(text), Ok(expect)) => assert_eq!(text, expect, "{url}"),
             (Err(error), Err(expect)) => assert!(error.contains(expect), "{url}: {error}"),
@@ -126,22 +152,50 @@ mod tests {
     #[test]
     fn only_https_unless_insecure_is_allowed() {
         let cases: &[(&str, bool, Result<&str, &str>)] = &[
-            ("https://git.example.com/team/app.git", false, Ok("https://git.example.com/team/app.git")),
-            ("https://git.example.com/team/app/", false, Ok("https://git.example.com/team/app")),
-            ("HTTPS://Git.Example.com:443/x", false, Ok("https://git.example.com/x")),
-            ("https://git.example.com:8443/x", false, Ok("https://git.example.com:8443/x")),
-            ("http://git.example.com/x", false, Err("scheme \"http\" is refused; use https")),
+            (
+                "https://git.example.com/team/app.git",
+                false,
+                Ok("https://git.example.com/team/app.git"),
+            ),
+            (
+                "https://git.example.com/team/app/",
+                false,
+                Ok("https://git.example.com/team/app"),
+            ),
+            (
+                "HTTPS://Git.Example.com:443/x",
+                false,
+                Ok("https://git.example.com/x"),
+            ),
+            (
+                "https://git.example.com:8443/x",
+                false,
+                Ok("https://git.example.com:8443/x"),
+            ),
+            (
+                "http://git.example.com/x",
+                false,
+                Err("scheme \"http\" is refused; use https"),
+            ),
             ("http://127.0.0.1:80/x", true, Ok("http://127.0.0.1/x")),
             ("file:///srv/git/x", false, Err("scheme \"file\" is refused")),
             ("file:///srv/git/x", true, Ok("file:///srv/git/x")),
             ("file://host/srv/git/x", true, Err("three slashes")),
             ("ssh://git@example.com/x", true, Err("ssh is not supported yet")),
             ("ssh://-oProxyCommand=x/y", true, Err("ssh is not supported yet")),
-            ("git@example.com:team/app.git", true, Err("ssh is not supported yet")),
+            (
+                "git@example.com:team/app.git",
+                true,
+                Err("ssh is not supported yet"),
+            ),
             ("git://example.com/x", true, Err("scheme \"git\" is refused")),
             ("ext::sh -c id", true, Err("space")),
             ("/srv/git/x", true, Err("refused")),
-            ("https://user:secret@example.com/x", false, Err("Secret that secretRef names")),
+            (
+                "https://user:secret@example.com/x",
+                false,
+                Err("Secret that secretRef names"),
+            ),
             ("https://example.com/x?token=1", false, Err("query or a fragment")),
             ("https://example.com/x#main", false, Err("query or a fragment")),
             ("https://example.com/a b", false, Err("space")),
@@ -157,7 +211,11 @@ mod tests {
 
     #[test]
     fn no_error_shows_what_stands_before_the_at_sign() {
-        for url in ["https://user:hunter2@example.com/x", "ssh://hunter2@example.com", "https://a:hunter2@b@c/x y"] {
+        for url in [
+            "https://user:hunter2@example.com/x",
+            "ssh://hunter2@example.com",
+            "https://a:hunter2@b@c/x y",
+        ] {
             let error = GitUrl::parse(url, true).unwrap_err();
             assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
         }
