@@ -3,14 +3,17 @@
 //! Bounded by construction: see [`MAX_CHARGES`], [`MAX_MARKS`], [`MAX_BAD`], [`MAX_MESSAGE`]; as JSON it stays
 //! below [`MAX_BYTES`] for names of at most 63 bytes.
 
+mod rebuild;
 mod wire;
+
+pub(crate) use rebuild::greatest_token;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Digest, Incarnation, Millis, Revision, Token, UnitId, Verdict};
+use crate::{Deadlines, Digest, Incarnation, Millis, Revision, State, Token, Unit, UnitId, Verdict};
 
 /// Charges kept; a wider window is filled in waves of so many.
 pub const MAX_CHARGES: usize = 500;
@@ -95,6 +98,8 @@ pub struct Charge {
     pub picked_up: bool,
     /// Since when it was seen as succeeded at this digest and token.
     pub succeeded_since: Option<Millis>,
+    /// Its row was seen with a token of this charge: somebody who watches rows counts it too.
+    pub written: bool,
     /// It was seen ready before it was charged.
     pub was_ready: bool,
     /// It had the same revision before: only its values change, its failure marks no revision.
@@ -151,6 +156,127 @@ pub struct Acknowledged {
     pub named: u64,
     /// The set of those that are still to be withdrawn from.
     pub left: u64,
+}
+
+impl Charge {
+    /// A new intent for a unit; nothing has happened yet.
+    pub(crate) fn new(unit: &Unit, kind: Kind, token: Token, now: Millis) -> Self {
+        Self {
+            incarnation: unit.incarnation,
+            kind,
+            revision: None,
+            digest: None,
+            token,
+            since: now,
+            picked_up: false,
+            succeeded_since: None,
+            written: false,
+            was_ready: false,
+            values_only: false,
+            failed: false,
+            clock: Clock::default(),
+            absent_since: None,
+            skipped: false,
+        }
+    }
+
+    /// The same slot with another intent: what is known of the old one no longer says anything.
+    #[must_use]
+    pub(crate) fn redirected(self, kind: Kind, token: Token, now: Millis) -> Self {
+        Self {
+            kind,
+            revision: None,
+            digest: None,
+            token,
+            since: now,
+            picked_up: false,
+            succeeded_since: None,
+            failed: false,
+            clock: Clock::default(),
+            ..self
+        }
+    }
+
+    /// It takes a slot of the limit: it is neither released nor a withdrawal, which has a window of its own.
+    pub fn counts(&self) -> bool {
+        !self.skipped && self.kind != Kind::Withdraw
+    }
+
+    /// Its intent is in the row, as far as the view tells.
+    pub(crate) fn is_written(&self, unit: &Unit) -> bool {
+        let echoed = unit.observed.as_ref().and_then(|echo| echo.token);
+        unit.token() >= self.token || echoed == Some(self.token)
+    }
+
+    /// What the unit reports about this intent.
+    pub(crate) fn report<'a>(&self, unit: &'a Unit) -> Option<&'a State> {
+        unit.state_at(Some(self.digest?), self.token)
+    }
+
+    /// When the deadline that runs now ends, if its clock runs.
+    pub(crate) fn deadline(&self, deadlines: &Deadlines) -> Option<Millis> {
+        let left = self.allowed(deadlines).since(self.clock.spent);
+        self.clock.from.map(|from| from.plus(left))
+    }
+
+    /// The deadline that runs now is over.
+    pub(crate) fn is_overdue(&self, deadlines: &Deadlines, now: Millis) -> bool {
+        self.clock.elapsed(now) >= self.allowed(deadlines)
+    }
+
+    fn allowed(&self, deadlines: &Deadlines) -> Millis {
+        if self.picked_up {
+            deadlines.progress
+        } else {
+            deadlines.pickup
+        }
+    }
+}
+
+impl Clock {
+    /// Let it run, or stand.
+    pub(crate) fn set(&mut self, run: bool, now: Millis) {
+        match (self.from, run) {
+            (None, true) => self.from = Some(now),
+            (Some(_), false) => {
+                *self = Self {
+                    spent: self.elapsed(now),
+                    from: None,
+                }
+            }
+            (Some(_), true) | (None, false) => {}
+        }
+    }
+
+    /// The time spent until now.
+    pub(crate) fn elapsed(&self, now: Millis) -> Millis {
+        self.from
+            .map_or(self.spent, |from| self.spent.plus(now.since(from)))
+    }
+}
+
+impl Evidence {
+    /// Evidence whose message is fit to be kept: one line, bounded, nothing that JSON would have to escape.
+    pub fn new(unit: UnitId, message: &str, at: Millis) -> Self {
+        let mut kept = String::with_capacity(message.len().min(MAX_MESSAGE));
+        for char in message.chars() {
+            let char = match char {
+                '"' => '\'',
+                '\\' => '/',
+                char if char.is_control() => ' ',
+                char => char,
+            };
+            if kept.len() + char.len_utf8() > MAX_MESSAGE {
+                break;
+            }
+            kept.push(char);
+        }
+        Self {
+            unit,
+            message: kept.into(),
+            at,
+        }
+    }
 }
 
 impl Memory {

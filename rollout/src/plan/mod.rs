@@ -1,15 +1,146 @@
-//! The decision, step by step.
+//! The decision, step by step. Each step is a file; all of them change one memory.
 
-use crate::{Decision, Memory, Millis, Spec, Summary, Unit};
+mod adopt;
+mod assign;
+mod conclude;
+mod evidence;
+mod limit;
+mod order;
+mod reasons;
+mod run;
+mod steps;
+mod summary;
+mod verdict;
+mod wake;
+mod withdraw;
 
-/// Decide.
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::memory::greatest_token;
+use crate::{Charge, Decision, MAX_CHARGES, Memory, Millis, Spec, Step, Token, Unit, UnitId};
+
+/// Decide who changes next, and what the evidence says.
+///
+/// Pure and total: the same input gives the same output, whatever the order of `units`. `memory` is what was last
+/// written, `units` is what is seen, maybe older than that (see [`Spec::complete`]). The caller writes
+/// [`Decision::memory`] by compare-and-swap before it carries out [`Decision::steps`].
 pub fn plan(spec: &Spec, memory: &Memory, units: &[Unit], now: Millis) -> Decision {
-    let _ = (spec, units, now);
-    Decision {
-        memory: memory.clone(),
-        steps: Vec::new(),
-        summary: Summary::default(),
-        reasons: Vec::new(),
-        wake_at: None,
+    let mut pass = Pass::new(spec, memory, units, now);
+    pass.follow_target();
+    pass.release_gone();
+    pass.adopt_unconfirmed();
+    pass.read_evidence();
+    pass.judge();
+    pass.retarget();
+    pass.withdraw();
+    pass.give_up();
+    pass.admit();
+    pass.conclude();
+    pass.decide()
+}
+
+/// One decision in the making.
+struct Pass<'a> {
+    spec: &'a Spec,
+    now: Millis,
+    /// The units, ordered by name, each once.
+    units: Vec<&'a Unit>,
+    /// The memory, on its way from the old one to the new one.
+    memory: Memory,
+    /// The token of every intent that this pass makes or changes.
+    token: Token,
+    /// The unit that was marked last in this pass, and what it said.
+    last_mark: Option<(UnitId, Arc<str>)>,
+    /// The withdrawal that waits for an acknowledgement: its name, and how many units.
+    held: Option<(Arc<str>, u32)>,
+    /// The read is good enough to withdraw on it.
+    may_withdraw: bool,
+    /// Charged units whose step does not fit into the limit at present.
+    crowded: BTreeSet<UnitId>,
+    /// Verdicts reached.
+    verdicts: Vec<Step>,
+}
+
+impl<'a> Pass<'a> {
+    fn new(spec: &'a Spec, memory: &Memory, units: &'a [Unit], now: Millis) -> Self {
+        let mut units: Vec<&Unit> = units.iter().collect();
+        units.sort_unstable();
+        units.dedup_by(|later, first| later.id == first.id);
+        let token = memory.seq.max(greatest_token(units.iter().copied())).next();
+        Self {
+            spec,
+            now,
+            units,
+            memory: memory.clone(),
+            token,
+            last_mark: None,
+            held: None,
+            may_withdraw: spec.complete && !memory.rebuilt,
+            crowded: BTreeSet::new(),
+            verdicts: Vec::new(),
+        }
+    }
+
+    fn decide(mut self) -> Decision {
+        if self.spec.complete {
+            self.memory.rebuilt = false;
+        }
+        let mut steps = self.steps();
+        let reasons = self.reasons();
+        let summary = self.summarize(&reasons);
+        let wake_at = self.wake_at();
+        steps.append(&mut self.verdicts);
+        Decision {
+            memory: self.memory,
+            steps,
+            summary,
+            reasons,
+            wake_at,
+        }
+    }
+
+    /// The unit of a charge; None when it is not in the view, or another life of it is.
+    fn unit_of(&self, id: &UnitId, charge: &Charge) -> Option<&'a Unit> {
+        let at = self.units.binary_search_by(|unit| unit.id.cmp(id)).ok()?;
+        self.units
+            .get(at)
+            .copied()
+            .filter(|unit| unit.incarnation == charge.incarnation)
+    }
+
+    fn charge_of(&self, unit: &Unit) -> Option<&Charge> {
+        self.memory
+            .charges
+            .get(&unit.id)
+            .filter(|charge| charge.incarnation == unit.incarnation)
+    }
+
+    /// The token for an intent that is made or changed now.
+    fn issue(&mut self) -> Token {
+        self.memory.seq = self.token;
+        self.token
+    }
+
+    /// Keep a charge. When all are taken, the unit that is released the longest makes room: should it come back
+    /// unconfirmed, its row still tells. False when there is no room, or another life of the unit has a charge.
+    fn charge(&mut self, unit: &Unit, charge: Charge) -> bool {
+        let charges = &mut self.memory.charges;
+        if charges
+            .get(&unit.id)
+            .is_some_and(|other| other.incarnation != unit.incarnation)
+        {
+            return false;
+        }
+        if charges.len() >= MAX_CHARGES && !charges.contains_key(&unit.id) {
+            let released = charges.iter().filter(|(_, charge)| charge.skipped);
+            let oldest = released.min_by_key(|(id, charge)| (charge.absent_since, (*id).clone()));
+            let Some(oldest) = oldest.map(|(id, _)| id.clone()) else {
+                return false;
+            };
+            charges.remove(&oldest);
+        }
+        charges.insert(unit.id.clone(), charge);
+        true
     }
 }

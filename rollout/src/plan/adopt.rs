@@ -1,0 +1,79 @@
+//! Units that are not charged although they are not confirmed: returned, relapsed, or written by somebody else.
+//!
+//! Whoever is not charged counts as confirmed at what its row says. This file keeps that true against everything
+//! that the memory does not know, and so also repairs a memory that is older than the rows.
+
+use super::Pass;
+use crate::{Charge, Clock, Content, Desired, Kind, RunState, State, Unit};
+
+impl Pass<'_> {
+    pub(super) fn adopt_unconfirmed(&mut self) {
+        for unit in self.units.clone() {
+            if !unit.is_eligible() || self.charge_of(unit).is_some() {
+                continue;
+            }
+            if let Some(charge) = self.unconfirmed(unit) {
+                self.charge(unit, charge);
+            }
+        }
+    }
+
+    fn unconfirmed(&self, unit: &Unit) -> Option<Charge> {
+        let row = unit.assigned?;
+        match row.content {
+            Content::Carries { revision, digest } => match unit.state_at_row() {
+                None => {
+                    let charge = Charge::new(unit, Kind::Assign, row.token, self.now);
+                    Some(Charge {
+                        revision,
+                        digest: Some(digest),
+                        ..running(charge, self.now)
+                    })
+                }
+                Some(State::Failed { .. }) if self.relapses(unit) => {
+                    let charge = Charge::new(unit, Kind::Relapsed, row.token, self.now);
+                    let charge = Charge {
+                        revision,
+                        digest: Some(digest),
+                        picked_up: true,
+                        was_ready: true,
+                        ..charge
+                    };
+                    Some(Charge {
+                        written: false,
+                        ..running(charge, self.now)
+                    })
+                }
+                Some(_) => None,
+            },
+            Content::Withdraw if unit.being_withdrawn() => Some(Charge {
+                written: true,
+                ..Charge::new(unit, Kind::Withdraw, row.token, self.now)
+            }),
+            Content::Withdraw | Content::Nothing => None,
+        }
+    }
+
+    /// Rule 1: it was confirmed at the target of a run that is under way.
+    fn relapses(&self, unit: &Unit) -> bool {
+        let under_way = |state| matches!(state, RunState::Open | RunState::Halted);
+        let Some(run) = self.memory.run.filter(|run| under_way(run.state)) else {
+            return false;
+        };
+        let Desired::Content { revision, digest, .. } = unit.desired else {
+            return false;
+        };
+        revision == run.target && unit.carries().is_some_and(|(_, carried)| carried == digest)
+    }
+}
+
+fn running(charge: Charge, now: crate::Millis) -> Charge {
+    Charge {
+        written: true,
+        clock: Clock {
+            from: Some(now),
+            ..Clock::default()
+        },
+        ..charge
+    }
+}

@@ -1,0 +1,172 @@
+//! Rules 2, 7, 8, 9: what a unit shall get, who is retargeted on the slot it has, and who gets a new slot.
+
+use std::sync::Arc;
+
+use super::Pass;
+use super::order::is_ready;
+use crate::{Charge, Desired, Digest, Kind, MAX_CHARGES, OnJoin, Revision, Unit, UnitId};
+
+/// What a unit gets next.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted {
+    pub(super) revision: Revision,
+    pub(super) digest: Digest,
+    kind: Kind,
+}
+
+impl Pass<'_> {
+    /// What this unit gets next; None when that is not known, or known to be bad (rule 7).
+    pub(super) fn wanted(&self, unit: &Unit, charge: Option<&Charge>) -> Option<Wanted> {
+        let Desired::Content {
+            revision,
+            digest,
+            last_good,
+        } = unit.desired
+        else {
+            return None;
+        };
+        if self.memory.is_bad(revision) {
+            return None;
+        }
+        let joins = match charge {
+            Some(charge) => charge.kind == Kind::Join && !charge.failed,
+            None => unit.is_empty(),
+        };
+        let first = self
+            .open_run()
+            .filter(|_| joins && self.spec.on_join == OnJoin::LastGood);
+        let good = self.memory.last_good.filter(|good| *good != revision);
+        match (first, good, last_good) {
+            (Some(_), Some(revision), Some(digest)) => Some(Wanted {
+                revision,
+                digest,
+                kind: Kind::Join,
+            }),
+            _ => Some(Wanted {
+                revision,
+                digest,
+                kind: Kind::Assign,
+            }),
+        }
+    }
+
+    /// Rule 9: charged units are the first to get what is now wanted, on the slot they have.
+    pub(super) fn retarget(&mut self) {
+        if self.spec.paused {
+            return;
+        }
+        for (id, charge) in self.memory.charges.clone() {
+            if !charge.counts() {
+                continue;
+            }
+            let Some(unit) = self.unit_of(&id, &charge).filter(|unit| unit.is_eligible()) else {
+                continue;
+            };
+            let Some(wanted) = self.wanted(unit, Some(&charge)) else {
+                continue;
+            };
+            let there = match charge.kind {
+                Kind::Fence => unit
+                    .carries()
+                    .is_some_and(|(_, carried)| carried == wanted.digest),
+                _ => charge.digest == Some(wanted.digest),
+            };
+            if !there {
+                let charge = self.redirect(unit, charge, wanted);
+                self.memory.charges.insert(id, charge);
+            }
+        }
+    }
+
+    fn redirect(&mut self, unit: &Unit, charge: Charge, wanted: Wanted) -> Charge {
+        let values_only = match charge.revision {
+            Some(revision) if revision == wanted.revision => charge.values_only,
+            _ => unit.is_quiet() && unit.carried_revision() == Some(wanted.revision),
+        };
+        // One that failed at the last good revision was not ready for the target.
+        let was_ready = charge.was_ready && !(charge.kind == Kind::Join && charge.failed);
+        let redirected = charge.redirected(wanted.kind, self.issue(), self.now);
+        Charge {
+            revision: Some(wanted.revision),
+            digest: Some(wanted.digest),
+            values_only,
+            was_ready,
+            ..redirected
+        }
+    }
+
+    /// W5: an intent that is not written and will not be carried out leaves the window only behind a fence.
+    pub(super) fn give_up(&mut self) {
+        for (id, charge) in self.memory.charges.clone() {
+            let intent = matches!(charge.kind, Kind::Assign | Kind::Join) && !charge.skipped;
+            let Some(unit) = self.unit_of(&id, &charge).filter(|unit| unit.is_eligible()) else {
+                continue;
+            };
+            let wanted = match unit.desired {
+                Desired::Nothing => false,
+                Desired::Unresolved => true,
+                Desired::Content { .. } => self.wanted(unit, Some(&charge)).is_some(),
+            };
+            if intent && !wanted && !charge.is_written(unit) {
+                let token = self.issue();
+                self.memory
+                    .charges
+                    .insert(id, charge.redirected(Kind::Fence, token, charge.since));
+            }
+        }
+    }
+
+    /// Rule 2: new charges, while there is room.
+    pub(super) fn admit(&mut self) {
+        if self.spec.paused {
+            return;
+        }
+        let kept = self
+            .memory
+            .charges
+            .values()
+            .filter(|charge| !charge.skipped)
+            .count();
+        let room = usize::try_from(self.limit().saturating_sub(self.charged())).unwrap_or(usize::MAX);
+        let room = room.min(MAX_CHARGES.saturating_sub(kept));
+        let mut waiting: Vec<(_, &Unit, Wanted)> = self
+            .units
+            .iter()
+            .filter_map(|unit| self.next(unit).map(|wanted| (self.place(unit), *unit, wanted)))
+            .collect();
+        waiting.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        for (_, unit, wanted) in waiting.into_iter().take(room) {
+            let charge = Charge {
+                revision: Some(wanted.revision),
+                digest: Some(wanted.digest),
+                was_ready: is_ready(unit),
+                values_only: unit.carried_revision() == Some(wanted.revision),
+                ..Charge::new(unit, wanted.kind, self.token, self.now)
+            };
+            if self.charge(unit, charge) {
+                self.issue();
+            }
+        }
+    }
+
+    /// What a unit would get that has no slot yet; None when it needs nothing or must not be touched.
+    pub(super) fn next(&self, unit: &Unit) -> Option<Wanted> {
+        let charged = self.charge_of(unit).is_some_and(Charge::counts);
+        if charged || !unit.is_eligible() {
+            return None;
+        }
+        let wanted = self.wanted(unit, None)?;
+        let leaves = self
+            .charge_of(unit)
+            .is_some_and(|charge| charge.kind == Kind::Withdraw);
+        let carried = unit.carries().map(|(_, digest)| digest);
+        (leaves || carried != Some(wanted.digest)).then_some(wanted)
+    }
+
+    /// Some of the units that fill the window, for those who wait.
+    pub(super) fn holders(&self, filling: impl Fn(&Charge) -> bool) -> Arc<[UnitId]> {
+        const NAMED: usize = 3;
+        let holders = self.memory.charges.iter().filter(|(_, charge)| filling(charge));
+        holders.take(NAMED).map(|(id, _)| id.clone()).collect()
+    }
+}

@@ -1,0 +1,45 @@
+//! Rule 8: a target is good when every eligible selected unit is confirmed at it. An empty fleet proves nothing.
+
+use super::Pass;
+use crate::{Desired, Run, RunState, Step, Unit, Verdict};
+
+impl Pass<'_> {
+    pub(super) fn conclude(&mut self) {
+        let Some(run) = self
+            .open_run()
+            .filter(|run| self.spec.complete && self.spec.target == Some(run.target))
+        else {
+            return;
+        };
+        let mut proof = self
+            .units
+            .iter()
+            .filter(|unit| unit.selected() && unit.is_eligible())
+            .peekable();
+        let proven = proof.peek().is_some() && proof.all(|unit| self.is_confirmed(unit));
+        if !proven {
+            return;
+        }
+        self.memory.run = Some(Run {
+            state: RunState::Good,
+            ..run
+        });
+        self.memory.last_good = Some(run.target);
+        self.memory.marks.clear();
+        self.memory.marks_beyond = 0;
+        let verdict = Verdict::Good;
+        self.verdicts.push(Step::Conclude {
+            revision: run.target,
+            verdict,
+            evidence: None,
+        });
+    }
+
+    /// It is not charged, and has what it shall have.
+    pub(super) fn is_confirmed(&self, unit: &Unit) -> bool {
+        let Desired::Content { digest, .. } = unit.desired else {
+            return false;
+        };
+        self.charge_of(unit).is_none() && unit.carries().is_some_and(|(_, carried)| carried == digest)
+    }
+}

@@ -1,0 +1,170 @@
+//! Rules 1, 4, 5: what a report says about a charge. A report about another digest or token says nothing.
+
+use super::Pass;
+use crate::{Charge, Class, Content, Kind, State, Unit};
+
+/// What becomes of a charge.
+enum Fate {
+    /// The unit is confirmed, or there is nothing left to confirm.
+    Ends,
+    /// It stays.
+    Stays(Charge),
+}
+
+impl Pass<'_> {
+    /// Rule 8: who left counts for nothing. Only a complete read shows that somebody did.
+    pub(super) fn release_gone(&mut self) {
+        if self.spec.complete {
+            let mut charges = std::mem::take(&mut self.memory.charges);
+            charges.retain(|id, charge| self.unit_of(id, charge).is_some());
+            self.memory.charges = charges;
+        }
+    }
+
+    pub(super) fn read_evidence(&mut self) {
+        for (id, charge) in std::mem::take(&mut self.memory.charges) {
+            let fate = match self.unit_of(&id, &charge) {
+                Some(unit) => self.assess(unit, charge),
+                None => Fate::Stays(self.miss(charge)),
+            };
+            if let Fate::Stays(charge) = fate {
+                self.memory.charges.insert(id, charge);
+            }
+        }
+    }
+
+    fn assess(&mut self, unit: &Unit, charge: Charge) -> Fate {
+        let charge = match read_row(unit, charge) {
+            Fate::Stays(charge) => charge,
+            Fate::Ends => return Fate::Ends,
+        };
+        let charge = match charge.kind {
+            Kind::Withdraw => match weigh_withdrawal(unit, charge) {
+                Fate::Stays(charge) => charge,
+                Fate::Ends => return Fate::Ends,
+            },
+            Kind::Assign | Kind::Join | Kind::Relapsed => match self.weigh(unit, charge) {
+                Fate::Stays(charge) => charge,
+                Fate::Ends => return Fate::Ends,
+            },
+            Kind::Fence => charge,
+        };
+        Fate::Stays(if unit.is_eligible() {
+            returned(charge)
+        } else {
+            self.miss(charge)
+        })
+    }
+
+    /// Rule 1: confirmed or not; rules 5 and 6: late or failed.
+    fn weigh(&mut self, unit: &Unit, mut charge: Charge) -> Fate {
+        let report = charge.report(unit);
+        if report.is_some() && !charge.picked_up {
+            charge.picked_up = true;
+            charge.clock = crate::Clock::default();
+        }
+        match report {
+            Some(State::Succeeded) => {
+                let since = *charge.succeeded_since.get_or_insert(self.now);
+                // What succeeded counts even if the unit cannot be touched now; that it stays so has to be seen.
+                let seen = unit.is_eligible() || self.spec.min_ready.0 == 0;
+                if seen && self.now.since(since) >= self.spec.min_ready {
+                    return Fate::Ends;
+                }
+            }
+            Some(State::Updating | State::Failed { .. }) => charge.succeeded_since = None,
+            Some(State::Unknown | State::Withdrawn) | None => {}
+        }
+        let held_up = matches!(
+            report,
+            Some(State::Failed {
+                class: Class::Infra,
+                ..
+            })
+        );
+        let counts = unit.is_eligible() && charge.written && charge.succeeded_since.is_none() && !held_up;
+        charge.clock.set(counts, self.now);
+        if unit.is_eligible() && !charge.failed && self.fails(&charge, report) {
+            charge.failed = true;
+            self.mark(unit, &charge, report);
+        }
+        Fate::Stays(charge)
+    }
+
+    fn fails(&self, charge: &Charge, report: Option<&State>) -> bool {
+        match report {
+            Some(State::Failed {
+                class: Class::Revision,
+                terminal: true,
+                ..
+            }) => true,
+            Some(
+                State::Failed {
+                    class: Class::Infra, ..
+                }
+                | State::Succeeded,
+            ) => false,
+            Some(State::Failed { .. } | State::Updating | State::Withdrawn | State::Unknown) | None => {
+                charge.is_overdue(&self.spec.deadlines, self.now)
+            }
+        }
+    }
+
+    /// Rule 4: a charged unit that cannot be touched, or is not in a partial view, keeps its slot for a while.
+    /// Then it is fenced and released, and remembered as unconfirmed.
+    fn miss(&mut self, mut charge: Charge) -> Charge {
+        let since = *charge.absent_since.get_or_insert(self.now);
+        charge.clock.set(false, self.now);
+        if !charge.skipped && self.now.since(since) >= self.spec.deadlines.absence {
+            let token = self.issue();
+            charge = Charge {
+                skipped: true,
+                ..charge.redirected(Kind::Fence, token, charge.since)
+            };
+        }
+        charge
+    }
+}
+
+/// Rule 4: who comes back unconfirmed is charged again at once.
+fn returned(charge: Charge) -> Charge {
+    Charge {
+        absent_since: None,
+        skipped: false,
+        ..charge
+    }
+}
+
+/// What the row says about the charge: it is written; or it says something newer, which is what now has to be
+/// confirmed (W6: of a fenced unit what it still carries).
+fn read_row(unit: &Unit, mut charge: Charge) -> Fate {
+    let Some(row) = unit.assigned.filter(|row| row.token >= charge.token) else {
+        charge.written |= charge.is_written(unit);
+        return Fate::Stays(charge);
+    };
+    charge.written = true;
+    if row.token == charge.token && charge.kind != Kind::Fence {
+        return Fate::Stays(charge);
+    }
+    match row.content {
+        Content::Nothing => Fate::Ends,
+        Content::Withdraw => Fate::Stays(charge.redirected(Kind::Withdraw, row.token, charge.since)),
+        Content::Carries { revision, digest } => Fate::Stays(Charge {
+            revision,
+            digest: Some(digest),
+            ..charge.redirected(Kind::Assign, row.token, charge.since)
+        }),
+    }
+}
+
+fn weigh_withdrawal(unit: &Unit, charge: Charge) -> Fate {
+    let withdrawn = unit.state_at(None, charge.token) == Some(&State::Withdrawn);
+    let tidied = unit
+        .assigned
+        .is_some_and(|row| row.content == Content::Nothing && row.token >= charge.token);
+    if withdrawn || tidied {
+        Fate::Ends
+    } else {
+        Fate::Stays(charge)
+    }
+}

@@ -1,0 +1,185 @@
+//! Rule 15: exactly one reason for each unit, and a true one.
+
+use std::sync::Arc;
+
+use super::{Pass, withdraw};
+use crate::{Charge, Class, Desired, Eligible, Kind, Revision, RunState, State, Unit, UnitId, Why};
+
+/// What all those say who wait for a turn: worked out once.
+struct Windows {
+    change: Why,
+    withdrawal: Why,
+}
+
+impl Pass<'_> {
+    pub(super) fn reasons(&self) -> Vec<(UnitId, Why)> {
+        let windows = Windows {
+            change: Why::WaitingTurn {
+                holders: self.holders(Charge::counts),
+                limit: self.limit(),
+            },
+            withdrawal: Why::WaitingTurn {
+                holders: self.holders(withdraw::is_active),
+                limit: self.withdraw_limit(),
+            },
+        };
+        self.units
+            .iter()
+            .map(|unit| (unit.id.clone(), self.why(unit, &windows)))
+            .collect()
+    }
+
+    fn why(&self, unit: &Unit, windows: &Windows) -> Why {
+        let charge = self.charge_of(unit);
+        let why = match charge.filter(|charge| !charge.skipped) {
+            Some(charge) if charge.kind == Kind::Withdraw && (!unit.selected() || unit.being_withdrawn()) => {
+                withdrawing(unit, charge)
+            }
+            _ if !unit.selected() => self.why_leaving(unit, charge, windows),
+            Some(charge) if charge.kind != Kind::Withdraw => self.why_charged(unit, charge, windows),
+            _ => self.why_uncharged(unit, windows),
+        };
+        match unit.eligible {
+            Eligible::No(reason) if reason.rank <= why.rank() => Why::Ineligible {
+                reason,
+                since: charge.and_then(|charge| charge.absent_since),
+            },
+            Eligible::No(_) | Eligible::Yes => why,
+        }
+    }
+
+    fn why_leaving(&self, unit: &Unit, charge: Option<&Charge>, windows: &Windows) -> Why {
+        match (&self.held, charge) {
+            (_, Some(charge)) if unit.carries().is_none() => withdrawing(unit, charge),
+            _ if unit.carries().is_none() => Why::Excluded,
+            (Some((acknowledge, units)), _) => Why::WithdrawalHeld {
+                acknowledge: acknowledge.clone(),
+                units: *units,
+            },
+            _ if self.spec.paused => Why::Paused,
+            _ if !self.may_withdraw => Why::WaitingRead,
+            _ => windows.withdrawal.clone(),
+        }
+    }
+
+    fn why_charged(&self, unit: &Unit, charge: &Charge, windows: &Windows) -> Why {
+        if !charge.is_written(unit) {
+            return self.why_unwritten(unit, charge, windows);
+        }
+        let deadlines = &self.spec.deadlines;
+        let (since, until) = (
+            charge.since,
+            charge.deadline(deadlines).filter(|_| !charge.failed),
+        );
+        let overdue = charge.is_overdue(deadlines, self.now);
+        match charge.report(unit) {
+            Some(State::Succeeded) => {
+                let since = charge.succeeded_since.unwrap_or(self.now);
+                Why::Soaking {
+                    since,
+                    until: since.plus(self.spec.min_ready),
+                }
+            }
+            Some(State::Failed { message, .. }) if !charge.was_ready => Why::AlreadyUnready {
+                message: Some(message.clone()),
+                since: Some(since),
+            },
+            Some(State::Failed {
+                class: Class::Infra,
+                message,
+                ..
+            }) => updating(charge, until, Some(message.clone())),
+            Some(State::Failed { class, message, .. }) => Why::Failed {
+                class: *class,
+                message: message.clone(),
+                since: Some(since),
+                until,
+            },
+            _ if overdue && !charge.was_ready => Why::AlreadyUnready {
+                message: None,
+                since: Some(since),
+            },
+            _ if overdue && charge.picked_up => Why::Overdue { since },
+            _ if overdue => Why::NotPickedUp { since },
+            _ if charge.kind == Kind::Relapsed => Why::Relapsed { since, until },
+            _ => updating(charge, until, None),
+        }
+    }
+
+    /// Charged, but its row does not say so yet: on its way, or held back by something.
+    fn why_unwritten(&self, unit: &Unit, charge: &Charge, windows: &Windows) -> Why {
+        let condemned = match unit.desired {
+            Desired::Unresolved => return Why::Unresolved,
+            Desired::Content { revision, .. } => self.why_bad(revision),
+            Desired::Nothing => None,
+        };
+        match condemned {
+            Some(why) => why,
+            None if self.spec.paused => Why::Paused,
+            None if self.crowded.contains(&unit.id) => windows.change.clone(),
+            None => updating(charge, None, None),
+        }
+    }
+
+    fn why_uncharged(&self, unit: &Unit, windows: &Windows) -> Why {
+        let Desired::Content { revision, digest, .. } = unit.desired else {
+            return Why::Unresolved;
+        };
+        let there = unit.carries().is_some_and(|(_, carried)| carried == digest);
+        let unready = match unit.state_at_row() {
+            Some(State::Failed { class, message, .. }) => Some((*class, message.clone())),
+            _ => None,
+        };
+        match (there, unready) {
+            (true, Some((class, message))) => Why::Failed {
+                class,
+                message,
+                since: None,
+                until: None,
+            },
+            (true, None) => Why::UpToDate,
+            (false, Some((_, message))) => Why::AlreadyUnready {
+                message: Some(message),
+                since: None,
+            },
+            (false, None) => match self.why_bad(revision) {
+                Some(why) => why,
+                None if self.spec.paused => Why::Paused,
+                None => windows.change.clone(),
+            },
+        }
+    }
+
+    fn why_bad(&self, revision: Revision) -> Option<Why> {
+        let evidence = self.memory.bad.get(&revision)?.clone();
+        let halted = self
+            .memory
+            .run
+            .is_some_and(|run| run.target == revision && run.state == RunState::Halted);
+        Some(if halted {
+            Why::Halted { revision, evidence }
+        } else {
+            Why::KnownBad { revision, evidence }
+        })
+    }
+}
+
+fn withdrawing(unit: &Unit, charge: &Charge) -> Why {
+    let message = match unit.state_at(None, charge.token) {
+        Some(State::Failed { message, .. }) => Some(message.clone()),
+        _ => None,
+    };
+    Why::Withdrawing {
+        since: charge.since,
+        message,
+    }
+}
+
+fn updating(charge: &Charge, until: Option<crate::Millis>, message: Option<Arc<str>>) -> Why {
+    Why::Updating {
+        since: charge.since,
+        until,
+        picked_up: charge.picked_up,
+        message,
+    }
+}

@@ -1,0 +1,38 @@
+//! Rule 9: a new target replaces the run. Who is charged stays charged, and is retargeted on the slot it has.
+
+use super::Pass;
+use crate::{Run, RunState};
+
+impl Pass<'_> {
+    pub(super) fn follow_target(&mut self) {
+        let Some(target) = self.spec.target else { return };
+        let last = self.memory.run;
+        if last.is_some_and(|run| run.target == target) {
+            return;
+        }
+        let state = if self.memory.is_bad(target) {
+            RunState::KnownBad
+        } else if last.is_none() && self.memory.last_good == Some(target) {
+            RunState::Good
+        } else {
+            RunState::Open
+        };
+        self.memory.run = Some(Run {
+            id: last.map_or(1, |run| run.id.saturating_add(1)),
+            target,
+            from: self.memory.last_good,
+            started: self.now,
+            state,
+        });
+        self.memory.marks.clear();
+        self.memory.marks_beyond = 0;
+        for charge in self.memory.charges.values_mut() {
+            charge.failed = false;
+        }
+    }
+
+    /// The run whose verdict is open.
+    pub(super) fn open_run(&self) -> Option<Run> {
+        self.memory.run.filter(|run| run.state == RunState::Open)
+    }
+}

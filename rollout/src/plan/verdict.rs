@@ -1,0 +1,88 @@
+//! Rules 6, 7: failures are counted over distinct units that were ready; too many condemn the target, and the run halts.
+
+use super::Pass;
+use crate::{
+    Charge, Evidence, Kind, MAX_BAD, MAX_MARKS, OnFailure, Revision, Run, RunState, State, Step, Unit,
+    Verdict,
+};
+
+impl Pass<'_> {
+    /// Count the failure of a charged unit against the target, if it says anything about it (rules 3 and 6).
+    pub(super) fn mark(&mut self, unit: &Unit, charge: &Charge, report: Option<&State>) {
+        let blames = self
+            .open_run()
+            .is_some_and(|run| charge.revision == Some(run.target));
+        if !blames || !charge.was_ready || charge.values_only || self.memory.marks.contains_key(&unit.id) {
+            return;
+        }
+        let kept = usize::try_from(self.max_failed())
+            .unwrap_or(MAX_MARKS)
+            .saturating_add(1)
+            .min(MAX_MARKS);
+        if self.memory.marks.len() < kept {
+            self.memory.marks.insert(unit.id.clone(), self.now);
+        } else if charge.kind == Kind::Assign {
+            // Only a first charge is known to be of a unit that was not counted before.
+            self.memory.marks_beyond = self.memory.marks_beyond.saturating_add(1);
+        }
+        let message = match report {
+            Some(State::Failed { message, .. }) => message.clone(),
+            _ if charge.picked_up => "acknowledged, but not finished in time".into(),
+            _ => "not acknowledged in time".into(),
+        };
+        self.last_mark = Some((unit.id.clone(), message));
+    }
+
+    pub(super) fn judge(&mut self) {
+        let Some(run) = self.open_run() else { return };
+        let marks = u32::try_from(self.memory.marks.len()).unwrap_or(u32::MAX);
+        if marks.saturating_add(self.memory.marks_beyond) <= self.max_failed() {
+            return;
+        }
+        let Some(evidence) = self.evidence() else { return };
+        match self.spec.on_failure {
+            OnFailure::Halt => {
+                self.memory.run = Some(Run {
+                    state: RunState::Halted,
+                    ..run
+                });
+            }
+        }
+        self.condemn(run.target, evidence);
+    }
+
+    fn condemn(&mut self, revision: Revision, evidence: Evidence) {
+        let memory = &mut self.memory;
+        memory.bad.insert(revision, evidence.clone());
+        if memory.bad.len() > MAX_BAD {
+            let others = memory.bad.iter().filter(|(bad, _)| **bad != revision);
+            let oldest = others
+                .min_by_key(|(bad, evidence)| (evidence.at, **bad))
+                .map(|(bad, _)| *bad);
+            if let Some(oldest) = oldest {
+                memory.bad.remove(&oldest);
+            }
+        }
+        if memory.last_good == Some(revision) {
+            memory.last_good = None;
+        }
+        self.verdicts.push(Step::Conclude {
+            revision,
+            verdict: Verdict::Bad,
+            evidence: Some(evidence),
+        });
+    }
+
+    /// Who was one too many: the one marked now, or, when the setting fell below the marks, the last one.
+    fn evidence(&self) -> Option<Evidence> {
+        if let Some((unit, message)) = &self.last_mark {
+            return Some(Evidence::new(unit.clone(), message, self.now));
+        }
+        let (unit, at) = self.memory.marks.iter().max_by_key(|(_, at)| **at)?;
+        Some(Evidence::new(
+            unit.clone(),
+            "failed before fewer failures were allowed",
+            *at,
+        ))
+    }
+}
