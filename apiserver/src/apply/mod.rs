@@ -1,8 +1,25 @@
 //! Server-side apply: typed merge, ownership of fields (`managedFields`), conflicts.
+//!
+//! Follows structured-merge-diff: [`types`] gives one view of schemas, [`walk`] the walks over values, [`set`] the
+//! algebra of paths, [`managers`] the entries, [`update`] what a write does to all of them.
 
-use serde_json::Value;
+mod element;
+mod managers;
+mod set;
+mod types;
+mod update;
+mod walk;
+
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Map, Value};
 
 use crate::schema::{Cause, Schema};
+
+use managers::{Manager, Managers};
+use set::FieldSet;
+use types::Ty;
 
 /// How the fields of an object are known.
 #[derive(Clone, Copy, Debug)]
@@ -67,24 +84,146 @@ pub enum ApplyError {
 }
 
 /// The object that results from applying `applied` onto `live` (`None`: it does not exist), with its new
-/// `metadata.managedFields`. If nothing changes the result equals `live`.
+/// `metadata.managedFields`. Where nothing of the object changes it equals `live` but for entries of managers.
+///
+/// Call it before pruning and defaulting, and [`keep_times`] after them.
 pub fn apply(
     live: Option<&Value>,
     applied: &Value,
-    _ty: TypeRef<'_>,
-    _options: &ApplyOptions<'_>,
+    ty: TypeRef<'_>,
+    options: &ApplyOptions<'_>,
 ) -> Result<Value, ApplyError> {
-    let mut merged = live.cloned().unwrap_or_else(|| applied.clone());
-    json_patch::merge(&mut merged, applied);
-    Ok(merged)
+    let given = applied.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    if given != options.api_version {
+        let text = "Incorrect version specified in apply patch. Specified patch version";
+        return Err(ApplyError::BadRequest(format!("{text}: {given}, expected: {}", options.api_version)));
+    }
+    if applied.pointer("/metadata/managedFields").is_some_and(|fields| !fields.is_null()) {
+        return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
+    }
+    let ty = Ty::of(ty);
+    let typed = |object: &Value, what: &str, duplicates: bool| {
+        walk::validate(object, ty, duplicates)
+            .map_err(|error| ApplyError::Typed(format!("failed to create typed {what} object ({}): {error}", name(object))))
+    };
+    typed(applied, "patch", false)?;
+    let before = without_entries(live.cloned().unwrap_or_else(|| empty(applied)));
+    typed(&before, "live", true)?;
+    let ignored = ignored(options.subresource, options.has_status);
+    let request =
+        update::Request { force: options.force, api_version: options.api_version, now: options.now, ignored: &ignored };
+    // Entries that cannot be read have no owner.
+    let mut entries = live.and_then(|live| managers::read(live).ok()).unwrap_or_default();
+    if let (true, Some(_)) = (entries.is_empty(), live) {
+        let first = Manager::updater("before-first-apply", options.api_version, options.subresource);
+        entries = update::update(&empty(applied), &before, ty, &entries, &first, &request).0;
+    }
+    let manager = Manager::applier(options.manager, options.subresource);
+    let (changed, mut entries) = update::apply(&before, applied, ty, &entries, &manager, &request)?;
+    strip(&mut entries, &manager);
+    if let (true, Some(owned)) = (changed.is_some(), entries.get_mut(&manager)) {
+        owned.time = Some(options.now.to_owned());
+    }
+    let mut object = changed.unwrap_or(before);
+    managers::write(&mut object, &entries);
+    Ok(object)
 }
 
 /// Sets `metadata.managedFields` of `new` after a create (`old` is `None`), update or patch by a manager. Call it
-/// after pruning, defaulting and the reset of what the endpoint ignores. If nothing but managed fields changed,
-/// `new` gets those of `old`.
-pub fn track_update(old: Option<&Value>, new: &mut Value, _ty: TypeRef<'_>, _options: &UpdateOptions<'_>) {
-    let kept = old.and_then(|old| old.pointer("/metadata/managedFields")).cloned();
-    if let (Some(kept), Some(metadata)) = (kept, new.get_mut("metadata").and_then(Value::as_object_mut)) {
-        metadata.insert("managedFields".to_owned(), kept);
+/// after pruning, defaulting and the reset of what the endpoint ignores. If nothing but times of managed fields
+/// changed, `new` gets those of `old`.
+///
+/// `new` may carry entries of its own (a PUT of what was read); an empty list in them resets all ownership.
+pub fn track_update(old: Option<&Value>, new: &mut Value, ty: TypeRef<'_>, options: &UpdateOptions<'_>) {
+    let given = new.pointer("/metadata/managedFields").cloned();
+    let reset = given.as_ref().and_then(Value::as_array).is_some_and(|entries| {
+        entries.is_empty() || matches!(entries.as_slice(), [Value::Object(entry)] if entry.is_empty())
+    });
+    let live = || old.and_then(|old| managers::read(old).ok()).unwrap_or_default();
+    let entries = match (options.subresource, reset) {
+        (None, true) => Managers::new(),
+        (None, false) => managers::read(new).ok().filter(|entries| !entries.is_empty()).unwrap_or_else(live),
+        (Some(_), _) => live(),
+    };
+    let after = without_entries(new.clone());
+    if entries.is_empty() && old.is_some() {
+        // Ownership was given up, or never tracked: it begins with the first apply.
+        *new = after;
+        return;
     }
+    let ty = Ty::of(ty);
+    let before = without_entries(old.cloned().unwrap_or_else(|| empty(new)));
+    let ignored = ignored(options.subresource, options.has_status);
+    let request = update::Request { force: true, api_version: options.api_version, now: options.now, ignored: &ignored };
+    let manager = Manager::updater(options.manager, options.api_version, options.subresource);
+    let (entries, _) = update::update(&before, &after, ty, &entries, &manager, &request);
+    *new = after;
+    managers::write(new, &entries);
+    if let Some(old) = old {
+        keep_times(old, new);
+    }
+}
+
+/// If `new` differs from `old` by nothing but times of managed fields, gives it those of `old`: then they are equal.
+/// Call it before the resource version or generation is raised.
+pub fn keep_times(old: &Value, new: &mut Value) {
+    let timeless = |object: &Value| -> Vec<Value> {
+        let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array).cloned();
+        let mut entries = entries.unwrap_or_default();
+        for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
+            entry.remove("time");
+        }
+        entries.sort_by_key(Value::to_string);
+        entries
+    };
+    let same = timeless(old) == timeless(new)
+        && walk::equal(&without_entries(old.clone()), &without_entries(new.clone()));
+    if let (true, Some(entries)) = (same, old.pointer("/metadata/managedFields"))
+        && let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut)
+    {
+        metadata.insert("managedFields".to_owned(), entries.clone());
+    }
+}
+
+/// What the endpoint does not write.
+fn ignored(subresource: Option<&str>, has_status: bool) -> FieldSet {
+    match subresource {
+        Some("status") => FieldSet::of_fields(&[&["metadata"], &["spec"]]),
+        None if has_status => FieldSet::of_fields(&[&["status"]]),
+        _ => FieldSet::default(),
+    }
+}
+
+fn strip(entries: &mut Managers, manager: &Manager) {
+    if let Some(owned) = entries.get_mut(manager) {
+        owned.fields = owned.fields.difference(&update::never_tracked());
+    }
+    entries.retain(|_, owned| !owned.fields.is_empty());
+}
+
+fn empty(object: &Value) -> Value {
+    let mut empty = Map::new();
+    for key in ["apiVersion", "kind"] {
+        if let Some(value) = object.get(key) {
+            empty.insert(key.to_owned(), value.clone());
+        }
+    }
+    Value::Object(empty)
+}
+
+fn without_entries(mut object: Value) -> Value {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    object
+}
+
+/// `NAMESPACE/NAME; GROUP/VERSION, Kind=KIND`, as the real server names objects in errors.
+fn name(object: &Value) -> String {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let api_version = text("/apiVersion");
+    // The core group has an empty name.
+    let group_version = if api_version.contains('/') { api_version } else { format!("/{api_version}") };
+    let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
+    format!("{namespace}/{name}; {group_version}, Kind={}", text("/kind"))
 }

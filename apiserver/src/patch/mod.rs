@@ -1,9 +1,14 @@
 //! The three patch types besides server-side apply: JSON patch, merge patch, strategic merge patch.
 
+mod strategic;
+
+#[cfg(test)]
+mod tests;
+
 use serde_json::Value;
 
 /// Why a patch could not be carried out.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
     /// The patch itself cannot be read: 400 BadRequest.
     #[error("{0}")]
@@ -24,15 +29,23 @@ pub fn json(object: &Value, patch: &Value) -> Result<Value, PatchError> {
 
 /// RFC 7386.
 pub fn merge(object: &Value, patch: &Value) -> Result<Value, PatchError> {
-    if !patch.is_object() {
-        return Err(PatchError::Malformed("error decoding patch: the patch must be an object".to_owned()));
-    }
+    must_be_object(patch)?;
     let mut patched = object.clone();
     json_patch::merge(&mut patched, patch);
     Ok(patched)
 }
 
-/// Strategic merge patch of the built-in type `ty` (of [`crate::builtin::type_of`]).
-pub fn strategic(object: &Value, patch: &Value, _ty: &str) -> Result<Value, PatchError> {
-    merge(object, patch)
+/// Strategic merge patch of the built-in type `ty` (of [`crate::builtin::type_of`]): lists by their merge keys, the
+/// directives `$patch`, `$retainKeys`, `$setElementOrder/LIST` and `$deleteFromPrimitiveList/LIST`.
+pub fn strategic(object: &Value, patch: &Value, ty: &str) -> Result<Value, PatchError> {
+    must_be_object(patch)?;
+    strategic::apply(object, patch, ty)
+}
+
+fn must_be_object(patch: &Value) -> Result<(), PatchError> {
+    if patch.is_object() {
+        Ok(())
+    } else {
+        Err(PatchError::Malformed("error decoding patch: the patch must be a JSON object".to_owned()))
+    }
 }

@@ -160,6 +160,11 @@ impl Node {
         self.properties.get(name).or_else(|| self.additional.schema())
     }
 
+    /// `additionalProperties: true`.
+    pub(crate) fn allows_any(&self) -> bool {
+        matches!(self.additional, Additional::Any)
+    }
+
     /// Whether a rule stands here or below.
     pub(crate) fn has_rules(&self) -> bool {
         !self.rules.is_empty()

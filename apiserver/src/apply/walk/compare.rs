@@ -1,0 +1,158 @@
+//! Which paths of a value were added, changed, removed.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::super::element;
+use super::super::set::FieldSet;
+use super::super::types::{Atom, Form, ListTy, MapTy, Ty};
+
+/// The difference between two values of one type.
+#[derive(Debug, Default)]
+pub(in super::super) struct Comparison {
+    pub added: FieldSet,
+    pub modified: FieldSet,
+    pub removed: FieldSet,
+}
+
+impl Comparison {
+    /// Without all that is below `paths`.
+    pub(in super::super) fn without(self, paths: &FieldSet) -> Self {
+        Self {
+            added: self.added.recursive_difference(paths),
+            modified: self.modified.recursive_difference(paths),
+            removed: self.removed.recursive_difference(paths),
+        }
+    }
+}
+
+/// What changed from `old` to `new`; both have been validated (items with the same keys allowed).
+pub(in super::super) fn compare(old: Option<&Value>, new: Option<&Value>, ty: Ty<'_>) -> Comparison {
+    let mut walk = Walk { path: Vec::new(), found: Comparison::default() };
+    walk.values(old, new, ty);
+    walk.found
+}
+
+struct Walk {
+    path: Vec<String>,
+    found: Comparison,
+}
+
+impl Walk {
+    fn values(&mut self, old: Option<&Value>, new: Option<&Value>, ty: Ty<'_>) {
+        let (was, is) = (ty.atom().fitting(old), ty.atom().fitting(new));
+        let leaf = match (old, new) {
+            (_, None) => self.form(&was, old, new),
+            (Some(_), Some(_)) if !was.same_forms(&is) => {
+                self.form(&was, old, new);
+                self.form(&is, old, new)
+            }
+            _ => self.form(&is, old, new),
+        };
+        if !leaf {
+            match (old, new) {
+                (None, Some(_)) => self.found.added.insert(&self.path),
+                (Some(_), None) => self.found.removed.insert(&self.path),
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether the value was compared as a whole.
+    fn form(&mut self, atom: &Atom<'_>, old: Option<&Value>, new: Option<&Value>) -> bool {
+        match atom.form() {
+            Form::Scalar(_) => self.leaf(old, new),
+            Form::List(list) => {
+                let empty = |side: Option<&Value>| side.and_then(Value::as_array).is_none_or(Vec::is_empty);
+                if !list.associative || (empty(old) && empty(new)) {
+                    return self.leaf(old, new);
+                }
+                self.lists(old, new, &list);
+                false
+            }
+            Form::Map(map) => {
+                let empty = |side: Option<&Value>| side.and_then(Value::as_object).is_none_or(Map::is_empty);
+                if map.atomic || (empty(old) && empty(new)) {
+                    return self.leaf(old, new);
+                }
+                self.maps(old, new, &map);
+                false
+            }
+        }
+    }
+
+    fn leaf(&mut self, old: Option<&Value>, new: Option<&Value>) -> bool {
+        match (old, new) {
+            (None, _) => self.found.added.insert(&self.path),
+            (_, None) => self.found.removed.insert(&self.path),
+            (Some(old), Some(new)) if !equal(old, new) => self.found.modified.insert(&self.path),
+            _ => {}
+        }
+        true
+    }
+
+    fn maps(&mut self, old: Option<&Value>, new: Option<&Value>, map: &MapTy<'_>) {
+        let (olds, news) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
+        let names: BTreeSet<&String> =
+            olds.into_iter().flat_map(Map::keys).chain(news.into_iter().flat_map(Map::keys)).collect();
+        for name in names {
+            let (old, new) = (olds.and_then(|map| map.get(name)), news.and_then(|map| map.get(name)));
+            self.path.push(element::field(name));
+            self.values(old, new, map.member(name).unwrap_or(Ty::Deduced));
+            self.path.pop();
+        }
+    }
+
+    fn lists(&mut self, old: Option<&Value>, new: Option<&Value>, list: &ListTy<'_>) {
+        let steps = |side: Option<&'_ Value>| -> Vec<(String, Value)> {
+            let items = side.and_then(Value::as_array).into_iter().flatten();
+            // Validation has seen that every item has a step.
+            items.filter_map(|item| Some((element::item(list, item).ok()?, item.clone()))).collect()
+        };
+        let (olds, news) = (steps(old), steps(new));
+        let all: BTreeSet<&String> = olds.iter().chain(&news).map(|(step, _)| step).collect();
+        for step in all {
+            let of = |side: &'_ [(String, Value)]| -> Vec<Value> {
+                side.iter().filter(|(known, _)| known == step).map(|(_, item)| item.clone()).collect()
+            };
+            let (was, is) = (of(&olds), of(&news));
+            self.path.push(step.clone());
+            match (was.len(), is.len()) {
+                (0 | 1, 0 | 1) => self.values(was.first(), is.first(), list.element),
+                (0 | 1, _) => {
+                    if let Some(was) = was.first() {
+                        self.values(Some(was), None, list.element);
+                    }
+                    self.found.added.insert(&self.path);
+                }
+                (_, 0 | 1) => {
+                    if let Some(is) = is.first() {
+                        self.values(None, Some(is), list.element);
+                    }
+                    self.found.removed.insert(&self.path);
+                }
+                _ if was != is => self.found.modified.insert(&self.path),
+                _ => {}
+            }
+            self.path.pop();
+        }
+    }
+}
+
+/// Equal values; numbers by what they are, not how they are written.
+pub(in super::super) fn equal(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => {
+            one == other || (one.is_f64() != other.is_f64() && one.as_f64() == other.as_f64())
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| equal(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            one.len() == other.len()
+                && one.iter().all(|(name, one)| other.get(name).is_some_and(|other| equal(one, other)))
+        }
+        (one, other) => one == other,
+    }
+}

@@ -1,0 +1,103 @@
+//! Patches as kubectl and controllers send them.
+
+use serde_json::{Value, json};
+
+use super::{PatchError, json as json_patch, merge, strategic};
+
+#[test]
+fn a_json_patch_whose_test_fails_is_rejected() {
+    let object = json!({"spec": {"replicas": 1}});
+    let patch = json!([
+        {"op": "test", "path": "/spec/replicas", "value": 2},
+        {"op": "replace", "path": "/spec/replicas", "value": 3},
+    ]);
+    assert_eq!(json_patch(&object, &patch), Err(PatchError::Rejected));
+    assert!(matches!(json_patch(&object, &json!({"op": "add"})), Err(PatchError::Malformed(_))));
+    let added = json_patch(&object, &json!([{"op": "add", "path": "/spec/list", "value": [1]}])).unwrap();
+    assert_eq!(added, json!({"spec": {"replicas": 1, "list": [1]}}));
+}
+
+#[test]
+fn a_merge_patch_removes_nulls_and_replaces_lists() {
+    let object = json!({"a": {"b": 1, "c": 2}, "list": [1, 2]});
+    let merged = merge(&object, &json!({"a": {"b": null, "d": {"e": null, "f": 1}}, "list": [3]})).unwrap();
+    assert_eq!(merged, json!({"a": {"c": 2, "d": {"f": 1}}, "list": [3]}));
+}
+
+fn check(object: &Value, patch: &Value, expect: &Value) {
+    assert_eq!(&strategic(object, patch, "core.v1.PodSpec").unwrap(), expect, "{patch}");
+}
+
+#[test]
+fn strategic_lists_merge_by_key() {
+    let pod = json!({"containers": [{"name": "a", "image": "1", "ports": [{"containerPort": 80}]}, {"name": "b", "image": "1"}]});
+    check(
+        &pod,
+        &json!({"containers": [{"name": "b", "image": "2"}]}),
+        &json!({"containers": [{"name": "a", "image": "1", "ports": [{"containerPort": 80}]}, {"name": "b", "image": "2"}]}),
+    );
+    check(
+        &pod,
+        &json!({"containers": [{"name": "a", "ports": [{"containerPort": 80, "name": "http"}, {"containerPort": 81}]}]}),
+        &json!({"containers": [
+            {"name": "a", "image": "1", "ports": [{"containerPort": 80, "name": "http"}, {"containerPort": 81}]},
+            {"name": "b", "image": "1"},
+        ]}),
+    );
+    // A new item comes before those of the server that no order names.
+    check(
+        &json!({"containers": [{"name": "a"}]}),
+        &json!({"containers": [{"name": "z"}]}),
+        &json!({"containers": [{"name": "z"}, {"name": "a"}]}),
+    );
+    // No patch strategy: replaced.
+    check(
+        &json!({"tolerations": [{"key": "a"}]}),
+        &json!({"tolerations": [{"key": "b"}]}),
+        &json!({"tolerations": [{"key": "b"}]}),
+    );
+}
+
+#[test]
+fn strategic_directives() {
+    let pod = json!({"containers": [{"name": "a", "image": "1"}, {"name": "b"}], "nodeSelector": {"x": "1"}});
+    check(
+        &pod,
+        &json!({"containers": [{"name": "a", "$patch": "delete"}]}),
+        &json!({"containers": [{"name": "b"}], "nodeSelector": {"x": "1"}}),
+    );
+    check(
+        &pod,
+        &json!({"containers": [{"$patch": "replace"}, {"name": "c"}]}),
+        &json!({"containers": [{"name": "c"}], "nodeSelector": {"x": "1"}}),
+    );
+    check(
+        &pod,
+        &json!({"nodeSelector": {"$patch": "replace", "y": "2"}}),
+        &json!({"containers": [{"name": "a", "image": "1"}, {"name": "b"}], "nodeSelector": {"y": "2"}}),
+    );
+    check(
+        &pod,
+        &json!({"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}], "containers": [{"name": "a", "image": "2"}]}),
+        &json!({"containers": [{"name": "b"}, {"name": "a", "image": "2"}], "nodeSelector": {"x": "1"}}),
+    );
+    check(
+        &json!({"volumes": [{"name": "v", "emptyDir": {}}]}),
+        &json!({"volumes": [{"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/x"}}]}),
+        &json!({"volumes": [{"name": "v", "hostPath": {"path": "/x"}}]}),
+    );
+    let meta = json!({"finalizers": ["a", "b"]});
+    let patch = json!({"$deleteFromPrimitiveList/finalizers": ["a"], "finalizers": ["c"]});
+    let patched = strategic(&meta, &patch, "meta.v1.ObjectMeta").unwrap();
+    assert_eq!(patched, json!({"finalizers": ["c", "b"]}));
+    assert!(strategic(&meta, &json!({"$patch": "explode"}), "meta.v1.ObjectMeta").is_err());
+}
+
+#[test]
+fn strategic_nulls_remove_and_new_values_carry_no_directives() {
+    check(
+        &json!({"hostNetwork": true}),
+        &json!({"hostNetwork": null, "securityContext": {"$retainKeys": ["runAsUser"], "runAsUser": 1, "runAsGroup": null}}),
+        &json!({"securityContext": {"runAsUser": 1}}),
+    );
+}
