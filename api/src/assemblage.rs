@@ -73,7 +73,7 @@ pub struct AssemblageSpec {
         "message": "a row's token never falls: another writer changed the row; read it again",
     },
     { "rule": "!has(self.withdraw) || !has(self.source)", "message": "a row that is to be withdrawn has no source" },
-    { "rule": "has(self.source) || !has(self.package)", "message": "a row with a package needs a source" },
+    { "rule": "has(self.source) || !has(self.__package__)", "message": "a row with a package needs a source" },
 ]))]
 pub struct SyncRow {
     /// The sync's name: the module's, for rows of modules.

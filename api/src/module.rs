@@ -84,7 +84,7 @@ impl std::fmt::Display for ModuleKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [{
-    "rule": "duration(self.sync.package.timeout) + duration(self.sync.package.retryInterval) < duration(self.rollout.deadlines.progress)",
+    "rule": "duration(self.sync.__package__.timeout) + duration(self.sync.__package__.retryInterval) < duration(self.rollout.deadlines.progress)",
     "message": "sync.package.timeout and sync.package.retryInterval together must be shorter than rollout.deadlines.progress, or a cluster is overdue before it was tried twice",
     "fieldPath": ".rollout.deadlines.progress",
 }]))]

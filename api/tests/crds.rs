@@ -1,34 +1,125 @@
-//! Promise: `api/crds/*.yaml` are what the types say.
+//! Promise: `api/crds/*.yaml` are what the types say, and what an API server takes.
+
+mod support;
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
+
+use muster_api::{crds, kind};
+use muster_apiserver::schema::Schema;
+use serde_json::Value;
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("crds")
 }
 
-/// With `MUSTER_GENERATE=1` the files are written instead of compared, as `cargo xtask generate` does.
 #[test]
 fn committed_files_equal_the_types() {
-    let generated: BTreeMap<String, String> = muster_api::crds::generated().into_iter().collect();
-    if std::env::var_os("MUSTER_GENERATE").is_some() {
-        fs::create_dir_all(folder()).unwrap();
-        for (file, text) in &generated {
-            fs::write(folder().join(file), text).unwrap();
-        }
-    }
-    let committed: BTreeMap<String, String> = fs::read_dir(folder())
-        .unwrap()
-        .map(|entry| entry.unwrap())
-        .map(|entry| {
-            (entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap())
-        })
+    let generated: BTreeMap<String, String> = crds::generated().into_iter().collect();
+    let entries = fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap());
+    let committed: BTreeMap<String, String> = entries
+        .map(|entry| (entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap()))
         .collect();
-    assert_eq!(
-        committed.keys().collect::<Vec<_>>(),
-        generated.keys().collect::<Vec<_>>(),
-        "files: run `cargo xtask generate`"
-    );
+    let names = |files: &BTreeMap<String, String>| files.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&committed), names(&generated), "run `cargo xtask generate`");
     for (file, text) in &generated {
         assert_eq!(&committed[file], text, "{file}: run `cargo xtask generate`");
+    }
+}
+
+#[test]
+fn the_files_read_back_as_the_definitions() {
+    let all = crds::management().into_iter().chain(crds::downstream()).chain(crds::flux());
+    for definition in all.chain([crds::cluster_api()]) {
+        let read: Value = serde_yaml::from_str(&crds::yaml(&definition)).unwrap();
+        assert_eq!(read, serde_json::to_value(&definition).unwrap(), "{:?}", definition.metadata.name);
+        let schema = support::openapi(&definition);
+        Schema::parse(&schema).unwrap_or_else(|causes| panic!("{:?}: {causes:?}", definition.metadata.name));
+        assert!(crds::is_ours(&definition));
+    }
+}
+
+#[test]
+fn every_kind_is_found_by_its_names_and_the_category() {
+    let found: Vec<String> = support::definitions()
+        .iter()
+        .map(|definition| {
+            let names = &definition.spec.names;
+            assert_eq!(definition.spec.group, kind::GROUP);
+            assert_eq!(definition.spec.scope, "Namespaced");
+            assert_eq!(names.categories.as_deref(), Some(["muster".to_owned()].as_slice()));
+            let version = &definition.spec.versions[0];
+            assert_eq!(format!("{}/{}", definition.spec.group, version.name), kind::API_VERSION);
+            assert!(version.subresources.as_ref().unwrap().status.is_some());
+            format!("{} {} {}", names.kind, names.plural, names.short_names.as_ref().unwrap().join(","))
+        })
+        .collect();
+    insta::assert_snapshot!(found.join("\n"), @"
+    Module modules mmod
+    BootstrapModule bootstrapmodules bmod
+    ProxyAssemblage proxyassemblages pasm
+    RemoteAssemblage remoteassemblages rasm
+    ModuleRevision modulerevisions mrev
+    Assemblage assemblages asm
+    ");
+}
+
+#[test]
+fn a_definition_of_someone_else_is_not_ours() {
+    let mut foreign = crds::flux().remove(0);
+    foreign.metadata.labels = Some(BTreeMap::from([("app.kubernetes.io/part-of".into(), "flux".into())]));
+    assert!(!crds::is_ours(&foreign));
+}
+
+/// Every string, list and map has a maximum, and every field is explained.
+#[test]
+fn everything_is_bounded_and_explained() {
+    for definition in support::definitions() {
+        let schema = support::openapi(&definition);
+        let mut problems = Vec::new();
+        for part in ["spec", "status"] {
+            walk(&schema["properties"][part], &format!(".{part}"), &mut problems);
+        }
+        assert!(problems.is_empty(), "{}: {problems:#?}", definition.spec.names.kind);
+    }
+}
+
+fn walk(schema: &Value, path: &str, problems: &mut Vec<String>) {
+    let has = |key: &str| schema.get(key).is_some();
+    match schema["type"].as_str() {
+        Some("string") if !has("maxLength") && !has("enum") && schema["format"] != "date-time" => {
+            problems.push(format!("{path}: string without maxLength"));
+        }
+        Some("array") if !has("maxItems") || !has("x-kubernetes-list-type") => {
+            problems.push(format!("{path}: list without maxItems or list type"));
+        }
+        Some("object") if has("additionalProperties") && !has("maxProperties") => {
+            problems.push(format!("{path}: map without maxProperties"));
+        }
+        Some("object") if !has("additionalProperties") && !has("properties") => {
+            problems.push(format!("{path}: object without fields"));
+        }
+        None if !has("x-kubernetes-int-or-string") => problems.push(format!("{path}: no type")),
+        _ => {}
+    }
+    if has("x-kubernetes-preserve-unknown-fields") || has("nullable") {
+        problems.push(format!("{path}: takes anything, or null"));
+    }
+    for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
+        if rule["message"].as_str().is_none_or(str::is_empty) {
+            problems.push(format!("{path}: rule without message"));
+        }
+    }
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        let path = format!("{path}.{name}");
+        if property["description"].as_str().is_none_or(str::is_empty) {
+            problems.push(format!("{path}: not explained"));
+        }
+        walk(property, &path, problems);
+    }
+    if let Some(items) = schema.get("items") {
+        walk(items, &format!("{path}[]"), problems);
+    }
+    if let Some(values) = schema.get("additionalProperties") {
+        walk(values, &format!("{path}{{}}"), problems);
     }
 }

@@ -1,0 +1,48 @@
+//! What the tests of this crate share: the kinds by name, and their schemas as an API server reads them.
+#![allow(dead_code)]
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use muster_api::crds;
+use muster_apiserver::schema::Schema;
+use serde_json::Value;
+
+/// Our six definitions.
+pub fn definitions() -> Vec<CustomResourceDefinition> {
+    crds::management().into_iter().chain(crds::downstream()).collect()
+}
+
+/// The definition of one of our kinds.
+pub fn definition(kind: &str) -> CustomResourceDefinition {
+    definitions().into_iter().find(|definition| definition.spec.names.kind == kind).unwrap()
+}
+
+/// The schema of a definition as JSON.
+pub fn openapi(definition: &CustomResourceDefinition) -> Value {
+    let schema = definition.spec.versions[0].schema.as_ref().unwrap();
+    serde_json::to_value(schema.open_api_v3_schema.as_ref().expect("a schema")).unwrap()
+}
+
+/// The schema of one of our kinds as an API server reads it.
+pub fn schema(kind: &str) -> Schema {
+    Schema::parse(&openapi(&definition(kind))).unwrap()
+}
+
+/// YAML as JSON.
+pub fn yaml(text: &str) -> Value {
+    serde_yaml::from_str(text).unwrap()
+}
+
+/// What an API server stores of an object, or what it says against it.
+pub fn admit(object: &Value, old: Option<&Value>) -> Result<Value, Vec<String>> {
+    let schema = schema(object["kind"].as_str().unwrap());
+    let mut stored = object.clone();
+    let dropped = schema.prune(&mut stored);
+    assert!(dropped.is_empty(), "unknown fields: {dropped:?}");
+    schema.default(&mut stored);
+    let causes = schema.validate(&stored, old);
+    if causes.is_empty() {
+        Ok(stored)
+    } else {
+        Err(causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect())
+    }
+}
