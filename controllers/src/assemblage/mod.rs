@@ -1,1 +1,68 @@
-//! The Assemblage controller: expands an assemblage into Flux objects, downstream.
+//! `Assemblage`: the syncs of this cluster, expanded here.
+//!
+//! Its rows' bindings are read from this cluster; all else is what [`crate::expand`] does.
+
+use std::sync::Arc;
+
+use futures::{StreamExt, stream};
+use kube::runtime::reflector::Store;
+use muster_api::{
+    Assemblage,
+    assemblage::{AssemblageStatus, SyncRow},
+    labels::manager,
+};
+
+use crate::{
+    bindings::Objects,
+    expand::{
+        Assembled, ExpandError, Expander, Setting,
+        values::{RowValues, bind, carried},
+    },
+    runtime::{Action, Context, Key, Runner},
+};
+
+impl Assembled for Assemblage {
+    fn rows(&self) -> &[SyncRow] {
+        &self.spec.syncs
+    }
+
+    fn state(&self) -> Option<&AssemblageStatus> {
+        self.status.as_ref()
+    }
+}
+
+/// What the expansion of all Assemblages shares.
+struct Assemblages {
+    expander: Expander,
+    objects: Arc<Objects>,
+}
+
+/// Expands the Assemblages of the context's namespace until its shutdown. `objects` are what bindings read here.
+pub async fn run(context: Context, objects: Arc<Objects>) {
+    let runner = Runner::<Assemblage>::new("assemblage", &context);
+    let store = runner.store();
+    let (changes, bound) = (objects.changes(), store.clone());
+    let expander = Expander::new(context, "Assemblage", manager::AGENT);
+    let runner = runner.rows(expander.kustomizations()).rows(expander.sources()).on(changes.flat_map(move |()| stream::iter(with_bindings(&bound))));
+    let assemblages = Arc::new(Assemblages { expander, objects });
+    let lives = |key: &Key| store.get(&key.object_ref()).is_some();
+    tokio::select! {
+        () = runner.run(Arc::clone(&assemblages), reconcile) => {}
+        () = assemblages.expander.collect_sources::<Assemblage>(lives) => {}
+    }
+}
+
+async fn reconcile(assemblage: Arc<Assemblage>, assemblages: Arc<Assemblages>) -> Result<Action, ExpandError> {
+    let mut values = RowValues::new();
+    for row in carried(&assemblage.spec.syncs) {
+        values.insert(row.name.clone(), bind(&assemblages.objects, &row.bindings, row.values.clone()).await);
+    }
+    let setting = Setting { values, ..Setting::default() };
+    assemblages.expander.expand(&*assemblage, &setting).await
+}
+
+/// The assemblages that a change of a bound object may concern.
+fn with_bindings(store: &Store<Assemblage>) -> Vec<Key> {
+    let bound = |row: &SyncRow| !row.bindings.is_empty();
+    store.state().iter().filter(|assemblage| assemblage.spec.syncs.iter().any(bound)).map(|assemblage| Key::of(&**assemblage)).collect()
+}

@@ -1,1 +1,183 @@
-//! The ProxyAssemblage controller: mirrors an assemblage into its cluster.
+//! `ProxyAssemblage`: the syncs of one cluster, mirrored into an `Assemblage` there; its status is what the cluster reports.
+//!
+//! ```text
+//!   ProxyAssemblage ── reach (registry) ── rows (values) ── poll ──► mirror (pure) ──► act ──► copy (pure) ──► status
+//!                                            watch on it: sessions ─┘   every 20 s, each 5 min while watched
+//! ```
+//!
+//! Invariant: a cluster that is not ready gets no call; what it last reported stays, with the reason beside it.
+//! Invariant: the mirror is written with the version that was read, and only if it is of this origin.
+
+mod act;
+pub mod copy;
+pub mod mirror;
+mod observe;
+mod sessions;
+mod status;
+mod values;
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use futures::{StreamExt, stream};
+use kube::{ResourceExt, runtime::reflector::Store};
+use muster_api::ProxyAssemblage;
+use thiserror::Error;
+use tokio::sync::OnceCell;
+
+use self::{mirror::Proxy, observe::Reach, sessions::Sessions};
+use crate::{
+    bindings::Objects,
+    expand::decide::Away,
+    runtime::{Action, CallError, Context, Key, Retry, Retryable, Runner, status::StatusError},
+};
+
+/// How often a mirror is read while a watch tells of its changes: a safety net.
+const WATCHED_POLL: Duration = Duration::from_secs(300);
+/// How far a poll strays from its interval, so that a fleet is not read in step.
+const JITTER: f64 = 0.1;
+/// How soon a kubeconfig that is no Cluster's, of which nothing tells, is tried again.
+const UNTOLD: Duration = Duration::from_secs(30);
+
+/// How often watches without a proxy are looked for, in memory.
+const SWEEP: Duration = Duration::from_secs(60);
+
+/// A reconcile that has to be tried again.
+#[derive(Debug, Error)]
+pub enum ProxyError {
+    /// Something here could not be read.
+    #[error(transparent)]
+    Here(CallError),
+    /// The cluster did not answer, or refused.
+    #[error("cluster of {proxy}")]
+    Downstream {
+        /// The proxy.
+        proxy: Key,
+        /// What happened.
+        #[source]
+        source: CallError,
+    },
+    /// The status could not be written.
+    #[error(transparent)]
+    Status(#[from] StatusError),
+}
+
+impl Retryable for ProxyError {
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Here(error) => error.retry(),
+            Self::Downstream { source, .. } => source.retry(),
+            Self::Status(_) => Retry::Soon,
+        }
+    }
+}
+
+/// What the mirroring of all proxies shares.
+#[derive(Debug)]
+pub struct Mirroring {
+    context: Context,
+    sessions: Sessions,
+    /// What control-plane bindings read.
+    objects: Arc<Objects>,
+    /// The uid of this cluster's `kube-system`, read once.
+    identity: OnceCell<String>,
+}
+
+/// Mirrors the ProxyAssemblages of the context's namespace until its shutdown. `objects` are what control-plane bindings read.
+pub async fn run(context: Context, objects: Arc<Objects>) {
+    let registry = Arc::clone(&context.registry);
+    let (sessions, changed) = Sessions::new(context.clock.clone());
+    let runner = Runner::<ProxyAssemblage>::new("proxyassemblage", &context);
+    let (bound, placed, present) = (runner.store(), runner.store(), runner.store());
+    let of_objects = objects.changes().flat_map(move |()| stream::iter(with_bindings(&bound)));
+    let of_clusters = registry.subscribe().flat_map(move |cluster| stream::iter(of_cluster(&placed, &cluster)));
+    let runner = runner.on(changed).on(of_objects).on(of_clusters).after(async move { registry.synced().await });
+    let mirroring = Arc::new(Mirroring { context, sessions, objects, identity: OnceCell::new() });
+    tokio::select! {
+        () = runner.run(Arc::clone(&mirroring), reconcile) => {}
+        () = mirroring.sweep(&present) => {}
+    }
+}
+
+/// The proxies that a change of an object bound here may concern.
+fn with_bindings(store: &Store<ProxyAssemblage>) -> Vec<Key> {
+    keys(store, |proxy| proxy.spec.syncs.iter().any(|row| !row.control_plane_bindings.is_empty()))
+}
+
+/// The proxies of a cluster.
+fn of_cluster(store: &Store<ProxyAssemblage>, cluster: &str) -> Vec<Key> {
+    keys(store, |proxy| proxy.spec.cluster_ref.as_ref().is_some_and(|reference| reference.name == cluster))
+}
+
+fn keys(store: &Store<ProxyAssemblage>, which: impl Fn(&ProxyAssemblage) -> bool) -> Vec<Key> {
+    store.state().iter().filter(|proxy| which(proxy)).map(|proxy| Key::of(&**proxy)).collect()
+}
+
+/// Brings the mirror to the proxy's rows and the proxy's status to what the mirror reports. A proxy that is being deleted lets go.
+pub async fn reconcile(proxy: Arc<ProxyAssemblage>, mirroring: Arc<Mirroring>) -> Result<Action, ProxyError> {
+    let key = Key::of(&*proxy);
+    if proxy.metadata.deletion_timestamp.is_some() {
+        mirroring.sessions.end(&key);
+        return Ok(Action::await_change());
+    }
+    let client = match mirroring.reach(&proxy).await {
+        Reach::Ready(client) => client,
+        Reach::Away(away) => return mirroring.stand_by(&proxy, &away).await,
+    };
+    let rows = mirroring.rows(&proxy).await;
+    let seen = match mirroring.poll(&proxy, &client).await {
+        Ok(seen) => seen,
+        Err(error) => return mirroring.failed(&proxy, error).await,
+    };
+    let origin = mirroring.origin(&proxy).await?;
+    let kept: BTreeSet<String> = rows.refused.keys().cloned().collect();
+    let held = proxy.status.as_ref().map(|status| status.syncs.as_slice()).unwrap_or_default();
+    let view = Proxy {
+        name: key.name.as_str(),
+        cluster: proxy.spec.cluster_ref.as_ref().map(|reference| reference.name.as_str()),
+        origin: &origin,
+        adopt: proxy.annotations().get(muster_api::labels::annotation::ADOPT).map(String::as_str),
+        requested_at: proxy.annotations().get(muster_api::labels::annotation::RECONCILE_REQUESTED_AT).map(String::as_str),
+        rows: &rows.resolved,
+        kept: &kept,
+        said: held,
+    };
+    let outcome = match mirroring.act(&client, mirror::mirror(&view, seen.as_ref())).await {
+        Ok(outcome) => outcome,
+        Err(error) => return mirroring.failed(&proxy, error).await,
+    };
+    mirroring.report(&proxy, &view, &rows, outcome.live.as_ref().or(seen.as_ref()), outcome.foreign.as_deref()).await?;
+    Ok(Action::requeue(mirroring.next_poll(&key)))
+}
+
+impl Mirroring {
+    /// Ends the watches for proxies that are no more, of which no reconcile tells.
+    async fn sweep(&self, present: &Store<ProxyAssemblage>) {
+        loop {
+            tokio::time::sleep(SWEEP).await;
+            self.sessions.retain(|key| present.get(&key.object_ref()).is_some());
+        }
+    }
+
+    /// The cluster is not ready: no call, and the reason beside what it last reported.
+    async fn stand_by(&self, proxy: &ProxyAssemblage, away: &Away) -> Result<Action, ProxyError> {
+        self.sessions.end(&Key::of(proxy));
+        self.report_away(proxy, away).await?;
+        Ok(if proxy.spec.cluster_ref.is_some() { Action::await_change() } else { Action::requeue(UNTOLD) })
+    }
+
+    /// A call to the cluster failed: said in status, and the registry looks at the cluster now.
+    async fn failed(&self, proxy: &ProxyAssemblage, source: CallError) -> Result<Action, ProxyError> {
+        if let Some(cluster) = &proxy.spec.cluster_ref {
+            self.context.registry.suspect(&cluster.name);
+        }
+        if !source.is_conflict() {
+            self.report_failure(proxy, &source).await?;
+        }
+        Err(ProxyError::Downstream { proxy: Key::of(proxy), source })
+    }
+
+    fn next_poll(&self, key: &Key) -> Duration {
+        let interval = if self.sessions.is_watched(key) { WATCHED_POLL } else { self.context.options.proxy_poll_interval };
+        self.context.jitter.spread(interval, JITTER)
+    }
+}

@@ -1,1 +1,80 @@
-//! The RemoteAssemblage controller: expands an assemblage into Flux objects here.
+//! `RemoteAssemblage`: the syncs of one cluster, expanded here into Kustomizations with `spec.kubeConfig`.
+//!
+//! Control-plane bindings are read from this cluster, bindings from the other one through the registry's client; all else is what
+//! [`crate::expand`] does.
+//!
+//! Invariant: while the cluster is in one of the states a to f nothing is written for it, and no failure is blamed on a revision.
+
+mod place;
+
+use std::sync::Arc;
+
+use futures::{StreamExt, stream};
+use kube::runtime::reflector::Store;
+use muster_api::{
+    RemoteAssemblage,
+    assemblage::{AssemblageStatus, SyncRow},
+    labels::manager,
+};
+
+use crate::{
+    bindings::{Kinds, Objects},
+    expand::{Assembled, ExpandError, Expander},
+    runtime::{Action, Context, Key, Runner},
+};
+
+impl Assembled for RemoteAssemblage {
+    fn rows(&self) -> &[SyncRow] {
+        &self.spec.syncs
+    }
+
+    fn state(&self) -> Option<&AssemblageStatus> {
+        self.status.as_ref()
+    }
+}
+
+/// What the expansion of all RemoteAssemblages shares.
+struct Remotes {
+    context: Context,
+    expander: Expander,
+    objects: Arc<Objects>,
+    kinds: Kinds,
+}
+
+/// Expands the RemoteAssemblages of the context's namespace until its shutdown. `objects` are what control-plane bindings read.
+pub async fn run(context: Context, objects: Arc<Objects>) {
+    let registry = Arc::clone(&context.registry);
+    let kinds = Kinds::new(&context.options.binding_kinds);
+    let runner = Runner::<RemoteAssemblage>::new("remoteassemblage", &context);
+    let store = runner.store();
+    let (bound, placed) = (store.clone(), store.clone());
+    let of_objects = objects.changes().flat_map(move |()| stream::iter(with_bindings(&bound)));
+    let of_clusters = registry.subscribe().flat_map(move |cluster| stream::iter(of_cluster(&placed, &cluster)));
+    let expander = Expander::new(context.clone(), "RemoteAssemblage", manager::CONTROLLER);
+    let runner = runner.rows(expander.kustomizations()).rows(expander.sources()).on(of_objects).on(of_clusters).after(async move { registry.synced().await });
+    let remotes = Arc::new(Remotes { context, expander, objects, kinds });
+    let lives = |key: &Key| store.get(&key.object_ref()).is_some();
+    tokio::select! {
+        () = runner.run(Arc::clone(&remotes), reconcile) => {}
+        () = remotes.expander.collect_sources::<RemoteAssemblage>(lives) => {}
+    }
+}
+
+async fn reconcile(remote: Arc<RemoteAssemblage>, remotes: Arc<Remotes>) -> Result<Action, ExpandError> {
+    let setting = remotes.setting(&remote).await;
+    remotes.expander.expand(&*remote, &setting).await
+}
+
+/// The assemblages that a change of an object bound here may concern.
+fn with_bindings(store: &Store<RemoteAssemblage>) -> Vec<Key> {
+    keys(store, |remote| remote.spec.syncs.iter().any(|row| !row.control_plane_bindings.is_empty()))
+}
+
+/// The assemblages of a cluster.
+fn of_cluster(store: &Store<RemoteAssemblage>, cluster: &str) -> Vec<Key> {
+    keys(store, |remote| remote.spec.cluster_ref.as_ref().is_some_and(|reference| reference.name == cluster))
+}
+
+fn keys(store: &Store<RemoteAssemblage>, which: impl Fn(&RemoteAssemblage) -> bool) -> Vec<Key> {
+    store.state().iter().filter(|remote| which(remote)).map(|remote| Key::of(&**remote)).collect()
+}

@@ -1,0 +1,121 @@
+//! Carrying plans out: the only writes of this folder. Each carries the version, the uid or the absence that it was decided on.
+
+use std::collections::BTreeSet;
+
+use futures::{StreamExt, stream};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, PostParams, Preconditions},
+};
+use muster_api::{
+    assemblage::{FailureClass, SyncPhase, SyncState},
+    flux::{GitRepository, Kustomization},
+    reasons::ObjectReason,
+};
+use tracing::info;
+
+use super::{
+    decide::{Plan, Write},
+    expander::Expander,
+    seen::KustomizationRow,
+};
+use crate::runtime::{CallError, call, call::explain};
+
+/// Writes at once: an API server takes about eight writers well.
+const WRITERS: usize = 8;
+
+/// What became of plans.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    /// The states of the rows, as decided or as it turned out.
+    pub states: Vec<SyncState>,
+    /// Somebody was faster somewhere, or a write failed: it is to be looked at again.
+    pub again: bool,
+}
+
+impl Expander {
+    /// Carries plans out. A write that fails is its row's trouble alone.
+    pub(super) async fn carry_out(&self, plans: Vec<Plan>) -> Done {
+        let mut sources = BTreeSet::new();
+        let plans = plans.into_iter().map(|plan| self.once(plan, &mut sources)).collect::<Vec<_>>();
+        let results: Vec<(SyncState, bool)> = stream::iter(plans).map(|plan| self.one(plan)).buffered(WRITERS).collect().await;
+        let again = results.iter().any(|(_, again)| *again);
+        Done { states: results.into_iter().map(|(state, _)| state).collect(), again }
+    }
+
+    /// Two rows may need the same source: it is written once.
+    fn once(&self, mut plan: Plan, sources: &mut BTreeSet<String>) -> Plan {
+        plan.writes.retain(|write| match write {
+            Write::CreateSource(source) | Write::ReplaceSource(source) => sources.insert(source.name_any()),
+            Write::Create(_) | Write::Replace(_) | Write::Delete { .. } => true,
+        });
+        plan
+    }
+
+    async fn one(&self, plan: Plan) -> (SyncState, bool) {
+        let Plan { writes, state } = plan;
+        for write in writes {
+            if let Err(error) = self.write(write).await {
+                return if error.is_conflict() { (state, true) } else { (refused(state, &error), true) };
+            }
+        }
+        (state, false)
+    }
+
+    async fn write(&self, write: Write) -> Result<(), CallError> {
+        let by = PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() };
+        let (sources, kustomizations): (Api<GitRepository>, Api<Kustomization>) = (self.api(), self.api());
+        match write {
+            Write::CreateSource(source) => {
+                let written = call(format!("creating GitRepository {}", source.name_any()), sources.create(&by, &source)).await?;
+                self.sources.apply(&written);
+            }
+            Write::ReplaceSource(source) => {
+                let name = source.name_any();
+                let written = call(format!("putting GitRepository {name} right"), sources.replace(&name, &by, &source)).await?;
+                self.sources.apply(&written);
+            }
+            Write::Create(wanted) => {
+                let written = call(format!("creating Kustomization {}", wanted.name_any()), kustomizations.create(&by, &wanted)).await?;
+                self.wrote(&written, "created");
+            }
+            Write::Replace(wanted) => {
+                let name = wanted.name_any();
+                let written = call(format!("changing Kustomization {name}"), kustomizations.replace(&name, &by, &wanted)).await?;
+                self.wrote(&written, "changed");
+            }
+            Write::Delete { name, uid, resource_version } => {
+                let exactly = Preconditions { uid: Some(uid), resource_version: Some(resource_version) };
+                let parameters = DeleteParams { preconditions: Some(exactly), ..DeleteParams::background() };
+                info!(kustomization = name, "deleting a Kustomization, by its row's withdrawal");
+                call(format!("deleting Kustomization {name}"), kustomizations.delete(&name, &parameters)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn wrote(&self, written: &Kustomization, what: &str) {
+        let name = written.name_any();
+        info!(kustomization = name, source = written.spec.source_ref.name, "{what} a Kustomization");
+        self.memory.written(&name, &KustomizationRow::of(written));
+        self.kustomizations.apply(written);
+    }
+}
+
+/// The state of a row whose write was not taken.
+fn refused(state: SyncState, error: &CallError) -> SyncState {
+    let ours = error.is_invalid() || error.is_refused_credential();
+    let phase = match state.state {
+        SyncPhase::Withdrawing => SyncPhase::Withdrawing,
+        _ if ours => SyncPhase::Failed,
+        _ => SyncPhase::Updating,
+    };
+    SyncState {
+        state: phase,
+        class: Some(if ours { FailureClass::Unit } else { FailureClass::Infra }),
+        terminal: false,
+        reason: Some(ObjectReason::WriteFailed.into()),
+        message: Some(muster_api::conditions::bounded(&explain(error), muster_api::schema::MAX_MESSAGE).into_owned()),
+        ..state
+    }
+}

@@ -1,0 +1,132 @@
+//! Deleting sources that nothing refers to any more, ten minutes after the last reference.
+//!
+//! Invariant: a source is deleted only after complete, fresh lists of assemblages and Kustomizations show that nothing refers to it, and
+//! only the version that was seen. An error means: not now.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use jiff::{SignedDuration, Timestamp};
+use kube::{
+    Api, Resource,
+    api::{DeleteParams, ListParams, Preconditions},
+};
+use muster_api::{
+    assemblage::{Intent, SyncRow},
+    flux::{GitRepository, Kustomization},
+    names,
+};
+use serde::de::DeserializeOwned;
+use tracing::{info, warn};
+
+use super::{
+    derive::commit,
+    expander::{Assembled, Expander},
+    seen::SourceRow,
+};
+use crate::runtime::{CallError, Key, call, call::explain};
+
+/// How long a source outlives its last reference: long enough for a row that is taken back.
+pub const LINGER: SignedDuration = SignedDuration::from_mins(10);
+/// How often it is looked for such sources, in memory: a tenth of the time that they linger.
+const PERIOD: Duration = Duration::from_secs(60);
+/// Objects of one page of a list.
+const PAGE: u32 = 100;
+
+impl Expander {
+    /// Looks for sources without references, for ever. `lives` says which assemblages there are.
+    pub async fn collect_sources<K: Assembled>(&self, lives: impl Fn(&Key) -> bool) {
+        let mut idle = BTreeMap::new();
+        loop {
+            tokio::time::sleep(PERIOD).await;
+            if !(self.sources.is_synced() && self.kustomizations.is_synced()) {
+                continue;
+            }
+            self.needs.retain(&lives);
+            let due = due(&mut idle, &self.unreferenced(), self.context.clock.now());
+            if due.is_empty() {
+                continue;
+            }
+            if let Err(error) = self.collect::<K>(&due).await {
+                warn!(error = explain(&error), "sources that nothing refers to stay for now");
+            }
+        }
+    }
+
+    /// The sources of ours that neither an assemblage nor a Kustomization refers to, as far as is known here.
+    fn unreferenced(&self) -> BTreeSet<String> {
+        let referred: BTreeSet<String> = self.kustomizations.with(|rows| rows.values().map(|row| row.source.clone()).collect());
+        let ours: Vec<String> = self.sources.with(|rows| {
+            let ours = rows.iter().filter(|(_, row)| row.labelled && !row.deleting);
+            ours.map(|(key, _)| key.name.clone()).collect()
+        });
+        ours.into_iter().filter(|name| !referred.contains(name) && self.needs.of_source(name).is_empty()).collect()
+    }
+
+    async fn collect<K: Assembled>(&self, due: &BTreeSet<String>) -> Result<(), CallError> {
+        let mut referred = BTreeSet::new();
+        let assemblages: Api<K> = self.api();
+        pages(&assemblages, |object| referred.extend(object.rows().iter().filter_map(source_of))).await?;
+        let kustomizations: Api<Kustomization> = self.api();
+        pages(&kustomizations, |object| {
+            referred.insert(object.spec.source_ref.name.clone());
+        })
+        .await?;
+        for name in due.difference(&referred) {
+            let key = Key::new(self.context.namespace.clone(), name.clone());
+            if let Some(row) = self.sources.get(&key) {
+                self.delete_source(name, row).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn delete_source(&self, name: &str, row: SourceRow) -> Result<(), CallError> {
+        let exactly = Preconditions { uid: Some(row.uid), resource_version: Some(row.resource_version) };
+        let parameters = DeleteParams { preconditions: Some(exactly), ..DeleteParams::background() };
+        let api: Api<GitRepository> = self.api();
+        match call(format!("deleting GitRepository {name}"), api.delete(name, &parameters)).await {
+            Ok(_) => info!(source = name, "deleted a source that nothing refers to"),
+            // Gone, or changed since: the next round sees.
+            Err(error) if error.is_not_found() || error.is_conflict() => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+/// Of the unreferenced sources those that have been so for [`LINGER`]; remembers since when the others are.
+pub fn due(idle: &mut BTreeMap<String, Timestamp>, unreferenced: &BTreeSet<String>, now: Timestamp) -> BTreeSet<String> {
+    idle.retain(|name, _| unreferenced.contains(name));
+    for name in unreferenced {
+        idle.entry(name.clone()).or_insert(now);
+    }
+    idle.iter().filter(|(_, since)| now.duration_since(**since) >= LINGER).map(|(name, _)| name.clone()).collect()
+}
+
+/// The name of the source that a row refers to, if it is carried out.
+fn source_of(row: &SyncRow) -> Option<String> {
+    let Intent::Carry { source } = row.intent() else {
+        return None;
+    };
+    let secret = source.git.secret_ref.as_ref().map(|reference| reference.name.as_str());
+    Some(names::source(&source.git.url, commit(row, &source.git)?, secret))
+}
+
+/// Reads a complete list from the API server's store, page by page.
+async fn pages<K>(api: &Api<K>, mut take: impl FnMut(&K)) -> Result<(), CallError>
+where
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
+{
+    let mut parameters = ListParams::default().limit(PAGE);
+    loop {
+        let page = call(format!("listing {}", K::plural(&())), api.list(&parameters)).await?;
+        page.items.iter().for_each(&mut take);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => parameters = ListParams::default().limit(PAGE).continue_token(&token),
+            None => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! What a row needs now: at most one write to its source and one to its Kustomization, and what its status says.
+//!
+//! Pure: from what the row comes to and what is there. The writes carry the version or the absence that they were decided on.
+//!
+//! Invariant: a Kustomization is changed only when the new source holds the row's commit, and in one write.
+//! Invariant: an object that is not ours is never written; one that another suspended neither.
+
+use muster_api::{
+    assemblage::{FailureClass, SyncPhase, SyncRow, SyncState, Withdraw},
+    flux::{GitRepository, Kustomization},
+    reasons::{ObjectReason, Reason},
+};
+
+use super::{
+    derive::Derived,
+    drift::{self, Claim},
+    echo,
+    seen::{KustomizationRow, SourceRow},
+    source::{self, SourceStep},
+    verdict::{Evidence, verdict},
+    withdraw,
+};
+
+/// What the rows of one assemblage have in common.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    /// The kind of the assemblage.
+    pub kind: String,
+    /// Its name.
+    pub assemblage: String,
+    /// Our field manager.
+    pub manager: String,
+    /// Why nothing may be written for its cluster now, if so.
+    pub away: Option<Away>,
+}
+
+/// The cluster cannot be worked on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Away {
+    /// The word.
+    pub reason: String,
+    /// In words.
+    pub message: String,
+}
+
+/// What a row comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Wish {
+    /// These objects.
+    Carry(Box<Derived>),
+    /// Their removal.
+    Withdraw(Withdraw),
+    /// Nothing: the row holds the place of its token.
+    Bare,
+    /// It cannot be known: what is there stays.
+    Refused(Refusal),
+}
+
+/// Why it cannot be known what a row comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The word.
+    pub reason: String,
+    /// In words.
+    pub message: String,
+    /// Whose fault it is.
+    pub class: FailureClass,
+    /// Whether it is a failure of what the row says, which only another row can mend.
+    pub terminal: bool,
+}
+
+/// A live object, read as far as needed.
+#[derive(Clone, Debug)]
+pub enum Live<R, K> {
+    /// Not there.
+    Absent,
+    /// As derived, by its fingerprint.
+    AsDerived(R),
+    /// Something is different: the whole object.
+    Differs(R, Box<K>),
+}
+
+impl<R, K> Live<R, K> {
+    /// The row of an object that is there.
+    pub const fn row(&self) -> Option<&R> {
+        match self {
+            Self::Absent => None,
+            Self::AsDerived(row) | Self::Differs(row, _) => Some(row),
+        }
+    }
+}
+
+/// Everything about one row.
+#[derive(Clone, Debug)]
+pub struct View<'a> {
+    /// The row.
+    pub row: &'a SyncRow,
+    /// What it comes to.
+    pub wish: &'a Wish,
+    /// Its status as last written.
+    pub said: Option<&'a SyncState>,
+    /// Its Kustomization.
+    pub kustomization: Live<KustomizationRow, Kustomization>,
+    /// Its source, for rows that are carried out.
+    pub source: Live<SourceRow, GitRepository>,
+    /// Whether the cluster was away since the Kustomization was written.
+    pub was_away: bool,
+}
+
+/// A write, with what it was decided on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Write {
+    /// Create a source that is not there.
+    CreateSource(Box<GitRepository>),
+    /// Put a source right; carries the resourceVersion.
+    ReplaceSource(Box<GitRepository>),
+    /// Create a Kustomization that is not there.
+    Create(Box<Kustomization>),
+    /// Put a Kustomization right; carries the resourceVersion.
+    Replace(Box<Kustomization>),
+    /// Delete exactly this Kustomization.
+    Delete {
+        /// Its name.
+        name: String,
+        /// Its uid.
+        uid: String,
+        /// Its resourceVersion.
+        resource_version: String,
+    },
+}
+
+/// What is to be done for a row, and what its status says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The writes.
+    pub writes: Vec<Write>,
+    /// The row's status.
+    pub state: SyncState,
+}
+
+impl Plan {
+    /// Nothing to write.
+    pub const fn rest(state: SyncState) -> Self {
+        Self { writes: Vec::new(), state }
+    }
+}
+
+/// Decides about one row.
+pub fn row(scope: &Scope, view: &View<'_>) -> Plan {
+    let mut plan = match view.wish {
+        Wish::Carry(derived) => carry(scope, view, derived),
+        Wish::Withdraw(how) => withdraw::decide(scope, view, *how),
+        Wish::Bare => Plan::rest(bare(scope, view)),
+        Wish::Refused(refusal) => Plan::rest(refused(view.row, refusal)),
+    };
+    plan.state.commit = installed(scope, view);
+    if must_be_listed_first(view) {
+        plan.writes.clear();
+    }
+    plan
+}
+
+/// A row without token is withdrawn when it disappears, if status lists it: so it is listed before anything is made for it.
+fn must_be_listed_first(view: &View<'_>) -> bool {
+    view.row.token.is_none() && view.said.is_none()
+}
+
+fn carry(scope: &Scope, view: &View<'_>, derived: &Derived) -> Plan {
+    let step = kustomization_step(scope, view, derived);
+    let source = source::step(&view.source, derived, &scope.manager);
+    if let (SourceStep::Foreign(why), Step::Settled(_) | Step::Write(_)) = (&source, &step) {
+        let message = format!("GitRepository {} exists and is not muster's: {why}; rename or delete it", source_name(derived));
+        return Plan::rest(echo::blocked(view.row, Reason::NameConflict, &message));
+    }
+    match (step, source) {
+        (Step::Blocked(state), _) => Plan::rest(state),
+        (Step::Settled(current), source) => Plan { state: judge(scope, view, derived, current), writes: writes_of(scope, source.write()) },
+        (Step::Write(_), _) if scope.away.is_some() => Plan::rest(away(scope, view.row)),
+        (Step::Write(write), SourceStep::Holds) => Plan {
+            state: echo::updating(view.row, &format!("applying commit {}", derived.commit)),
+            writes: vec![write],
+        },
+        (Step::Write(_), source) => {
+            let message = format!("GitRepository {}: {}", source_name(derived), source.trouble());
+            Plan { state: echo::waiting(view.row, Reason::SourceNotReady, &message), writes: writes_of(scope, source.write()) }
+        }
+    }
+}
+
+fn writes_of(scope: &Scope, write: Option<Write>) -> Vec<Write> {
+    write.filter(|_| scope.away.is_none()).into_iter().collect()
+}
+
+enum Step<'a> {
+    Blocked(SyncState),
+    Settled(&'a KustomizationRow),
+    Write(Write),
+}
+
+fn kustomization_step<'a>(scope: &Scope, view: &'a View<'_>, derived: &Derived) -> Step<'a> {
+    match &view.kustomization {
+        Live::Absent => Step::Write(Write::Create(Box::new(derived.kustomization.clone()))),
+        Live::AsDerived(row) => settled(view, row, derived),
+        Live::Differs(row, live) => match (untouchable(scope, view.row, live), drift::repaired(live, &derived.kustomization, &scope.manager)) {
+            (Some(state), _) => Step::Blocked(state),
+            // Also while it is being deleted: its deletionPolicy decides what becomes of what it installed.
+            (None, Some(next)) => Step::Write(Write::Replace(Box::new(next))),
+            (None, None) => settled(view, row, derived),
+        },
+    }
+}
+
+fn settled<'a>(view: &View<'_>, row: &'a KustomizationRow, derived: &Derived) -> Step<'a> {
+    if row.deleting {
+        let message = format!("Kustomization {} is being deleted; it is made again when it is gone", kustomization_name(derived));
+        return Step::Blocked(echo::updating(view.row, &message));
+    }
+    Step::Settled(row)
+}
+
+/// The state of a row whose Kustomization may not be written: it is another's, or another suspended it.
+pub fn untouchable(scope: &Scope, row: &SyncRow, live: &Kustomization) -> Option<SyncState> {
+    let name = live.metadata.name.as_deref().unwrap_or_default();
+    if let Claim::Foreign(why) = drift::claim(live, &scope.kind, &scope.assemblage, &scope.manager) {
+        let message = format!("Kustomization {name} exists and is not this assemblage's: {why}; rename or delete it");
+        return Some(echo::blocked(row, Reason::NameConflict, &message));
+    }
+    drift::held_by(live, &scope.manager).map(|manager| {
+        let message = format!("Kustomization {name} was suspended by {manager}; nothing is changed until spec.suspend is taken away");
+        echo::blocked(row, Reason::Held, &message)
+    })
+}
+
+fn judge(scope: &Scope, view: &View<'_>, derived: &Derived, current: &KustomizationRow) -> SyncState {
+    let was_away = view.was_away.then_some("the cluster was away since this was written");
+    let away = scope.away.as_ref().map(|away| away.message.as_str()).or(was_away);
+    let trouble = view.source.row().map_or(Some("the source is not there"), |row| row.trouble.as_deref());
+    let trouble = trouble.map(|trouble| format!("GitRepository {}: {trouble}", source_name(derived)));
+    let evidence = Evidence {
+        generation: current.generation,
+        report: &current.report,
+        commit: &derived.commit,
+        source: trouble.as_deref(),
+        away,
+    };
+    echo::judged(view.row, verdict(&evidence))
+}
+
+fn away(scope: &Scope, row: &SyncRow) -> SyncState {
+    match &scope.away {
+        Some(Away { reason, message }) => echo::waiting(row, reason.clone(), message),
+        None => echo::updating(row, "waiting for the cluster"),
+    }
+}
+
+fn bare(scope: &Scope, view: &View<'_>) -> SyncState {
+    if view.kustomization.row().is_some_and(|row| owned(scope, row)) {
+        let message = "what an earlier row installed is still there; a row with withdraw removes it";
+        return echo::state(view.row, SyncPhase::Updating, ObjectReason::Unclaimed, Some(message));
+    }
+    echo::state(view.row, SyncPhase::Withdrawn, Reason::Excluded, None)
+}
+
+fn refused(row: &SyncRow, refusal: &Refusal) -> SyncState {
+    let phase = if refusal.terminal { SyncPhase::Failed } else { SyncPhase::Updating };
+    SyncState {
+        class: Some(refusal.class),
+        terminal: refusal.terminal,
+        ..echo::state(row, phase, refusal.reason.clone(), Some(&refusal.message))
+    }
+}
+
+/// The commit that is installed, by the word of a Kustomization that is ours.
+fn installed(scope: &Scope, view: &View<'_>) -> Option<String> {
+    view.kustomization.row().filter(|row| owned(scope, row)).and_then(|row| row.report.applied_commit.clone())
+}
+
+/// Whether a Kustomization says that it belongs to this assemblage.
+pub fn owned(scope: &Scope, row: &KustomizationRow) -> bool {
+    row.owner.as_ref().is_some_and(|owner| owner.kind == scope.kind && owner.name == scope.assemblage)
+}
+
+fn source_name(derived: &Derived) -> &str {
+    derived.source.metadata.name.as_deref().unwrap_or_default()
+}
+
+fn kustomization_name(derived: &Derived) -> &str {
+    derived.kustomization.metadata.name.as_deref().unwrap_or_default()
+}

@@ -1,0 +1,122 @@
+//! What a row comes to: one GitRepository that holds its commit, and one Kustomization that carries it out.
+//!
+//! Pure. Every field that a default of the CRDs could fill in is set, so that the live spec of an object nobody touched is the derived one.
+//!
+//! Invariant: names are functions of full identities (`muster_api::names`); a source's name says all that is in it, so it never changes.
+//! Invariant: a Kustomization has `deletionPolicy: Orphan` while its row exists: however it gets deleted, what it installed stays.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::core::ObjectMeta;
+use muster_api::{
+    assemblage::SyncRow,
+    flux::{
+        DeletionPolicy, GitRepository, GitRepositoryRef, GitRepositorySpec, KubeConfigReference, Kustomization, KustomizationSpec,
+        LocalObjectReference, ObjectReference, PostBuild, SourceReference,
+    },
+    names,
+    sync::{GitSource, HealthCheck, Package},
+};
+
+use super::labels;
+
+/// How often a source looks its commit up again: a commit does not change, so this only repairs a lost artifact.
+pub const SOURCE_INTERVAL: &str = "24h";
+/// Deadline of one fetch: Flux's default.
+const SOURCE_TIMEOUT: &str = "60s";
+
+/// Where the rows of one assemblage are expanded to.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The namespace of the assemblage and of what it is expanded into.
+    pub namespace: String,
+    /// The assemblage's name.
+    pub assemblage: String,
+    /// The assemblage as the owner of its Kustomizations.
+    pub owner: OwnerReference,
+    /// How the cluster is reached, if it is another one than this.
+    pub kube_config: Option<KubeConfigReference>,
+}
+
+/// What a row comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Derived {
+    /// The commit that it is pinned to.
+    pub commit: String,
+    /// The source of that commit.
+    pub source: GitRepository,
+    /// What carries it out.
+    pub kustomization: Kustomization,
+}
+
+/// The commit of a row: the resolved one, or the one that its version names. A tag alone is not pinned.
+pub fn commit<'a>(row: &'a SyncRow, git: &'a GitSource) -> Option<&'a str> {
+    row.commit.as_deref().or(git.version.commit.as_deref())
+}
+
+/// Derives the objects of a row. `package` is the row's with all variables filled in.
+pub fn derive(place: &Place, row: &SyncRow, git: &GitSource, commit: &str, package: &Package) -> Derived {
+    let secret = git.secret_ref.as_ref().map(|reference| reference.name.as_str());
+    let source = names::source(&git.url, commit, secret);
+    Derived {
+        commit: commit.to_owned(),
+        kustomization: Kustomization {
+            metadata: ObjectMeta {
+                name: Some(names::kustomization(&place.namespace, &place.assemblage, &row.name)),
+                namespace: Some(place.namespace.clone()),
+                labels: Some(labels::of_kustomization(&place.assemblage)),
+                owner_references: Some(vec![place.owner.clone()]),
+                ..ObjectMeta::default()
+            },
+            spec: kustomization_spec(place, &source, package),
+            status: None,
+        },
+        source: GitRepository {
+            metadata: ObjectMeta {
+                name: Some(source),
+                namespace: Some(place.namespace.clone()),
+                labels: Some(labels::of_source()),
+                ..ObjectMeta::default()
+            },
+            spec: source_spec(git, commit),
+            status: None,
+        },
+    }
+}
+
+fn source_spec(git: &GitSource, commit: &str) -> GitRepositorySpec {
+    GitRepositorySpec {
+        url: git.url.clone(),
+        interval: SOURCE_INTERVAL.to_owned(),
+        reference: Some(GitRepositoryRef { commit: Some(commit.to_owned()), ..GitRepositoryRef::default() }),
+        secret_ref: git.secret_ref.as_ref().map(|reference| LocalObjectReference { name: reference.name.clone() }),
+        timeout: Some(SOURCE_TIMEOUT.to_owned()),
+        ..GitRepositorySpec::default()
+    }
+}
+
+fn kustomization_spec(place: &Place, source: &str, package: &Package) -> KustomizationSpec {
+    // Without `..`: a new field of a package must find its place here.
+    let Package { path, substitute, target_namespace, prune, wait, timeout, interval, retry_interval, force, health_checks } = package;
+    KustomizationSpec {
+        source_ref: SourceReference { kind: "GitRepository".to_owned(), name: source.to_owned(), ..SourceReference::default() },
+        path: Some(path.clone()),
+        prune: *prune,
+        interval: interval.to_string(),
+        retry_interval: Some(retry_interval.to_string()),
+        timeout: Some(timeout.to_string()),
+        // Flux ignores `healthChecks` where `wait` is set; a package means them instead of all objects.
+        wait: Some(*wait && health_checks.is_empty()),
+        health_checks: health_checks.iter().map(health_check).collect(),
+        target_namespace: target_namespace.clone(),
+        post_build: (!substitute.is_empty()).then(|| PostBuild { substitute: substitute.clone(), ..PostBuild::default() }),
+        kube_config: place.kube_config.clone(),
+        force: Some(*force),
+        deletion_policy: Some(DeletionPolicy::Orphan),
+        ..KustomizationSpec::default()
+    }
+}
+
+fn health_check(check: &HealthCheck) -> ObjectReference {
+    let HealthCheck { api_version, kind, name, namespace } = check;
+    ObjectReference { api_version: Some(api_version.clone()), kind: kind.clone(), name: name.clone(), namespace: namespace.clone() }
+}

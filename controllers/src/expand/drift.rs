@@ -1,0 +1,106 @@
+//! A live object that is not as derived: whose it is, who holds it, and what would make it right.
+//!
+//! Pure, on whole objects with their `managedFields`, which are read only when something is not as derived.
+//!
+//! Invariant: an object is ours by its owner reference, or by having been written by us; a name or labels alone prove nothing.
+//! Invariant: what nobody set, a default of the CRD, is no drift: a newer Flux is not written to for ever.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use kube::ResourceExt;
+use muster_api::{
+    flux::{GitRepository, Kustomization},
+    kind::GROUP,
+};
+use serde_json::{Value, json};
+
+use super::{
+    print::{kustomization_print, source_print},
+    seen::Owner,
+};
+
+/// Whose an object is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// Ours.
+    Ours,
+    /// Somebody else's; in words.
+    Foreign(String),
+}
+
+/// Whether a Kustomization belongs to `assemblage` of this kind.
+pub fn claim(live: &Kustomization, kind: &str, assemblage: &str, manager: &str) -> Claim {
+    match live.owner_references().iter().find_map(Owner::of) {
+        Some(owner) if owner.kind == kind && owner.name == assemblage => Claim::Ours,
+        Some(owner) => Claim::Foreign(format!("it belongs to {} {}", owner.kind, owner.name)),
+        // Deleting an assemblage without what it owns takes the owner reference away; that we wrote it stays on record.
+        None if wrote(live.managed_fields(), manager, &["spec"]) => Claim::Ours,
+        None => Claim::Foreign(made_by(live.managed_fields())),
+    }
+}
+
+/// Whether a source was made by us.
+pub fn claim_source(live: &GitRepository, manager: &str) -> Claim {
+    if wrote(live.managed_fields(), manager, &["spec"]) {
+        Claim::Ours
+    } else {
+        Claim::Foreign(made_by(live.managed_fields()))
+    }
+}
+
+/// The manager that suspended a Kustomization; `None` if it is not suspended, or we did it.
+pub fn held_by(live: &Kustomization, manager: &str) -> Option<String> {
+    if live.spec.suspend != Some(true) || wrote(live.managed_fields(), manager, &["spec", "suspend"]) {
+        return None;
+    }
+    let by = live.managed_fields().iter().find(|entry| has(entry, &["spec", "suspend"])).and_then(|entry| entry.manager.clone());
+    Some(by.unwrap_or_else(|| "an unknown manager".to_owned()))
+}
+
+/// The object that makes `live` what `derived` says, with the resourceVersion of `live`; `None` if it is that already.
+pub fn repaired(live: &Kustomization, derived: &Kustomization, manager: &str) -> Option<Kustomization> {
+    let mut next = live.clone();
+    next.status = None;
+    next.spec = derived.spec.clone();
+    next.spec.other = live.spec.other.clone();
+    next.spec.other.retain(|field, _| !is_set_by_another(live.managed_fields(), manager, field));
+    next.labels_mut().extend(derived.labels().clone());
+    let owners = next.owner_references_mut();
+    owners.retain(|owner| owner.api_version.split('/').next() != Some(GROUP));
+    owners.extend(derived.owner_references().iter().cloned());
+    let same = kustomization_print(&next) == kustomization_print(live) && live.spec.suspend != Some(true);
+    (!same).then_some(next)
+}
+
+/// The source that makes `live` what `derived` says, with the resourceVersion of `live`; `None` if it is that already.
+pub fn repaired_source(live: &GitRepository, derived: &GitRepository, manager: &str) -> Option<GitRepository> {
+    let mut next = live.clone();
+    next.status = None;
+    next.spec = GitRepository::new("", derived.spec.clone()).spec;
+    next.spec.suspend = live.spec.suspend;
+    next.spec.other = live.spec.other.clone();
+    next.spec.other.retain(|field, _| !is_set_by_another(live.managed_fields(), manager, field));
+    next.labels_mut().extend(derived.labels().clone());
+    (source_print(&next) != source_print(live)).then_some(next)
+}
+
+fn is_set_by_another(entries: &[ManagedFieldsEntry], manager: &str, field: &str) -> bool {
+    entries.iter().any(|entry| entry.manager.as_deref() != Some(manager) && has(entry, &["spec", field]))
+}
+
+fn wrote(entries: &[ManagedFieldsEntry], manager: &str, path: &[&str]) -> bool {
+    entries.iter().any(|entry| entry.manager.as_deref() == Some(manager) && has(entry, path))
+}
+
+/// Whether an entry owns a field, or something below it. Writes of status are another matter.
+fn has(entry: &ManagedFieldsEntry, path: &[&str]) -> bool {
+    let pointer: String = path.iter().flat_map(|field| ["/f:", field]).collect();
+    let fields = entry.fields_v1.as_ref().map_or_else(|| json!(null), |fields| fields.0.clone());
+    entry.subresource.as_deref().unwrap_or_default().is_empty() && fields.pointer(&pointer).is_some_and(|owned: &Value| !owned.is_null())
+}
+
+fn made_by(entries: &[ManagedFieldsEntry]) -> String {
+    match entries.iter().find(|entry| has(entry, &["spec"])).and_then(|entry| entry.manager.as_deref()) {
+        Some(manager) => format!("{manager} made it"),
+        None => "it was made by another".to_owned(),
+    }
+}

@@ -1,0 +1,50 @@
+//! The status of a row: the digest and token of the row that it is about, and where it stands.
+
+use muster_api::{
+    assemblage::{FailureClass, SyncPhase, SyncRow, SyncState},
+    conditions::bounded,
+    reasons::Reason,
+    schema::MAX_MESSAGE,
+};
+
+use super::verdict::Verdict;
+
+/// A status of a row that echoes it.
+pub fn state(row: &SyncRow, phase: SyncPhase, reason: impl Into<String>, message: Option<&str>) -> SyncState {
+    SyncState {
+        name: row.name.clone(),
+        digest: row.digest.clone(),
+        token: row.token,
+        commit: None,
+        state: phase,
+        class: None,
+        terminal: false,
+        reason: Some(reason.into()),
+        message: message.map(|message| bounded(message, MAX_MESSAGE).into_owned()),
+    }
+}
+
+/// A row on its way.
+pub fn updating(row: &SyncRow, message: &str) -> SyncState {
+    state(row, SyncPhase::Updating, Reason::Updating, Some(message))
+}
+
+/// A row that cannot go on, by nobody's failure.
+pub fn blocked(row: &SyncRow, reason: Reason, message: &str) -> SyncState {
+    SyncState { class: Some(FailureClass::Unit), ..state(row, SyncPhase::Updating, reason, Some(message)) }
+}
+
+/// A row that waits for something that is away.
+pub fn waiting(row: &SyncRow, reason: impl Into<String>, message: &str) -> SyncState {
+    SyncState { class: Some(FailureClass::Infra), ..state(row, SyncPhase::Updating, reason, Some(message)) }
+}
+
+/// What the verdict says.
+pub fn judged(row: &SyncRow, verdict: Verdict) -> SyncState {
+    let Verdict { phase, class, terminal, reason, message } = verdict;
+    let word = match phase {
+        SyncPhase::Succeeded => Reason::UpToDate.into(),
+        _ => reason.unwrap_or_else(|| Reason::Updating.into()),
+    };
+    SyncState { class, terminal, ..state(row, phase, word, message.as_deref()) }
+}

@@ -1,0 +1,289 @@
+//! The expansion of one assemblage, step by step, and what it works with.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Debug,
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::{StreamExt, stream};
+use kube::{Api, Resource, ResourceExt, core::NamespaceResourceScope};
+use muster_api::{
+    assemblage::{AssemblageStatus, SyncPhase, SyncRow, SyncState},
+    flux::{GitRepository, KubeConfigReference, Kustomization},
+    labels::annotation,
+    names,
+    reasons::{EventReason, Reason},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use thiserror::Error;
+
+use super::{
+    decide::{self, Away, Live, Plan, Refusal, Scope, View, Wish},
+    derive::Place,
+    echo,
+    memory::Memory,
+    needs::{Need, Needs},
+    rows::{Entry, entries},
+    seen::{KustomizationRow, SourceRow},
+    status,
+    wish::{Values, wish},
+};
+use crate::runtime::{Action, CallError, Context, Event, Index, Key, Retry, Retryable, call::explain, status::{StatusError, patch_if_changed}};
+
+/// Reads at once, while looking at what is there.
+const READERS: usize = 8;
+
+/// An object whose rows are expanded: `Assemblage` or `RemoteAssemblage`.
+pub trait Assembled: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
+    /// The rows of its spec.
+    fn rows(&self) -> &[SyncRow];
+    /// Its status as last written.
+    fn state(&self) -> Option<&AssemblageStatus>;
+}
+
+/// What is particular to one assemblage now.
+#[derive(Debug, Default)]
+pub struct Setting {
+    /// How the cluster is reached, if it is another one than this.
+    pub kube_config: Option<KubeConfigReference>,
+    /// Why nothing may be written for it now, if so.
+    pub away: Option<Away>,
+    /// The values of each row's variables, or why they cannot be had; by name of the row.
+    pub values: BTreeMap<String, Result<Values, Refusal>>,
+    /// When to look again, although nothing here tells of a change.
+    pub again: Option<Duration>,
+}
+
+/// An expansion that has to be tried again.
+#[derive(Debug, Error)]
+pub enum ExpandError {
+    /// Something could not be read.
+    #[error(transparent)]
+    Read(#[from] CallError),
+    /// The status could not be written.
+    #[error(transparent)]
+    Status(#[from] StatusError),
+    /// A write was refused, or somebody was faster.
+    #[error("some writes for {0} were not taken")]
+    Again(Key),
+}
+
+impl Retryable for ExpandError {
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Read(error) => error.retry(),
+            Self::Status(_) | Self::Again(_) => Retry::Soon,
+        }
+    }
+}
+
+/// What expansions of one kind of assemblage share.
+#[derive(Debug)]
+pub struct Expander {
+    pub(super) context: Context,
+    pub(super) kind: &'static str,
+    pub(super) manager: &'static str,
+    pub(super) kustomizations: Arc<Index<Kustomization, KustomizationRow>>,
+    pub(super) sources: Arc<Index<GitRepository, SourceRow>>,
+    pub(super) needs: Arc<Needs>,
+    pub(super) memory: Memory,
+}
+
+impl Expander {
+    /// An expander for assemblages of `kind`, which writes as `manager`.
+    pub fn new(context: Context, kind: &'static str, manager: &'static str) -> Self {
+        let needs = Arc::new(Needs::default());
+        let (of_sources, of_kustomizations) = (Arc::clone(&needs), Arc::clone(&needs));
+        Self {
+            context,
+            kind,
+            manager,
+            kustomizations: Arc::new(Index::new(
+                |object| Some(KustomizationRow::of(object)),
+                move |key: &Key, row: &KustomizationRow| {
+                    let owner = row.owner.iter().filter(|owner| owner.kind == kind).map(|owner| Key::new(key.namespace.clone(), owner.name.clone()));
+                    owner.chain(of_kustomizations.of_kustomization(&key.name)).collect()
+                },
+            )),
+            sources: Arc::new(Index::new(|object| Some(SourceRow::of(object)), move |key: &Key, _: &SourceRow| of_sources.of_source(&key.name))),
+            needs,
+            memory: Memory::default(),
+        }
+    }
+
+    /// The Kustomizations of the namespace, to be filled by a watch.
+    pub fn kustomizations(&self) -> Arc<Index<Kustomization, KustomizationRow>> {
+        Arc::clone(&self.kustomizations)
+    }
+
+    /// The sources of the namespace, to be filled by a watch.
+    pub fn sources(&self) -> Arc<Index<GitRepository, SourceRow>> {
+        Arc::clone(&self.sources)
+    }
+
+    /// Which assemblage needs what.
+    pub fn needs(&self) -> Arc<Needs> {
+        Arc::clone(&self.needs)
+    }
+
+    /// The context that it works in.
+    pub const fn context(&self) -> &Context {
+        &self.context
+    }
+
+    pub(super) fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.context.client.clone(), &self.context.namespace)
+    }
+
+    /// Brings what is there to what the rows say, and the status to what is there. An assemblage that is being deleted is let go.
+    pub async fn expand<K: Assembled>(&self, object: &K, setting: &Setting) -> Result<Action, ExpandError> {
+        if object.meta().deletion_timestamp.is_some() {
+            return Ok(Action::await_change());
+        }
+        let wishes = self.wish(object, setting);
+        self.need(object, &wishes);
+        let plans = self.decide(object, &wishes, setting).await;
+        let done = self.carry_out(plans).await;
+        self.report(object, done.states).await?;
+        if done.again {
+            return Err(ExpandError::Again(Key::of(object)));
+        }
+        Ok(setting.again.map_or_else(Action::await_change, Action::requeue))
+    }
+
+    fn wish<K: Assembled>(&self, object: &K, setting: &Setting) -> Vec<(Entry, Wish)> {
+        let place = Place {
+            namespace: self.context.namespace.clone(),
+            assemblage: object.name_any(),
+            // Only an object without name or uid, which no API server gives, has no reference.
+            owner: object.controller_owner_ref(&()).unwrap_or_default(),
+            kube_config: setting.kube_config.clone(),
+        };
+        let none = Ok(Values::new());
+        let entries = entries(object.rows(), object.state()).into_iter();
+        entries.map(|entry| {
+            let wish = wish(&place, &entry.row, setting.values.get(&entry.row.name).unwrap_or(&none));
+            (entry, wish)
+        }).collect()
+    }
+
+    /// Remembers what changes concern this assemblage, before it looks: a change in between is not lost.
+    fn need<K: Assembled>(&self, object: &K, wishes: &[(Entry, Wish)]) {
+        let sources = wishes.iter().filter_map(|(_, wish)| match wish {
+            Wish::Carry(derived) => derived.source.metadata.name.clone(),
+            Wish::Withdraw(_) | Wish::Bare | Wish::Refused(_) => None,
+        });
+        let need = Need {
+            sources: sources.collect(),
+            kustomizations: wishes.iter().map(|(entry, _)| self.kustomization_name(object, &entry.row)).collect(),
+        };
+        self.needs.set(&Key::of(object), need);
+    }
+
+    async fn decide<K: Assembled>(&self, object: &K, wishes: &[(Entry, Wish)], setting: &Setting) -> Vec<Plan> {
+        let scope = Scope {
+            kind: self.kind.to_owned(),
+            assemblage: object.name_any(),
+            manager: self.manager.to_owned(),
+            away: setting.away.clone(),
+        };
+        let plans: Vec<_> = wishes.iter().map(|(entry, wish)| self.decide_entry(object, &scope, entry, wish)).collect();
+        stream::iter(plans).buffered(READERS).filter_map(std::future::ready).collect().await
+    }
+
+    /// `None`: the row is gone, and so is what it installed.
+    async fn decide_entry<K: Assembled>(&self, object: &K, scope: &Scope, entry: &Entry, wish: &Wish) -> Option<Plan> {
+        let plan = self.decide_one(object, scope, &entry.row, wish).await;
+        let over = entry.vanished && plan.state.state == SyncPhase::Withdrawn;
+        (!over).then_some(plan)
+    }
+
+    async fn decide_one<K: Assembled>(&self, object: &K, scope: &Scope, row: &SyncRow, wish: &Wish) -> Plan {
+        let name = self.kustomization_name(object, row);
+        if scope.away.is_some() {
+            self.memory.away(&name);
+        }
+        let said = said(object, &row.name);
+        let view = match self.look(&name, wish).await {
+            Ok((kustomization, source)) => View { row, wish, said, kustomization, source, was_away: self.memory.was_away(&name) },
+            // What cannot be read is not touched, and stays as it was said.
+            Err(error) => return Plan::rest(said.cloned().unwrap_or_else(|| echo::waiting(row, Reason::Updating, &explain(&error)))),
+        };
+        let plan = decide::row(scope, &view);
+        if plan.state.state == SyncPhase::Succeeded && scope.away.is_none() {
+            self.memory.lived_through(&name);
+        }
+        plan
+    }
+
+    async fn look(&self, name: &str, wish: &Wish) -> Result<(Live<KustomizationRow, Kustomization>, Live<SourceRow, GitRepository>), ExpandError> {
+        match wish {
+            Wish::Carry(derived) => Ok((self.look_at_kustomization(name, Some(&derived.kustomization)).await?, self.look_at_source(&derived.source).await?)),
+            Wish::Withdraw(_) => Ok((self.look_at_kustomization(name, None).await?, Live::Absent)),
+            // Nothing is decided by more than the index knows.
+            Wish::Bare | Wish::Refused(_) => Ok((self.glance(name), Live::Absent)),
+        }
+    }
+
+    fn kustomization_name<K: Assembled>(&self, object: &K, row: &SyncRow) -> String {
+        names::kustomization(&self.context.namespace, &object.name_any(), &row.name)
+    }
+
+    async fn report<K: Assembled>(&self, object: &K, states: Vec<SyncState>) -> Result<(), ExpandError> {
+        let old = object.state();
+        let conditions = status::conditions(&states);
+        let new = status::status(
+            states,
+            &conditions,
+            old,
+            object.meta().generation.unwrap_or_default(),
+            object.annotations().get(annotation::RECONCILE_REQUESTED_AT),
+            self.context.clock.now(),
+        );
+        let api: Api<K> = self.api();
+        if patch_if_changed(&api, object, old, &new, self.manager).await?.is_some() {
+            self.tell(object, &new).await;
+        }
+        Ok(())
+    }
+
+    /// Events about rows that came to something else than before.
+    async fn tell<K: Assembled>(&self, object: &K, new: &AssemblageStatus) {
+        for state in &new.syncs {
+            let before = said(object, &state.name);
+            if before.is_some_and(|before| before.state == state.state && before.reason == state.reason) {
+                continue;
+            }
+            if let Some(event) = event(state) {
+                self.context.events.publish(object, event).await;
+            }
+        }
+    }
+}
+
+fn said<'a, K: Assembled>(object: &'a K, row: &str) -> Option<&'a SyncState> {
+    object.state().and_then(|status| status.syncs.iter().find(|state| state.name == row))
+}
+
+/// What is worth an event: an end, good or bad, and what needs a hand.
+fn event(state: &SyncState) -> Option<Event> {
+    let reason = state.reason.clone().unwrap_or_default();
+    let note = format!("{}: {}", state.name, state.message.as_deref().unwrap_or(&reason));
+    match state.state {
+        SyncPhase::Succeeded => {
+            let commit = state.commit.as_deref().unwrap_or("its commit");
+            Some(Event::normal(EventReason::ClusterUpdated, "Sync", format!("{} is ready at {commit}", state.name)))
+        }
+        SyncPhase::Withdrawn => Some(Event::normal(EventReason::ClusterWithdrawn, "Withdraw", format!("{} is withdrawn", state.name))),
+        SyncPhase::Failed => Some(Event::warning(reason, "Sync", note)),
+        SyncPhase::Updating | SyncPhase::Withdrawing => {
+            let needs_a_hand = [Reason::NameConflict, Reason::Held, Reason::BindingFailed].iter().any(|word| word.as_str() == reason);
+            needs_a_hand.then(|| Event::warning(reason, "Sync", note))
+        }
+    }
+}

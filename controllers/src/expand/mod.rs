@@ -1,0 +1,47 @@
+//! What `Assemblage` and `RemoteAssemblage` have in common: rows become GitRepositories and Kustomizations, and their status becomes
+//! the rows'.
+//!
+//! ```text
+//!   rows ──► wish (derive: pure) ──► look (index; live where something differs) ──► decide (pure) ──► act ──► status
+//!                                            ▲                       │
+//!                         watches of both kinds (rows, not objects)  └─ verdict, withdraw, source, drift
+//! ```
+//!
+//! Invariant: one row's trouble is that row's: every row gets its decision, its write and its state.
+//! Invariant: nothing is deleted because something could not be read; content leaves a cluster through [`withdraw`] alone.
+//! Invariant: at rest nothing is read and nothing is written.
+
+mod act;
+mod collect;
+pub mod decide;
+pub mod derive;
+pub mod drift;
+pub mod echo;
+mod expander;
+mod labels;
+mod look;
+mod memory;
+mod needs;
+mod pending;
+pub mod print;
+pub mod rows;
+pub mod seen;
+pub mod source;
+pub mod status;
+pub mod values;
+pub mod verdict;
+pub mod wish;
+pub mod withdraw;
+
+use muster_api::{assemblage::SyncState, reasons::ObjectReason};
+
+pub use self::{
+    expander::{Assembled, ExpandError, Expander, Setting},
+    needs::{Need, Needs},
+    pending::Pending,
+};
+
+/// Whether a state is of a row that its origin never held: such a row is never withdrawn by being absent.
+pub fn unclaimed(state: &SyncState) -> bool {
+    state.reason.as_deref() == Some(ObjectReason::Unclaimed.as_str())
+}

@@ -1,0 +1,160 @@
+//! What is remembered of live Flux objects: the few facts that decisions need, distilled where the watch delivers them.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
+use kube::ResourceExt;
+use muster_api::{
+    flux::{GitRepository, Kustomization, commit_of},
+    kind::GROUP,
+};
+
+use super::print::{Print, kustomization_print, source_print};
+
+/// A live Kustomization.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KustomizationRow {
+    /// Identity of this incarnation.
+    pub uid: String,
+    /// Generation of its spec.
+    pub generation: i64,
+    /// Everything that we derive, as one hash.
+    pub print: Print,
+    /// The assemblage that it says it belongs to.
+    pub owner: Option<Owner>,
+    /// The source that it refers to.
+    pub source: String,
+    /// Whether it is suspended.
+    pub suspended: bool,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// What its controller reports.
+    pub report: Report,
+}
+
+/// The assemblage that an object belongs to by its owner references.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// `Assemblage` or `RemoteAssemblage`.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// What a Kustomization's controller reports.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The condition Ready.
+    pub ready: Option<Ready>,
+    /// `status.observedGeneration`.
+    pub observed_generation: Option<i64>,
+    /// The commit of `status.lastAppliedRevision`.
+    pub applied_commit: Option<String>,
+}
+
+/// A condition Ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// True, False, or Unknown.
+    pub status: Option<bool>,
+    /// Its reason.
+    pub reason: String,
+    /// Its message, cut to what a row may carry.
+    pub message: String,
+    /// The generation that it is about.
+    pub generation: Option<i64>,
+}
+
+/// A live GitRepository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceRow {
+    /// Identity of this incarnation.
+    pub uid: String,
+    /// The version of the object: sources change seldom.
+    pub resource_version: String,
+    /// Everything that we derive, as one hash.
+    pub print: Print,
+    /// Whether it carries our label.
+    pub labelled: bool,
+    /// Whether it is suspended.
+    pub suspended: bool,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// The commit that it holds for its present spec.
+    pub commit: Option<String>,
+    /// Why it is not ready, in its controller's words; `None` if Ready=True.
+    pub trouble: Option<String>,
+}
+
+impl KustomizationRow {
+    /// Distils a live object.
+    pub fn of(object: &Kustomization) -> Self {
+        let status = object.status.as_ref();
+        Self {
+            uid: object.uid().unwrap_or_default(),
+            generation: object.metadata.generation.unwrap_or_default(),
+            print: kustomization_print(object),
+            owner: object.owner_references().iter().find_map(Owner::of),
+            source: object.spec.source_ref.name.clone(),
+            suspended: object.spec.suspend == Some(true),
+            deleting: object.metadata.deletion_timestamp.is_some(),
+            report: Report {
+                ready: status.and_then(|status| Ready::among(&status.conditions)),
+                observed_generation: status.and_then(|status| status.observed_generation),
+                applied_commit: status.and_then(|status| status.last_applied_revision.as_deref()).map(|revision| commit_of(revision).to_owned()),
+            },
+        }
+    }
+}
+
+impl SourceRow {
+    /// Distils a live object.
+    pub fn of(object: &GitRepository) -> Self {
+        let generation = object.metadata.generation;
+        let status = object.status.as_ref();
+        let current = status.filter(|status| status.observed_generation == generation);
+        let ready = status.and_then(|status| Ready::among(&status.conditions)).filter(|ready| ready.generation == generation);
+        Self {
+            uid: object.uid().unwrap_or_default(),
+            resource_version: object.resource_version().unwrap_or_default(),
+            print: source_print(object),
+            labelled: super::labels::is_ours(object.labels()),
+            suspended: object.spec.suspend == Some(true),
+            deleting: object.metadata.deletion_timestamp.is_some(),
+            commit: current.and_then(|status| status.artifact.as_ref()).map(|artifact| commit_of(&artifact.revision).to_owned()),
+            trouble: match ready {
+                Some(Ready { status: Some(true), .. }) => None,
+                Some(Ready { status: Some(false), reason, message, .. }) => Some(format!("{reason}: {message}")),
+                Some(Ready { status: None, .. }) | None => Some("it is being fetched".to_owned()),
+            },
+        }
+    }
+
+    /// Whether the commit can be read from it now.
+    pub fn holds(&self, commit: &str) -> bool {
+        !self.deleting && self.commit.as_deref() == Some(commit)
+    }
+}
+
+impl Owner {
+    /// The owner of a reference, if it is an object of muster.
+    pub fn of(reference: &OwnerReference) -> Option<Self> {
+        let ours = reference.api_version.split('/').next() == Some(GROUP);
+        ours.then(|| Self { kind: reference.kind.clone(), name: reference.name.clone() })
+    }
+}
+
+impl Ready {
+    /// The condition Ready of a list.
+    pub fn among(conditions: &[Condition]) -> Option<Self> {
+        let condition = conditions.iter().find(|condition| condition.type_ == "Ready")?;
+        Some(Self {
+            status: match condition.status.as_str() {
+                "True" => Some(true),
+                "False" => Some(false),
+                _ => None,
+            },
+            reason: condition.reason.clone(),
+            message: crate::runtime::events::cut(condition.message.clone(), muster_api::schema::MAX_MESSAGE),
+            generation: condition.observed_generation,
+        })
+    }
+}

@@ -1,0 +1,73 @@
+//! The status of an assemblage: the states of its rows, and conditions that sum them up.
+//!
+//! Pure. Written also when something failed; not sent when equal apart from times.
+
+use jiff::Timestamp;
+use muster_api::{
+    assemblage::{AssemblageStatus, SyncPhase, SyncState},
+    conditions::{Conditions, Status},
+    reasons::{ObjectReason, Reason},
+};
+
+use super::unclaimed;
+
+/// How many rows a condition's message names.
+const NAMED: usize = 3;
+
+/// The conditions that sum up rows: Ready, and Reconciling while something is under way.
+pub fn conditions(states: &[SyncState]) -> Conditions {
+    let counted: Vec<&SyncState> = states.iter().filter(|state| !unclaimed(state)).collect();
+    let wanted = counted.iter().filter(|state| !matches!(state.state, SyncPhase::Withdrawing | SyncPhase::Withdrawn)).count();
+    let succeeded = counted.iter().filter(|state| state.state == SyncPhase::Succeeded).count();
+    let sum = format!("{succeeded} of {wanted} syncs succeeded");
+    let troubled = worst_first(&counted);
+    let Some(worst) = troubled.first() else {
+        return Conditions::ready(Status::True, ObjectReason::Succeeded, sum);
+    };
+    let message = format!("{sum}; {}", named(&troubled));
+    let ready = Conditions::ready(Status::False, reason(worst), message.clone());
+    let moving = troubled.iter().any(|state| state.state != SyncPhase::Failed);
+    if moving { ready.reconciling(ObjectReason::Progressing, message) } else { ready }
+}
+
+/// The status to write. `requested_at` is the request that this reconcile answers.
+pub fn status(states: Vec<SyncState>, conditions: &Conditions, old: Option<&AssemblageStatus>, generation: i64, requested_at: Option<&String>, now: Timestamp) -> AssemblageStatus {
+    let current = old.map(|old| old.conditions.as_slice()).unwrap_or_default();
+    AssemblageStatus {
+        observed_generation: Some(generation),
+        conditions: conditions.merge(current, generation, now),
+        last_contact: None,
+        syncs: states,
+        last_handled_reconcile_at: requested_at.cloned(),
+    }
+}
+
+/// Rows that are neither succeeded nor withdrawn: failed ones first, then those that need a hand, then the rest; by name within each.
+fn worst_first<'a>(states: &[&'a SyncState]) -> Vec<&'a SyncState> {
+    let mut troubled: Vec<&SyncState> = states.iter().copied().filter(|state| !matches!(state.state, SyncPhase::Succeeded | SyncPhase::Withdrawn)).collect();
+    troubled.sort_by_key(|state| (state.state != SyncPhase::Failed, !state.terminal, state.class.is_none(), state.name.clone()));
+    troubled
+}
+
+fn reason(worst: &SyncState) -> String {
+    match worst.state {
+        SyncPhase::Failed => ObjectReason::SyncsFailed.into(),
+        _ => worst.reason.clone().unwrap_or_else(|| Reason::Updating.into()),
+    }
+}
+
+fn named(troubled: &[&SyncState]) -> String {
+    let mut parts: Vec<String> = troubled.iter().take(NAMED).map(|state| one(state)).collect();
+    if troubled.len() > NAMED {
+        parts.push(format!("and {} more", troubled.len() - NAMED));
+    }
+    parts.join("; ")
+}
+
+fn one(state: &SyncState) -> String {
+    let reason = state.reason.as_deref().unwrap_or("Updating");
+    match state.message.as_deref().filter(|message| !message.is_empty()) {
+        Some(message) => format!("{}: {reason}: {message}", state.name),
+        None => format!("{}: {reason}", state.name),
+    }
+}

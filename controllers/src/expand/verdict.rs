@@ -1,0 +1,178 @@
+//! The verdict of a row: what its Kustomization's status says about it, and whose fault a failure is.
+//!
+//! Pure: one table, read from the top. Asked only about a Kustomization that is as derived, so that what it says is about this row.
+//!
+//! Invariant: a row is `succeeded` only on a report about the present generation that names the row's commit.
+//! Invariant: what is unknown, in progress, or about another generation changes nothing: the row is `updating`. Assemblages know no deadlines.
+
+use muster_api::assemblage::{FailureClass, SyncPhase};
+
+use super::seen::{Ready, Report};
+
+/// What a verdict is drawn from.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    /// The generation of the Kustomization's spec.
+    pub generation: i64,
+    /// What its controller reports.
+    pub report: &'a Report,
+    /// The commit of the row.
+    pub commit: &'a str,
+    /// Why the source cannot be relied on, if it cannot.
+    pub source: Option<&'a str>,
+    /// Why the cluster is away, or was since the row was written; for Kustomizations that are carried out over the network.
+    pub away: Option<&'a str>,
+}
+
+/// What a row has come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Where the row stands: succeeded, failed or updating.
+    pub phase: SyncPhase,
+    /// Whose fault it is, if something is wrong.
+    pub class: Option<FailureClass>,
+    /// A failure that will not go away by waiting.
+    pub terminal: bool,
+    /// The word of the controller that carries it out.
+    pub reason: Option<String>,
+    /// What it says.
+    pub message: Option<String>,
+}
+
+/// Words of a network, an API server or a proxy that is away: nothing of this is known about the content.
+const CONNECTION_WORDS: &[&str] = &[
+    "connection refused",
+    "connection reset",
+    "connection lost",
+    "connection closed",
+    "could not be reached",
+    "i/o timeout",
+    "no answer within",
+    "no route to host",
+    "no such host",
+    "network is unreachable",
+    "broken pipe",
+    "unexpected eof",
+    "tls handshake",
+    "tls: ",
+    "x509: ",
+    "client.timeout exceeded",
+    "client rate limiter",
+    "etcdserver: ",
+    "too many requests",
+    "currently unable to handle the request",
+    "service unavailable",
+    "failed to build kube client",
+    "unauthorized",
+];
+
+/// A deadline that passed while talking to the API; in the report of a health check it would be the deadline of the check itself.
+const DEADLINE_WORDS: &str = "context deadline exceeded";
+
+/// Draws the verdict.
+pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
+    let Some(ready) = evidence.report.ready.as_ref().filter(|ready| ready.generation == Some(evidence.generation)) else {
+        return match evidence.away {
+            Some(away) => Verdict::waiting(None, away),
+            None => Verdict::updating(),
+        };
+    };
+    match ready.status {
+        Some(true) => succeeded(evidence, ready),
+        Some(false) => failed(evidence, ready),
+        None => Verdict {
+            reason: Some(ready.reason.clone()),
+            message: Some(ready.message.clone()),
+            ..Verdict::updating()
+        },
+    }
+}
+
+fn succeeded(evidence: &Evidence<'_>, ready: &Ready) -> Verdict {
+    let current = evidence.report.observed_generation == Some(evidence.generation);
+    let applied = evidence.report.applied_commit.as_deref() == Some(evidence.commit);
+    if !(current && applied) {
+        return Verdict::updating();
+    }
+    Verdict {
+        phase: SyncPhase::Succeeded,
+        reason: Some(ready.reason.clone()),
+        ..Verdict::updating()
+    }
+}
+
+fn failed(evidence: &Evidence<'_>, ready: &Ready) -> Verdict {
+    if let Some(away) = evidence.away.or(evidence.source) {
+        return Verdict::waiting(Some(ready), away);
+    }
+    let text = ready.message.to_lowercase();
+    match class(&ready.reason, &text) {
+        Some(Class::Revision { terminal }) => Verdict::failed(ready, FailureClass::Revision, terminal),
+        Some(Class::Unit) => Verdict::failed(ready, FailureClass::Unit, false),
+        Some(Class::Infra) => Verdict::waiting(Some(ready), &ready.message),
+        None => Verdict {
+            reason: Some(ready.reason.clone()),
+            message: Some(ready.message.clone()),
+            ..Verdict::updating()
+        },
+    }
+}
+
+enum Class {
+    Revision { terminal: bool },
+    Unit,
+    Infra,
+}
+
+/// The class of a failure by its reason and its message in lower case; `None` for words that say nothing about the row.
+fn class(reason: &str, text: &str) -> Option<Class> {
+    let connection = CONNECTION_WORDS.iter().any(|word| text.contains(word));
+    Some(match reason {
+        "DependencyNotReady" | "HealthCheckCanceled" => Class::Infra,
+        "BuildFailed" => Class::Revision { terminal: true },
+        "ArtifactFailed" if text.contains("path not found") => Class::Revision { terminal: true },
+        "ArtifactFailed" => Class::Infra,
+        // An object whose status could be read as Failed proves that the cluster answered, whatever its message quotes.
+        "HealthCheckFailed" if text.contains("status: 'failed'") => Class::Revision { terminal: true },
+        _ if connection => Class::Infra,
+        "HealthCheckFailed" => Class::Revision { terminal: false },
+        "ReconciliationFailed" | "PruneFailed" if text.contains(DEADLINE_WORDS) => Class::Infra,
+        "PruneFailed" => Class::Unit,
+        "ReconciliationFailed" if is_about_the_cluster(text) => Class::Unit,
+        "ReconciliationFailed" => Class::Revision { terminal: false },
+        _ => return None,
+    })
+}
+
+/// Rights, quota, or a namespace that is not there. A field that may not change is 'Forbidden' too, but that is the content's fault.
+fn is_about_the_cluster(text: &str) -> bool {
+    let refused = text.contains("is forbidden: ") || text.contains("(forbidden)") || text.contains("exceeded quota");
+    let namespace = text.contains("namespace not found") || text.contains("namespaces \"") && text.contains("\" not found");
+    refused || namespace
+}
+
+impl Verdict {
+    const fn updating() -> Self {
+        Self { phase: SyncPhase::Updating, class: None, terminal: false, reason: None, message: None }
+    }
+
+    /// Something that is not the row's fault is away.
+    fn waiting(ready: Option<&Ready>, what: &str) -> Self {
+        Self {
+            class: Some(FailureClass::Infra),
+            reason: ready.map(|ready| ready.reason.clone()),
+            message: Some(what.to_owned()),
+            ..Self::updating()
+        }
+    }
+
+    fn failed(ready: &Ready, class: FailureClass, terminal: bool) -> Self {
+        Self {
+            phase: SyncPhase::Failed,
+            class: Some(class),
+            terminal,
+            reason: Some(ready.reason.clone()),
+            message: Some(ready.message.clone()),
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! From a row to what it comes to: its commit, its variables, its objects.
+//!
+//! Pure: the values of bindings, or why they could not be had, are given.
+
+use muster_api::{
+    assemblage::{FailureClass, Intent, SyncRow},
+    reasons::{ObjectReason, Reason},
+    sync::Package,
+};
+
+use super::{
+    decide::{Refusal, Wish},
+    derive::{Place, commit, derive},
+};
+pub use crate::bindings::Values;
+use crate::{bindings::substitute_package, runtime::call::explain};
+
+/// What a row comes to.
+pub fn wish(place: &Place, row: &SyncRow, values: &Result<Values, Refusal>) -> Wish {
+    let source = match row.intent() {
+        Intent::Withdraw(how) => return Wish::Withdraw(how),
+        Intent::Bare => return Wish::Bare,
+        Intent::Carry { source } => source,
+    };
+    let Some(commit) = commit(row, &source.git) else {
+        return Wish::Refused(Refusal {
+            reason: ObjectReason::InvalidSpec.into(),
+            message: "the row names no commit: set commit, or source.git.version.commit".to_owned(),
+            class: FailureClass::Revision,
+            terminal: true,
+        });
+    };
+    let values = match values {
+        Ok(values) => values,
+        Err(refusal) => return Wish::Refused(refusal.clone()),
+    };
+    let package = row.package.clone().unwrap_or_else(Package::default);
+    match substitute_package(&package, values) {
+        Ok(package) => Wish::Carry(Box::new(derive(place, row, &source.git, commit, &package))),
+        Err(error) => Wish::Refused(unbound(&explain(&error))),
+    }
+}
+
+/// A binding that could not be evaluated: this cluster's alone.
+pub fn unbound(message: &str) -> Refusal {
+    Refusal { reason: Reason::BindingFailed.into(), message: message.to_owned(), class: FailureClass::Unit, terminal: false }
+}

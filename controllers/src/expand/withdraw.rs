@@ -1,0 +1,79 @@
+//! Withdrawal of a row: the only way in which content leaves a cluster.
+//!
+//! ```text
+//!   deletionPolicy WaitForTermination (or Orphan) ──► delete, by uid and resourceVersion ──► wait until it is gone ──► withdrawn
+//! ```
+//!
+//! Pure. Invariant: a Kustomization is deleted only while its policy says what the row says, and only by exactly the version that was read.
+
+use kube::ResourceExt;
+use muster_api::{
+    assemblage::{SyncPhase, SyncRow, SyncState, Withdraw},
+    flux::{DeletionPolicy, Kustomization},
+    reasons::Reason,
+};
+
+use super::{
+    decide::{Live, Plan, Scope, View, Write, untouchable},
+    echo,
+    seen::KustomizationRow,
+};
+
+/// Decides about a row that is to be withdrawn. Its Kustomization, if there is one, must have been read whole.
+pub fn decide(scope: &Scope, view: &View<'_>, how: Withdraw) -> Plan {
+    let (row, live) = match &view.kustomization {
+        Live::Absent => return Plan::rest(gone(view.row)),
+        // Nothing is as derived of a row that derives nothing.
+        Live::AsDerived(_) => return Plan::rest(withdrawing(view.row, "reading what is to be withdrawn")),
+        Live::Differs(row, live) => (row, live),
+    };
+    if let Some(state) = untouchable(scope, view.row, live) {
+        return Plan::rest(SyncState { state: SyncPhase::Withdrawing, ..state });
+    }
+    if let Some(away) = &scope.away {
+        let state = echo::waiting(view.row, away.reason.clone(), &away.message);
+        return Plan::rest(SyncState { state: SyncPhase::Withdrawing, ..state });
+    }
+    next(view.row, row, live, policy(how))
+}
+
+fn next(row: &SyncRow, seen: &KustomizationRow, live: &Kustomization, policy: DeletionPolicy) -> Plan {
+    let name = live.name_any();
+    if live.spec.deletion_policy != Some(policy) || live.spec.suspend == Some(true) {
+        let mut marked = live.clone();
+        marked.status = None;
+        marked.spec.deletion_policy = Some(policy);
+        marked.spec.suspend = None;
+        return Plan {
+            state: withdrawing(row, &format!("preparing Kustomization {name}")),
+            writes: vec![Write::Replace(Box::new(marked))],
+        };
+    }
+    if seen.deleting {
+        return Plan::rest(withdrawing(row, &terminating(&name, seen, policy)));
+    }
+    let delete = Write::Delete { name: name.clone(), uid: live.uid().unwrap_or_default(), resource_version: live.resource_version().unwrap_or_default() };
+    Plan { state: withdrawing(row, &format!("deleting Kustomization {name}")), writes: vec![delete] }
+}
+
+/// What the deletion waits for, as far as its controller says.
+fn terminating(name: &str, seen: &KustomizationRow, policy: DeletionPolicy) -> String {
+    let said = seen.report.ready.as_ref().filter(|ready| ready.status == Some(false)).map(|ready| format!(": {}", ready.message));
+    let what = if policy == DeletionPolicy::Orphan { "let go" } else { "removed" };
+    format!("waiting until what Kustomization {name} installed is {what}{}", said.unwrap_or_default())
+}
+
+const fn policy(how: Withdraw) -> DeletionPolicy {
+    match how {
+        Withdraw::Prune => DeletionPolicy::WaitForTermination,
+        Withdraw::Orphan => DeletionPolicy::Orphan,
+    }
+}
+
+fn gone(row: &SyncRow) -> SyncState {
+    echo::state(row, SyncPhase::Withdrawn, Reason::Excluded, None)
+}
+
+fn withdrawing(row: &SyncRow, message: &str) -> SyncState {
+    echo::state(row, SyncPhase::Withdrawing, Reason::Withdrawing, Some(message))
+}

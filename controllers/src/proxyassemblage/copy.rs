@@ -1,0 +1,80 @@
+//! The status of a proxy: the states that the cluster reports, cut to their limits, and what is to be said beside them.
+//!
+//! Pure. What a cluster says is believed only about that cluster, and only as long as a state may be.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_api::{
+    Assemblage,
+    assemblage::{SyncPhase, SyncRow, SyncState},
+    conditions::bounded,
+    reasons::{ObjectReason, Reason},
+    schema::{MAX_LABEL, MAX_MESSAGE, MAX_NAME},
+};
+
+use crate::expand::decide::Refusal;
+
+/// How many states a status carries: twice the rows, for those that are going.
+const MAX_STATES: usize = 512;
+/// The longest digest: `sha256:` and 64 digits.
+const MAX_DIGEST: usize = 71;
+/// The longest commit.
+const MAX_COMMIT: usize = 64;
+
+/// The states to report for the rows of a proxy, by name.
+pub fn states(rows: &[SyncRow], refused: &BTreeMap<String, Refusal>, unclaimed: &BTreeSet<String>, live: Option<&Assemblage>) -> Vec<SyncState> {
+    let reported = live.and_then(|live| live.status.as_ref()).map(|status| status.syncs.as_slice()).unwrap_or_default();
+    let reported = reported.iter().filter(|state| state.name.len() <= MAX_NAME).map(within_limits).collect();
+    let mut states: BTreeMap<String, SyncState> = completed(reported, rows).into_iter().map(|state| (state.name.clone(), state)).collect();
+    for (name, refusal) in refused {
+        if let Some(state) = states.get_mut(name) {
+            // What is there stays and is reported; what cannot be brought there is said beside it.
+            state.state = SyncPhase::Updating;
+            state.class = Some(refusal.class);
+            state.reason = Some(refusal.reason.clone());
+            state.message = Some(bounded(&refusal.message, MAX_MESSAGE).into_owned());
+        }
+    }
+    for name in unclaimed {
+        let state = states.entry(name.clone()).or_insert_with(|| unacknowledged(name));
+        state.reason = Some(ObjectReason::Unclaimed.into());
+        state.message = Some("this row is in the cluster and was never held here; a row of this name claims it".to_owned());
+    }
+    states.into_values().take(MAX_STATES).collect()
+}
+
+/// The states given and one for each row that has none, by name.
+pub fn completed(reported: Vec<SyncState>, rows: &[SyncRow]) -> Vec<SyncState> {
+    let mut states: BTreeMap<String, SyncState> = reported.into_iter().map(|state| (state.name.clone(), state)).collect();
+    for row in rows {
+        states.entry(row.name.clone()).or_insert_with(|| unacknowledged(&row.name));
+    }
+    states.into_values().collect()
+}
+
+/// A row that the cluster has said nothing about: without digest and token, which only the cluster echoes.
+fn unacknowledged(name: &str) -> SyncState {
+    SyncState {
+        name: name.to_owned(),
+        state: SyncPhase::Updating,
+        reason: Some(Reason::Updating.into()),
+        message: Some("not acknowledged by the cluster yet".to_owned()),
+        ..SyncState::default()
+    }
+}
+
+fn within_limits(state: &SyncState) -> SyncState {
+    let SyncState { name, digest, token, commit, state, class, terminal, reason, message } = state;
+    let cut = |text: &Option<String>, max| text.as_ref().map(|text| bounded(text, max).into_owned());
+    SyncState {
+        name: name.clone(),
+        digest: cut(digest, MAX_DIGEST),
+        token: token.filter(|token| i64::try_from(*token).is_ok()),
+        commit: cut(commit, MAX_COMMIT),
+        state: *state,
+        class: *class,
+        terminal: *terminal,
+        reason: cut(reason, MAX_LABEL),
+        message: cut(message, MAX_MESSAGE),
+    }
+}

@@ -1,0 +1,164 @@
+//! What the `Assemblage` downstream is to be: the proxy's rows, and those that the proxy never held.
+//!
+//! Pure. Invariant: a token never falls. Invariant: a row with a token never disappears downstream because it is absent here.
+//! Invariant: an `Assemblage` of another origin is not written, unless the proxy names that origin to take it over.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube::{ResourceExt, core::ObjectMeta};
+use muster_api::{
+    Assemblage,
+    assemblage::{AssemblageSpec, Intent, SyncPhase, SyncRow, SyncState},
+    labels::{MUSTER, SYSTEM_NAMESPACE, annotation, label},
+    schema::MAX_LABEL,
+};
+
+use crate::expand::unclaimed;
+
+/// The proxy, as far as its mirror goes.
+#[derive(Clone, Debug)]
+pub struct Proxy<'a> {
+    /// Its name, which is also the mirror's.
+    pub name: &'a str,
+    /// The cluster's name, if it is a Cluster.
+    pub cluster: Option<&'a str>,
+    /// Which proxy of which management cluster it is.
+    pub origin: &'a str,
+    /// The origin that it takes over.
+    pub adopt: Option<&'a str>,
+    /// The request to reconcile that is handed on.
+    pub requested_at: Option<&'a str>,
+    /// Its rows as they are to be downstream; names of rows that cannot be brought there now are in `kept`.
+    pub rows: &'a [SyncRow],
+    /// Rows of the proxy that cannot be brought there now: what is there of them stays.
+    pub kept: &'a BTreeSet<String>,
+    /// Its status as last written: the rows that it held.
+    pub said: &'a [SyncState],
+}
+
+/// What is to be done downstream.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Mirror {
+    /// Nothing: it is as it should be.
+    Equal,
+    /// Make it.
+    Create(Box<Assemblage>),
+    /// Change it; carries the resourceVersion.
+    Replace(Box<Assemblage>),
+    /// It is being deleted: it is made again when it is gone.
+    Terminating,
+    /// It belongs to this origin: nothing is written.
+    Foreign(String),
+}
+
+/// Decides what is to be done downstream.
+pub fn mirror(proxy: &Proxy<'_>, live: Option<&Assemblage>) -> Mirror {
+    let Some(live) = live else {
+        return Mirror::Create(Box::new(made(proxy)));
+    };
+    // An Assemblage that somebody made by hand has no origin; it is taken over by naming none.
+    let origin = live.annotations().get(annotation::ORIGIN).map_or("", String::as_str);
+    if origin != proxy.origin && proxy.adopt != Some(origin) {
+        return Mirror::Foreign(origin.to_owned());
+    }
+    if live.metadata.deletion_timestamp.is_some() {
+        return Mirror::Terminating;
+    }
+    let mut next = live.clone();
+    next.status = None;
+    next.spec.syncs = rows(proxy, Some(live));
+    next.annotations_mut().extend(annotations(proxy));
+    let same = next.spec == sorted(&live.spec) && next.annotations() == live.annotations();
+    if same {
+        return Mirror::Equal;
+    }
+    next.labels_mut().extend(labels(proxy));
+    Mirror::Replace(Box::new(next))
+}
+
+/// The rows downstream that this proxy never held.
+pub fn unclaimed_rows(proxy: &Proxy<'_>, live: &Assemblage) -> BTreeSet<String> {
+    let ours: BTreeSet<&str> = ours(proxy).collect();
+    let foreign = live.spec.syncs.iter().filter(|row| !ours.contains(row.name.as_str()) && stays(proxy, row));
+    foreign.map(|row| row.name.clone()).collect()
+}
+
+fn made(proxy: &Proxy<'_>) -> Assemblage {
+    Assemblage {
+        metadata: ObjectMeta {
+            name: Some(proxy.name.to_owned()),
+            namespace: Some(SYSTEM_NAMESPACE.to_owned()),
+            annotations: Some(annotations(proxy)),
+            labels: Some(labels(proxy)),
+            ..ObjectMeta::default()
+        },
+        spec: AssemblageSpec { syncs: rows(proxy, None) },
+        status: None,
+    }
+}
+
+fn annotations(proxy: &Proxy<'_>) -> BTreeMap<String, String> {
+    let request = proxy.requested_at.map(|at| (annotation::RECONCILE_REQUESTED_AT.to_owned(), at.to_owned()));
+    request.into_iter().chain([(annotation::ORIGIN.to_owned(), proxy.origin.to_owned())]).collect()
+}
+
+fn labels(proxy: &Proxy<'_>) -> BTreeMap<String, String> {
+    let cluster = proxy.cluster.filter(|name| name.len() <= MAX_LABEL).map(|name| (label::CLUSTER.to_owned(), name.to_owned()));
+    cluster.into_iter().chain([(label::MANAGED_BY.to_owned(), MUSTER.to_owned())]).collect()
+}
+
+/// Rows by name: order has no meaning, so that it never makes a difference.
+fn sorted(spec: &AssemblageSpec) -> AssemblageSpec {
+    let mut spec = spec.clone();
+    spec.syncs.sort_by(|a, b| a.name.cmp(&b.name));
+    spec
+}
+
+fn rows(proxy: &Proxy<'_>, live: Option<&Assemblage>) -> Vec<SyncRow> {
+    let there: BTreeMap<&str, &SyncRow> = live.iter().flat_map(|live| &live.spec.syncs).map(|row| (row.name.as_str(), row)).collect();
+    let states = live.and_then(|live| live.status.as_ref()).map(|status| status.syncs.as_slice()).unwrap_or_default();
+    let ours: BTreeSet<&str> = ours(proxy).collect();
+    let mine = proxy.rows.iter().filter(|row| may_go(proxy, row)).map(|row| match there.get(row.name.as_str()) {
+        Some(old) => newer(row, old, states),
+        None => row.clone(),
+    });
+    let kept = there.values().filter(|row| proxy.kept.contains(&row.name) || !ours.contains(row.name.as_str()) && stays(proxy, row));
+    let mut rows: Vec<SyncRow> = mine.chain(kept.map(|row| (*row).clone())).collect();
+    rows.sort_by(|a, b| a.name.cmp(&b.name));
+    rows
+}
+
+fn ours<'a>(proxy: &'a Proxy<'_>) -> impl Iterator<Item = &'a str> {
+    proxy.rows.iter().map(|row| row.name.as_str()).chain(proxy.kept.iter().map(String::as_str))
+}
+
+/// A row without token is withdrawn when it disappears, if status lists it: so it is listed before it goes.
+fn may_go(proxy: &Proxy<'_>, row: &SyncRow) -> bool {
+    row.token.is_some() || listed(proxy, &row.name)
+}
+
+/// Whether a row downstream that the proxy does not have stays there.
+fn stays(proxy: &Proxy<'_>, row: &SyncRow) -> bool {
+    row.token.is_some() || !listed(proxy, &row.name)
+}
+
+fn listed(proxy: &Proxy<'_>, name: &str) -> bool {
+    proxy.said.iter().any(|state| state.name == name && !unclaimed(state))
+}
+
+/// Of the proxy's row and the one that is there the one that is to be there.
+fn newer(row: &SyncRow, old: &SyncRow, states: &[SyncState]) -> SyncRow {
+    if old.token > row.token {
+        return old.clone();
+    }
+    match (row.intent(), old.intent()) {
+        // A fence leaves what is there and raises its token.
+        (Intent::Bare, Intent::Carry { .. }) => SyncRow { token: row.token, ..old.clone() },
+        (Intent::Bare, Intent::Withdraw(_)) if !withdrawn(&row.name, old, states) => SyncRow { token: row.token, ..old.clone() },
+        _ => row.clone(),
+    }
+}
+
+fn withdrawn(name: &str, row: &SyncRow, states: &[SyncState]) -> bool {
+    states.iter().any(|state| state.name == name && state.token == row.token && state.state == SyncPhase::Withdrawn)
+}

@@ -1,0 +1,78 @@
+//! Reading: whether the cluster can be worked on, and the mirror there.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client, ResourceExt, api::ListParams};
+use muster_api::{Assemblage, ProxyAssemblage, cluster::NotReady, labels::SYSTEM_NAMESPACE};
+
+use super::{Mirroring, ProxyError};
+use crate::{
+    expand::decide::Away,
+    registry::RemoteError,
+    runtime::{CallError, Key, call, call::explain, call_within},
+};
+
+/// The deadline of a call to a cluster: what its registry calls silence, and half as much again.
+pub(super) const DOWNSTREAM_DEADLINE: Duration = Duration::from_secs(15);
+
+/// Whether the cluster can be worked on.
+pub(super) enum Reach {
+    /// By this client.
+    Ready(Client),
+    /// Not now.
+    Away(Away),
+}
+
+impl Mirroring {
+    /// Whether the cluster of a proxy can be worked on. No call is made for a Cluster: its registry knows.
+    pub(super) async fn reach(&self, proxy: &ProxyAssemblage) -> Reach {
+        match (&proxy.spec.cluster_ref, &proxy.spec.kubeconfig_ref) {
+            (Some(cluster), _) => self.reach_cluster(&cluster.name),
+            (None, Some(secret)) => match self.context.remote.client(&self.context.namespace, &secret.name, None).await {
+                Ok(client) => Reach::Ready(client),
+                Err(RemoteError::NotReady { reason, message }) => Reach::Away(away(reason, message)),
+                Err(error @ RemoteError::Call(_)) => Reach::Away(away(NotReady::NoKubeconfig, explain(&error))),
+            },
+            (None, None) => Reach::Away(away(NotReady::Deleting, "set spec.clusterRef or spec.kubeconfigRef".to_owned())),
+        }
+    }
+
+    fn reach_cluster(&self, cluster: &str) -> Reach {
+        let registry = &self.context.registry;
+        if let Some((reason, message)) = registry.get(cluster).and_then(|row| Some((row.state.reason()?, row.state.message().to_owned()))) {
+            return Reach::Away(away(reason, message));
+        }
+        match registry.client(cluster) {
+            Ok(client) => Reach::Ready(client),
+            Err(error) => Reach::Away(away(error.reason, error.message)),
+        }
+    }
+
+    /// Reads the mirror, and watches it from there on.
+    pub(super) async fn poll(&self, proxy: &ProxyAssemblage, client: &Client) -> Result<Option<Assemblage>, CallError> {
+        let key = Key::of(proxy);
+        let api: Api<Assemblage> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
+        let one = ListParams::default().fields(&format!("metadata.name={}", key.name));
+        let list = call_within(DOWNSTREAM_DEADLINE, format!("reading Assemblage {SYSTEM_NAMESPACE}/{}", key.name), api.list(&one)).await?;
+        if let Some(version) = list.metadata.resource_version {
+            self.sessions.watch(&key, api, version);
+        }
+        Ok(list.items.into_iter().find(|object| object.name_any() == key.name))
+    }
+
+    /// `<uid of this cluster's kube-system>/<namespace>/<name>`.
+    pub(super) async fn origin(&self, proxy: &ProxyAssemblage) -> Result<String, ProxyError> {
+        let read = || async {
+            let api: Api<Namespace> = Api::all(self.context.client.clone());
+            let namespace = call("reading Namespace kube-system", api.get("kube-system")).await?;
+            Ok(namespace.uid().unwrap_or_default())
+        };
+        let uid = self.identity.get_or_try_init(read).await.map_err(ProxyError::Here)?;
+        Ok(format!("{uid}/{}", Key::of(proxy)))
+    }
+}
+
+fn away(reason: NotReady, message: String) -> Away {
+    Away { reason: reason.as_str().to_owned(), message }
+}

@@ -1,0 +1,156 @@
+//! Watches on mirrored assemblages: one each, so that what a cluster reports is known at once and polls can be rare.
+//!
+//! A session is one watch request from the version that a poll read. Whatever it shows, and its end, enqueue the proxy, whose next poll
+//! opens the next session; after failures later and later. A session that is silent beyond its own timeout counts as failed.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::{Stream, StreamExt};
+use jiff::{SignedDuration, Timestamp};
+use kube::{
+    Api,
+    api::{WatchEvent, WatchParams},
+};
+use muster_api::Assemblage;
+use parking_lot::Mutex;
+use tokio_util::task::AbortOnDropHandle;
+use tracing::debug;
+
+use crate::{
+    expand::Pending,
+    runtime::{Clock, Key, call::explain},
+};
+
+/// How long a server keeps one watch open: kube-apiserver's clients ask for at most 295 s.
+const SESSION_SECONDS: u32 = 290;
+/// How long after that a session is given up.
+const GRACE: Duration = Duration::from_secs(10);
+/// The wait after the first failure; it doubles with each further one.
+const FIRST_WAIT: SignedDuration = SignedDuration::from_secs(15);
+/// The longest wait after failures.
+const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(5);
+
+/// The sessions of one process.
+#[derive(Debug)]
+pub struct Sessions {
+    clock: Clock,
+    sessions: Mutex<BTreeMap<Key, Session>>,
+    changed: Pending,
+}
+
+#[derive(Debug)]
+struct Session {
+    alive: Arc<AtomicBool>,
+    failures: Arc<Mutex<Failures>>,
+    _task: AbortOnDropHandle<()>,
+}
+
+#[derive(Debug, Default)]
+struct Failures {
+    in_a_row: u32,
+    not_before: Option<Timestamp>,
+}
+
+impl Sessions {
+    /// No sessions yet, and the stream of proxies whose mirror changed, or is no more watched.
+    pub fn new(clock: Clock) -> (Self, impl Stream<Item = Key> + Send + 'static) {
+        let changed = Pending::default();
+        let keys = changed.keys();
+        (Self { clock, sessions: Mutex::default(), changed }, keys)
+    }
+
+    /// Whether the mirror of a proxy is being watched.
+    pub fn is_watched(&self, proxy: &Key) -> bool {
+        self.sessions.lock().get(proxy).is_some_and(|session| session.alive.load(Ordering::Relaxed))
+    }
+
+    /// Watches the mirror of a proxy from `version` on, unless it is watched already, or failed lately.
+    pub fn watch(&self, proxy: &Key, api: Api<Assemblage>, version: String) {
+        let mut sessions = self.sessions.lock();
+        let failures = match sessions.get(proxy) {
+            Some(session) if session.alive.load(Ordering::Relaxed) => return,
+            Some(session) => Arc::clone(&session.failures),
+            None => Arc::default(),
+        };
+        if failures.lock().not_before.is_some_and(|earliest| self.clock.now() < earliest) {
+            return;
+        }
+        let alive = Arc::new(AtomicBool::new(true));
+        let task = follow(Watch {
+            proxy: proxy.clone(),
+            api,
+            version,
+            alive: Arc::clone(&alive),
+            failures: Arc::clone(&failures),
+            clock: self.clock.clone(),
+            changed: self.changed.clone(),
+        });
+        sessions.insert(proxy.clone(), Session { alive, failures, _task: AbortOnDropHandle::new(tokio::spawn(task)) });
+    }
+
+    /// Ends the session of a proxy.
+    pub fn end(&self, proxy: &Key) {
+        self.sessions.lock().remove(proxy);
+    }
+
+    /// Ends the sessions of proxies that are no more.
+    pub fn retain(&self, lives: impl Fn(&Key) -> bool) {
+        self.sessions.lock().retain(|key, _| lives(key));
+    }
+}
+
+struct Watch {
+    proxy: Key,
+    api: Api<Assemblage>,
+    version: String,
+    alive: Arc<AtomicBool>,
+    failures: Arc<Mutex<Failures>>,
+    clock: Clock,
+    changed: Pending,
+}
+
+async fn follow(watch: Watch) {
+    let limit = Duration::from_secs(u64::from(SESSION_SECONDS)) + GRACE;
+    let ended_well = match tokio::time::timeout(limit, events(&watch)).await {
+        Ok(Ok(())) => true,
+        Ok(Err(error)) => {
+            debug!(proxy = %watch.proxy, error = explain(&error), "a watch on a mirrored assemblage ended");
+            false
+        }
+        Err(_elapsed) => false,
+    };
+    let now = watch.clock.now();
+    {
+        let mut failures = watch.failures.lock();
+        failures.in_a_row = if ended_well { 0 } else { failures.in_a_row.saturating_add(1) };
+        failures.not_before = (!ended_well).then(|| now + wait(failures.in_a_row));
+    }
+    watch.alive.store(false, Ordering::Relaxed);
+    watch.changed.add(watch.proxy.clone());
+}
+
+async fn events(watch: &Watch) -> Result<(), kube::Error> {
+    let parameters = WatchParams::default().fields(&format!("metadata.name={}", watch.proxy.name)).timeout(SESSION_SECONDS);
+    let mut events = watch.api.watch(&parameters, &watch.version).await?.boxed();
+    while let Some(event) = events.next().await {
+        match event? {
+            WatchEvent::Added(_) | WatchEvent::Modified(_) | WatchEvent::Deleted(_) => watch.changed.add(watch.proxy.clone()),
+            WatchEvent::Bookmark(_) => {}
+            WatchEvent::Error(status) => return Err(kube::Error::Api(status)),
+        }
+    }
+    Ok(())
+}
+
+fn wait(failures: u32) -> SignedDuration {
+    // 15 s · 2^5 is over the longest wait already.
+    let factor = 1 << failures.saturating_sub(1).min(5);
+    (FIRST_WAIT * factor).min(LONGEST_WAIT)
+}
