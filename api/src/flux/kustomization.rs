@@ -45,7 +45,7 @@ pub struct KustomizationSpec {
     #[schemars(length(max = 64), regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
     pub retry_interval: Option<String>,
 
-    /// Deadline of applying and of health, each, as a Go duration. Without it: `interval`.
+    /// Deadline of applying and of health, each, as a Go duration. Without it: `interval` less 30 s, at least 30 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
     pub timeout: Option<String>,

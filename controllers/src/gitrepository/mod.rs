@@ -1,1 +1,53 @@
-//! The GitRepository controller, for clusters without Flux.
+//! The GitRepository controller, for clusters without Flux: fetches what is wanted and says what was fetched.
+//!
+//! ```text
+//!   GitRepository ─► observe ─► decide ─► act: Source::fetch ─► status.artifact
+//!                      └ the last attempt, in memory
+//! ```
+//!
+//! Invariant: the last good artifact stays when a later fetch fails, with its revision and age in the message.
+//! Invariant: a fetch is due by its interval, a changed spec, a request, or the backoff after a failure, never by our own write.
+
+mod act;
+mod attempts;
+mod decide;
+mod error;
+mod observe;
+pub(crate) mod remote;
+mod status;
+
+use std::sync::Arc;
+
+use muster_api::flux::GitRepository;
+
+use self::attempts::Attempts;
+pub use self::error::Error;
+use crate::runtime::{Action, Context, Runner};
+
+/// Repositories in the works at once. Each is one waiting future; what git does at once is bounded by the source, four per
+/// host, so that a host that hangs holds up none of another.
+const WORKERS: u16 = 1_024;
+
+/// What a reconcile of a repository may use.
+struct Repositories {
+    context: Context,
+    attempts: Attempts,
+}
+
+/// Carries GitRepositories out until the context's shutdown.
+pub async fn run(context: Context) {
+    let runner = Runner::<GitRepository>::new("gitrepository", &context).workers(WORKERS);
+    let repositories = Arc::new(Repositories {
+        context,
+        attempts: Attempts::new(runner.store()),
+    });
+    runner.run(repositories, reconcile).await;
+}
+
+async fn reconcile(object: Arc<GitRepository>, repositories: Arc<Repositories>) -> Result<Action, Error> {
+    let observed = observe::observe(&object, &repositories);
+    let decision = decide::decide(&observed);
+    let seen = status::announce(&object, &decision, &repositories.context).await?;
+    let outcome = act::act(&seen, decision, &repositories.context).await?;
+    status::conclude(&seen, outcome, &repositories).await
+}

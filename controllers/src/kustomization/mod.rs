@@ -1,1 +1,87 @@
-//! The Kustomization controller, for clusters without Flux.
+//! The Kustomization controller, for clusters without Flux: applies a path of a source, prunes, and watches health.
+//!
+//! ```text
+//!   Kustomization ─┐            ┌─► finalize: by deletionPolicy
+//!   GitRepository ─┼► observe ─► decide ─► apply: read, build, record ids, apply in stages, prune ─► check health
+//!   its last run ──┘            └─► check health again, until it is well or its time is up
+//! ```
+//!
+//! A run is one attempt at one generation of the spec and one revision of the source. It lives in memory: after a restart
+//! everything is applied once more, which changes nothing where nothing is to be changed.
+//!
+//! Invariant: an id is in `status.inventory` before its object is created, and leaves it after the object was seen gone.
+//! Invariant: nothing is pruned but after a complete read, build and apply of the revision.
+//! Invariant: waiting for health occupies no worker: a check that is not done yet is taken up again later, and a new
+//! revision ends it.
+
+mod act;
+mod apply;
+mod decide;
+mod dependencies;
+mod error;
+mod finalize;
+pub(crate) mod finalizers;
+mod health;
+mod manifests;
+mod observe;
+mod runs;
+mod settings;
+mod source;
+mod status;
+mod targets;
+mod variables;
+
+use std::sync::Arc;
+
+use futures::{StreamExt, stream};
+use kube::runtime::{reflector::Store, watcher};
+use muster_api::flux::{GitRepository, Kustomization};
+
+pub use self::error::Error;
+use self::{runs::Runs, source::Sources, targets::Targets};
+use crate::runtime::{Action, Context, Runner, watch};
+
+/// Kustomizations in the works at once. Each is one waiting future; calls are bounded per cluster, so that a cluster that
+/// hangs holds up none of another.
+const WORKERS: u16 = 1_024;
+
+/// What a reconcile of a Kustomization may use.
+struct Kustomizations {
+    context: Context,
+    store: Store<Kustomization>,
+    sources: Arc<Sources>,
+    runs: Runs,
+    targets: Targets,
+}
+
+/// Carries Kustomizations out until the context's shutdown.
+pub async fn run(context: Context) {
+    let runner = Runner::<Kustomization>::new("kustomization", &context).workers(WORKERS);
+    let (store, sources) = (runner.store(), Arc::new(source::sources()));
+    let events = watch::watch::<GitRepository>(
+        context.client.clone(),
+        &context.namespace,
+        watcher::Config::default(),
+    );
+    let dependents = store.clone();
+    let concerned = watch::rows(events, Arc::clone(&sources))
+        .flat_map(move |key| stream::iter(source::dependents(&dependents, &key)));
+    let synced = Arc::clone(&sources);
+    let runner = runner.on(concerned).after(async move { synced.synced().await });
+    let kustomizations = Arc::new(Kustomizations {
+        runs: Runs::new(store.clone()),
+        targets: Targets::new(&context),
+        context,
+        store,
+        sources,
+    });
+    runner.run(kustomizations, reconcile).await;
+}
+
+async fn reconcile(object: Arc<Kustomization>, kustomizations: Arc<Kustomizations>) -> Result<Action, Error> {
+    let observed = observe::observe(&object, &kustomizations);
+    let decision = decide::decide(&observed);
+    let mut writer = status::Writer::new(&object, &kustomizations.context);
+    let outcome = act::act(&mut writer, decision, &kustomizations).await?;
+    status::conclude(&mut writer, outcome, &kustomizations).await
+}

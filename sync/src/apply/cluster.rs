@@ -10,15 +10,17 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
-use super::{FIELD_MANAGER, Kind, Kinds};
+use super::{CONCURRENCY, FIELD_MANAGER, Kind, Kinds};
 use crate::inventory::ObjectId;
 
-/// A way into a cluster.
+/// A way into a cluster. Clones share what is known of it and the bound on calls at once.
 #[derive(Clone)]
 pub struct Cluster {
     client: Client,
     kinds: Arc<Kinds>,
+    permits: Arc<Semaphore>,
     deadline: Duration,
 }
 
@@ -29,10 +31,10 @@ pub enum CallError {
     #[error("{}", .0.message)]
     Refused(Box<Status>),
     /// No complete answer in time; whether the server acted is unknown.
-    #[error("the API server did not answer within {}s", .0.as_secs_f64())]
+    #[error("no answer within {} s", .0.as_secs_f64())]
     Deadline(Duration),
     /// The connection failed, or what came was no answer.
-    #[error("the API server cannot be reached: {words}")]
+    #[error("the API server could not be reached: {words}")]
     Unreachable {
         /// The whole chain of causes in words.
         words: String,
@@ -73,12 +75,22 @@ impl CallError {
 }
 
 impl Cluster {
-    /// A cluster by its client. `kinds` may be shared by all clients of the same cluster; no call takes longer than `deadline`.
-    pub fn new(client: Client, kinds: Arc<Kinds>, deadline: Duration) -> Self {
+    /// A cluster by its client. No call takes longer than `deadline`, waiting for its turn not counted.
+    pub fn new(client: Client, deadline: Duration) -> Self {
         Self {
             client,
-            kinds,
+            kinds: Arc::default(),
+            permits: Arc::new(Semaphore::new(CONCURRENCY)),
             deadline,
+        }
+    }
+
+    /// The same cluster by another client: its credentials were renewed.
+    #[must_use]
+    pub fn through(&self, client: Client) -> Self {
+        Self {
+            client,
+            ..self.clone()
         }
     }
 
@@ -204,6 +216,8 @@ impl Cluster {
     }
 
     async fn send<T: DeserializeOwned>(&self, request: http::Request<Vec<u8>>) -> Result<T, CallError> {
+        // The semaphore is never closed, so there always comes a permit.
+        let _permit = self.permits.acquire().await.ok();
         match tokio::time::timeout(self.deadline, self.client.request(request)).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(kube::Error::Api(status))) => Err(CallError::Refused(status)),

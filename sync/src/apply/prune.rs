@@ -17,8 +17,10 @@ pub struct Pruned {
     pub gone: Vec<ObjectId>,
     /// Left where they are, for good: not the owner's, or not to be pruned by their own wish. They leave the inventory too.
     pub released: Vec<ObjectId>,
-    /// Deleted and not gone yet, or waiting for such: they stay in the inventory.
+    /// Deleted and not gone yet: they stay in the inventory.
     pub waiting: Vec<ObjectId>,
+    /// Not tried, because objects of a later stage are not gone yet: they stay in the inventory.
+    pub blocked: Vec<ObjectId>,
     /// Refused: they stay in the inventory.
     pub failures: Vec<ObjectFailure>,
 }
@@ -32,7 +34,7 @@ enum Fate {
 impl Pruned {
     /// Whether nothing is left to be done.
     pub fn is_complete(&self) -> bool {
-        self.waiting.is_empty() && self.failures.is_empty()
+        self.waiting.is_empty() && self.blocked.is_empty() && self.failures.is_empty()
     }
 
     /// The objects that leave the inventory.

@@ -1,0 +1,58 @@
+//! Carrying the decision out: the fetch, or taking our finalizer off.
+
+use muster_api::{flux::GitRepository, labels::finalizer};
+use muster_sync::source::{Fetched, SourceError};
+
+use super::{
+    Error,
+    decide::{Decision, Fetch, Refusal},
+    remote::{Address, Failure, enter},
+};
+use crate::{kustomization::finalizers, runtime::Context};
+
+/// What came of a decision.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// Nothing was to be done.
+    Nothing,
+    /// Nothing is due before then.
+    Rest { until: jiff::Timestamp },
+    /// The spec cannot be carried out.
+    Refused(Refusal),
+    /// It was fetched.
+    Fetched { fetch: Fetch, fetched: Fetched },
+    /// It could not be fetched.
+    Failed { fetch: Fetch, failure: Failure },
+}
+
+pub(super) async fn act(
+    object: &GitRepository,
+    decision: Decision,
+    context: &Context,
+) -> Result<Outcome, Error> {
+    Ok(match decision {
+        Decision::Leave { held: false } | Decision::Suspended => Outcome::Nothing,
+        Decision::Leave { held: true } => {
+            finalizers::remove(&context.client, object, finalizer::FLUX).await?;
+            Outcome::Nothing
+        }
+        Decision::Rest { until } => Outcome::Rest { until },
+        Decision::Refuse(refusal) => Outcome::Refused(refusal),
+        Decision::Fetch(fetch) => match carry_out(object, &fetch, context).await {
+            Ok(fetched) => Outcome::Fetched { fetch, fetched },
+            Err(failure) => Outcome::Failed { fetch, failure },
+        },
+    })
+}
+
+async fn carry_out(object: &GitRepository, fetch: &Fetch, context: &Context) -> Result<Fetched, Failure> {
+    let remote = enter(&Address::of(object), context).await?;
+    match tokio::time::timeout(fetch.timeout, context.source.fetch(&remote, &fetch.want)).await {
+        Ok(result) => result.map_err(Failure::from),
+        Err(_elapsed) => Err(Failure::from(SourceError::Timeout {
+            url: remote.url,
+            after: fetch.timeout,
+            phase: "spec.timeout",
+        })),
+    }
+}

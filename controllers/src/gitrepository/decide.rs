@@ -1,0 +1,297 @@
+//! Whether a fetch is due and of what. Pure.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use muster_api::{
+    Duration as GoDuration,
+    flux::{GitRepositoryRef, GitRepositorySpec},
+};
+use muster_sync::source::{CommitId, Want};
+
+use super::observe::Observed;
+
+/// The deadline of a fetch whose object names none; Flux's.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The branch of an object that names no reference; Flux's.
+const BRANCH: &str = "master";
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// The object is being deleted; `held`: our finalizer is to be taken off.
+    Leave { held: bool },
+    /// Suspended: nothing, and nothing is said.
+    Suspended,
+    /// Nothing is due before then.
+    Rest { until: Timestamp },
+    /// The spec cannot be carried out as it is.
+    Refuse(Refusal),
+    /// Fetch.
+    Fetch(Fetch),
+}
+
+/// Why a spec is not carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub reason: &'static str,
+    pub message: String,
+}
+
+/// A fetch that is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fetch {
+    pub want: Want,
+    pub interval: Duration,
+    pub timeout: Duration,
+    /// What was asked for by annotation, answered by this fetch.
+    pub requested: Option<String>,
+    /// Failures in a row so far.
+    pub failures: u32,
+    /// Whether the spec is another one than at the last attempt.
+    pub anew: bool,
+}
+
+pub(super) fn decide(observed: &Observed<'_>) -> Decision {
+    if let Some(held) = observed.deleting {
+        return Decision::Leave { held };
+    }
+    if observed.spec.suspend == Some(true) {
+        return Decision::Suspended;
+    }
+    let last = observed.attempt.as_ref().filter(|last| last.uid == observed.uid);
+    let same_spec = last.filter(|last| last.generation == observed.generation);
+    let answered = same_spec.filter(|last| last.requested == observed.requested);
+    if let Some(last) = answered
+        && observed.now < last.due
+    {
+        return Decision::Rest { until: last.due };
+    }
+    match wish(observed.spec) {
+        Err(refusal) => Decision::Refuse(refusal),
+        Ok((want, interval, timeout)) => Decision::Fetch(Fetch {
+            want,
+            interval,
+            timeout,
+            requested: observed.requested.clone(),
+            failures: same_spec.map_or(0, |last| last.failures),
+            anew: same_spec.is_none(),
+        }),
+    }
+}
+
+/// What the spec asks for, if it can be had.
+fn wish(spec: &GitRepositorySpec) -> Result<(Want, Duration, Duration), Refusal> {
+    if !spec.other.is_empty() {
+        let fields: Vec<String> = spec.other.keys().map(|field| format!("spec.{field}")).collect();
+        return Err(Refusal::unsupported(format!(
+            "{} cannot be carried out by the built-in sync; remove it, or run Flux in this cluster",
+            fields.join(", ")
+        )));
+    }
+    let want = want(spec.reference.as_ref())?;
+    let interval = duration("spec.interval", &spec.interval)?;
+    let timeout = spec
+        .timeout
+        .as_deref()
+        .map_or(Ok(TIMEOUT), |timeout| duration("spec.timeout", timeout))?;
+    Ok((want, interval, timeout))
+}
+
+fn want(reference: Option<&GitRepositoryRef>) -> Result<Want, Refusal> {
+    let Some(reference) = reference else {
+        return Ok(Want::Branch(BRANCH.to_owned()));
+    };
+    if let Some(commit) = &reference.commit {
+        return commit
+            .parse::<CommitId>()
+            .map(Want::Commit)
+            .map_err(|error| Refusal::invalid(format!("spec.ref.commit: {error}")));
+    }
+    if reference.name.is_some() {
+        return Err(Refusal::unsupported(
+            "spec.ref.name cannot be carried out by the built-in sync; use a branch, a tag or a commit",
+        ));
+    }
+    Ok(match (&reference.semver, &reference.tag, &reference.branch) {
+        (Some(range), _, _) => Want::Semver(range.clone()),
+        (None, Some(tag), _) => Want::Tag(tag.clone()),
+        (None, None, Some(branch)) => Want::Branch(branch.clone()),
+        (None, None, None) => Want::Branch(BRANCH.to_owned()),
+    })
+}
+
+fn duration(field: &str, text: &str) -> Result<Duration, Refusal> {
+    text.parse::<GoDuration>()
+        .map(GoDuration::to_std)
+        .map_err(|error| Refusal::invalid(format!("{field}: {error}")))
+}
+
+impl Refusal {
+    pub(super) fn unsupported(message: impl Into<String>) -> Self {
+        Self {
+            reason: "Unsupported",
+            message: message.into(),
+        }
+    }
+
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self {
+            reason: "InvalidSpec",
+            message: message.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_api::flux::GitRepository;
+    use serde_json::{Value, json};
+
+    use super::super::attempts::Attempt;
+    use super::*;
+
+    const NOW: &str = "2026-11-21T12:00:00Z";
+
+    /// Decides about a spec after an attempt that is next due at a time; shows the decision in short.
+    #[track_caller]
+    fn check(spec: Value, requested: Option<&str>, last: Option<(i64, Option<&str>, &str)>, expect: &str) {
+        let object: GitRepository = serde_json::from_value(json!({
+            "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository", "metadata": {"name": "r"}, "spec": spec,
+        }))
+        .unwrap();
+        let attempt = last.map(|(generation, requested, due)| Attempt {
+            uid: "u".into(),
+            generation,
+            requested: requested.map(str::to_owned),
+            failures: 3,
+            due: due.parse().unwrap(),
+        });
+        let decision = decide(&Observed {
+            uid: "u".into(),
+            generation: 2,
+            spec: &object.spec,
+            requested: requested.map(str::to_owned),
+            deleting: None,
+            attempt,
+            now: NOW.parse().unwrap(),
+        });
+        let got = match decision {
+            Decision::Leave { held } => format!("leave held={held}"),
+            Decision::Suspended => "suspended".to_owned(),
+            Decision::Rest { until } => format!("rest until {until}"),
+            Decision::Refuse(refusal) => format!("{}: {}", refusal.reason, refusal.message),
+            Decision::Fetch(fetch) => {
+                format!(
+                    "fetch {} within {:?} anew={} failures={}",
+                    fetch.want, fetch.timeout, fetch.anew, fetch.failures
+                )
+            }
+        };
+        assert_eq!(got, expect);
+    }
+
+    #[test]
+    fn when_a_fetch_is_due() {
+        let spec = || json!({"url": "https://git.test/r", "interval": "10m", "ref": {"tag": "v1"}});
+        let later = "2026-11-21T12:00:01Z";
+        check(
+            spec(),
+            None,
+            None,
+            r#"fetch tag "v1" within 60s anew=true failures=0"#,
+        );
+        check(
+            spec(),
+            None,
+            Some((2, None, later)),
+            "rest until 2026-11-21T12:00:01Z",
+        );
+        check(
+            spec(),
+            None,
+            Some((2, None, NOW)),
+            r#"fetch tag "v1" within 60s anew=false failures=3"#,
+        );
+        check(
+            spec(),
+            None,
+            Some((1, None, later)),
+            r#"fetch tag "v1" within 60s anew=true failures=0"#,
+        );
+        check(
+            spec(),
+            Some("a"),
+            Some((2, None, later)),
+            r#"fetch tag "v1" within 60s anew=false failures=3"#,
+        );
+        check(
+            spec(),
+            Some("a"),
+            Some((2, Some("a"), later)),
+            "rest until 2026-11-21T12:00:01Z",
+        );
+        let mut suspended = spec();
+        suspended["suspend"] = json!(true);
+        check(suspended, Some("a"), None, "suspended");
+    }
+
+    #[test]
+    fn what_is_wanted() {
+        let with = |reference: Value| json!({"url": "https://git.test/r", "interval": "10m", "timeout": "20s", "ref": reference});
+        let commit = "0123456789012345678901234567890123456789";
+        check(
+            with(json!({"branch": "b", "commit": commit})),
+            None,
+            None,
+            &format!("fetch commit {commit} within 20s anew=true failures=0"),
+        );
+        check(
+            with(json!({"branch": "b", "tag": "t"})),
+            None,
+            None,
+            r#"fetch tag "t" within 20s anew=true failures=0"#,
+        );
+        check(
+            with(json!({})),
+            None,
+            None,
+            r#"fetch branch "master" within 20s anew=true failures=0"#,
+        );
+        check(
+            with(json!({"semver": "1.x", "tag": "t"})),
+            None,
+            None,
+            r#"fetch semver range "1.x" within 20s anew=true failures=0"#,
+        );
+        check(
+            with(json!({"commit": "0123456"})),
+            None,
+            None,
+            r#"InvalidSpec: spec.ref.commit: "0123456" is not a commit: 40 (or 64) hex digits are needed, an abbreviation is ambiguous"#,
+        );
+        check(
+            with(json!({"name": "refs/pull/1/head"})),
+            None,
+            None,
+            "Unsupported: spec.ref.name cannot be carried out by the built-in sync; use a branch, a tag or a commit",
+        );
+    }
+
+    #[test]
+    fn what_is_not_supported_is_refused_by_its_name() {
+        check(
+            json!({"url": "https://git.test/r", "interval": "10m", "verify": {}, "recurseSubmodules": true}),
+            None,
+            None,
+            "Unsupported: spec.recurseSubmodules, spec.verify cannot be carried out by the built-in sync; remove it, or run Flux in this cluster",
+        );
+        check(
+            json!({"url": "https://git.test/r", "interval": "soon"}),
+            None,
+            None,
+            "InvalidSpec: spec.interval: \"soon\" is not a duration: write numbers with the units h, m, s or ms, such as 5m or 1h30m",
+        );
+    }
+}

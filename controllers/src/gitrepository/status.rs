@@ -1,0 +1,225 @@
+//! The status: what was fetched and how that went, in Flux's words.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::{Api, ResourceExt};
+use muster_api::{
+    conditions::{Conditions, Status},
+    flux::{Artifact, GitRepository, GitRepositoryStatus},
+    labels::{annotation, manager},
+};
+use muster_sync::source::{Fetched, SourceErrorClass};
+
+use super::{
+    Error, Repositories,
+    act::Outcome,
+    attempts::{Attempt, backoff},
+    decide::{Decision, Fetch, Refusal},
+    remote::Failure,
+};
+use crate::runtime::{Action, Context, Key, status::patch_if_changed};
+
+/// How far intervals are spread, so that a fleet does not fetch in step.
+const SPREAD: f64 = 0.05;
+
+/// Says that a fetch of a new spec has begun. Returns the object as it is then.
+pub(super) async fn announce(
+    object: &GitRepository,
+    decision: &Decision,
+    context: &Context,
+) -> Result<GitRepository, Error> {
+    let Decision::Fetch(Fetch { anew: true, want, .. }) = decision else {
+        return Ok(object.clone());
+    };
+    let generation = object.metadata.generation.unwrap_or_default();
+    let spoken_of = object.status.as_ref().is_some_and(|status| {
+        muster_api::conditions::find(&status.conditions, muster_api::conditions::READY)
+            .is_some_and(|ready| ready.observed_generation == Some(generation))
+    });
+    if spoken_of {
+        return Ok(object.clone());
+    }
+    let conditions = Conditions::ready(Status::Unknown, "Progressing", "reconciliation in progress")
+        .reconciling("Progressing", format!("fetching {want}"));
+    let status = object.status.clone().unwrap_or_default();
+    write(
+        object,
+        with(status, &conditions, generation, context.clock.now()),
+        context,
+    )
+    .await
+}
+
+/// Writes what came of it and says when to look again.
+pub(super) async fn conclude(
+    object: &GitRepository,
+    outcome: Outcome,
+    repositories: &Repositories,
+) -> Result<Action, Error> {
+    let context = &repositories.context;
+    let key = Key::of(object);
+    let now = context.clock.now();
+    match outcome {
+        Outcome::Nothing => {
+            repositories.attempts.forget(&key);
+            Ok(Action::await_change())
+        }
+        Outcome::Rest { until } => Ok(Action::requeue(
+            Duration::try_from(until.duration_since(now)).unwrap_or_default(),
+        )),
+        Outcome::Refused(refusal) => {
+            write(object, refused(object, &refusal, now), context).await?;
+            Ok(Action::await_change())
+        }
+        Outcome::Fetched { fetch, fetched } => {
+            write(object, ready(object, &fetched, now), context).await?;
+            let wait = context.jitter.spread(fetch.interval, SPREAD);
+            Ok(remember(object, fetch.requested, 0, wait, repositories))
+        }
+        Outcome::Failed { fetch, failure } if failure.class == SourceErrorClass::Invalid => {
+            let refusal = Refusal {
+                reason: failure.reason,
+                message: failure.message,
+            };
+            write(object, refused(object, &refusal, now), context).await?;
+            Ok(remember(object, fetch.requested, 0, fetch.interval, repositories))
+        }
+        Outcome::Failed { fetch, failure } => {
+            write(object, failed(object, &failure, now), context).await?;
+            let failures = fetch.failures.saturating_add(1);
+            let wait = match failure.class {
+                SourceErrorClass::Unavailable | SourceErrorClass::Missing => {
+                    context.jitter.spread(backoff(failures), 0.2)
+                }
+                SourceErrorClass::Content | SourceErrorClass::Invalid => {
+                    context.jitter.spread(fetch.interval, SPREAD)
+                }
+            };
+            Ok(remember(object, fetch.requested, failures, wait, repositories))
+        }
+    }
+}
+
+fn remember(
+    object: &GitRepository,
+    requested: Option<String>,
+    failures: u32,
+    wait: Duration,
+    repositories: &Repositories,
+) -> Action {
+    let attempt = Attempt {
+        uid: object.uid().unwrap_or_default(),
+        generation: object.metadata.generation.unwrap_or_default(),
+        requested,
+        failures,
+        // Only a wait of thousands of years could leave the calendar.
+        due: repositories
+            .context
+            .clock
+            .now()
+            .checked_add(wait)
+            .unwrap_or(Timestamp::MAX),
+    };
+    repositories.attempts.put(Key::of(object), attempt);
+    Action::requeue(wait)
+}
+
+fn ready(object: &GitRepository, fetched: &Fetched, now: Timestamp) -> GitRepositoryStatus {
+    let revision = fetched.revision();
+    let mut status = handled(object);
+    let before = status.artifact.take();
+    let same = before
+        .filter(|before| before.revision == revision && before.digest.as_deref() == Some(&fetched.digest));
+    status.artifact = Some(Artifact {
+        last_update_time: same.map_or(Time(now), |before| before.last_update_time),
+        revision: revision.clone(),
+        digest: Some(fetched.digest.clone()),
+        size: None,
+        path: String::new(),
+        url: String::new(),
+    });
+    status.observed_generation = object.metadata.generation;
+    status.observed_ignore.clone_from(&object.spec.ignore);
+    let conditions = Conditions::ready(
+        Status::True,
+        "Succeeded",
+        format!("stored artifact for revision '{revision}'"),
+    );
+    with(
+        status,
+        &conditions,
+        object.metadata.generation.unwrap_or_default(),
+        now,
+    )
+}
+
+fn failed(object: &GitRepository, failure: &Failure, now: Timestamp) -> GitRepositoryStatus {
+    let message = with_last_good(object, &failure.message);
+    let conditions = Conditions::ready(Status::False, failure.reason, message.clone())
+        .reconciling("ProgressingWithRetry", message);
+    with(
+        handled(object),
+        &conditions,
+        object.metadata.generation.unwrap_or_default(),
+        now,
+    )
+}
+
+fn refused(object: &GitRepository, refusal: &Refusal, now: Timestamp) -> GitRepositoryStatus {
+    let message = with_last_good(object, &refusal.message);
+    let conditions =
+        Conditions::ready(Status::False, refusal.reason, message.clone()).stalled(refusal.reason, message);
+    let mut status = handled(object);
+    status.observed_generation = object.metadata.generation;
+    with(
+        status,
+        &conditions,
+        object.metadata.generation.unwrap_or_default(),
+        now,
+    )
+}
+
+/// The trouble, and what is still good. The time stands for the age: an age would change the status with every look.
+fn with_last_good(object: &GitRepository, trouble: &str) -> String {
+    match object.status.as_ref().and_then(|status| status.artifact.as_ref()) {
+        None => trouble.to_owned(),
+        Some(artifact) => {
+            format!(
+                "{trouble}; the last good revision is {} of {}",
+                artifact.revision, artifact.last_update_time.0
+            )
+        }
+    }
+}
+
+/// The status with the request answered.
+fn handled(object: &GitRepository) -> GitRepositoryStatus {
+    let mut status = object.status.clone().unwrap_or_default();
+    if let Some(requested) = object.annotations().get(annotation::RECONCILE_REQUESTED_AT) {
+        status.last_handled_reconcile_at = Some(requested.clone());
+    }
+    status
+}
+
+fn with(
+    mut status: GitRepositoryStatus,
+    conditions: &Conditions,
+    generation: i64,
+    now: Timestamp,
+) -> GitRepositoryStatus {
+    status.conditions = conditions.merge(&status.conditions, generation, now);
+    status
+}
+
+async fn write(
+    object: &GitRepository,
+    status: GitRepositoryStatus,
+    context: &Context,
+) -> Result<GitRepository, Error> {
+    let api = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
+    let written =
+        patch_if_changed(&api, object, object.status.as_ref(), &status, manager::CONTROLLER).await?;
+    Ok(written.unwrap_or_else(|| object.clone()))
+}

@@ -1,0 +1,205 @@
+//! Carrying the decision out.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use muster_api::{flux, labels::finalizer};
+
+use super::{
+    Error, Kustomizations, apply,
+    decide::Decision,
+    finalize, finalizers, health,
+    runs::{Aim, Target},
+    settings::{Refusal, Settings},
+    status::Writer,
+};
+
+/// What came of a decision.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// Nothing is to be done until something changes.
+    Idle,
+    /// The object is gone, or will be: its run is forgotten.
+    Gone,
+    /// Nothing is due before then.
+    Rest { until: Timestamp },
+    /// The spec cannot be carried out.
+    Refused(Refusal),
+    /// What it needs is not there.
+    Waiting {
+        reason: &'static str,
+        message: String,
+        after: Option<Duration>,
+    },
+    /// What it applied is being deleted, and something still holds it.
+    Finalizing {
+        message: String,
+        inventory: flux::Inventory,
+        after: Duration,
+    },
+    /// Applied, and healthy as far as that was asked for.
+    Succeeded {
+        aim: Aim,
+        settings: Settings,
+        report: Applied,
+    },
+    /// Applied; not healthy yet.
+    Checking {
+        aim: Aim,
+        since: Timestamp,
+        targets: Vec<Target>,
+        timeout: Duration,
+        summary: String,
+        report: Applied,
+    },
+    /// Not applied, or not healthy in time.
+    Failed {
+        aim: Aim,
+        settings: Settings,
+        failure: Failure,
+    },
+}
+
+/// What applying came to; of a later health check nothing but whether health was asked for.
+#[derive(Debug, Default)]
+pub(super) struct Applied {
+    /// The inventory now, if it was touched.
+    pub inventory: Option<flux::Inventory>,
+    /// Whether health was asked for.
+    pub checked: bool,
+    /// Whether pruned objects are still there.
+    pub leftovers: bool,
+    /// What was changed, for people; empty if nothing was.
+    pub changes: String,
+}
+
+/// Why a run failed.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// Flux's word for it.
+    pub reason: &'static str,
+    pub message: String,
+    /// Whether it is likely to pass by itself.
+    pub soon: bool,
+    /// The inventory now, if it was touched.
+    pub inventory: Option<flux::Inventory>,
+}
+
+pub(super) async fn act(
+    writer: &mut Writer,
+    decision: Decision,
+    kustomizations: &Kustomizations,
+) -> Result<Outcome, Error> {
+    Ok(match decision {
+        Decision::Forget => Outcome::Gone,
+        Decision::Suspended => Outcome::Idle,
+        Decision::Rest { until } => Outcome::Rest { until },
+        Decision::Refuse(refusal) => Outcome::Refused(refusal),
+        Decision::Hold => {
+            // The change of the object brings the next look.
+            finalizers::add(&kustomizations.context.client, writer.object(), finalizer::FLUX).await?;
+            Outcome::Idle
+        }
+        Decision::AwaitSource { message } => Outcome::Waiting {
+            reason: "ArtifactFailed",
+            message,
+            after: None,
+        },
+        Decision::AwaitDependency { message } => Outcome::Waiting {
+            reason: "DependencyNotReady",
+            message,
+            after: Some(DEPENDENCY_POLL),
+        },
+        Decision::Finalize => finalize::finalize(writer, kustomizations).await?,
+        Decision::Apply(work) => apply::apply(writer, *work, kustomizations).await?,
+        Decision::Check {
+            aim,
+            settings,
+            since,
+            targets,
+        } => {
+            let namespace = writer.object().namespace().unwrap_or_default();
+            let check = health::Check {
+                aim,
+                settings,
+                since,
+                targets,
+                report: Applied::again(),
+            };
+            match kustomizations
+                .targets
+                .cluster(&namespace, check.settings.remote.as_ref())
+                .await
+            {
+                Ok(cluster) => health::check(&cluster, check, &kustomizations.context).await,
+                Err(error) => health::unreachable(check, &error, &kustomizations.context),
+            }
+        }
+    })
+}
+
+/// How often dependencies are looked at; they are in memory, so a look costs nothing.
+const DEPENDENCY_POLL: Duration = Duration::from_secs(2);
+
+impl Applied {
+    /// Nothing but a further health check.
+    fn again() -> Self {
+        Self {
+            checked: true,
+            ..Self::default()
+        }
+    }
+}
+
+impl Failure {
+    fn new(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            soon: false,
+            inventory: None,
+        }
+    }
+
+    /// The source has not what is needed.
+    pub(super) fn artifact(message: impl Into<String>) -> Self {
+        Self::new("ArtifactFailed", message)
+    }
+
+    /// The content cannot be made into objects.
+    pub(super) fn build(message: impl Into<String>) -> Self {
+        Self::new("BuildFailed", message)
+    }
+
+    /// The objects cannot be applied.
+    pub(super) fn reconciliation(message: impl Into<String>) -> Self {
+        Self::new("ReconciliationFailed", message)
+    }
+
+    /// Objects cannot be pruned.
+    pub(super) fn prune(message: impl Into<String>, inventory: flux::Inventory) -> Self {
+        Self {
+            inventory: Some(inventory),
+            ..Self::new("PruneFailed", message)
+        }
+    }
+
+    /// The path is empty, and that is not meant as far as anyone said.
+    pub(super) fn empty() -> Self {
+        let message = "the path holds no objects, and carrying that out would prune everything that was applied; if that \
+                       is meant, annotate the Kustomization with fleet.muster.dev/allow-empty: \"true\"";
+        Self::new("EmptyWouldPruneAll", message)
+    }
+
+    /// What was applied is not healthy.
+    pub(super) fn unhealthy(message: impl Into<String>) -> Self {
+        Self::new("HealthCheckFailed", message)
+    }
+
+    /// It is likely to pass by itself.
+    #[must_use]
+    pub(super) fn soon(self) -> Self {
+        Self { soon: true, ..self }
+    }
+}

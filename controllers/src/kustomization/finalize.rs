@@ -1,0 +1,134 @@
+//! A Kustomization that is being deleted: what it applied goes or stays by its deletion policy.
+
+use std::time::Duration;
+
+use k8s_openapi::{
+    api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{Api, Resource, ResourceExt, core::CustomResourceExt};
+use muster_api::{
+    flux::{DeletionPolicy, Kustomization},
+    labels::finalizer,
+};
+use muster_sync::{
+    apply::{self, Owner, Pruned, error::summary},
+    inventory::Inventory,
+};
+use serde::de::DeserializeOwned;
+
+use super::{Error, Kustomizations, act::Outcome, finalizers, settings, status::Writer};
+use crate::runtime::{CallError, Context, call};
+
+/// How often objects that are going are looked for.
+const POLL: Duration = Duration::from_secs(2);
+
+/// How long until objects that could not be deleted are tried again.
+const RETRY: Duration = Duration::from_secs(15);
+
+pub(super) async fn finalize(writer: &mut Writer, kustomizations: &Kustomizations) -> Result<Outcome, Error> {
+    let object = writer.object().clone();
+    let inventory = writer.inventory();
+    let context = &kustomizations.context;
+    if !inventory.is_empty() && deletes(&object) && !swept_away(&object, context).await? {
+        let remaining = empty(&object, inventory, kustomizations).await;
+        if let Some(outcome) = remaining {
+            return Ok(outcome);
+        }
+    }
+    finalizers::remove(&context.client, &object, finalizer::FLUX).await?;
+    Ok(Outcome::Gone)
+}
+
+/// Whether the policy says that the objects go. A suspended Kustomization lets everything be.
+fn deletes(object: &Kustomization) -> bool {
+    let spec = &object.spec;
+    let by_policy = match spec.deletion_policy.unwrap_or_default() {
+        DeletionPolicy::MirrorPrune => spec.prune,
+        DeletionPolicy::Delete | DeletionPolicy::WaitForTermination => true,
+        DeletionPolicy::Orphan => false,
+    };
+    by_policy && !spec.suspend.unwrap_or_default()
+}
+
+/// Whether the object goes because its kind or its namespace goes, which is no wish to empty a cluster.
+async fn swept_away(object: &Kustomization, context: &Context) -> Result<bool, CallError> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(context.client.clone());
+    let namespaces: Api<Namespace> = Api::all(context.client.clone());
+    Ok(going(&definitions, Kustomization::crd_name()).await?
+        || going(&namespaces, &object.namespace().unwrap_or_default()).await?)
+}
+
+async fn going<K>(api: &Api<K>, name: &str) -> Result<bool, CallError>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let found = call(format!("reading {} {name}", K::kind(&())), api.get_opt(name)).await?;
+    Ok(found.is_none_or(|found| found.meta().deletion_timestamp.is_some()))
+}
+
+/// Deletes what the inventory holds. Returns what is to be said if the Kustomization has to stay.
+async fn empty(
+    object: &Kustomization,
+    mut inventory: Inventory,
+    kustomizations: &Kustomizations,
+) -> Option<Outcome> {
+    let namespace = object.namespace().unwrap_or_default();
+    let owner = Owner {
+        name: object.name_any(),
+        namespace: namespace.clone(),
+    };
+    let remote = settings::remote(&object.spec);
+    if remote.is_none() && object.spec.kube_config.is_some() {
+        let message =
+            "the cluster of spec.kubeConfig cannot be reached by the built-in sync: it has no secretRef"
+                .to_owned();
+        return Some(Outcome::Finalizing {
+            message,
+            inventory: inventory.to_status(),
+            after: RETRY,
+        });
+    }
+    let cluster = match kustomizations.targets.cluster(&namespace, remote.as_ref()).await {
+        Ok(cluster) => cluster,
+        Err(error) => {
+            let message = format!("failed to build kube client: {error}");
+            return Some(Outcome::Finalizing {
+                message,
+                inventory: inventory.to_status(),
+                after: RETRY,
+            });
+        }
+    };
+    let all = inventory.pruned_by(&Inventory::default());
+    let pruned = apply::prune(&cluster, &owner, &all).await;
+    for id in pruned.settled() {
+        inventory.remove(id);
+    }
+    let waits = object.spec.deletion_policy == Some(DeletionPolicy::WaitForTermination);
+    let message = held_by(&pruned, waits)?;
+    let after = if pruned.failures.is_empty() { POLL } else { RETRY };
+    Some(Outcome::Finalizing {
+        message,
+        inventory: inventory.to_status(),
+        after,
+    })
+}
+
+/// What keeps the Kustomization from going, if anything does: refusals, objects not tried yet, and by the policy that waits
+/// also objects that are not gone yet.
+fn held_by(pruned: &Pruned, waits: bool) -> Option<String> {
+    if !pruned.failures.is_empty() {
+        return Some(summary(&pruned.failures, pruned.blocked.len()));
+    }
+    let first = match (pruned.waiting.first(), waits || !pruned.blocked.is_empty()) {
+        (Some(first), true) => first,
+        (Some(_) | None, _) => return None,
+    };
+    let more = pruned.waiting.len() + pruned.blocked.len() - 1;
+    let others = if more > 0 {
+        format!(", and {more} more")
+    } else {
+        String::new()
+    };
+    Some(format!("waiting for the termination of {first}{others}"))
+}

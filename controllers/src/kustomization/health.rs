@@ -1,0 +1,159 @@
+//! Health after applying: one look at a time; what is not well yet is looked at again later.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use muster_api::flux::Kustomization;
+use muster_sync::{
+    apply::{CallError, Cluster, Plan},
+    health,
+    inventory::ObjectId,
+};
+
+use super::{
+    act::{Applied, Failure, Outcome},
+    runs::{Aim, Target},
+    settings::Settings,
+};
+use crate::{registry::RemoteError, runtime::Context};
+
+/// The first wait between two looks.
+const POLL_MIN: Duration = Duration::from_millis(250);
+
+/// The longest wait between two looks; Flux's only one.
+const POLL_MAX: Duration = Duration::from_secs(5);
+
+/// A look that is due.
+#[derive(Debug)]
+pub(super) struct Check {
+    pub aim: Aim,
+    pub settings: Settings,
+    pub since: Timestamp,
+    pub targets: Vec<Target>,
+    pub report: Applied,
+}
+
+/// The wait until the next look: the longer it has taken already, the longer, so that a quick start is noticed quickly.
+pub(super) fn poll(elapsed: Duration) -> Duration {
+    (elapsed / 8).clamp(POLL_MIN, POLL_MAX)
+}
+
+/// The objects whose health is waited for: all applied ones, or those that the spec names.
+pub(super) async fn targets(
+    cluster: &Cluster,
+    settings: &Settings,
+    plan: &Plan,
+    object: &Kustomization,
+) -> Result<Vec<Target>, CallError> {
+    if settings.wait {
+        let own = own(object).filter(|_| settings.remote.is_none());
+        // Waiting for itself would never end.
+        let others = plan.looked_after().filter(|(id, _)| Some(*id) != own.as_ref());
+        return Ok(others
+            .map(|(id, version)| (id.clone(), version.to_owned()))
+            .collect());
+    }
+    let mut targets = Vec::with_capacity(settings.health_checks.len());
+    for reference in &settings.health_checks {
+        let api_version = reference.api_version.as_deref().unwrap_or("v1");
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let namespaced = cluster
+            .kind(api_version, &reference.kind)
+            .await?
+            .is_none_or(|kind| kind.namespaced);
+        let namespace = reference
+            .namespace
+            .clone()
+            .or_else(|| object.namespace())
+            .unwrap_or_default();
+        let id = ObjectId {
+            namespace: if namespaced { namespace } else { String::new() },
+            name: reference.name.clone(),
+            group: group.to_owned(),
+            kind: reference.kind.clone(),
+        };
+        targets.push((id, version.to_owned()));
+    }
+    Ok(targets)
+}
+
+/// One look.
+pub(super) async fn check(cluster: &Cluster, check: Check, context: &Context) -> Outcome {
+    let now = context.clock.now();
+    match health::check::check(cluster, &check.targets, now).await {
+        Ok(report) if report.is_healthy() => Outcome::Succeeded {
+            aim: check.aim,
+            settings: check.settings,
+            report: check.report,
+        },
+        Ok(report) if report.is_terminal() => {
+            let message = format!(
+                "health check failed: failed early due to stalled resources: [{}]",
+                report.summary()
+            );
+            check.failed(Failure::unhealthy(message))
+        }
+        Ok(report) => check.not_yet(report.summary(), now),
+        Err(error) => check.not_yet(error.to_string(), now),
+    }
+}
+
+/// A look that could not be had.
+pub(super) fn unreachable(check: Check, error: &RemoteError, context: &Context) -> Outcome {
+    check.not_yet(
+        format!("failed to build kube client: {error}"),
+        context.clock.now(),
+    )
+}
+
+impl Check {
+    fn not_yet(self, summary: String, now: Timestamp) -> Outcome {
+        let timeout = self.settings.timeout;
+        // A span that is negative, as after a step of the clock, is no time at all.
+        let elapsed = Duration::try_from(now.duration_since(self.since)).unwrap_or_default();
+        if elapsed >= timeout {
+            let after =
+                muster_api::Duration::from_millis(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+            let message = format!("health check failed after {after}: timeout waiting for: [{summary}]");
+            return self.failed(Failure::unhealthy(message));
+        }
+        let Self {
+            aim,
+            since,
+            targets,
+            report,
+            ..
+        } = self;
+        Outcome::Checking {
+            aim,
+            since,
+            targets,
+            timeout,
+            summary,
+            report,
+        }
+    }
+
+    fn failed(self, failure: Failure) -> Outcome {
+        let failure = Failure {
+            inventory: self.report.inventory,
+            ..failure
+        };
+        Outcome::Failed {
+            aim: self.aim,
+            settings: self.settings,
+            failure,
+        }
+    }
+}
+
+/// The id of a Kustomization itself.
+fn own(object: &Kustomization) -> Option<ObjectId> {
+    Some(ObjectId {
+        namespace: object.namespace()?,
+        name: object.name_any(),
+        group: "kustomize.toolkit.fluxcd.io".to_owned(),
+        kind: "Kustomization".to_owned(),
+    })
+}

@@ -1,0 +1,62 @@
+//! From the source to manifests: read the path at the revision, build.
+
+use muster_api::flux::commit_of;
+use muster_sync::{
+    build::{BuildOptions, build},
+    source::{CommitId, Files, SourceError, SourceErrorClass, Want},
+};
+use serde_json::Value;
+
+use super::{act::Failure, decide::Work, variables};
+use crate::{gitrepository::remote::enter, runtime::Context};
+
+/// The manifests of a run, in order.
+pub(super) async fn manifests(
+    work: &Work,
+    namespace: &str,
+    context: &Context,
+) -> Result<Vec<Value>, Failure> {
+    let files = read(work, context).await?;
+    let substitute = variables::gather(&work.settings, namespace, context).await?;
+    let manifests =
+        build(&files, &BuildOptions { substitute }).map_err(|errors| Failure::build(errors.to_string()))?;
+    Ok(manifests.into_iter().map(|manifest| manifest.object).collect())
+}
+
+/// The files below the path. A commit that is not here any more, as after the loss of the data directory, is fetched.
+async fn read(work: &Work, context: &Context) -> Result<Files, Failure> {
+    let commit: CommitId = commit_of(&work.aim.revision)
+        .parse()
+        .map_err(|error| Failure::artifact(format!("artifact revision {}: {error}", work.aim.revision)))?;
+    let address = &work.source.address;
+    match context
+        .source
+        .read(&address.remote(), &commit, &work.settings.path)
+        .await
+    {
+        Err(SourceError::NotFetched { .. }) => {}
+        read => return read.map_err(Failure::from),
+    }
+    let remote = enter(address, context)
+        .await
+        .map_err(|failure| Failure::artifact(failure.message).soon())?;
+    context
+        .source
+        .fetch(&remote, &Want::Commit(commit.clone()))
+        .await?;
+    Ok(context.source.read(&remote, &commit, &work.settings.path).await?)
+}
+
+impl From<SourceError> for Failure {
+    fn from(error: SourceError) -> Self {
+        let message = error.to_string();
+        match (&error, error.class()) {
+            (SourceError::PathNotFound { .. } | SourceError::InvalidPath { .. }, _) => {
+                Self::artifact(message)
+            }
+            (_, SourceErrorClass::Content) => Self::build(message),
+            (_, SourceErrorClass::Unavailable) => Self::artifact(message).soon(),
+            (_, SourceErrorClass::Missing | SourceErrorClass::Invalid) => Self::artifact(message),
+        }
+    }
+}

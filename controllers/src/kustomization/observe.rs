@@ -1,0 +1,92 @@
+//! What is there: the object, its source, what it depends on, its last run, the time. All of it is in memory.
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use muster_api::{
+    conditions::{READY, find},
+    flux::Kustomization,
+    labels::{annotation, finalizer},
+};
+
+use super::{
+    Kustomizations, dependencies,
+    runs::Run,
+    settings::{self, Refusal, Settings},
+    source::{self, SourceRow},
+};
+use crate::runtime::Key;
+
+/// What is known about a Kustomization.
+#[derive(Clone, Debug)]
+pub(super) struct Observed {
+    pub uid: String,
+    pub generation: i64,
+    pub settings: Result<Settings, Refusal>,
+    pub suspended: bool,
+    pub deleting: bool,
+    /// Whether our finalizer is on.
+    pub held: bool,
+    /// The value of the annotation that asks for a reconciliation now.
+    pub requested: Option<String>,
+    /// The annotation that says that an empty path is meant.
+    pub allow_empty: bool,
+    pub source_name: Key,
+    pub source: Option<SourceRow>,
+    /// The revision that the status speaks of as tried, at the present generation.
+    pub spoken_of: Option<String>,
+    /// The first dependency that is not ready.
+    pub waits_for: Option<String>,
+    pub run: Option<Run>,
+    pub now: Timestamp,
+}
+
+pub(super) fn observe(object: &Kustomization, kustomizations: &Kustomizations) -> Observed {
+    let namespace = object.namespace().unwrap_or_default();
+    let source_name = source::key_of(object);
+    let source = kustomizations.sources.get(&source_name);
+    let revision = source
+        .as_ref()
+        .and_then(|source| source.revision.as_deref())
+        .unwrap_or_default();
+    let waits_for = dependencies::not_ready(
+        &namespace,
+        &source_name,
+        revision,
+        &object.spec.depends_on,
+        |key| kustomizations.store.get(&key.object_ref()),
+    );
+    Observed {
+        uid: object.uid().unwrap_or_default(),
+        generation: object.metadata.generation.unwrap_or_default(),
+        settings: settings::parse(&object.spec, &namespace),
+        suspended: object.spec.suspend.unwrap_or_default(),
+        deleting: object.metadata.deletion_timestamp.is_some(),
+        held: object
+            .finalizers()
+            .iter()
+            .any(|finalizer| finalizer == finalizer::FLUX),
+        requested: object
+            .annotations()
+            .get(annotation::RECONCILE_REQUESTED_AT)
+            .cloned(),
+        allow_empty: object
+            .annotations()
+            .get(annotation::ALLOW_EMPTY)
+            .is_some_and(|value| value == "true"),
+        spoken_of: spoken_of(object),
+        waits_for,
+        source,
+        source_name,
+        run: kustomizations.runs.get(&Key::of(object)),
+        now: kustomizations.context.clock.now(),
+    }
+}
+
+fn spoken_of(object: &Kustomization) -> Option<String> {
+    let status = object.status.as_ref()?;
+    let ready = find(&status.conditions, READY)?;
+    if ready.observed_generation != object.metadata.generation {
+        return None;
+    }
+    status.last_attempted_revision.clone()
+}

@@ -1,0 +1,74 @@
+//! The last run of each Kustomization, in memory.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kube::runtime::reflector::Store;
+use muster_api::flux::Kustomization;
+use muster_sync::inventory::ObjectId;
+use parking_lot::Mutex;
+
+use crate::runtime::Key;
+
+/// More entries than objects by this many and the ones of objects that are gone are dropped.
+const SLACK: usize = 64;
+
+/// What a run is an attempt at. Another one of these begins another run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Aim {
+    pub uid: String,
+    pub generation: i64,
+    pub revision: String,
+    /// The value of the annotation that asks for a reconciliation now.
+    pub requested: Option<String>,
+}
+
+/// An attempt, and how far it got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub aim: Aim,
+    pub phase: Phase,
+}
+
+/// How far a run got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Applied; the health of the targets is waited for.
+    Checking { since: Timestamp, targets: Vec<Target> },
+    /// Done or failed; to be applied again then.
+    Resting { until: Timestamp },
+}
+
+/// An object whose health is waited for, and the version that it is read in.
+pub(super) type Target = (ObjectId, String);
+
+/// The last runs by Kustomization.
+pub(super) struct Runs {
+    store: Store<Kustomization>,
+    last: Mutex<BTreeMap<Key, Run>>,
+}
+
+impl Runs {
+    pub(super) fn new(store: Store<Kustomization>) -> Self {
+        Self {
+            store,
+            last: Mutex::default(),
+        }
+    }
+
+    pub(super) fn get(&self, key: &Key) -> Option<Run> {
+        self.last.lock().get(key).cloned()
+    }
+
+    pub(super) fn put(&self, key: Key, run: Run) {
+        let mut last = self.last.lock();
+        last.insert(key, run);
+        if last.len() > self.store.len() + SLACK {
+            last.retain(|key, _| self.store.get(&key.object_ref()).is_some());
+        }
+    }
+
+    pub(super) fn forget(&self, key: &Key) {
+        self.last.lock().remove(key);
+    }
+}

@@ -1,0 +1,212 @@
+//! The spec, parsed once: what can be carried out, or the names of the fields that cannot. Pure.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use muster_api::{
+    Duration as GoDuration,
+    flux::{DeletionPolicy, DependencyReference, KustomizationSpec, ObjectReference, SubstituteReference},
+};
+
+/// The least that applying and health are given, each, when the spec names no timeout; Flux's.
+const TIMEOUT_MIN: Duration = Duration::from_secs(30);
+
+/// How much less than the interval the timeout is when the spec names none; Flux's.
+const TIMEOUT_MARGIN: Duration = Duration::from_secs(30);
+
+/// A spec that can be carried out.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Settings {
+    pub path: String,
+    pub prune: bool,
+    pub force: bool,
+    pub wait: bool,
+    pub target_namespace: Option<String>,
+    pub interval: Duration,
+    pub retry_interval: Duration,
+    pub timeout: Duration,
+    pub health_checks: Vec<ObjectReference>,
+    pub depends_on: Vec<DependencyReference>,
+    pub substitute: BTreeMap<String, String>,
+    pub substitute_from: Vec<SubstituteReference>,
+    pub remote: Option<RemoteTarget>,
+    pub deletion_policy: DeletionPolicy,
+}
+
+/// The cluster of a Kustomization that is applied elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct RemoteTarget {
+    pub secret: String,
+    pub key: Option<String>,
+}
+
+/// Why a spec is not carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub reason: &'static str,
+    pub message: String,
+}
+
+/// Parses a spec of a Kustomization in `namespace`.
+pub(super) fn parse(spec: &KustomizationSpec, namespace: &str) -> Result<Settings, Refusal> {
+    let unsupported = unsupported(spec, namespace);
+    if !unsupported.is_empty() {
+        return Err(Refusal {
+            reason: "Unsupported",
+            message: format!(
+                "{} cannot be carried out by the built-in sync; remove it, or run Flux in this cluster",
+                unsupported.join(", ")
+            ),
+        });
+    }
+    let interval = duration("spec.interval", &spec.interval)?;
+    let optional =
+        |field: &str, text: &Option<String>| text.as_deref().map(|text| duration(field, text)).transpose();
+    let post_build = spec.post_build.clone().unwrap_or_default();
+    Ok(Settings {
+        path: spec.path.clone().unwrap_or_default(),
+        prune: spec.prune,
+        force: spec.force.unwrap_or_default(),
+        wait: spec.wait.unwrap_or_default(),
+        target_namespace: spec.target_namespace.clone(),
+        interval,
+        retry_interval: optional("spec.retryInterval", &spec.retry_interval)?.unwrap_or(interval),
+        timeout: optional("spec.timeout", &spec.timeout)?
+            .unwrap_or_else(|| interval.saturating_sub(TIMEOUT_MARGIN).max(TIMEOUT_MIN)),
+        health_checks: spec.health_checks.clone(),
+        depends_on: spec.depends_on.clone(),
+        substitute: post_build.substitute,
+        substitute_from: post_build.substitute_from,
+        remote: remote(spec),
+        deletion_policy: spec.deletion_policy.unwrap_or_default(),
+    })
+}
+
+/// The cluster that a spec names, if it is another one.
+pub(super) fn remote(spec: &KustomizationSpec) -> Option<RemoteTarget> {
+    let secret = spec.kube_config.as_ref()?.secret_ref.as_ref()?;
+    Some(RemoteTarget {
+        secret: secret.name.clone(),
+        key: secret.key.clone(),
+    })
+}
+
+/// The fields that are set and cannot be carried out, by their paths.
+fn unsupported(spec: &KustomizationSpec, namespace: &str) -> Vec<String> {
+    let mut fields: Vec<String> = spec.other.keys().map(|field| format!("spec.{field}")).collect();
+    let source = &spec.source_ref;
+    if source.kind != "GitRepository" {
+        fields.push(format!("spec.sourceRef.kind {:?}", source.kind));
+    }
+    if source
+        .namespace
+        .as_deref()
+        .is_some_and(|other| other != namespace)
+    {
+        fields.push("spec.sourceRef.namespace other than its own".to_owned());
+    }
+    for dependency in &spec.depends_on {
+        fields.extend(
+            dependency
+                .other
+                .keys()
+                .map(|field| format!("spec.dependsOn.{field}")),
+        );
+        if dependency
+            .namespace
+            .as_deref()
+            .is_some_and(|other| other != namespace)
+        {
+            fields.push("spec.dependsOn.namespace other than its own".to_owned());
+        }
+    }
+    if let Some(kube_config) = &spec.kube_config {
+        fields.extend(
+            kube_config
+                .other
+                .keys()
+                .map(|field| format!("spec.kubeConfig.{field}")),
+        );
+        if kube_config.secret_ref.is_none() && kube_config.other.is_empty() {
+            fields.push("spec.kubeConfig without secretRef".to_owned());
+        }
+    }
+    fields
+}
+
+fn duration(field: &str, text: &str) -> Result<Duration, Refusal> {
+    text.parse::<GoDuration>()
+        .map(GoDuration::to_std)
+        .map_err(|error| Refusal {
+            reason: "InvalidSpec",
+            message: format!("{field}: {error}"),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn spec(extra: Value) -> KustomizationSpec {
+        let mut spec =
+            json!({"interval": "10m", "prune": true, "sourceRef": {"kind": "GitRepository", "name": "s"}});
+        spec.as_object_mut()
+            .unwrap()
+            .extend(extra.as_object().unwrap().clone());
+        serde_json::from_value(spec).unwrap()
+    }
+
+    #[test]
+    fn times_that_are_not_given_follow_from_the_interval() {
+        for (extra, retry, timeout) in [
+            (json!({}), 600, 570),
+            (json!({"interval": "40s"}), 40, 30),
+            (json!({"retryInterval": "1m", "timeout": "5m"}), 60, 300),
+        ] {
+            let settings = parse(&spec(extra.clone()), "ns").unwrap();
+            let got = (settings.retry_interval.as_secs(), settings.timeout.as_secs());
+            assert_eq!(got, (retry, timeout), "{extra}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_supported_is_refused_by_its_name() {
+        for (extra, fields) in [
+            (
+                json!({"decryption": {}, "images": []}),
+                "spec.decryption, spec.images",
+            ),
+            (
+                json!({"sourceRef": {"kind": "Bucket", "name": "s"}}),
+                "spec.sourceRef.kind \"Bucket\"",
+            ),
+            (
+                json!({"sourceRef": {"kind": "GitRepository", "name": "s", "namespace": "other"}}),
+                "spec.sourceRef.namespace other than its own",
+            ),
+            (
+                json!({"dependsOn": [{"name": "a", "readyExpr": "true"}]}),
+                "spec.dependsOn.readyExpr",
+            ),
+            (
+                json!({"dependsOn": [{"name": "a", "namespace": "b"}]}),
+                "spec.dependsOn.namespace other than its own",
+            ),
+            (
+                json!({"kubeConfig": {"configMapRef": {"name": "a"}}}),
+                "spec.kubeConfig.configMapRef",
+            ),
+            (json!({"kubeConfig": {}}), "spec.kubeConfig without secretRef"),
+        ] {
+            let refusal = parse(&spec(extra), "ns").unwrap_err();
+            assert_eq!(refusal.reason, "Unsupported");
+            let rest = " cannot be carried out by the built-in sync; remove it, or run Flux in this cluster";
+            assert_eq!(refusal.message, format!("{fields}{rest}"));
+        }
+        assert_eq!(
+            parse(&spec(json!({"timeout": "soon"})), "ns").unwrap_err().reason,
+            "InvalidSpec"
+        );
+    }
+}

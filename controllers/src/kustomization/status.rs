@@ -1,0 +1,352 @@
+//! The status: how far a run got, in Flux's words; and when to look again.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::{Api, ResourceExt};
+use muster_api::{
+    conditions::{Conditions, READY, Status, find},
+    flux::{self, Kustomization, KustomizationStatus},
+    labels::{annotation, manager},
+};
+use muster_sync::inventory::Inventory;
+
+use super::{
+    Error, Kustomizations,
+    act::{Applied, Failure, Outcome},
+    decide::Work,
+    health::poll,
+    runs::{Aim, Phase, Run},
+    settings::{Refusal, Settings},
+};
+use crate::runtime::{Action, Context, Event, Key, status::patch_if_changed};
+
+/// How far intervals are spread, so that a fleet does not reconcile in step.
+const SPREAD: f64 = 0.05;
+
+/// How soon a failure that is likely to pass is tried again, unless the spec says sooner.
+const SOON: Duration = Duration::from_secs(10);
+
+/// How soon pruned objects that are not gone yet are looked for, unless the spec says sooner.
+const LEFTOVERS: Duration = Duration::from_secs(30);
+
+/// The condition beside Ready that says whether what was applied is healthy.
+const HEALTHY: &str = "Healthy";
+
+/// The object as it was last seen or written, and the only writer of its status.
+pub(super) struct Writer {
+    object: Kustomization,
+    context: Context,
+}
+
+impl Writer {
+    pub(super) fn new(object: &Kustomization, context: &Context) -> Self {
+        Self {
+            object: object.clone(),
+            context: context.clone(),
+        }
+    }
+
+    pub(super) fn object(&self) -> &Kustomization {
+        &self.object
+    }
+
+    pub(super) fn status(&self) -> KustomizationStatus {
+        self.object.status.clone().unwrap_or_default()
+    }
+
+    /// The objects that are on record.
+    pub(super) fn inventory(&self) -> Inventory {
+        Inventory::from_status(
+            self.object
+                .status
+                .as_ref()
+                .and_then(|status| status.inventory.as_ref()),
+        )
+    }
+
+    /// Writes a status on the version that was last seen; sends nothing if nothing but times would change.
+    pub(super) async fn write(&mut self, status: KustomizationStatus) -> Result<(), Error> {
+        let api = Api::namespaced(
+            self.context.client.clone(),
+            &self.object.namespace().unwrap_or_default(),
+        );
+        let old = self.object.status.as_ref();
+        let written = patch_if_changed(&api, &self.object, old, &status, manager::CONTROLLER).await?;
+        if let Some(written) = written {
+            self.object = written;
+        }
+        Ok(())
+    }
+
+    fn generation(&self) -> i64 {
+        self.object.metadata.generation.unwrap_or_default()
+    }
+
+    fn with(&self, mut status: KustomizationStatus, conditions: &Conditions) -> KustomizationStatus {
+        status.conditions = conditions.merge(&status.conditions, self.generation(), self.context.clock.now());
+        status
+    }
+
+    /// The status with the request answered.
+    fn handled(&self) -> KustomizationStatus {
+        let mut status = self.status();
+        if let Some(requested) = self.object.annotations().get(annotation::RECONCILE_REQUESTED_AT) {
+            status.last_handled_reconcile_at = Some(requested.clone());
+        }
+        status
+    }
+
+    fn ready(&self) -> Option<(String, String)> {
+        let conditions = &self.object.status.as_ref()?.conditions;
+        find(conditions, READY).map(|ready| (ready.status.clone(), ready.reason.clone()))
+    }
+}
+
+/// The status before the first object is applied: the ids on record and, if it is a new aim, what is being tried.
+pub(super) fn begun(writer: &Writer, work: &Work, inventory: flux::Inventory) -> KustomizationStatus {
+    let mut status = writer.status();
+    status.inventory = Some(inventory);
+    if !work.anew {
+        return status;
+    }
+    let revision = &work.aim.revision;
+    status.last_attempted_revision = Some(revision.clone());
+    let timeout = shown(work.settings.timeout);
+    let conditions = Conditions::ready(Status::Unknown, "Progressing", "Reconciliation in progress")
+        .reconciling(
+            "Progressing",
+            format!("Applying revision {revision} with a timeout of {timeout}"),
+        );
+    writer.with(status, &conditions)
+}
+
+/// Writes what came of it and says when to look again.
+pub(super) async fn conclude(
+    writer: &mut Writer,
+    outcome: Outcome,
+    kustomizations: &Kustomizations,
+) -> Result<Action, Error> {
+    let key = Key::of(writer.object());
+    let now = kustomizations.context.clock.now();
+    match outcome {
+        Outcome::Idle => Ok(Action::await_change()),
+        Outcome::Gone => {
+            kustomizations.runs.forget(&key);
+            Ok(Action::await_change())
+        }
+        Outcome::Rest { until } => Ok(until_then(now, until)),
+        Outcome::Refused(refusal) => {
+            let status = refused(writer, &refusal);
+            say(writer, status, None).await?;
+            Ok(Action::await_change())
+        }
+        Outcome::Waiting {
+            reason,
+            message,
+            after,
+        } => {
+            let status = waiting(writer, reason, &message);
+            say(writer, status, None).await?;
+            Ok(after.map_or_else(Action::await_change, Action::requeue))
+        }
+        Outcome::Finalizing {
+            message,
+            inventory,
+            after,
+        } => {
+            let mut status = waiting(writer, "PruneFailed", &message);
+            status.inventory = Some(inventory);
+            say(writer, status, None).await?;
+            Ok(Action::requeue(after))
+        }
+        Outcome::Succeeded {
+            aim,
+            settings,
+            report,
+        } => {
+            let wait = if report.leftovers {
+                settings.interval.min(LEFTOVERS)
+            } else {
+                settings.interval
+            };
+            let status = succeeded(writer, &aim, &report);
+            say(writer, status, Some(&report)).await?;
+            Ok(rest(&key, aim, wait, kustomizations))
+        }
+        Outcome::Checking {
+            aim,
+            since,
+            targets,
+            timeout,
+            summary,
+            report,
+        } => {
+            let status = checking(writer, &aim, timeout, &summary, &report);
+            say(writer, status, Some(&report)).await?;
+            // A span that is negative, as after a step of the clock, is no time at all.
+            let elapsed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
+            kustomizations.runs.put(
+                key,
+                Run {
+                    aim,
+                    phase: Phase::Checking { since, targets },
+                },
+            );
+            Ok(Action::requeue(poll(elapsed)))
+        }
+        Outcome::Failed {
+            aim,
+            settings,
+            failure,
+        } => {
+            let wait = retry_after(&settings, &failure);
+            let status = failed(writer, &aim, failure);
+            say(writer, status, None).await?;
+            Ok(rest(&key, aim, wait, kustomizations))
+        }
+    }
+}
+
+/// Remembers when the run is due again.
+fn rest(key: &Key, aim: Aim, wait: Duration, kustomizations: &Kustomizations) -> Action {
+    let context = &kustomizations.context;
+    let wait = context.jitter.spread(wait, SPREAD);
+    // Only a wait of thousands of years could leave the calendar.
+    let until = context.clock.now().checked_add(wait).unwrap_or(Timestamp::MAX);
+    kustomizations.runs.put(
+        key.clone(),
+        Run {
+            aim,
+            phase: Phase::Resting { until },
+        },
+    );
+    Action::requeue(wait)
+}
+
+fn until_then(now: Timestamp, then: Timestamp) -> Action {
+    // A time that has passed by now is no wait at all.
+    Action::requeue(Duration::try_from(then.duration_since(now)).unwrap_or_default())
+}
+
+fn retry_after(settings: &Settings, failure: &Failure) -> Duration {
+    if failure.soon {
+        settings.retry_interval.min(SOON)
+    } else {
+        settings.retry_interval
+    }
+}
+
+/// Writes the status, and an event where Ready became another or something was changed in the cluster.
+async fn say(
+    writer: &mut Writer,
+    status: KustomizationStatus,
+    report: Option<&Applied>,
+) -> Result<(), Error> {
+    let before = writer.ready();
+    writer.write(status).await?;
+    let events = writer.context.events.clone();
+    if let Some(report) = report.filter(|report| !report.changes.is_empty()) {
+        let event = Event::normal("ReconciliationSucceeded", "Apply", report.changes.clone());
+        events.publish(writer.object(), event).await;
+    }
+    let Some(ready) = find(&writer.status().conditions, READY).cloned() else {
+        return Ok(());
+    };
+    if before == writer.ready() || ready.status == "Unknown" {
+        return Ok(());
+    }
+    let event = match ready.status.as_str() {
+        "True" => Event::normal(ready.reason, "Reconcile", ready.message),
+        _ => Event::warning(ready.reason, "Reconcile", ready.message),
+    };
+    events.publish(writer.object(), event).await;
+    Ok(())
+}
+
+fn succeeded(writer: &Writer, aim: &Aim, report: &Applied) -> KustomizationStatus {
+    let mut status = writer.handled();
+    if let Some(inventory) = &report.inventory {
+        status.inventory = Some(inventory.clone());
+    }
+    status.observed_generation = Some(aim.generation);
+    status.last_attempted_revision = Some(aim.revision.clone());
+    status.last_applied_revision = Some(aim.revision.clone());
+    let message = format!("Applied revision: {}", aim.revision);
+    let mut conditions = Conditions::ready(Status::True, "ReconciliationSucceeded", message);
+    if report.checked {
+        conditions = conditions.with(HEALTHY, Status::True, "Succeeded", "Health check passed");
+    }
+    writer.with(status, &conditions)
+}
+
+fn checking(
+    writer: &Writer,
+    aim: &Aim,
+    timeout: Duration,
+    summary: &str,
+    report: &Applied,
+) -> KustomizationStatus {
+    let mut status = writer.status();
+    if let Some(inventory) = &report.inventory {
+        status.inventory = Some(inventory.clone());
+    }
+    // What failed at this very aim and is only tried again stays failed until it is known to be better.
+    let attempted = status.last_attempted_revision.as_deref() == Some(&aim.revision);
+    let failed_before = find(&status.conditions, READY).is_some_and(|ready| {
+        ready.reason == "HealthCheckFailed" && ready.observed_generation == Some(aim.generation)
+    });
+    if attempted && failed_before {
+        return status;
+    }
+    status.last_attempted_revision = Some(aim.revision.clone());
+    let message = format!(
+        "Running health checks for revision {} with a timeout of {}: {summary}",
+        aim.revision,
+        shown(timeout)
+    );
+    let conditions = Conditions::ready(Status::Unknown, "Progressing", "Reconciliation in progress")
+        .with(
+            HEALTHY,
+            Status::Unknown,
+            "Progressing",
+            "Health check in progress",
+        )
+        .reconciling("Progressing", message);
+    writer.with(status, &conditions)
+}
+
+fn failed(writer: &Writer, aim: &Aim, failure: Failure) -> KustomizationStatus {
+    let mut status = writer.handled();
+    if failure.inventory.is_some() {
+        status.inventory = failure.inventory;
+    }
+    if failure.reason != "ArtifactFailed" {
+        status.last_attempted_revision = Some(aim.revision.clone());
+    }
+    let mut conditions = Conditions::ready(Status::False, failure.reason, &failure.message)
+        .reconciling("ProgressingWithRetry", &failure.message);
+    if failure.reason == "HealthCheckFailed" {
+        conditions = conditions.with(HEALTHY, Status::False, failure.reason, &failure.message);
+    }
+    writer.with(status, &conditions)
+}
+
+fn refused(writer: &Writer, refusal: &Refusal) -> KustomizationStatus {
+    let mut status = writer.handled();
+    status.observed_generation = Some(writer.generation());
+    let conditions = Conditions::ready(Status::False, refusal.reason, &refusal.message)
+        .stalled(refusal.reason, &refusal.message);
+    writer.with(status, &conditions)
+}
+
+fn waiting(writer: &Writer, reason: &str, message: &str) -> KustomizationStatus {
+    let conditions =
+        Conditions::ready(Status::False, reason, message).reconciling("ProgressingWithRetry", message);
+    writer.with(writer.status(), &conditions)
+}
+
+fn shown(time: Duration) -> muster_api::Duration {
+    // A time of more than 500 million years does not come from a spec.
+    muster_api::Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+}
