@@ -1,1 +1,52 @@
 //! A Kubernetes API server in one process, for tests, demos and simulated fleets.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let api = muster_apiserver::ApiServer::start().await?;
+//! let client = api.client(); // a kube::Client, without a socket
+//! let kubeconfig = api.kubeconfig(); // for kubectl, over HTTPS
+//! # Ok(()) }
+//! ```
+//!
+//! ```text
+//!  in process ─┐                 ┌─ discovery, openapi
+//!              ├─► server ───────┼─ read, watch ◄──┐
+//!  HTTPS ──────┘   faults        └─ write ───────► store ──► work queue ──► lifecycle worker
+//!                  recorder         schema, apply,  │         (collector, namespaces, crd) ─┐
+//!                                   patch, builtin  └──────────◄───────────────────────────┘
+//! ```
+//!
+//! - Invariant: one counter of resource versions for all resources of a server.
+//! - Invariant: an object is stored once; store, history and responses share it.
+//! - Invariant: a write that changes nothing is not a write.
+//! - Invariant: nothing blocks a thread and nothing needs a socket unless a door is opened: the server runs on paused
+//!   time, and its clock is tokio's.
+//!
+//! Where it differs from kube-apiserver: `DEVIATIONS.md`.
+
+mod api_server;
+pub mod apply;
+pub mod builtin;
+pub mod clock;
+mod crd;
+mod discovery;
+mod door;
+pub mod fault;
+mod lifecycle;
+mod meta;
+pub mod patch;
+pub mod record;
+mod resources;
+pub mod schema;
+mod select;
+mod server;
+mod status;
+mod store;
+mod table;
+
+pub use api_server::{ApiServer, Builder, StartError};
+pub use clock::Clock;
+pub use door::{CredentialsError, Identity, InProcess, ListenError, Login};
+pub use server::{Body, BodyError, Verb};
+pub use status::GroupResource;
+pub use store::ChangeKind;

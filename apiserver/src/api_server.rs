@@ -1,0 +1,253 @@
+//! The handle of a server: start it, get clients, see what happened, stop it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+use tokio::task::AbortHandle;
+
+use crate::clock::Clock;
+use crate::door::{self, Credentials, CredentialsError, Identity, InProcess, ListenError, Login};
+use crate::fault::{Faults, Match};
+use crate::lifecycle::{self, WorkQueue};
+use crate::record::Recorder;
+use crate::server::{Core, Parts};
+use crate::store::Store;
+
+/// The server could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// No certificates.
+    #[error("the server has no certificates")]
+    Credentials(#[from] CredentialsError),
+    /// No HTTPS door.
+    #[error("the server has no HTTPS door")]
+    Listen(#[from] ListenError),
+}
+
+/// How many changes of each resource are kept for watches by default: enough for a burst of writes of a fleet of ten
+/// thousand between two turns of a watcher.
+const HISTORY: usize = 16_384;
+
+/// The user of the clients that are not named otherwise.
+const ADMIN: &str = "kubernetes-admin";
+
+/// A server that runs until it is stopped or dropped.
+pub struct ApiServer {
+    core: Arc<Core>,
+    credentials: Arc<Credentials>,
+    admin: Identity,
+    name: String,
+    tasks: Mutex<Vec<AbortHandle>>,
+    address: Mutex<Option<SocketAddr>>,
+}
+
+/// What can be chosen about a server.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    clock: Option<Clock>,
+    seed: Option<u64>,
+    history: usize,
+    events: bool,
+    name: String,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self { clock: None, seed: None, history: HISTORY, events: false, name: "muster-apiserver".to_owned() }
+    }
+}
+
+impl Builder {
+    /// The clock; without one the time of this machine, followed by tokio's clock.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Makes uids and generated names a function of the requests.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// How many changes of each resource are kept for watches.
+    #[must_use]
+    pub fn history(mut self, changes: usize) -> Self {
+        self.history = changes;
+        self
+    }
+
+    /// Keeps every version of every object in the recorder's event log (bounded, the oldest go first).
+    #[must_use]
+    pub fn event_log(mut self, keep: bool) -> Self {
+        self.events = keep;
+        self
+    }
+
+    /// The name of cluster, user and context in kubeconfigs.
+    #[must_use]
+    pub fn name(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
+        self
+    }
+
+    /// A server with the in-process door only. Must be called within a tokio runtime.
+    pub fn in_process(self) -> Result<ApiServer, StartError> {
+        let work = Arc::new(WorkQueue::default());
+        let recorder = Arc::new(Recorder::new(self.events));
+        let (noted, kept) = (work.clone(), recorder.clone());
+        let observers: Vec<crate::store::Observer> = vec![
+            Box::new(move |resource, change| noted.note(resource, change)),
+            Box::new(move |resource, change| kept.note(resource, change)),
+        ];
+        let credentials = Arc::new(Credentials::new()?);
+        let admin = credentials.issue(ADMIN)?;
+        let parts = Parts {
+            clock: self.clock.unwrap_or_else(Clock::of_this_machine),
+            work,
+            recorder,
+            authority: credentials.authority_pem(),
+            random: self.seed.map_or_else(|| StdRng::from_rng(&mut rand::rng()), StdRng::seed_from_u64),
+        };
+        let core = Arc::new(Core::new(Store::new(self.history, observers), parts));
+        lifecycle::namespaces::make_initial(&core);
+        let worker = tokio::spawn(lifecycle::run(core.clone())).abort_handle();
+        Ok(ApiServer {
+            core,
+            credentials,
+            admin,
+            name: self.name,
+            tasks: Mutex::new(vec![worker]),
+            address: Mutex::new(None),
+        })
+    }
+
+    /// A server with both doors, HTTPS on any free port.
+    pub async fn start(self) -> Result<ApiServer, StartError> {
+        let server = self.in_process()?;
+        server.listen(0).await?;
+        Ok(server)
+    }
+}
+
+impl ApiServer {
+    /// What can be chosen.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// A server with the in-process door only. Must be called within a tokio runtime.
+    pub fn in_process() -> Result<Self, StartError> {
+        Self::builder().in_process()
+    }
+
+    /// A server with both doors, HTTPS on any free port.
+    pub async fn start() -> Result<Self, StartError> {
+        Self::builder().start().await
+    }
+
+    /// Opens an HTTPS door on 127.0.0.1; port 0 is any free one. Answers its address.
+    pub async fn listen(&self, port: u16) -> Result<SocketAddr, ListenError> {
+        let (listener, serving) = door::open(self.core.clone(), self.credentials.clone(), port).await?;
+        self.tasks.lock().push(tokio::spawn(serving).abort_handle());
+        *self.address.lock() = Some(listener.address);
+        Ok(listener.address)
+    }
+
+    /// A client without a socket.
+    pub fn client(&self) -> kube::Client {
+        self.client_as(ADMIN)
+    }
+
+    /// A client without a socket that the recorder and fault rules know by `name`.
+    pub fn client_as(&self, name: &str) -> kube::Client {
+        kube::Client::new(self.service_as(name), "default")
+    }
+
+    /// The in-process door as a tower service.
+    pub fn service(&self) -> InProcess {
+        self.service_as(ADMIN)
+    }
+
+    /// The in-process door of a client that the recorder and fault rules know by `name`.
+    pub fn service_as(&self, name: &str) -> InProcess {
+        InProcess::new(self.core.clone(), name)
+    }
+
+    /// The address of the HTTPS door that was opened last.
+    pub fn address(&self) -> Option<SocketAddr> {
+        *self.address.lock()
+    }
+
+    /// A kubeconfig of the administrator, by client certificate. `None` without an HTTPS door.
+    pub fn kubeconfig(&self) -> Option<String> {
+        self.kubeconfig_of(&self.admin, Login::Certificate)
+    }
+
+    /// A kubeconfig of a user. `None` without an HTTPS door.
+    pub fn kubeconfig_of(&self, identity: &Identity, login: Login) -> Option<String> {
+        let address = self.address()?;
+        Some(door::kubeconfig(&self.name, address, &self.credentials.authority_pem(), identity, login))
+    }
+
+    /// Lets a user in over HTTPS.
+    pub fn issue(&self, user: &str) -> Result<Identity, CredentialsError> {
+        self.credentials.issue(user)
+    }
+
+    /// Does not let a user in any more.
+    pub fn revoke(&self, user: &str) {
+        self.credentials.revoke(user);
+    }
+
+    /// What was asked and what happened.
+    pub fn recorder(&self) -> &Recorder {
+        &self.core.recorder
+    }
+
+    /// What is to go wrong.
+    pub fn faults(&self) -> &Faults {
+        &self.core.faults
+    }
+
+    /// The server's time.
+    pub fn clock(&self) -> Clock {
+        self.core.clock
+    }
+
+    /// Forgets the history: watches and lists of the past answer 410 from here on.
+    pub fn compact(&self) {
+        self.core.store.compact();
+    }
+
+    /// The resource version of the newest write.
+    pub fn revision(&self) -> u64 {
+        self.core.store.revision()
+    }
+
+    /// Runs a task as long as the server.
+    pub fn attach(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.lock().push(tokio::spawn(task).abort_handle());
+    }
+
+    /// Ends the server: its tasks, doors and open watches.
+    pub fn stop(&self) {
+        for task in self.tasks.lock().drain(..) {
+            task.abort();
+        }
+        self.core.stop();
+        self.core.faults.close_watches(Match::default());
+        *self.address.lock() = None;
+    }
+}
+
+impl Drop for ApiServer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

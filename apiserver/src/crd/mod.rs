@@ -1,0 +1,247 @@
+//! CustomResourceDefinitions: what must hold of one, how its kinds come to be served, and how they end.
+//!
+//! - `check`: what a definition must be (422 with causes if not), and its defaults.
+//! - here: the life cycle, carried on by the worker: names accepted ─► established ─► served ─► terminating ─► gone.
+
+pub mod check;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::lifecycle::Work;
+use crate::lifecycle::namespaces::set_condition;
+use crate::lifecycle::removal::Propagation;
+use crate::meta;
+use crate::resources::{CustomVersion, Resource, Scale, Typing};
+use crate::schema::Schema;
+use crate::server::Core;
+use crate::status::GroupResource;
+use crate::store::{ObjectId, ObjectKey};
+
+/// Holds a definition while it has instances.
+const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// How long a definition outlives its last instance: watchers see the last deletion before the path is gone.
+const LINGER: Duration = Duration::from_secs(1);
+
+fn definitions() -> GroupResource {
+    GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions")
+}
+
+/// Looks at a definition and takes it one step further.
+pub fn look(core: &Arc<Core>, name: &str) {
+    let id = ObjectId { resource: definitions(), key: ObjectKey::new("", name) };
+    let Some(definition) = core.store.get(&id.resource, &id.key) else {
+        withdraw(core, name);
+        return;
+    };
+    if meta::is_terminating(&definition.value) && meta::has_finalizer(&definition.value, CLEANUP) {
+        serve(core, &definition.value);
+        finish(core, &id, &definition.value);
+    } else if !meta::is_terminating(&definition.value) {
+        establish(core, &id);
+    }
+}
+
+/// The resource is not served any more.
+fn withdraw(core: &Arc<Core>, name: &str) {
+    let Some((plural, group)) = name.split_once('.') else { return };
+    let catalog = core.registry.catalog();
+    let is_custom = |resource: &Arc<Resource>| resource.custom().is_some();
+    if catalog.stores().get(&GroupResource::new(group, plural)).is_some_and(is_custom) {
+        core.registry.change(|catalog| catalog.remove(group, plural));
+        core.store.close(&GroupResource::new(group, plural));
+    }
+}
+
+fn establish(core: &Arc<Core>, id: &ObjectId) {
+    let now = core.clock.stamp();
+    let stored = core.edit(id, |definition| {
+        let clash = name_clash(core, definition);
+        let mut definition = definition.clone();
+        meta::add_finalizer(&mut definition, CLEANUP);
+        let versions = stored_versions(&definition);
+        definition["status"]["storedVersions"] = versions;
+        if let Some(clash) = clash {
+            let condition = json!({"type": "NamesAccepted", "status": "False", "reason": clash.0, "message": clash.1});
+            set_condition(&mut definition, condition, &now);
+            let not = json!({"type": "Established", "status": "False", "reason": "NotAccepted", "message": "not all names are accepted"});
+            set_condition(&mut definition, not, &now);
+            return Some(definition);
+        }
+        definition["status"]["acceptedNames"] = definition["spec"]["names"].clone();
+        let accepted = json!({"type": "NamesAccepted", "status": "True", "reason": "NoConflicts", "message": "no conflicts found"});
+        set_condition(&mut definition, accepted, &now);
+        let established = json!({"type": "Established", "status": "True", "reason": "InitialNamesAccepted", "message": "the initial names have been accepted"});
+        set_condition(&mut definition, established, &now);
+        Some(definition)
+    });
+    if let Some(definition) = stored
+        && is_established(&definition.value)
+    {
+        serve(core, &definition.value);
+    }
+}
+
+fn is_established(definition: &Value) -> bool {
+    let mut conditions = definition["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.any(|c| c["type"] == "Established" && c["status"] == "True")
+}
+
+/// Every version that was the stored one since the definition was made.
+fn stored_versions(definition: &Value) -> Value {
+    let mut versions = definition["status"]["storedVersions"].as_array().cloned().unwrap_or_default(); // none yet
+    let stored = storage_version(definition);
+    if !versions.contains(&stored) {
+        versions.push(stored);
+    }
+    versions.into()
+}
+
+fn storage_version(definition: &Value) -> Value {
+    let mut versions = definition["spec"]["versions"].as_array().into_iter().flatten();
+    versions.find(|v| v["storage"] == true).map_or(Value::Null, |v| v["name"].clone())
+}
+
+/// A name that another definition or built-in kind of the group has already: reason and message.
+fn name_clash(core: &Arc<Core>, definition: &Value) -> Option<(&'static str, String)> {
+    let catalog = core.registry.catalog();
+    let (group, names) = (definition["spec"]["group"].as_str()?, &definition["spec"]["names"]);
+    let plural = names["plural"].as_str()?;
+    let others = catalog
+        .versions()
+        .filter(|(g, ..)| *g == group)
+        .flat_map(|(_, _, resources)| resources.values())
+        .filter(|resource| resource.plural != plural);
+    let wanted_short = |name: &String| names["shortNames"].as_array().is_some_and(|all| all.iter().any(|s| s == name));
+    for other in others {
+        let taken = |name: &str| format!("\"{name}\" is already in use");
+        if names["kind"] == other.kind.as_str() {
+            return Some(("KindConflict", taken(&other.kind)));
+        }
+        if names["listKind"] == other.list_kind.as_str() {
+            return Some(("ListKindConflict", taken(&other.list_kind)));
+        }
+        if names["singular"] == other.singular.as_str() {
+            return Some(("SingularConflict", taken(&other.singular)));
+        }
+        if let Some(short) = other.short_names.iter().find(|name| wanted_short(name)) {
+            return Some(("ShortNamesConflict", taken(short)));
+        }
+    }
+    None
+}
+
+/// Puts the versions of a definition into the catalogue.
+fn serve(core: &Arc<Core>, definition: &Value) {
+    let spec = &definition["spec"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (group, plural) = (text(&spec["group"]), text(&spec["names"]["plural"]));
+    let terminating = meta::is_terminating(definition);
+    let resources: Vec<Arc<Resource>> = spec["versions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|version| version["served"] == true)
+        .filter_map(|version| resource(spec, version, terminating))
+        .map(Arc::new)
+        .collect();
+    core.store.open(&GroupResource::new(&group, &plural), true);
+    core.registry.change(|catalog| {
+        catalog.remove(&group, &plural);
+        for resource in resources {
+            catalog.insert(resource);
+        }
+    });
+}
+
+fn resource(spec: &Value, version: &Value, terminating: bool) -> Option<Resource> {
+    let openapi = version["schema"]["openAPIV3Schema"].clone();
+    let schema = Schema::parse(&openapi).ok()?; // definitions with a bad schema were refused when they were written
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let texts = |value: &Value| -> Vec<String> {
+        value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let (group, names) = (text(&spec["group"]), &spec["names"]);
+    let scale = &version["subresources"]["scale"];
+    let storage = spec["versions"].as_array()?.iter().find(|v| v["storage"] == true)?;
+    let selectable = version["selectableFields"].as_array().into_iter().flatten();
+    Some(Resource {
+        version: text(&version["name"]),
+        plural: text(&names["plural"]),
+        singular: text(&names["singular"]),
+        kind: text(&names["kind"]),
+        list_kind: text(&names["listKind"]),
+        short_names: texts(&names["shortNames"]),
+        categories: texts(&names["categories"]),
+        namespaced: spec["scope"] == "Namespaced",
+        status: version["subresources"]["status"].is_object(),
+        scale: scale.is_object().then(|| Scale {
+            spec: text(&scale["specReplicasPath"]),
+            status: text(&scale["statusReplicasPath"]),
+            selector: scale["labelSelectorPath"].as_str().map(str::to_owned),
+        }),
+        storage: GroupResource::new(&group, names["plural"].as_str()?),
+        storage_api_version: format!("{group}/{}", text(&storage["name"])),
+        typing: Typing::Custom(Arc::new(CustomVersion {
+            schema,
+            openapi,
+            columns: version["additionalPrinterColumns"].as_array().cloned().unwrap_or_default(), // none: the default ones
+            selectable: selectable.filter_map(|field| field["jsonPath"].as_str()).map(str::to_owned).collect(),
+            terminating,
+            deprecation: deprecation(&group, version, names),
+        })),
+        group,
+    })
+}
+
+fn deprecation(group: &str, version: &Value, names: &Value) -> Option<String> {
+    if version["deprecated"] != true {
+        return None;
+    }
+    let own = version["deprecationWarning"].as_str().map(str::to_owned);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    Some(own.unwrap_or_else(|| format!("{group}/{} {} is deprecated", text(&version["name"]), text(&names["kind"]))))
+}
+
+/// Deletes the instances of a definition that is being deleted, and lets it go after the last.
+fn finish(core: &Arc<Core>, id: &ObjectId, definition: &Value) {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let resource = GroupResource::new(&text(&definition["spec"]["group"]), &text(&definition["spec"]["names"]["plural"]));
+    for object in core.store.all(&resource, None) {
+        if !meta::is_terminating(&object.value) {
+            let instance = ObjectId { resource: resource.clone(), key: ObjectKey::of(&object.value) };
+            core.remove(&instance, meta::uid(&object.value), Propagation::Background);
+        }
+    }
+    let left = core.store.all(&resource, None).len();
+    let now = core.clock.stamp();
+    core.edit(id, |definition| {
+        let mut definition = definition.clone();
+        let condition = if left == 0 {
+            json!({"type": "Terminating", "status": "False", "reason": "InstanceDeletionCompleted", "message": "removed all instances"})
+        } else {
+            json!({"type": "Terminating", "status": "True", "reason": "InstanceDeletionInProgress", "message": "CustomResource deletion is in progress"})
+        };
+        set_condition(&mut definition, condition, &now);
+        Some(definition)
+    });
+    if left == 0 {
+        core.work.push_later(Work::DefinitionEnd(id.key.name.clone()), LINGER);
+    }
+}
+
+/// The time of lingering is over: without instances a definition that is being deleted may go.
+pub fn end(core: &Arc<Core>, name: &str) {
+    let id = ObjectId { resource: definitions(), key: ObjectKey::new("", name) };
+    let Some((plural, group)) = name.split_once('.') else { return };
+    if !core.store.all(&GroupResource::new(group, plural), None).is_empty() {
+        return;
+    }
+    core.edit(&id, |definition| {
+        let mut definition = definition.clone();
+        (meta::is_terminating(&definition) && meta::remove_finalizer(&mut definition, CLEANUP)).then_some(definition)
+    });
+}

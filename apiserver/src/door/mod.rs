@@ -1,0 +1,12 @@
+//! The two ways in: in process without a socket, and HTTPS on loopback.
+
+mod credentials;
+mod https;
+mod in_process;
+mod kubeconfig;
+
+pub use credentials::{Credentials, CredentialsError, Identity};
+pub use https::ListenError;
+pub(crate) use https::open;
+pub use in_process::InProcess;
+pub use kubeconfig::{Login, kubeconfig};

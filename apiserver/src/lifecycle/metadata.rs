@@ -1,0 +1,185 @@
+//! The rules of `metadata` that hold for every kind.
+
+use serde_json::{Value, json};
+
+use crate::meta;
+use crate::resources::Resource;
+use crate::schema::Cause;
+use crate::status::ApiError;
+
+/// The fields of ObjectMeta.
+const FIELDS: [&str; 15] = [
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "managedFields",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// The longest part of `generateName` that is kept, so that name and suffix fit a label.
+const GENERATED_BASE: usize = 58;
+
+/// A name from `generateName`.
+pub fn generated_name(base: &str, suffix: &str) -> String {
+    let end = base.char_indices().map(|(at, _)| at).take_while(|at| *at <= GENERATED_BASE).last().unwrap_or(0);
+    let base = if base.len() > GENERATED_BASE { &base[..end] } else { base };
+    format!("{base}{suffix}")
+}
+
+/// Brings metadata into the form in which it is stored: nothing null, no empty maps or lists. Refuses wrong types.
+pub fn clean(object: &mut Value) -> Result<(), ApiError> {
+    let metadata = &mut object["metadata"];
+    if metadata.is_null() {
+        *metadata = json!({});
+    }
+    let Some(fields) = metadata.as_object_mut() else {
+        return Err(wrong_type("metadata", "object"));
+    };
+    for (name, value) in fields.iter() {
+        if !has_right_type(name, value) {
+            return Err(wrong_type(&format!("metadata.{name}"), expected_type(name)));
+        }
+    }
+    fields.retain(|_, value| !is_empty(value));
+    Ok(())
+}
+
+fn wrong_type(field: &str, expected: &str) -> ApiError {
+    ApiError::bad_request(&format!("json: cannot unmarshal value into Go struct field {field} of type {expected}"))
+}
+
+fn expected_type(name: &str) -> &'static str {
+    match name {
+        "labels" | "annotations" => "map[string]string",
+        "finalizers" => "[]string",
+        "ownerReferences" => "[]metav1.OwnerReference",
+        "managedFields" => "[]metav1.ManagedFieldsEntry",
+        "generation" | "deletionGracePeriodSeconds" => "int64",
+        _ => "string",
+    }
+}
+
+fn has_right_type(name: &str, value: &Value) -> bool {
+    let all = |items: &Value, test: fn(&Value) -> bool| items.as_array().is_some_and(|items| items.iter().all(test));
+    value.is_null()
+        || match expected_type(name) {
+            "map[string]string" => {
+                value.as_object().is_some_and(|map| map.values().all(|v| v.is_string() || v.is_null()))
+            }
+            "[]string" => all(value, Value::is_string),
+            "int64" => value.is_i64() || value.is_u64(),
+            "string" => value.is_string() || !FIELDS.contains(&name),
+            _ => all(value, Value::is_object),
+        }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        _ => false,
+    }
+}
+
+/// Drops fields of metadata that do not exist, and answers their paths.
+pub fn prune(object: &mut Value) -> Vec<String> {
+    let fields = meta::metadata_mut(object);
+    let unknown: Vec<String> =
+        fields.keys().filter(|key| !FIELDS.contains(&key.as_str())).map(|key| format!("metadata.{key}")).collect();
+    fields.retain(|key, _| FIELDS.contains(&key.as_str()));
+    unknown
+}
+
+/// Gives a new object what only the server gives.
+pub fn begin(object: &mut Value, resource: &Resource, uid: String, now: &str) {
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion", "generation"] {
+        meta::set(object, field, Value::Null);
+    }
+    meta::set(object, "uid", uid.into());
+    meta::set(object, "creationTimestamp", now.into());
+    if resource.counts_generations() {
+        meta::set(object, "generation", 1.into());
+    }
+}
+
+/// Changes of metadata that are refused.
+pub fn changes_refused(old: &Value, new: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let uid = meta::uid(new);
+    if !uid.is_empty() && uid != meta::uid(old) {
+        let cause = Cause::invalid("metadata.uid", &uid.into(), "field is immutable");
+        // Twice, as the real server has it: object metadata is validated by two hands.
+        causes.extend([cause.clone(), cause]);
+    }
+    if meta::is_terminating(old) {
+        let added: Vec<&str> = meta::finalizers(new).filter(|f| !meta::has_finalizer(old, f)).collect();
+        if !added.is_empty() {
+            let shown = added.iter().map(|f| format!("{f:?}")).collect::<Vec<_>>().join(", ");
+            let text = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{shown}}}"
+            );
+            causes.push(Cause::forbidden("metadata.finalizers", &text));
+        }
+    }
+    causes
+}
+
+/// Gives the new version what identifies the object.
+pub fn keep(old: &Value, new: &mut Value) {
+    for field in ["uid", "resourceVersion"] {
+        meta::set(new, field, old["metadata"][field].clone());
+    }
+}
+
+/// Whether the two differ in what is wanted (what generations count): for custom resources everything but metadata and
+/// status, for built-in kinds the spec.
+pub fn wants_changed(resource: &Resource, old: &Value, new: &Value) -> bool {
+    if resource.custom().is_none() {
+        return old["spec"] != new["spec"];
+    }
+    let is_wanted = |key: &str| key != "metadata" && !(key == "status" && resource.status);
+    let wanted = |object: &Value| -> Vec<(String, Value)> {
+        let fields = object.as_object().into_iter().flatten();
+        fields.filter(|(key, _)| is_wanted(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
+    };
+    wanted(old) != wanted(new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_names_fit_a_label() {
+        assert_eq!(generated_name("a-", "bcdfg"), "a-bcdfg");
+        let long = "x".repeat(70);
+        assert_eq!(generated_name(&long, "bcdfg").len(), 63);
+    }
+
+    #[test]
+    fn metadata_is_stored_without_empty_parts() {
+        let mut object = json!({"metadata": {"name": "a", "creationTimestamp": null, "labels": {}, "finalizers": []}});
+        clean(&mut object).unwrap();
+        assert_eq!(object, json!({"metadata": {"name": "a"}}));
+    }
+
+    #[test]
+    fn metadata_of_a_wrong_type_is_refused() {
+        for metadata in [json!({"labels": {"a": 1}}), json!({"name": 5}), json!([]), json!({"finalizers": "x"})] {
+            let mut object = json!({"metadata": metadata});
+            assert_eq!(clean(&mut object).unwrap_err().code, 400, "{object}");
+        }
+    }
+}

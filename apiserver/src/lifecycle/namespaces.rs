@@ -1,0 +1,159 @@
+//! Namespaces: what every one has, and how one ends.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::removal::Propagation;
+use crate::meta;
+use crate::resources::Resource;
+use crate::server::Core;
+use crate::status::GroupResource;
+use crate::store::{ObjectId, ObjectKey};
+
+/// The namespaces that are always there.
+const INITIAL: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
+/// The finalizer in a namespace's spec.
+const FINALIZER: &str = "kubernetes";
+
+/// Makes the namespaces that are always there, with what is in each.
+pub fn make_initial(core: &Arc<Core>) {
+    for name in INITIAL {
+        let namespace = json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
+            "spec": {"finalizers": [FINALIZER]}, "status": {"phase": "Active"},
+        });
+        core.make(&GroupResource::new("", "namespaces"), namespace);
+        furnish(core, name);
+    }
+    crate::resources::service::make_kubernetes_service(core);
+}
+
+/// Looks at a namespace: it is furnished, or brought to its end.
+pub fn look(core: &Arc<Core>, name: &str) {
+    let id = ObjectId { resource: GroupResource::new("", "namespaces"), key: ObjectKey::new("", name) };
+    let Some(namespace) = core.store.get(&id.resource, &id.key) else { return };
+    if meta::is_terminating(&namespace.value) {
+        finish(core, &id, name);
+    } else {
+        furnish(core, name);
+    }
+}
+
+fn furnish(core: &Arc<Core>, namespace: &str) {
+    let account = json!({
+        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": namespace},
+    });
+    let authority = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {
+            "name": "kube-root-ca.crt", "namespace": namespace,
+            "annotations": {
+                "kubernetes.io/description": "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.",
+            },
+        },
+        "data": {"ca.crt": core.authority},
+    });
+    for (plural, object) in [("serviceaccounts", account), ("configmaps", authority)] {
+        let resource = GroupResource::new("", plural);
+        if core.store.get(&resource, &ObjectKey::of(&object)).is_none() {
+            core.make(&resource, object);
+        }
+    }
+}
+
+/// What is left in a namespace.
+#[derive(Default)]
+struct Left {
+    /// By resource, how many.
+    resources: BTreeMap<String, usize>,
+    /// By finalizer, how many objects it holds.
+    finalizers: BTreeMap<String, usize>,
+}
+
+/// Deletes what is in the namespace; when nothing is left the namespace itself may go.
+fn finish(core: &Arc<Core>, id: &ObjectId, name: &str) {
+    let stores = core.registry.catalog().stores();
+    let namespaced: Vec<&Arc<Resource>> = stores.values().filter(|resource| resource.namespaced).collect();
+    for resource in &namespaced {
+        for object in core.store.all(&resource.storage, Some(name)) {
+            if !meta::is_terminating(&object.value) {
+                let object_id = ObjectId { resource: resource.storage.clone(), key: ObjectKey::of(&object.value) };
+                core.remove(&object_id, meta::uid(&object.value), Propagation::Background);
+            }
+        }
+    }
+    let mut left = Left::default();
+    for resource in &namespaced {
+        for object in core.store.all(&resource.storage, Some(name)) {
+            let shown = format!("{}.{}", resource.plural, resource.group);
+            *left.resources.entry(shown).or_default() += 1;
+            for finalizer in meta::finalizers(&object.value) {
+                *left.finalizers.entry(finalizer.to_owned()).or_default() += 1;
+            }
+        }
+    }
+    let now = core.clock.stamp();
+    core.edit(id, |namespace| {
+        let mut namespace = namespace.clone();
+        if left.resources.is_empty() {
+            let finalizers = namespace["spec"]["finalizers"].as_array().cloned().unwrap_or_default(); // none: none to take away
+            namespace["spec"]["finalizers"] = finalizers.into_iter().filter(|f| f != FINALIZER).collect();
+        } else {
+            namespace["status"]["phase"] = "Terminating".into();
+            for condition in conditions(&left) {
+                set_condition(&mut namespace, condition, &now);
+            }
+        }
+        Some(namespace)
+    });
+}
+
+fn conditions(left: &Left) -> [Value; 5] {
+    let counted = |counts: &BTreeMap<String, usize>, word: &str| {
+        let parts = counts.iter().map(|(what, count)| format!("{what}{word} {count} resource instances"));
+        parts.collect::<Vec<_>>().join(", ")
+    };
+    let condition = |kind: &str, is: bool, reason: &str, message: String| {
+        json!({"type": kind, "status": if is { "True" } else { "False" }, "reason": reason, "message": message})
+    };
+    let fine = |kind: &str, reason: &str, message: &str| condition(kind, false, reason, message.to_owned());
+    let held = !left.finalizers.is_empty();
+    [
+        fine("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
+        fine("NamespaceDeletionGroupVersionParsingFailure", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
+        fine("NamespaceDeletionContentFailure", "ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
+        condition(
+            "NamespaceContentRemaining",
+            true,
+            "SomeResourcesRemain",
+            format!("Some resources are remaining: {}", counted(&left.resources, " has")),
+        ),
+        if held {
+            let text = format!("Some content in the namespace has finalizers remaining: {}", counted(&left.finalizers, " in"));
+            condition("NamespaceFinalizersRemaining", true, "SomeFinalizersRemain", text)
+        } else {
+            fine("NamespaceFinalizersRemaining", "ContentHasNoFinalizers", "All content-preserving finalizers finished")
+        },
+    ]
+}
+
+/// Sets a condition of `status`, keeping the time of its last transition.
+pub fn set_condition(object: &mut Value, mut condition: Value, now: &str) {
+    let mut conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default(); // none yet
+    match conditions.iter_mut().find(|c| c["type"] == condition["type"]) {
+        Some(old) => {
+            let same = old["status"] == condition["status"];
+            condition["lastTransitionTime"] = if same { old["lastTransitionTime"].clone() } else { now.into() };
+            *old = condition;
+        }
+        None => {
+            condition["lastTransitionTime"] = now.into();
+            conditions.push(condition);
+        }
+    }
+    object["status"]["conditions"] = conditions.into();
+}

@@ -1,0 +1,125 @@
+//! What may need care, each item once.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::meta;
+use crate::status::GroupResource;
+use crate::store::{Change, ChangeKind, ObjectId};
+
+/// Where to look.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Work {
+    /// An object that names owners: are they there?
+    Dependent(ObjectId),
+    /// An object with this uid is gone: who named it as owner?
+    OwnerGone(String),
+    /// An object with this uid may wait for its dependents.
+    OwnerWaiting(String),
+    /// A namespace is new, changes, or lost content.
+    Namespace(String),
+    /// A definition is new, changes, or lost an instance.
+    Definition(String),
+    /// A definition without instances has lingered long enough.
+    DefinitionEnd(String),
+}
+
+/// A set of work: bounded by the number of objects, because each item stands in it once.
+#[derive(Debug, Default)]
+pub struct WorkQueue {
+    now: Mutex<BTreeSet<Work>>,
+    later: Mutex<BTreeSet<(Instant, Work)>>,
+    notify: Notify,
+}
+
+impl WorkQueue {
+    /// Adds work.
+    pub fn push(&self, work: Work) {
+        self.now.lock().insert(work);
+        self.notify.notify_one();
+    }
+
+    /// Adds work to be done after `delay`.
+    pub fn push_later(&self, work: Work, delay: Duration) {
+        self.later.lock().insert((Instant::now() + delay, work));
+        self.notify.notify_one();
+    }
+
+    /// The next piece of work, waiting for it if need be.
+    pub async fn next(&self) -> Work {
+        loop {
+            self.take_due();
+            let work = self.now.lock().pop_first();
+            if let Some(work) = work {
+                return work;
+            }
+            let next = self.later.lock().first().map(|(at, _)| *at);
+            match next {
+                None => self.notify.notified().await,
+                Some(at) => {
+                    tokio::select! {
+                        () = self.notify.notified() => {}
+                        () = tokio::time::sleep_until(at) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_due(&self) {
+        let mut later = self.later.lock();
+        while later.first().is_some_and(|(at, _)| *at <= Instant::now()) {
+            if let Some((_, work)) = later.pop_first() {
+                self.now.lock().insert(work);
+            }
+        }
+    }
+
+    /// Sees a change of the store and notes where to look.
+    pub fn note(&self, resource: &GroupResource, change: &Arc<Change>) {
+        let object = &change.object.value;
+        let is_gone = change.kind == ChangeKind::Deleted;
+        let is_core = resource.group.is_empty();
+        if is_gone {
+            self.push(Work::OwnerGone(meta::uid(object).to_owned()));
+            if !change.key.namespace.is_empty() {
+                self.push(Work::Namespace(change.key.namespace.clone()));
+            }
+            if !is_core {
+                self.push(Work::Definition(resource.to_string()));
+            }
+        } else if waits_for_dependents(object) {
+            self.push(Work::OwnerWaiting(meta::uid(object).to_owned()));
+        }
+        match resource.resource.as_str() {
+            "namespaces" if is_core => self.push(Work::Namespace(change.key.name.clone())),
+            "customresourcedefinitions" => self.push(Work::Definition(change.key.name.clone())),
+            _ => {}
+        }
+        self.note_owners(resource, change, is_gone);
+    }
+
+    fn note_owners(&self, resource: &GroupResource, change: &Arc<Change>, is_gone: bool) {
+        let object = &change.object.value;
+        let before = change.previous.as_ref().map(|previous| &previous.value);
+        let old_owners = before.into_iter().flat_map(meta::owners);
+        for owner in meta::owners(object).chain(old_owners) {
+            self.push(Work::OwnerWaiting(owner["uid"].as_str().unwrap_or_default().to_owned()));
+        }
+        let references = &object["metadata"]["ownerReferences"];
+        let changed = before.is_none_or(|before| &before["metadata"]["ownerReferences"] != references);
+        if !is_gone && changed && !references.is_null() {
+            self.push(Work::Dependent(ObjectId { resource: resource.clone(), key: change.key.clone() }));
+        }
+    }
+}
+
+fn waits_for_dependents(object: &serde_json::Value) -> bool {
+    use super::removal::{FOREGROUND, ORPHAN};
+    meta::is_terminating(object) && (meta::has_finalizer(object, FOREGROUND) || meta::has_finalizer(object, ORPHAN))
+}

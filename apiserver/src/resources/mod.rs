@@ -1,0 +1,131 @@
+//! What the server serves: one [`Resource`] for each group, version and plural, built in or from a definition.
+//!
+//! - `builtin`: the table of kinds that are always there.
+//! - `catalog`: all that is served at an instant.
+//! - `defaults`, `validate`: what the kinds with behaviour of their own get and may not be.
+//! - `events`: the two faces of Event.
+
+pub mod builtin;
+pub mod catalog;
+pub mod defaults;
+pub mod events;
+pub mod names;
+pub mod service;
+pub mod validate;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::apply::TypeRef;
+use crate::schema::Schema;
+use crate::status::GroupResource;
+
+/// One resource at one version.
+#[derive(Debug)]
+pub struct Resource {
+    /// API group, empty for the core group.
+    pub group: String,
+    /// API version.
+    pub version: String,
+    /// Plural name, as in paths.
+    pub plural: String,
+    /// Singular name.
+    pub singular: String,
+    /// Kind.
+    pub kind: String,
+    /// Kind of lists.
+    pub list_kind: String,
+    /// Short names.
+    pub short_names: Vec<String>,
+    /// Categories, such as `all`.
+    pub categories: Vec<String>,
+    /// Whether objects live in namespaces.
+    pub namespaced: bool,
+    /// Whether there is a status subresource.
+    pub status: bool,
+    /// The scale subresource.
+    pub scale: Option<Scale>,
+    /// Where objects are stored (two resources may share one store).
+    pub storage: GroupResource,
+    /// The apiVersion of stored objects.
+    pub storage_api_version: String,
+    /// What is known of the fields.
+    pub typing: Typing,
+}
+
+/// What is known of the fields of a kind.
+#[derive(Debug)]
+pub enum Typing {
+    /// A built-in kind, by the name of its type if the table of types has it.
+    Builtin(Option<&'static str>),
+    /// A version of a custom resource.
+    Custom(Arc<CustomVersion>),
+}
+
+/// One version of a custom resource definition.
+#[derive(Debug)]
+pub struct CustomVersion {
+    /// Its schema.
+    pub schema: Schema,
+    /// The schema as the definition has it.
+    pub openapi: Value,
+    /// `additionalPrinterColumns`.
+    pub columns: Vec<Value>,
+    /// Paths of `selectableFields`.
+    pub selectable: Vec<String>,
+    /// The definition is being deleted: nothing may be created.
+    pub terminating: bool,
+    /// Uses of this version are answered with this warning.
+    pub deprecation: Option<String>,
+}
+
+/// Where the numbers of the scale subresource are, as dotted paths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// Desired replicas.
+    pub spec: String,
+    /// Observed replicas.
+    pub status: String,
+    /// The selector of the pods, as text or as a label selector.
+    pub selector: Option<String>,
+}
+
+impl Resource {
+    /// `apiVersion` of objects at this version.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// The resource as messages name it.
+    pub fn group_resource(&self) -> GroupResource {
+        GroupResource::new(&self.group, &self.plural)
+    }
+
+    /// The custom version, for custom resources.
+    pub fn custom(&self) -> Option<&CustomVersion> {
+        match &self.typing {
+            Typing::Custom(version) => Some(version),
+            Typing::Builtin(_) => None,
+        }
+    }
+
+    /// The type, for merges by field.
+    pub fn type_ref(&self) -> TypeRef<'_> {
+        match &self.typing {
+            Typing::Custom(version) => TypeRef::Custom(&version.schema),
+            Typing::Builtin(Some(name)) => TypeRef::Builtin(name),
+            Typing::Builtin(None) => TypeRef::Untyped,
+        }
+    }
+
+    /// Whether objects have a `metadata.generation` that counts changes of what is wanted.
+    pub fn counts_generations(&self) -> bool {
+        self.custom().is_some() || defaults::counts_generations(&self.group, &self.kind)
+    }
+
+    /// Whether this is the built-in `kind` of `group`.
+    pub fn is(&self, group: &str, kind: &str) -> bool {
+        self.group == group && self.kind == kind
+    }
+}

@@ -1,0 +1,105 @@
+//! Which representation the client wants.
+
+use crate::status::ApiError;
+
+/// How objects are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// As they are.
+    Whole,
+    /// As rows of a Table.
+    Table,
+    /// Only their metadata.
+    Metadata,
+}
+
+/// The text format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+}
+
+/// What was agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accept {
+    /// How objects are shown.
+    pub view: View,
+    /// The text format.
+    pub format: Format,
+}
+
+/// One media range of an `Accept` header with its parameters.
+#[derive(Debug)]
+pub struct MediaRange<'a> {
+    /// `type/subtype`.
+    pub media: &'a str,
+    parameters: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> MediaRange<'a> {
+    /// A parameter, empty if absent.
+    pub fn parameter(&self, name: &str) -> &'a str {
+        self.parameters.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| value)
+    }
+}
+
+/// The media ranges of an `Accept` header, in its order.
+pub fn ranges(header: &str) -> Vec<MediaRange<'_>> {
+    header.split(',').map(str::trim).filter(|range| !range.is_empty()).map(range).collect()
+}
+
+fn range(text: &str) -> MediaRange<'_> {
+    let mut parts = text.split(';').map(str::trim);
+    let media = parts.next().unwrap_or_default();
+    let parameters = parts.filter_map(|part| part.split_once('=')).collect();
+    MediaRange { media, parameters }
+}
+
+/// What the header of a request for objects asks for.
+pub fn negotiate(header: &str) -> Result<Accept, ApiError> {
+    if header.trim().is_empty() {
+        return Ok(Accept { view: View::Whole, format: Format::Json });
+    }
+    ranges(header).iter().find_map(agree).ok_or_else(|| ApiError::not_acceptable(&["application/json", "application/yaml"]))
+}
+
+fn agree(range: &MediaRange<'_>) -> Option<Accept> {
+    let format = match range.media {
+        "application/json" | "*/*" | "application/*" => Format::Json,
+        "application/yaml" => Format::Yaml,
+        _ => return None,
+    };
+    let in_meta = range.parameter("g") == "meta.k8s.io" && range.parameter("v") == "v1";
+    let view = match range.parameter("as") {
+        "" => View::Whole,
+        "Table" if in_meta => View::Table,
+        "PartialObjectMetadata" | "PartialObjectMetadataList" if in_meta => View::Metadata,
+        _ => return None,
+    };
+    Some(Accept { view, format })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(header: &str, expect: Option<(View, Format)>) {
+        let got = negotiate(header).ok().map(|accept| (accept.view, accept.format));
+        assert_eq!(got, expect, "{header}");
+    }
+
+    #[test]
+    fn the_first_range_that_can_be_served_wins() {
+        check("", Some((View::Whole, Format::Json)));
+        check("*/*", Some((View::Whole, Format::Json)));
+        check("application/vnd.kubernetes.protobuf, application/json", Some((View::Whole, Format::Json)));
+        check("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Some((View::Table, Format::Json)));
+        check("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", Some((View::Whole, Format::Json)));
+        check("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", Some((View::Metadata, Format::Json)));
+        check("application/yaml", Some((View::Whole, Format::Yaml)));
+        check("application/vnd.kubernetes.protobuf", None);
+    }
+}

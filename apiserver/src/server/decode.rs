@@ -1,0 +1,146 @@
+//! Bodies: JSON and YAML, with a note of keys that stand twice.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use crate::status::ApiError;
+
+/// What a body said.
+#[derive(Debug, Default)]
+pub struct Decoded {
+    /// The value; of a repeated key the last one counts.
+    pub value: Value,
+    /// The paths of repeated keys.
+    pub duplicates: Vec<String>,
+}
+
+/// The media types of objects.
+const OBJECT_TYPES: [&str; 2] = ["application/json", "application/yaml"];
+
+/// Reads an object of the media type `content_type` (JSON if not said).
+pub fn object(content_type: &str, body: &[u8]) -> Result<Decoded, ApiError> {
+    match essence(content_type) {
+        "" | "application/json" | "*/*" => json(body),
+        "application/yaml" => yaml(body),
+        _ => Err(ApiError::unsupported_media_type(&OBJECT_TYPES)),
+    }
+}
+
+/// A media type without its parameters.
+pub fn essence(content_type: &str) -> &str {
+    content_type.split(';').next().unwrap_or_default().trim()
+}
+
+/// Reads JSON.
+pub fn json(body: &[u8]) -> Result<Decoded, ApiError> {
+    let mut duplicates = Vec::new();
+    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    let seed = Spotting { path: String::new(), duplicates: &mut duplicates };
+    let value = seed.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
+    match value {
+        Ok(value) => Ok(Decoded { value, duplicates }),
+        Err(error) => Err(ApiError::bad_request(&format!("couldn't get version/kind; json parse error: {error}"))),
+    }
+}
+
+/// Reads YAML (JSON is YAML too).
+pub fn yaml(body: &[u8]) -> Result<Decoded, ApiError> {
+    if let Ok(decoded) = json(body) {
+        return Ok(decoded);
+    }
+    match serde_yaml::from_slice(body) {
+        Ok(value) => Ok(Decoded { value, duplicates: Vec::new() }),
+        Err(error) => Err(ApiError::bad_request(&format!("error decoding YAML: {error}"))),
+    }
+}
+
+/// Reads a value and notes where a key stands twice.
+struct Spotting<'a> {
+    path: String,
+    duplicates: &'a mut Vec<String>,
+}
+
+impl<'de> DeserializeSeed<'de> for Spotting<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Spotting<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        loop {
+            let path = format!("{}[{}]", self.path, list.len());
+            match items.next_element_seed(Spotting { path, duplicates: &mut *self.duplicates })? {
+                Some(item) => list.push(item),
+                None => return Ok(Value::Array(list)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            let path = if self.path.is_empty() { key.clone() } else { format!("{}.{key}", self.path) };
+            if map.contains_key(&key) {
+                self.duplicates.push(path.clone());
+            }
+            let value = entries.next_value_seed(Spotting { path, duplicates: &mut *self.duplicates })?;
+            map.insert(key, value);
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeated_keys_are_noted_and_the_last_counts() {
+        let decoded = json(br#"{"a":1,"spec":{"b":[{"c":1,"c":2}],"d":1,"d":2},"a":3}"#).unwrap();
+        assert_eq!(decoded.value.to_string(), r#"{"a":3,"spec":{"b":[{"c":2}],"d":2}}"#);
+        assert_eq!(decoded.duplicates, ["spec.b[0].c", "spec.d", "a"]);
+    }
+
+    #[test]
+    fn what_is_not_json_is_a_bad_request() {
+        for body in ["", "{", "{}{}", "nope"] {
+            assert_eq!(json(body.as_bytes()).unwrap_err().code, 400, "{body}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Delete one object or a collection.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::intake::Body;
+use super::{Call, Step, decode, read, respond};
+use crate::lifecycle::removal::{self, Propagation};
+use crate::meta;
+use crate::status::{self, ApiError};
+use crate::store::{Object, ObjectKey, PageQuery, Stored, Write};
+
+/// `DeleteOptions`, from the body or, if there is none, from the query.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct DeleteOptions {
+    grace_period_seconds: Option<i64>,
+    preconditions: Option<Preconditions>,
+    orphan_dependents: Option<bool>,
+    propagation_policy: Option<String>,
+    dry_run: Option<Vec<String>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Preconditions {
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+/// How a deletion went.
+enum Outcome {
+    /// The object is gone.
+    Gone,
+    /// It stays until somebody lets go of it.
+    Terminating,
+}
+
+pub(super) fn one(call: &Call<'_>) -> Result<http::Response<Body>, ApiError> {
+    if !call.target.subresource.is_empty() {
+        return Err(ApiError::method_not_allowed());
+    }
+    let options = options(call)?;
+    let (object, outcome) = delete(call, &options, &call.key())?;
+    match outcome {
+        Outcome::Terminating => respond::object(call, 200, &object),
+        Outcome::Gone if returns_object(&call.resource.kind) => respond::object(call, 200, &object),
+        Outcome::Gone => {
+            let status = status::deleted(&call.named(), &call.target.name, meta::uid(&object.value));
+            respond::formatted(call, 200, &status)
+        }
+    }
+}
+
+/// Kinds whose deletion answers with the object though it is gone.
+fn returns_object(kind: &str) -> bool {
+    matches!(
+        kind,
+        "Pod" | "Service" | "ServiceAccount" | "PersistentVolume" | "PersistentVolumeClaim" | "PodTemplate" | "ResourceQuota"
+    )
+}
+
+pub(super) fn collection(call: &Call<'_>) -> Result<http::Response<Body>, ApiError> {
+    let options = options(call)?;
+    let selector = read::selector(call)?;
+    let namespace = (!call.target.namespace.is_empty()).then_some(call.target.namespace.as_str());
+    let matches = |object: &Value| selector.matches(object);
+    let query = PageQuery { namespace, filter: Some(&matches), ..PageQuery::default() };
+    let page = call
+        .core
+        .store
+        .page(&call.resource.storage, &query)
+        .map_err(|_| ApiError::expired("the list expired"))?;
+    for object in &page.items {
+        match delete(call, &options, &ObjectKey::of(&object.value)) {
+            Ok(_) => {}
+            Err(error) if error.code == 404 => {} // somebody else was faster: it is gone, as was wanted
+            Err(error) => return Err(error),
+        }
+    }
+    respond::list(call, &page, &json!({"resourceVersion": page.revision.to_string()}))
+}
+
+fn options(call: &Call<'_>) -> Result<DeleteOptions, ApiError> {
+    if !call.body.is_empty() {
+        let value = decode::object(&call.content_type, &call.body)?.value;
+        return serde_json::from_value(value)
+            .map_err(|error| ApiError::bad_request(&format!("unable to decode DeleteOptions: {error}")));
+    }
+    let grace = call.query.get("gracePeriodSeconds");
+    let policy = call.query.get("propagationPolicy");
+    Ok(DeleteOptions {
+        grace_period_seconds: grace.parse().ok(), // absent or not a number: the default
+        orphan_dependents: call.query.flag("orphanDependents"),
+        propagation_policy: (!policy.is_empty()).then(|| policy.to_owned()),
+        dry_run: call.query.dry_run()?.then(|| vec!["All".to_owned()]),
+        preconditions: None,
+    })
+}
+
+fn delete(call: &Call<'_>, options: &DeleteOptions, key: &ObjectKey) -> Result<(Object, Outcome), ApiError> {
+    let resource = &*call.resource;
+    let propagation = propagation(call, options)?;
+    let dry_run = options.dry_run.as_ref().is_some_and(|values| !values.is_empty());
+    call.core.replace(&resource.storage, key, |live| {
+        let live = live.ok_or_else(|| ApiError::not_found(&call.named(), &key.name))?;
+        check_preconditions(call, options, live)?;
+        let now = call.core.clock.now();
+        let Some(doomed) = removal::doomed(resource, &live.value, propagation, options.grace_period_seconds, now)
+        else {
+            return Ok(Step::Keep(live.clone(), Outcome::Terminating));
+        };
+        let is_due = removal::is_due(resource, &doomed);
+        let outcome = if is_due { Outcome::Gone } else { Outcome::Terminating };
+        if dry_run {
+            return Ok(Step::Keep(Stored::unsaved(doomed), outcome));
+        }
+        // An object that goes at once goes as it was: watchers see no deletionTimestamp.
+        let last = if meta::is_terminating(&live.value) { doomed.clone() } else { live.value.clone() };
+        let write = if is_due { Write::Remove(last) } else { Write::Put(doomed) };
+        Ok(Step::Commit(write, outcome))
+    })
+}
+
+fn check_preconditions(call: &Call<'_>, options: &DeleteOptions, live: &Object) -> Result<(), ApiError> {
+    let Some(wanted) = &options.preconditions else { return Ok(()) };
+    let name = meta::name(&live.value);
+    for (what, wanted, current) in [
+        ("UID", &wanted.uid, meta::uid(&live.value)),
+        ("ResourceVersion", &wanted.resource_version, meta::resource_version(&live.value)),
+    ] {
+        if let Some(wanted) = wanted
+            && wanted != current
+        {
+            let why = format!(
+                "the {what} in the precondition ({wanted}) does not match the {what} in record ({current}). The object might have been deleted and then recreated"
+            );
+            return Err(ApiError::conflict(&call.named(), name, &why));
+        }
+    }
+    Ok(())
+}
+
+fn propagation(call: &Call<'_>, options: &DeleteOptions) -> Result<Propagation, ApiError> {
+    match (options.propagation_policy.as_deref(), options.orphan_dependents) {
+        (Some("Background"), None) => Ok(Propagation::Background),
+        (Some("Foreground"), None) => Ok(Propagation::Foreground),
+        (Some("Orphan"), None) | (None, Some(true)) => Ok(Propagation::Orphan),
+        (None, Some(false)) => Ok(Propagation::Background),
+        // Jobs and replication controllers keep the habit of their first days.
+        (None, None) if matches!(call.resource.kind.as_str(), "Job" | "ReplicationController") => {
+            Ok(Propagation::Orphan)
+        }
+        (None, None) => Ok(Propagation::Unsaid),
+        (Some(other), _) => Err(ApiError::new(
+            422,
+            "Invalid",
+            &format!("DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Unsupported value: \"{other}\": supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""),
+            Value::Null,
+        )),
+    }
+}

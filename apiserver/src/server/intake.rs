@@ -1,0 +1,231 @@
+//! Takes a request in, with whatever is to go wrong, and records it.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use http::header;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+
+use super::query::Query;
+use super::route::{Route, Target, route, verb};
+use super::{Call, Core, Verb, accept, delete, read, respond, scale, watch, write};
+use crate::discovery;
+use crate::fault::Verdict;
+use crate::status::ApiError;
+
+/// A response body.
+pub type Body = UnsyncBoxBody<Bytes, BodyError>;
+
+/// Why a response ended before its end, or did not come at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BodyError {
+    /// A fault rule said so.
+    #[error("connection closed by a fault rule")]
+    Closed,
+}
+
+/// Who asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// The name of the client: the user of its certificate or token, or the name given to an in-process client.
+    pub client: String,
+    /// The `User-Agent` header.
+    pub agent: String,
+}
+
+/// The largest body that is read: 3 MiB, as kube-apiserver's `MaxRequestBodyBytes`.
+const BODY_LIMIT: usize = 3 * 1024 * 1024;
+
+/// A whole body.
+pub fn full(bytes: impl Into<Bytes>) -> Body {
+    Full::new(bytes.into()).map_err(|never: Infallible| match never {}).boxed_unsync()
+}
+
+impl Core {
+    /// Answers one request. An error means: no answer, the connection is to be closed.
+    pub async fn handle<B>(
+        self: &Arc<Self>,
+        client: &str,
+        request: http::Request<B>,
+    ) -> Result<http::Response<Body>, BodyError>
+    where
+        B: http_body::Body + Send,
+        B::Data: Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        if self.is_stopped() {
+            return Err(BodyError::Closed);
+        }
+        let (parts, body) = request.into_parts();
+        let text = |name| parts.headers.get(name).and_then(|v: &http::HeaderValue| v.to_str().ok()).unwrap_or_default(); // not text: as if absent
+        let caller = Caller { client: client.to_owned(), agent: text(header::USER_AGENT).to_owned() };
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let route = route(parts.uri.path());
+        let verb = match &route {
+            Route::Resource(target) => verb(&parts.method, target, &query),
+            _ => None,
+        };
+        let record = self.recorder.begin(&caller, &parts.method, &parts.uri, verb, self.clock.elapsed());
+        let verdict = self.faults.judge(&caller, verb, parts.uri.path());
+        for delay in verdict.iter().filter_map(Verdict::delay) {
+            tokio::time::sleep(delay).await;
+        }
+        if verdict.iter().any(|fault| matches!(fault, Verdict::Refuse)) {
+            record.end(0, 0);
+            return Err(BodyError::Closed);
+        }
+        let asked = Asked {
+            content_type: text(header::CONTENT_TYPE).to_owned(),
+            accept: text(header::ACCEPT).to_owned(),
+            method: parts.method.clone(),
+            caller,
+            query,
+            verb,
+            route,
+        };
+        let answer = match verdict.iter().find_map(Verdict::answer) {
+            Some(response) => response,
+            None => match collect(body).await {
+                Ok(body) => self.answer(asked, body).await,
+                Err(error) => respond::error(&error),
+            },
+        };
+        if verdict.iter().any(|fault| matches!(fault, Verdict::DropResponse)) {
+            record.end(answer.status().as_u16(), 0);
+            return Err(BodyError::Closed);
+        }
+        let code = answer.status().as_u16();
+        Ok(answer.map(|body| match http_body::Body::size_hint(&body).exact() {
+            Some(size) => {
+                record.end(code, size);
+                body
+            }
+            None => record.follow(code, body),
+        }))
+    }
+
+    async fn answer(self: &Arc<Self>, asked: Asked, body: Bytes) -> http::Response<Body> {
+        let Asked { method, route, .. } = &asked;
+        let catalog = self.registry.catalog();
+        if !matches!(route, Route::Resource(_)) && method != http::Method::GET && method != http::Method::HEAD {
+            return respond::error(&ApiError::method_not_allowed());
+        }
+        match route {
+            Route::Health => respond::text(200, "ok"),
+            Route::Version => respond::json(200, &discovery::version()),
+            Route::Index => respond::json(200, &discovery::index(&catalog)),
+            Route::CoreVersions | Route::Groups => respond::document(discovery::groups(
+                &catalog,
+                matches!(route, Route::CoreVersions),
+                &asked.accept,
+            )),
+            Route::Group(group) => respond::found(discovery::group(&catalog, group)),
+            Route::Resources(group, version) => respond::found(discovery::resources(&catalog, group, version)),
+            Route::OpenApiIndex => respond::json(200, &discovery::openapi::index(&catalog)),
+            Route::OpenApi(group, version) => respond::found(discovery::openapi::document(&catalog, group, version)),
+            Route::Nowhere => respond::error(&ApiError::no_such_path()),
+            Route::Resource(target) => {
+                let target = target.clone();
+                self.resource(asked, &target, body).await.unwrap_or_else(|error| respond::error(&error))
+            }
+        }
+    }
+
+    async fn resource(
+        self: &Arc<Self>,
+        asked: Asked,
+        target: &Target,
+        body: Bytes,
+    ) -> Result<http::Response<Body>, ApiError> {
+        let resource = self.find(target)?;
+        if !serves(&resource, target) {
+            return Err(ApiError::no_such_resource());
+        }
+        let verb = asked.verb.ok_or_else(ApiError::method_not_allowed)?;
+        let call = Call {
+            core: self,
+            accept: accept::negotiate(&asked.accept)?,
+            resource,
+            target,
+            query: &asked.query,
+            caller: &asked.caller,
+            body,
+            content_type: asked.content_type,
+        };
+        if target.subresource == "scale" {
+            return scale::serve(&call, verb);
+        }
+        match verb {
+            Verb::Get => read::get(&call).await,
+            Verb::List => read::list(&call).await,
+            Verb::Watch => watch::open(&call),
+            Verb::Create => write::create(&call),
+            Verb::Update => write::update(&call),
+            Verb::Patch => write::patch(&call),
+            Verb::Delete => delete::one(&call),
+            Verb::DeleteCollection => delete::collection(&call),
+        }
+    }
+
+    fn find(&self, target: &Target) -> Result<Arc<crate::resources::Resource>, ApiError> {
+        let catalog = self.registry.catalog();
+        if let Some(found) = catalog.find(&target.group, &target.version, &target.plural) {
+            return Ok(found.clone());
+        }
+        let is_builtin = |r: &Arc<crate::resources::Resource>| r.custom().is_none();
+        let builtin_group = catalog
+            .version(&target.group, &target.version)
+            .is_some_and(|resources| resources.values().any(is_builtin));
+        Err(if builtin_group { ApiError::no_such_resource() } else { ApiError::no_such_path() })
+    }
+}
+
+/// What a request says besides its body.
+struct Asked {
+    method: http::Method,
+    route: Route,
+    verb: Option<Verb>,
+    query: Query,
+    caller: Caller,
+    content_type: String,
+    accept: String,
+}
+
+/// Whether a resource has such paths: namespaced or not, and the subresource.
+fn serves(resource: &crate::resources::Resource, target: &Target) -> bool {
+    let scope = if resource.namespaced {
+        !target.namespace.is_empty() || target.name.is_empty()
+    } else {
+        target.namespace.is_empty()
+    };
+    let subresource = match target.subresource.as_str() {
+        "" => true,
+        "status" => resource.status,
+        "scale" => resource.scale.is_some(),
+        "finalize" => resource.is("", "Namespace"),
+        _ => false,
+    };
+    scope && subresource
+}
+
+async fn collect<B>(body: B) -> Result<Bytes, ApiError>
+where
+    B: http_body::Body + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    match Limited::new(body, BODY_LIMIT).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(ApiError::too_large(BODY_LIMIT)),
+        Err(error) => Err(ApiError::bad_request(&format!("unable to read the body: {error}"))),
+    }
+}
+
+/// A body that is a stream of chunks.
+pub(super) fn streamed(
+    chunks: impl futures::Stream<Item = Result<Bytes, BodyError>> + Send + 'static,
+) -> Body {
+    http_body_util::StreamBody::new(chunks.map(|chunk| chunk.map(http_body::Frame::data))).boxed_unsync()
+}

@@ -1,0 +1,105 @@
+//! Query parameters.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use crate::schema::Cause;
+use crate::status::{About, ApiError};
+
+/// The parameters of a request; of a repeated one the first counts.
+#[derive(Clone, Debug, Default)]
+pub struct Query {
+    values: BTreeMap<String, String>,
+}
+
+/// What to do with fields that nobody declared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldValidation {
+    /// Refuse the request.
+    Strict,
+    /// Drop them and warn.
+    Warn,
+    /// Drop them.
+    Ignore,
+}
+
+impl Query {
+    /// Reads the part of a URL after `?`.
+    pub fn parse(text: &str) -> Self {
+        let mut values = BTreeMap::new();
+        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            values.entry(decoded(key, true)).or_insert_with(|| decoded(value, true));
+        }
+        Self { values }
+    }
+
+    /// A parameter, empty if absent.
+    pub fn get(&self, name: &str) -> &str {
+        self.values.get(name).map_or("", String::as_str)
+    }
+
+    /// A parameter that is a truth value as Go's URL conversion reads it: everything but `false` and `0` is true.
+    pub fn flag(&self, name: &str) -> Option<bool> {
+        let value = self.values.get(name)?;
+        Some(!matches!(value.to_ascii_lowercase().as_str(), "false" | "0"))
+    }
+
+    /// Whether changes are to be followed.
+    pub fn is_watch(&self) -> bool {
+        self.flag("watch").unwrap_or(false)
+    }
+
+    /// A parameter that is a number.
+    pub fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
+        let text = self.get(name);
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let number = text.parse::<i64>().map_err(|_| {
+            ApiError::bad_request(&format!(
+                "unable to decode \"{name}\": strconv.ParseInt: parsing \"{text}\": invalid syntax"
+            ))
+        })?;
+        Ok(u64::try_from(number).ok()) // negative numbers mean "not given", as for the real server
+    }
+
+    /// Whether the write is only tried.
+    pub fn dry_run(&self) -> Result<bool, ApiError> {
+        match self.get("dryRun") {
+            "" => Ok(false),
+            "All" => Ok(true),
+            other => {
+                let message = format!("Unsupported value: {}: supported values: \"All\"", json!([other]));
+                Err(options_error(Cause::new(crate::schema::reason::NOT_SUPPORTED, "dryRun", message)))
+            }
+        }
+    }
+
+    /// What to do with unknown fields.
+    pub fn field_validation(&self) -> Result<FieldValidation, ApiError> {
+        match self.get("fieldValidation") {
+            "" | "Warn" => Ok(FieldValidation::Warn),
+            "Strict" => Ok(FieldValidation::Strict),
+            "Ignore" => Ok(FieldValidation::Ignore),
+            other => {
+                let message =
+                    format!("Unsupported value: \"{other}\": supported values: \"Ignore\", \"Strict\", \"Warn\"");
+                Err(options_error(Cause::new(crate::schema::reason::NOT_SUPPORTED, "fieldValidation", message)))
+            }
+        }
+    }
+}
+
+/// A refusal of the options of a write.
+pub fn options_error(cause: Cause) -> ApiError {
+    let about = About { group: "meta.k8s.io", kind: "PatchOptions", name: "" };
+    ApiError::invalid(about, &[cause])
+}
+
+/// Percent-decodes; with `plus` a plus sign is a space.
+pub fn decoded(text: &str, plus: bool) -> String {
+    let text = if plus { text.replace('+', " ") } else { text.to_owned() };
+    percent_encoding::percent_decode_str(&text).decode_utf8_lossy().into_owned()
+}

@@ -1,0 +1,199 @@
+//! Responses: the code, the view that the client wants, the text.
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, header};
+use serde::Serialize;
+use serde::ser::SerializeMap as _;
+use serde_json::{Value, json};
+
+use super::Call;
+use super::accept::{Format, View};
+use super::intake::{Body, full};
+use crate::resources::{Resource, Typing, events};
+use crate::status::{ApiError, ErrorBody};
+use crate::store::{Object, Page};
+use crate::table;
+
+/// JSON.
+pub fn json(code: u16, value: &impl Serialize) -> Response<Body> {
+    typed(code, "application/json", serde_json::to_vec(value).unwrap_or_default()) // values of ours always serialise
+}
+
+/// JSON with its own media type.
+pub fn document((content_type, value): (&'static str, Value)) -> Response<Body> {
+    typed(200, content_type, value.to_string())
+}
+
+/// JSON if there is any, else the plain 404 of paths that nobody serves.
+pub fn found(value: Option<Value>) -> Response<Body> {
+    value.map_or_else(|| error(&ApiError::no_such_path()), |value| json(200, &value))
+}
+
+/// Plain text.
+pub fn text(code: u16, text: &'static str) -> Response<Body> {
+    typed(code, "text/plain; charset=utf-8", text)
+}
+
+/// A refusal.
+pub fn error(error: &ApiError) -> Response<Body> {
+    match &error.body {
+        ErrorBody::Text(message) => text(error.code, message),
+        ErrorBody::Status(status) => {
+            let mut response = json(error.code, status);
+            if let Some(seconds) = status["details"]["retryAfterSeconds"].as_u64() {
+                response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+            }
+            response
+        }
+    }
+}
+
+/// Text of a media type.
+pub fn typed(code: u16, content_type: &'static str, bytes: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(full(bytes));
+    *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// Adds `Warning` headers.
+pub fn with_warnings(mut response: Response<Body>, warnings: &[String]) -> Response<Body> {
+    for warning in warnings {
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            response.headers_mut().append(header::WARNING, value);
+        }
+    }
+    response
+}
+
+/// One object in the view that the client wants.
+pub(super) fn object(call: &Call<'_>, code: u16, object: &Object) -> Result<Response<Body>, ApiError> {
+    let resource = &call.resource;
+    let value = match call.accept.view {
+        View::Whole if call.accept.format == Format::Json && is_stored_version(resource) => {
+            return Ok(typed(code, "application/json", object.value.to_string()));
+        }
+        View::Whole => presented(resource, &object.value),
+        View::Metadata => table::partial(&object.value),
+        View::Table => {
+            let value = presented(resource, &object.value);
+            let version = object.revision.to_string();
+            table::render(resource, &[&value], &json!({"resourceVersion": version}), include(call), call.core.clock.now())
+        }
+    };
+    formatted(call, code, &value)
+}
+
+/// A value that is not viewed but sent as it is, in the format that the client wants.
+pub(super) fn formatted(call: &Call<'_>, code: u16, value: &Value) -> Result<Response<Body>, ApiError> {
+    match call.accept.format {
+        Format::Json => Ok(json(code, value)),
+        Format::Yaml => {
+            let text = serde_yaml::to_string(value).map_err(|error| ApiError::internal(&error.to_string()))?;
+            Ok(typed(code, "application/yaml", text))
+        }
+    }
+}
+
+/// What `includeObject` asks for in rows.
+pub(super) fn include(call: &Call<'_>) -> table::Include {
+    match call.query.get("includeObject") {
+        "None" => table::Include::None,
+        "Object" => table::Include::Object,
+        _ => table::Include::Metadata,
+    }
+}
+
+/// A list in the view that the client wants.
+pub(super) fn list(call: &Call<'_>, page: &Page, metadata: &Value) -> Result<Response<Body>, ApiError> {
+    let resource = &call.resource;
+    let value = match call.accept.view {
+        View::Whole if call.accept.format == Format::Json => {
+            return Ok(typed(200, "application/json", whole_list(resource, page, metadata)?));
+        }
+        View::Whole => json!({
+            "kind": resource.list_kind, "apiVersion": resource.api_version(), "metadata": metadata,
+            "items": page.items.iter().map(|object| presented(resource, &object.value)).collect::<Vec<_>>(),
+        }),
+        View::Metadata => json!({
+            "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+            "items": page.items.iter().map(|object| table::partial(&object.value)).collect::<Vec<_>>(),
+        }),
+        View::Table => {
+            let values: Vec<Value> = page.items.iter().map(|object| presented(resource, &object.value)).collect();
+            let values: Vec<&Value> = values.iter().collect();
+            table::render(resource, &values, metadata, include(call), call.core.clock.now())
+        }
+    };
+    formatted(call, 200, &value)
+}
+
+/// The text of a list, written object by object: no copy of the objects is made.
+fn whole_list(resource: &Resource, page: &Page, metadata: &Value) -> Result<Vec<u8>, ApiError> {
+    let head = format!(
+        "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
+        resource.list_kind,
+        resource.api_version()
+    );
+    let mut text = head.into_bytes();
+    for (index, object) in page.items.iter().enumerate() {
+        if index > 0 {
+            text.push(b',');
+        }
+        let written = match &resource.typing {
+            Typing::Custom(_) if is_stored_version(resource) => serde_json::to_writer(&mut text, &object.value),
+            Typing::Custom(_) => serde_json::to_writer(&mut text, &presented(resource, &object.value)),
+            // Items of built-in lists do not repeat their kind.
+            Typing::Builtin(_) if is_stored_version(resource) => {
+                serde_json::to_writer(&mut text, &Untyped(&object.value))
+            }
+            Typing::Builtin(_) => serde_json::to_writer(&mut text, &Untyped(&presented(resource, &object.value))),
+        };
+        written.map_err(|error| ApiError::internal(&error.to_string()))?;
+    }
+    text.extend_from_slice(b"]}\n");
+    Ok(text)
+}
+
+/// An object without its `kind` and `apiVersion`.
+struct Untyped<'a>(&'a Value);
+
+impl Serialize for Untyped<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (key, value) in self.0.as_object().into_iter().flatten() {
+            if key != "kind" && key != "apiVersion" {
+                map.serialize_entry(key, value)?;
+            }
+        }
+        map.end()
+    }
+}
+
+/// Whether stored objects have the apiVersion of this resource.
+pub fn is_stored_version(resource: &Resource) -> bool {
+    resource.storage_api_version == resource.api_version()
+}
+
+/// A stored object as this resource shows it.
+pub fn presented(resource: &Resource, stored: &Value) -> Value {
+    let mut value = stored.clone();
+    if !is_stored_version(resource) {
+        match resource.group.as_str() {
+            "events.k8s.io" => events::from_core(&mut value),
+            _ => value["apiVersion"] = resource.api_version().into(),
+        }
+    }
+    value
+}
+
+/// An object of this resource as it is stored.
+pub fn to_stored(resource: &Resource, value: &mut Value) {
+    if !is_stored_version(resource) {
+        match resource.group.as_str() {
+            "events.k8s.io" => events::to_core(value),
+            _ => value["apiVersion"] = resource.storage_api_version.clone().into(),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! What a path and a method mean.
+
+use super::query::Query;
+
+/// What is asked of a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verb {
+    /// Read one object.
+    Get,
+    /// Read many.
+    List,
+    /// Follow changes.
+    Watch,
+    /// Make a new object.
+    Create,
+    /// Replace an object.
+    Update,
+    /// Change part of an object.
+    Patch,
+    /// Delete an object.
+    Delete,
+    /// Delete all that match.
+    DeleteCollection,
+}
+
+impl Verb {
+    /// The verb as Kubernetes writes it in rules and audit logs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+        }
+    }
+
+    /// Whether the verb may change objects.
+    pub fn is_write(self) -> bool {
+        !matches!(self, Self::Get | Self::List | Self::Watch)
+    }
+}
+
+/// A path below a group and version.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Target {
+    /// API group, empty for the core group.
+    pub group: String,
+    /// API version.
+    pub version: String,
+    /// Plural name.
+    pub plural: String,
+    /// Namespace, empty if the path has none.
+    pub namespace: String,
+    /// Object name, empty for collections.
+    pub name: String,
+    /// Subresource, empty for the object itself.
+    pub subresource: String,
+}
+
+/// What a path leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// `/healthz`, `/livez`, `/readyz` and what is below them.
+    Health,
+    /// `/version`.
+    Version,
+    /// `/`: the paths that there are.
+    Index,
+    /// `/api`.
+    CoreVersions,
+    /// `/apis`.
+    Groups,
+    /// `/apis/G`.
+    Group(String),
+    /// `/api/v1` or `/apis/G/V`.
+    Resources(String, String),
+    /// `/openapi/v3`.
+    OpenApiIndex,
+    /// `/openapi/v3/api/v1` or `/openapi/v3/apis/G/V`.
+    OpenApi(String, String),
+    /// A resource.
+    Resource(Target),
+    /// Nothing.
+    Nowhere,
+}
+
+/// Reads a path. Its segments are percent-decoded one by one.
+pub fn route(path: &str) -> Route {
+    let segments: Vec<String> =
+        path.trim_matches('/').split('/').map(|s| super::query::decoded(s, false)).collect();
+    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    match segments.as_slice() {
+        [""] => Route::Index,
+        ["healthz" | "livez" | "readyz", ..] => Route::Health,
+        ["version"] => Route::Version,
+        ["api"] => Route::CoreVersions,
+        ["apis"] => Route::Groups,
+        ["apis", group] => Route::Group((*group).to_owned()),
+        ["api", version] => Route::Resources(String::new(), (*version).to_owned()),
+        ["apis", group, version] => Route::Resources((*group).to_owned(), (*version).to_owned()),
+        ["openapi", "v3"] => Route::OpenApiIndex,
+        ["openapi", "v3", "api", version] => Route::OpenApi(String::new(), (*version).to_owned()),
+        ["openapi", "v3", "apis", group, version] => Route::OpenApi((*group).to_owned(), (*version).to_owned()),
+        ["api", version, rest @ ..] => target("", version, rest),
+        ["apis", group, version, rest @ ..] => target(group, version, rest),
+        _ => Route::Nowhere,
+    }
+}
+
+fn target(group: &str, version: &str, rest: &[&str]) -> Route {
+    let at = |namespace: &str, plural: &str, name: &str, subresource: &str| {
+        Route::Resource(Target {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            plural: plural.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            subresource: subresource.to_owned(),
+        })
+    };
+    match *rest {
+        ["namespaces", name, sub @ ("status" | "finalize")] => at("", "namespaces", name, sub),
+        ["namespaces", namespace, plural] => at(namespace, plural, "", ""),
+        ["namespaces", namespace, plural, name] => at(namespace, plural, name, ""),
+        ["namespaces", namespace, plural, name, sub] => at(namespace, plural, name, sub),
+        [plural] => at("", plural, "", ""),
+        [plural, name] => at("", plural, name, ""),
+        [plural, name, sub] => at("", plural, name, sub),
+        _ => Route::Nowhere,
+    }
+}
+
+/// The verb of a method on a target; `None` if there is none.
+pub fn verb(method: &http::Method, target: &Target, query: &Query) -> Option<Verb> {
+    let one = !target.name.is_empty();
+    Some(match (method.as_str(), one) {
+        ("GET" | "HEAD", _) if query.is_watch() => Verb::Watch,
+        ("GET" | "HEAD", true) => Verb::Get,
+        ("GET" | "HEAD", false) => Verb::List,
+        ("POST", false) => Verb::Create,
+        ("POST", true) if !target.subresource.is_empty() => Verb::Create,
+        ("PUT", true) => Verb::Update,
+        ("PATCH", true) => Verb::Patch,
+        ("DELETE", true) => Verb::Delete,
+        ("DELETE", false) => Verb::DeleteCollection,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(path: &str, expect: &str) {
+        let shown = match route(path) {
+            Route::Resource(t) => {
+                format!("{}|{}|{}|{}|{}|{}", t.group, t.version, t.plural, t.namespace, t.name, t.subresource)
+            }
+            other => format!("{other:?}"),
+        };
+        assert_eq!(shown, expect, "{path}");
+    }
+
+    #[test]
+    fn paths() {
+        check("/api/v1/namespaces", "|v1|namespaces|||");
+        check("/api/v1/namespaces/a", "|v1|namespaces||a|");
+        check("/api/v1/namespaces/a/status", "|v1|namespaces||a|status");
+        check("/api/v1/namespaces/a/pods", "|v1|pods|a||");
+        check("/api/v1/namespaces/a/pods/b/log", "|v1|pods|a|b|log");
+        check("/apis/apps/v1/deployments", "apps|v1|deployments|||");
+        check("/apis/apps/v1/namespaces/a/deployments/b/scale", "apps|v1|deployments|a|b|scale");
+        check("/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode", "rbac.authorization.k8s.io|v1|clusterroles||system:node|");
+        check("/apis/apps/v1/", "Resources(\"apps\", \"v1\")");
+        check("/readyz/ping", "Health");
+        check("/nonsense", "Nowhere");
+        check("/api/v1/namespaces/a/pods/b/c/d", "Nowhere");
+    }
+}

@@ -1,0 +1,99 @@
+//! The scale subresource: the number of replicas of any kind, at one address.
+
+use serde_json::{Value, json};
+
+use super::intake::Body;
+use super::write::{self, Tracking};
+use super::{Call, Verb, decode, respond};
+use crate::meta;
+use crate::resources::Scale;
+use crate::status::ApiError;
+use crate::store::Object;
+
+pub(super) fn serve(call: &Call<'_>, verb: Verb) -> Result<http::Response<Body>, ApiError> {
+    let scale = call.resource.scale.as_ref().ok_or_else(ApiError::no_such_resource)?;
+    let object = match verb {
+        Verb::Get => call.live()?,
+        Verb::Update | Verb::Patch => change(call, scale, verb)?,
+        _ => return Err(ApiError::method_not_allowed()),
+    };
+    respond::formatted(call, 200, &shown(&object, scale))
+}
+
+fn change(call: &Call<'_>, scale: &Scale, verb: Verb) -> Result<Object, ApiError> {
+    let options = write::options(call)?;
+    let body = decode::object("application/json", &call.body)?.value;
+    let kind = decode::essence(&call.content_type);
+    let (object, ()) = call.core.replace(&call.resource.storage, &call.key(), |live| {
+        let live = live.ok_or_else(|| call.not_found())?;
+        let wanted = if verb == Verb::Update {
+            body.clone()
+        } else {
+            write::patched(&call.resource, merge_kind(kind), &shown(live, scale), &body)?
+        };
+        let version = meta::resource_version(&wanted);
+        if !version.is_empty() && version != meta::resource_version(&live.value) {
+            return Err(ApiError::modified(&call.named(), &call.target.name));
+        }
+        let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or_default(); // absent counts as 0 in this type
+        let mut new = respond::presented(&call.resource, &live.value);
+        if let Some(slot) = slot_mut(&mut new, &scale.spec) {
+            *slot = replicas.into();
+        }
+        // The subresource writes the main object; ownership is noted under its name.
+        write::finish(call, &options, live, new, Tracking::Update)
+    })?;
+    Ok(object)
+}
+
+fn merge_kind(kind: &str) -> &str {
+    if kind == "application/json-patch+json" { kind } else { "application/merge-patch+json" }
+}
+
+fn shown(object: &Object, scale: &Scale) -> Value {
+    let value = &object.value;
+    let mut metadata = json!({});
+    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(text) = value["metadata"].get(field) {
+            metadata[field] = text.clone();
+        }
+    }
+    let mut shown = json!({
+        "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata,
+        "spec": {"replicas": number(value, &scale.spec)}, "status": {"replicas": number(value, &scale.status)},
+    });
+    if let Some(selector) = scale.selector.as_ref().and_then(|path| selector_text(at(value, path))) {
+        shown["status"]["selector"] = selector.into();
+    }
+    shown
+}
+
+fn number(value: &Value, path: &str) -> i64 {
+    at(value, path).as_i64().unwrap_or_default() // not set yet: none
+}
+
+fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
+    path.trim_start_matches('.').split('.').fold(value, |value, part| &value[part])
+}
+
+fn slot_mut<'a>(value: &'a mut Value, path: &str) -> Option<&'a mut Value> {
+    let mut slot = value;
+    for part in path.trim_start_matches('.').split('.') {
+        if slot.is_null() {
+            *slot = json!({});
+        }
+        slot = slot.as_object_mut()?.entry(part).or_insert(Value::Null);
+    }
+    Some(slot)
+}
+
+/// A selector as text: it is text already, or a LabelSelector, or a plain map.
+fn selector_text(selector: &Value) -> Option<String> {
+    if let Some(text) = selector.as_str() {
+        return Some(text.to_owned());
+    }
+    let labels = selector.get("matchLabels").unwrap_or(selector).as_object()?;
+    let pairs: Vec<String> =
+        labels.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect();
+    Some(pairs.join(","))
+}

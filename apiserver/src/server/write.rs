@@ -1,0 +1,439 @@
+//! Create, update and patch: the way of an object from the request into the store.
+//!
+//! decode ─► identity (name, namespace, kind) ─► shape (prune, default) ─► carry over what the client may not set ─►
+//! validate ─► track managers ─► commit (or, for a dry run, not)
+
+use serde_json::{Map, Value, json};
+
+use super::decode::{self, Decoded};
+use super::intake::Body;
+use super::query::FieldValidation;
+use super::{Call, Step, apply_patch, respond};
+use crate::apply::{UpdateOptions, track_update};
+use crate::lifecycle::{metadata, removal};
+use crate::meta;
+use crate::patch::{self, PatchError};
+use crate::resources::{Resource, Typing, defaults, names, validate};
+use crate::schema::Cause;
+use crate::status::{About, ApiError, GroupResource};
+use crate::store::{Object, ObjectKey, Stored, Write};
+
+/// How a write is to be done.
+#[derive(Clone, Debug)]
+pub(super) struct Options {
+    pub dry_run: bool,
+    pub validation: FieldValidation,
+    pub manager: String,
+    pub now: String,
+}
+
+/// Who keeps track of the managers of fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tracking {
+    /// Whoever writes owns what changes.
+    Update,
+    /// An apply has done it already.
+    Applied,
+}
+
+type Response = Result<http::Response<Body>, ApiError>;
+
+/// What a write answers: the code, and whether it is warned about.
+pub(super) struct Answer {
+    pub code: u16,
+    pub warnings: Vec<String>,
+}
+
+pub(super) fn options(call: &Call<'_>) -> Result<Options, ApiError> {
+    let named = call.query.get("fieldManager");
+    let agent = call.caller.agent.split('/').next().unwrap_or_default();
+    let manager = match (named, agent) {
+        ("", "") => "unknown",
+        ("", agent) => agent,
+        (named, _) => named,
+    };
+    Ok(Options {
+        dry_run: call.query.dry_run()?,
+        validation: call.query.field_validation()?,
+        manager: manager.to_owned(),
+        now: call.core.clock.stamp(),
+    })
+}
+
+pub(super) fn create(call: &Call<'_>) -> Response {
+    if !call.target.subresource.is_empty() {
+        return Err(ApiError::method_not_allowed());
+    }
+    let options = options(call)?;
+    let decoded = decode::object(&call.content_type, &call.body)?;
+    let (object, answer) = create_object(call, &options, decoded, Tracking::Update)?;
+    Ok(respond::with_warnings(respond::object(call, answer.code, &object)?, &answer.warnings))
+}
+
+/// Makes a new object. An apply of an absent object comes here too, its managers tracked already.
+pub(super) fn create_object(
+    call: &Call<'_>,
+    options: &Options,
+    decoded: Decoded,
+    tracking: Tracking,
+) -> Result<(Object, Answer), ApiError> {
+    let Decoded { value: mut object, duplicates } = decoded;
+    let resource = &*call.resource;
+    identify(call, &mut object)?;
+    if meta::name(&object).is_empty() && !meta::text(&object, "generateName").is_empty() {
+        let name = metadata::generated_name(meta::text(&object, "generateName"), &call.core.name_suffix());
+        meta::set(&mut object, "name", name.into());
+    }
+    let name = meta::name(&object).to_owned();
+    admit_creation(call, &name)?;
+    if !meta::resource_version(&object).is_empty() {
+        if tracking == Tracking::Update {
+            return Err(ApiError::internal("resourceVersion should not be set on objects to be created"));
+        }
+        meta::set(&mut object, "resourceVersion", Value::Null);
+    }
+    let mut warnings = shape(resource, options, &mut object, &duplicates)?;
+    warnings.extend(resource.custom().and_then(|custom| custom.deprecation.clone()));
+    metadata::begin(&mut object, resource, call.core.uid(), &options.now);
+    if resource.status && !resource.is("", "Node")
+        && let Some(fields) = object.as_object_mut()
+    {
+        fields.remove("status");
+    }
+    defaults::fill(resource, &mut object);
+    defaults::begin(resource, &mut object, call.core);
+    let mut causes = names::check(resource, &object);
+    causes.extend(problems(resource, &object, None));
+    refuse_invalid(resource, &object, &causes)?;
+    if tracking == Tracking::Update {
+        track_update(None, &mut object, resource.type_ref(), &update_options(call, options, &resource.api_version()));
+    }
+    respond::to_stored(resource, &mut object);
+    let answer = Answer { code: 201, warnings };
+    let key = ObjectKey::new(meta::namespace(&object), &name);
+    if call.core.store.get(&resource.storage, &key).is_some() {
+        return Err(ApiError::already_exists(&call.named(), &name));
+    }
+    if options.dry_run {
+        return Ok((Stored::unsaved(object), answer));
+    }
+    let object = call
+        .core
+        .store
+        .commit(&resource.storage, &key, None, Write::Put(object))
+        .map_err(|_| ApiError::already_exists(&call.named(), &name))?;
+    Ok((object, answer))
+}
+
+fn update_options<'a>(call: &'a Call<'_>, options: &'a Options, api_version: &'a str) -> UpdateOptions<'a> {
+    let subresource = call.target.subresource.as_str();
+    UpdateOptions {
+        manager: &options.manager,
+        subresource: (!subresource.is_empty()).then_some(subresource),
+        has_status: call.resource.status,
+        api_version,
+        now: &options.now,
+    }
+}
+
+/// Checks that the object is what the path says, and completes it.
+fn identify(call: &Call<'_>, object: &mut Value) -> Result<(), ApiError> {
+    let resource = &call.resource;
+    let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
+    let (kind, api_version) = (text("kind"), text("apiVersion"));
+    if !object.is_object() {
+        return Err(ApiError::bad_request("couldn't get version/kind; json parse error: the body is not an object"));
+    }
+    // A body for a built-in kind may leave out its kind, as typed clients do.
+    let may_be_absent = matches!(resource.typing, Typing::Builtin(_));
+    if kind.is_empty() && !may_be_absent {
+        return Err(ApiError::bad_request(&format!("Object 'Kind' is missing in '{object}'")));
+    }
+    if !kind.is_empty() && kind != resource.kind {
+        return Err(ApiError::bad_request(&format!(
+            "{kind} in version \"{}\" cannot be handled as a {}: no kind \"{kind}\" is registered for this path",
+            resource.version, resource.kind
+        )));
+    }
+    if !api_version.is_empty() && api_version != resource.api_version() {
+        return Err(ApiError::bad_request(&format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({})",
+            resource.api_version()
+        )));
+    }
+    metadata::clean(object)?;
+    let namespace = meta::namespace(object);
+    if resource.namespaced && !namespace.is_empty() && namespace != call.target.namespace {
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    let name = meta::name(object);
+    if !call.target.name.is_empty() && !name.is_empty() && name != call.target.name {
+        return Err(ApiError::bad_request(&format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            call.target.name
+        )));
+    }
+    object["kind"] = resource.kind.clone().into();
+    object["apiVersion"] = resource.api_version().into();
+    let namespace = if resource.namespaced { call.target.namespace.as_str().into() } else { Value::Null };
+    meta::set(object, "namespace", namespace);
+    if !call.target.name.is_empty() {
+        meta::set(object, "name", call.target.name.clone().into());
+    }
+    Ok(())
+}
+
+/// Whether a new object may come to be here: its namespace and its definition are there to stay.
+fn admit_creation(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
+    let resource = &call.resource;
+    if resource.namespaced {
+        let namespace = &call.target.namespace;
+        if namespace.is_empty() {
+            return Err(ApiError::bad_request("an empty namespace may not be set during creation"));
+        }
+        let namespaces = GroupResource::new("", "namespaces");
+        let Some(found) = call.core.store.get(&namespaces, &ObjectKey::new("", namespace)) else {
+            return Err(ApiError::not_found(&namespaces, namespace));
+        };
+        if meta::is_terminating(&found.value) {
+            let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+            let message = format!("namespace {namespace} is being terminated");
+            let cause = Cause::new("NamespaceTerminating", "metadata.namespace", message);
+            return Err(ApiError::forbidden(&call.named(), name, &why, &[cause]));
+        }
+    }
+    if resource.custom().is_some_and(|custom| custom.terminating) {
+        let why = "create not allowed while custom resource definition is terminating";
+        return Err(ApiError::forbidden(&call.named(), name, why, &[]));
+    }
+    Ok(())
+}
+
+/// Drops what nobody declared and fills in defaults. Answers warnings, or refuses (Strict).
+pub(super) fn shape(
+    resource: &Resource,
+    options: &Options,
+    object: &mut Value,
+    duplicates: &[String],
+) -> Result<Vec<String>, ApiError> {
+    let mut unknown = metadata::prune(object);
+    match &resource.typing {
+        Typing::Custom(custom) => {
+            unknown.extend(custom.schema.prune(object));
+            custom.schema.default(object);
+        }
+        Typing::Builtin(name) => {
+            without_nulls(object);
+            if let Some(name) = name {
+                unknown.extend(crate::builtin::prune(name, object));
+            }
+        }
+    }
+    unknown.dedup();
+    let repeated = duplicates.iter().map(|path| format!("duplicate field \"{path}\""));
+    let problems: Vec<String> =
+        repeated.chain(unknown.iter().map(|path| format!("unknown field \"{path}\""))).collect();
+    match options.validation {
+        FieldValidation::Strict if !problems.is_empty() => {
+            let what = format!("strict decoding error: {}", problems.join(", "));
+            let message = match resource.typing {
+                Typing::Custom(_) => what,
+                Typing::Builtin(_) => format!(
+                    "{} in version \"{}\" cannot be handled as a {}: {what}",
+                    resource.kind, resource.version, resource.kind
+                ),
+            };
+            Err(ApiError::bad_request(&message))
+        }
+        FieldValidation::Warn => Ok(problems),
+        FieldValidation::Strict | FieldValidation::Ignore => Ok(Vec::new()),
+    }
+}
+
+/// Takes fields away that are null: for built-in kinds null is the same as absent.
+fn without_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, field| !field.is_null());
+            map.values_mut().for_each(without_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_nulls),
+        _ => {}
+    }
+}
+
+fn problems(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+    match &resource.typing {
+        Typing::Custom(custom) => custom.schema.validate(new, old),
+        Typing::Builtin(_) => validate::check(resource, new, old),
+    }
+}
+
+fn refuse_invalid(resource: &Resource, object: &Value, causes: &[Cause]) -> Result<(), ApiError> {
+    if causes.is_empty() {
+        return Ok(());
+    }
+    let about = About { group: &resource.group, kind: &resource.kind, name: meta::name(object) };
+    Err(ApiError::invalid(about, causes))
+}
+
+pub(super) fn update(call: &Call<'_>) -> Response {
+    let options = options(call)?;
+    let decoded = decode::object(&call.content_type, &call.body)?;
+    let mut body = decoded.value;
+    identify(call, &mut body)?;
+    let key = call.key();
+    let mut warnings = Vec::new();
+    let (object, ()) = call.core.replace(&call.resource.storage, &key, |live| {
+        let live = live.ok_or_else(|| call.not_found())?;
+        let version = meta::resource_version(&body);
+        if version.is_empty() && call.resource.custom().is_some() {
+            let cause = Cause::invalid("metadata.resourceVersion", &json!(0), "must be specified for an update");
+            refuse_invalid(&call.resource, &body, &[cause])?;
+        }
+        let uid = meta::uid(&body);
+        if !uid.is_empty() && uid != meta::uid(&live.value) {
+            let current = meta::uid(&live.value);
+            let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {current}");
+            return Err(ApiError::conflict(&call.named(), &key.name, &why));
+        }
+        let mut new = body.clone();
+        warnings = shape(&call.resource, &options, &mut new, &decoded.duplicates)?;
+        finish(call, &options, live, new, Tracking::Update)
+    })?;
+    Ok(respond::with_warnings(respond::object(call, 200, &object)?, &warnings))
+}
+
+pub(super) fn patch(call: &Call<'_>) -> Response {
+    let kind = decode::essence(&call.content_type);
+    let mut options = options(call)?;
+    match kind {
+        "application/apply-patch+yaml" => return apply_patch::apply(call, &mut options),
+        "application/json-patch+json" | "application/merge-patch+json" => {}
+        "application/strategic-merge-patch+json" if call.resource.custom().is_none() => {}
+        _ => return Err(ApiError::unsupported_media_type(&patch_types(&call.resource))),
+    }
+    if call.query.flag("force").is_some() {
+        let text = "may not be specified for non-apply patch";
+        return Err(super::query::options_error(Cause::forbidden("force", text)));
+    }
+    let decoded = decode::json(&call.body)?;
+    let mut warnings = Vec::new();
+    let (object, ()) = call.core.replace(&call.resource.storage, &call.key(), |live| {
+        let live = live.ok_or_else(|| call.not_found())?;
+        let shown = respond::presented(&call.resource, &live.value);
+        let mut new = patched(&call.resource, kind, &shown, &decoded.value)?;
+        identify(call, &mut new)?;
+        warnings = shape(&call.resource, &options, &mut new, &decoded.duplicates)?;
+        finish(call, &options, live, new, Tracking::Update)
+    })?;
+    Ok(respond::with_warnings(respond::object(call, 200, &object)?, &warnings))
+}
+
+fn patch_types(resource: &Resource) -> Vec<&'static str> {
+    let mut types = vec!["application/json-patch+json", "application/merge-patch+json"];
+    if resource.custom().is_none() {
+        types.push("application/strategic-merge-patch+json");
+    }
+    types.push("application/apply-patch+yaml");
+    types
+}
+
+pub(super) fn patched(resource: &Resource, kind: &str, shown: &Value, patch: &Value) -> Result<Value, ApiError> {
+    let result = match (kind, &resource.typing) {
+        ("application/json-patch+json", _) => patch::json(shown, patch),
+        ("application/strategic-merge-patch+json", Typing::Builtin(Some(name))) => {
+            patch::strategic(shown, patch, name)
+        }
+        _ => patch::merge(shown, patch),
+    };
+    result.map_err(|error| match error {
+        PatchError::Malformed(message) => ApiError::bad_request(&message),
+        PatchError::Rejected => ApiError::unprocessable(About { group: "", kind: "", name: "" }),
+    })
+}
+
+/// The last part of every change of an existing object: `new` is what the client wants, in the request's version.
+pub(super) fn finish(
+    call: &Call<'_>,
+    options: &Options,
+    live: &Object,
+    mut new: Value,
+    tracking: Tracking,
+) -> Result<Step<()>, ApiError> {
+    let resource = &*call.resource;
+    let old = respond::presented(resource, &live.value);
+    let version = meta::resource_version(&new);
+    if !version.is_empty() && version != "0" && version != meta::resource_version(&old) {
+        return Err(ApiError::modified(&call.named(), meta::name(&old)));
+    }
+    carry_over(call, &old, &mut new);
+    defaults::fill(resource, &mut new);
+    defaults::carry_over(resource, &old, &mut new);
+    let mut causes = metadata::changes_refused(&old, &new);
+    causes.extend(names::check(resource, &new));
+    causes.extend(problems(resource, &new, Some(&old)));
+    refuse_invalid(resource, &new, &causes)?;
+    metadata::keep(&old, &mut new);
+    if resource.counts_generations() && metadata::wants_changed(resource, &old, &new) {
+        meta::set(&mut new, "generation", (meta::generation(&old) + 1).into());
+    }
+    if tracking == Tracking::Update {
+        let api_version = resource.api_version();
+        track_update(Some(&old), &mut new, resource.type_ref(), &update_options(call, options, &api_version));
+    }
+    respond::to_stored(resource, &mut new);
+    if new == live.value {
+        return Ok(Step::Keep(live.clone(), ()));
+    }
+    if options.dry_run {
+        return Ok(Step::Keep(Stored::unsaved(new), ()));
+    }
+    let write = if removal::is_due(resource, &new) { Write::Remove(new) } else { Write::Put(new) };
+    Ok(Step::Commit(write, ()))
+}
+
+/// Takes from the old object what this endpoint does not write.
+fn carry_over(call: &Call<'_>, old: &Value, new: &mut Value) {
+    let copy = |from: &Value, to: &mut Value, field: &str| match from.get(field) {
+        Some(value) => to[field] = value.clone(),
+        None => {
+            if let Some(fields) = to.as_object_mut() {
+                fields.remove(field);
+            }
+        }
+    };
+    match call.target.subresource.as_str() {
+        "" | "scale" if call.resource.status => copy(old, new, "status"),
+        "" | "scale" => {}
+        "finalize" => {
+            let finalizers = new["spec"]["finalizers"].clone();
+            let mut kept = old.clone();
+            kept["spec"]["finalizers"] = if finalizers.is_null() { json!([]) } else { finalizers };
+            *new = kept;
+        }
+        sub => {
+            let mut kept = old.clone();
+            copy(new, &mut kept, sub);
+            for field in ["resourceVersion", "managedFields", "uid"] {
+                meta::set(&mut kept, field, new["metadata"][field].clone());
+            }
+            *new = kept;
+        }
+    }
+    if let (Some(metadata), true) = (new["metadata"].as_object_mut(), old["metadata"].is_object()) {
+        restore(metadata, &old["metadata"]);
+    }
+}
+
+/// What clients cannot change in metadata, whatever they send.
+fn restore(metadata: &mut Map<String, Value>, old: &Value) {
+    for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "generateName"] {
+        match old.get(field) {
+            Some(value) => metadata.insert(field.to_owned(), value.clone()),
+            None => metadata.remove(field),
+        };
+    }
+}

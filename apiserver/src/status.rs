@@ -1,0 +1,264 @@
+//! Kubernetes `Status` bodies: the errors that clients see, to the letter.
+
+use serde_json::{Value, json};
+
+use crate::schema::Cause;
+
+/// A refusal: an HTTP code and the body that goes with it.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{code}: {message}", message = self.message())]
+pub struct ApiError {
+    /// The HTTP status code.
+    pub code: u16,
+    /// What is sent.
+    pub body: ErrorBody,
+}
+
+/// The body of a refusal.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ErrorBody {
+    /// A `Status` object.
+    Status(Box<Value>),
+    /// Plain text, as for paths that nobody serves.
+    Text(&'static str),
+}
+
+/// A resource as messages name it: `configmaps` or `widgets.t.example`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupResource {
+    /// The API group, empty for the core group.
+    pub group: String,
+    /// The plural name.
+    pub resource: String,
+}
+
+impl GroupResource {
+    /// The resource `resource` of `group`.
+    pub fn new(group: &str, resource: &str) -> Self {
+        Self { group: group.to_owned(), resource: resource.to_owned() }
+    }
+}
+
+impl std::fmt::Display for GroupResource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.group.is_empty() { f.write_str(&self.resource) } else { write!(f, "{}.{}", self.resource, self.group) }
+    }
+}
+
+/// What an error is about; becomes `details`.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    /// API group.
+    pub group: &'a str,
+    /// Resource (or kind, for `Invalid`).
+    pub kind: &'a str,
+    /// Object name.
+    pub name: &'a str,
+}
+
+impl<'a> About<'a> {
+    /// The object `name` of a resource.
+    pub fn of(resource: &'a GroupResource, name: &'a str) -> Self {
+        Self { group: &resource.group, kind: &resource.resource, name }
+    }
+
+    fn qualified(&self) -> String {
+        if self.group.is_empty() { self.kind.to_owned() } else { format!("{}.{}", self.kind, self.group) }
+    }
+
+    fn details(&self, causes: &[Cause]) -> Value {
+        let mut details = serde_json::Map::new();
+        if !self.name.is_empty() {
+            details.insert("name".into(), self.name.into());
+        }
+        if !self.group.is_empty() {
+            details.insert("group".into(), self.group.into());
+        }
+        if !self.kind.is_empty() {
+            details.insert("kind".into(), self.kind.into());
+        }
+        if !causes.is_empty() {
+            details.insert("causes".into(), causes.iter().map(cause).collect());
+        }
+        Value::Object(details)
+    }
+}
+
+fn cause(cause: &Cause) -> Value {
+    json!({"reason": cause.reason, "message": cause.message, "field": cause.field})
+}
+
+/// A `Status` object of kind Failure.
+pub fn failure(code: u16, reason: &str, message: &str, details: Value) -> Value {
+    let mut body = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message, "code": code,
+    });
+    if !reason.is_empty() {
+        body["reason"] = reason.into();
+    }
+    if details.is_object() {
+        body["details"] = details;
+    }
+    body
+}
+
+/// A `Status` object of kind Success about a deleted object.
+pub fn deleted(resource: &GroupResource, name: &str, uid: &str) -> Value {
+    let mut details = About::of(resource, name).details(&[]);
+    details["uid"] = uid.into();
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+}
+
+impl ApiError {
+    /// A refusal with a code, a reason (may be empty), a message and details (may be null).
+    pub fn new(code: u16, reason: &str, message: &str, details: Value) -> Self {
+        Self { code, body: ErrorBody::Status(Box::new(failure(code, reason, message, details))) }
+    }
+
+    /// The message of the body.
+    pub fn message(&self) -> &str {
+        match &self.body {
+            ErrorBody::Status(status) => status["message"].as_str().unwrap_or_default(),
+            ErrorBody::Text(text) => text,
+        }
+    }
+
+    /// A path that nobody serves: plain text, not a Status.
+    pub fn no_such_path() -> Self {
+        Self { code: 404, body: ErrorBody::Text("404 page not found\n") }
+    }
+
+    /// A resource that a built-in group does not have.
+    pub fn no_such_resource() -> Self {
+        Self::new(404, "NotFound", "the server could not find the requested resource", json!({}))
+    }
+
+    /// The object does not exist.
+    pub fn not_found(resource: &GroupResource, name: &str) -> Self {
+        let message = format!("{resource} \"{name}\" not found");
+        Self::new(404, "NotFound", &message, About::of(resource, name).details(&[]))
+    }
+
+    /// The object exists.
+    pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
+        let message = format!("{resource} \"{name}\" already exists");
+        Self::new(409, "AlreadyExists", &message, About::of(resource, name).details(&[]))
+    }
+
+    /// A precondition does not hold.
+    pub fn conflict(resource: &GroupResource, name: &str, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {resource} \"{name}\": {why}");
+        Self::new(409, "Conflict", &message, About::of(resource, name).details(&[]))
+    }
+
+    /// The resourceVersion that the client named is not the current one.
+    pub fn modified(resource: &GroupResource, name: &str) -> Self {
+        Self::conflict(
+            resource,
+            name,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+    }
+
+    /// Other managers own fields that an apply wants to change.
+    pub fn apply_conflict(message: &str, causes: &[Cause]) -> Self {
+        let about = About { group: "", kind: "", name: "" };
+        Self::new(409, "Conflict", message, about.details(causes))
+    }
+
+    /// The object is not valid; `about.kind` is a kind here.
+    pub fn invalid(about: About<'_>, causes: &[Cause]) -> Self {
+        let mut lines: Vec<String> = Vec::new();
+        for cause in causes {
+            let line = format!("{}: {}", cause.field, cause.message);
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        let summary = match lines.as_slice() {
+            [] => "<nil>".to_owned(),
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let message = format!("{} \"{}\" is invalid: {summary}", about.qualified(), about.name);
+        Self::new(422, "Invalid", &message, about.details(causes))
+    }
+
+    /// A request that was understood and is refused as a whole (422 without causes).
+    pub fn unprocessable(about: About<'_>) -> Self {
+        let text = "the server rejected our request due to an error in our request";
+        Self::new(422, "Invalid", text, about.details(&[]))
+    }
+
+    /// The request makes no sense.
+    pub fn bad_request(message: &str) -> Self {
+        Self::new(400, "BadRequest", message, Value::Null)
+    }
+
+    /// Not allowed for this object.
+    pub fn forbidden(resource: &GroupResource, name: &str, why: &str, causes: &[Cause]) -> Self {
+        let message = if name.is_empty() {
+            format!("{resource} is forbidden: {why}")
+        } else {
+            format!("{resource} \"{name}\" is forbidden: {why}")
+        };
+        Self::new(403, "Forbidden", &message, About::of(resource, name).details(causes))
+    }
+
+    /// No valid credential.
+    pub fn unauthorized() -> Self {
+        Self::new(401, "Unauthorized", "Unauthorized", Value::Null)
+    }
+
+    /// The verb is not served for this path.
+    pub fn method_not_allowed() -> Self {
+        let text = "the server does not allow this method on the requested resource";
+        Self::new(405, "MethodNotAllowed", text, json!({}))
+    }
+
+    /// No representation that the client accepts.
+    pub fn not_acceptable(offered: &[&str]) -> Self {
+        let text = format!("only the following media types are accepted: {}", offered.join(", "));
+        Self::new(406, "NotAcceptable", &text, Value::Null)
+    }
+
+    /// The body's media type is not understood.
+    pub fn unsupported_media_type(offered: &[&str]) -> Self {
+        let text = format!(
+            "the body of the request was in an unknown format - accepted media types include: {}",
+            offered.join(", ")
+        );
+        Self::new(415, "UnsupportedMediaType", &text, Value::Null)
+    }
+
+    /// The body is larger than the server takes.
+    pub fn too_large(limit: usize) -> Self {
+        let text = format!("Request entity too large: limit is {limit}");
+        Self::new(413, "RequestEntityTooLarge", &text, Value::Null)
+    }
+
+    /// A failure inside the server, with no reason (as the real one sends for apply bodies of a wrong type).
+    pub fn internal(message: &str) -> Self {
+        Self::new(500, "", message, Value::Null)
+    }
+
+    /// The resource version asked for is not known any more.
+    pub fn expired(message: &str) -> Self {
+        Self::new(410, "Expired", message, Value::Null)
+    }
+
+    /// A watch that starts before the history that is kept.
+    pub fn too_old(wanted: u64, oldest: u64) -> Self {
+        Self::expired(&format!("too old resource version: {wanted} ({oldest})"))
+    }
+
+    /// A resource version that was not handed out yet.
+    pub fn too_large_version(wanted: u64, current: u64) -> Self {
+        let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
+        let details = json!({
+            "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+            "retryAfterSeconds": 1,
+        });
+        Self::new(504, "Timeout", &message, details)
+    }
+}

@@ -1,0 +1,340 @@
+//! The cells of each kind.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::jsonpath;
+use crate::meta;
+use crate::resources::Resource;
+
+/// The cells of an object, in the order of its kind's columns.
+pub fn of(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
+    if let Some(custom) = resource.custom() {
+        let mut cells = vec![meta::name(object).into()];
+        if custom.columns.is_empty() {
+            cells.push(age_of(object, now));
+        }
+        cells.extend(custom.columns.iter().map(|column| custom_cell(column, object, now)));
+        return cells;
+    }
+    builtin(resource, object, now)
+}
+
+fn custom_cell(column: &Value, object: &Value, now: Timestamp) -> Value {
+    let path = column["jsonPath"].as_str().unwrap_or_default();
+    let found = jsonpath::find(object, path);
+    let Some(first) = found.first() else { return Value::Null };
+    match (column["type"].as_str().unwrap_or_default(), *first) {
+        (_, Value::Null) => Value::Null,
+        ("integer", value) => value.as_f64().map_or(Value::Null, |number| {
+            value.as_i64().map_or_else(|| json!(number), |whole| json!(whole))
+        }),
+        ("number", value) if value.is_number() => value.clone(),
+        ("boolean", value) if value.is_boolean() => value.clone(),
+        ("date", Value::String(text)) => age(text, now).into(),
+        ("string", _) if found.len() > 1 => {
+            let all: Vec<String> = found.iter().map(|value| jsonpath::shown(value)).collect();
+            all.join(",").into()
+        }
+        ("string", value) => jsonpath::shown(value).into(),
+        _ => Value::Null,
+    }
+}
+
+fn age_of(object: &Value, now: Timestamp) -> Value {
+    age(meta::text(object, "creationTimestamp"), now).into()
+}
+
+/// The time since a timestamp, as kubectl shows ages: `62s`, `5m3s`, `24h`, `3d4h`.
+pub fn age(since: &str, now: Timestamp) -> String {
+    let Ok(since) = since.parse::<Timestamp>() else { return "<unknown>".to_owned() };
+    human(now.as_second() - since.as_second())
+}
+
+/// `HumanDuration` of apimachinery.
+fn human(seconds: i64) -> String {
+    let with = |big: i64, unit: &str, small: i64, small_unit: &str| {
+        if small == 0 { format!("{big}{unit}") } else { format!("{big}{unit}{small}{small_unit}") }
+    };
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
+    match seconds {
+        ..-1 => "<invalid>".to_owned(),
+        -1..0 => "0s".to_owned(),
+        0..120 => format!("{seconds}s"),
+        120..600 => with(minutes, "m", seconds % 60, "s"),
+        600..10_800 => format!("{minutes}m"),
+        10_800..28_800 => with(hours, "h", minutes % 60, "m"),
+        28_800..172_800 => format!("{hours}h"),
+        172_800..691_200 => with(days, "d", hours % 24, "h"),
+        691_200..63_072_000 => format!("{days}d"),
+        63_072_000..252_288_000 => with(days / 365, "y", days % 365, "d"),
+        _ => format!("{}y", days / 365),
+    }
+}
+
+fn number(value: &Value) -> i64 {
+    value.as_i64().unwrap_or_default() // what is not counted yet is 0
+}
+
+fn text_or(value: &Value, otherwise: &str) -> Value {
+    value.as_str().filter(|text| !text.is_empty()).unwrap_or(otherwise).into()
+}
+
+fn count(value: &Value) -> Value {
+    value.as_object().map(serde_json::Map::len).or_else(|| value.as_array().map(Vec::len)).unwrap_or(0).into()
+}
+
+fn items(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn joined(values: impl Iterator<Item = String>) -> Value {
+    let all: Vec<String> = values.collect();
+    if all.is_empty() { "<none>".into() } else { all.join(",").into() }
+}
+
+fn builtin(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
+    let (spec, status) = (&object["spec"], &object["status"]);
+    let name = json!(meta::name(object));
+    let age = age_of(object, now);
+    match resource.kind.as_str() {
+        "Pod" => pod(object, name, age),
+        "Node" => node(object, name, age),
+        "Namespace" => vec![name, status["phase"].clone(), age],
+        "Service" => service(spec, status, name, age),
+        "Deployment" => {
+            let ready = format!("{}/{}", number(&status["readyReplicas"]), number(&spec["replicas"]));
+            let mut cells = vec![name, ready.into(), number(&status["updatedReplicas"]).into()];
+            cells.extend([number(&status["availableReplicas"]).into(), age]);
+            cells.extend(containers(spec));
+            cells.push(selector(&spec["selector"]));
+            cells
+        }
+        "ReplicaSet" | "ReplicationController" => {
+            let mut cells = vec![name, number(&spec["replicas"]).into(), number(&status["replicas"]).into()];
+            cells.extend([number(&status["readyReplicas"]).into(), age]);
+            cells.extend(containers(spec));
+            cells.push(selector(&spec["selector"]));
+            cells
+        }
+        "StatefulSet" => {
+            let ready = format!("{}/{}", number(&status["readyReplicas"]), number(&spec["replicas"]));
+            let mut cells = vec![name, ready.into(), age];
+            cells.extend(containers(spec));
+            cells
+        }
+        "DaemonSet" => {
+            let counts =
+                ["desiredNumberScheduled", "currentNumberScheduled", "numberReady", "updatedNumberScheduled", "numberAvailable"];
+            let mut cells = vec![name];
+            cells.extend(counts.iter().map(|field| json!(number(&status[field]))));
+            cells.extend([selector(&spec["template"]["spec"]["nodeSelector"]), age]);
+            cells.extend(containers(spec));
+            cells.push(selector(&spec["selector"]));
+            cells
+        }
+        "Job" => job(spec, status, name, age, now),
+        "ConfigMap" => {
+            let data = count(&object["data"]).as_u64().unwrap_or(0) + count(&object["binaryData"]).as_u64().unwrap_or(0);
+            vec![name, data.into(), age]
+        }
+        "Secret" => vec![name, object["type"].clone(), count(&object["data"]), age],
+        "ServiceAccount" => vec![name, count(&object["secrets"]), age],
+        "Event" => event(object, name, now),
+        "Lease" => vec![name, text_or(&spec["holderIdentity"], ""), age],
+        "Endpoints" => vec![name, endpoints(object), age],
+        "EndpointSlice" => {
+            let ports = joined(items(&object["ports"]).map(|port| jsonpath::shown(&port["port"])));
+            let addresses = items(&object["endpoints"]).flat_map(|endpoint| items(&endpoint["addresses"]));
+            vec![name, object["addressType"].clone(), ports, joined(addresses.map(jsonpath::shown)), age]
+        }
+        "RoleBinding" | "ClusterRoleBinding" => role_binding(object, name, age),
+        "Ingress" => {
+            let hosts = joined(items(&spec["rules"]).map(|rule| jsonpath::shown(&rule["host"])));
+            vec![name, text_or(&spec["ingressClassName"], "<none>"), hosts, "".into(), "80".into(), age]
+        }
+        "PersistentVolumeClaim" => {
+            let modes = joined(items(&spec["accessModes"]).map(jsonpath::shown));
+            let mut cells = vec![name, status["phase"].clone(), text_or(&spec["volumeName"], "")];
+            cells.extend([text_or(&status["capacity"]["storage"], ""), modes, text_or(&spec["storageClassName"], ""), age]);
+            cells
+        }
+        "CustomResourceDefinition" | "Role" | "ClusterRole" => vec![name, meta::text(object, "creationTimestamp").into()],
+        _ => vec![name, age],
+    }
+}
+
+fn pod(object: &Value, name: Value, age: Value) -> Vec<Value> {
+    let (spec, status) = (&object["spec"], &object["status"]);
+    let statuses: Vec<&Value> = items(&status["containerStatuses"]).collect();
+    let ready = statuses.iter().filter(|status| status["ready"] == true).count();
+    let total = items(&spec["containers"]).count();
+    let restarts: i64 = statuses.iter().map(|status| number(&status["restartCount"])).sum();
+    let reason = statuses.iter().find_map(|status| {
+        let state = &status["state"];
+        state["waiting"]["reason"].as_str().or_else(|| state["terminated"]["reason"].as_str())
+    });
+    let shown = if meta::is_terminating(object) {
+        "Terminating"
+    } else {
+        reason.or_else(|| status["reason"].as_str()).or_else(|| status["phase"].as_str()).unwrap_or("Unknown")
+    };
+    let mut cells = vec![name, format!("{ready}/{total}").into(), shown.into(), restarts.to_string().into(), age];
+    cells.extend([
+        text_or(&status["podIP"], "<none>"),
+        text_or(&spec["nodeName"], "<none>"),
+        text_or(&status["nominatedNodeName"], "<none>"),
+        "<none>".into(),
+    ]);
+    cells
+}
+
+fn node(object: &Value, name: Value, age: Value) -> Vec<Value> {
+    let status = &object["status"];
+    let info = &status["nodeInfo"];
+    let ready = items(&status["conditions"]).find(|condition| condition["type"] == "Ready");
+    let mut state = match ready.map(|condition| condition["status"] == "True") {
+        Some(true) => "Ready".to_owned(),
+        Some(false) => "NotReady".to_owned(),
+        None => "Unknown".to_owned(),
+    };
+    if object["spec"]["unschedulable"] == true {
+        state.push_str(",SchedulingDisabled");
+    }
+    let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
+    let roles = labels.filter_map(|(key, _)| key.strip_prefix("node-role.kubernetes.io/").map(str::to_owned));
+    let address = |kind: &str| {
+        let found = items(&status["addresses"]).find(|address| address["type"] == kind);
+        found.map_or_else(|| "<none>".into(), |address| address["address"].clone())
+    };
+    let mut cells = vec![name, state.into(), joined(roles), age, text_or(&info["kubeletVersion"], "")];
+    cells.extend([
+        address("InternalIP"),
+        address("ExternalIP"),
+        text_or(&info["osImage"], "<unknown>"),
+        text_or(&info["kernelVersion"], "<unknown>"),
+        text_or(&info["containerRuntimeVersion"], "<unknown>"),
+    ]);
+    cells
+}
+
+fn service(spec: &Value, status: &Value, name: Value, age: Value) -> Vec<Value> {
+    let ports = joined(items(&spec["ports"]).map(|port| {
+        let node = number(&port["nodePort"]);
+        let number = number(&port["port"]);
+        let protocol = port["protocol"].as_str().unwrap_or("TCP");
+        if node > 0 { format!("{number}:{node}/{protocol}") } else { format!("{number}/{protocol}") }
+    }));
+    let balancers = items(&status["loadBalancer"]["ingress"]);
+    let external = joined(balancers.map(|at| jsonpath::shown(at.get("ip").unwrap_or(&at["hostname"]))));
+    let kind = text_or(&spec["type"], "ClusterIP");
+    vec![name, kind, text_or(&spec["clusterIP"], "<none>"), external, ports, age, selector(&spec["selector"])]
+}
+
+fn containers(spec: &Value) -> [Value; 2] {
+    let all = &spec["template"]["spec"]["containers"];
+    ["name", "image"].map(|field| joined(items(all).map(|container| jsonpath::shown(&container[field]))))
+}
+
+fn selector(selector: &Value) -> Value {
+    let labels = selector.get("matchLabels").unwrap_or(selector).as_object().into_iter().flatten();
+    joined(labels.map(|(key, value)| format!("{key}={}", jsonpath::shown(value))))
+}
+
+fn job(spec: &Value, status: &Value, name: Value, age: Value, now: Timestamp) -> Vec<Value> {
+    let is = |kind: &str| items(&status["conditions"]).any(|c| c["type"] == kind && c["status"] == "True");
+    let state = match (is("Complete"), is("Failed"), is("Suspended")) {
+        (true, ..) => "Complete",
+        (_, true, _) => "Failed",
+        (.., true) => "Suspended",
+        _ => "Running",
+    };
+    let wanted = spec["completions"].as_i64().unwrap_or(1); // unset: one
+    let done = format!("{}/{wanted}", number(&status["succeeded"]));
+    let end = status["completionTime"].as_str().and_then(|text| text.parse::<Timestamp>().ok()).unwrap_or(now); // still running
+    let duration = status["startTime"].as_str().map(|start| self::age(start, end));
+    let mut cells = vec![name, state.into(), done.into(), duration.unwrap_or_default().into(), age];
+    cells.extend(containers(spec));
+    cells.push(selector(&spec["selector"]));
+    cells
+}
+
+fn event(object: &Value, name: Value, now: Timestamp) -> Vec<Value> {
+    let pick = |fields: &[&str]| {
+        let found = fields.iter().map(|field| &object[*field]).find(|value| !value.is_null());
+        found.cloned().unwrap_or(Value::Null)
+    };
+    let seen = |fields: &[&str]| {
+        let at = pick(fields);
+        at.as_str().map_or_else(|| "<unknown>".to_owned(), |text| age(text, now))
+    };
+    let about = pick(&["involvedObject", "regarding"]);
+    let kind = about["kind"].as_str().unwrap_or_default().to_lowercase();
+    let target = format!("{kind}/{}", about["name"].as_str().unwrap_or_default());
+    let source = pick(&["source", "deprecatedSource"])["component"].clone();
+    let source = if source.is_null() { pick(&["reportingComponent", "reportingController"]) } else { source };
+    let last = match object["series"]["lastObservedTime"].as_str() {
+        Some(text) => age(text, now),
+        None => seen(&["lastTimestamp", "deprecatedLastTimestamp", "eventTime"]),
+    };
+    let count = object["series"]["count"].as_i64().or_else(|| pick(&["count", "deprecatedCount"]).as_i64()).unwrap_or(1); // seen once
+    vec![
+        last.into(),
+        pick(&["type"]),
+        pick(&["reason"]),
+        target.into(),
+        text_or(&about["fieldPath"], ""),
+        text_or(&source, ""),
+        pick(&["message", "note"]),
+        seen(&["firstTimestamp", "deprecatedFirstTimestamp", "eventTime"]).into(),
+        count.into(),
+        name,
+    ]
+}
+
+fn endpoints(object: &Value) -> Value {
+    joined(items(&object["subsets"]).flat_map(|subset| {
+        let ports: Vec<String> = items(&subset["ports"]).map(|port| jsonpath::shown(&port["port"])).collect();
+        items(&subset["addresses"]).flat_map(move |address| {
+            let ip = jsonpath::shown(&address["ip"]);
+            ports.iter().map(|port| format!("{ip}:{port}")).collect::<Vec<_>>()
+        })
+    }))
+}
+
+fn role_binding(object: &Value, name: Value, age: Value) -> Vec<Value> {
+    let role = &object["roleRef"];
+    let role = format!("{}/{}", jsonpath::shown(&role["kind"]), jsonpath::shown(&role["name"]));
+    let subjects = |kind: &'static str| {
+        let of_kind = items(&object["subjects"]).filter(move |subject| subject["kind"] == kind);
+        joined(of_kind.map(|subject| match subject["namespace"].as_str() {
+            Some(namespace) => format!("{namespace}/{}", jsonpath::shown(&subject["name"])),
+            None => jsonpath::shown(&subject["name"]),
+        }))
+    };
+    vec![name, role.into(), age, subjects("User"), subjects("Group"), subjects("ServiceAccount")]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::human;
+
+    #[test]
+    fn ages_read_as_kubectl_shows_them() {
+        for (seconds, expect) in [
+            (-5, "<invalid>"),
+            (0, "0s"),
+            (62, "62s"),
+            (120, "2m"),
+            (303, "5m3s"),
+            (660, "11m"),
+            (3 * 3600 + 60, "3h1m"),
+            (86_400, "24h"),
+            (2 * 86_400 + 3600, "2d1h"),
+            (8 * 86_400, "8d"),
+            (800 * 86_400, "2y70d"),
+        ] {
+            assert_eq!(human(seconds), expect, "{seconds}");
+        }
+    }
+}

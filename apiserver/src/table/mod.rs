@@ -1,0 +1,82 @@
+//! Tables and metadata-only views: what `kubectl get` shows.
+
+mod cells;
+mod columns;
+pub mod jsonpath;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::resources::Resource;
+
+/// What goes with each row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Include {
+    /// Nothing.
+    None,
+    /// The metadata.
+    Metadata,
+    /// The whole object.
+    Object,
+}
+
+/// A column as the Table describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Heading.
+    pub name: String,
+    /// `string`, `integer`, `date`, ...
+    pub kind: String,
+    /// `name` for the first one.
+    pub format: String,
+    /// What it means.
+    pub description: String,
+    /// 0 is always shown, more only in wide output.
+    pub priority: i64,
+}
+
+impl Column {
+    fn new(name: &str, kind: &str, priority: i64) -> Self {
+        let format = if name == "Name" { "name" } else { "" };
+        Self {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            format: format.to_owned(),
+            description: format!("{name} of the object"),
+            priority,
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "name": self.name, "type": self.kind, "format": self.format, "description": self.description,
+            "priority": self.priority,
+        })
+    }
+}
+
+/// Only the metadata of an object.
+pub fn partial(object: &Value) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
+}
+
+/// Objects as a Table.
+pub fn render(resource: &Resource, objects: &[&Value], metadata: &Value, include: Include, now: Timestamp) -> Value {
+    let rows: Vec<Value> = objects
+        .iter()
+        .map(|object| {
+            let mut row = json!({"cells": cells::of(resource, object, now)});
+            match include {
+                Include::None => {}
+                Include::Metadata => row["object"] = partial(object),
+                Include::Object => row["object"] = (*object).clone(),
+            }
+            row
+        })
+        .collect();
+    let columns: Vec<Value> = columns::of(resource).iter().map(Column::to_json).collect();
+    json!({
+        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": columns,
+        "rows": rows,
+    })
+}
