@@ -1,7 +1,20 @@
 //! The controllers of muster: watches, rows, writes, cluster registry.
+//!
+//! ```text
+//!   management cluster: module ─► proxyassemblage ══ registry ══► Assemblage      downstream: assemblage ─► expand
+//!                       module ─► remoteassemblage ─► expand                                              │
+//!                                                       └─► gitrepository, kustomization ◄────────────────┘
+//!   under all of them: runtime (clock, watches, rows, scheduling, status, events), bindings; on top: process (the wiring)
+//! ```
+//!
+//! Invariant: a controller observes, decides (pure), acts, writes status, in this order; only the first step reads, only the third writes.
+//! Invariant: each write has a precondition, and a write that changes nothing is not sent.
+//! Invariant: nothing here decides what the rollout engine decides.
+//! Invariant: the clock and randomness come from [`runtime`]; nothing else asks for either.
 
 pub mod assemblage;
 pub mod bindings;
+pub mod expand;
 pub mod gitrepository;
 pub mod kustomization;
 pub mod module;

@@ -1,1 +1,41 @@
-//! Bindings: evaluation and the objects they refer to.
+//! Bindings: variables of a sync, from values and from fields of objects, and their use as `$(NAME)`.
+//!
+//! ```text
+//!   bindings + given (CLUSTER_NAME, CLUSTER_LABEL_<key>, …) ──► evaluate ──► values ──► substitute_package
+//!                                                     ▲   └─► needs more objects ─┐
+//!                                                     └────────── Objects ◄───────┘  (reads, keeps, watches)
+//! ```
+//!
+//! Invariant: nothing evaluates to an empty text for lack of something: a cycle, an unknown name, a missing object or field is an error.
+//! Invariant: no Secret is read: values of bindings are shown in specs.
+
+mod error;
+mod evaluate;
+mod kinds;
+mod objects;
+mod package;
+mod template;
+
+use std::collections::BTreeMap;
+
+pub use self::{
+    error::BindingError,
+    evaluate::{Evaluation, Known, ObjectId, evaluate},
+    kinds::Kinds,
+    objects::Objects,
+    package::{substitute_package, used_by},
+};
+
+/// Names and what they stand for.
+pub type Values = BTreeMap<String, String>;
+
+/// The name of the cluster, as a variable.
+pub const CLUSTER_NAME: &str = "CLUSTER_NAME";
+/// Before the key of a label of the cluster, as a variable.
+pub const CLUSTER_LABEL: &str = "CLUSTER_LABEL_";
+
+/// What is given for a cluster: its name, and each of its labels by key.
+pub fn given(cluster: &str, labels: &BTreeMap<String, String>) -> Values {
+    let labels = labels.iter().map(|(key, value)| (format!("{CLUSTER_LABEL}{key}"), value.clone()));
+    std::iter::once((CLUSTER_NAME.to_owned(), cluster.to_owned())).chain(labels).collect()
+}

@@ -47,6 +47,11 @@ impl CallError {
         self.code() == Some(404)
     }
 
+    /// Discovery did not find the kind (404 without an HTTP 404).
+    pub fn is_unknown_kind(&self) -> bool {
+        matches!(self, Self::Api { source, .. } if matches!(**source, kube::Error::Discovery(_)))
+    }
+
     /// Somebody was faster (409): observe again.
     pub fn is_conflict(&self) -> bool {
         self.code() == Some(409)
@@ -64,7 +69,7 @@ impl CallError {
 
     /// Nothing was answered: the connection failed, or the deadline passed.
     pub fn is_unreachable(&self) -> bool {
-        self.code().is_none()
+        self.code().is_none() && !self.is_unknown_kind()
     }
 
     /// What usually follows: wait for a change after a refusal of the content, else try again soon.
@@ -123,9 +128,13 @@ fn words(error: &(dyn Error + 'static)) -> (String, bool) {
         // `Box<kube::Error>` as a source is another type than `kube::Error`.
         error.downcast_ref::<Box<kube::Error>>().map(AsRef::as_ref)
     }) {
-        Some(kube::Error::Api(status)) if status.message.is_empty() => (format!("{} ({})", status.reason, status.code), true),
+        Some(kube::Error::Api(status)) if status.message.is_empty() => {
+            (format!("{} ({})", status.reason, status.code), true)
+        }
         Some(kube::Error::Api(status)) => (status.message.clone(), true),
-        Some(kube::Error::Service(_) | kube::Error::HyperError(_)) => ("the API server could not be reached".to_owned(), false),
+        Some(kube::Error::Service(_) | kube::Error::HyperError(_)) => {
+            ("the API server could not be reached".to_owned(), false)
+        }
         _ => (error.to_string(), false),
     }
 }
@@ -147,7 +156,9 @@ mod tests {
     async fn a_silent_server_costs_its_deadline_and_no_more() {
         let started = tokio::time::Instant::now();
         let silent = std::future::pending::<kube::Result<()>>();
-        let error = call_within(Duration::from_secs(10), "reading Cluster eu-1", silent).await.unwrap_err();
+        let error = call_within(Duration::from_secs(10), "reading Cluster eu-1", silent)
+            .await
+            .unwrap_err();
         assert_eq!(started.elapsed(), Duration::from_secs(10));
         assert_eq!(explain(&error), "reading Cluster eu-1: no answer within 10 s");
         assert!(error.is_unreachable());
@@ -159,6 +170,9 @@ mod tests {
         let refused = async { Err::<(), _>(kube::Error::Api(Box::new(status))) };
         let error = call("reading Cluster eu-1", refused).await.unwrap_err();
         assert!(error.is_not_found());
-        assert_eq!(explain(&error), "reading Cluster eu-1: clusters \"eu-1\" not found");
+        assert_eq!(
+            explain(&error),
+            "reading Cluster eu-1: clusters \"eu-1\" not found"
+        );
     }
 }

@@ -74,6 +74,9 @@ pub struct Context {
 
 impl std::fmt::Debug for Context {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Context").field("namespace", &self.namespace).field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("Context")
+            .field("namespace", &self.namespace)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
     }
 }

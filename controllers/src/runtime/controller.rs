@@ -51,12 +51,22 @@ pub struct Runner<K: Resource<DynamicType = ()> + 'static> {
 
 impl<K> Runner<K>
 where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static,
 {
     /// Reconciles the objects of `K` in the context's namespace. `name` is for the log.
     pub fn new(name: &'static str, context: &Context) -> Self {
         let (store, mut writer) = reflector::store::<K>();
-        let events = watch::watch::<K>(context.client.clone(), &context.namespace, watcher::Config::default());
+        let events = watch::watch::<K>(
+            context.client.clone(),
+            &context.namespace,
+            watcher::Config::default(),
+        );
         let changed = events
             .filter_map(|event| std::future::ready(readable(event)))
             .map(move |event| {
@@ -99,12 +109,19 @@ where
     #[must_use]
     pub fn rows<O, R>(self, index: Arc<Index<O, R>>) -> Self
     where
-        O: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+        O: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + Debug
+            + DeserializeOwned
+            + Send
+            + Sync
+            + 'static,
         R: Clone + PartialEq + Send + Sync + 'static,
     {
         let events = watch::watch::<O>(self.client.clone(), &self.namespace, watcher::Config::default());
         let gate = Arc::clone(&index);
-        self.after(async move { gate.synced().await }).on(watch::rows(events, index))
+        self.after(async move { gate.synced().await })
+            .on(watch::rows(events, index))
     }
 
     /// No reconcile starts before `ready` has come.
@@ -160,10 +177,14 @@ where
             },
             context,
             store,
-            queue.map(Ok::<_, Infallible>).take_until(shutdown.cancelled_owned()),
+            queue
+                .map(Ok::<_, Infallible>)
+                .take_until(shutdown.cancelled_owned()),
             Config::default().concurrency(workers),
         );
-        results.for_each(|result| std::future::ready(note(name, &failures, result))).await;
+        results
+            .for_each(|result| std::future::ready(note(name, &failures, result)))
+            .await;
     }
 }
 
@@ -190,7 +211,9 @@ impl<E: Retryable> Failed<E> {
 const AFTER_PANIC: Duration = Duration::from_secs(300);
 
 /// Runs a reconcile as a task of its own, so that a panic is that object's alone. Dropping the future ends the task.
-async fn supervised<E: Retryable>(work: impl Future<Output = Result<Action, E>> + Send + 'static) -> Result<Action, Failed<E>> {
+async fn supervised<E: Retryable>(
+    work: impl Future<Output = Result<Action, E>> + Send + 'static,
+) -> Result<Action, Failed<E>> {
     match AbortOnDropHandle::new(tokio::spawn(work.in_current_span())).await {
         Ok(result) => result.map_err(Failed::Reconcile),
         Err(error) => Err(Failed::Panicked(error)),
@@ -198,15 +221,21 @@ async fn supervised<E: Retryable>(work: impl Future<Output = Result<Action, E>> 
 }
 
 /// Writes what became of a reconcile to the log.
-fn note<K, E: Retryable>(name: &str, failures: &Failures, result: Result<(ObjectRef<K>, Action), ApplierError<Failed<E>, Infallible>>)
-where
+fn note<K, E: Retryable>(
+    name: &str,
+    failures: &Failures,
+    result: Result<(ObjectRef<K>, Action), ApplierError<Failed<E>, Infallible>>,
+) where
     K: Resource<DynamicType = ()>,
 {
     match result {
         Ok((object, action)) => debug!(controller = name, %object, ?action, "reconciled"),
         Err(ApplierError::ObjectNotFound(object)) => {
             debug!(controller = name, %object, "the object is gone");
-            failures.forget(&Key::new(object.namespace.clone().unwrap_or_default(), object.name.clone()));
+            failures.forget(&Key::new(
+                object.namespace.clone().unwrap_or_default(),
+                object.name.clone(),
+            ));
         }
         Err(ApplierError::ReconcilerFailed(failed @ Failed::Panicked(_), object)) => {
             error!(controller = name, %object, error = explain(&failed), "reconcile failed");
@@ -236,7 +265,9 @@ fn readable<K: Resource<DynamicType = ()>>(event: Watched<K>) -> Option<watcher:
 /// The object that an event adds or changes.
 fn touched<K: Resource<DynamicType = ()>>(event: &watcher::Event<K>) -> Option<ObjectRef<K>> {
     match event {
-        watcher::Event::Apply(object) | watcher::Event::InitApply(object) => Some(Key::of(object).object_ref()),
+        watcher::Event::Apply(object) | watcher::Event::InitApply(object) => {
+            Some(Key::of(object).object_ref())
+        }
         watcher::Event::Delete(_) | watcher::Event::Init | watcher::Event::InitDone => None,
     }
 }

@@ -72,7 +72,12 @@ pub struct Events {
 
 impl Events {
     /// `controller` and `instance` are shown as the events' source.
-    pub fn new(client: Client, controller: impl Into<String>, instance: impl Into<String>, clock: Clock) -> Self {
+    pub fn new(
+        client: Client,
+        controller: impl Into<String>,
+        instance: impl Into<String>,
+        clock: Clock,
+    ) -> Self {
         Self {
             client,
             controller: controller.into(),
@@ -92,9 +97,17 @@ impl Events {
 
     /// Writes an event about the object of a reference.
     pub async fn publish_about(&self, regarding: ObjectReference, event: Event) {
-        let namespace = regarding.namespace.clone().unwrap_or_else(|| "default".to_owned());
+        let namespace = regarding
+            .namespace
+            .clone()
+            .unwrap_or_else(|| "default".to_owned());
         let events: Api<ApiEvent> = Api::namespaced(self.client.clone(), &namespace);
-        let what = format!("writing the event {} about {} {namespace}/{}", event.reason, text(regarding.kind.as_ref()), text(regarding.name.as_ref()));
+        let what = format!(
+            "writing the event {} about {} {namespace}/{}",
+            event.reason,
+            text(regarding.kind.as_ref()),
+            text(regarding.name.as_ref())
+        );
         let object = self.object(namespace, regarding, event);
         if let Err(error) = call(what, events.create(&PostParams::default(), &object)).await {
             warn!(error = explain(&error), "an event is lost");
@@ -132,7 +145,9 @@ impl Events {
 
 impl std::fmt::Debug for Events {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Events").field("controller", &self.controller).finish_non_exhaustive()
+        f.debug_struct("Events")
+            .field("controller", &self.controller)
+            .finish_non_exhaustive()
     }
 }
 

@@ -106,7 +106,8 @@ where
     pub fn about(&self, target: &Key) -> BTreeMap<Key, R> {
         let state = self.state.read();
         let keys = state.about.get(target).into_iter().flatten();
-        keys.filter_map(|key| Some((key.clone(), state.rows.get(key)?.clone()))).collect()
+        keys.filter_map(|key| Some((key.clone(), state.rows.get(key)?.clone())))
+            .collect()
     }
 
     /// All targets that a row concerns.
@@ -191,7 +192,12 @@ where
     pub fn reset(&self, rows: BTreeMap<Key, R>) -> BTreeSet<Key> {
         let gone: Vec<Key> = {
             let state = self.state.read();
-            state.rows.keys().filter(|key| !rows.contains_key(*key)).cloned().collect()
+            state
+                .rows
+                .keys()
+                .filter(|key| !rows.contains_key(*key))
+                .cloned()
+                .collect()
         };
         let mut concerned = BTreeSet::new();
         for key in gone {
@@ -236,7 +242,9 @@ impl<R> State<R> {
 
 impl<K, R: fmt::Debug> fmt::Debug for Index<K, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Index").field("rows", &self.state.read().rows).finish_non_exhaustive()
+        f.debug_struct("Index")
+            .field("rows", &self.state.read().rows)
+            .finish_non_exhaustive()
     }
 }
 
@@ -274,9 +282,17 @@ mod tests {
     fn a_change_concerns_old_and_new_targets() {
         let index = index();
         assert_eq!(names(index.apply(&object("a", Some("x")))), ["x"]);
-        assert_eq!(names(index.apply(&object("a", Some("x")))), Vec::<String>::new(), "the same row concerns nobody");
+        assert_eq!(
+            names(index.apply(&object("a", Some("x")))),
+            Vec::<String>::new(),
+            "the same row concerns nobody"
+        );
         assert_eq!(names(index.apply(&object("a", Some("y")))), ["x", "y"]);
-        assert_eq!(names(index.apply(&object("a", None))), ["y"], "a row that is of no more interest");
+        assert_eq!(
+            names(index.apply(&object("a", None))),
+            ["y"],
+            "a row that is of no more interest"
+        );
         assert_eq!(names(index.apply(&object("b", Some("z")))), ["z"]);
         assert_eq!(names(index.delete(&Key::new("ns", "b"))), ["z"]);
         assert_eq!(index.all_targets(), BTreeSet::new());
@@ -285,14 +301,28 @@ mod tests {
     #[test]
     fn only_a_complete_list_removes() {
         let index = index();
-        index.event(&watcher::Event::Apply(DeserializeGuard(Ok(object("a", Some("x"))))));
+        index.event(&watcher::Event::Apply(DeserializeGuard(Ok(object(
+            "a",
+            Some("x"),
+        )))));
         index.event(&watcher::Event::Init);
-        index.event(&watcher::Event::InitApply(DeserializeGuard(Ok(object("b", Some("x"))))));
+        index.event(&watcher::Event::InitApply(DeserializeGuard(Ok(object(
+            "b",
+            Some("x"),
+        )))));
         assert!(!index.is_synced());
-        assert_eq!(index.about(&Key::new("ns", "x")).len(), 1, "a list that is not complete changes nothing");
+        assert_eq!(
+            index.about(&Key::new("ns", "x")).len(),
+            1,
+            "a list that is not complete changes nothing"
+        );
         assert_eq!(names(index.event(&watcher::Event::InitDone)), ["x"]);
         assert!(index.is_synced());
-        let rows: Vec<String> = index.about(&Key::new("ns", "x")).into_keys().map(|key| key.name).collect();
+        let rows: Vec<String> = index
+            .about(&Key::new("ns", "x"))
+            .into_keys()
+            .map(|key| key.name)
+            .collect();
         assert_eq!(rows, ["b"]);
     }
 
@@ -302,7 +332,10 @@ mod tests {
         index.apply(&object("a", Some("x")));
         let unreadable = || {
             let meta = object("a", None).metadata;
-            DeserializeGuard(Err(kube::core::error_boundary::InvalidObject { error: "no".to_owned(), metadata: meta }))
+            DeserializeGuard(Err(kube::core::error_boundary::InvalidObject {
+                error: "no".to_owned(),
+                metadata: meta,
+            }))
         };
         index.event(&watcher::Event::Apply(unreadable()));
         index.event(&watcher::Event::Init);

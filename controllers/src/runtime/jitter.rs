@@ -44,7 +44,10 @@ mod tests {
         for _ in 0..1_000 {
             let drawn = a.spread(period, 0.1);
             assert_eq!(drawn, b.spread(period, 0.1));
-            assert!(drawn >= Duration::from_secs(18) && drawn <= Duration::from_secs(22), "{drawn:?}");
+            assert!(
+                drawn >= Duration::from_secs(18) && drawn <= Duration::from_secs(22),
+                "{drawn:?}"
+            );
         }
     }
 }

@@ -80,7 +80,10 @@ mod tests {
             waits.push(failures.after_failure(&key, Retry::Soon, &jitter).unwrap());
         }
         assert!(waits[0] <= Duration::from_millis(300), "{waits:?}");
-        assert!(waits[11] >= Duration::from_secs(24) && waits[11] <= Duration::from_secs(36), "{waits:?}");
+        assert!(
+            waits[11] >= Duration::from_secs(24) && waits[11] <= Duration::from_secs(36),
+            "{waits:?}"
+        );
         failures.forget(&key);
         assert!(failures.after_failure(&key, Retry::Soon, &jitter).unwrap() <= Duration::from_millis(300));
         assert_eq!(failures.after_failure(&key, Retry::AwaitChange, &jitter), None);

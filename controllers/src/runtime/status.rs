@@ -40,7 +40,13 @@ impl StatusError {
 ///
 /// Conditions whose status word did not flip keep their `lastTransitionTime`, whatever time `new` gives. If nothing is different then,
 /// nothing is sent. Returns the object as written, `None` if nothing was sent.
-pub async fn patch_if_changed<K, S>(api: &Api<K>, seen: &K, old: Option<&S>, new: &S, manager: &str) -> Result<Option<K>, StatusError>
+pub async fn patch_if_changed<K, S>(
+    api: &Api<K>,
+    seen: &K,
+    old: Option<&S>,
+    new: &S,
+    manager: &str,
+) -> Result<Option<K>, StatusError>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
     S: Serialize,
@@ -53,7 +59,10 @@ where
             source,
         })
     };
-    let old = old.map(value).transpose()?.unwrap_or_else(|| Value::Object(Map::new()));
+    let old = old
+        .map(value)
+        .transpose()?
+        .unwrap_or_else(|| Value::Object(Map::new()));
     let Some(change) = change(&old, value(new)?) else {
         return Ok(None);
     };
@@ -65,7 +74,11 @@ where
         field_manager: Some(manager.to_owned()),
         ..PatchParams::default()
     };
-    let written = call(format!("writing the status of {what}"), api.patch_status(&name, &parameters, &Patch::Merge(&body))).await?;
+    let written = call(
+        format!("writing the status of {what}"),
+        api.patch_status(&name, &parameters, &Patch::Merge(&body)),
+    )
+    .await?;
     Ok(Some(written))
 }
 
@@ -82,7 +95,9 @@ fn keep_transition_times(old: &Value, new: &mut Value) {
     };
     let before = old.get("conditions").and_then(Value::as_array);
     for condition in conditions {
-        let same = before.into_iter().flatten().find(|old| old.get("type") == condition.get("type") && old.get("status") == condition.get("status"));
+        let same = before.into_iter().flatten().find(|old| {
+            old.get("type") == condition.get("type") && old.get("status") == condition.get("status")
+        });
         if let Some(time) = same.and_then(|old| old.get("lastTransitionTime")) {
             condition["lastTransitionTime"] = time.clone();
         }
@@ -93,9 +108,14 @@ fn keep_transition_times(old: &Value, new: &mut Value) {
 fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
     match (old, new) {
         (Value::Object(old), Value::Object(new)) => {
-            let removed = old.keys().filter(|key| !new.contains_key(*key)).map(|key| (key.clone(), Value::Null));
+            let removed = old
+                .keys()
+                .filter(|key| !new.contains_key(*key))
+                .map(|key| (key.clone(), Value::Null));
             let changed = new.iter().filter_map(|(key, value)| {
-                let patch = old.get(key).map_or_else(|| Some(value.clone()), |before| merge_patch(before, value));
+                let patch = old
+                    .get(key)
+                    .map_or_else(|| Some(value.clone()), |before| merge_patch(before, value));
                 Some((key.clone(), patch?))
             });
             let patch: Map<String, Value> = removed.chain(changed).collect();
@@ -130,6 +150,9 @@ mod tests {
     fn what_is_no_more_is_removed() {
         let old = json!({"a": 1, "b": {"c": 1, "d": 2}, "list": [1, 2]});
         let new = json!({"b": {"c": 1}, "list": [1], "e": {"f": 1}});
-        assert_eq!(change(&old, new), Some(json!({"a": null, "b": {"d": null}, "list": [1], "e": {"f": 1}})));
+        assert_eq!(
+            change(&old, new),
+            Some(json!({"a": null, "b": {"d": null}, "list": [1], "e": {"f": 1}}))
+        );
     }
 }

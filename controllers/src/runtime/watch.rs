@@ -21,16 +21,30 @@ const GONE_LIMIT: u32 = 3;
 pub type Watched<K> = watcher::Event<DeserializeGuard<K>>;
 
 /// Watches the objects of a kind in a namespace. Errors are logged and retried with backoff; the stream ends only when it is dropped.
-pub fn watch<K>(client: Client, namespace: &str, config: watcher::Config) -> impl Stream<Item = Watched<K>> + Send + use<K>
+pub fn watch<K>(
+    client: Client,
+    namespace: &str,
+    config: watcher::Config,
+) -> impl Stream<Item = Watched<K>> + Send + use<K>
 where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Send + 'static,
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + 'static,
 {
     let api: Api<DeserializeGuard<K>> = Api::namespaced(client, namespace);
     watch_api(api, config, K::kind(&()).into_owned())
 }
 
-/// As [`watch`], with an [`Api`] that the caller has made. `kind` is for the log.
-pub fn watch_api<K>(api: Api<DeserializeGuard<K>>, config: watcher::Config, kind: String) -> impl Stream<Item = Watched<K>> + Send + use<K>
+/// As [`watch`], with an [`Api`] that the caller has made, of objects as they are to be read: behind a [`DeserializeGuard`], or only
+/// their metadata. `kind` is for the log.
+pub fn watch_api<K>(
+    api: Api<K>,
+    config: watcher::Config,
+    kind: String,
+) -> impl Stream<Item = watcher::Event<K>> + Send + use<K>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
@@ -42,10 +56,10 @@ where
 
 /// A watch, and how to start it over.
 struct Open<K: Resource> {
-    api: Api<DeserializeGuard<K>>,
+    api: Api<K>,
     config: watcher::Config,
     kind: String,
-    current: BoxStream<'static, Result<Watched<K>, watcher::Error>>,
+    current: BoxStream<'static, Result<watcher::Event<K>, watcher::Error>>,
     /// Answers 410 in a row.
     gone: u32,
 }
@@ -54,7 +68,7 @@ impl<K> Open<K>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    fn new(api: Api<DeserializeGuard<K>>, config: watcher::Config, kind: String) -> Self {
+    fn new(api: Api<K>, config: watcher::Config, kind: String) -> Self {
         let current = start(&api, &config);
         Self {
             api,
@@ -65,7 +79,7 @@ where
         }
     }
 
-    async fn next(&mut self) -> Watched<K> {
+    async fn next(&mut self) -> watcher::Event<K> {
         loop {
             match self.current.next().await {
                 Some(Ok(event)) => {
@@ -73,7 +87,11 @@ where
                     return event;
                 }
                 Some(Err(error)) => {
-                    warn!(kind = self.kind, error = explain(&error), "a watch failed, it is tried again");
+                    warn!(
+                        kind = self.kind,
+                        error = explain(&error),
+                        "a watch failed, it is tried again"
+                    );
                     self.gone = if is_gone(&error) { self.gone + 1 } else { 0 };
                 }
                 None => self.gone = GONE_LIMIT,
@@ -87,12 +105,15 @@ where
     }
 }
 
-fn start<K>(api: &Api<DeserializeGuard<K>>, config: &watcher::Config) -> BoxStream<'static, Result<Watched<K>, watcher::Error>>
+fn start<K>(
+    api: &Api<K>,
+    config: &watcher::Config,
+) -> BoxStream<'static, Result<watcher::Event<K>, watcher::Error>>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     watcher::watcher(api.clone(), config.clone())
-        .modify(|object: &mut DeserializeGuard<K>| object.managed_fields_mut().clear())
+        .modify(|object: &mut K| object.managed_fields_mut().clear())
         .default_backoff()
         .boxed()
 }

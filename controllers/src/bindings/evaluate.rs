@@ -1,0 +1,237 @@
+//! The evaluation itself: pure, in the order of dependencies, whatever the order of the list.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
+
+use muster_api::{
+    schema::MAX_VALUE,
+    sync::{Binding, ObjectFieldRef},
+};
+use serde_json::Value;
+
+use super::{
+    BindingError, Kinds, Values,
+    template::{self, Part},
+};
+
+/// An object of the namespace, by what a binding says of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectId {
+    /// `v1`, `cluster.x-k8s.io/v1beta2`, ...
+    pub api_version: String,
+    /// The kind.
+    pub kind: String,
+    /// The name.
+    pub name: String,
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind, self.name)
+    }
+}
+
+/// Objects that were read; `None`: read, and not there.
+pub type Known = BTreeMap<ObjectId, Option<Arc<Value>>>;
+
+/// How far the objects known went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Evaluation {
+    /// The value of each binding.
+    Values(Values),
+    /// These objects must be read first. There may be more after them.
+    Needs(BTreeSet<ObjectId>),
+}
+
+/// Evaluates bindings with what is given and with the objects known so far.
+pub fn evaluate(bindings: &[Binding], given: &Values, kinds: &Kinds, known: &Known) -> Result<Evaluation, BindingError> {
+    let mut by_name = BTreeMap::new();
+    for binding in bindings {
+        if given.contains_key(&binding.name) || by_name.insert(binding.name.as_str(), binding).is_some() {
+            return Err(BindingError::Duplicate(binding.name.clone()));
+        }
+    }
+    let mut run = Run {
+        by_name,
+        given,
+        kinds,
+        known,
+        values: BTreeMap::new(),
+        waiting: BTreeSet::new(),
+        needs: BTreeSet::new(),
+        path: Vec::new(),
+    };
+    for binding in bindings {
+        run.value(binding)?;
+    }
+    if run.needs.is_empty() { Ok(Evaluation::Values(run.values)) } else { Ok(Evaluation::Needs(run.needs)) }
+}
+
+/// Replaces the variables of a text. `place` is for the error.
+pub(super) fn replace(text: &str, place: &str, values: &Values) -> Result<String, BindingError> {
+    let text = expand(text, place, |name| match values.get(name) {
+        Some(value) => Ok(Some(value.clone())),
+        None => Err(unknown(place, name, values.keys())),
+    })?;
+    // The lookup above always gives a value or an error.
+    bounded(text.unwrap_or_default(), place)
+}
+
+/// One evaluation.
+struct Run<'a> {
+    by_name: BTreeMap<&'a str, &'a Binding>,
+    given: &'a Values,
+    kinds: &'a Kinds,
+    known: &'a Known,
+    values: Values,
+    /// Bindings that wait for an object.
+    waiting: BTreeSet<String>,
+    needs: BTreeSet<ObjectId>,
+    /// The bindings that are being evaluated, each for the one before it.
+    path: Vec<String>,
+}
+
+impl Run<'_> {
+    /// The value of a binding; `None`: it waits for an object.
+    fn value(&mut self, binding: &Binding) -> Result<Option<String>, BindingError> {
+        if let Some(value) = self.values.get(&binding.name) {
+            return Ok(Some(value.clone()));
+        }
+        if self.waiting.contains(&binding.name) {
+            return Ok(None);
+        }
+        if let Some(start) = self.path.iter().position(|name| *name == binding.name) {
+            let cycle = self.path[start..].iter().cloned().chain([binding.name.clone()]);
+            return Err(BindingError::Cycle(cycle.collect()));
+        }
+        self.path.push(binding.name.clone());
+        let place = format!("binding {}", binding.name);
+        let value = match (&binding.value, &binding.object_field_ref) {
+            (Some(text), None) => self.expand(text, &place)?,
+            (None, Some(reference)) => self.field(binding, reference, &place)?,
+            (Some(_), Some(_)) | (None, None) => return Err(BindingError::Form(binding.name.clone())),
+        };
+        self.path.pop();
+        let Some(value) = value else {
+            self.waiting.insert(binding.name.clone());
+            return Ok(None);
+        };
+        let value = bounded(value, &place)?;
+        self.values.insert(binding.name.clone(), value.clone());
+        Ok(Some(value))
+    }
+
+    fn expand(&mut self, text: &str, place: &str) -> Result<Option<String>, BindingError> {
+        expand(text, place, |name| {
+            if let Some(value) = self.given.get(name) {
+                return Ok(Some(value.clone()));
+            }
+            match self.by_name.get(name).copied() {
+                Some(binding) => self.value(binding),
+                None => {
+                    let known: BTreeSet<String> = self.given.keys().cloned().chain(self.by_name.keys().map(|name| (*name).to_owned())).collect();
+                    Err(unknown(place, name, known.iter()))
+                }
+            }
+        })
+    }
+
+    fn field(&mut self, binding: &Binding, reference: &ObjectFieldRef, place: &str) -> Result<Option<String>, BindingError> {
+        let ObjectFieldRef {
+            api_version,
+            kind,
+            name,
+            field_path,
+        } = reference;
+        let (api_version, kind) = (self.expand(api_version, place)?, self.expand(kind, place)?);
+        let (name, pointer) = (self.expand(name, place)?, self.expand(field_path, place)?);
+        let (Some(api_version), Some(kind), Some(name), Some(pointer)) = (api_version, kind, name, pointer) else {
+            return Ok(None);
+        };
+        if !self.kinds.allow(&api_version, &kind) {
+            return Err(BindingError::KindRefused {
+                binding: binding.name.clone(),
+                kind,
+                api_version,
+                allowed: self.kinds.names(),
+            });
+        }
+        let object = ObjectId { api_version, kind, name };
+        let Some(known) = self.known.get(&object) else {
+            self.needs.insert(object);
+            return Ok(None);
+        };
+        let value = known.as_ref().ok_or_else(|| BindingError::ObjectMissing {
+            binding: binding.name.clone(),
+            object: object.clone(),
+        })?;
+        scalar(value, &binding.name, object, pointer).map(Some)
+    }
+}
+
+/// The text of a field.
+fn scalar(value: &Value, binding: &str, object: ObjectId, pointer: String) -> Result<String, BindingError> {
+    let binding = binding.to_owned();
+    let found = match value.pointer(&pointer) {
+        Some(Value::String(text)) => return Ok(text.clone()),
+        Some(Value::Number(number)) => return Ok(number.to_string()),
+        Some(Value::Bool(truth)) => return Ok(truth.to_string()),
+        Some(Value::Null) => "null",
+        Some(Value::Array(_)) => "a list",
+        Some(Value::Object(_)) => "a mapping",
+        None => return Err(BindingError::FieldMissing { binding, object, pointer }),
+    };
+    Err(BindingError::NotScalar {
+        binding,
+        object,
+        pointer,
+        found,
+    })
+}
+
+/// Replaces the variables of a text; `None` if one of them waits for an object (the others are asked for nevertheless).
+fn expand(
+    text: &str,
+    place: &str,
+    mut lookup: impl FnMut(&str) -> Result<Option<String>, BindingError>,
+) -> Result<Option<String>, BindingError> {
+    let parts = template::parts(text).map_err(|template::Unterminated| BindingError::Unterminated { place: place.to_owned() })?;
+    let mut all = Some(String::new());
+    for part in parts {
+        let piece = match part {
+            Part::Text(text) => Some(text.to_owned()),
+            Part::Name(name) => lookup(name)?,
+        };
+        all = all.zip(piece).map(|(all, piece)| all + &piece);
+        if let Some(all) = &all {
+            check_length(all.len(), place)?;
+        }
+    }
+    Ok(all)
+}
+
+fn bounded(text: String, place: &str) -> Result<String, BindingError> {
+    check_length(text.len(), place).map(|()| text)
+}
+
+fn check_length(bytes: usize, place: &str) -> Result<(), BindingError> {
+    if bytes <= MAX_VALUE {
+        return Ok(());
+    }
+    Err(BindingError::TooLong {
+        place: place.to_owned(),
+        bytes,
+        max: MAX_VALUE,
+    })
+}
+
+fn unknown<'a>(place: &str, name: &str, known: impl Iterator<Item = &'a String>) -> BindingError {
+    BindingError::Unknown {
+        place: place.to_owned(),
+        name: name.to_owned(),
+        known: known.cloned().collect(),
+    }
+}
