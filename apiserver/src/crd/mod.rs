@@ -244,4 +244,7 @@ pub fn end(core: &Arc<Core>, name: &str) {
         let mut definition = definition.clone();
         (meta::is_terminating(&definition) && meta::remove_finalizer(&mut definition, CLEANUP)).then_some(definition)
     });
+    if core.store.get(&id.resource, &id.key).is_none() {
+        withdraw(core, name);
+    }
 }
