@@ -1,7 +1,5 @@
 //! Promise: the examples of the page are objects that an API server takes and the types read, field by field.
 
-mod support;
-
 use muster_api::{
     Amount, Module, ProxyAssemblage,
     assemblage::{FailureClass, Intent, SyncPhase, Withdraw},
@@ -95,11 +93,18 @@ status:
 "#;
 
 fn read<K: serde::Serialize + serde::de::DeserializeOwned>(text: &str) -> K {
-    let object = support::yaml(text);
-    let stored = support::admit(&object, None).unwrap();
-    assert_eq!(without_stage_defaults(stored), object, "the example says everything");
+    let object = crate::support::yaml(text);
+    let stored = crate::support::admit(&object, None).unwrap();
+    assert_eq!(
+        without_stage_defaults(stored),
+        object,
+        "the example says everything"
+    );
     let typed: K = serde_json::from_value(object.clone()).unwrap();
-    assert_eq!(without_stage_defaults(serde_json::to_value(&typed).unwrap()), object);
+    assert_eq!(
+        without_stage_defaults(serde_json::to_value(&typed).unwrap()),
+        object
+    );
     typed
 }
 
@@ -121,20 +126,28 @@ fn a_module() {
     assert_eq!(module.spec.rollout.stages[0].soak.to_string(), "1h30m");
     assert_eq!(module.spec.on_delete, Some(OnDelete::Withdraw));
     assert_eq!(module.status.unwrap().summary.unwrap().clusters, "3/5");
-    read::<muster_api::BootstrapModule>(&MODULE.replace("kind: Module\nmetadata", "kind: BootstrapModule\nmetadata"));
+    read::<muster_api::BootstrapModule>(
+        &MODULE.replace("kind: Module\nmetadata", "kind: BootstrapModule\nmetadata"),
+    );
 }
 
 #[test]
 fn an_assemblage_and_its_rows() {
     let assemblage: ProxyAssemblage = read(ASSEMBLAGE);
-    let [app, old, gone] = assemblage.spec.syncs.as_slice() else { panic!("three rows") };
-    assert!(matches!(app.intent(), Intent::Carry { source } if source.git.url == "https://git.example/fleet"));
+    let [app, old, gone] = assemblage.spec.syncs.as_slice() else {
+        panic!("three rows")
+    };
+    assert!(
+        matches!(app.intent(), Intent::Carry { source } if source.git.url == "https://git.example/fleet")
+    );
     assert_eq!(old.intent(), Intent::Withdraw(Withdraw::Prune));
     assert_eq!(gone.intent(), Intent::Bare);
     let status = assemblage.status.unwrap();
     assert_eq!(status.syncs[0].state, SyncPhase::Failed);
     assert_eq!(status.syncs[0].class, Some(FailureClass::Revision));
-    read::<muster_api::RemoteAssemblage>(&ASSEMBLAGE.replace("kind: ProxyAssemblage", "kind: RemoteAssemblage"));
+    read::<muster_api::RemoteAssemblage>(
+        &ASSEMBLAGE.replace("kind: ProxyAssemblage", "kind: RemoteAssemblage"),
+    );
     let downstream = ASSEMBLAGE
         .replace("kind: ProxyAssemblage", "kind: Assemblage")
         .replace("  clusterRef: {name: eu-1}\n", "");

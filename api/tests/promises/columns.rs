@@ -1,20 +1,25 @@
 //! Promise: `kubectl get` shows the columns of the page, with the wide ones at priority 1.
 
-mod support;
-
 use muster_api::{Module, crds::columns, module::Summary};
 
 #[test]
 fn columns_of_each_kind() {
-    let lines: Vec<String> = support::definitions()
+    let lines: Vec<String> = crate::support::definitions()
         .iter()
         .map(|definition| {
-            let columns = definition.spec.versions[0].additional_printer_columns.as_ref().unwrap();
+            let columns = definition.spec.versions[0]
+                .additional_printer_columns
+                .as_ref()
+                .unwrap();
             let names = columns.iter().map(|column| match column.priority {
                 Some(1) => format!("({})", column.name.to_uppercase()),
                 _ => column.name.to_uppercase(),
             });
-            format!("{}: {}", definition.spec.names.kind, names.collect::<Vec<_>>().join(" "))
+            format!(
+                "{}: {}",
+                definition.spec.names.kind,
+                names.collect::<Vec<_>>().join(" ")
+            )
         })
         .collect();
     insta::assert_snapshot!(lines.join("\n"), @"
@@ -30,15 +35,24 @@ fn columns_of_each_kind() {
 /// Each path leads to a field of the schema.
 #[test]
 fn paths_exist() {
-    for definition in support::definitions() {
-        let schema = support::openapi(&definition);
-        for column in definition.spec.versions[0].additional_printer_columns.iter().flatten() {
+    for definition in crate::support::definitions() {
+        let schema = crate::support::openapi(&definition);
+        for column in definition.spec.versions[0]
+            .additional_printer_columns
+            .iter()
+            .flatten()
+        {
             let path = column.json_path.split('[').next().unwrap().trim_end_matches(".*");
             if path.starts_with(".metadata") {
                 continue;
             }
             let pointer = path.replace('.', "/properties/");
-            assert!(schema.pointer(&pointer).is_some(), "{}: {}", definition.spec.names.kind, column.json_path);
+            assert!(
+                schema.pointer(&pointer).is_some(),
+                "{}: {}",
+                definition.spec.names.kind,
+                column.json_path
+            );
         }
     }
 }
@@ -46,8 +60,16 @@ fn paths_exist() {
 /// The column of a module's clusters is the field that the status has.
 #[test]
 fn clusters_column_is_a_field_of_the_summary() {
-    let summary = serde_json::to_value(Summary { clusters: "3/5".into(), ..Summary::default() }).unwrap();
-    let path = columns::module().into_iter().find(|column| column.name == "Clusters").unwrap().json_path;
+    let summary = serde_json::to_value(Summary {
+        clusters: "3/5".into(),
+        ..Summary::default()
+    })
+    .unwrap();
+    let path = columns::module()
+        .into_iter()
+        .find(|column| column.name == "Clusters")
+        .unwrap()
+        .json_path;
     assert_eq!(summary[path.rsplit('.').next().unwrap()], "3/5");
     assert_eq!(<Module as kube::CustomResourceExt>::shortnames(), ["mmod"]);
 }

@@ -1,10 +1,6 @@
 //! Promise: an API server and the types fill in the same defaults, and writing what was read changes nothing.
 
-mod support;
-
-use muster_api::{
-    Assemblage, BootstrapModule, Module, ModuleRevision, ProxyAssemblage, RemoteAssemblage,
-};
+use muster_api::{Assemblage, BootstrapModule, Module, ModuleRevision, ProxyAssemblage, RemoteAssemblage};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
@@ -17,9 +13,13 @@ fn object(kind: &str, spec: Value) -> Value {
 }
 
 fn check<K: Serialize + DeserializeOwned>(object: &Value) {
-    let stored = support::admit(object, None).unwrap();
+    let stored = crate::support::admit(object, None).unwrap();
     let from_sparse: K = serde_json::from_value(object.clone()).unwrap();
-    assert_eq!(serde_json::to_value(&from_sparse).unwrap(), stored, "the type's defaults are the schema's");
+    assert_eq!(
+        serde_json::to_value(&from_sparse).unwrap(),
+        stored,
+        "the type's defaults are the schema's"
+    );
     let from_stored: K = serde_json::from_value(stored.clone()).unwrap();
     assert_eq!(serde_json::to_value(&from_stored).unwrap(), stored, "round trip");
 }
@@ -28,7 +28,10 @@ fn check<K: Serialize + DeserializeOwned>(object: &Value) {
 fn the_sparsest_object_of_each_kind() {
     let sync = json!({ "source": source() });
     check::<Module>(&object("Module", json!({ "sync": sync })));
-    check::<BootstrapModule>(&object("BootstrapModule", json!({ "sync": sync, "selector": {} })));
+    check::<BootstrapModule>(&object(
+        "BootstrapModule",
+        json!({ "sync": sync, "selector": {} }),
+    ));
     let cluster = json!({ "clusterRef": { "name": "eu-1" } });
     check::<ProxyAssemblage>(&object("ProxyAssemblage", cluster.clone()));
     check::<RemoteAssemblage>(&object("RemoteAssemblage", cluster));
@@ -62,13 +65,51 @@ fn every_struct_that_has_defaults_gets_them() {
         }),
     ));
     let row = json!({ "name": "app", "source": source(), "package": {} });
-    check::<Assemblage>(&object("Assemblage", json!({ "syncs": [row, { "name": "old", "token": 3, "withdraw": "Prune" }] })));
+    check::<Assemblage>(&object(
+        "Assemblage",
+        json!({ "syncs": [row, { "name": "old", "token": 3, "withdraw": "Prune" }] }),
+    ));
 }
 
 /// The defaults of the page.
 #[test]
 fn what_a_module_gets() {
     let sparse = object("Module", json!({ "sync": { "source": source() } }));
-    let stored = support::admit(&sparse, None).unwrap();
-    insta::assert_yaml_snapshot!(stored["spec"], @"");
+    let stored = crate::support::admit(&sparse, None).unwrap();
+    insta::assert_yaml_snapshot!(stored["spec"], @r#"
+    rollout:
+      deadlines:
+        absence: 5m
+        pickup: 5m
+        progress: 10m
+      historyLimit: 10
+      maxUnreadyClusters: 1
+      minReadySeconds: 0
+      onFailure:
+        action: Halt
+        maxFailed: 0
+      onJoin: LastGood
+      onUnreachable: Skip
+      paused: false
+      strategy: Incremental
+      unmatched: Last
+      withdraw:
+        brake: 20%
+        max: 10%
+    suspend: false
+    sync:
+      package:
+        force: false
+        interval: 10m
+        path: "."
+        prune: true
+        retryInterval: 1m
+        timeout: 5m
+        wait: true
+      source:
+        git:
+          url: "https://git.example/r"
+          version:
+            tag: v1
+    "#);
 }

@@ -1,9 +1,7 @@
 //! Promise: an API server with our CRDs refuses what cannot be meant, in words for people, and nothing else.
 
-mod support;
-
+use crate::support::admit;
 use serde_json::{Value, json};
-use support::admit;
 
 fn module() -> Value {
     json!({
@@ -44,7 +42,10 @@ fn check(object: &Value, old: Option<&Value>, expect: Result<(), &str>) {
     match (admit(object, old), expect) {
         (Ok(_), Ok(())) => {}
         (Err(said), Err(wanted)) => {
-            assert!(said.iter().any(|line| line.contains(wanted)), "wanted {wanted:?}, said {said:#?}");
+            assert!(
+                said.iter().any(|line| line.contains(wanted)),
+                "wanted {wanted:?}, said {said:#?}"
+            );
         }
         (result, expect) => panic!("wanted {expect:?}, got {result:#?}\nfor {object:#}"),
     }
@@ -55,11 +56,31 @@ fn a_module_is_an_exact_state() {
     let version = |value| with(module(), "/spec/sync/source/git/version", value);
     let commit = "0123456789abcdef0123456789abcdef01234567";
     check(&version(json!({ "commit": commit })), None, Ok(()));
-    check(&version(json!({ "commit": format!("{commit}012345670123456701234567") })), None, Ok(()));
-    check(&version(json!({ "tag": "v1", "commit": commit })), None, Err("set exactly one of tag and commit"));
-    check(&version(json!({})), None, Err("set exactly one of tag and commit"));
-    check(&version(json!({ "commit": &commit[..12] })), None, Err("should be at least 40 chars long"));
-    check(&version(json!({ "commit": commit.to_uppercase() })), None, Err("should match"));
+    check(
+        &version(json!({ "commit": format!("{commit}012345670123456701234567") })),
+        None,
+        Ok(()),
+    );
+    check(
+        &version(json!({ "tag": "v1", "commit": commit })),
+        None,
+        Err("set exactly one of tag and commit"),
+    );
+    check(
+        &version(json!({})),
+        None,
+        Err("set exactly one of tag and commit"),
+    );
+    check(
+        &version(json!({ "commit": &commit[..12] })),
+        None,
+        Err("should be at least 40 chars long"),
+    );
+    check(
+        &version(json!({ "commit": commit.to_uppercase() })),
+        None,
+        Err("should match"),
+    );
 }
 
 #[test]
@@ -78,15 +99,40 @@ fn modules_are_called_by_dns_labels() {
 #[test]
 fn a_binding_has_one_origin_and_no_secret() {
     let bind = |value| with(module(), "/spec/controlPlaneBindings", json!([value]));
-    let field = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "facts", "fieldPath": "/data/host" });
+    let field =
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "facts", "fieldPath": "/data/host" });
     let secret = with(field.clone(), "/kind", json!("Secret"));
     check(&bind(json!({ "name": "A", "value": "" })), None, Ok(()));
-    check(&bind(json!({ "name": "A", "objectFieldRef": field })), None, Ok(()));
-    check(&bind(json!({ "name": "A" })), None, Err("set exactly one of value and objectFieldRef"));
-    check(&bind(json!({ "name": "A", "value": "", "objectFieldRef": field })), None, Err("set exactly one of value"));
-    check(&bind(json!({ "name": "A", "objectFieldRef": secret })), None, Err("kind Secret cannot be read"));
-    check(&bind(json!({ "name": "1A", "value": "" })), None, Err("should match"));
-    let twice = with(module(), "/spec/controlPlaneBindings", json!([{ "name": "A", "value": "" }, { "name": "A", "value": "" }]));
+    check(
+        &bind(json!({ "name": "A", "objectFieldRef": field })),
+        None,
+        Ok(()),
+    );
+    check(
+        &bind(json!({ "name": "A" })),
+        None,
+        Err("set exactly one of value and objectFieldRef"),
+    );
+    check(
+        &bind(json!({ "name": "A", "value": "", "objectFieldRef": field })),
+        None,
+        Err("set exactly one of value"),
+    );
+    check(
+        &bind(json!({ "name": "A", "objectFieldRef": secret })),
+        None,
+        Err("kind Secret cannot be read"),
+    );
+    check(
+        &bind(json!({ "name": "1A", "value": "" })),
+        None,
+        Err("should match"),
+    );
+    let twice = with(
+        module(),
+        "/spec/controlPlaneBindings",
+        json!([{ "name": "A", "value": "" }, { "name": "A", "value": "" }]),
+    );
     check(&twice, None, Err("Duplicate value"));
 }
 
@@ -96,8 +142,20 @@ fn a_cluster_may_try_twice_within_its_deadline() {
     let words = "together must be shorter than rollout.deadlines.progress";
     check(&package(json!({ "timeout": "8m59s" })), None, Ok(()));
     check(&package(json!({ "timeout": "9m" })), None, Err(words));
-    check(&with(module(), "/spec/rollout/deadlines/progress", json!("6m")), None, Err(words));
-    check(&with(package(json!({ "timeout": "1h" })), "/spec/rollout/deadlines/progress", json!("1h30m")), None, Ok(()));
+    check(
+        &with(module(), "/spec/rollout/deadlines/progress", json!("6m")),
+        None,
+        Err(words),
+    );
+    check(
+        &with(
+            package(json!({ "timeout": "1h" })),
+            "/spec/rollout/deadlines/progress",
+            json!("1h30m"),
+        ),
+        None,
+        Ok(()),
+    );
     check(&package(json!({ "timeout": "9 m" })), None, Err("should match"));
 }
 
@@ -105,7 +163,11 @@ fn a_cluster_may_try_twice_within_its_deadline() {
 fn variables_have_names() {
     let substitute = |value| with(module(), "/spec/sync/package/substitute", value);
     check(&substitute(json!({ "REGION": "$(REGION)" })), None, Ok(()));
-    check(&substitute(json!({ "1st": "" })), None, Err("does not begin with a digit"));
+    check(
+        &substitute(json!({ "1st": "" })),
+        None,
+        Err("does not begin with a digit"),
+    );
 }
 
 #[test]
@@ -114,7 +176,11 @@ fn amounts_are_counts_or_percentages() {
     for good in [json!(0), json!(100_000), json!("3"), json!("0%"), json!("100%")] {
         check(&limit(good), None, Ok(()));
     }
-    for (bad, words) in [(json!(-1), "greater than or equal to 0"), (json!("101%"), "match"), (json!("x"), "match")] {
+    for (bad, words) in [
+        (json!(-1), "greater than or equal to 0"),
+        (json!("101%"), "match"),
+        (json!("x"), "match"),
+    ] {
         check(&limit(bad), None, Err(words));
     }
 }
@@ -129,28 +195,72 @@ fn a_token_never_falls() {
         check(&held, None, Ok(()));
         check(&rows(json!([other, row(17)])), Some(&held), Ok(()));
         check(&rows(json!([row(18), other])), Some(&held), Ok(()));
-        check(&rows(json!([row(16), other])), Some(&held), Err("a row's token never falls"));
-        check(&rows(json!([other, row(16)])), Some(&held), Err("a row's token never falls"));
-        check(&rows(json!([other, { "name": "app", "source": source() }])), Some(&held), Err("never falls"));
+        check(
+            &rows(json!([row(16), other])),
+            Some(&held),
+            Err("a row's token never falls"),
+        );
+        check(
+            &rows(json!([other, row(16)])),
+            Some(&held),
+            Err("a row's token never falls"),
+        );
+        check(
+            &rows(json!([other, { "name": "app", "source": source() }])),
+            Some(&held),
+            Err("never falls"),
+        );
         let withdrawn = rows(json!([{ "name": "app", "token": 18, "withdraw": "Prune" }]));
         check(&withdrawn, Some(&held), Ok(()));
-        check(&rows(json!([{ "name": "app", "token": 17, "withdraw": "Prune" }])), Some(&withdrawn), Err("never falls"));
-        check(&rows(json!([{ "name": "app", "token": 17 }])), Some(&withdrawn), Err("never falls"));
-        check(&rows(json!([{ "name": "app", "token": 18 }])), Some(&withdrawn), Ok(()));
+        check(
+            &rows(json!([{ "name": "app", "token": 17, "withdraw": "Prune" }])),
+            Some(&withdrawn),
+            Err("never falls"),
+        );
+        check(
+            &rows(json!([{ "name": "app", "token": 17 }])),
+            Some(&withdrawn),
+            Err("never falls"),
+        );
+        check(
+            &rows(json!([{ "name": "app", "token": 18 }])),
+            Some(&withdrawn),
+            Ok(()),
+        );
         let without = rows(json!([{ "name": "app", "source": source() }]));
         check(&rows(json!([row(1)])), Some(&without), Ok(()));
-        check(&rows(json!([{ "name": "app", "token": 1 }, { "name": "app", "token": 2 }])), None, Err("Duplicate value"));
+        check(
+            &rows(json!([{ "name": "app", "token": 1 }, { "name": "app", "token": 2 }])),
+            None,
+            Err("Duplicate value"),
+        );
     }
 }
 
 #[test]
 fn a_row_is_carried_out_withdrawn_or_bare() {
     let row = |value| assemblage("ProxyAssemblage", json!([value]));
-    check(&row(json!({ "name": "a", "source": source(), "package": {} })), None, Ok(()));
+    check(
+        &row(json!({ "name": "a", "source": source(), "package": {} })),
+        None,
+        Ok(()),
+    );
     check(&row(json!({ "name": "a", "token": 1 })), None, Ok(()));
-    check(&row(json!({ "name": "a", "withdraw": "Orphan", "source": source() })), None, Err("has no source"));
-    check(&row(json!({ "name": "a", "package": {} })), None, Err("needs a source"));
-    check(&row(json!({ "name": "a", "withdraw": "Delete" })), None, Err("withdraw"));
+    check(
+        &row(json!({ "name": "a", "withdraw": "Orphan", "source": source() })),
+        None,
+        Err("has no source"),
+    );
+    check(
+        &row(json!({ "name": "a", "package": {} })),
+        None,
+        Err("needs a source"),
+    );
+    check(
+        &row(json!({ "name": "a", "withdraw": "Delete" })),
+        None,
+        Err("withdraw"),
+    );
 }
 
 #[test]
@@ -160,11 +270,19 @@ fn an_assemblage_is_of_one_cluster_for_ever() {
     let secret = |name: &str| object(json!({ "kubeconfigRef": { "name": name }, "syncs": [] }));
     let one = "set exactly one of clusterRef and kubeconfigRef";
     check(&object(json!({ "syncs": [] })), None, Err(one));
-    check(&with(cluster("a"), "/spec/kubeconfigRef", json!({ "name": "b" })), None, Err(one));
+    check(
+        &with(cluster("a"), "/spec/kubeconfigRef", json!({ "name": "b" })),
+        None,
+        Err(one),
+    );
     check(&cluster("a"), Some(&cluster("a")), Ok(()));
     check(&cluster("b"), Some(&cluster("a")), Err("clusterRef is immutable"));
     check(&secret("a"), Some(&cluster("a")), Err("clusterRef is immutable"));
-    check(&secret("b"), Some(&secret("a")), Err("kubeconfigRef is immutable"));
+    check(
+        &secret("b"),
+        Some(&secret("a")),
+        Err("kubeconfigRef is immutable"),
+    );
 }
 
 #[test]
@@ -178,7 +296,11 @@ fn a_revision_is_immutable_and_its_story_is_not() {
     });
     let stored = admit(&revision, None).unwrap();
     check(&revision, Some(&stored), Ok(()));
-    check(&with(revision.clone(), "/status/verdict", json!("Good")), Some(&stored), Ok(()));
+    check(
+        &with(revision.clone(), "/status/verdict", json!("Good")),
+        Some(&stored),
+        Ok(()),
+    );
     let forced = with(revision, "/spec/sync/package/force", json!(true));
     check(&forced, Some(&stored), Err("a ModuleRevision is immutable"));
 }

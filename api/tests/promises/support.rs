@@ -1,5 +1,5 @@
 //! What the tests of this crate share: the kinds by name, and their schemas as an API server reads them.
-#![allow(dead_code)]
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use muster_api::crds;
@@ -11,11 +11,6 @@ pub fn definitions() -> Vec<CustomResourceDefinition> {
     crds::management().into_iter().chain(crds::downstream()).collect()
 }
 
-/// The definition of one of our kinds.
-pub fn definition(kind: &str) -> CustomResourceDefinition {
-    definitions().into_iter().find(|definition| definition.spec.names.kind == kind).unwrap()
-}
-
 /// The schema of a definition as JSON.
 pub fn openapi(definition: &CustomResourceDefinition) -> Value {
     let schema = definition.spec.versions[0].schema.as_ref().unwrap();
@@ -23,8 +18,17 @@ pub fn openapi(definition: &CustomResourceDefinition) -> Value {
 }
 
 /// The schema of one of our kinds as an API server reads it.
-pub fn schema(kind: &str) -> Schema {
-    Schema::parse(&openapi(&definition(kind))).unwrap()
+pub fn schema(kind: &str) -> &'static Schema {
+    static SCHEMAS: LazyLock<BTreeMap<String, Schema>> = LazyLock::new(|| {
+        let parse = |definition: &CustomResourceDefinition| {
+            let kind = definition.spec.names.kind.clone();
+            let schema =
+                Schema::parse(&openapi(definition)).unwrap_or_else(|causes| panic!("{kind}: {causes:#?}"));
+            (kind, schema)
+        };
+        definitions().iter().map(parse).collect()
+    });
+    &SCHEMAS[kind]
 }
 
 /// YAML as JSON.
@@ -43,6 +47,9 @@ pub fn admit(object: &Value, old: Option<&Value>) -> Result<Value, Vec<String>> 
     if causes.is_empty() {
         Ok(stored)
     } else {
-        Err(causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect())
+        Err(causes
+            .iter()
+            .map(|cause| format!("{}: {}", cause.field, cause.message))
+            .collect())
     }
 }

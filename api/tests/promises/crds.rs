@@ -1,7 +1,5 @@
 //! Promise: `api/crds/*.yaml` are what the types say, and what an API server takes.
 
-mod support;
-
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use muster_api::{crds, kind};
@@ -17,22 +15,38 @@ fn committed_files_equal_the_types() {
     let generated: BTreeMap<String, String> = crds::generated().into_iter().collect();
     let entries = fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap());
     let committed: BTreeMap<String, String> = entries
-        .map(|entry| (entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap()))
+        .map(|entry| {
+            (
+                entry.file_name().into_string().unwrap(),
+                fs::read_to_string(entry.path()).unwrap(),
+            )
+        })
         .collect();
     let names = |files: &BTreeMap<String, String>| files.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&committed), names(&generated), "run `cargo xtask generate`");
     for (file, text) in &generated {
-        assert_eq!(&committed[file], text, "{file}: run `cargo xtask generate`");
+        assert!(
+            &committed[file] == text,
+            "{file} is not as generated: run `cargo xtask generate` and commit"
+        );
     }
 }
 
 #[test]
 fn the_files_read_back_as_the_definitions() {
-    let all = crds::management().into_iter().chain(crds::downstream()).chain(crds::flux());
+    let all = crds::management()
+        .into_iter()
+        .chain(crds::downstream())
+        .chain(crds::flux());
     for definition in all.chain([crds::cluster_api()]) {
         let read: Value = serde_yaml::from_str(&crds::yaml(&definition)).unwrap();
-        assert_eq!(read, serde_json::to_value(&definition).unwrap(), "{:?}", definition.metadata.name);
-        let schema = support::openapi(&definition);
+        assert_eq!(
+            read,
+            serde_json::to_value(&definition).unwrap(),
+            "{:?}",
+            definition.metadata.name
+        );
+        let schema = crate::support::openapi(&definition);
         Schema::parse(&schema).unwrap_or_else(|causes| panic!("{:?}: {causes:?}", definition.metadata.name));
         assert!(crds::is_ours(&definition));
     }
@@ -40,17 +54,28 @@ fn the_files_read_back_as_the_definitions() {
 
 #[test]
 fn every_kind_is_found_by_its_names_and_the_category() {
-    let found: Vec<String> = support::definitions()
+    let found: Vec<String> = crate::support::definitions()
         .iter()
         .map(|definition| {
             let names = &definition.spec.names;
             assert_eq!(definition.spec.group, kind::GROUP);
             assert_eq!(definition.spec.scope, "Namespaced");
-            assert_eq!(names.categories.as_deref(), Some(["muster".to_owned()].as_slice()));
+            assert_eq!(
+                names.categories.as_deref(),
+                Some(["muster".to_owned()].as_slice())
+            );
             let version = &definition.spec.versions[0];
-            assert_eq!(format!("{}/{}", definition.spec.group, version.name), kind::API_VERSION);
+            assert_eq!(
+                format!("{}/{}", definition.spec.group, version.name),
+                kind::API_VERSION
+            );
             assert!(version.subresources.as_ref().unwrap().status.is_some());
-            format!("{} {} {}", names.kind, names.plural, names.short_names.as_ref().unwrap().join(","))
+            format!(
+                "{} {} {}",
+                names.kind,
+                names.plural,
+                names.short_names.as_ref().unwrap().join(",")
+            )
         })
         .collect();
     insta::assert_snapshot!(found.join("\n"), @"
@@ -66,20 +91,27 @@ fn every_kind_is_found_by_its_names_and_the_category() {
 #[test]
 fn a_definition_of_someone_else_is_not_ours() {
     let mut foreign = crds::flux().remove(0);
-    foreign.metadata.labels = Some(BTreeMap::from([("app.kubernetes.io/part-of".into(), "flux".into())]));
+    foreign.metadata.labels = Some(BTreeMap::from([(
+        "app.kubernetes.io/part-of".into(),
+        "flux".into(),
+    )]));
     assert!(!crds::is_ours(&foreign));
 }
 
 /// Every string, list and map has a maximum, and every field is explained.
 #[test]
 fn everything_is_bounded_and_explained() {
-    for definition in support::definitions() {
-        let schema = support::openapi(&definition);
+    for definition in crate::support::definitions() {
+        let schema = crate::support::openapi(&definition);
         let mut problems = Vec::new();
         for part in ["spec", "status"] {
             walk(&schema["properties"][part], &format!(".{part}"), &mut problems);
         }
-        assert!(problems.is_empty(), "{}: {problems:#?}", definition.spec.names.kind);
+        assert!(
+            problems.is_empty(),
+            "{}: {problems:#?}",
+            definition.spec.names.kind
+        );
     }
 }
 
@@ -104,7 +136,11 @@ fn walk(schema: &Value, path: &str, problems: &mut Vec<String>) {
     if has("x-kubernetes-preserve-unknown-fields") || has("nullable") {
         problems.push(format!("{path}: takes anything, or null"));
     }
-    for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
+    for rule in schema["x-kubernetes-validations"]
+        .as_array()
+        .into_iter()
+        .flatten()
+    {
         if rule["message"].as_str().is_none_or(str::is_empty) {
             problems.push(format!("{path}: rule without message"));
         }

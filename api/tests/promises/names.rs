@@ -1,0 +1,137 @@
+//! Promise: generated names are valid, recognizable, and never shared by two identities.
+
+use std::collections::BTreeMap;
+
+use muster_api::{
+    module::ModuleKind,
+    names,
+    validate::names::{dns_label, dns_subdomain},
+};
+use proptest::prelude::*;
+
+const COMMIT: &str = "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567";
+
+/// Golden: these names are in clusters; a change of them would make everything anew.
+#[test]
+fn golden_vectors() {
+    let lines = [
+        names::source("https://git.example/fleet", COMMIT, None),
+        names::source("https://git.example/fleet", COMMIT, Some("git")),
+        names::kustomization("muster-system", "eu-1", "app"),
+        names::kustomization("fleet", "eu-1", "app"),
+        names::module_revision(ModuleKind::Module, "fleet", "app", &"0".repeat(64)),
+        names::module_revision(ModuleKind::BootstrapModule, "fleet", "app", &"0".repeat(64)),
+        names::kubeconfig_secret("eu-1"),
+    ];
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    src-nb5pnefjie
+    src-6p3m34jbz2
+    app-6joorajbwt
+    app-nbksqqzk4z
+    app-qunuhjz2lf
+    app-xenqlfoz5t
+    eu-1-kubeconfig
+    "#);
+}
+
+/// What is kept of a sync's name: everything up to 52 bytes, without a hyphen or dot at its end.
+#[test]
+fn stems() {
+    let check = |sync: &str, stem: &str| {
+        let name = names::kustomization("fleet", "eu-1", sync);
+        let (kept, hash) = name.rsplit_once('-').unwrap();
+        assert_eq!(kept, stem, "{sync}");
+        assert_eq!(hash.len(), 10, "{sync}");
+        assert!(name.len() <= 63, "{sync}");
+        dns_subdomain(&name).unwrap();
+    };
+    let a = |length: usize| "a".repeat(length);
+    check("a", "a");
+    for length in [1, 51, 52] {
+        check(&a(length), &a(length));
+    }
+    for length in [53, 62, 63, 253] {
+        check(&a(length), &a(52));
+    }
+    check(&format!("{}-b", a(51)), &a(51));
+    check(&format!("{}.b", a(51)), &a(51));
+    check(&format!("{}--b", a(50)), &a(50));
+    check(&format!("{}-bcd", a(49)), &format!("{}-bc", a(49)));
+    check(&format!("{}.bcd", a(49)), &format!("{}.bc", a(49)));
+}
+
+/// The same 52 first bytes are not the same name, and neither are identities whose parts are cut elsewhere.
+#[test]
+fn look_alikes_are_told_apart() {
+    let long = "a".repeat(60);
+    let identities = [
+        ("fleet", "eu-1", format!("{long}-1")),
+        ("fleet", "eu-1", format!("{long}-2")),
+        ("fleet", "eu", "1-app".to_owned()),
+        ("fleet", "eu-1", "app".to_owned()),
+        ("fleet-eu", "1", "app".to_owned()),
+        ("fleet", "eu-2", "app".to_owned()),
+    ];
+    let names: BTreeMap<_, _> = identities
+        .iter()
+        .map(|(namespace, assemblage, sync)| (names::kustomization(namespace, assemblage, sync), ()))
+        .collect();
+    assert_eq!(names.len(), identities.len());
+    let url = "https://git.example/r";
+    assert_ne!(
+        names::source(url, COMMIT, None),
+        names::source(url, COMMIT, Some("none"))
+    );
+    assert_ne!(
+        names::source(url, COMMIT, None),
+        names::source("https://git.example/r.git", COMMIT, None)
+    );
+}
+
+/// A thousand clusters with ten syncs each, and as many sources.
+#[test]
+fn a_large_fleet_has_no_collision() {
+    let kustomizations = (0..1_000).flat_map(|cluster| {
+        (0..10).map(move |sync| {
+            names::kustomization(
+                "fleet",
+                &format!("eu-{cluster}"),
+                &format!("{}-{sync}", "s".repeat(60)),
+            )
+        })
+    });
+    let sources =
+        (0..10_000).map(|number| names::source("https://git.example/r", &format!("{number:040x}"), None));
+    let all: std::collections::BTreeSet<String> = kustomizations.chain(sources).collect();
+    assert_eq!(all.len(), 20_000);
+}
+
+fn label() -> impl Strategy<Value = String> {
+    "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+}
+
+fn subdomain() -> impl Strategy<Value = String> {
+    proptest::collection::vec(label(), 1..4).prop_map(|parts| parts.join("."))
+}
+
+proptest! {
+    #[test]
+    fn names_of_labels_are_labels(namespace in label(), assemblage in label(), sync in label()) {
+        dns_label(&names::kustomization(&namespace, &assemblage, &sync)).unwrap();
+        dns_label(&names::module_revision(ModuleKind::Module, &namespace, &sync, &assemblage)).unwrap();
+        dns_label(&names::source(&namespace, &assemblage, Some(&sync))).unwrap();
+    }
+
+    #[test]
+    fn names_of_subdomains_are_subdomains_of_at_most_63_bytes(assemblage in subdomain(), sync in subdomain()) {
+        let name = names::kustomization("fleet", &assemblage, &sync);
+        dns_subdomain(&name).unwrap();
+        prop_assert!(name.len() <= 63);
+    }
+
+    #[test]
+    fn another_identity_is_another_name(one in (label(), subdomain(), subdomain()), other in (label(), subdomain(), subdomain())) {
+        let name = |(namespace, assemblage, sync): &(String, String, String)| names::kustomization(namespace, assemblage, sync);
+        prop_assert_eq!(one == other, name(&one) == name(&other));
+    }
+}

@@ -1,0 +1,81 @@
+//! Promise: the words of the page, in its order, each once.
+
+use std::collections::BTreeSet;
+
+use muster_api::reasons::{Bucket, EventReason, ObjectReason, Reason};
+
+/// Copied from the contract; `|` separates its groups.
+const PAGE: &str = "Deleting ClusterPaused ControlPlaneNotReady NoKubeconfig KubeconfigRejected Unreachable \
+    CredentialsRejected KindMissing Held Pinned NameConflict BindingFailed | WithdrawalHeld Withdrawing | Failed \
+    Overdue NotPickedUp AlreadyUnready Relapsed Updating Soaking Reverting | KnownBad Halted Aborted Paused \
+    DependencyBehind SourceNotReady WaitingApproval WaitingGate WaitingStage WaitingDomain WaitingBatch WaitingTurn | \
+    UpToDate Excluded";
+
+fn groups() -> Vec<Vec<&'static str>> {
+    PAGE.split('|')
+        .map(|group| group.split_whitespace().collect())
+        .collect()
+}
+
+#[test]
+fn the_order_is_the_pages() {
+    let words: Vec<&str> = groups().concat();
+    let ours: Vec<String> = Reason::ALL.iter().map(ToString::to_string).collect();
+    assert_eq!(ours, words);
+    for (rank, reason) in Reason::ALL.iter().enumerate() {
+        assert_eq!(usize::from(reason.rank()), rank);
+        assert_eq!(reason.as_str().parse::<Reason>().unwrap(), *reason);
+    }
+    assert!(Reason::ALL.is_sorted());
+}
+
+#[test]
+fn the_first_group_is_what_may_not_be_touched() {
+    let ineligible: Vec<&str> = Reason::ALL
+        .iter()
+        .filter(|reason| reason.is_ineligible())
+        .map(|reason| reason.as_str())
+        .collect();
+    assert_eq!(ineligible, groups()[0]);
+}
+
+#[test]
+fn each_reason_is_counted_once() {
+    let buckets: BTreeSet<Bucket> = Reason::ALL.iter().map(|reason| reason.bucket()).collect();
+    assert_eq!(buckets.len(), 8);
+    let of = |bucket: Bucket| {
+        let all = Reason::ALL.iter().filter(move |reason| reason.bucket() == bucket);
+        all.map(|reason| reason.as_str()).collect::<Vec<_>>()
+    };
+    assert_eq!(of(Bucket::Held), ["Held", "Pinned"]);
+    assert_eq!(of(Bucket::Withdrawing), groups()[1]);
+    assert_eq!(
+        of(Bucket::Failed),
+        ["Failed", "Overdue", "NotPickedUp", "Relapsed"]
+    );
+    assert_eq!(of(Bucket::Waiting), groups()[3]);
+    assert_eq!([of(Bucket::Updated), of(Bucket::Excluded)].concat(), groups()[4]);
+}
+
+#[test]
+fn the_other_tables_hold_the_pages_words() {
+    let objects: BTreeSet<&str> = ObjectReason::ALL.iter().map(|reason| reason.as_str()).collect();
+    let page = "NoClusters SelectsAll TagMoved TooLarge Unsupported Unclaimed FluxPresent DependencyCycle InvalidSpec";
+    assert!(page.split(' ').all(|word| objects.contains(word)));
+    assert_eq!(objects.len(), ObjectReason::ALL.len());
+    let cluster: BTreeSet<&str> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
+    assert!(objects.is_disjoint(&cluster), "one word has one meaning");
+    let page = "RolloutStarted ClusterUpdated ClusterFailed RolloutHalted RevisionCondemned RolloutFinished \
+        WithdrawalHeld ControlApplied";
+    let events: BTreeSet<&str> = EventReason::ALL.iter().map(|reason| reason.as_str()).collect();
+    assert!(page.split_whitespace().all(|word| events.contains(word)));
+    assert_eq!(
+        "Nonsense".parse::<ObjectReason>().unwrap_err().to_string(),
+        "\"Nonsense\" is no reason of muster"
+    );
+}
+
+#[test]
+fn words_are_padded_in_columns() {
+    assert_eq!(format!("[{:<10}]", Reason::Held), "[Held      ]");
+}

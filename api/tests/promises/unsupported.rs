@@ -1,0 +1,76 @@
+//! Promise: a field whose behaviour is not built is in the schema and is named when it is set; nothing else is.
+
+use muster_api::{
+    module::ModuleSpec,
+    validate::{unsupported, unsupported_message},
+};
+use serde_json::{Value, json};
+
+fn spec(rest: Value) -> ModuleSpec {
+    let mut spec = json!({ "sync": { "source": { "git": { "url": "https://git.example/r", "version": { "tag": "v1" } } } } });
+    spec.as_object_mut()
+        .unwrap()
+        .extend(rest.as_object().unwrap().clone());
+    serde_json::from_value(spec).unwrap()
+}
+
+#[test]
+fn each_field() {
+    let check = |rest: Value, expect: &[&str]| assert_eq!(unsupported(&spec(rest.clone())), expect, "{rest}");
+    let rollout = |rest: Value| json!({ "rollout": rest });
+    check(json!({}), &[]);
+    let built = json!({
+        "selector": { "matchLabels": { "env": "prod" } }, "controlPlaneBindings": [{ "name": "A", "value": "1" }],
+        "onDelete": "Orphan", "suspend": true,
+        "rollout": {
+            "strategy": "Replace", "maxUnreadyClusters": "10%", "minReadySeconds": 5, "unmatched": "Last",
+            "onFailure": { "action": "Halt", "maxFailed": 2 }, "deadlines": { "progress": "20m" },
+            "paused": true, "onJoin": "Target", "withdraw": { "max": 1 }, "historyLimit": 3, "onUnreachable": "Skip",
+        },
+    });
+    check(built, &[]);
+    check(json!({ "dependsOn": [{ "name": "base" }] }), &["spec.dependsOn"]);
+    check(rollout(json!({ "batch": {} })), &["spec.rollout.batch"]);
+    check(
+        rollout(json!({ "exclusive": "region" })),
+        &["spec.rollout.exclusive"],
+    );
+    check(
+        rollout(json!({ "stages": [{ "name": "a", "selector": {} }] })),
+        &["spec.rollout.stages"],
+    );
+    check(
+        rollout(json!({ "unmatched": "Exclude" })),
+        &["spec.rollout.unmatched"],
+    );
+    for action in ["Revert", "Continue"] {
+        check(
+            rollout(json!({ "onFailure": { "action": action } })),
+            &["spec.rollout.onFailure.action"],
+        );
+    }
+    for what in ["Wait", "Fail"] {
+        check(
+            rollout(json!({ "onUnreachable": what })),
+            &["spec.rollout.onUnreachable"],
+        );
+    }
+    let several =
+        json!({ "dependsOn": [{ "name": "base" }], "rollout": { "batch": {}, "exclusive": "region" } });
+    check(
+        several,
+        &["spec.dependsOn", "spec.rollout.batch", "spec.rollout.exclusive"],
+    );
+}
+
+#[test]
+fn what_is_said() {
+    assert_eq!(
+        unsupported_message(&["spec.rollout.batch"]),
+        "spec.rollout.batch is not supported by this version of muster: remove it; nothing moves until then"
+    );
+    assert_eq!(
+        unsupported_message(&["spec.dependsOn", "spec.rollout.batch"]),
+        "spec.dependsOn, spec.rollout.batch are not supported by this version of muster: remove them; nothing moves until then"
+    );
+}

@@ -1,0 +1,221 @@
+//! Promise: what is wrong with a spec is said with its field, and with what to do.
+
+use muster_api::{
+    Module,
+    module::ModuleSpec,
+    validate::{self, InsecureSources, Version, git},
+};
+use serde_json::{Value, json};
+
+fn spec(pointer: &str, value: Value) -> ModuleSpec {
+    let sync = json!({ "source": { "git": { "url": "https://git.example/r", "version": { "tag": "v1" } } }, "package": {} });
+    let mut spec = json!({ "sync": sync, "rollout": { "deadlines": {} } });
+    let (parent, key) = pointer.rsplit_once('/').unwrap();
+    spec.pointer_mut(parent).unwrap()[key] = value;
+    serde_json::from_value(spec).unwrap()
+}
+
+fn said(spec: &ModuleSpec) -> String {
+    let findings = validate::module("app", spec, InsecureSources::Refused);
+    findings
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+#[test]
+fn each_bad_input_and_its_words() {
+    let short = "0a1b2c3";
+    let field =
+        |kind: &str, path: &str| json!({ "apiVersion": "v1", "kind": kind, "name": "n", "fieldPath": path });
+    let cases = [
+        (
+            "/sync/source/git/version",
+            json!({ "tag": "v1", "commit": short }),
+        ),
+        ("/sync/source/git/version", json!({})),
+        ("/sync/source/git/version", json!({ "commit": short })),
+        ("/sync/source/git/version", json!({ "commit": "main" })),
+        ("/sync/source/git/version", json!({ "tag": "refs/tags/v1" })),
+        ("/sync/source/git/version", json!({ "tag": "v1^{commit}" })),
+        ("/sync/source/git/url", json!("git@github.com:o/r.git")),
+        ("/sync/source/git/url", json!("ssh://git@github.com/o/r.git")),
+        ("/sync/source/git/url", json!("http://git.example/r")),
+        ("/sync/source/git/url", json!("ftp://git.example/r")),
+        ("/sync/source/git/url", json!("git.example/r")),
+        ("/sync/source/git/url", json!("https:///r")),
+        ("/sync/source/git/url", json!("https://user:secret@git.example/r")),
+        ("/sync/source/git/url", json!("https://git.example/r?ref=x")),
+        ("/sync/source/git/url", json!("https://git.example/a b")),
+        ("/sync/source/git/secretRef", json!({ "name": "Git" })),
+        ("/sync/package/path", json!("/app")),
+        ("/sync/package/path", json!("app/../..")),
+        ("/sync/package/path", json!("app/.GIT/hooks")),
+        ("/sync/package/path", json!("app\\web")),
+        ("/sync/package/path", json!("")),
+        ("/sync/package/substitute", json!({ "1st": "" })),
+        ("/sync/package/targetNamespace", json!("App")),
+        ("/sync/package/timeout", json!("10m")),
+        ("/sync/bindings", json!([{ "name": "A" }])),
+        (
+            "/sync/bindings",
+            json!([{ "name": "A", "value": "", "objectFieldRef": field("ConfigMap", "/a") }]),
+        ),
+        (
+            "/sync/bindings",
+            json!([{ "name": "A", "objectFieldRef": field("Secret", "/a") }]),
+        ),
+        (
+            "/sync/bindings",
+            json!([{ "name": "A", "objectFieldRef": field("ConfigMap", "data.a") }]),
+        ),
+        ("/sync/bindings", json!([{ "name": "CLUSTER_NAME", "value": "" }])),
+        (
+            "/sync/bindings",
+            json!([{ "name": "A", "value": "" }, { "name": "A", "value": "" }]),
+        ),
+        ("/controlPlaneBindings", json!([{ "name": "a-b", "value": "" }])),
+        (
+            "/selector",
+            json!({ "matchExpressions": [{ "key": "env", "operator": "Inn", "values": ["prod"] }] }),
+        ),
+        ("/rollout/exclusive", json!("a/b/c")),
+        (
+            "/rollout/stages",
+            json!([{ "name": "A", "selector": { "matchLabels": { "a b": "" } } }]),
+        ),
+    ];
+    let lines: Vec<String> = cases
+        .into_iter()
+        .map(|(pointer, value)| {
+            let words = said(&spec(pointer, value.clone()));
+            assert!(!words.is_empty(), "{pointer} {value}");
+            words
+        })
+        .collect();
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn what_is_right_is_not_talked_about() {
+    let fine = [
+        ("/sync/source/git/url", json!("https://git.example:8443/o/r.git")),
+        ("/sync/package/path", json!("./clusters/$(CLUSTER_NAME)/app")),
+        ("/sync/package/targetNamespace", json!("$(CLUSTER_LABEL_env)-app")),
+        ("/sync/package/timeout", json!("8m59s")),
+        (
+            "/sync/source/git/version",
+            json!({ "commit": "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567" }),
+        ),
+        ("/selector", json!({})),
+    ];
+    for (pointer, value) in fine {
+        assert_eq!(said(&spec(pointer, value)), "", "{pointer}");
+    }
+}
+
+#[test]
+fn the_name_of_a_module_is_a_dns_label() {
+    let fine = spec("/suspend", json!(false));
+    let module = Module::new("a.b", fine);
+    let findings = validate::module(
+        &module.metadata.name.unwrap(),
+        &module.spec,
+        InsecureSources::Refused,
+    );
+    assert_eq!(
+        validate::message(&findings),
+        "metadata.name: \"a.b\" is no valid name: use lower-case letters, digits and hyphens, with a letter or digit at both ends"
+    );
+}
+
+#[test]
+fn one_message_says_how_many_more() {
+    let mut bad = spec("/sync/package/path", json!("/app"));
+    bad.sync.source.git.url = "ssh://git.example/r".into();
+    let message = validate::message(&validate::module("app", &bad, InsecureSources::Refused));
+    assert_eq!(
+        message,
+        "spec.sync.source.git.url: ssh is not supported: use the repository's https address, with a secretRef if it is private (and 1 more)"
+    );
+    assert_eq!(validate::message(&[]), "");
+}
+
+#[test]
+fn insecure_sources_only_where_allowed() {
+    let check = |url: &str, refused: bool, allowed: bool| {
+        assert_eq!(git::url(url, InsecureSources::Refused).is_ok(), refused, "{url}");
+        assert_eq!(git::url(url, InsecureSources::Allowed).is_ok(), allowed, "{url}");
+    };
+    check("https://git.example/r", true, true);
+    check("HTTPS://git.example/r", true, true);
+    check("http://127.0.0.1:8080/r.git", false, true);
+    check("file:///srv/git/r", false, true);
+    check("ssh://git.example/r", false, false);
+    check("git://git.example/r", false, false);
+    check("/srv/git/r", false, false);
+}
+
+#[test]
+fn tags_are_those_that_git_allows() {
+    let good = [
+        "v1.2.0",
+        "release/2026-01",
+        "1",
+        "v1.0+build",
+        "@a",
+        "a@b",
+        "v1-rc.1",
+        "ü",
+        "0a1b2c3",
+    ];
+    let bad = [
+        "",
+        "-v1",
+        "v1.",
+        "v1..2",
+        "v1 ",
+        "v~1",
+        "v^1",
+        "v:1",
+        "v?",
+        "v*",
+        "v[1",
+        "v\\1",
+        "@",
+        "v@{1}",
+        "/v1",
+        "v1/",
+        "a//b",
+        ".v1",
+        "a/.b",
+        "v1.lock",
+        "a.lock/b",
+        "v\u{7f}",
+        "v\n",
+        "refs/heads/main",
+    ];
+    for tag in good {
+        git::tag(tag).unwrap_or_else(|error| panic!("{tag}: {error}"));
+    }
+    for tag in bad {
+        assert!(git::tag(tag).is_err(), "{tag:?}");
+    }
+    assert!(git::tag(&"v".repeat(245)).is_err());
+}
+
+#[test]
+fn commits_are_whole_object_names() {
+    let hex = |length| "0a".repeat(length)[..length].to_owned();
+    let check = |text: &str, good: bool| assert_eq!(git::commit(text).is_ok(), good, "{text:?}");
+    for length in [0, 3, 7, 39, 41, 63, 65] {
+        check(&hex(length), false);
+    }
+    check(&hex(40), true);
+    check(&hex(64), true);
+    check(&hex(40).to_uppercase(), false);
+    check(&"g".repeat(40), false);
+    let version = serde_json::from_value(json!({ "commit": hex(40) })).unwrap();
+    assert_eq!(git::version(&version), Ok(Version::Commit(&hex(40))));
+}
