@@ -12,7 +12,7 @@ mod tests;
 use serde_json::Value;
 
 pub use generate::generate;
-pub(crate) use table::{Field, ListShape, Scalar, Shape, Strategy, shape_of};
+pub(crate) use table::{Field, Scalar, Shape, Strategy, shape_of};
 
 /// The type of `metadata` of every object.
 pub const OBJECT_META: &str = "meta.v1.ObjectMeta";

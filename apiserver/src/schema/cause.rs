@@ -121,15 +121,18 @@ fn with_detail(head: &str, detail: &str) -> String {
     if detail.is_empty() { head.to_owned() } else { format!("{head}: {detail}") }
 }
 
-/// Values in messages: strings quoted, floats as Go's `%v`, lists and maps by their JSON with `<`, `>`, `&` escaped.
+/// Values in messages: strings quoted, floats as Go's `%v`, lists and maps by their JSON.
 fn printed(value: &Value) -> String {
     match value {
         Value::Number(number) if number.is_f64() => number.as_f64().map_or_else(|| number.to_string(), go_float),
-        Value::Array(_) | Value::Object(_) => {
-            value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
-        }
+        Value::Array(_) | Value::Object(_) => go_json(value),
         scalar => scalar.to_string(),
     }
+}
+
+/// JSON as Go writes it, which escapes `<`, `>` and `&`.
+pub(super) fn go_json(value: &Value) -> String {
+    value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 
 /// A float as Go's `%v` prints it: shortest digits, an exponent of at least two digits below 1e-4 and from 1e6 on.

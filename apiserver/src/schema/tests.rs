@@ -255,7 +255,7 @@ fn rules_that_do_not_compile_are_refused() {
     };
     refused(json!({"rule": ""}), "[0].rule: Required value: rule is not specified");
     refused(json!({"rule": "self.n ==", "message": "m"}), "compilation failed: ERROR: <input>:1:");
-    refused(json!({"rule": "self.bogus > 1"}), "compilation failed: ERROR: <input>:1:5: undefined field 'bogus'\\n");
+    refused(json!({"rule": "self.bogus > 1"}), "compilation failed: ERROR: <input>:1:5: undefined field 'bogus'\n | self.bogus > 1\n | ....^");
     refused(json!({"rule": "other.n > 1"}), "undeclared reference to 'other' (in container '')");
     refused(json!({"rule": "self.n > 1", "fieldPath": ".nope"}), "[0].fieldPath: Invalid value: \".nope\": must be a valid path");
     refused(json!({"rule": "self.n > 1", "reason": "Odd"}), "[0].reason: Unsupported value: \"Odd\"");

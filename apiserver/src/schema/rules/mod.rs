@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 pub(super) use run::run;
 
-use super::cause::{Cause, reason};
+use super::cause::{Cause, go_json, reason};
 
 /// One rule, its expressions parsed.
 #[derive(Debug)]
@@ -138,7 +138,8 @@ fn check_expressions(
             Err(problem) => problem,
         };
         let kind = if name == "rule" { "compilation failed" } else { "messageExpression compilation failed" };
-        Err(Cause::invalid(format!("{at}.{name}"), &as_go_struct(rule), &format!("{kind}: {problem}")))
+        let text = format!("Invalid value: {}: {kind}: {problem}", as_go_struct(rule));
+        Err(Cause::new(reason::INVALID, format!("{at}.{name}"), text))
     };
     if !text(rule, "messageExpression").trim().is_empty()
         && let Err(cause) = compiled("messageExpression")
@@ -159,17 +160,19 @@ fn check_expressions(
     }
 }
 
-/// The rule as Go prints its internal struct.
-fn as_go_struct(rule: &Value) -> Value {
+/// The rule as Go prints its internal struct: in the order of its fields.
+fn as_go_struct(rule: &Value) -> String {
     let or_null = |key: &str| rule.get(key).cloned().unwrap_or_default();
-    json!({
-        "Rule": text(rule, "rule"),
-        "Message": text(rule, "message"),
-        "MessageExpression": text(rule, "messageExpression"),
-        "Reason": or_null("reason"),
-        "FieldPath": text(rule, "fieldPath"),
-        "OptionalOldSelf": or_null("optionalOldSelf"),
-    })
+    let members = [
+        ("Rule", json!(text(rule, "rule"))),
+        ("Message", json!(text(rule, "message"))),
+        ("MessageExpression", json!(text(rule, "messageExpression"))),
+        ("Reason", or_null("reason")),
+        ("FieldPath", json!(text(rule, "fieldPath"))),
+        ("OptionalOldSelf", or_null("optionalOldSelf")),
+    ];
+    let members = members.map(|(name, value)| format!("{name:?}:{}", go_json(&value)));
+    format!("{{{}}}", members.join(","))
 }
 
 fn parse(source: &str) -> Result<Expression, String> {

@@ -16,9 +16,40 @@ use super::super::node::{Node, Type};
 
 thread_local! {
     /// All functions that Kubernetes knows; contexts of rules are scopes inside.
-    pub(super) static FUNCTIONS: LazyCell<Context<'static>> = LazyCell::new(|| Context::default().with_all());
+    pub(super) static FUNCTIONS: LazyCell<Context<'static>> = LazyCell::new(functions);
     static TIMESTAMP: LazyCell<Option<Expression>> = LazyCell::new(|| conversion("timestamp(text)"));
     static DURATION: LazyCell<Option<Expression>> = LazyCell::new(|| conversion("duration(text)"));
+}
+
+/// The types that expressions may compare `type(x)` with.
+const TYPES: [&str; 11] =
+    ["bool", "bytes", "double", "duration", "int", "list", "map", "null_type", "string", "timestamp", "uint"];
+
+fn functions() -> Context<'static> {
+    let mut context = Context::default().with_all();
+    context.add_function("type", type_of);
+    for name in TYPES {
+        context.add_variable_from_value(name, format!("type {name}"));
+    }
+    context
+}
+
+fn type_of(value: Cel) -> String {
+    let name = match value {
+        Cel::Bool(_) => "bool",
+        Cel::Bytes(_) => "bytes",
+        Cel::Float(_) => "double",
+        Cel::Duration(_) => "duration",
+        Cel::Int(_) => "int",
+        Cel::List(_) => "list",
+        Cel::Map(_) => "map",
+        Cel::Null => "null_type",
+        Cel::String(_) => "string",
+        Cel::Timestamp(_) => "timestamp",
+        Cel::UInt(_) => "uint",
+        Cel::Function(..) | Cel::Opaque(_) => "opaque",
+    };
+    format!("type {name}")
 }
 
 /// The CEL value of `value` with the schema `node`; `resource`: it has type and metadata whatever the schema says.

@@ -1,0 +1,401 @@
+//! The server under test, requests to it, and waiting for what it does by itself.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use http::{HeaderMap, Method, Request};
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::Body;
+use muster_apiserver::ApiServer;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, timeout};
+
+pub const APPLY: &str = "application/apply-patch+yaml";
+pub const MERGE: &str = "application/merge-patch+json";
+pub const JSON_PATCH: &str = "application/json-patch+json";
+pub const STRATEGIC: &str = "application/strategic-merge-patch+json";
+
+/// How long a server may take for what it does by itself. A real collector learns of new kinds every 30 s.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One case: its server and its own namespace.
+pub struct Cx {
+    client: Client,
+    /// Keeps an embedded server alive.
+    _api: Option<ApiServer>,
+    /// Unique among all cases, lower-case letters and digits.
+    pub id: String,
+    /// The namespace of the case.
+    pub ns: String,
+}
+
+/// Whether the cases run on a real control plane.
+pub fn real() -> bool {
+    std::env::var_os("MUSTER_CONTRACT_KUBECONFIG").is_some()
+}
+
+impl Cx {
+    pub async fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let (api, client) = match std::env::var("MUSTER_CONTRACT_KUBECONFIG") {
+            Ok(path) => (None, real_client(&path).await),
+            Err(_) => {
+                let api = ApiServer::in_process().unwrap();
+                let client = api.client();
+                (Some(api), client)
+            }
+        };
+        let nanos = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos();
+        let id = format!("c{:x}x{nanos:x}x{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let cx = Self { client, _api: api, ns: id.clone(), id };
+        cx.post("/api/v1/namespaces", &json!({"metadata": {"name": cx.ns}})).await.is(201);
+        cx
+    }
+
+    /// The collection of this namespace for a core kind: `configmaps`.
+    pub fn core(&self, plural: &str) -> String {
+        format!("/api/v1/namespaces/{}/{plural}", self.ns)
+    }
+
+    pub fn cm(&self) -> String {
+        self.core("configmaps")
+    }
+
+    pub fn deployments(&self) -> String {
+        format!("/apis/apps/v1/namespaces/{}/deployments", self.ns)
+    }
+
+    /// A new ConfigMap with data `k: v`.
+    pub async fn new_cm(&self, name: &str) -> Value {
+        self.post(&self.cm(), &json!({"metadata": {"name": name}, "data": {"k": "v"}})).await.is(201)
+    }
+
+    pub async fn get(&self, path: &str) -> Reply {
+        self.send(Method::GET, path, &[], None).await
+    }
+
+    pub async fn get_as(&self, path: &str, accept: &str) -> Reply {
+        self.send(Method::GET, path, &[("accept", accept)], None).await
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> Reply {
+        self.send(Method::POST, path, &[("content-type", "application/json")], Some(body.to_string())).await
+    }
+
+    pub async fn put(&self, path: &str, body: &Value) -> Reply {
+        self.send(Method::PUT, path, &[("content-type", "application/json")], Some(body.to_string())).await
+    }
+
+    pub async fn delete(&self, path: &str) -> Reply {
+        self.send(Method::DELETE, path, &[], None).await
+    }
+
+    pub async fn delete_with(&self, path: &str, options: &Value) -> Reply {
+        self.send(Method::DELETE, path, &[("content-type", "application/json")], Some(options.to_string())).await
+    }
+
+    pub async fn patch(&self, kind: &str, path: &str, body: &Value) -> Reply {
+        self.send(Method::PATCH, path, &[("content-type", kind)], Some(body.to_string())).await
+    }
+
+    pub async fn merge(&self, path: &str, body: &Value) -> Reply {
+        self.patch(MERGE, path, body).await
+    }
+
+    /// Server-side apply of `body` to `path` (which may have a query) by `manager`.
+    pub async fn apply(&self, manager: &str, path: &str, body: &Value) -> Reply {
+        let separator = if path.contains('?') { '&' } else { '?' };
+        self.patch(APPLY, &format!("{path}{separator}fieldManager={manager}"), body).await
+    }
+
+    pub async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: Option<String>) -> Reply {
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Body::from(body.unwrap_or_default().into_bytes())).unwrap();
+        let response = self.client.send(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let body = serde_json::from_str(&text).unwrap_or(Value::Null);
+        Reply { code: parts.status.as_u16(), headers: parts.headers, body, text }
+    }
+
+    /// A watch of `path` (`watch=1` is added to its query).
+    pub async fn watch(&self, path: &str) -> Watch {
+        let separator = if path.contains('?') { '&' } else { '?' };
+        let request = Request::get(format!("{path}{separator}watch=1")).body(Body::empty()).unwrap();
+        let response = self.client.send(request).await.unwrap();
+        Watch { code: response.status().as_u16(), body: response.into_body(), buffer: Vec::new() }
+    }
+
+    /// A CRD `widgets` of an own group, established, with a status subresource.
+    pub async fn widgets(&self) -> Kind {
+        self.crd("widgets", &widget_schema(), &json!({})).await
+    }
+
+    /// A CRD of an own group with this schema, established; `more` is merged into its only version.
+    pub async fn crd(&self, plural: &str, schema: &Value, more: &Value) -> Kind {
+        let kind = Kind::of(self, plural);
+        let crd = kind.definition(schema, more);
+        self.post(CRDS, &crd).await.is(201);
+        self.until("the CRD is served", || async { self.get(&kind.path).await.code == 200 }).await;
+        kind
+    }
+
+    /// Waits until `check` holds.
+    pub async fn until<F: Future<Output = bool>>(&self, what: &str, check: impl Fn() -> F) {
+        let deadline = Instant::now() + PATIENCE;
+        while !check().await {
+            assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain: {what}");
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Waits until `path` is gone.
+    pub async fn until_gone(&self, path: &str) {
+        self.until(&format!("{path} is gone"), || async { self.get(path).await.code == 404 }).await;
+    }
+}
+
+pub const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// A custom kind of a case.
+pub struct Kind {
+    pub group: String,
+    pub plural: String,
+    pub api_version: String,
+    /// The collection in the namespace of the case.
+    pub path: String,
+}
+
+impl Kind {
+    pub fn of(cx: &Cx, plural: &str) -> Self {
+        let group = format!("{}.example", cx.id);
+        let path = format!("/apis/{group}/v1/namespaces/{}/{plural}", cx.ns);
+        Self { api_version: format!("{group}/v1"), plural: plural.to_owned(), group, path }
+    }
+
+    pub fn definition(&self, schema: &Value, more: &Value) -> Value {
+        let mut version = json!({
+            "name": "v1", "served": true, "storage": true,
+            "subresources": {"status": {}},
+            "schema": {"openAPIV3Schema": schema},
+        });
+        for (key, value) in more.as_object().unwrap() {
+            version[key] = value.clone();
+        }
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{}.{}", self.plural, self.group)},
+            "spec": {
+                "group": self.group, "scope": "Namespaced",
+                "names": {"plural": self.plural, "singular": "widget", "kind": "Widget", "shortNames": ["wd"]},
+                "versions": [version],
+            },
+        })
+    }
+
+    pub fn crd_path(&self) -> String {
+        format!("{CRDS}/{}.{}", self.plural, self.group)
+    }
+
+    pub fn at(&self, name: &str) -> String {
+        format!("{}/{name}", self.path)
+    }
+
+    /// A widget with this spec.
+    pub fn object(&self, name: &str, spec: &Value) -> Value {
+        json!({"apiVersion": self.api_version, "kind": "Widget", "metadata": {"name": name}, "spec": spec})
+    }
+}
+
+/// Integers, patterns, rules, and one list or map of every type.
+pub fn widget_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object",
+                "properties": {
+                    "num": {"type": "integer"},
+                    "text": {"type": "string", "pattern": "^[a-z]+$"},
+                    "flag": {"type": "boolean"},
+                    "items": {
+                        "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+                        "items": {"type": "object", "required": ["name"], "properties": {
+                            "name": {"type": "string"}, "a": {"type": "integer"}, "b": {"type": "integer"},
+                        }},
+                    },
+                    "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+                    "order": {"type": "array", "items": {"type": "string"}},
+                    "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+                    "whole": {"type": "object", "x-kubernetes-map-type": "atomic", "additionalProperties": {"type": "string"}},
+                },
+                "x-kubernetes-validations": [
+                    {"rule": "!has(self.num) || self.num <= 10", "message": "num must be at most 10"},
+                    {"rule": "!has(oldSelf.text) || has(self.text) && self.text == oldSelf.text",
+                     "message": "text is immutable", "reason": "FieldValueForbidden", "fieldPath": ".text"},
+                ],
+            },
+            "status": {"type": "object", "properties": {"note": {"type": "string"}}},
+        },
+    })
+}
+
+/// An answer.
+pub struct Reply {
+    pub code: u16,
+    pub headers: HeaderMap,
+    /// Null if the body is no JSON.
+    pub body: Value,
+    pub text: String,
+}
+
+impl Reply {
+    /// The body, if the answer has this code.
+    #[track_caller]
+    pub fn is(self, code: u16) -> Value {
+        assert_eq!(self.code, code, "{}", self.text);
+        self.body
+    }
+
+    /// Checks a Status: code, reason, and a part of the message.
+    #[track_caller]
+    pub fn refuses(&self, code: u16, reason: &str, message: &str) -> &Self {
+        assert_eq!((self.code, self.reason()), (code, reason), "{}", self.text);
+        assert!(self.message().contains(message), "{:?} is not in {:?}", message, self.message());
+        self
+    }
+
+    /// Checks the causes of a Status, each as `REASON FIELD: MESSAGE`, in any order.
+    #[track_caller]
+    pub fn causes(&self, expect: &[&str]) {
+        let text = |cause: &Value, key: &str| cause[key].as_str().unwrap_or_default().to_owned();
+        let causes = self.body["details"]["causes"].as_array().cloned().unwrap_or_default();
+        let mut causes: Vec<String> = causes
+            .iter()
+            .map(|cause| format!("{} {}: {}", text(cause, "reason"), text(cause, "field"), text(cause, "message")))
+            .collect();
+        let mut expect = expect.to_vec();
+        causes.sort();
+        expect.sort_unstable();
+        assert_eq!(causes, expect);
+    }
+
+    pub fn reason(&self) -> &str {
+        self.body["reason"].as_str().unwrap_or_default()
+    }
+
+    pub fn message(&self) -> &str {
+        self.body["message"].as_str().unwrap_or_default()
+    }
+
+    pub fn warnings(&self) -> Vec<String> {
+        self.headers.get_all("warning").iter().map(|value| value.to_str().unwrap().to_owned()).collect()
+    }
+}
+
+/// An open watch.
+pub struct Watch {
+    pub code: u16,
+    body: Body,
+    buffer: Vec<u8>,
+}
+
+impl Watch {
+    /// The next event; `None` at the end of the stream.
+    pub async fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.buffer.drain(..=end).collect();
+                return Some(serde_json::from_slice(&line).unwrap());
+            }
+            let frame = timeout(PATIENCE, self.body.frame()).await.expect("the watch is silent")?.unwrap();
+            if let Ok(data) = frame.into_data() {
+                self.buffer.extend_from_slice(&data);
+            }
+        }
+    }
+
+    /// The next event as `TYPE NAME`.
+    pub async fn line(&mut self) -> String {
+        match self.next().await {
+            None => "END".to_owned(),
+            Some(event) => format!(
+                "{} {}",
+                event["type"].as_str().unwrap(),
+                event["object"]["metadata"]["name"].as_str().unwrap_or("-")
+            ),
+        }
+    }
+
+    /// The next `N` events as `TYPE NAME`.
+    pub async fn lines<const N: usize>(&mut self) -> [String; N] {
+        let mut lines = Vec::new();
+        for _ in 0..N {
+            lines.push(self.line().await);
+        }
+        lines.try_into().unwrap()
+    }
+}
+
+pub fn rv(object: &Value) -> &str {
+    object["metadata"]["resourceVersion"].as_str().unwrap()
+}
+
+pub fn uid(object: &Value) -> &str {
+    object["metadata"]["uid"].as_str().unwrap()
+}
+
+pub fn generation(object: &Value) -> i64 {
+    object["metadata"]["generation"].as_i64().unwrap()
+}
+
+/// Names of the items of a list.
+pub fn names(list: &Value) -> Vec<String> {
+    list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["metadata"]["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// `MANAGER OPERATION SUBRESOURCE FIELDS` of every managedFields entry, in order.
+pub fn owners(object: &Value) -> Vec<String> {
+    let text = |entry: &Value, key: &str| entry[key].as_str().unwrap_or("-").to_owned();
+    let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    entries
+        .iter()
+        .map(|entry| {
+            let fields = sorted(&entry["fieldsV1"]);
+            format!("{} {} {} {fields}", text(entry, "manager"), text(entry, "operation"), text(entry, "subresource"))
+        })
+        .collect()
+}
+
+/// JSON with ordered keys.
+fn sorted(value: &Value) -> String {
+    match value {
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_by_key(|(key, _)| *key);
+            let members: Vec<String> =
+                members.into_iter().map(|(key, value)| format!("{}:{}", json!(key), sorted(value))).collect();
+            format!("{{{}}}", members.join(","))
+        }
+        other => other.to_string(),
+    }
+}
+
+async fn real_client(path: &str) -> Client {
+    let kubeconfig = kube::config::Kubeconfig::read_from(path).unwrap();
+    let mut config =
+        kube::Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default()).await.unwrap();
+    config.read_timeout = None;
+    Client::try_from(config).unwrap()
+}
