@@ -19,14 +19,26 @@ fn config_map(name: &str) -> String {
 /// What is built, as `place identity`, or the message.
 fn built(input: &[(&str, &str)]) -> Result<Vec<String>, String> {
     let manifests = build(&files(input), &BuildOptions::default()).map_err(|errors| errors.to_string())?;
-    Ok(manifests.iter().map(|manifest| format!("{} {}", manifest.origin, manifest.identity())).collect())
+    Ok(manifests
+        .iter()
+        .map(|manifest| format!("{} {}", manifest.origin, manifest.identity()))
+        .collect())
 }
 
 #[test]
 fn objects_come_in_order_of_path_then_place() {
     let two = format!("# first\n{}---\n---\n{}", config_map("b"), config_map("a"));
-    let got = built(&[("z.yaml", &config_map("z")), ("a/b.yaml", &two), ("a.yaml", &config_map("first"))]);
-    let expect = ["a.yaml:1 ConfigMap first", "a/b.yaml:2 ConfigMap b", "a/b.yaml:8 ConfigMap a", "z.yaml:1 ConfigMap z"];
+    let got = built(&[
+        ("z.yaml", &config_map("z")),
+        ("a/b.yaml", &two),
+        ("a.yaml", &config_map("first")),
+    ]);
+    let expect = [
+        "a.yaml:1 ConfigMap first",
+        "a/b.yaml:2 ConfigMap b",
+        "a/b.yaml:8 ConfigMap a",
+        "z.yaml:1 ConfigMap z",
+    ];
     assert_eq!(got.unwrap(), expect);
 }
 
@@ -39,25 +51,50 @@ fn nothing_is_built_of_nothing() {
 #[test]
 fn lists_are_unrolled() {
     let list = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Secret, metadata: {name: s}}\n- apiVersion: apps/v1\n  kind: Deployment\n  metadata: {name: d, namespace: web}\n";
-    assert_eq!(built(&[("l.yaml", list)]).unwrap(), ["l.yaml:4 Secret s", "l.yaml:5 Deployment.apps web/d"]);
+    assert_eq!(
+        built(&[("l.yaml", list)]).unwrap(),
+        ["l.yaml:4 Secret s", "l.yaml:5 Deployment.apps web/d"]
+    );
     assert_eq!(built(&[("l.yaml", "kind: ConfigMapList\nitems:\n")]), Ok(vec![]));
-    assert_eq!(built(&[("l.yaml", "kind: List\nitems: {a: 1}\n")]).unwrap_err(), "l.yaml:2: items must be a list");
+    assert_eq!(
+        built(&[("l.yaml", "kind: List\nitems: {a: 1}\n")]).unwrap_err(),
+        "l.yaml:2: items must be a list"
+    );
     // A kind that ends in List without items is an object.
     let allow_list = "apiVersion: x/v1\nkind: AllowList\nmetadata: {name: a}\nspec: {}\n";
-    assert_eq!(built(&[("l.yaml", allow_list)]).unwrap(), ["l.yaml:1 AllowList.x a"]);
+    assert_eq!(
+        built(&[("l.yaml", allow_list)]).unwrap(),
+        ["l.yaml:1 AllowList.x a"]
+    );
 }
 
 #[test]
 fn what_is_no_object_is_named_with_its_place() {
-    let check = |text: &str, expect: &str| assert_eq!(built(&[("a.yaml", text)]), Err(expect.to_owned()), "{text}");
+    let check =
+        |text: &str, expect: &str| assert_eq!(built(&[("a.yaml", text)]), Err(expect.to_owned()), "{text}");
     check("just text\n", "a.yaml:1: the document must be an object");
     check("- a\n- b\n", "a.yaml:1: the document must be an object");
-    check("kind: A\nmetadata: {name: a}\n", "a.yaml:1: apiVersion is missing");
-    check("---\napiVersion: v1\nmetadata: {name: a}\n", "a.yaml:2: kind is missing");
-    check("apiVersion: v1\nkind: ''\nmetadata: {name: a}\n", "a.yaml:1: kind is empty");
+    check(
+        "kind: A\nmetadata: {name: a}\n",
+        "a.yaml:1: apiVersion is missing",
+    );
+    check(
+        "---\napiVersion: v1\nmetadata: {name: a}\n",
+        "a.yaml:2: kind is missing",
+    );
+    check(
+        "apiVersion: v1\nkind: ''\nmetadata: {name: a}\n",
+        "a.yaml:1: kind is empty",
+    );
     check("apiVersion: v1\nkind: A\n", "a.yaml:1: metadata.name is missing");
-    check("apiVersion: v1\nkind: A\nmetadata: {name: 0123}\n", "a.yaml:1: metadata.name must be text; quote it");
-    check("apiVersion: v1\nkind: A\nmetadata: {name: a, namespace: no}\n", "a.yaml:1: metadata.namespace must be text; quote it");
+    check(
+        "apiVersion: v1\nkind: A\nmetadata: {name: 0123}\n",
+        "a.yaml:1: metadata.name must be text; quote it",
+    );
+    check(
+        "apiVersion: v1\nkind: A\nmetadata: {name: a, namespace: no}\n",
+        "a.yaml:1: metadata.namespace must be text; quote it",
+    );
     check(
         "apiVersion: v1\nkind: A\nmetadata: {generateName: a-}\n",
         "a.yaml:1: metadata.name is missing; generateName would make a new object each time",
@@ -67,7 +104,11 @@ fn what_is_no_object_is_named_with_its_place() {
 
 #[test]
 fn two_documents_with_one_identity_are_named_both() {
-    let error = built(&[("a.yaml", &config_map("x")), ("b.yaml", &format!("---\n{}", config_map("x")))]).unwrap_err();
+    let error = built(&[
+        ("a.yaml", &config_map("x")),
+        ("b.yaml", &format!("---\n{}", config_map("x"))),
+    ])
+    .unwrap_err();
     assert_eq!(
         error,
         "ConfigMap x is defined twice, at a.yaml:1 and at b.yaml:2; remove one, or give it another name or namespace"
@@ -80,24 +121,43 @@ fn two_documents_with_one_identity_are_named_both() {
 
 #[test]
 fn all_files_are_looked_at() {
-    let error = built(&[("a.yaml", "x\n"), ("b.yaml", &config_map("x")), ("c.yaml", "a: [\n"), ("d.yaml", "y\n")]);
-    assert_eq!(error.unwrap_err(), "a.yaml:1: the document must be an object; and 2 more");
+    let error = built(&[
+        ("a.yaml", "x\n"),
+        ("b.yaml", &config_map("x")),
+        ("c.yaml", "a: [\n"),
+        ("d.yaml", "y\n"),
+    ]);
+    assert_eq!(
+        error.unwrap_err(),
+        "a.yaml:1: the document must be an object; and 2 more"
+    );
 }
 
 #[test]
 fn variables_reach_all_objects_that_do_not_refuse() {
-    let options = BuildOptions { substitute: BTreeMap::from([("N".to_owned(), "3".to_owned())]) };
+    let options = BuildOptions {
+        substitute: BTreeMap::from([("N".to_owned(), "3".to_owned())]),
+    };
     let text = "apiVersion: v1\nkind: ConfigMapList\nitems:\n\
         - {apiVersion: v1, kind: ConfigMap, metadata: {name: \"a${N}\"}, data: {x: \"${N}\"}}\n\
         - {apiVersion: v1, kind: ConfigMap, metadata: {name: b, annotations: {kustomize.toolkit.fluxcd.io/substitute: disabled}}, data: {x: \"${N} ${M}\"}}\n\
         - {apiVersion: v1, kind: ConfigMap, metadata: {name: c, labels: {kustomize.toolkit.fluxcd.io/substitute: disabled}}, data: {x: \"$$\"}}\n";
     let manifests = build(&files(&[("a.yaml", text)]), &options).unwrap();
-    let got: Vec<String> = manifests.iter().map(|m| format!("{}={}", m.name(), m.object["data"]["x"])).collect();
+    let got: Vec<String> = manifests
+        .iter()
+        .map(|m| format!("{}={}", m.name(), m.object["data"]["x"]))
+        .collect();
     assert_eq!(got, ["a3=\"3\"", "b=\"${N} ${M}\"", "c=\"$$\""]);
     assert!(!format!("{options:?}").contains('3'), "no value in {options:?}");
-    let unknown = build(&files(&[("a.yaml", "apiVersion: v1\nkind: A\nmetadata:\n  name: ${M}\n")]), &options);
+    let unknown = build(
+        &files(&[("a.yaml", "apiVersion: v1\nkind: A\nmetadata:\n  name: ${M}\n")]),
+        &options,
+    );
     let message = unknown.unwrap_err().to_string();
-    assert!(message.starts_with("a.yaml:4:9: variable M is not set and has no default (known: N)"), "{message}");
+    assert!(
+        message.starts_with("a.yaml:4:9: variable M is not set and has no default (known: N)"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -109,6 +169,11 @@ fn the_namespace_is_set_where_the_kind_has_one() {
     assert_eq!(namespaces, [Some("target"), None]);
     let twins = config_map("x") + "  namespace: a\n---\n" + &config_map("x") + "  namespace: b\n";
     let mut manifests = build(&files(&[("a.yaml", &twins)]), &BuildOptions::default()).unwrap();
-    let error = set_namespace(&mut manifests, "target", |_| true).unwrap_err().to_string();
-    assert!(error.starts_with("ConfigMap target/x is defined twice, at a.yaml:1 and at a.yaml:7"), "{error}");
+    let error = set_namespace(&mut manifests, "target", |_| true)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("ConfigMap target/x is defined twice, at a.yaml:1 and at a.yaml:7"),
+        "{error}"
+    );
 }

@@ -7,7 +7,10 @@ use muster_sync::yaml;
 use serde_json::{Value, json};
 
 fn variables(pairs: &[(&str, &str)]) -> Variables {
-    let pairs: BTreeMap<String, String> = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let pairs: BTreeMap<String, String> = pairs
+        .iter()
+        .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+        .collect();
     Variables::new(&pairs).unwrap()
 }
 
@@ -25,7 +28,8 @@ fn known() -> Variables {
 
 #[test]
 fn texts_expand_as_in_flux() {
-    let check = |text: &str, expect: &str| assert_eq!(expand(text, &known()).as_deref(), Ok(expect), "{text}");
+    let check =
+        |text: &str, expect: &str| assert_eq!(expand(text, &known()).as_deref(), Ok(expect), "{text}");
     check("no variable, $v, $ and ${_x1}", "no variable, $v, $ and one");
     check("$${v} $$ $$$$ $$${_x1}", "${v} $ $$ $one");
     check("${_x1}${_x1}", "oneone");
@@ -33,10 +37,16 @@ fn texts_expand_as_in_flux() {
     check("${lines}", "ab");
     check("${#v}", "15");
     check("${#umlaut}", "3");
-    check("${v^} ${v^^} ${v,} ${v,,}", "AbcABC123ABCabc ABCABC123ABCABC abcABC123ABCabc abcabc123abcabc");
+    check(
+        "${v^} ${v^^} ${v,} ${v,,}",
+        "AbcABC123ABCabc ABCABC123ABCABC abcABC123ABCabc abcabc123abcabc",
+    );
     check("${umlaut^}", "Äb");
     check("${empty^}", "");
-    check("${nothing:-d} ${nothing:=d} ${nothing=d} ${empty:-d} ${_x1:-d}", "d d d d one");
+    check(
+        "${nothing:-d} ${nothing:=d} ${nothing=d} ${empty:-d} ${_x1:-d}",
+        "d d d d one",
+    );
     check("${nothing:-}", "");
     check("${nothing:-a b: {c}", "a b: {c");
     check("${nothing:-${_x1}-suffix}", "one-suffix");
@@ -50,12 +60,21 @@ fn texts_expand_as_in_flux() {
     check("${v:1:-1}", "bcABC123ABCab");
     check("${v:14:-9}", "");
     check("${umlaut:2}", "b");
-    check("${v/abc/x} ${v//abc/x} ${v//abc/}", "xABC123ABCabc xABC123ABCx ABC123ABC");
-    check("${v/#abc/x} ${v/%abc/x} ${v/#ABC/x}", "xABC123ABCabc abcABC123ABCx abcABC123ABCabc");
+    check(
+        "${v/abc/x} ${v//abc/x} ${v//abc/}",
+        "xABC123ABCabc xABC123ABCx ABC123ABC",
+    );
+    check(
+        "${v/#abc/x} ${v/%abc/x} ${v/#ABC/x}",
+        "xABC123ABCabc abcABC123ABCx abcABC123ABCabc",
+    );
     check("${_x1/#/pre-} ${_x1/%/-post}", "pre-one one-post");
     check(r"${path//\//-}", "-path-to-file");
     check("${path/to/${_x1}}", "/path/one/file");
-    check("${file#*.} ${file##*.} ${file%.*} ${file%%.*}", "string.txt txt bash.string bash");
+    check(
+        "${file#*.} ${file##*.} ${file%.*} ${file%%.*}",
+        "string.txt txt bash.string bash",
+    );
     check("${path#*/} ${path##*/} ${path%/*}", "path/to/file file /path/to");
     check("${file#b?sh.} ${file#nothing}", "string.txt bash.string.txt");
     // As in Flux, an empty match is never taken: here the shortest is one character, the longest is all.
@@ -71,11 +90,17 @@ fn what_is_no_substitution_is_refused_by_name() {
             assert!(!error.contains(value), "{text}: {error} shows a value");
         }
     };
-    check("${nothing}", "variable nothing is not set and has no default (known: _x1, empty, file, lines, path, umlaut, v)");
+    check(
+        "${nothing}",
+        "variable nothing is not set and has no default (known: _x1, empty, file, lines, path, umlaut, v)",
+    );
     check("${#nothing}", "variable nothing is not set");
     check("${nothing/a/b}", "variable nothing is not set");
     check("${nothing:-${other}}", "variable other is not set");
-    check("${v-d}", "- is not supported in \"${v-d}\"; write :- for a default");
+    check(
+        "${v-d}",
+        "- is not supported in \"${v-d}\"; write :- for a default",
+    );
     check("${v+x}", "+ is not supported");
     check("${v?x}", "? is not supported");
     check("${v:+x}", ":+ is not supported in \"${v:+x}\"");
@@ -83,7 +108,10 @@ fn what_is_no_substitution_is_refused_by_name() {
     check("${v@Q}", "@ is not supported");
     check("${v[0]}", "[ is not supported");
     check("${v#[a-z]}", "[ or \\ in a pattern is not supported");
-    check("${v/#abc/}", "an empty replacement after /# or /% is not supported");
+    check(
+        "${v/#abc/}",
+        "an empty replacement after /# or /% is not supported",
+    );
     check("${nothing:-$$}", "$$ within ${} is not supported");
     check("${", "a name is needed");
     check("${}", "a name is needed");
@@ -107,20 +135,28 @@ fn what_is_no_substitution_is_refused_by_name() {
 fn names_are_checked_and_values_never_shown() {
     let bad = BTreeMap::from([("a-b".to_owned(), "secret".to_owned())]);
     let error = Variables::new(&bad).unwrap_err();
-    assert_eq!(error, SubstituteProblem::InvalidName { name: "a-b".to_owned() });
+    assert_eq!(
+        error,
+        SubstituteProblem::InvalidName {
+            name: "a-b".to_owned()
+        }
+    );
     assert_eq!(format!("{:?}", variables(&[("TOKEN", "secret")])), "{\"TOKEN\"}");
 }
 
 /// What becomes of a document.
 fn document(text: &str, pairs: &[(&str, &str)]) -> Result<Value, String> {
     let documents = yaml::documents("a.yaml", text.as_bytes()).unwrap();
-    let expanded = substitute::document(&documents[0], &variables(pairs)).map_err(|error| error.to_string())?;
+    let expanded =
+        substitute::document(&documents[0], &variables(pairs)).map_err(|error| error.to_string())?;
     expanded.value().map_err(|error| error.to_string())
 }
 
 #[test]
 fn a_value_cannot_inject_structure() {
-    let check = |text: &str, value: &str, expect: Value| assert_eq!(document(text, &[("N", value)]), Ok(expect), "{text}");
+    let check = |text: &str, value: &str, expect: Value| {
+        assert_eq!(document(text, &[("N", value)]), Ok(expect), "{text}")
+    };
     check("a: ${N}\n", "3", json!({"a": 3}));
     check("a: ${N}\n", "yes", json!({"a": true}));
     check("a: ${N}\n", "", json!({"a": null}));

@@ -1,15 +1,17 @@
 //! Git sources: resolving, fetching into mirrors, reading from the object database.
 //!
-//! [`Source`] is the seam: `GitSource` talks to real repositories, [`MemorySource`] is a repository made of maps for tests
+//! [`Source`] is the seam: [`GitSource`] talks to real repositories, [`MemorySource`] is a repository made of maps for tests
 //! and for the virtual bed. Whoever needs configuration asks in three steps: *resolve* (which commit is this tag), *fetch* (have
 //! the commit here), *read* (the manifests below a path of it).
 
 mod clock;
 mod entries;
 mod error;
+mod git;
 mod ignored;
 mod limits;
 mod memory;
+mod transport;
 mod types;
 mod url;
 
@@ -17,6 +19,7 @@ use async_trait::async_trait;
 
 pub use self::clock::Clock;
 pub use self::error::{Refusal, SourceError, SourceErrorClass};
+pub use self::git::{GitOptions, GitSource};
 pub use self::limits::Limits;
 pub use self::memory::{Counts, Fault, MemorySource};
 pub use self::types::{CommitId, Credentials, Fetched, File, Files, InvalidCommitId, Remote, Resolved, Want};

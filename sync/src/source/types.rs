@@ -171,6 +171,13 @@ impl Credentials {
     }
 }
 
+impl Credentials {
+    /// Whether they say who we are, and not only whom to trust.
+    pub(super) fn identify(&self) -> bool {
+        self.username.is_some() || self.bearer_token.is_some() || self.tls_crt.is_some()
+    }
+}
+
 impl fmt::Debug for Credentials {
     /// Says which keys are there, never what they hold.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -54,7 +54,8 @@ impl GitUrl {
         if parsed.query().is_some() || parsed.fragment().is_some() {
             return Err(invalid("it has a query or a fragment"));
         }
-        if !parsed.username().is_empty() || parsed.password().is_some() {
+        let is_web = matches!(parsed.scheme(), "https" | "http");
+        if is_web && !parsed.username().is_empty() || parsed.password().is_some() {
             return Err(invalid(
                 "it holds credentials; put them into the Secret that secretRef names",
             ));
@@ -70,6 +71,11 @@ impl GitUrl {
             }),
             _ => Err(scheme_refused(&shown, scheme)),
         }
+    }
+
+    /// Whether it is reached by our own transport.
+    pub fn is_web(&self) -> bool {
+        self.scheme == Scheme::Web
     }
 
     /// Name of the folder of its mirror.

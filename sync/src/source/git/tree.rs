@@ -1,0 +1,179 @@
+//! Reading manifests straight from the object database.
+
+use bytes::Bytes;
+use git2::{Oid, Repository, Tree, TreeEntry};
+
+use super::super::entries::{self, Collector};
+use super::super::ignored::{FILE_NAME, Ignored};
+use super::super::{CommitId, Files, Limits, Refusal, Remote, SourceError};
+
+/// Modes that git writes.
+mod mode {
+    pub const TREE: i32 = 0o040_000;
+    pub const FILES: [i32; 3] = [0o100_644, 0o100_755, 0o100_664];
+    pub const SYMLINK: i32 = 0o120_000;
+    pub const SUBMODULE: i32 = 0o160_000;
+}
+
+/// Either what we refuse, or what libgit2 cannot read.
+pub(super) enum Problem {
+    Source(SourceError),
+    Git(git2::Error),
+}
+
+impl From<SourceError> for Problem {
+    fn from(error: SourceError) -> Self {
+        Self::Source(error)
+    }
+}
+
+impl From<git2::Error> for Problem {
+    fn from(error: git2::Error) -> Self {
+        Self::Git(error)
+    }
+}
+
+/// The manifests below a path of a commit.
+pub(super) fn read(
+    repository: &Repository,
+    root: &Tree<'_>,
+    remote: &Remote,
+    commit: &CommitId,
+    path: &str,
+    limits: &Limits,
+) -> Result<Files, Problem> {
+    let mut reader = Reader {
+        repository,
+        limits,
+        collector: Collector::new(limits),
+        entries: 0,
+    };
+    let mut ignored = reader.with_patterns(&Ignored::new(remote)?, "", root)?;
+    let mut folder = String::new();
+    let mut tree = root.clone();
+    for name in entries::components(path)? {
+        let not_found = || SourceError::PathNotFound {
+            commit: commit.to_string(),
+            path: path.to_owned(),
+        };
+        let entry = tree.get_name_bytes(name.as_bytes()).ok_or_else(not_found)?;
+        let (id, mode) = (entry.id(), entry.filemode_raw());
+        drop(entry);
+        folder = entries::join(&folder, name);
+        tree = match mode {
+            mode::TREE => repository.find_tree(id)?,
+            mode::SYMLINK => {
+                return Err(SourceError::Refused {
+                    path: folder,
+                    why: Refusal::Symlink,
+                }
+                .into());
+            }
+            mode::SUBMODULE => {
+                return Err(SourceError::Refused {
+                    path: folder,
+                    why: Refusal::Submodule,
+                }
+                .into());
+            }
+            _ => {
+                let why = "it is a file; name the folder that holds it";
+                return Err(SourceError::InvalidPath {
+                    path: path.to_owned(),
+                    why,
+                }
+                .into());
+            }
+        };
+        ignored = reader.with_patterns(&ignored, &folder, &tree)?;
+    }
+    reader.folder(&tree, &folder, &ignored, 0)?;
+    Ok(reader.collector.finish())
+}
+
+struct Reader<'a> {
+    repository: &'a Repository,
+    limits: &'a Limits,
+    collector: Collector<'a>,
+    /// Looked at so far; one tree may be named many times.
+    entries: usize,
+}
+
+impl Reader<'_> {
+    fn folder(
+        &mut self,
+        tree: &Tree<'_>,
+        folder: &str,
+        ignored: &Ignored,
+        depth: usize,
+    ) -> Result<(), Problem> {
+        entries::check_depth(folder, depth, self.limits)?;
+        for entry in tree {
+            self.entries += 1;
+            if self.entries > self.limits.objects {
+                let what = format!("the number of entries below {folder:?}");
+                let limit = self.limits.objects as u64;
+                return Err(SourceError::LimitExceeded {
+                    what,
+                    limit,
+                    option: "--git-max-objects",
+                }
+                .into());
+            }
+            self.entry(&entry, folder, ignored, depth)?;
+        }
+        Ok(())
+    }
+
+    fn entry(
+        &mut self,
+        entry: &TreeEntry<'_>,
+        folder: &str,
+        ignored: &Ignored,
+        depth: usize,
+    ) -> Result<(), Problem> {
+        let name = entries::entry_name(folder, entry.name_bytes())?;
+        let path = entries::join(folder, name);
+        match entry.filemode_raw() {
+            mode::TREE => {
+                let tree = self.repository.find_tree(entry.id())?;
+                let ignored = self.with_patterns(ignored, &path, &tree)?;
+                self.folder(&tree, &path, &ignored, depth + 1)
+            }
+            mode if mode::FILES.contains(&mode) => self.file(entry.id(), path, name, ignored),
+            mode::SYMLINK => Ok(entries::refuse_unless_ignored(ignored, path, Refusal::Symlink)?),
+            mode::SUBMODULE => Ok(entries::refuse_unless_ignored(ignored, path, Refusal::Submodule)?),
+            mode => Err(SourceError::Refused {
+                path,
+                why: Refusal::UnknownMode(mode.cast_unsigned()),
+            }
+            .into()),
+        }
+    }
+
+    fn file(&mut self, id: Oid, path: String, name: &str, ignored: &Ignored) -> Result<(), Problem> {
+        if ignored.is_ignored(&path, false) || !Collector::wants(&path, name)? {
+            return Ok(());
+        }
+        let (size, _) = self.repository.odb()?.read_header(id)?;
+        self.collector.admit(&path, size as u64)?;
+        let blob = self.repository.find_blob(id)?;
+        Ok(self
+            .collector
+            .push(path, Bytes::copy_from_slice(blob.content()))?)
+    }
+
+    /// The patterns that hold in a folder, those of its own file included.
+    fn with_patterns(&self, ignored: &Ignored, folder: &str, tree: &Tree<'_>) -> Result<Ignored, Problem> {
+        let entry = tree
+            .get_name(FILE_NAME)
+            .filter(|entry| mode::FILES.contains(&entry.filemode_raw()));
+        let Some(entry) = entry else {
+            return Ok(ignored.clone());
+        };
+        let path = entries::join(folder, FILE_NAME);
+        let (size, _) = self.repository.odb()?.read_header(entry.id())?;
+        Collector::new(self.limits).admit(&path, size as u64)?;
+        Ok(ignored.with_file(folder, self.repository.find_blob(entry.id())?.content())?)
+    }
+}

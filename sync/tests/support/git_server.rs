@@ -1,0 +1,254 @@
+//! Web servers on loopback: `git http-backend` behind axum, with or without TLS, and room for servers that misbehave.
+//!
+//! ```text
+//! let server = GitServer::start(&folder_of_repositories, Door::Tls, None).await;
+//! let url = server.url("name-of-folder");          // https://localhost:<port>/name-of-folder
+//! let trust = server.ca_pem();                      // for `ca.crt`
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::{Response, StatusCode, header};
+use axum::serve::Listener;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::server::TlsStream;
+
+use super::repo::ENVIRONMENT;
+
+/// Largest request body taken.
+const MAX_BODY: usize = 16 << 20;
+
+/// How a server is reached.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Door {
+    Plain,
+    /// With a certificate for `localhost` by an authority made for this server.
+    Tls,
+}
+
+/// A server that ends when it is dropped.
+pub struct WebServer {
+    origin: String,
+    ca_pem: Option<String>,
+    task: JoinHandle<()>,
+}
+
+impl WebServer {
+    /// Serves a router of one's own.
+    pub async fn start(router: Router, door: Door) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        match door {
+            Door::Plain => {
+                let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+                Self {
+                    origin: format!("http://127.0.0.1:{port}"),
+                    ca_pem: None,
+                    task,
+                }
+            }
+            Door::Tls => {
+                let (acceptor, ca_pem) = authority();
+                let listener = TlsListener { listener, acceptor };
+                let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+                Self {
+                    origin: format!("https://localhost:{port}"),
+                    ca_pem: Some(ca_pem),
+                    task,
+                }
+            }
+        }
+    }
+
+    /// Scheme, host and port.
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// The authority of a TLS server.
+    pub fn ca_pem(&self) -> Vec<u8> {
+        self.ca_pem.clone().unwrap().into_bytes()
+    }
+}
+
+impl Drop for WebServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// A request that a [`GitServer`] has seen.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    pub method: String,
+    pub path: String,
+    pub authorization: Option<String>,
+    pub body: Bytes,
+}
+
+/// `git http-backend` for all repositories in one folder.
+pub struct GitServer {
+    web: WebServer,
+    backend: Arc<Backend>,
+}
+
+struct Backend {
+    root: PathBuf,
+    /// The one value of `Authorization` that is let in.
+    authorization: Option<String>,
+    seen: Mutex<Vec<Seen>>,
+}
+
+impl GitServer {
+    pub async fn start(root: &Path, door: Door, authorization: Option<&str>) -> Self {
+        let authorization = authorization.map(str::to_owned);
+        let backend = Arc::new(Backend {
+            root: root.to_owned(),
+            authorization,
+            seen: Mutex::default(),
+        });
+        let router = Router::new().fallback(serve).with_state(Arc::clone(&backend));
+        Self {
+            web: WebServer::start(router, door).await,
+            backend,
+        }
+    }
+
+    /// The address of a repository.
+    pub fn url(&self, folder: &str) -> String {
+        format!("{}/{folder}", self.web.origin())
+    }
+
+    pub fn ca_pem(&self) -> Vec<u8> {
+        self.web.ca_pem()
+    }
+
+    /// All requests so far.
+    pub fn seen(&self) -> Vec<Seen> {
+        self.backend.seen.lock().unwrap().clone()
+    }
+}
+
+async fn serve(State(backend): State<Arc<Backend>>, request: Request) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let body = axum::body::to_bytes(body, MAX_BODY).await.unwrap();
+    let authorization = parts
+        .headers
+        .get(header::AUTHORIZATION)
+        .map(|value| value.to_str().unwrap().to_owned());
+    backend.seen.lock().unwrap().push(Seen {
+        method: parts.method.to_string(),
+        path: parts.uri.path().to_owned(),
+        authorization: authorization.clone(),
+        body: body.clone(),
+    });
+    if backend.authorization.is_some() && backend.authorization != authorization {
+        return Response::builder()
+            .status(StatusCode::UNAUTHORIZED)
+            .body(Body::empty())
+            .unwrap();
+    }
+    let content_type = parts
+        .headers
+        .get(header::CONTENT_TYPE)
+        .map(|value| value.to_str().unwrap().to_owned());
+    let mut child = tokio::process::Command::new("git")
+        .arg("http-backend")
+        .envs(ENVIRONMENT.iter().copied())
+        .env("GIT_PROJECT_ROOT", &backend.root)
+        .env("GIT_HTTP_EXPORT_ALL", "1")
+        .env("PATH_INFO", parts.uri.path())
+        .env("QUERY_STRING", parts.uri.query().unwrap_or_default())
+        .env("REQUEST_METHOD", parts.method.as_str())
+        .env("CONTENT_TYPE", content_type.unwrap_or_default())
+        .env("CONTENT_LENGTH", body.len().to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    // A backend that refuses the request does not read it to its end.
+    let _ = input.write_all(&body).await;
+    drop(input);
+    answer(&child.wait_with_output().await.unwrap().stdout)
+}
+
+/// From CGI's form to HTTP.
+fn answer(output: &[u8]) -> Response<Body> {
+    let end = output
+        .windows(4)
+        .position(|window| window == b"\r\n\r\n")
+        .unwrap_or(output.len());
+    let head = String::from_utf8_lossy(&output[..end]).into_owned();
+    let mut response = Response::builder();
+    for line in head.lines() {
+        let Some((name, value)) = line.split_once(": ") else {
+            continue;
+        };
+        response = if name.eq_ignore_ascii_case("status") {
+            response.status(value.split(' ').next().unwrap().parse::<u16>().unwrap())
+        } else {
+            response.header(name, value)
+        };
+    }
+    let body = output.get(end + 4..).unwrap_or_default().to_vec();
+    response.body(Body::from(body)).unwrap()
+}
+
+struct TlsListener {
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+}
+
+impl Listener for TlsListener {
+    type Io = TlsStream<TcpStream>;
+    type Addr = std::net::SocketAddr;
+
+    /// A client that breaks off its handshake is forgotten.
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        loop {
+            let Ok((stream, address)) = self.listener.accept().await else {
+                continue;
+            };
+            if let Ok(stream) = self.acceptor.accept(stream).await {
+                return (stream, address);
+            }
+        }
+    }
+
+    fn local_addr(&self) -> std::io::Result<Self::Addr> {
+        self.listener.local_addr()
+    }
+}
+
+/// A new authority, and a server certificate by it.
+fn authority() -> (TlsAcceptor, String) {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let certificate = params.signed_by(&key, &authority).unwrap();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key)
+        .unwrap();
+    (TlsAcceptor::from(Arc::new(config)), authority.pem())
+}

@@ -1,0 +1,6 @@
+//! What tests of sources share: repositories made by git itself, and web servers for them.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+pub mod git_server;
+pub mod repo;

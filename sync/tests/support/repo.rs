@@ -1,0 +1,101 @@
+//! A repository in a temporary folder, made by the `git` command.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+/// A bare-readable work tree on branch `main`.
+pub struct Repo {
+    dir: TempDir,
+}
+
+impl Repo {
+    /// Without a commit.
+    pub fn new() -> Self {
+        let repo = Self {
+            dir: tempfile::tempdir().unwrap(),
+        };
+        repo.git(&["init", "--quiet", "--initial-branch=main", "."]);
+        repo
+    }
+
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn url(&self) -> String {
+        format!("file://{}", self.path().display())
+    }
+
+    /// Commits the files of the work tree as they are after writing these; returns the commit.
+    pub fn commit(&self, files: &[(&str, &str)]) -> String {
+        for (path, text) in files {
+            let path = self.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        self.git(&["add", "--all"]);
+        self.git(&["commit", "--quiet", "--allow-empty", "--message=change"]);
+        self.git(&["rev-parse", "HEAD"])
+    }
+
+    /// A commit of exactly one tree entry, of any mode and name; on branch `odd`.
+    pub fn commit_entry(&self, mode: &str, name: &[u8], content: &[u8]) -> String {
+        let id = match mode {
+            "160000" => "0123456789012345678901234567890123456789".to_owned(),
+            "040000" => self.mktree(b""),
+            _ => self.git_with(&["hash-object", "-w", "--stdin"], content),
+        };
+        let kind = match mode {
+            "160000" => "commit",
+            "040000" => "tree",
+            _ => "blob",
+        };
+        let entry = [format!("{mode} {kind} {id}\t").as_bytes(), name, b"\0"].concat();
+        let tree = self.mktree(&entry);
+        let commit = self.git(&["commit-tree", &tree, "-m", "odd"]);
+        self.git(&["update-ref", "refs/heads/odd", &commit]);
+        commit
+    }
+
+    fn mktree(&self, entries: &[u8]) -> String {
+        self.git_with(&["mktree", "-z", "--missing"], entries)
+    }
+
+    /// Runs git here; returns its output.
+    pub fn git(&self, arguments: &[&str]) -> String {
+        self.git_with(arguments, b"")
+    }
+
+    fn git_with(&self, arguments: &[&str], input: &[u8]) -> String {
+        let mut child = Command::new("git")
+            .args(arguments)
+            .current_dir(self.path())
+            .envs(ENVIRONMENT.iter().copied())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(
+            output.status.success(),
+            "git {arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+}
+
+/// Cuts git off from the configuration of whoever runs the tests.
+pub const ENVIRONMENT: &[(&str, &str)] = &[
+    ("GIT_CONFIG_NOSYSTEM", "1"),
+    ("GIT_CONFIG_GLOBAL", "/dev/null"),
+    ("GIT_AUTHOR_NAME", "test"),
+    ("GIT_AUTHOR_EMAIL", "test@example.com"),
+    ("GIT_COMMITTER_NAME", "test"),
+    ("GIT_COMMITTER_EMAIL", "test@example.com"),
+];
