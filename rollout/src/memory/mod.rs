@@ -98,8 +98,8 @@ pub struct Charge {
     pub picked_up: bool,
     /// Since when it was seen as succeeded at this digest and token.
     pub succeeded_since: Option<Millis>,
-    /// Its row was seen with a token of this charge: somebody who watches rows counts it too.
-    pub written: bool,
+    /// A step of this slot was given out, now or for an earlier intent: who watches the rows may count it.
+    pub sent: bool,
     /// It was seen ready before it was charged.
     pub was_ready: bool,
     /// It had the same revision before: only its values change, its failure marks no revision.
@@ -170,7 +170,7 @@ impl Charge {
             since: now,
             picked_up: false,
             succeeded_since: None,
-            written: false,
+            sent: false,
             was_ready: false,
             values_only: false,
             failed: false,

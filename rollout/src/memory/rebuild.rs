@@ -76,8 +76,5 @@ fn unconfirmed(unit: &Unit, now: Millis) -> Option<Charge> {
         Content::Withdraw if unit.being_withdrawn() => Charge::new(unit, Kind::Withdraw, row.token, now),
         Content::Carries { .. } | Content::Withdraw | Content::Nothing => return None,
     };
-    Some(Charge {
-        written: true,
-        ..charge
-    })
+    Some(Charge { sent: true, ..charge })
 }

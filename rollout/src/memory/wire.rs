@@ -66,7 +66,7 @@ const SKIPPED: u16 = 1 << 7;
 const RUNNING: u16 = 1 << 8;
 const ABSENT: u16 = 1 << 9;
 const SUCCEEDED: u16 = 1 << 10;
-const WRITTEN: u16 = 1 << 11;
+const SENT: u16 = 1 << 11;
 
 impl From<Memory> for Wire {
     fn from(memory: Memory) -> Self {
@@ -150,7 +150,7 @@ impl WireCharge {
         };
         let flags = [
             (charge.picked_up, PICKED_UP),
-            (charge.written, WRITTEN),
+            (charge.sent, SENT),
             (charge.was_ready, WAS_READY),
             (charge.values_only, VALUES_ONLY),
             (charge.failed, FAILED),
@@ -192,7 +192,7 @@ impl WireCharge {
             since,
             picked_up: set(PICKED_UP),
             succeeded_since: set(SUCCEEDED).then_some(succeeded),
-            written: set(WRITTEN),
+            sent: set(SENT),
             was_ready: set(WAS_READY),
             values_only: set(VALUES_ONLY),
             failed: set(FAILED),

@@ -40,14 +40,14 @@ impl Pass<'_> {
                         ..charge
                     };
                     Some(Charge {
-                        written: false,
+                        sent: false,
                         ..running(charge, self.now)
                     })
                 }
                 Some(_) => None,
             },
             Content::Withdraw if unit.being_withdrawn() => Some(Charge {
-                written: true,
+                sent: true,
                 ..Charge::new(unit, Kind::Withdraw, row.token, self.now)
             }),
             Content::Withdraw | Content::Nothing => None,
@@ -69,7 +69,7 @@ impl Pass<'_> {
 
 fn running(charge: Charge, now: crate::Millis) -> Charge {
     Charge {
-        written: true,
+        sent: true,
         clock: Clock {
             from: Some(now),
             ..Clock::default()

@@ -82,7 +82,8 @@ impl Pass<'_> {
                 ..
             })
         );
-        let counts = unit.is_eligible() && charge.written && charge.succeeded_since.is_none() && !held_up;
+        let counts =
+            unit.is_eligible() && charge.is_written(unit) && charge.succeeded_since.is_none() && !held_up;
         charge.clock.set(counts, self.now);
         if unit.is_eligible() && !charge.failed && self.fails(&charge, report) {
             charge.failed = true;
@@ -139,13 +140,12 @@ fn returned(charge: Charge) -> Charge {
 /// confirmed (W6: of a fenced unit what it still carries).
 fn read_row(unit: &Unit, mut charge: Charge) -> Fate {
     let Some(row) = unit.assigned.filter(|row| row.token >= charge.token) else {
-        charge.written |= charge.is_written(unit);
         return Fate::Stays(charge);
     };
-    charge.written = true;
     if row.token == charge.token && charge.kind != Kind::Fence {
         return Fate::Stays(charge);
     }
+    charge.sent = true;
     match row.content {
         Content::Nothing => Fate::Ends,
         Content::Withdraw => Fate::Stays(charge.redirected(Kind::Withdraw, row.token, charge.since)),

@@ -32,6 +32,7 @@ pub fn plan(spec: &Spec, memory: &Memory, units: &[Unit], now: Millis) -> Decisi
     pass.adopt_unconfirmed();
     pass.read_evidence();
     pass.judge();
+    pass.take_back();
     pass.retarget();
     pass.withdraw();
     pass.give_up();

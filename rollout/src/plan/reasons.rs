@@ -125,7 +125,9 @@ impl Pass<'_> {
         let Desired::Content { revision, digest, .. } = unit.desired else {
             return Why::Unresolved;
         };
-        let there = unit.carries().is_some_and(|(_, carried)| carried == digest);
+        // Selected again, with a withdrawal that still has to be fenced off: it waits for a slot.
+        let fenced_off = self.charge_of(unit).is_none_or(|charge| charge.skipped);
+        let there = fenced_off && unit.carries().is_some_and(|(_, carried)| carried == digest);
         let unready = match unit.state_at_row() {
             Some(State::Failed { class, message, .. }) => Some((*class, message.clone())),
             _ => None,

@@ -2,37 +2,45 @@
 //! token, and one that was carried out is not.
 
 use super::Pass;
-use crate::{Charge, Kind, Step, Unit, UnitId};
+use super::limit::count;
+use crate::{Charge, Kind, Step, Token, Unit, UnitId};
 
 impl Pass<'_> {
     pub(super) fn steps(&mut self) -> Vec<Step> {
         let mut steps = Vec::new();
-        let mut fresh: Vec<(&UnitId, &Charge, Step)> = Vec::new();
+        let mut fresh: Vec<(Token, UnitId, Step)> = Vec::new();
         for (id, charge) in &self.memory.charges {
-            let Some(unit) = self.unit_of(id, charge).filter(|unit| !charge.is_written(unit)) else {
-                continue;
-            };
-            let Some(step) = self.step(unit, charge) else {
-                continue;
-            };
-            if charge.counts() && !charge.written {
-                fresh.push((id, charge, step));
-            } else {
-                steps.push(step);
+            let unit = self.unit_of(id, charge).filter(|unit| !charge.is_written(unit));
+            match unit.and_then(|unit| self.step(unit, charge)) {
+                Some(step) if charge.counts() && !charge.sent => fresh.push((charge.token, id.clone(), step)),
+                step => steps.extend(step),
             }
         }
-        // A unit that nobody who watches the rows counts yet is written only into a window that has room for it,
-        // also when the limit fell, or others came back, since it was charged.
-        let others = self
-            .charged()
-            .saturating_sub(u32::try_from(fresh.len()).unwrap_or(u32::MAX));
-        let room = usize::try_from(self.limit().saturating_sub(others)).unwrap_or(usize::MAX);
-        fresh.sort_unstable_by_key(|(id, charge, _)| (charge.token, *id));
-        let crowded = fresh.split_off(room.min(fresh.len()));
-        steps.extend(fresh.into_iter().map(|(_, _, step)| step));
-        self.crowded = crowded.into_iter().map(|(id, _, _)| id.clone()).collect();
+        let fitting = self.sort_and_fit(&mut fresh);
+        let crowded = fresh.split_off(fitting);
+        self.crowded = crowded.into_iter().map(|(_, id, _)| id).collect();
+        for (_, id, step) in fresh {
+            steps.push(step);
+            if let Some(charge) = self.memory.charges.get_mut(&id) {
+                charge.sent = true;
+            }
+        }
         steps.sort_unstable_by(|one, other| one.unit().cmp(&other.unit()));
         steps
+    }
+
+    /// A unit to which nothing was sent yet is written only into a window that has room for it, also when the
+    /// limit fell, or others came back, since it was charged. The oldest first.
+    fn sort_and_fit(&self, fresh: &mut [(Token, UnitId, Step)]) -> usize {
+        fresh.sort_unstable();
+        let unsent = self
+            .memory
+            .charges
+            .values()
+            .filter(|charge| charge.counts() && !charge.sent);
+        let sent = self.charged().saturating_sub(count(unsent));
+        let room = usize::try_from(self.limit().saturating_sub(sent)).unwrap_or(usize::MAX);
+        room.min(fresh.len())
     }
 
     fn step(&self, unit: &Unit, charge: &Charge) -> Option<Step> {

@@ -5,6 +5,10 @@ use crate::{Charge, Kind, Millis};
 
 impl Pass<'_> {
     pub(super) fn wake_at(&self) -> Option<Millis> {
+        if self.spec.complete && !self.may_withdraw {
+            // The memory was rebuilt: what may not be withdrawn on this pass may be on the next.
+            return Some(self.now);
+        }
         self.memory
             .charges
             .values()

@@ -6,6 +6,25 @@ use crate::id::fnv64;
 use crate::{Acknowledged, Charge, Kind, Unit};
 
 impl Pass<'_> {
+    /// A unit that is selected again before its withdrawal was written, and that is still on its way to what its row
+    /// says, takes a slot at once: whoever watches the rows counts it. The withdrawal is fenced off (W5).
+    /// Others wait for room as everybody does.
+    pub(super) fn take_back(&mut self) {
+        for (id, charge) in self.memory.charges.clone() {
+            let Some(unit) = self.unit_of(&id, &charge).filter(|unit| unit.selected()) else {
+                continue;
+            };
+            if is_active(&charge) && unit.is_eligible() && !charge.is_written(unit) && !unit.is_quiet() {
+                let token = self.issue();
+                let fence = Charge {
+                    sent: true,
+                    ..charge.redirected(Kind::Fence, token, self.now)
+                };
+                self.memory.charges.insert(id, fence);
+            }
+        }
+    }
+
     pub(super) fn withdraw(&mut self) {
         let leaving: Vec<&Unit> = self
             .units

@@ -1,0 +1,125 @@
+//! Rule 1: a unit is charged from the decision until the change is confirmed, and only a report about it counts.
+
+use muster_rollout::{Class, Echo, Kind, Millis, State, Token};
+
+use crate::world::{World, digest, failure, rev, row_steps};
+
+/// One unit is charged with r2 under token 2; what does this report make of it?
+fn check(echo: Option<(&str, u64, State)>, still_charged: bool) {
+    let mut world = World::settled(&["a"], "r1");
+    world.aim("r2");
+    world.step();
+    assert_eq!(world.token("a"), 2);
+    world.member("a").echo = echo.clone().map(|(revision, token, state)| Echo {
+        digest: Some(digest(revision, 0)),
+        token: Some(Token(token)),
+        state,
+    });
+    world.step();
+    assert_eq!(!world.charged().is_empty(), still_charged, "{echo:?}");
+}
+
+#[test]
+fn only_success_at_this_digest_and_token_confirms() {
+    check(Some(("r2", 2, State::Succeeded)), false);
+    check(Some(("r2", 1, State::Succeeded)), true);
+    check(Some(("r1", 2, State::Succeeded)), true);
+    check(Some(("r1", 1, State::Succeeded)), true);
+    check(Some(("r2", 3, State::Succeeded)), true);
+    check(Some(("r2", 2, State::Updating)), true);
+    check(Some(("r2", 2, State::Unknown)), true);
+    check(Some(("r2", 2, State::Withdrawn)), true);
+    check(Some(("r2", 2, failure(Class::Revision, false))), true);
+    check(None, true);
+}
+
+#[test]
+fn a_target_that_comes_back_is_confirmed_by_its_new_token_only() {
+    let mut world = World::settled(&["a"], "r1");
+    world.aim("r2");
+    world.step();
+    world.aim("r1");
+    world.step();
+    assert_eq!((world.on("r1"), world.token("a")), (vec!["a"], 3));
+    world.member("a").echo = Some(Echo {
+        digest: Some(digest("r1", 0)),
+        token: Some(Token(1)),
+        state: State::Succeeded,
+    });
+    world.step();
+    assert_eq!(world.charged(), ["a"], "the report is from the first time");
+    world.succeed("a");
+    world.step();
+    assert!(world.charged().is_empty());
+}
+
+#[test]
+fn success_has_to_last() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.spec.min_ready = Millis::seconds(30);
+    world.aim("r2");
+    world.step();
+    world.succeed("a");
+    let decision = world.step();
+    assert_eq!(decision.wake_at, Some(world.now.plus(Millis::seconds(30))));
+    world.pass(Millis::seconds(20));
+    world.report("a", State::Unknown);
+    world.step();
+    world.report("a", State::Updating);
+    world.step();
+    world.succeed("a");
+    world.step();
+    world.pass(Millis::seconds(29));
+    world.step();
+    assert_eq!(world.charged(), ["a"], "an interruption starts it anew");
+    world.pass(Millis::seconds(1));
+    world.step();
+    assert_eq!(world.charged(), ["b"]);
+}
+
+#[test]
+fn nobody_knows_is_no_interruption() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.spec.min_ready = Millis::seconds(30);
+    world.aim("r2");
+    world.step();
+    world.succeed("a");
+    world.step();
+    world.pass(Millis::seconds(30));
+    world.report("a", State::Unknown);
+    world.step();
+    assert_eq!(world.charged(), ["a"], "it is not confirmed by it either");
+    world.succeed("a");
+    world.step();
+    assert_eq!(world.charged(), ["b"]);
+}
+
+#[test]
+fn a_confirmed_unit_that_fails_during_the_run_is_charged_again_and_takes_a_slot() {
+    let mut world = World::settled(&["a", "b", "c"], "r1");
+    world.spec.max_failed = muster_rollout::Limit::Count(1);
+    world.aim("r2");
+    world.step();
+    world.succeed("a");
+    world.step();
+    world.report("a", failure(Class::Unit, false));
+    world.step();
+    assert_eq!(world.charged(), ["a", "b"]);
+    assert_eq!(world.memory.charges[&"a".into()].kind, Kind::Relapsed);
+    world.succeed("b");
+    world.step();
+    assert_eq!(world.on("r2"), ["a", "b"], "the relapsed one fills the window");
+    world.succeed("a");
+    world.step();
+    assert_eq!(world.on("r2"), ["a", "b", "c"]);
+}
+
+#[test]
+fn after_the_run_a_failure_is_told_and_charges_nobody() {
+    let mut world = World::settled(&["a"], "r1");
+    world.fail("a");
+    let decision = world.step();
+    assert!(world.charged().is_empty() && row_steps(&decision).is_empty());
+    assert_eq!(world.words(), "a:Failed");
+    assert_eq!(world.memory.last_good, Some(rev("r1")));
+}

@@ -1,0 +1,113 @@
+//! Rule 4: who cannot be touched is left alone, named, skipped; and charged again on return.
+
+use muster_rollout::{Limit, Millis, State, Step, Why};
+
+use crate::world::{World, row_steps};
+
+#[test]
+fn an_ineligible_unit_is_skipped_and_taken_when_it_can_be_touched() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.lose("a");
+    world.aim("r2");
+    world.step();
+    assert_eq!(world.on("r2"), ["b"]);
+    world.succeed("b");
+    let decision = world.step();
+    assert_eq!((decision.summary.skipped, decision.summary.updated), (1, 1));
+    assert!(matches!(world.why("a"), Why::Ineligible { reason, .. } if reason.code == "Unreachable"));
+    world.find("a");
+    world.step();
+    assert_eq!(world.on("r2"), ["a", "b"]);
+}
+
+#[test]
+fn a_charged_unit_that_disappears_is_fenced_and_released_after_its_absence() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.aim("r2");
+    world.step();
+    world.lose("a");
+    let decision = world.step();
+    assert_eq!(decision.wake_at, Some(world.now.plus(Millis::minutes(5))));
+    world.pass(Millis::seconds(299));
+    assert!(row_steps(&world.step()).is_empty());
+    world.pass(Millis::seconds(1));
+    let decision = world.step();
+    assert!(
+        matches!(&decision.steps[..], [Step::Fence { unit: a, .. }, Step::Assign { unit: b, .. }]
+        if a.as_str() == "a" && b.as_str() == "b")
+    );
+    assert_eq!(
+        (world.token("a"), world.on("r2")),
+        (4, vec!["a", "b"]),
+        "the fence changes no content"
+    );
+    assert!(world.memory.marks.is_empty(), "no verdict");
+}
+
+#[test]
+fn who_returns_unconfirmed_is_charged_at_once_above_the_limit_and_nobody_else() {
+    let mut world = World::settled(&["a", "b", "c"], "r1");
+    world.aim("r2");
+    world.step();
+    world.lose("a");
+    world.step();
+    world.pass(Millis::minutes(5));
+    world.step();
+    world.find("a");
+    world.report("a", State::Updating);
+    world.step();
+    assert_eq!(world.charged(), ["a", "b"]);
+    world.succeed("b");
+    world.step();
+    assert_eq!(world.on("r2"), ["a", "b"], "the window is full with who returned");
+    world.succeed("a");
+    world.step();
+    assert_eq!(world.on("r2"), ["a", "b", "c"]);
+}
+
+#[test]
+fn who_was_done_while_away_is_confirmed_without_a_slot() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.aim("r2");
+    world.step();
+    world.lose("a");
+    world.step();
+    world.pass(Millis::minutes(5));
+    world.step();
+    world.succeed("a");
+    world.step();
+    assert_eq!(world.charged(), ["b"]);
+    assert!(!world.memory.charges.contains_key(&"a".into()));
+}
+
+#[test]
+fn a_short_absence_costs_neither_the_slot_nor_the_deadline() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.aim("r2");
+    world.step();
+    world.step();
+    world.pass(Millis::minutes(4));
+    world.lose("a");
+    world.step();
+    world.pass(Millis::minutes(4));
+    world.find("a");
+    let decision = world.step();
+    assert_eq!(world.charged(), ["a"]);
+    assert_eq!(
+        decision.wake_at,
+        Some(world.now.plus(Millis::minutes(1))),
+        "four of five minutes are spent"
+    );
+}
+
+#[test]
+fn absent_units_do_not_block_the_good_verdict() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.spec.limit = Limit::Count(2);
+    world.aim("r2");
+    world.step();
+    world.lose("a");
+    world.succeed("b");
+    world.step();
+    assert_eq!(world.memory.last_good, Some(crate::world::rev("r2")));
+}

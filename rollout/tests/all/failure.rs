@@ -1,0 +1,162 @@
+//! Rules 6 and 7: what condemns a revision, the halt, and known bad revisions.
+
+use muster_rollout::{Class, Limit, Millis, Phase, RunState, Step, Verdict, Why};
+
+use crate::world::{World, failure, rev, row_steps};
+
+fn rolling(max_failed: Limit, limit: u32) -> World {
+    let mut world = World::settled(&["a", "b", "c", "d"], "r1");
+    world.spec.max_failed = max_failed;
+    world.spec.limit = Limit::Count(limit);
+    world.aim("r2");
+    world.step();
+    world.step();
+    world
+}
+
+fn is_bad(world: &World) -> bool {
+    world.memory.verdict(rev("r2")) == Some(Verdict::Bad)
+}
+
+/// A report of this class: does it condemn at once, when the deadline ends, or never?
+fn check(class: Class, terminal: bool, at_once: bool, at_last: bool) {
+    let mut world = rolling(Limit::Count(0), 1);
+    world.report("a", failure(class, terminal));
+    world.step();
+    assert_eq!(is_bad(&world), at_once, "{class:?} {terminal} at once");
+    world.pass(Millis::minutes(10));
+    world.step();
+    assert_eq!(is_bad(&world), at_last, "{class:?} {terminal} at last");
+}
+
+#[test]
+fn classes() {
+    check(Class::Revision, true, true, true);
+    check(Class::Revision, false, false, true);
+    check(Class::Unit, true, false, true);
+    check(Class::Unit, false, false, true);
+    check(Class::Infra, true, false, false);
+    check(Class::Infra, false, false, false);
+}
+
+#[test]
+fn a_condemned_target_halts_and_names_who_and_what() {
+    let mut world = rolling(Limit::Count(0), 1);
+    world.fail("a");
+    let decision = world.step();
+    assert!(
+        matches!(&decision.steps[..], [Step::Conclude { verdict: Verdict::Bad, evidence: Some(evidence), .. }]
+        if evidence.unit.as_str() == "a" && evidence.message.contains("image not found"))
+    );
+    assert_eq!(decision.summary.phase, Phase::Halted);
+    for _ in 0..3 {
+        world.pass(Millis::minutes(7));
+        assert!(world.step().steps.is_empty());
+    }
+    assert_eq!(world.on("r2"), ["a"]);
+    assert_eq!(world.words(), "a:Failed b:Halted c:Halted d:Halted");
+}
+
+#[test]
+fn who_is_in_flight_may_still_confirm() {
+    let mut world = rolling(Limit::Count(0), 2);
+    world.fail("a");
+    world.step();
+    world.succeed("b");
+    world.step();
+    assert_eq!(world.words(), "a:Failed b:UpToDate c:Halted d:Halted");
+}
+
+#[test]
+fn distinct_units_are_counted_against_the_setting() {
+    let mut world = rolling(Limit::Count(1), 3);
+    world.fail("a");
+    for _ in 0..3 {
+        world.step();
+    }
+    assert!(!is_bad(&world), "one unit is one failure");
+    world.fail("b");
+    world.step();
+    assert!(is_bad(&world));
+}
+
+#[test]
+fn a_percentage_of_failures() {
+    let mut world = rolling(Limit::Percent(50), 4);
+    world.fail("a");
+    world.fail("b");
+    world.step();
+    assert!(!is_bad(&world));
+    world.fail("c");
+    world.step();
+    assert!(is_bad(&world));
+}
+
+#[test]
+fn a_fixed_revision_goes_through_without_a_hand_and_starts_where_it_hurts() {
+    let mut world = rolling(Limit::Count(0), 1);
+    world.succeed("a");
+    world.step();
+    world.fail("b");
+    world.step();
+    world.aim("r3");
+    world.step();
+    assert_eq!(world.on("r3"), ["b"], "on the slot it has");
+    world.succeed("b");
+    world.step();
+    assert_eq!(world.on("r3"), ["a", "b"], "then who holds the bad revision");
+    world.settle();
+    assert_eq!(
+        (world.on("r3").len(), world.memory.last_good),
+        (4, Some(rev("r3")))
+    );
+}
+
+#[test]
+fn a_bad_revision_that_is_targeted_again_goes_nowhere_not_to_joiners_either() {
+    let mut world = rolling(Limit::Count(0), 1);
+    world.fail("a");
+    world.step();
+    world.aim("r3");
+    world.settle();
+    world.aim("r2");
+    world.join("e");
+    assert!(world.step().steps.is_empty());
+    assert_eq!(world.memory.run.unwrap().state, RunState::KnownBad);
+    assert!(matches!(world.why("b"), Why::KnownBad { .. }));
+    assert!(matches!(world.why("e"), Why::KnownBad { .. }));
+}
+
+#[test]
+fn the_very_first_revision_may_be_bad() {
+    let mut world = World::new(&["a", "b"], "r1");
+    world.step();
+    world.fail("a");
+    world.step();
+    assert_eq!(world.words(), "a:Failed b:Halted");
+    assert!(row_steps(&world.step()).is_empty());
+}
+
+#[test]
+fn an_intent_that_is_condemned_before_it_is_written_is_fenced() {
+    let mut world = World::settled(&["a", "b", "c"], "r1");
+    world.spec.limit = Limit::Count(2);
+    world.aim("r2");
+    let decision = world.remember();
+    world.carry_out(&decision.steps[0]);
+    world.fail("a");
+    let decision = world.step();
+    assert!(matches!(&decision.steps[0], Step::Fence { unit, .. } if unit.as_str() == "b"));
+    assert_eq!((world.on("r2"), world.on("r1")), (vec!["a"], vec!["b", "c"]));
+    assert_eq!(world.charged(), ["a", "b"], "charged for what it still carries");
+    world.carry_out(&Step::Assign {
+        unit: "b".into(),
+        revision: rev("r2"),
+        digest: crate::world::digest("r2", 0),
+        token: muster_rollout::Token(2),
+    });
+    assert_eq!(world.on("r2"), ["a"], "the late write finds a greater token");
+    world.succeed("b");
+    world.step();
+    assert_eq!(world.charged(), ["a"]);
+}

@@ -1,0 +1,65 @@
+//! W5, W6: an intent that is given up leaves the window behind a fence only, and its unit stays charged for what
+//! it still carries.
+
+use muster_rollout::{Content, Millis, Step, Token};
+
+use crate::world::{World, digest, rev, row_steps};
+
+#[test]
+fn a_late_write_that_arrives_before_the_fence_is_what_has_to_be_confirmed() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.aim("r2");
+    let late = world.remember();
+    world.lose("a");
+    world.remember();
+    world.pass(Millis::minutes(5));
+    let fence = world.remember();
+    late.steps.iter().for_each(|step| world.carry_out(step));
+    fence.steps.iter().for_each(|step| world.carry_out(step));
+    assert_eq!(world.token("a"), 4);
+    world.find("a");
+    world.step();
+    assert_eq!(world.charged(), ["a", "b"]);
+    assert_eq!(world.memory.charges[&"a".into()].digest, Some(digest("r2", 0)));
+}
+
+#[test]
+fn a_fence_that_was_lost_is_repeated() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.aim("r2");
+    world.step();
+    world.lose("a");
+    world.step();
+    world.pass(Millis::minutes(5));
+    let fences = |world: &mut World| {
+        let decision = world.remember();
+        row_steps(&decision)
+            .iter()
+            .filter(|step| matches!(step, Step::Fence { token: Token(4), .. }))
+            .count()
+    };
+    assert_eq!((fences(&mut world), fences(&mut world)), (1, 1));
+    world.step();
+    assert_eq!(fences(&mut world), 0);
+}
+
+#[test]
+fn a_row_written_by_another_hand_is_what_has_to_be_confirmed() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    let carries = Content::Carries {
+        revision: Some(rev("r1")),
+        digest: digest("r1", 0),
+    };
+    world.member("a").row = Some(muster_rollout::Row {
+        token: Token(9),
+        content: carries,
+    });
+    world.aim("r2");
+    world.step();
+    assert_eq!(world.charged(), ["a"]);
+    assert_eq!(
+        (world.on("r2"), world.token("a")),
+        (vec!["a"], 10),
+        "and then the next"
+    );
+}

@@ -1,0 +1,99 @@
+//! W7, EL5: a lost memory is rebuilt from rows and verdicts.
+
+use std::collections::BTreeMap;
+
+use muster_rollout::{Evidence, Limit, Memory, State};
+
+use crate::world::{World, rev, row_steps};
+
+fn forget(world: &mut World) {
+    world.memory = Memory::rebuild(
+        &world.view(),
+        world.memory.last_good,
+        world.memory.bad.clone(),
+        world.now,
+    );
+}
+
+#[test]
+fn unconfirmed_rows_are_charged_and_tokens_go_on() {
+    let mut world = World::settled(&["a", "b", "c", "d"], "r1");
+    world.spec.limit = Limit::Count(2);
+    world.aim("r2");
+    world.step();
+    world.report("b", State::Updating);
+    let seq = world.memory.seq;
+    forget(&mut world);
+    assert_eq!(
+        (world.charged(), world.memory.seq),
+        (vec!["a".to_owned(), "b".to_owned()], seq)
+    );
+    assert!(row_steps(&world.step()).is_empty(), "the window is full");
+    world.settle();
+    assert_eq!(world.memory.last_good, Some(rev("r2")));
+}
+
+#[test]
+fn nothing_is_withdrawn_on_that_pass_and_then_it_is() {
+    let mut world = World::settled(&["a", "b", "c"], "r1");
+    world.deselect(&["a"]);
+    forget(&mut world);
+    let decision = world.step();
+    assert!(row_steps(&decision).is_empty());
+    assert_eq!(decision.wake_at, Some(world.now));
+    assert_eq!(row_steps(&world.step()).len(), 1);
+}
+
+#[test]
+fn a_settled_fleet_stays_settled() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    forget(&mut world);
+    let decision = world.step();
+    assert!(decision.steps.is_empty(), "{:?}", decision.steps);
+    assert_eq!(decision.summary.updated, 2);
+}
+
+#[test]
+fn bad_stays_bad() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.aim("r2");
+    world.step();
+    world.fail("a");
+    world.step();
+    forget(&mut world);
+    assert!(row_steps(&world.step()).is_empty());
+    assert_eq!(world.words(), "a:AlreadyUnready b:KnownBad");
+}
+
+#[test]
+fn a_memory_older_than_the_rows_is_repaired_by_them() {
+    let mut world = World::settled(&["a", "b", "c"], "r1");
+    let old = world.memory.clone();
+    world.aim("r2");
+    world.step();
+    world.succeed("a");
+    world.step();
+    world.memory = old;
+    world.step();
+    assert_eq!(world.charged(), ["b"], "its row is not confirmed");
+    assert_eq!(world.on("r2"), ["a", "b"]);
+    world.settle();
+    assert_eq!(world.on("r2").len(), 3);
+}
+
+#[test]
+fn more_evidence_than_can_be_kept_is_cut() {
+    let bad = (0..50).map(|at| {
+        (
+            rev(&format!("r{at}")),
+            Evidence::new("a".into(), "no", muster_rollout::Millis(at)),
+        )
+    });
+    let memory = Memory::rebuild(
+        &[],
+        None,
+        bad.collect::<BTreeMap<_, _>>(),
+        muster_rollout::Millis(0),
+    );
+    assert_eq!(memory.bad.len(), muster_rollout::MAX_BAD);
+}

@@ -1,0 +1,22 @@
+//! What the engine promises: one file per rule of the page, random histories for what must always hold.
+
+mod blame;
+mod charge;
+mod deadlines;
+mod eligibility;
+mod failure;
+mod fence;
+mod golden;
+mod good;
+mod histories;
+mod limit;
+mod lost_memory;
+mod memory;
+mod observer;
+mod order;
+mod reasons;
+mod retarget;
+mod speed;
+mod will;
+mod withdrawal;
+mod world;

@@ -1,0 +1,92 @@
+//! Rule 15, E12: exactly one reason each, with what the reader needs.
+
+use muster_rollout::{Eligible, Ineligible, Millis, State, UnitId, Why};
+
+use crate::world::{World, failure};
+
+#[test]
+fn who_waits_is_told_for_whom() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.aim("r2");
+    world.step();
+    assert_eq!(
+        world.why("b"),
+        Why::WaitingTurn {
+            holders: [UnitId::from("a")].into(),
+            limit: 1
+        }
+    );
+}
+
+#[test]
+fn who_updates_tells_until_when() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.aim("r2");
+    let since = world.now;
+    world.step();
+    world.step();
+    let until = Some(since.plus(Millis::minutes(5)));
+    assert_eq!(
+        world.why("a"),
+        Why::Updating {
+            since,
+            until,
+            picked_up: false,
+            message: None
+        }
+    );
+    world.report("a", failure(muster_rollout::Class::Revision, false));
+    world.step();
+    let Why::Failed { message, until, .. } = world.why("a") else {
+        panic!()
+    };
+    assert_eq!(
+        (&*message, until),
+        (
+            "Deployment app: image not found",
+            Some(since.plus(Millis::minutes(10)))
+        )
+    );
+}
+
+#[test]
+fn the_callers_reason_wins_by_its_rank_only() {
+    let mut world = World::settled(&["a"], "r1");
+    world.fail("a");
+    world.member("a").eligible = Eligible::No(Ineligible {
+        code: "Unreachable",
+        rank: 5,
+    });
+    assert_eq!(world.words(), "a:Ineligible");
+    world.member("a").eligible = Eligible::No(Ineligible {
+        code: "DependencyBehind",
+        rank: 26,
+    });
+    assert_eq!(world.words(), "a:Failed");
+}
+
+#[test]
+fn every_unit_has_one_and_each_is_counted_once() {
+    let mut world = World::settled(&["a", "b", "c", "d", "e"], "r1");
+    world.aim("r2");
+    world.lose("e");
+    world.step();
+    world.succeed("a");
+    world.step();
+    world.deselect(&["d"]);
+    world.report("b", State::Updating);
+    let decision = world.step();
+    assert_eq!(
+        world.words(),
+        "a:UpToDate b:Updating c:WaitingTurn d:Withdrawing e:Ineligible"
+    );
+    let it = decision.summary;
+    assert_eq!(
+        (it.total, it.updated, it.ready, it.updating, it.waiting),
+        (4, 1, 1, 1, 1)
+    );
+    assert_eq!(
+        (it.failed, it.skipped, it.withdrawing, it.charged, it.limit),
+        (0, 1, 1, 1, 1)
+    );
+}

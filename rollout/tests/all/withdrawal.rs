@@ -1,0 +1,199 @@
+//! Rule 14: withdrawal, its window and its brake.
+
+use muster_rollout::{How, Limit, State, Step, Why};
+
+use crate::world::{World, row_steps};
+
+fn fleet(size: usize) -> World {
+    let names: Vec<String> = (0..size).map(|at| format!("u{at:02}")).collect();
+    World::settled(&names.iter().map(String::as_str).collect::<Vec<_>>(), "r1")
+}
+
+fn withdrawn(world: &mut World) -> usize {
+    row_steps(&world.step())
+        .iter()
+        .filter(|step| matches!(step, Step::Withdraw { .. }))
+        .count()
+}
+
+#[test]
+fn a_deselected_unit_is_withdrawn_from_until_it_says_so() {
+    let mut world = fleet(3);
+    world.deselect(&["u01"]);
+    let decision = world.step();
+    assert!(matches!(
+        row_steps(&decision)[..],
+        [Step::Withdraw { how: How::Prune, .. }]
+    ));
+    assert_eq!(world.words(), "u00:UpToDate u01:Withdrawing u02:UpToDate");
+    world.report("u01", State::Withdrawn);
+    world.step();
+    assert!(world.charged().is_empty());
+    assert_eq!(world.words(), "u00:UpToDate u01:Excluded u02:UpToDate");
+    assert!(row_steps(&world.step()).is_empty());
+}
+
+#[test]
+fn a_few_at_a_time_beside_the_limit() {
+    let mut world = fleet(20);
+    assert_eq!(world.spec.withdraw.max, Limit::Percent(10));
+    world.deselect(&["u00", "u01", "u02", "u03"]);
+    world.aim("r2");
+    assert_eq!(withdrawn(&mut world), 2, "ten percent of twenty");
+    assert_eq!(world.on("r2"), ["u04"], "the limit is another window");
+    assert_eq!(withdrawn(&mut world), 0);
+    ["u00", "u01"]
+        .iter()
+        .for_each(|name| world.report(name, State::Withdrawn));
+    assert_eq!(withdrawn(&mut world), 1, "ten percent of eighteen");
+}
+
+/// So many of so many are deselected at once: are they held?
+fn check(of: usize, deselected: usize, brake: Option<Limit>, held: bool) {
+    let mut world = fleet(of);
+    world.spec.withdraw.brake = brake;
+    let names = world.names();
+    world.deselect(
+        &names
+            .iter()
+            .take(deselected)
+            .map(String::as_str)
+            .collect::<Vec<_>>(),
+    );
+    assert_eq!(
+        withdrawn(&mut world) == 0,
+        held,
+        "{deselected} of {of}, {brake:?}"
+    );
+    assert_eq!(
+        matches!(world.why(&names[deselected - 1]), Why::WithdrawalHeld { .. }),
+        held
+    );
+}
+
+#[test]
+fn many_at_once_are_held() {
+    let default = Some(Limit::Percent(20));
+    check(10, 2, default, false);
+    check(10, 3, default, true);
+    check(10, 10, default, true);
+    check(1, 1, default, false);
+    check(2, 2, default, true);
+    check(3, 2, default, true);
+    check(10, 10, None, false);
+    check(10, 5, Some(Limit::Count(5)), false);
+    check(10, 6, Some(Limit::Count(5)), true);
+    check(3, 2, Some(Limit::Count(0)), true);
+    check(3, 1, Some(Limit::Count(0)), false);
+}
+
+fn acknowledge(world: &mut World, name: &str) {
+    let Why::WithdrawalHeld { acknowledge, .. } = world.why(name) else {
+        panic!("not held")
+    };
+    world.spec.withdraw.acknowledged = Some(acknowledge.to_string());
+}
+
+#[test]
+fn exactly_what_was_acknowledged_is_withdrawn() {
+    let mut world = fleet(10);
+    world.deselect(&["u00", "u01", "u02", "u03"]);
+    world.step();
+    acknowledge(&mut world, "u00");
+    for name in ["u00", "u01", "u02"] {
+        assert_eq!(withdrawn(&mut world), 1);
+        world.report(name, State::Withdrawn);
+    }
+    world.deselect(&["u05", "u06"]);
+    assert_eq!(
+        withdrawn(&mut world),
+        0,
+        "others joined it: that is another withdrawal"
+    );
+    acknowledge(&mut world, "u05");
+    assert_eq!(withdrawn(&mut world), 1);
+}
+
+#[test]
+fn an_acknowledgement_of_something_else_is_none() {
+    let mut world = fleet(10);
+    world.deselect(&["u00", "u01", "u02", "u03"]);
+    world.spec.withdraw.acknowledged = Some("0123456789abcdef".into());
+    assert_eq!(withdrawn(&mut world), 0);
+}
+
+#[test]
+fn an_acknowledgement_is_taken_once() {
+    let mut world = fleet(10);
+    world.deselect(&["u00", "u01", "u02"]);
+    acknowledge(&mut world, "u00");
+    for name in ["u00", "u01", "u02"] {
+        assert_eq!(withdrawn(&mut world), 1);
+        world.report(name, State::Withdrawn);
+    }
+    world.step();
+    ["u00", "u01", "u02"].iter().for_each(|name| world.reselect(name));
+    world.settle();
+    world.deselect(&["u00", "u01", "u02"]);
+    assert_eq!(withdrawn(&mut world), 0);
+}
+
+#[test]
+fn an_incomplete_read_withdraws_nothing() {
+    let mut world = fleet(3);
+    world.deselect(&["u01"]);
+    world.spec.complete = false;
+    assert_eq!(withdrawn(&mut world), 0);
+    assert_eq!(world.words(), "u00:UpToDate u01:WaitingRead u02:UpToDate");
+}
+
+#[test]
+fn who_is_selected_again_before_it_was_written_keeps_what_it_has() {
+    let mut world = fleet(3);
+    world.deselect(&["u01"]);
+    world.remember();
+    world.reselect("u01");
+    world.settle();
+    assert_eq!(
+        (world.on("r1").len(), world.words().as_str()),
+        (3, "u00:UpToDate u01:UpToDate u02:UpToDate")
+    );
+}
+
+#[test]
+fn who_is_selected_again_while_it_is_withdrawn_comes_back() {
+    let mut world = fleet(3);
+    world.deselect(&["u01"]);
+    world.step();
+    world.reselect("u01");
+    world.settle();
+    assert_eq!(world.on("r1").len(), 3);
+}
+
+#[test]
+fn a_charged_unit_that_is_deselected_frees_its_slot() {
+    let mut world = fleet(3);
+    world.aim("r2");
+    world.step();
+    world.deselect(&["u00"]);
+    world.step();
+    assert_eq!(world.on("r2"), ["u01"]);
+    assert_eq!(world.words(), "u00:Withdrawing u01:Updating u02:WaitingTurn");
+}
+
+#[test]
+fn a_unit_that_never_got_anything_is_fenced_when_it_is_deselected() {
+    let mut world = World::new(&["a", "b"], "r1");
+    world.remember();
+    world.deselect(&["a"]);
+    let decision = world.step();
+    assert!(
+        matches!(row_steps(&decision)[..], [Step::Fence { .. }]),
+        "{decision:?}"
+    );
+    world.step();
+    assert_eq!(
+        (world.on("r1"), world.charged()),
+        (vec!["b"], vec!["b".to_owned()])
+    );
+}

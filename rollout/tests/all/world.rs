@@ -1,0 +1,363 @@
+//! A small world of named units: rows, agents that report, a caller that writes memory first and then rows.
+#![allow(dead_code, unreachable_pub)] // each test file uses its own part
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use muster_rollout::{
+    Class, Content, Decision, Desired, Digest, Echo, Eligible, Incarnation, Ineligible, Memory, Millis,
+    Revision, Row, Spec, State, Step, Token, Unit, UnitId, Why, plan,
+};
+
+/// The revision of a label: its text is its hash.
+pub fn rev(label: &str) -> Revision {
+    Revision::new(padded(label))
+}
+
+/// The digest of a revision with some values.
+pub fn digest(revision: &str, values: u32) -> Digest {
+    Digest::new(padded(&format!("{revision}.{values}")))
+}
+
+fn padded(text: &str) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..text.len()].copy_from_slice(text.as_bytes());
+    bytes
+}
+
+/// The label of a revision or a digest.
+pub fn label(hash: impl std::fmt::Display) -> String {
+    let hex = hash.to_string();
+    let bytes = (0..16).map(|at| u8::from_str_radix(&hex[at * 2..at * 2 + 2], 16).unwrap());
+    String::from_utf8(bytes.take_while(|byte| *byte != 0).collect()).unwrap()
+}
+
+/// One unit as it is.
+#[derive(Clone)]
+pub struct Member {
+    pub selected: bool,
+    pub resolved: bool,
+    pub values: u32,
+    pub life: u32,
+    pub row: Option<Row>,
+    pub echo: Option<Echo>,
+    pub eligible: Eligible,
+}
+
+/// The world as it is, and the memory as it was last written.
+#[derive(Clone)]
+pub struct World {
+    pub now: Millis,
+    pub spec: Spec,
+    pub target: Option<String>,
+    pub memory: Memory,
+    pub members: BTreeMap<String, Member>,
+}
+
+impl World {
+    /// A fleet that has nothing yet, with a first target.
+    pub fn new(names: &[&str], target: &str) -> Self {
+        let mut world = Self {
+            now: Millis::seconds(1000),
+            spec: Spec::default(),
+            target: None,
+            memory: Memory::default(),
+            members: BTreeMap::new(),
+        };
+        names.iter().for_each(|name| world.join(name));
+        world.aim(target);
+        world
+    }
+
+    /// A fleet that is confirmed at a revision.
+    pub fn settled(names: &[&str], revision: &str) -> Self {
+        let mut world = Self::new(names, revision);
+        world.settle();
+        assert_eq!(world.memory.last_good, Some(rev(revision)));
+        world
+    }
+
+    /// Let everything succeed until nothing moves.
+    pub fn settle(&mut self) {
+        for _ in 0..4 * self.members.len() + 4 {
+            self.step();
+            self.names().iter().for_each(|name| self.succeed(name));
+        }
+        assert!(row_steps(&self.decide()).is_empty(), "the world does not settle");
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        self.members.keys().cloned().collect()
+    }
+
+    pub fn aim(&mut self, target: &str) {
+        self.target = Some(target.into());
+        self.spec.target = Some(rev(target));
+    }
+
+    pub fn join(&mut self, name: &str) {
+        let life = self.members.get(name).map_or(0, |member| member.life + 1);
+        let eligible = Eligible::Yes;
+        let member = Member {
+            selected: true,
+            resolved: true,
+            values: 0,
+            life,
+            row: None,
+            echo: None,
+            eligible,
+        };
+        self.members.insert(name.into(), member);
+    }
+
+    pub fn member(&mut self, name: &str) -> &mut Member {
+        self.members.get_mut(name).unwrap()
+    }
+
+    pub fn deselect(&mut self, names: &[&str]) {
+        names.iter().for_each(|name| self.member(name).selected = false);
+    }
+
+    pub fn reselect(&mut self, name: &str) {
+        self.member(name).selected = true;
+    }
+
+    pub fn lose(&mut self, name: &str) {
+        self.member(name).eligible = Eligible::No(Ineligible {
+            code: "Unreachable",
+            rank: 5,
+        });
+    }
+
+    pub fn find(&mut self, name: &str) {
+        self.member(name).eligible = Eligible::Yes;
+    }
+
+    pub fn pass(&mut self, time: Millis) {
+        self.now = self.now.plus(time);
+    }
+
+    /// What is seen now.
+    pub fn view(&self) -> Vec<Unit> {
+        let unit = |(name, member): (&String, &Member)| Unit {
+            id: name.as_str().into(),
+            incarnation: Incarnation::of(&member.life.to_string()),
+            desired: self.desired(member),
+            assigned: member.row,
+            observed: member.echo.clone(),
+            eligible: member.eligible,
+        };
+        self.members.iter().map(unit).collect()
+    }
+
+    fn desired(&self, member: &Member) -> Desired {
+        match &self.target {
+            _ if !member.selected => Desired::Nothing,
+            Some(target) if member.resolved => Desired::Content {
+                revision: rev(target),
+                digest: digest(target, member.values),
+                last_good: self
+                    .memory
+                    .last_good
+                    .map(|good| digest(&label(good), member.values)),
+            },
+            _ => Desired::Unresolved,
+        }
+    }
+
+    /// What would be decided now.
+    pub fn decide(&self) -> Decision {
+        plan(&self.spec, &self.memory, &self.view(), self.now)
+    }
+
+    /// Decide and write the memory; the steps are not carried out.
+    pub fn remember(&mut self) -> Decision {
+        let decision = self.decide();
+        self.memory = decision.memory.clone();
+        decision
+    }
+
+    /// Decide, write the memory, carry out every step.
+    pub fn step(&mut self) -> Decision {
+        let decision = self.remember();
+        decision.steps.iter().for_each(|step| self.carry_out(step));
+        decision
+    }
+
+    /// Write a row as the caller does: never with a token that is not greater.
+    pub fn carry_out(&mut self, step: &Step) {
+        let Some(member) = step.unit().and_then(|unit| self.members.get_mut(unit.as_str())) else {
+            return;
+        };
+        let (token, content) = written(step, member.row);
+        if member.row.is_none_or(|row| row.token < token) {
+            member.row = Some(Row { token, content });
+        }
+    }
+
+    /// The unit reports about what its row says.
+    pub fn report(&mut self, name: &str, state: State) {
+        let member = self.member(name);
+        let Some(row) = member.row else { return };
+        let (digest, state) = match row.content {
+            Content::Carries { digest, .. } => (Some(digest), state),
+            Content::Withdraw => (None, State::Withdrawn),
+            Content::Nothing => return,
+        };
+        member.echo = Some(Echo {
+            digest,
+            token: Some(row.token),
+            state,
+        });
+    }
+
+    pub fn succeed(&mut self, name: &str) {
+        self.report(name, State::Succeeded);
+    }
+
+    pub fn fail(&mut self, name: &str) {
+        self.report(name, failure(Class::Revision, true));
+    }
+
+    /// The units whose rows carry this revision.
+    pub fn on(&self, revision: &str) -> Vec<&str> {
+        let carries = |member: &Member| match member.row.map(|row| row.content) {
+            Some(Content::Carries {
+                revision: Some(carried),
+                ..
+            }) => carried == rev(revision),
+            _ => false,
+        };
+        let members = self.members.iter().filter(|(_, member)| carries(member));
+        members.map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// The charged units.
+    pub fn charged(&self) -> Vec<String> {
+        let charges = self.memory.charges.iter().filter(|(_, charge)| !charge.skipped);
+        charges.map(|(id, _)| id.to_string()).collect()
+    }
+
+    pub fn token(&self, name: &str) -> u64 {
+        self.members[name].row.map_or(0, |row| row.token.0)
+    }
+
+    pub fn why(&self, name: &str) -> Why {
+        let id = UnitId::from(name);
+        self.decide()
+            .reasons
+            .into_iter()
+            .find(|(unit, _)| *unit == id)
+            .unwrap()
+            .1
+    }
+
+    /// The word of each unit's reason.
+    pub fn words(&self) -> String {
+        let decision = self.decide();
+        let words = decision
+            .reasons
+            .iter()
+            .map(|(unit, why)| format!("{unit}:{}", word(why)));
+        words.collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// What a step makes of a row.
+pub fn written(step: &Step, row: Option<Row>) -> (Token, Content) {
+    match step {
+        Step::Assign {
+            revision,
+            digest,
+            token,
+            ..
+        } => (
+            *token,
+            Content::Carries {
+                revision: Some(*revision),
+                digest: *digest,
+            },
+        ),
+        Step::Withdraw { token, .. } => (*token, Content::Withdraw),
+        Step::Fence { token, .. } => (*token, row.map_or(Content::Nothing, |row| row.content)),
+        Step::Conclude { .. } => unreachable!("a verdict changes no row"),
+    }
+}
+
+pub fn failure(class: Class, terminal: bool) -> State {
+    State::Failed {
+        class,
+        terminal,
+        message: "Deployment app: image not found".into(),
+    }
+}
+
+/// The steps that change rows.
+pub fn row_steps(decision: &Decision) -> Vec<&Step> {
+    decision
+        .steps
+        .iter()
+        .filter(|step| step.unit().is_some())
+        .collect()
+}
+
+/// The name of a reason without its particulars.
+pub fn word(why: &Why) -> String {
+    let text = format!("{why:?}");
+    text.split([' ', '{', '(']).next().unwrap().to_owned()
+}
+
+/// One step for people.
+pub fn show(step: &Step) -> String {
+    match step {
+        Step::Assign {
+            unit, digest, token, ..
+        } => format!("assign {unit} {}#{token}", label(digest)),
+        Step::Withdraw { unit, token, how } => format!("withdraw {unit} {how:?}#{token}"),
+        Step::Fence { unit, token } => format!("fence {unit} #{token}"),
+        Step::Conclude {
+            revision,
+            verdict,
+            evidence,
+        } => {
+            let who = evidence
+                .as_ref()
+                .map(|it| format!(": {} said {}", it.unit, it.message));
+            format!(
+                "conclude {} {verdict:?}{}",
+                label(revision),
+                who.unwrap_or_default()
+            )
+        }
+    }
+}
+
+/// One decision for people.
+pub fn log(world: &World, decision: &Decision) -> String {
+    let mut text = format!("{:>5}s ", world.now.0 / 1000 - 1000);
+    let steps: Vec<String> = decision.steps.iter().map(show).collect();
+    let words = decision
+        .reasons
+        .iter()
+        .map(|(unit, why)| format!("{unit}:{}", word(why)));
+    let words = words.collect::<Vec<_>>().join(" ");
+    let wake = decision
+        .wake_at
+        .map_or("-".into(), |at| format!("{}s", at.0 / 1000 - 1000));
+    let summary = decision.summary;
+    write!(
+        text,
+        "{}/{} {:?} | {words} | wake {wake}",
+        summary.updated, summary.total, summary.phase
+    )
+    .unwrap();
+    steps
+        .iter()
+        .for_each(|step| write!(text, "\n         -> {step}").unwrap());
+    text
+}
+
+/// The names in a text such as "a b c".
+pub fn set(names: &str) -> BTreeSet<&str> {
+    names.split_whitespace().collect()
+}
