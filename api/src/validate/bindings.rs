@@ -81,13 +81,12 @@ fn definition(binding: &Binding) -> Result<(), BindingError> {
     match (&binding.value, &binding.object_field_ref) {
         (None, None) => Err(BindingError::Neither(name())),
         (Some(_), Some(_)) => Err(BindingError::Both(name())),
-        (Some(_), None) => Ok(()),
         (None, Some(reference)) if reference.kind == "Secret" => Err(BindingError::Secret(name())),
         (None, Some(reference)) if !is_pointer(&reference.field_path) => Err(BindingError::Pointer {
             name: name(),
             path: reference.field_path.clone(),
         }),
-        (None, Some(_)) => Ok(()),
+        (Some(_), None) | (None, Some(_)) => Ok(()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Promise: generated names are valid, recognizable, and never shared by two identities.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use muster_api::{
     module::ModuleKind,
@@ -72,9 +72,9 @@ fn look_alikes_are_told_apart() {
         ("fleet-eu", "1", "app".to_owned()),
         ("fleet", "eu-2", "app".to_owned()),
     ];
-    let names: BTreeMap<_, _> = identities
+    let names: BTreeSet<String> = identities
         .iter()
-        .map(|(namespace, assemblage, sync)| (names::kustomization(namespace, assemblage, sync), ()))
+        .map(|(namespace, assemblage, sync)| names::kustomization(namespace, assemblage, sync))
         .collect();
     assert_eq!(names.len(), identities.len());
     let url = "https://git.example/r";
@@ -102,7 +102,7 @@ fn a_large_fleet_has_no_collision() {
     });
     let sources =
         (0..10_000).map(|number| names::source("https://git.example/r", &format!("{number:040x}"), None));
-    let all: std::collections::BTreeSet<String> = kustomizations.chain(sources).collect();
+    let all: BTreeSet<String> = kustomizations.chain(sources).collect();
     assert_eq!(all.len(), 20_000);
 }
 
