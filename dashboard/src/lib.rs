@@ -1,1 +1,22 @@
-//! View models and pages of muster: what the command and the page show.
+//! View models of muster: what the command and the page show, computed once for both.
+//!
+//! ```text
+//!   Modules, BootstrapModules ─┐
+//!   Proxy-, RemoteAssemblages ─┼─► Fleet ─► Matrix   (who is at what, at a glance)
+//!   Clusters ──────────────────┘        └─► Why      (the chain of reasons, down to the failing object)
+//! ```
+//!
+//! Invariant: a view is a pure function of objects as read; nothing here reads or writes a cluster.
+//! Invariant: the word of a cell is the word of the status: the one enum of reasons.
+
+mod fleet;
+mod group;
+mod matrix;
+mod shape;
+mod why;
+
+pub use fleet::{Cell, Fleet, Member, ModuleView, Objects};
+pub use group::fold_names;
+pub use matrix::{Column, Matrix, Row};
+pub use shape::Shape;
+pub use why::{Step, Why, why};

@@ -1,1 +1,139 @@
-//! The Module and BootstrapModule controllers.
+//! The Module and BootstrapModule controllers: one implementation for both.
+//!
+//! ```text
+//!   Module ─┐
+//!   registry (clusters as rows) ─┤                         ┌─► status and memory, by compare-and-swap (first)
+//!   assemblages as rows ─────────┼─► observe ─► decide ─► act ─► rows of assemblages, each with a test
+//!   ModuleRevisions as rows ─────┤   (reads)    (pure)   └─► revisions, events
+//!   tag, objects of bindings ────┘
+//! ```
+//!
+//! Invariant: nothing of a revision is assigned before its content is on record and the memory names the intent (W2).
+//! Invariant: a row is written only by a patch that tests what was seen of it, and its token never falls (W3).
+//! Invariant: a pinned tag is never resolved again for a rollout; a tag that moves is reported.
+//! Invariant: what cannot be read leads to no write but the status that says so.
+
+mod act;
+mod decide;
+mod events;
+mod history;
+mod intent;
+mod kind;
+mod memory;
+mod observe;
+mod reasons;
+mod rows;
+mod source;
+mod status;
+mod turns;
+mod units;
+
+use std::{sync::Arc, time::Duration};
+
+use futures::StreamExt;
+use jiff::Timestamp;
+use kube::ResourceExt;
+use muster_api::{labels::finalizer, selector::SelectorError};
+use thiserror::Error;
+
+pub use self::kind::{Carrier, Rolled};
+use self::{history::History, rows::AssemblageRow, source::Tags, turns::Turns};
+use crate::{
+    bindings::Objects,
+    runtime::{Action, CallError, Context, Index, Key, Retry, Retryable, Runner, status::StatusError},
+};
+
+/// What the reconciles of one kind of module share.
+pub struct Modules<K: Rolled> {
+    context: Context,
+    bindings: Arc<Objects>,
+    rows: Arc<Index<K::Assemblage, AssemblageRow>>,
+    history: History,
+    tags: Tags,
+    turns: Turns,
+}
+
+/// Why a module could not be reconciled to the end.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The selector cannot be used.
+    #[error(transparent)]
+    Selector(#[from] SelectorError),
+    /// A memory that cannot be put as JSON: a defect of muster.
+    #[error("the memory of the rollout cannot be put as JSON")]
+    Encode(#[from] serde_json::Error),
+    /// Somebody wrote what was observed in the meantime: observe again.
+    #[error("{what}: somebody else wrote it in the meantime")]
+    Overtaken {
+        /// What was being written.
+        what: String,
+    },
+    /// A status could not be written.
+    #[error(transparent)]
+    Status(#[from] StatusError),
+    /// A call to the API server failed.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+impl Retryable for Error {
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Selector(_) | Self::Encode(_) => Retry::AwaitChange,
+            Self::Overtaken { .. } | Self::Status(_) => Retry::Soon,
+            Self::Call(error) => error.retry(),
+        }
+    }
+}
+
+/// Runs the controller of one kind of module until shutdown.
+pub async fn run<K: Rolled>(context: Context, bindings: Arc<Objects>) {
+    let modules = Arc::new(Modules::<K> {
+        bindings: Arc::clone(&bindings),
+        rows: Arc::new(rows::index()),
+        history: History::of::<K>(),
+        tags: Tags::default(),
+        turns: Turns::default(),
+        context: context.clone(),
+    });
+    let runner = Runner::<K>::new(K::KIND.as_str(), &context);
+    let store = runner.store();
+    let everyone = move || store.state().iter().map(|module| Key::of(&**module)).collect::<Vec<Key>>();
+    let (of_clusters, of_bindings) = (everyone.clone(), everyone);
+    let registry = Arc::clone(&context.registry);
+    let clusters = registry.subscribe().flat_map(move |_| futures::stream::iter(of_clusters()));
+    let objects = bindings.changes().flat_map(move |()| futures::stream::iter(of_bindings()));
+    runner
+        .after(async move { registry.synced().await })
+        .rows(Arc::clone(&modules.rows))
+        .rows(modules.history.rows())
+        .on(clusters)
+        .on(objects)
+        .run(modules, reconcile)
+        .await;
+}
+
+async fn reconcile<K: Rolled>(module: Arc<K>, modules: Arc<Modules<K>>) -> Result<Action, Error> {
+    if module.meta().deletion_timestamp.is_some() {
+        let ours = module.finalizers().iter().any(|finalizer| finalizer == finalizer::MODULE);
+        if !ours || act::is_swept_away(&*module, &modules).await? {
+            return act::release(&*module, &modules).await.map(|()| Action::await_change());
+        }
+    }
+    let seen = observe::observe(&*module, &modules).await?;
+    let plan = decide::decide(&*module, &seen, modules.context.clock.now())?;
+    let wake_at = plan.wake_at;
+    act::act(&*module, &seen, plan, &modules).await?;
+    Ok(next(&*module, &modules, wake_at))
+}
+
+/// When time alone brings something: a deadline of the engine, or the next look at the tag.
+fn next<K: Rolled>(module: &K, modules: &Modules<K>, wake_at: Option<Timestamp>) -> Action {
+    let look = modules.tags.next(&Key::of(module), module.spec().sync.package.interval.to_std());
+    let Some(at) = wake_at.into_iter().chain(look).min() else {
+        return Action::await_change();
+    };
+    // A time that is over means: at once.
+    let wait = Duration::try_from(at.duration_since(modules.context.clock.now())).unwrap_or_default();
+    Action::requeue(wait.max(Duration::from_millis(1)))
+}

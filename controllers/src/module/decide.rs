@@ -1,0 +1,188 @@
+//! The pure step: from what was observed to what is to be written.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use muster_api::{
+    assemblage::{SyncRow, Withdraw},
+    module::{ModuleObject, ModuleStatus},
+    revision::ModuleRevision,
+};
+use muster_rollout::{self as engine, How, Memory, Millis, Step};
+
+use super::{
+    events,
+    history,
+    intent::{Change, Intent},
+    observe::{self, Observation, Target},
+    reasons::{self, Background, Explained},
+    rows::SeenRow,
+    status,
+    units::{self, Contents},
+};
+use crate::runtime::Event;
+
+/// What is to be written about one module, in this order.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The content of the target, if it is not on record: written before anything of it is assigned.
+    pub record: Option<Box<ModuleRevision>>,
+    /// Status and memory: written by compare-and-swap before any row is touched (W2).
+    pub status: Box<ModuleStatus>,
+    /// What becomes of rows.
+    pub intents: Vec<Intent>,
+    /// Told once the memory stands.
+    pub events: Vec<Event>,
+    /// Stories of revisions that are to be told differently.
+    pub stories: BTreeMap<String, muster_api::revision::ModuleRevisionStatus>,
+    /// Revisions beyond the history limit.
+    pub forget: Vec<String>,
+    /// The module is being deleted and nothing of it is left in any row.
+    pub release: bool,
+    /// When time alone will change something.
+    pub wake_at: Option<Timestamp>,
+}
+
+/// Decides about one module.
+pub fn decide<K: ModuleObject>(module: &K, seen: &Observation, now: Timestamp) -> Result<Plan, serde_json::Error> {
+    if seen.invalid.is_some() || (module.spec().suspend && !seen.deleting) {
+        return Ok(Plan::only(status::idle(module, seen, now), module.status()));
+    }
+    let name = module.name_any();
+    let all = units::units(seen, &name);
+    let memory = remembered(seen, &all.units, millis(now));
+    let spec = units::spec(
+        module.spec(),
+        seen.target.definition(),
+        observe::acknowledged(module),
+        observe::paused(module),
+        seen.deleting,
+        true,
+    );
+    let decision = engine::plan(&spec, &memory, &all.units, millis(now));
+    let told = explain(module, seen, &all.obstacles, &decision);
+    let status = status::rolling(module, seen, &decision, &told, now)?;
+    let counts = status.summary.clone().unwrap_or_default();
+    Ok(Plan {
+        record: record(module, seen),
+        events: events::between(&seen.memory.memory, &decision, &told, &status, module.status()),
+        intents: intents(&name, &decision, &all.contents, seen),
+        stories: history::stories(&seen.revisions, &decision.memory, &counts, now),
+        forget: forget(module, seen, &decision.memory),
+        release: seen.deleting && seen.clusters.iter().all(|cluster| cluster.row.is_none()),
+        wake_at: wake_at(&decision, &seen.target),
+        status: Box::new(status),
+    })
+}
+
+impl Plan {
+    /// Nothing moves; only the status says why.
+    fn only(status: ModuleStatus, before: Option<&ModuleStatus>) -> Self {
+        Self {
+            record: None,
+            events: events::conditions(&status, before),
+            status: Box::new(status),
+            intents: Vec::new(),
+            stories: BTreeMap::new(),
+            forget: Vec::new(),
+            release: false,
+            wake_at: None,
+        }
+    }
+}
+
+/// The memory; a lost one is rebuilt from the rows and from the verdicts of ModuleRevisions (W7).
+fn remembered(seen: &Observation, units: &[engine::Unit], now: Millis) -> Memory {
+    if !seen.memory.lost {
+        return seen.memory.memory.clone();
+    }
+    history::rebuild(&seen.revisions, units, now)
+}
+
+fn explain<K: ModuleObject>(
+    module: &K,
+    seen: &Observation,
+    obstacles: &BTreeMap<String, String>,
+    decision: &engine::Decision,
+) -> Vec<Explained> {
+    let address = format!("{}/{}", K::KIND.as_str().to_lowercase(), module.name_any());
+    let version = status::version(module, &seen.target);
+    let background = Background {
+        module: &address,
+        obstacles,
+        source: match &seen.target {
+            Target::Unknown { message, .. } => Some(message),
+            Target::Known { .. } | Target::Nothing => None,
+        },
+        version: &version,
+    };
+    decision.reasons.iter().map(|(unit, why)| reasons::explain(unit, why, &background)).collect()
+}
+
+/// The steps of the engine as changes of rows; at the end of a module's deletion, the rows themselves.
+fn intents(module: &str, decision: &engine::Decision, contents: &Contents, seen: &Observation) -> Vec<Intent> {
+    let mut intents: Vec<Intent> = decision.steps.iter().filter_map(|step| intent(module, step, contents)).collect();
+    if seen.deleting && intents.is_empty() {
+        let left = seen.clusters.iter().filter(|cluster| cluster.row.as_ref().is_some_and(SeenRow::is_withdrawn));
+        intents.extend(left.map(|cluster| Intent {
+            cluster: cluster.name.clone(),
+            change: Change::Remove { name: module.to_owned() },
+        }));
+    }
+    intents
+}
+
+fn intent(module: &str, step: &Step, contents: &Contents) -> Option<Intent> {
+    let (unit, change) = match step {
+        Step::Assign { unit, revision: _, digest, token } => {
+            let content = contents.get(&(unit.to_string(), *digest))?;
+            let row = SyncRow { token: Some(token.0), ..content.clone() };
+            (unit, Change::Put(Box::new(row)))
+        }
+        Step::Withdraw { unit, token, how } => {
+            let how = match how {
+                How::Prune => Withdraw::Prune,
+                How::Orphan => Withdraw::Orphan,
+            };
+            (unit, Change::Put(Box::new(SyncRow::withdrawal(module, token.0, how))))
+        }
+        Step::Fence { unit, token } => (unit, Change::Fence { name: module.to_owned(), token: token.0 }),
+        // Verdicts are told from the memory, where they stand whatever happens to this step.
+        Step::Conclude { .. } => return None,
+    };
+    Some(Intent { cluster: unit.to_string(), change })
+}
+
+fn record<K: ModuleObject>(module: &K, seen: &Observation) -> Option<Box<ModuleRevision>> {
+    let target = seen.target.definition()?;
+    let object = history::object(module, target);
+    (!seen.revisions.contains_key(&object.name_any())).then(|| Box::new(object))
+}
+
+fn forget<K: ModuleObject>(module: &K, seen: &Observation, memory: &Memory) -> Vec<String> {
+    if seen.deleting {
+        // They are owned by the module, and go with it.
+        return Vec::new();
+    }
+    let target = seen.target.definition().map(|target| target.revision.as_str());
+    history::surplus(&seen.revisions, memory, target, module.spec().rollout.history_limit)
+}
+
+fn wake_at(decision: &engine::Decision, target: &Target) -> Option<Timestamp> {
+    let retry = match target {
+        Target::Unknown { retry_at, .. } => Some(*retry_at),
+        Target::Known { .. } | Target::Nothing => None,
+    };
+    decision.wake_at.map(timestamp).into_iter().chain(retry).min()
+}
+
+fn millis(at: Timestamp) -> Millis {
+    // Only a host whose clock stands before 1970 gives a negative number.
+    Millis(u64::try_from(at.as_millisecond()).unwrap_or(0))
+}
+
+fn timestamp(at: Millis) -> Timestamp {
+    let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
+    Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX)
+}

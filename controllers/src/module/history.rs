@@ -1,0 +1,263 @@
+//! ModuleRevisions: what each revision was, in full, and its story.
+//!
+//! The content is written once, before anything of a revision is assigned: whoever joins later gets the last good one from here.
+//! The story is derived from the engine's memory, not from single decisions, so that a crash cannot lose it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, PostParams, Preconditions},
+};
+use muster_api::{
+    conditions::{Conditions, Status},
+    labels::{self, label},
+    module::{ModuleObject, Summary},
+    reasons::{ObjectReason, Reason},
+    revision::{Evidence, ModuleReference, ModuleRevision, ModuleRevisionSpec, ModuleRevisionStatus, Verdict},
+};
+use muster_rollout::{Memory, Millis, Revision, RunState, Unit};
+use parking_lot::Mutex;
+
+use super::{
+    Error,
+    observe::{Definition, revision_name},
+};
+use crate::runtime::{Context, Index, Key, call, status::patch_if_changed};
+
+/// A ModuleRevision as a row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RevisionRow {
+    /// The name of its module.
+    pub module: String,
+    /// The hash.
+    pub revision: String,
+    /// Its uid: a delete means this one.
+    pub uid: String,
+    /// When it was made.
+    pub created: Option<Timestamp>,
+    /// Its story.
+    pub status: ModuleRevisionStatus,
+}
+
+/// The revisions of all modules of one kind.
+pub struct History {
+    rows: Arc<Index<ModuleRevision, RevisionRow>>,
+    /// The last content that was asked for, by module: contents are immutable, so it is never stale.
+    contents: Mutex<BTreeMap<Key, Definition>>,
+}
+
+impl History {
+    /// The revisions of modules of kind `K`.
+    pub fn of<K: ModuleObject>() -> Self {
+        let rows = Index::new(
+            |revision: &ModuleRevision| (revision.spec.module_ref.kind == K::KIND).then(|| row(revision)),
+            |key: &Key, row: &RevisionRow| vec![Key::new(&key.namespace, &row.module)],
+        );
+        Self { rows: Arc::new(rows), contents: Mutex::default() }
+    }
+
+    /// The index, to be filled by a watch.
+    pub fn rows(&self) -> Arc<Index<ModuleRevision, RevisionRow>> {
+        Arc::clone(&self.rows)
+    }
+
+    /// The revisions of a module, by name of the ModuleRevision.
+    pub fn about(&self, module: &Key) -> BTreeMap<String, RevisionRow> {
+        self.rows.about(module).into_iter().map(|(key, row)| (key.name, row)).collect()
+    }
+
+    /// A revision of a module in full, found by what the engine remembers of its hash.
+    pub async fn definition(&self, module: &Key, revision: &str, context: &Context) -> Result<Option<Definition>, Error> {
+        let known = self.contents.lock().get(module).filter(|known| known.revision.starts_with(revision)).cloned();
+        if known.is_some() {
+            return Ok(known);
+        }
+        let Some((name, _)) = self.about(module).into_iter().find(|(_, row)| row.revision.starts_with(revision)) else {
+            return Ok(None);
+        };
+        let revisions: Api<ModuleRevision> = Api::namespaced(context.client.clone(), &module.namespace);
+        let found = call(format!("reading ModuleRevision {}/{name}", module.namespace), revisions.get_opt(&name)).await?;
+        let definition = found.map(|found| Definition::from(found.spec));
+        if let Some(definition) = &definition {
+            self.contents.lock().insert(module.clone(), definition.clone());
+        }
+        Ok(definition)
+    }
+
+    /// A module is gone.
+    pub fn forget(&self, module: &Key) {
+        self.contents.lock().remove(module);
+    }
+}
+
+fn row(revision: &ModuleRevision) -> RevisionRow {
+    RevisionRow {
+        module: revision.spec.module_ref.name.clone(),
+        revision: revision.spec.revision.clone(),
+        uid: revision.uid().unwrap_or_default(),
+        created: revision.creation_timestamp().map(|created| created.0),
+        status: revision.status.clone().unwrap_or_default(),
+    }
+}
+
+/// The ModuleRevision of a definition, owned by its module.
+pub fn object<K: ModuleObject>(module: &K, definition: &Definition) -> ModuleRevision {
+    let Definition { revision, commit, sync, control_plane_bindings } = definition.clone();
+    let spec = ModuleRevisionSpec {
+        module_ref: ModuleReference { kind: K::KIND, name: module.name_any(), uid: module.uid() },
+        revision,
+        commit,
+        sync,
+        control_plane_bindings,
+    };
+    let words = [
+        (label::MODULE, module.name_any()),
+        (label::MODULE_KIND, K::KIND.to_string()),
+        (label::MANAGED_BY, labels::MUSTER.to_owned()),
+        (label::APP_MANAGED_BY, labels::MUSTER.to_owned()),
+    ];
+    let name = revision_name(module, &spec.revision);
+    let mut object = ModuleRevision::new(&name, spec);
+    object.metadata = ObjectMeta {
+        namespace: module.namespace(),
+        labels: Some(words.map(|(key, value)| (key.to_owned(), value)).into()),
+        owner_references: module.owner_ref(&()).map(|owner| vec![owner]),
+        ..object.metadata
+    };
+    object
+}
+
+/// Writes the content of a revision, unless it is there.
+pub async fn record(object: &ModuleRevision, context: &Context) -> Result<(), Error> {
+    let namespace = object.namespace().unwrap_or_default();
+    let revisions: Api<ModuleRevision> = Api::namespaced(context.client.clone(), &namespace);
+    let parameters = PostParams { field_manager: Some(labels::manager::CONTROLLER.to_owned()), ..PostParams::default() };
+    let what = format!("creating ModuleRevision {namespace}/{}", object.name_any());
+    match call(what, revisions.create(&parameters, object)).await {
+        Ok(_) => Ok(()),
+        // The name is a pure function of module and content: what is there is the same.
+        Err(error) if error.is_conflict() => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The stories that are to be told differently, by name of the ModuleRevision: pure.
+pub fn stories(
+    revisions: &BTreeMap<String, RevisionRow>,
+    memory: &Memory,
+    counts: &Summary,
+    now: Timestamp,
+) -> BTreeMap<String, ModuleRevisionStatus> {
+    let told = revisions.iter().filter_map(|(name, row)| {
+        let status = story(row, memory, counts, now)?;
+        (status != row.status).then(|| (name.clone(), status))
+    });
+    told.collect()
+}
+
+fn story(row: &RevisionRow, memory: &Memory, counts: &Summary, now: Timestamp) -> Option<ModuleRevisionStatus> {
+    let revision = Revision::parse(&row.revision)?;
+    let run = memory.run.filter(|run| run.target == revision);
+    let verdict = match (memory.verdict(revision), run, row.status.verdict) {
+        (Some(muster_rollout::Verdict::Bad), ..) => Some(Verdict::Bad),
+        (Some(muster_rollout::Verdict::Good), ..) => Some(Verdict::Good),
+        (None, Some(_), _) => None,
+        (None, None, Some(verdict)) => Some(verdict),
+        // It had a run, which another one replaced; what never had one has no story.
+        (None, None, None) => row.status.started.is_some().then_some(Verdict::Superseded),
+    };
+    let mut status = row.status.clone();
+    let open = run.is_some_and(|run| run.state == RunState::Open);
+    if let Some(run) = run {
+        status.started = Some(time(run.started));
+    }
+    if open {
+        (status.finished, status.counts) = (None, None);
+    } else if verdict.is_some() && status.finished.is_none() {
+        (status.finished, status.counts) = (Some(Time(now)), Some(counts.clone()));
+    }
+    status.observed_generation = Some(1);
+    status.evidence = memory.bad.get(&revision).map_or(status.evidence, |bad| {
+        vec![Evidence { cluster: bad.unit.to_string(), at: Some(time(bad.at)), message: bad.message.to_string() }]
+    });
+    status.verdict = verdict;
+    status.conditions = conditions(verdict, &status).merge(&row.status.conditions, 1, now);
+    Some(status)
+}
+
+fn conditions(verdict: Option<Verdict>, status: &ModuleRevisionStatus) -> Conditions {
+    let evidence = || status.evidence.first().map_or_else(String::new, |first| format!("{}: {}", first.cluster, first.message));
+    match verdict {
+        Some(Verdict::Good) => Conditions::ready(Status::True, ObjectReason::Succeeded, "confirmed on every eligible selected cluster"),
+        Some(Verdict::Bad) => Conditions::ready(Status::False, Reason::KnownBad, evidence()),
+        Some(Verdict::Aborted) => Conditions::ready(Status::False, Reason::Aborted, "ended by a person"),
+        Some(Verdict::Superseded) => {
+            Conditions::ready(Status::False, ObjectReason::Progressing, "another revision took its place before it was done")
+        }
+        None => Conditions::ready(Status::False, ObjectReason::Progressing, "its rollout is under way")
+            .reconciling(ObjectReason::Progressing, "its rollout is under way"),
+    }
+}
+
+/// Writes a story.
+pub async fn tell(namespace: &str, name: &str, row: &RevisionRow, status: &ModuleRevisionStatus, context: &Context) -> Result<(), Error> {
+    let revisions: Api<ModuleRevision> = Api::namespaced(context.client.clone(), namespace);
+    let Some(seen) = call(format!("reading ModuleRevision {namespace}/{name}"), revisions.get_opt(name)).await? else {
+        return Ok(());
+    };
+    if seen.uid().as_ref() == Some(&row.uid) {
+        patch_if_changed(&revisions, &seen, seen.status.as_ref(), status, labels::manager::CONTROLLER).await?;
+    }
+    Ok(())
+}
+
+/// The revisions beyond the limit, oldest first. The target, the last good one and the bad ones are kept.
+pub fn surplus(revisions: &BTreeMap<String, RevisionRow>, memory: &Memory, target: Option<&str>, limit: u32) -> Vec<String> {
+    let kept = |row: &RevisionRow| {
+        let revision = Revision::parse(&row.revision);
+        target == Some(row.revision.as_str())
+            || revision.is_some_and(|revision| memory.verdict(revision).is_some() || memory.run.is_some_and(|run| run.target == revision || run.from == Some(revision)))
+    };
+    let excess = revisions.len().saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
+    let mut old: Vec<(&String, &RevisionRow)> = revisions.iter().filter(|(_, row)| !kept(row)).collect();
+    old.sort_by_key(|(name, row)| (row.created, (*name).clone()));
+    old.into_iter().take(excess).map(|(name, _)| name.clone()).collect()
+}
+
+/// A memory in place of a lost one, from the rows and from the verdicts that stand in ModuleRevisions (W7).
+pub fn rebuild(revisions: &BTreeMap<String, RevisionRow>, units: &[Unit], now: Millis) -> Memory {
+    let judged = |verdict: Verdict| revisions.values().filter(move |row| row.status.verdict == Some(verdict));
+    let last_good = judged(Verdict::Good).max_by_key(|row| (row.status.finished.as_ref().map(|time| time.0), &row.revision));
+    let bad = judged(Verdict::Bad).filter_map(|row| Some((Revision::parse(&row.revision)?, remembered(row))));
+    Memory::rebuild(units, last_good.and_then(|row| Revision::parse(&row.revision)), bad.collect(), now)
+}
+
+fn remembered(row: &RevisionRow) -> muster_rollout::Evidence {
+    let first = row.status.evidence.first();
+    let at = first.and_then(|first| first.at.as_ref()).and_then(|at| u64::try_from(at.0.as_millisecond()).ok());
+    muster_rollout::Evidence {
+        unit: first.map_or("", |first| &first.cluster).into(),
+        message: first.map_or("", |first| &first.message).into(),
+        at: Millis(at.unwrap_or(0)),
+    }
+}
+
+/// Deletes a revision that is beyond the limit.
+pub async fn forget(namespace: &str, name: &str, row: &RevisionRow, context: &Context) -> Result<(), Error> {
+    let revisions: Api<ModuleRevision> = Api::namespaced(context.client.clone(), namespace);
+    let preconditions = Preconditions { uid: Some(row.uid.clone()), resource_version: None };
+    let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+    match call(format!("deleting ModuleRevision {namespace}/{name}"), revisions.delete(name, &parameters)).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn time(at: Millis) -> Time {
+    let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
+    Time(Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX))
+}

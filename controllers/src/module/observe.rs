@@ -1,0 +1,277 @@
+//! The step that reads: everything that a decision about one module rests on, as plain data.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use jiff::Timestamp;
+use kube::{Resource as _, ResourceExt};
+use muster_api::{
+    labels::annotation,
+    module::{ModuleObject, SourceStatus},
+    names,
+    reasons::{ObjectReason, Reason},
+    revision::ModuleRevisionSpec,
+    selector::Matcher,
+    sync::{Binding, Sync},
+    validate::{self, InsecureSources},
+};
+
+use super::{
+    Error, Modules,
+    history::RevisionRow,
+    kind::Rolled,
+    memory::{self, Recalled},
+    rows::{AssemblageRow, SeenRow},
+    source,
+};
+use crate::{
+    bindings,
+    registry::{ClusterRow, ClusterState},
+    runtime::Key,
+};
+
+/// The values of a cluster's control-plane bindings.
+pub type Values = BTreeMap<String, String>;
+
+/// A revision in full: what is rolled out, at which commit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Definition {
+    /// Its hash.
+    pub revision: String,
+    /// The commit that the version stands for.
+    pub commit: String,
+    /// What is rolled out.
+    pub sync: Sync,
+    /// The definitions of the control-plane bindings.
+    pub control_plane_bindings: Vec<Binding>,
+}
+
+impl From<ModuleRevisionSpec> for Definition {
+    fn from(spec: ModuleRevisionSpec) -> Self {
+        let ModuleRevisionSpec { module_ref: _, revision, commit, sync, control_plane_bindings } = spec;
+        Self { revision, commit, sync, control_plane_bindings }
+    }
+}
+
+/// What every selected cluster shall have.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Target {
+    /// This.
+    Known {
+        /// The revision.
+        definition: Definition,
+        /// How its version was resolved.
+        source: SourceStatus,
+        /// The commit that the tag names now, if that is another one.
+        moved_to: Option<String>,
+    },
+    /// The version could not be resolved: nothing new moves.
+    Unknown {
+        /// What, where, since when, what to do.
+        message: String,
+        /// When it is tried again.
+        retry_at: Timestamp,
+    },
+    /// The module is being deleted: nothing is wanted.
+    Nothing,
+}
+
+impl Target {
+    /// The revision, if it is known.
+    pub const fn definition(&self) -> Option<&Definition> {
+        match self {
+            Self::Known { definition, .. } => Some(definition),
+            Self::Unknown { .. } | Self::Nothing => None,
+        }
+    }
+}
+
+/// A module that cannot be acted on until it is changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    /// One word.
+    pub reason: ObjectReason,
+    /// What, where, what to do.
+    pub message: String,
+}
+
+/// One cluster as a module sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClusterSeen {
+    /// Its name.
+    pub name: String,
+    /// The uid of the Cluster; empty if there is none any more.
+    pub uid: String,
+    /// The module's selector matches it.
+    pub selected: bool,
+    /// Why it cannot be touched.
+    pub obstacle: Option<(Reason, String)>,
+    /// Its row of this module.
+    pub row: Option<SeenRow>,
+    /// The values of the target's bindings. None: there is no target, or the cluster is not selected.
+    pub values: Option<Result<Values, String>>,
+    /// The values of the last good revision's bindings.
+    pub last_good_values: Option<Result<Values, String>>,
+}
+
+/// Everything that a decision rests on.
+#[derive(Clone, Debug)]
+pub struct Observation {
+    /// Why nothing can be decided at all.
+    pub invalid: Option<Invalid>,
+    /// The module is being deleted.
+    pub deleting: bool,
+    /// What is wanted.
+    pub target: Target,
+    /// The last good revision that the memory names, in full.
+    pub last_good: Option<Definition>,
+    /// What the engine remembers.
+    pub memory: Recalled,
+    /// The clusters, by name.
+    pub clusters: Vec<ClusterSeen>,
+    /// The module's revisions, by name of the ModuleRevision.
+    pub revisions: BTreeMap<String, RevisionRow>,
+}
+
+/// Reads what a decision about `module` needs. Only the version of the source and objects of bindings are read over the network;
+/// everything else stands in rows that watches keep.
+pub async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Observation, Error> {
+    let key = Key::of(module);
+    let deleting = module.meta().deletion_timestamp.is_some();
+    let memory = memory::recall(module);
+    let invalid = if deleting { None } else { invalid(module) };
+    let (selector, target) = match &invalid {
+        Some(_) => (None, Target::Nothing),
+        None if deleting => (None, Target::Nothing),
+        None => (Some(matcher(module)?), source::target(module, modules).await),
+    };
+    let last_good = match memory.memory.last_good {
+        Some(revision) if !deleting => modules.history.definition(&key, &revision.to_string(), &modules.context).await?,
+        _ => None,
+    };
+    let mut seen = Observation {
+        invalid,
+        deleting,
+        target,
+        last_good,
+        memory,
+        clusters: Vec::new(),
+        revisions: modules.history.about(&key),
+    };
+    seen.clusters = clusters(module, modules, selector.as_ref(), &seen).await;
+    Ok(seen)
+}
+
+/// What a person must change before anything can be decided.
+fn invalid<K: ModuleObject>(module: &K) -> Option<Invalid> {
+    let unsupported = validate::unsupported(module.spec());
+    if !unsupported.is_empty() {
+        return Some(Invalid { reason: ObjectReason::Unsupported, message: validate::unsupported_message(&unsupported) });
+    }
+    // Whether an insecure source is allowed is for the source to say, which knows its options.
+    let problems = validate::module(&module.name_any(), module.spec(), InsecureSources::Allowed);
+    (!problems.is_empty()).then(|| Invalid { reason: ObjectReason::InvalidSpec, message: validate::message(&problems) })
+}
+
+fn matcher<K: ModuleObject>(module: &K) -> Result<Matcher, Error> {
+    Ok(Matcher::new(module.spec().selector.as_ref())?)
+}
+
+/// Every cluster of the registry that is selected or has a row, and those that only a row still names.
+async fn clusters<K: Rolled>(module: &K, modules: &Modules<K>, selector: Option<&Matcher>, seen: &Observation) -> Vec<ClusterSeen> {
+    let key = Key::of(module);
+    let name = module.name_any();
+    let mut rows: BTreeMap<String, AssemblageRow> =
+        modules.rows.about(&key).into_iter().filter(|(_, row)| row.ours).map(|(key, row)| (key.name, row)).collect();
+    let mut clusters = Vec::new();
+    for cluster in modules.context.registry.list() {
+        let own = rows.remove(&cluster.name);
+        let selected = selector.is_some_and(|selector| selector.matches(&cluster.labels));
+        let row = own.as_ref().and_then(|own| own.syncs.iter().find(|row| row.name == name).cloned());
+        if selected || row.is_some() {
+            clusters.push(one(&cluster, selected, row, modules, &key.namespace, seen).await);
+        }
+    }
+    clusters.extend(rows.into_iter().filter_map(|(cluster, own)| orphaned(cluster, &own, &name)));
+    clusters.sort_by(|a, b| a.name.cmp(&b.name));
+    clusters
+}
+
+/// A row whose Cluster is gone: nothing can be asked of it any more.
+fn orphaned(cluster: String, own: &AssemblageRow, module: &str) -> Option<ClusterSeen> {
+    let row = own.syncs.iter().find(|row| row.name == module)?.clone();
+    let message = format!("there is no Cluster {cluster} any more");
+    Some(ClusterSeen {
+        name: cluster,
+        uid: String::new(),
+        selected: false,
+        obstacle: Some((Reason::Deleting, message)),
+        row: Some(row),
+        values: None,
+        last_good_values: None,
+    })
+}
+
+async fn one<K: Rolled>(
+    cluster: &Arc<ClusterRow>,
+    selected: bool,
+    row: Option<SeenRow>,
+    modules: &Modules<K>,
+    namespace: &str,
+    seen: &Observation,
+) -> ClusterSeen {
+    let values = async |definition: Option<&Definition>| match definition {
+        Some(definition) if selected => Some(values(cluster, definition, modules).await),
+        _ => None,
+    };
+    ClusterSeen {
+        name: cluster.name.clone(),
+        uid: cluster.uid.clone(),
+        selected,
+        obstacle: obstacle::<K>(cluster).or_else(|| foreign(cluster, modules, namespace)),
+        row,
+        values: values(seen.target.definition()).await,
+        last_good_values: values(seen.last_good.as_ref()).await,
+    }
+}
+
+/// Why the registry says that a cluster cannot be touched.
+fn obstacle<K: Rolled>(cluster: &ClusterRow) -> Option<(Reason, String)> {
+    let state = if K::NEEDS_AGENT { cluster.state.clone() } else { cluster.bootstrap_state() };
+    match state {
+        ClusterState::Ready => None,
+        ClusterState::NotReady { reason, message } => Some((super::reasons::not_ready(reason), message)),
+    }
+}
+
+/// An assemblage of the cluster's name that is not ours.
+fn foreign<K: Rolled>(cluster: &ClusterRow, modules: &Modules<K>, namespace: &str) -> Option<(Reason, String)> {
+    let row = modules.rows.get(&Key::new(namespace, &cluster.name)).filter(|row| !row.ours)?;
+    let kind = K::Assemblage::kind(&());
+    let rows = row.syncs.len();
+    let message = format!(
+        "{kind} {namespace}/{} with {rows} syncs is not muster's own: rename it, or delete it (nothing in the cluster is touched by that)",
+        cluster.name
+    );
+    Some((Reason::NameConflict, message))
+}
+
+async fn values<K: Rolled>(cluster: &ClusterRow, definition: &Definition, modules: &Modules<K>) -> Result<Values, String> {
+    let given = bindings::given(&cluster.name, &cluster.labels);
+    let resolved = modules.bindings.resolve(&definition.control_plane_bindings, &given).await;
+    resolved.map_err(|error| error.to_string())
+}
+
+/// Whether a person paused the module, by its spec or by the annotation.
+pub fn paused<K: ModuleObject>(module: &K) -> bool {
+    module.spec().rollout.paused || module.annotations().contains_key(annotation::PAUSED)
+}
+
+/// The withdrawal that a person acknowledged.
+pub fn acknowledged<K: ModuleObject>(module: &K) -> Option<String> {
+    module.annotations().get(annotation::ACKNOWLEDGE_WITHDRAWAL).cloned()
+}
+
+/// The name of the ModuleRevision of a revision of this module.
+pub fn revision_name<K: ModuleObject>(module: &K, revision: &str) -> String {
+    names::module_revision(K::KIND, &module.namespace().unwrap_or_default(), &module.name_any(), revision)
+}

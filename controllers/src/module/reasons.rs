@@ -1,0 +1,165 @@
+//! From the engine's reasons to the public ones, with the words for people: what, who, since when, until when, what to do next.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use jiff::Timestamp;
+use muster_api::{cluster::NotReady, reasons::Reason};
+use muster_rollout::{Class, Evidence, Ineligible, Millis, Revision, UnitId, Why};
+
+/// Why one cluster is where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explained {
+    /// The cluster.
+    pub cluster: String,
+    /// The one word.
+    pub reason: Reason,
+    /// Since when, where that is known.
+    pub since: Option<Timestamp>,
+    /// The rest, for people.
+    pub message: String,
+}
+
+/// What messages speak of besides the engine's reasons.
+#[derive(Clone, Copy, Debug)]
+pub struct Background<'a> {
+    /// The kind and name of the module, as kubectl takes them: `module/podinfo`.
+    pub module: &'a str,
+    /// Why a cluster cannot be touched.
+    pub obstacles: &'a BTreeMap<String, String>,
+    /// Why the source could not be read, if so.
+    pub source: Option<&'a str>,
+    /// The version that is rolled out.
+    pub version: &'a str,
+}
+
+/// Explains a unit's reason.
+pub fn explain(unit: &UnitId, why: &Why, background: &Background<'_>) -> Explained {
+    let (reason, since) = word(why);
+    Explained {
+        cluster: unit.to_string(),
+        reason,
+        since: since.map(instant),
+        message: message(unit, why, background),
+    }
+}
+
+/// The public word, and since when it holds.
+fn word(why: &Why) -> (Reason, Option<Millis>) {
+    match why {
+        Why::Ineligible { reason, since } => (ineligible(*reason), *since),
+        Why::WithdrawalHeld { .. } => (Reason::WithdrawalHeld, None),
+        Why::Withdrawing { since, .. } => (Reason::Withdrawing, Some(*since)),
+        Why::Failed { since, .. } => (Reason::Failed, *since),
+        Why::Overdue { since } => (Reason::Overdue, Some(*since)),
+        Why::NotPickedUp { since } => (Reason::NotPickedUp, Some(*since)),
+        Why::AlreadyUnready { since, .. } => (Reason::AlreadyUnready, *since),
+        Why::Relapsed { since, .. } => (Reason::Relapsed, Some(*since)),
+        Why::Updating { since, .. } => (Reason::Updating, Some(*since)),
+        Why::Soaking { since, .. } => (Reason::Soaking, Some(*since)),
+        Why::KnownBad { .. } => (Reason::KnownBad, None),
+        Why::Halted { .. } => (Reason::Halted, None),
+        Why::Paused => (Reason::Paused, None),
+        Why::Unresolved => (Reason::SourceNotReady, None),
+        Why::WaitingTurn { .. } | Why::WaitingRead => (Reason::WaitingTurn, None),
+        Why::UpToDate => (Reason::UpToDate, None),
+        Why::Excluded => (Reason::Excluded, None),
+    }
+}
+
+/// The engine carries our word through; what is none of ours counts as the first that stops everything.
+fn ineligible(reason: Ineligible) -> Reason {
+    reason.code.parse().unwrap_or(Reason::Deleting)
+}
+
+/// The reason for a cluster that the registry does not give.
+pub const fn not_ready(reason: NotReady) -> Reason {
+    match reason {
+        NotReady::Deleting => Reason::Deleting,
+        NotReady::ClusterPaused => Reason::ClusterPaused,
+        NotReady::ControlPlaneNotReady => Reason::ControlPlaneNotReady,
+        NotReady::NoKubeconfig => Reason::NoKubeconfig,
+        NotReady::KubeconfigRejected => Reason::KubeconfigRejected,
+        NotReady::Unreachable => Reason::Unreachable,
+        NotReady::CredentialsRejected => Reason::CredentialsRejected,
+        NotReady::KindMissing => Reason::KindMissing,
+    }
+}
+
+fn message(unit: &UnitId, why: &Why, background: &Background<'_>) -> String {
+    let Background { module, obstacles, source, version } = *background;
+    match why {
+        Why::Ineligible { since, .. } => {
+            let obstacle = obstacles.get(unit.as_str()).map_or("it cannot be touched now", String::as_str);
+            let kept = since.map_or(String::new(), |since| format!("; its slot is kept for it since {}", instant(since)));
+            format!("{obstacle}{kept}")
+        }
+        Why::WithdrawalHeld { acknowledge, units } => format!(
+            "{units} clusters at once are no longer selected, more than rollout.withdraw.brake: nothing is withdrawn until that is acknowledged: \
+             kubectl annotate {module} --field-manager=muster-cli fleet.muster.dev/acknowledge-withdrawal={acknowledge}"
+        ),
+        Why::Withdrawing { message, .. } => format!("its objects are being removed{}", tail(message.as_deref())),
+        Why::Failed { class, message, until, .. } => failed(*class, message, *until),
+        Why::Overdue { .. } => format!("{version} was picked up, and did not become ready within rollout.deadlines.progress"),
+        Why::NotPickedUp { .. } => {
+            format!("{version} was not picked up within rollout.deadlines.pickup: does muster agent run in the cluster?")
+        }
+        Why::AlreadyUnready { message, .. } => format!("it was not ready before this rollout, its state counts for nothing{}", tail(message.as_deref())),
+        Why::Relapsed { until, .. } => format!("it was ready at {version}, and is not any more{}", by(*until)),
+        Why::Updating { until, picked_up, message, .. } => {
+            let step = if *picked_up { "is being carried out" } else { "is assigned and not picked up yet" };
+            format!("{version} {step}{}{}", by(*until), tail(message.as_deref()))
+        }
+        Why::Soaking { until, .. } => format!("ready at {version}; it is watched until {}", instant(*until)),
+        Why::KnownBad { revision, evidence } => bad("is known to be bad and is not assigned again", version, *revision, evidence),
+        Why::Halted { revision, evidence } => bad("is condemned: nothing more is assigned", version, *revision, evidence),
+        Why::Paused => format!("the rollout of {version} is paused; to go on, set spec.rollout.paused to false"),
+        Why::Unresolved => source.unwrap_or("what it shall have is not known yet").to_owned(),
+        Why::WaitingTurn { holders, limit } => waiting(holders, *limit, version),
+        Why::WaitingRead => "it is to be withdrawn from, after the next complete read".to_owned(),
+        Why::UpToDate => format!("ready at {version}"),
+        Why::Excluded => "not selected".to_owned(),
+    }
+}
+
+fn failed(class: Class, message: &str, until: Option<Millis>) -> String {
+    match (class, until) {
+        (Class::Revision, None) => format!("{message}; next: commit a version that mends it"),
+        (Class::Unit, None) => format!("{message}; next: mend the cluster, or commit a version that needs less of it"),
+        (Class::Infra, None) => message.to_owned(),
+        (_, Some(until)) => format!("{message}; it counts as failed at {}", instant(until)),
+    }
+}
+
+fn bad(what: &str, version: &str, revision: Revision, evidence: &Evidence) -> String {
+    let Evidence { unit, message, at } = evidence;
+    let revision: String = revision.to_string().chars().take(8).collect();
+    format!("{version} (revision {revision}) {what}: {unit} failed at {}: {message}; next: commit a version that mends it", instant(*at))
+}
+
+/// Whom it waits for: the first three, and how many more.
+fn waiting(holders: &[UnitId], limit: u32, version: &str) -> String {
+    if limit == 0 {
+        return format!("{version} waits: rollout.maxUnreadyClusters is 0, which moves nothing");
+    }
+    let named: Vec<&str> = holders.iter().take(3).map(UnitId::as_str).collect();
+    let mut text = format!("{version} waits for {}", if named.is_empty() { "a slot".to_owned() } else { named.join(", ") });
+    if holders.len() > named.len() {
+        // Writing to a String cannot fail.
+        let _ = write!(text, " and {} more", holders.len() - named.len());
+    }
+    format!("{text} (at most {limit} at a time)")
+}
+
+fn by(until: Option<Millis>) -> String {
+    until.map_or_else(String::new, |until| format!(", it counts as failed at {}", instant(until)))
+}
+
+fn tail(message: Option<&str>) -> String {
+    message.map_or_else(String::new, |message| format!(": {message}"))
+}
+
+/// An instant of the engine, in whole seconds: what people read.
+pub fn instant(at: Millis) -> Timestamp {
+    let seconds = i64::try_from(at.0 / 1000).unwrap_or(i64::MAX);
+    Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX)
+}

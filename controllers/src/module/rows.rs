@@ -1,0 +1,147 @@
+//! The rows of assemblages, as far as a module's rollout needs them: small, and all of a fleet's in memory.
+
+use kube::ResourceExt;
+use muster_api::{
+    assemblage::{FailureClass, Intent, SyncPhase, SyncRow, SyncState, Withdraw},
+    labels,
+};
+
+use super::kind::Carrier;
+use crate::runtime::{Index, Key};
+
+/// An assemblage in rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AssemblageRow {
+    /// muster's own assemblage of the cluster that it is named after; another's is never written to.
+    pub ours: bool,
+    /// It is being deleted: nothing is written to it any more.
+    pub deleting: bool,
+    /// Its syncs.
+    pub syncs: Vec<SeenRow>,
+}
+
+/// One sync: what is assigned, and what was echoed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeenRow {
+    /// The sync's name.
+    pub name: String,
+    /// Where it stands in `spec.syncs`: what a JSON patch tests and replaces.
+    pub position: usize,
+    /// The assigned token; rows of other writers may have none.
+    pub token: Option<u64>,
+    /// The assigned digest.
+    pub digest: Option<String>,
+    /// The assigned revision.
+    pub revision: Option<String>,
+    /// What the row asks for.
+    pub asks: Asks,
+    /// What the cluster said last about this sync.
+    pub echo: Option<Echo>,
+}
+
+impl SeenRow {
+    /// Nothing of it is left in the cluster: it never asked for anything, or its withdrawal was echoed.
+    pub fn is_withdrawn(&self) -> bool {
+        let echoed = |echo: &Echo| echo.phase == SyncPhase::Withdrawn && echo.token == self.token;
+        match self.asks {
+            Asks::Carry => false,
+            Asks::Withdraw(_) => self.echo.as_ref().is_some_and(echoed),
+            Asks::Bare => true,
+        }
+    }
+}
+
+/// What a row asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// A sync to be carried out.
+    Carry,
+    /// A sync to be withdrawn.
+    Withdraw(Withdraw),
+    /// Nothing: name and token alone.
+    Bare,
+}
+
+/// What the cluster said about a sync.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Echo {
+    /// The digest that it is about.
+    pub digest: Option<String>,
+    /// The token that it is about.
+    pub token: Option<u64>,
+    /// Where the sync stands.
+    pub phase: SyncPhase,
+    /// Whose fault a failure is.
+    pub class: Option<FailureClass>,
+    /// A failure that waiting does not mend.
+    pub terminal: bool,
+    /// One word.
+    pub reason: Option<String>,
+    /// For people.
+    pub message: Option<String>,
+}
+
+/// An index of the rows of all assemblages of a kind; a changed assemblage concerns every module that has a row in it.
+pub fn index<A: Carrier>() -> Index<A, AssemblageRow> {
+    Index::new(
+        |assemblage| Some(row(assemblage)),
+        |key: &Key, row: &AssemblageRow| row.syncs.iter().map(|sync| Key::new(&key.namespace, &sync.name)).collect(),
+    )
+}
+
+/// Projects an assemblage.
+pub fn row<A: Carrier>(assemblage: &A) -> AssemblageRow {
+    let states = assemblage.status().map_or(&[][..], |status| &status.syncs);
+    let syncs = assemblage.spec().syncs.iter().enumerate();
+    AssemblageRow {
+        ours: is_ours(assemblage),
+        deleting: assemblage.meta().deletion_timestamp.is_some(),
+        syncs: syncs.map(|(position, sync)| seen(position, sync, states)).collect(),
+    }
+}
+
+/// muster's own assemblages are named after their cluster and labelled.
+pub fn is_ours<A: Carrier>(assemblage: &A) -> bool {
+    let manager = assemblage.labels().get(labels::label::MANAGED_BY);
+    let cluster = assemblage.spec().cluster_ref.as_ref().map(|cluster| cluster.name.as_str());
+    manager.is_some_and(|manager| manager == labels::MUSTER) && cluster == Some(assemblage.name_any().as_str())
+}
+
+fn seen(position: usize, sync: &SyncRow, states: &[SyncState]) -> SeenRow {
+    SeenRow {
+        name: sync.name.clone(),
+        position,
+        token: sync.token,
+        digest: sync.digest.clone(),
+        revision: sync.revision.clone(),
+        asks: match sync.intent() {
+            Intent::Carry { .. } => Asks::Carry,
+            Intent::Withdraw(how) => Asks::Withdraw(how),
+            Intent::Bare => Asks::Bare,
+        },
+        echo: states.iter().find(|state| state.name == sync.name).map(echo),
+    }
+}
+
+fn echo(state: &SyncState) -> Echo {
+    let SyncState {
+        name: _,
+        digest,
+        token,
+        commit: _,
+        state: phase,
+        class,
+        terminal,
+        reason,
+        message,
+    } = state.clone();
+    Echo {
+        digest,
+        token,
+        phase,
+        class,
+        terminal,
+        reason,
+        message,
+    }
+}

@@ -1,0 +1,190 @@
+//! What a version stands for: a tag is resolved once and pinned. One that moves later is reported, never rolled out.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::Time};
+use kube::{Api, ResourceExt};
+use muster_api::{
+    digest,
+    module::{ModuleObject, SourceStatus},
+    sync::{GitSource, LocalReference},
+};
+use muster_sync::source::{Credentials, Remote, SourceError, Want};
+use parking_lot::Mutex;
+use thiserror::Error;
+
+use super::{
+    Modules,
+    kind::Rolled,
+    observe::{Definition, Target},
+};
+use crate::runtime::{CallError, Key, call, call::explain};
+
+/// The first wait after a failed look at a repository; it doubles up to the package's `retryInterval`.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+
+/// What is known of the tags of modules besides what their status says. Lost at a restart, and found again by asking.
+#[derive(Debug, Default)]
+pub struct Tags(Mutex<BTreeMap<Key, Look>>);
+
+/// The last look at a module's repository.
+#[derive(Clone, Debug)]
+struct Look {
+    /// What was looked for: another version or repository is another look.
+    wanted: GitSource,
+    at: Timestamp,
+    /// The commit that the tag names.
+    found: Result<String, Failure>,
+}
+
+/// A look that failed.
+#[derive(Clone, Debug)]
+struct Failure {
+    message: String,
+    since: Timestamp,
+    count: u32,
+}
+
+#[derive(Debug, Error)]
+enum LookError {
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    #[error(transparent)]
+    Secret(#[from] CallError),
+    #[error("there is no Secret {name} in namespace {namespace}, which secretRef names; create it")]
+    NoSecret { name: String, namespace: String },
+}
+
+impl Tags {
+    /// A module is gone.
+    pub fn forget(&self, key: &Key) {
+        self.0.lock().remove(key);
+    }
+
+    /// When the tag of a module is looked at next.
+    pub fn next(&self, key: &Key, interval: Duration) -> Option<Timestamp> {
+        let looks = self.0.lock();
+        let look = looks.get(key)?;
+        look.found.is_ok().then(|| later(look.at, interval))
+    }
+}
+
+/// What a module wants: its version as pinned before, or resolved now.
+pub async fn target<K: Rolled>(module: &K, modules: &Modules<K>) -> Target {
+    let git = &module.spec().sync.source.git;
+    let pinned = pinned(git, module.status().and_then(|status| status.source.as_ref()));
+    if let (Some(commit), None) = (&git.version.commit, &git.version.tag) {
+        let source = pinned.unwrap_or_else(|| SourceStatus {
+            url: Some(git.url.clone()),
+            tag: None,
+            commit: commit.clone(),
+            fetched_at: Some(Time(modules.context.clock.now())),
+        });
+        return known(module, source, None);
+    }
+    let look = look(module, git, modules).await;
+    match (pinned, look.found) {
+        (Some(source), found) => {
+            let moved_to = found.ok().filter(|found| *found != source.commit);
+            known(module, source, moved_to)
+        }
+        (None, Ok(commit)) => {
+            let source = SourceStatus { url: Some(git.url.clone()), tag: git.version.tag.clone(), commit, fetched_at: Some(Time(look.at)) };
+            known(module, source, None)
+        }
+        (None, Err(failure)) => Target::Unknown {
+            message: unknown(module, &failure),
+            retry_at: later(look.at, wait(&failure, module.spec().sync.package.retry_interval.to_std())),
+        },
+    }
+}
+
+fn known<K: ModuleObject>(module: &K, source: SourceStatus, moved_to: Option<String>) -> Target {
+    let spec = module.spec();
+    let definition = Definition {
+        revision: digest::revision(&source.commit, &spec.sync, &spec.control_plane_bindings),
+        commit: source.commit.clone(),
+        sync: spec.sync.clone(),
+        control_plane_bindings: spec.control_plane_bindings.clone(),
+    };
+    Target::Known { definition, source, moved_to }
+}
+
+/// What the status says, if it is about this version of this repository.
+fn pinned(git: &GitSource, status: Option<&SourceStatus>) -> Option<SourceStatus> {
+    let status = status.filter(|status| status.url.as_ref() == Some(&git.url))?;
+    let same = match (&git.version.tag, &git.version.commit) {
+        (Some(tag), _) => status.tag.as_ref() == Some(tag),
+        (None, commit) => status.tag.is_none() && Some(&status.commit) == commit.as_ref(),
+    };
+    same.then(|| status.clone())
+}
+
+/// Looks at the repository if the last look is too old, or was about something else.
+async fn look<K: Rolled>(module: &K, git: &GitSource, modules: &Modules<K>) -> Look {
+    let key = Key::of(module);
+    let now = modules.context.clock.now();
+    let package = &module.spec().sync.package;
+    let last = modules.tags.0.lock().get(&key).filter(|look| look.wanted == *git).cloned();
+    let fresh_for = |look: &Look| match &look.found {
+        Ok(_) => package.interval.to_std(),
+        Err(failure) => wait(failure, package.retry_interval.to_std()),
+    };
+    if let Some(last) = last.clone().filter(|look| now < later(look.at, fresh_for(look))) {
+        return last;
+    }
+    let found = resolve(module, git, modules).await.map_err(|error| {
+        let before = last.and_then(|look| look.found.err());
+        Failure {
+            message: explain(&error),
+            since: before.as_ref().map_or(now, |before| before.since),
+            count: before.map_or(0, |before| before.count.saturating_add(1)),
+        }
+    });
+    let look = Look { wanted: git.clone(), at: modules.context.clock.now(), found };
+    modules.tags.0.lock().insert(key, look.clone());
+    look
+}
+
+async fn resolve<K: Rolled>(module: &K, git: &GitSource, modules: &Modules<K>) -> Result<String, LookError> {
+    // Validated before: exactly one of tag and commit, and a commit never comes here.
+    let want = Want::Tag(git.version.tag.clone().unwrap_or_default());
+    let mut remote = Remote::new(git.url.clone());
+    if let Some(LocalReference { name }) = &git.secret_ref {
+        let namespace = module.namespace().unwrap_or_default();
+        remote = remote.with_credentials(credentials(name, &namespace, modules).await?);
+    }
+    Ok(modules.context.source.resolve(&remote, &want).await?.commit.to_string())
+}
+
+async fn credentials<K: Rolled>(name: &str, namespace: &str, modules: &Modules<K>) -> Result<Credentials, LookError> {
+    let secrets: Api<Secret> = Api::namespaced(modules.context.client.clone(), namespace);
+    let secret = call(format!("reading Secret {namespace}/{name}"), secrets.get_opt(name)).await?;
+    let secret = secret.ok_or_else(|| LookError::NoSecret { name: name.to_owned(), namespace: namespace.to_owned() })?;
+    let data = secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0)).collect();
+    Ok(Credentials::from_secret(&data)?)
+}
+
+/// What, where, since when, and what stays as it is.
+fn unknown<K: ModuleObject>(module: &K, failure: &Failure) -> String {
+    let before = module.status().and_then(|status| status.source.as_ref());
+    let last = before.map_or_else(
+        || "nothing was rolled out yet".to_owned(),
+        |source| {
+            let version = source.tag.as_deref().unwrap_or(&source.commit);
+            let at = source.fetched_at.as_ref().map_or_else(String::new, |at| format!(", resolved {}", at.0));
+            format!("clusters keep what they have (last version: {version}{at})")
+        },
+    );
+    format!("{} (since {}); {last}", failure.message, failure.since)
+}
+
+fn wait(failure: &Failure, longest: Duration) -> Duration {
+    FIRST_RETRY.saturating_mul(1 << failure.count.min(10)).min(longest.max(FIRST_RETRY))
+}
+
+fn later(at: Timestamp, wait: Duration) -> Timestamp {
+    let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX);
+    at.checked_add(wait).unwrap_or(Timestamp::MAX)
+}

@@ -1,0 +1,206 @@
+//! A module's status: what was observed and decided, for people, for tools, and as the engine's memory. Pure.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::ResourceExt;
+use muster_api::{
+    conditions::{self, Conditions, Status, bounded},
+    labels::annotation,
+    module::{Attention, ModuleObject, ModuleStatus, Summary},
+    reasons::{Bucket, ObjectReason, Reason},
+    schema::{MAX_ATTENTION, MAX_MESSAGE},
+};
+use muster_rollout::{self as engine, Phase};
+
+use super::{
+    memory,
+    observe::{self, Observation, Target},
+    reasons::Explained,
+};
+
+/// The status while nothing can be decided: suspended, or a spec that cannot be acted on. Everything else stays as it was.
+pub fn idle<K: ModuleObject>(module: &K, seen: &Observation, now: Timestamp) -> ModuleStatus {
+    let said = match &seen.invalid {
+        Some(invalid) => Conditions::ready(Status::False, invalid.reason, &*invalid.message).stalled(invalid.reason, &*invalid.message),
+        None => Conditions::ready(Status::False, ObjectReason::Suspended, "spec.suspend is true: nothing is assigned or withdrawn, clusters keep what they have"),
+    };
+    let before = module.status().cloned().unwrap_or_default();
+    ModuleStatus {
+        observed_generation: module.meta().generation,
+        conditions: merged(module, &said, &before.conditions, now),
+        last_handled_reconcile_at: requested_at(module),
+        ..before
+    }
+}
+
+/// The status of a module that rolls, or rests.
+pub fn rolling<K: ModuleObject>(
+    module: &K,
+    seen: &Observation,
+    decision: &engine::Decision,
+    told: &[Explained],
+    now: Timestamp,
+) -> Result<ModuleStatus, serde_json::Error> {
+    let before = module.status().cloned().unwrap_or_default();
+    let summary = summary(decision, told);
+    let said = conditions(module, seen, decision, told, &summary);
+    let (source, revision) = match &seen.target {
+        Target::Known { definition, source, .. } => (Some(source.clone()), Some(definition.revision.clone())),
+        Target::Unknown { .. } | Target::Nothing => (before.source, before.revision),
+    };
+    Ok(ModuleStatus {
+        observed_generation: module.meta().generation,
+        conditions: merged(module, &said, &before.conditions, now),
+        source,
+        revision,
+        attention: attention(told, &before.attention, now),
+        summary: Some(summary),
+        rollout: Some(memory::store(&decision.memory, module.meta().uid.as_deref())?),
+        last_handled_reconcile_at: requested_at(module),
+    })
+}
+
+/// The version as people write it: the tag, or the first digits of the commit.
+pub fn version<K: ModuleObject>(module: &K, target: &Target) -> String {
+    let wanted = &module.spec().sync.source.git.version;
+    let commit = match target {
+        Target::Known { source, .. } => Some(&source.commit),
+        Target::Unknown { .. } | Target::Nothing => wanted.commit.as_ref(),
+    };
+    let short = || commit.map_or("the version", |commit| commit.get(..8).unwrap_or(commit)).to_owned();
+    wanted.tag.clone().unwrap_or_else(short)
+}
+
+fn requested_at<K: ModuleObject>(module: &K) -> Option<String> {
+    module.annotations().get(annotation::RECONCILE_REQUESTED_AT).cloned()
+}
+
+fn merged<K: ModuleObject>(module: &K, said: &Conditions, before: &[Condition], now: Timestamp) -> Vec<Condition> {
+    said.merge(before, module.meta().generation.unwrap_or_default(), now)
+}
+
+fn summary(decision: &engine::Decision, told: &[Explained]) -> Summary {
+    let counted = |bucket: Bucket| count(told.iter().filter(|told| told.reason.bucket() == bucket));
+    let engine::Summary { total, updated, ready, .. } = decision.summary;
+    Summary {
+        total,
+        updated,
+        ready,
+        updating: counted(Bucket::Updating),
+        waiting: counted(Bucket::Waiting),
+        failed: counted(Bucket::Failed),
+        skipped: counted(Bucket::Skipped),
+        held: counted(Bucket::Held),
+        withdrawing: counted(Bucket::Withdrawing),
+        clusters: format!("{updated}/{total}"),
+    }
+}
+
+fn count<T>(items: impl Iterator<Item = T>) -> u32 {
+    u32::try_from(items.count()).unwrap_or(u32::MAX)
+}
+
+/// The clusters that are not as they shall be, worst first. `since` of a reason that the engine gives no time for is when it was first told.
+fn attention(told: &[Explained], before: &[Attention], now: Timestamp) -> Vec<Attention> {
+    let mut worst: Vec<&Explained> = told.iter().filter(|told| !matches!(told.reason, Reason::UpToDate | Reason::Excluded)).collect();
+    worst.sort_by_key(|told| (urgency(told.reason), told.reason.rank(), told.cluster.clone()));
+    let entry = |told: &Explained| {
+        let known = before.iter().find(|old| old.cluster == told.cluster && old.reason == told.reason.as_str());
+        let since = told.since.map(Time).or_else(|| known.and_then(|old| old.since.clone())).unwrap_or(Time(now));
+        Attention {
+            cluster: told.cluster.clone(),
+            reason: told.reason.into(),
+            since: Some(since),
+            message: bounded(&told.message, MAX_MESSAGE).into_owned(),
+        }
+    };
+    worst.into_iter().take(MAX_ATTENTION).map(entry).collect()
+}
+
+/// What a person looks at first: failures, then what is held up, then what moves, then who waits.
+const fn urgency(reason: Reason) -> u8 {
+    match reason.bucket() {
+        Bucket::Failed => 0,
+        Bucket::Withdrawing => 1,
+        Bucket::Skipped | Bucket::Held => 2,
+        Bucket::Updating => 3,
+        Bucket::Waiting => 4,
+        Bucket::Updated | Bucket::Excluded => 5,
+    }
+}
+
+fn conditions<K: ModuleObject>(
+    module: &K,
+    seen: &Observation,
+    decision: &engine::Decision,
+    told: &[Explained],
+    summary: &Summary,
+) -> Conditions {
+    let mut said = ready(module, seen, decision, told, summary);
+    if decision.summary.phase == Phase::Paused || observe::paused(module) {
+        said = said.with(conditions::PAUSED, Status::True, Reason::Paused, "nothing new is started; what has begun may finish");
+    }
+    if let Some(halt) = told.iter().find(|told| matches!(told.reason, Reason::Halted | Reason::KnownBad)).filter(|_| decision.summary.phase == Phase::Halted) {
+        said = said.with(conditions::HALTED, Status::True, halt.reason, &*halt.message);
+    }
+    let everything = module.spec().selector.as_ref().is_some_and(|selector| *selector == Default::default());
+    if everything && !module.annotations().contains_key(annotation::SELECT_ALL) {
+        let message = format!("the empty selector selects every cluster of the namespace; if that is meant, annotate the module with {}=true", annotation::SELECT_ALL);
+        said = said.with(conditions::SELECTS_ALL, Status::True, ObjectReason::SelectsAll, message);
+    }
+    if let Target::Known { source, moved_to: Some(commit), .. } = &seen.target {
+        let tag = source.tag.as_deref().unwrap_or_default();
+        let message = format!("tag {tag} now names commit {commit}; clusters stay at {}, to which it was resolved: make a new tag to roll the new commit", source.commit);
+        said = said.with(conditions::TAG_MOVED, Status::True, ObjectReason::TagMoved, message);
+    }
+    said
+}
+
+fn ready<K: ModuleObject>(
+    module: &K,
+    seen: &Observation,
+    decision: &engine::Decision,
+    told: &[Explained],
+    summary: &Summary,
+) -> Conditions {
+    let version = version(module, &seen.target);
+    if let Target::Unknown { message, .. } = &seen.target {
+        return Conditions::ready(Status::False, Reason::SourceNotReady, &**message).reconciling(Reason::SourceNotReady, &**message);
+    }
+    if seen.deleting {
+        let message = leaving(told);
+        return Conditions::ready(Status::False, ObjectReason::Terminating, &*message).reconciling(ObjectReason::Terminating, message);
+    }
+    let Some(worst) = worst(told) else {
+        return at_rest(&version, summary);
+    };
+    let message = format!("{version} on {} clusters: {}: {}", summary.clusters, worst.cluster, worst.message);
+    let said = Conditions::ready(Status::False, worst.reason, &*message);
+    match decision.summary.phase {
+        Phase::Halted => said.stalled(worst.reason, message),
+        Phase::Idle | Phase::Rolling | Phase::Paused | Phase::Done => said.reconciling(ObjectReason::Progressing, message),
+    }
+}
+
+/// The cluster that keeps the module from being ready. One that cannot be touched does not: it is skipped, and counted.
+fn worst(told: &[Explained]) -> Option<&Explained> {
+    let open = told.iter().filter(|told| !matches!(told.reason.bucket(), Bucket::Skipped | Bucket::Updated | Bucket::Excluded));
+    open.min_by_key(|told| (urgency(told.reason), told.reason.rank(), &told.cluster))
+}
+
+fn at_rest(version: &str, summary: &Summary) -> Conditions {
+    let Summary { total, updated, skipped, .. } = summary;
+    if *total == 0 {
+        return Conditions::ready(Status::True, ObjectReason::NoClusters, "spec.selector selects no cluster of this namespace");
+    }
+    let apart = if *skipped == 0 { String::new() } else { format!("; {skipped} skipped, see status.attention") };
+    Conditions::ready(Status::True, ObjectReason::Succeeded, format!("{version} is ready on {updated} of {total} clusters{apart}"))
+}
+
+fn leaving(told: &[Explained]) -> String {
+    let held: Vec<&Explained> = told.iter().filter(|told| told.reason != Reason::Excluded).collect();
+    match held.first() {
+        Some(first) => format!("being deleted: {} clusters are still to be withdrawn from, first {}: {}", held.len(), first.cluster, first.message),
+        None => "being deleted: nothing is left in any cluster".to_owned(),
+    }
+}

@@ -1,0 +1,201 @@
+//! From what was observed to what the engine understands: units and settings. Pure.
+
+use std::collections::BTreeMap;
+
+use muster_api::{
+    amount::Amount,
+    assemblage::{FailureClass, SyncPhase, SyncRow, Withdraw as WithdrawRow},
+    digest,
+    module::{ModuleSpec, OnDelete},
+    reasons::Reason,
+    rollout as api,
+};
+use muster_rollout as engine;
+
+use super::{
+    observe::{ClusterSeen, Definition, Observation, Values},
+    rows::{Asks, Echo, SeenRow},
+};
+
+/// What a cluster's row is to hold for a digest, without name and token.
+pub type Contents = BTreeMap<(String, engine::Digest), SyncRow>;
+
+/// The longest row, in bytes of JSON: 256 rows of an assemblage at a quarter of this each stay below what an API server stores.
+pub const MAX_ROW: usize = 32 * 1024;
+
+/// The clusters as units, and the contents that rows may get.
+#[derive(Debug, Default)]
+pub struct Units {
+    /// One for each selected cluster, and for each that has a row of this module.
+    pub units: Vec<engine::Unit>,
+    /// By cluster and digest.
+    pub contents: Contents,
+    /// Why a cluster cannot be touched, for people.
+    pub obstacles: BTreeMap<String, String>,
+}
+
+/// Everything that is selected or has a row.
+pub fn units(seen: &Observation, module: &str) -> Units {
+    let mut all = Units::default();
+    for cluster in &seen.clusters {
+        if cluster.selected || cluster.row.is_some() {
+            let unit = unit(cluster, seen, module, &mut all);
+            all.units.push(unit);
+        }
+    }
+    all
+}
+
+/// The settings of a module as the engine has them. `deleting` withdraws as `onDelete` says, and an explicit `onDelete` releases the brake.
+pub fn spec(module: &ModuleSpec, target: Option<&Definition>, acknowledged: Option<String>, paused: bool, deleting: bool, complete: bool) -> engine::Spec {
+    let rollout = &module.rollout;
+    let explicit = deleting && module.on_delete.is_some();
+    let how = match module.on_delete {
+        Some(OnDelete::Orphan) if deleting => engine::How::Orphan,
+        _ => engine::How::Prune,
+    };
+    engine::Spec {
+        target: target.and_then(|target| engine::Revision::parse(&target.revision)),
+        strategy: match rollout.strategy {
+            api::Strategy::Replace => engine::Strategy::Replace,
+            api::Strategy::Incremental => engine::Strategy::Incremental,
+        },
+        limit: limit(rollout.max_unready_clusters),
+        min_ready: engine::Millis::seconds(rollout.min_ready_seconds.into()),
+        on_failure: engine::OnFailure::Halt,
+        max_failed: limit(rollout.on_failure.max_failed),
+        deadlines: engine::Deadlines {
+            pickup: engine::Millis(rollout.deadlines.pickup.as_millis()),
+            progress: engine::Millis(rollout.deadlines.progress.as_millis()),
+            absence: engine::Millis(rollout.deadlines.absence.as_millis()),
+        },
+        on_join: match rollout.on_join {
+            api::OnJoin::LastGood => engine::OnJoin::LastGood,
+            api::OnJoin::Target => engine::OnJoin::Target,
+        },
+        withdraw: engine::Withdraw {
+            max: limit(rollout.withdraw.max),
+            brake: (!explicit).then(|| limit(rollout.withdraw.brake)),
+            how,
+            acknowledged,
+        },
+        paused,
+        complete,
+    }
+}
+
+fn limit(amount: Amount) -> engine::Limit {
+    match amount {
+        Amount::Count(count) => engine::Limit::Count(count),
+        Amount::Percent(percent) => engine::Limit::Percent(percent),
+    }
+}
+
+fn unit(cluster: &ClusterSeen, seen: &Observation, module: &str, all: &mut Units) -> engine::Unit {
+    let desired = desired(cluster, seen, module, all);
+    engine::Unit {
+        id: cluster.name.as_str().into(),
+        incarnation: engine::Incarnation::of(&cluster.uid),
+        desired,
+        assigned: cluster.row.as_ref().map(assigned),
+        observed: cluster.row.as_ref().and_then(|row| row.echo.as_ref()).map(observed),
+        eligible: eligible(cluster, all),
+    }
+}
+
+fn desired(cluster: &ClusterSeen, seen: &Observation, module: &str, all: &mut Units) -> engine::Desired {
+    if !cluster.selected || seen.deleting {
+        return engine::Desired::Nothing;
+    }
+    let (Some(target), Some(Ok(values))) = (seen.target.definition(), &cluster.values) else {
+        return engine::Desired::Unresolved;
+    };
+    let Some((revision, digest)) = content(cluster, target, values, module, all) else {
+        return engine::Desired::Unresolved;
+    };
+    let good = seen.last_good.as_ref().zip(cluster.last_good_values.as_ref().and_then(|values| values.as_ref().ok()));
+    engine::Desired::Content {
+        revision,
+        digest,
+        last_good: good.and_then(|(good, values)| content(cluster, good, values, module, all)).map(|(_, digest)| digest),
+    }
+}
+
+/// Notes what the cluster's row holds for a definition, and names it.
+fn content(cluster: &ClusterSeen, definition: &Definition, values: &Values, module: &str, all: &mut Units) -> Option<(engine::Revision, engine::Digest)> {
+    let full = digest::digest(&definition.revision, values);
+    let row = SyncRow {
+        name: module.to_owned(),
+        source: Some(definition.sync.source.clone()),
+        package: Some(definition.sync.package.clone()),
+        bindings: definition.sync.bindings.clone(),
+        values: values.clone(),
+        commit: Some(definition.commit.clone()),
+        revision: Some(definition.revision.clone()),
+        digest: Some(full.clone()),
+        ..SyncRow::default()
+    };
+    let bytes = serde_json::to_vec(&row).map_or(usize::MAX, |bytes| bytes.len());
+    if bytes > MAX_ROW {
+        let message = format!("its row would have {bytes} bytes, more than {MAX_ROW}: make the values of the bindings smaller");
+        all.obstacles.insert(cluster.name.clone(), message);
+        return None;
+    }
+    let (revision, digest) = (engine::Revision::parse(&definition.revision)?, engine::Digest::parse(&full)?);
+    all.contents.insert((cluster.name.clone(), digest), row);
+    Some((revision, digest))
+}
+
+fn eligible(cluster: &ClusterSeen, all: &mut Units) -> engine::Eligible {
+    let no = |reason: Reason| engine::Eligible::No(engine::Ineligible { code: reason.as_str(), rank: reason.rank().into() });
+    if let Some((reason, message)) = &cluster.obstacle {
+        all.obstacles.insert(cluster.name.clone(), message.clone());
+        return no(*reason);
+    }
+    if let Some(Err(message)) = &cluster.values {
+        all.obstacles.insert(cluster.name.clone(), message.clone());
+    }
+    if all.obstacles.contains_key(&cluster.name) { no(Reason::BindingFailed) } else { engine::Eligible::Yes }
+}
+
+fn assigned(row: &SeenRow) -> engine::Row {
+    let digest = row.digest.as_deref().and_then(engine::Digest::parse);
+    engine::Row {
+        token: engine::Token(row.token.unwrap_or(0)),
+        content: match (row.asks, digest) {
+            (Asks::Carry, Some(digest)) => engine::Content::Carries {
+                revision: row.revision.as_deref().and_then(engine::Revision::parse),
+                digest,
+            },
+            (Asks::Withdraw(WithdrawRow::Prune | WithdrawRow::Orphan), _) => engine::Content::Withdraw,
+            (Asks::Carry | Asks::Bare, _) => engine::Content::Nothing,
+        },
+    }
+}
+
+fn observed(echo: &Echo) -> engine::Echo {
+    let message = || echo.message.as_deref().or(echo.reason.as_deref()).unwrap_or("no message").into();
+    engine::Echo {
+        digest: echo.digest.as_deref().and_then(engine::Digest::parse),
+        token: echo.token.map(engine::Token),
+        state: match (echo.phase, echo.class) {
+            (SyncPhase::Succeeded, _) => engine::State::Succeeded,
+            (SyncPhase::Withdrawn, _) => engine::State::Withdrawn,
+            (SyncPhase::Failed, class) => engine::State::Failed {
+                class: class.map_or(engine::Class::Revision, self::class),
+                terminal: echo.terminal,
+                message: message(),
+            },
+            (SyncPhase::Updating, Some(class)) => engine::State::Failed { class: self::class(class), terminal: false, message: message() },
+            (SyncPhase::Updating | SyncPhase::Withdrawing, _) => engine::State::Updating,
+        },
+    }
+}
+
+fn class(class: FailureClass) -> engine::Class {
+    match class {
+        FailureClass::Revision => engine::Class::Revision,
+        FailureClass::Unit => engine::Class::Unit,
+        FailureClass::Infra => engine::Class::Infra,
+    }
+}

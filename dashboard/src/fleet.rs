@@ -1,0 +1,203 @@
+//! The fleet as one value: every module on every cluster.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kube::{ResourceExt, core::DynamicObject};
+use muster_api::{
+    assemblage::{AssemblageStatus, ProxyAssemblage, RemoteAssemblage, SyncPhase, SyncRow, SyncState, TargetedAssemblageSpec},
+    conditions::READY,
+    module::{BootstrapModule, Module, ModuleKind, ModuleObject, Summary},
+    reasons::Reason,
+    selector::Matcher,
+    sync::GitVersion,
+};
+use serde::Serialize;
+
+use crate::Shape;
+
+/// The objects that a view is computed from, as read.
+#[derive(Debug, Default)]
+pub struct Objects {
+    /// Modules.
+    pub modules: Vec<Module>,
+    /// BootstrapModules.
+    pub bootstrap_modules: Vec<BootstrapModule>,
+    /// ProxyAssemblages.
+    pub proxies: Vec<ProxyAssemblage>,
+    /// RemoteAssemblages.
+    pub remotes: Vec<RemoteAssemblage>,
+    /// Clusters, of whichever version is served.
+    pub clusters: Vec<DynamicObject>,
+}
+
+/// Every module on every cluster.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fleet {
+    /// The clusters, by name.
+    pub clusters: Vec<Member>,
+    /// The modules, by kind and name.
+    pub modules: Vec<ModuleView>,
+}
+
+/// A cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Member {
+    /// Its name.
+    pub name: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// A module, and where it stands on each cluster.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModuleView {
+    /// Module or BootstrapModule.
+    pub kind: ModuleKind,
+    /// Its name.
+    pub name: String,
+    /// The version that is wanted.
+    pub version: String,
+    /// The status of the condition Ready: True, False, or Unknown.
+    pub ready: String,
+    /// Its reason.
+    pub reason: String,
+    /// Its message.
+    pub message: String,
+    /// Since when.
+    pub since: Option<Timestamp>,
+    /// The clusters in numbers.
+    pub summary: Summary,
+    /// By cluster, in the order of [`Fleet::clusters`].
+    pub cells: Vec<Cell>,
+}
+
+/// One module on one cluster.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cell {
+    /// The cluster.
+    pub cluster: String,
+    /// How it stands.
+    pub shape: Shape,
+    /// The one word.
+    pub reason: String,
+    /// The version that it carries; none if nothing was assigned yet.
+    pub version: Option<String>,
+    /// Since when the reason holds, where that is known.
+    pub since: Option<Timestamp>,
+    /// For people.
+    pub message: String,
+}
+
+impl Fleet {
+    /// Computes the view.
+    pub fn of(objects: &Objects) -> Self {
+        let Objects { modules, bootstrap_modules, proxies, remotes, clusters } = objects;
+        let mut members: Vec<Member> =
+            clusters.iter().map(|cluster| Member { name: cluster.name_any(), labels: cluster.labels().clone() }).collect();
+        members.sort_by(|a, b| a.name.cmp(&b.name));
+        let proxied = rows(proxies.iter().map(|proxy| (proxy.name_any(), &proxy.spec, proxy.status.as_ref())));
+        let remote = rows(remotes.iter().map(|remote| (remote.name_any(), &remote.spec, remote.status.as_ref())));
+        let mut views: Vec<ModuleView> = modules.iter().map(|module| module_view(module, &members, &proxied)).collect();
+        views.extend(bootstrap_modules.iter().map(|module| module_view(module, &members, &remote)));
+        views.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
+        Self { clusters: members, modules: views }
+    }
+
+    /// A module of the view.
+    pub fn module(&self, kind: ModuleKind, name: &str) -> Option<&ModuleView> {
+        self.modules.iter().find(|module| module.kind == kind && module.name == name)
+    }
+
+    /// How many selected cells there are of each shape.
+    pub fn counts(&self) -> BTreeMap<Shape, usize> {
+        let mut counts = BTreeMap::new();
+        for cell in self.modules.iter().flat_map(|module| &module.cells).filter(|cell| cell.shape != Shape::NotSelected) {
+            *counts.entry(cell.shape).or_default() += 1;
+        }
+        counts
+    }
+}
+
+/// A row and its echo, by cluster and sync.
+type Rows<'a> = BTreeMap<(String, &'a str), (&'a SyncRow, Option<&'a SyncState>)>;
+
+fn rows<'a>(assemblages: impl Iterator<Item = (String, &'a TargetedAssemblageSpec, Option<&'a AssemblageStatus>)>) -> Rows<'a> {
+    let mut rows = Rows::new();
+    for (name, spec, status) in assemblages {
+        for row in &spec.syncs {
+            let echo = status.and_then(|status| status.syncs.iter().find(|state| state.name == row.name));
+            rows.insert((name.clone(), &row.name), (row, echo));
+        }
+    }
+    rows
+}
+
+fn module_view<K: ModuleObject>(module: &K, members: &[Member], rows: &Rows<'_>) -> ModuleView {
+    let status = module.status().cloned().unwrap_or_default();
+    let ready = status.conditions.iter().find(|condition| condition.type_ == READY);
+    // A selector that cannot be read selects nothing; the module's own condition says what is wrong with it.
+    let matcher = Matcher::new(module.spec().selector.as_ref()).ok();
+    let cells = members.iter().map(|member| {
+        let selected = matcher.as_ref().is_some_and(|matcher| matcher.matches(&member.labels));
+        cell(module, member, selected, rows)
+    });
+    ModuleView {
+        kind: K::KIND,
+        name: module.name_any(),
+        version: version(&module.spec().sync.source.git.version, None),
+        ready: ready.map_or("Unknown", |ready| &ready.status).to_owned(),
+        reason: ready.map_or("Pending", |ready| &ready.reason).to_owned(),
+        message: ready.map_or("muster controller has not looked at it yet", |ready| &ready.message).to_owned(),
+        since: ready.map(|ready| ready.last_transition_time.0),
+        summary: status.summary.unwrap_or_default(),
+        cells: cells.collect(),
+    }
+}
+
+fn cell<K: ModuleObject>(module: &K, member: &Member, selected: bool, rows: &Rows<'_>) -> Cell {
+    let name = module.name_any();
+    let row = rows.get(&(member.name.clone(), &name)).copied();
+    let version = row.and_then(|(row, _)| Some(version(&row.source.as_ref()?.git.version, row.commit.as_deref())));
+    let told = module.status().and_then(|status| status.attention.iter().find(|told| told.cluster == member.name));
+    let base = Cell { cluster: member.name.clone(), shape: Shape::NotSelected, reason: String::new(), version, since: None, message: String::new() };
+    if let Some(told) = told {
+        let shape = told.reason.parse().map_or(Shape::Unreachable, Shape::of);
+        return Cell {
+            shape,
+            reason: told.reason.clone(),
+            since: told.since.as_ref().map(|since| since.0),
+            message: told.message.clone(),
+            ..base
+        };
+    }
+    if !selected {
+        return Cell { reason: Reason::Excluded.into(), ..base };
+    }
+    // Everything that is not ready is told, or the list was too long: then the row says as much as is known.
+    let target = module.status().and_then(|status| status.revision.as_deref());
+    let reason = match row {
+        Some((row, Some(echo))) if confirmed(row, echo) && row.revision.as_deref() == target => Reason::UpToDate,
+        Some((row, _)) if row.revision.as_deref() == target => Reason::Updating,
+        _ => Reason::WaitingTurn,
+    };
+    Cell { shape: Shape::of(reason), reason: reason.into(), ..base }
+}
+
+fn confirmed(row: &SyncRow, echo: &SyncState) -> bool {
+    echo.state == SyncPhase::Succeeded && echo.token == row.token && echo.digest == row.digest
+}
+
+/// A version for people: the tag, or the first digits of the commit.
+fn version(version: &GitVersion, commit: Option<&str>) -> String {
+    let short = |commit: &str| commit.get(..8).unwrap_or(commit).to_owned();
+    match (&version.tag, version.commit.as_deref().or(commit)) {
+        (Some(tag), _) => tag.clone(),
+        (None, Some(commit)) => short(commit),
+        (None, None) => "?".to_owned(),
+    }
+}

@@ -1,0 +1,58 @@
+//! Names folded: `eu-{3..40} (38)` instead of thirty-eight names.
+
+use std::collections::BTreeMap;
+
+/// From so many names on, a run of numbers is folded.
+const FOLD_FROM: usize = 3;
+
+/// Folds names that differ only in a number at their end, where the numbers follow each other. What does not fold stands by itself.
+pub fn fold_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let mut numbered: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    let mut folded: Vec<String> = Vec::new();
+    for name in names {
+        match split(name) {
+            Some((stem, number)) => numbered.entry(stem).or_default().push(number),
+            None => folded.push(name.to_owned()),
+        }
+    }
+    for (stem, mut numbers) in numbered {
+        numbers.sort_unstable();
+        numbers.dedup();
+        for run in numbers.chunk_by(|a, b| a + 1 == *b) {
+            match run {
+                [first, .., last] if run.len() >= FOLD_FROM => folded.push(format!("{stem}{{{first}..{last}}} ({})", run.len())),
+                _ => folded.extend(run.iter().map(|number| format!("{stem}{number}"))),
+            }
+        }
+    }
+    folded.sort();
+    folded
+}
+
+/// The number at the end of a name. One with a leading zero is a word: `a-01` is not `a-1`.
+fn split(name: &str) -> Option<(&str, u64)> {
+    let stem = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    let digits = &name[stem.len()..];
+    let plain = digits == "0" || !digits.starts_with('0');
+    // Longer numbers than an u64 holds stay words.
+    digits.parse().ok().filter(|_| plain).map(|number| (stem, number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(names: &[&str], expect: &[&str]) {
+        assert_eq!(fold_names(names.iter().copied()), expect, "{names:?}");
+    }
+
+    #[test]
+    fn runs_of_numbers_fold() {
+        check(&["eu-1", "eu-2", "eu-3", "us-1"], &["eu-{1..3} (3)", "us-1"]);
+        check(&["eu-1", "eu-2"], &["eu-1", "eu-2"]);
+        check(&["eu-1", "eu-3", "eu-4", "eu-5", "eu-9"], &["eu-1", "eu-9", "eu-{3..5} (3)"]);
+        check(&["a-01", "a-02", "a-03"], &["a-01", "a-02", "a-03"]);
+        check(&["prod", "dev"], &["dev", "prod"]);
+        check(&[], &[]);
+    }
+}

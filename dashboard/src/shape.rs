@@ -1,0 +1,69 @@
+//! Shapes beside colour: one for each way that a cluster can stand.
+
+use muster_api::reasons::{Bucket, Reason};
+use serde::Serialize;
+
+/// How a cluster stands with a module, as a shape that needs no colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Shape {
+    /// Confirmed at the target.
+    Ready,
+    /// Changing, or being withdrawn from.
+    Updating,
+    /// Its turn has not come.
+    Waiting,
+    /// A revision failed on it.
+    Failed,
+    /// A person holds or pinned it.
+    Held,
+    /// It cannot be touched now.
+    Unreachable,
+    /// The module does not select it.
+    NotSelected,
+}
+
+impl Shape {
+    /// Every shape, in the order of the legend.
+    pub const ALL: [Self; 7] =
+        [Self::Ready, Self::Updating, Self::Waiting, Self::Failed, Self::Held, Self::Unreachable, Self::NotSelected];
+
+    /// The shape of a reason.
+    pub const fn of(reason: Reason) -> Self {
+        match reason.bucket() {
+            Bucket::Updated => Self::Ready,
+            Bucket::Updating | Bucket::Withdrawing => Self::Updating,
+            Bucket::Waiting => Self::Waiting,
+            Bucket::Failed => Self::Failed,
+            Bucket::Held => Self::Held,
+            Bucket::Skipped => Self::Unreachable,
+            Bucket::Excluded => Self::NotSelected,
+        }
+    }
+
+    /// The character.
+    pub const fn glyph(self) -> char {
+        match self {
+            Self::Ready => '●',
+            Self::Updating => '◐',
+            Self::Waiting => '○',
+            Self::Failed => '✗',
+            Self::Held => '⏸',
+            Self::Unreachable => '?',
+            Self::NotSelected => '·',
+        }
+    }
+
+    /// The word for the legend and for counts.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Updating => "updating",
+            Self::Waiting => "waiting",
+            Self::Failed => "failed",
+            Self::Held => "held",
+            Self::Unreachable => "skipped",
+            Self::NotSelected => "not selected",
+        }
+    }
+}

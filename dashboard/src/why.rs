@@ -1,0 +1,115 @@
+//! Why a module is where it is: the chain of reasons, down to what fails, and what to do next.
+
+use serde::Serialize;
+
+use crate::{Cell, Fleet, ModuleView, Shape, fold_names};
+
+/// The answer to `why`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Why {
+    /// One sentence.
+    pub headline: String,
+    /// The steps of the chain, most urgent first.
+    pub steps: Vec<Step>,
+    /// What to do next, if something can be done.
+    pub next: Option<String>,
+}
+
+/// One link of the chain.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Step {
+    /// How it stands.
+    pub shape: Shape,
+    /// Who: a cluster, or several that stand alike.
+    pub who: String,
+    /// The one word.
+    pub reason: String,
+    /// For people.
+    pub message: String,
+    /// Since when, if it is one cluster and known.
+    pub since: Option<jiff::Timestamp>,
+}
+
+/// Problems shown one by one; more are counted.
+const SHOWN: usize = 3;
+
+/// Explains a module, or one cluster of it.
+pub fn why(fleet: &Fleet, module: &ModuleView, cluster: Option<&str>) -> Why {
+    match cluster {
+        Some(cluster) => about_cluster(module, cluster),
+        None => about_module(fleet, module),
+    }
+}
+
+fn about_cluster(module: &ModuleView, cluster: &str) -> Why {
+    let Some(cell) = module.cells.iter().find(|cell| cell.cluster == cluster) else {
+        return Why { headline: format!("there is no Cluster {cluster} in this namespace"), steps: Vec::new(), next: None };
+    };
+    let has = cell.version.as_ref().map_or("nothing".to_owned(), Clone::clone);
+    Why {
+        headline: format!("{} on {cluster} has {has}, wants {}: {}", module.name, module.version, cell.reason),
+        steps: vec![step(cell)],
+        next: next(module, cell),
+    }
+}
+
+fn about_module(fleet: &Fleet, module: &ModuleView) -> Why {
+    let mut open: Vec<&Cell> = module.cells.iter().filter(|cell| !matches!(cell.shape, Shape::Ready | Shape::NotSelected)).collect();
+    open.sort_by_key(|cell| (urgency(cell.shape), &cell.cluster));
+    let mut steps: Vec<Step> = Vec::new();
+    for alike in open.chunk_by(|a, b| (a.shape, &a.reason) == (b.shape, &b.reason)) {
+        let single = !matches!(alike.first().map(|cell| cell.shape), Some(Shape::Waiting));
+        let shown = if single { SHOWN.min(alike.len()) } else { 0 };
+        steps.extend(alike.iter().take(shown).map(|cell| step(cell)));
+        steps.extend(grouped(&alike[shown..]));
+    }
+    let ready: Vec<&str> = module.cells.iter().filter(|cell| cell.shape == Shape::Ready).map(|cell| cell.cluster.as_str()).collect();
+    if !ready.is_empty() {
+        steps.push(Step {
+            shape: Shape::Ready,
+            who: fold_names(ready.iter().copied()).join(", "),
+            reason: "UpToDate".to_owned(),
+            message: format!("ready at {}", module.version),
+            since: None,
+        });
+    }
+    Why {
+        headline: format!("{} {} on {}/{} of {} clusters: {}: {}", module.name, module.version, module.summary.updated, module.summary.total, fleet.clusters.len(), module.reason, module.message),
+        steps,
+        next: open.first().and_then(|cell| next(module, cell)),
+    }
+}
+
+/// Several clusters that stand alike, in one line, with the words of the first.
+fn grouped(alike: &[&Cell]) -> Option<Step> {
+    let first = alike.first()?;
+    Some(Step { who: fold_names(alike.iter().map(|cell| cell.cluster.as_str())).join(", "), since: None, ..step(first) })
+}
+
+fn step(cell: &Cell) -> Step {
+    let Cell { cluster, shape, reason, version: _, since, message } = cell.clone();
+    Step { shape, who: cluster, reason, message, since }
+}
+
+const fn urgency(shape: Shape) -> u8 {
+    match shape {
+        Shape::Failed => 0,
+        Shape::Unreachable => 1,
+        Shape::Held => 2,
+        Shape::Updating => 3,
+        Shape::Waiting => 4,
+        Shape::Ready | Shape::NotSelected => 5,
+    }
+}
+
+/// One command, or that there is nothing to do.
+fn next(module: &ModuleView, cell: &Cell) -> Option<String> {
+    match cell.shape {
+        Shape::Failed => Some(format!("commit a version of {} that mends it; the rollout goes on by itself", module.name)),
+        Shape::Unreachable => Some(format!("kubectl describe cluster {}   # it is taken when it is ready again", cell.cluster)),
+        Shape::Waiting | Shape::Updating => Some("nothing to do: it goes on by itself".to_owned()),
+        Shape::Held | Shape::Ready | Shape::NotSelected => None,
+    }
+}
