@@ -109,6 +109,8 @@ struct Backend {
     /// The one value of `Authorization` that is let in.
     authorization: Option<String>,
     seen: Mutex<Vec<Seen>>,
+    /// A prefix of paths, and what stands in its place now.
+    moved: Mutex<Option<(String, String)>>,
 }
 
 impl GitServer {
@@ -118,6 +120,7 @@ impl GitServer {
             root: root.to_owned(),
             authorization,
             seen: Mutex::default(),
+            moved: Mutex::default(),
         });
         let router = Router::new().fallback(serve).with_state(Arc::clone(&backend));
         Self {
@@ -131,6 +134,13 @@ impl GitServer {
         format!("{}/{folder}", self.web.origin())
     }
 
+    /// The address of a folder that redirects to another one on this host, as hosts do after a rename.
+    pub fn moved(&self, from: &str, to: &str) -> String {
+        let prefix = format!("/{from}/");
+        *self.backend.moved.lock().unwrap() = Some((prefix, format!("/{to}/")));
+        self.url(from)
+    }
+
     pub fn ca_pem(&self) -> Vec<u8> {
         self.web.ca_pem()
     }
@@ -138,6 +148,14 @@ impl GitServer {
     /// All requests so far.
     pub fn seen(&self) -> Vec<Seen> {
         self.backend.seen.lock().unwrap().clone()
+    }
+}
+
+impl Backend {
+    fn location(&self, uri: &axum::http::Uri) -> Option<String> {
+        let (from, to) = self.moved.lock().unwrap().clone()?;
+        let rest = uri.path_and_query()?.as_str().strip_prefix(&from)?.to_owned();
+        Some(format!("{to}{rest}"))
     }
 }
 
@@ -154,6 +172,13 @@ async fn serve(State(backend): State<Arc<Backend>>, request: Request) -> Respons
         authorization: authorization.clone(),
         body: body.clone(),
     });
+    if let Some(location) = backend.location(&parts.uri) {
+        let moved = Response::builder().status(StatusCode::MOVED_PERMANENTLY);
+        return moved
+            .header(header::LOCATION, location)
+            .body(Body::empty())
+            .unwrap();
+    }
     if backend.authorization.is_some() && backend.authorization != authorization {
         return Response::builder()
             .status(StatusCode::UNAUTHORIZED)
