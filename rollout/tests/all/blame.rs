@@ -5,9 +5,9 @@ use muster_rollout::{Class, State, Verdict, Why};
 use crate::world::{World, failure, rev};
 
 /// One unit in this state at r1 gets r2 and fails at it: is r2 condemned?
-fn check(before: Option<State>, condemned: bool) {
+fn check(before: Option<&State>, condemned: bool) {
     let mut world = World::settled(&["a"], "r1");
-    match &before {
+    match before {
         Some(state) => world.report("a", state.clone()),
         None => world.member("a").row = None,
     }
@@ -26,10 +26,10 @@ fn check(before: Option<State>, condemned: bool) {
 
 #[test]
 fn only_who_was_seen_ready_or_had_nothing_blames_a_revision() {
-    check(Some(State::Succeeded), true);
-    check(Some(failure(Class::Unit, false)), false);
-    check(Some(State::Updating), false);
-    check(Some(State::Unknown), false);
+    check(Some(&State::Succeeded), true);
+    check(Some(&failure(Class::Unit, false)), false);
+    check(Some(&State::Updating), false);
+    check(Some(&State::Unknown), false);
 }
 
 #[test]

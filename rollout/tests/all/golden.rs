@@ -20,11 +20,11 @@ fn a_rollout() {
     };
     turn(&mut world, "v1, us-2 away", &|_| {});
     turn(&mut world, "ap-1 and eu-1 succeed", &|it| {
-        ["ap-1", "eu-1"].iter().for_each(|name| it.succeed(name))
+        ["ap-1", "eu-1"].iter().for_each(|name| it.succeed(name));
     });
     turn(&mut world, "they stay so", &|_| {});
     turn(&mut world, "eu-2 and us-1 succeed", &|it| {
-        ["eu-2", "us-1"].iter().for_each(|name| it.succeed(name))
+        ["eu-2", "us-1"].iter().for_each(|name| it.succeed(name));
     });
     turn(&mut world, "they stay so: v1 is good", &|_| {});
     turn(&mut world, "us-2 is back", &|it| it.find("us-2"));
@@ -37,7 +37,7 @@ fn a_rollout() {
     turn(&mut world, "eu-1 succeeds all the same", &|it| it.succeed("eu-1"));
     turn(&mut world, "v3", &|it| it.aim("v3"));
     turn(&mut world, "ap-1 and eu-1 succeed", &|it| {
-        ["ap-1", "eu-1"].iter().for_each(|name| it.succeed(name))
+        ["ap-1", "eu-1"].iter().for_each(|name| it.succeed(name));
     });
     turn(&mut world, "they stay so", &|_| {});
     insta::assert_snapshot!(lines.join("\n"));

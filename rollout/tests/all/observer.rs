@@ -475,8 +475,11 @@ fn is_true(spec: &Spec, unit: &Unit, why: &Why, decision: &Decision) -> bool {
         Why::Withdrawing { .. } => active,
         Why::Failed { .. } => active || there,
         Why::AlreadyUnready { .. } => !charge.is_some_and(|charge: &Charge| charge.was_ready),
-        Why::Overdue { .. } | Why::NotPickedUp { .. } | Why::Relapsed { .. } => active && unit.selected(),
-        Why::Updating { .. } | Why::Soaking { .. } => active && unit.selected(),
+        Why::Overdue { .. }
+        | Why::NotPickedUp { .. }
+        | Why::Relapsed { .. }
+        | Why::Updating { .. }
+        | Why::Soaking { .. } => active && unit.selected(),
         Why::KnownBad { .. } | Why::Halted { .. } => bad,
         Why::Paused => spec.paused,
         Why::Unresolved => unit.desired == Desired::Unresolved,

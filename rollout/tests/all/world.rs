@@ -343,7 +343,7 @@ pub fn log(world: &World, decision: &Decision) -> String {
     let words = words.collect::<Vec<_>>().join(" ");
     let wake = decision
         .wake_at
-        .map_or("-".into(), |at| format!("{}s", at.0 / 1000 - 1000));
+        .map_or_else(|| "-".into(), |at| format!("{}s", at.0 / 1000 - 1000));
     let summary = decision.summary;
     write!(
         text,
