@@ -111,6 +111,7 @@ pub struct SyncRow {
     pub digest: Option<String>,
     /// Grows with each change of mind of the writer, never falls; echoed in status. Optional for other automations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = schema::MAX_TOKEN))]
     pub token: Option<u64>,
     /// The sync is to be withdrawn: Prune removes its objects, Orphan leaves them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -205,6 +206,7 @@ pub struct SyncState {
     pub digest: Option<String>,
     /// The row's token, echoed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = schema::MAX_TOKEN))]
     pub token: Option<u64>,
     /// The commit that was last applied and became ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -33,6 +33,8 @@ pub const MAX_MEMORY: usize = 131_072;
 pub const MAX_ROW: usize = 32_768;
 /// How large one assemblage may be as JSON, in bytes: 768 KiB.
 pub const MAX_ASSEMBLAGE: usize = 786_432;
+/// The largest token: beyond it tools that read JSON numbers as floating point would make two tokens one.
+pub const MAX_TOKEN: u64 = 9_007_199_254_740_991;
 /// How many conditions an object carries at most.
 pub const MAX_CONDITIONS: usize = 16;
 

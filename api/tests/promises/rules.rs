@@ -1,6 +1,7 @@
 //! Promise: an API server with our CRDs refuses what cannot be meant, in words for people, and nothing else.
 
 use crate::support::admit;
+use muster_api::schema::MAX_TOKEN;
 use serde_json::{Value, json};
 
 fn module() -> Value {
@@ -226,6 +227,13 @@ fn a_token_never_falls() {
             &rows(json!([{ "name": "app", "token": 18 }])),
             Some(&withdrawn),
             Ok(()),
+        );
+        let exact = |token: u64| rows(json!([{ "name": "app", "token": token }]));
+        check(&exact(MAX_TOKEN), Some(&withdrawn), Ok(()));
+        check(
+            &exact(MAX_TOKEN + 1),
+            Some(&withdrawn),
+            Err("should be less than or equal to 9007199254740991"),
         );
         let without = rows(json!([{ "name": "app", "source": source() }]));
         check(&rows(json!([row(1)])), Some(&without), Ok(()));
