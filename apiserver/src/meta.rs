@@ -52,34 +52,32 @@ pub fn owners(object: &Value) -> impl Iterator<Item = &Value> {
     object["metadata"]["ownerReferences"].as_array().into_iter().flatten()
 }
 
-/// The map of `metadata`, created if it is not an object.
-pub fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
-    child_mut(object, "metadata")
-}
-
-/// The object at `field`, created if it is not an object.
-pub fn child_mut<'a>(parent: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
-    if !parent.is_object() {
-        *parent = Value::Object(Map::new());
+/// Changes the object at `field`, made if there is none.
+pub fn with_child<T>(parent: &mut Value, field: &str, change: impl FnOnce(&mut Map<String, Value>) -> T) -> T {
+    let taken = parent.get_mut(field).map(Value::take);
+    let mut map = match taken {
+        Some(Value::Object(map)) => map,
+        _ => Map::new(),
+    };
+    let answer = change(&mut map);
+    match parent {
+        Value::Object(parent) => {
+            parent.insert(field.to_owned(), Value::Object(map));
+        }
+        other => *other = Value::Object(Map::from_iter([(field.to_owned(), Value::Object(map))])),
     }
-    let slot = &mut parent[field];
-    if !slot.is_object() {
-        *slot = Value::Object(Map::new());
-    }
-    match slot {
-        Value::Object(map) => map,
-        _ => unreachable!("made an object just above"),
-    }
+    answer
 }
 
 /// Sets or (with a null) removes one field of `metadata`.
 pub fn set(object: &mut Value, field: &str, value: Value) {
-    let metadata = metadata_mut(object);
-    if value.is_null() {
-        metadata.remove(field);
-    } else {
-        metadata.insert(field.to_owned(), value);
-    }
+    with_child(object, "metadata", |metadata| {
+        if value.is_null() {
+            metadata.remove(field);
+        } else {
+            metadata.insert(field.to_owned(), value);
+        }
+    });
 }
 
 /// Adds a finalizer if it is not there; says whether it was added.

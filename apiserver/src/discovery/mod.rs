@@ -1,6 +1,7 @@
 //! What there is: groups, versions, resources, in the old form and the aggregated one; the version; OpenAPI.
 
 pub mod openapi;
+mod shapes;
 
 use serde_json::{Value, json};
 

@@ -1,25 +1,35 @@
-//! OpenAPI v3: one document for each group and version. Custom resources have their whole schema; built-in kinds say
-//! what they are, and kubectl uses its own knowledge of their fields.
+//! OpenAPI v3: one document for each group and version. Custom resources have the schema of their definition, built-in
+//! kinds the names and types of their fields.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::{Map, Value, json};
 
-use crate::resources::Resource;
-use crate::resources::catalog::Catalog;
+use super::shapes;
+use crate::resources::catalog::{Catalog, Resources};
+use crate::resources::{Resource, Typing};
 
 /// `/openapi/v3`: where the documents are, each with a hash of its content.
 pub fn index(catalog: &Catalog) -> Value {
     let mut paths = Map::new();
-    for (group, version, _) in catalog.versions() {
+    for (group, version, resources) in catalog.versions() {
         let path = base(group, version);
-        let Some(document) = document(catalog, group, version) else { continue };
-        let mut hasher = DefaultHasher::new();
-        document.to_string().hash(&mut hasher);
-        let url = format!("/openapi/v3/{path}?hash={:016X}", hasher.finish());
+        let url = format!("/openapi/v3/{path}?hash={:016X}", content(resources));
         paths.insert(path, json!({"serverRelativeURL": url}));
     }
     json!({"paths": paths})
+}
+
+/// A number that changes with what the document is made of.
+fn content(resources: &Resources) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for resource in resources.values() {
+        (&resource.plural, &resource.kind, resource.namespaced, resource.status).hash(&mut hasher);
+        if let Some(custom) = resource.custom() {
+            custom.openapi.to_string().hash(&mut hasher);
+        }
+    }
+    hasher.finish()
 }
 
 fn base(group: &str, version: &str) -> String {
@@ -37,7 +47,8 @@ pub fn document(catalog: &Catalog, group: &str, version: &str) -> Option<Value> 
         for (path, item) in path_items(resource, &name) {
             paths.insert(path, item);
         }
-        schemas.insert(name, schema(resource));
+        let schema = schema(resource, &mut schemas);
+        schemas.insert(name, schema);
     }
     Some(json!({
         "openapi": "3.0.0",
@@ -55,17 +66,14 @@ fn gvk(resource: &Resource) -> Value {
 
 /// `com.example.v1.Widget` for `example.com/v1`, and the names of the Go types for built-in kinds.
 fn schema_name(resource: &Resource) -> String {
-    let package = match resource.group.as_str() {
-        "" => "io.k8s.api.core".to_owned(),
-        group if resource.custom().is_none() => {
-            format!("io.k8s.api.{}", group.split('.').next().unwrap_or_default())
-        }
-        group => group.rsplit('.').collect::<Vec<_>>().join("."),
-    };
+    if let Typing::Builtin(Some(name)) = resource.typing {
+        return shapes::public_name(name);
+    }
+    let package = resource.group.rsplit('.').collect::<Vec<_>>().join(".");
     format!("{package}.{}.{}", resource.version, resource.kind)
 }
 
-fn schema(resource: &Resource) -> Value {
+fn schema(resource: &Resource, schemas: &mut Map<String, Value>) -> Value {
     let texts = [
         (
             "apiVersion",
@@ -76,9 +84,10 @@ fn schema(resource: &Resource) -> Value {
             "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
         ),
     ];
-    let mut schema = match resource.custom() {
-        Some(custom) => custom.openapi.clone(),
-        None => json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
+    let mut schema = match &resource.typing {
+        Typing::Custom(custom) => custom.openapi.clone(),
+        Typing::Builtin(Some(name)) => shapes::schema(name, schemas),
+        Typing::Builtin(None) => json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
     };
     for (field, description) in texts {
         schema["properties"][field] = json!({"type": "string", "description": description});

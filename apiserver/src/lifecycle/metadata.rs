@@ -95,11 +95,12 @@ fn is_empty(value: &Value) -> bool {
 
 /// Drops fields of metadata that do not exist, and answers their paths.
 pub fn prune(object: &mut Value) -> Vec<String> {
-    let fields = meta::metadata_mut(object);
-    let unknown: Vec<String> =
-        fields.keys().filter(|key| !FIELDS.contains(&key.as_str())).map(|key| format!("metadata.{key}")).collect();
-    fields.retain(|key, _| FIELDS.contains(&key.as_str()));
-    unknown
+    let is_known = |key: &String| FIELDS.contains(&key.as_str());
+    meta::with_child(object, "metadata", |fields| {
+        let unknown = fields.keys().filter(|key| !is_known(key)).map(|key| format!("metadata.{key}")).collect();
+        fields.retain(|key, _| is_known(key));
+        unknown
+    })
 }
 
 /// Gives a new object what only the server gives.

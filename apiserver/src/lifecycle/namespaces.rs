@@ -144,16 +144,13 @@ fn conditions(left: &Left) -> [Value; 5] {
 /// Sets a condition of `status`, keeping the time of its last transition.
 pub fn set_condition(object: &mut Value, mut condition: Value, now: &str) {
     let mut conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default(); // none yet
-    match conditions.iter_mut().find(|c| c["type"] == condition["type"]) {
-        Some(old) => {
-            let same = old["status"] == condition["status"];
-            condition["lastTransitionTime"] = if same { old["lastTransitionTime"].clone() } else { now.into() };
-            *old = condition;
-        }
-        None => {
-            condition["lastTransitionTime"] = now.into();
-            conditions.push(condition);
-        }
+    if let Some(old) = conditions.iter_mut().find(|c| c["type"] == condition["type"]) {
+        let same = old["status"] == condition["status"];
+        condition["lastTransitionTime"] = if same { old["lastTransitionTime"].clone() } else { now.into() };
+        *old = condition;
+    } else {
+        condition["lastTransitionTime"] = now.into();
+        conditions.push(condition);
     }
     object["status"]["conditions"] = conditions.into();
 }

@@ -189,11 +189,12 @@ fn job_selector(object: &mut Value) {
     if !object["spec"]["template"].is_object() {
         return;
     }
-    let labels = crate::meta::child_mut(&mut object["spec"]["template"]["metadata"], "labels");
-    for prefix in ["", "batch.kubernetes.io/"] {
-        labels.insert(format!("{prefix}controller-uid"), uid.clone().into());
-        labels.insert(format!("{prefix}job-name"), name.clone().into());
-    }
+    crate::meta::with_child(&mut object["spec"]["template"]["metadata"], "labels", |labels| {
+        for prefix in ["", "batch.kubernetes.io/"] {
+            labels.insert(format!("{prefix}controller-uid"), uid.clone().into());
+            labels.insert(format!("{prefix}job-name"), name.clone().into());
+        }
+    });
     object["spec"]["selector"] = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::meta;
 use crate::server::Core;
 use crate::status::GroupResource;
 
@@ -88,6 +87,5 @@ pub fn make_kubernetes_service(core: &Arc<Core>) {
     });
     fill(&mut service);
     assign_address(&mut service, core);
-    meta::metadata_mut(&mut service);
     core.make(&GroupResource::new("", "services"), service);
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
+use crate::protobuf;
 use crate::status::ApiError;
 
 /// What a body said.
@@ -17,13 +18,17 @@ pub struct Decoded {
 }
 
 /// The media types of objects.
-const OBJECT_TYPES: [&str; 2] = ["application/json", "application/yaml"];
+const OBJECT_TYPES: [&str; 3] = ["application/json", "application/yaml", protobuf::MEDIA_TYPE];
 
 /// Reads an object of the media type `content_type` (JSON if not said).
 pub fn object(content_type: &str, body: &[u8]) -> Result<Decoded, ApiError> {
     match essence(content_type) {
         "" | "application/json" | "*/*" => json(body),
         "application/yaml" => yaml(body),
+        protobuf::MEDIA_TYPE => match protobuf::decode(body) {
+            Ok(value) => Ok(Decoded { value, duplicates: Vec::new() }),
+            Err(error) => Err(ApiError::bad_request(&error.to_string())),
+        },
         _ => Err(ApiError::unsupported_media_type(&OBJECT_TYPES)),
     }
 }

@@ -143,10 +143,9 @@ fn check_preconditions(call: &Call<'_>, options: &DeleteOptions, live: &Object) 
 
 fn propagation(call: &Call<'_>, options: &DeleteOptions) -> Result<Propagation, ApiError> {
     match (options.propagation_policy.as_deref(), options.orphan_dependents) {
-        (Some("Background"), None) => Ok(Propagation::Background),
+        (Some("Background"), None) | (None, Some(false)) => Ok(Propagation::Background),
         (Some("Foreground"), None) => Ok(Propagation::Foreground),
         (Some("Orphan"), None) | (None, Some(true)) => Ok(Propagation::Orphan),
-        (None, Some(false)) => Ok(Propagation::Background),
         // Jobs and replication controllers keep the habit of their first days.
         (None, None) if matches!(call.resource.kind.as_str(), "Job" | "ReplicationController") => {
             Ok(Propagation::Orphan)

@@ -36,7 +36,7 @@ use crate::record::Recorder;
 use crate::resources::Resource;
 use crate::resources::catalog::Registry;
 use crate::status::{ApiError, GroupResource};
-use crate::store::{Object, ObjectKey, Raced, Store, Write};
+use crate::store::{Object, ObjectKey, Store, Write};
 
 /// Everything that one server is made of.
 pub struct Core {
@@ -122,9 +122,8 @@ impl Core {
                 Step::Keep(object, answer) => return Ok((object, answer)),
                 Step::Commit(write, answer) => {
                     let expected = live.as_ref().map(|object| object.revision);
-                    match self.store.commit(resource, key, expected, write) {
-                        Ok(object) => return Ok((object, answer)),
-                        Err(Raced) => {}
+                    if let Ok(object) = self.store.commit(resource, key, expected, write) {
+                        return Ok((object, answer));
                     }
                 }
             }

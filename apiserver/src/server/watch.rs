@@ -20,9 +20,9 @@ use crate::store::{Change, ChangeKind, Object, PageQuery};
 use crate::table;
 
 /// How long a watch lasts if the client does not say: the lower bound of kube-apiserver's random choice.
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1800);
+const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
 /// How often a quiet watch gets a bookmark: as kube-apiserver's.
-const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 /// How many changes are taken from the history at once: enough to keep the lock seldom, few enough to send soon.
 const BATCH: usize = 256;
 

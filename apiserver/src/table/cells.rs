@@ -226,7 +226,7 @@ fn service(spec: &Value, status: &Value, name: Value, age: Value) -> Vec<Value> 
         if node > 0 { format!("{number}:{node}/{protocol}") } else { format!("{number}/{protocol}") }
     }));
     let balancers = items(&status["loadBalancer"]["ingress"]);
-    let external = joined(balancers.map(|at| jsonpath::shown(at.get("ip").unwrap_or(&at["hostname"]))));
+    let external = joined(balancers.map(|at| jsonpath::shown(at.get("ip").unwrap_or_else(|| &at["hostname"]))));
     let kind = text_or(&spec["type"], "ClusterIP");
     vec![name, kind, text_or(&spec["clusterIP"], "<none>"), external, ports, age, selector(&spec["selector"])]
 }

@@ -8,8 +8,8 @@ enum Step {
     Field(String),
     Index(i64),
     All,
-    Filter { path: Vec<Step>, equal: bool, value: Value },
-    Exists(Vec<Step>),
+    Filter { path: Vec<Self>, equal: bool, value: Value },
+    Exists(Vec<Self>),
 }
 
 /// What the path leads to; nothing if the path cannot be read.
@@ -44,7 +44,7 @@ fn take<'a>(value: &'a Value, step: &Step) -> Vec<&'a Value> {
         Step::Index(index) => item(value, *index).into_iter().collect(),
         Step::All => children(value),
         Step::Filter { path, equal, value: wanted } => {
-            let holds = |child: &&Value| walk(vec![child], path).iter().any(|v| *v == wanted) == *equal;
+            let holds = |child: &&Value| walk(vec![child], path).contains(&wanted) == *equal;
             children(value).into_iter().filter(holds).collect()
         }
         Step::Exists(path) => children(value).into_iter().filter(|child| !walk(vec![child], path).is_empty()).collect(),
@@ -96,11 +96,8 @@ fn closing(text: &str) -> Option<usize> {
     let (mut depth, mut quote) = (0usize, None);
     for (at, c) in text.char_indices() {
         match (c, quote) {
-            (c, Some(open)) => {
-                if c == open {
-                    quote = None;
-                }
-            }
+            (c, Some(open)) if c == open => quote = None,
+            (_, Some(_)) => {}
             ('"' | '\'', None) => quote = Some(c),
             ('[', None) => depth += 1,
             (']', None) if depth == 0 => return Some(at),
