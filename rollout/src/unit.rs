@@ -180,6 +180,17 @@ impl Unit {
         self.state_at(Some(digest), self.token())
     }
 
+    /// The failure at what its row says, if it is not its surroundings' (who waits for those is still on its way).
+    pub(crate) fn failure_at_row(&self) -> Option<(Class, &Arc<str>)> {
+        match self.state_at_row()? {
+            State::Failed {
+                class: Class::Infra, ..
+            } => None,
+            State::Failed { class, message, .. } => Some((*class, message)),
+            State::Updating | State::Succeeded | State::Withdrawn | State::Unknown => None,
+        }
+    }
+
     /// It has nothing, or what its row says is reported as succeeded: nothing of an earlier write is still under way.
     pub(crate) fn is_quiet(&self) -> bool {
         self.is_empty() || self.state_at_row() == Some(&State::Succeeded)

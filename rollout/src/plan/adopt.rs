@@ -4,7 +4,7 @@
 //! that the memory does not know, and so also repairs a memory that is older than the rows.
 
 use super::Pass;
-use crate::{Charge, Clock, Content, Desired, Kind, RunState, State, Unit};
+use crate::{Charge, Clock, Content, Desired, Kind, RunState, Unit};
 
 impl Pass<'_> {
     pub(super) fn adopt_unconfirmed(&mut self) {
@@ -30,7 +30,7 @@ impl Pass<'_> {
                         ..running(charge, self.now)
                     })
                 }
-                Some(State::Failed { .. }) if self.relapses(unit) => {
+                Some(_) if unit.failure_at_row().is_some() && self.relapses(unit) => {
                     let charge = Charge::new(unit, Kind::Relapsed, row.token, self.now);
                     let charge = Charge {
                         revision,

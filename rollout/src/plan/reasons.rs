@@ -128,10 +128,9 @@ impl Pass<'_> {
         // Selected again, with a withdrawal that still has to be fenced off: it waits for a slot.
         let fenced_off = self.charge_of(unit).is_none_or(|charge| charge.skipped);
         let there = fenced_off && unit.carries().is_some_and(|(_, carried)| carried == digest);
-        let unready = match unit.state_at_row() {
-            Some(State::Failed { class, message, .. }) => Some((*class, message.clone())),
-            _ => None,
-        };
+        let unready = unit
+            .failure_at_row()
+            .map(|(class, message)| (class, message.clone()));
         match (there, unready) {
             (true, Some((class, message))) => Why::Failed {
                 class,

@@ -123,3 +123,18 @@ fn after_the_run_a_failure_is_told_and_charges_nobody() {
     assert_eq!(world.words(), "a:Failed");
     assert_eq!(world.memory.last_good, Some(rev("r1")));
 }
+
+#[test]
+fn trouble_of_the_surroundings_is_no_relapse() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.aim("r2");
+    world.step();
+    world.succeed("a");
+    world.step();
+    world.report("a", failure(Class::Infra, false));
+    world.step();
+    assert_eq!(
+        (world.charged(), world.words().as_str()),
+        (vec!["b".to_owned()], "a:UpToDate b:Updating")
+    );
+}
