@@ -50,7 +50,8 @@ pub struct Incarnation(pub(crate) u64);
 impl Incarnation {
     /// The incarnation of a unique id, whatever its form (of a cluster: the uid of its object).
     pub fn of(uid: &str) -> Self {
-        Self(fnv64(uid.as_bytes()))
+        // 48 bits: enough for the lives of one name, and few digits in the memory.
+        Self(fnv64(uid.as_bytes()) >> 16)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Memory over gaps: nobody led for a while, or the memory is lost.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::{Charge, Evidence, Kind, MAX_BAD, MAX_CHARGES, Memory};
@@ -23,7 +24,14 @@ impl Memory {
             rebuilt: true,
             ..Self::default()
         };
-        memory.bad = bad.into_iter().take(MAX_BAD).collect();
+        let mut bad: Vec<(Revision, Evidence)> = bad.into_iter().collect();
+        bad.sort_unstable_by_key(|(revision, evidence)| (Reverse(evidence.at), *revision));
+        bad.truncate(MAX_BAD);
+        let fit = |evidence: Evidence| Evidence::new(evidence.unit, &evidence.message, evidence.at);
+        memory.bad = bad
+            .into_iter()
+            .map(|(revision, evidence)| (revision, fit(evidence)))
+            .collect();
         let unconfirmed = units
             .iter()
             .filter_map(|unit| Some((unit.id.clone(), unconfirmed(unit, now)?)));

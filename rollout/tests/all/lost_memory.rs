@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use muster_rollout::{Evidence, Limit, Memory, State};
+use muster_rollout::{Evidence, Limit, MAX_BAD, MAX_MESSAGE, Memory, Millis, State};
 
 use crate::world::{World, rev, row_steps};
 
@@ -82,18 +82,20 @@ fn a_memory_older_than_the_rows_is_repaired_by_them() {
 }
 
 #[test]
-fn more_evidence_than_can_be_kept_is_cut() {
-    let bad = (0..50).map(|at| {
-        (
-            rev(&format!("r{at}")),
-            Evidence::new("a".into(), "no", muster_rollout::Millis(at)),
-        )
-    });
-    let memory = Memory::rebuild(
-        &[],
-        None,
-        bad.collect::<BTreeMap<_, _>>(),
-        muster_rollout::Millis(0),
+fn of_more_evidence_than_can_be_kept_the_newest_is() {
+    let evidence = |at| Evidence {
+        unit: "a".into(),
+        message: "no\n".repeat(200).into(),
+        at: Millis(at),
+    };
+    let bad: BTreeMap<_, _> = (0..50).map(|at| (rev(&format!("r{at}")), evidence(at))).collect();
+    let memory = Memory::rebuild(&[], None, bad, Millis(0));
+    let kept: Vec<u64> = memory.bad.values().map(|evidence| evidence.at.0).collect();
+    assert_eq!((kept.len(), kept.iter().min()), (MAX_BAD, Some(&30)));
+    assert!(
+        memory
+            .bad
+            .values()
+            .all(|evidence| evidence.message.len() <= MAX_MESSAGE && !evidence.message.contains('\n'))
     );
-    assert_eq!(memory.bad.len(), muster_rollout::MAX_BAD);
 }
