@@ -33,7 +33,7 @@ pub(super) struct Wire {
     rebuilt: bool,
 }
 
-/// Incarnation, place of the revision, digest, token, flags, since, succeeded since, spent, and one instant:
+/// Incarnation, place of the revision, digest, token, flags, since, succeeded so much later, spent, and one instant:
 /// since when the clock runs, or else since when the unit is absent. 0 is none (a place counts from 1).
 #[derive(Serialize, Deserialize)]
 struct WireCharge(
@@ -170,7 +170,9 @@ impl WireCharge {
             charge.token,
             flags,
             charge.since,
-            charge.succeeded_since.unwrap_or_default(),
+            charge
+                .succeeded_since
+                .map_or(Millis(0), |at| at.since(charge.since)),
             charge.clock.spent,
             charge.clock.from.or(charge.absent_since).unwrap_or_default(),
         )
@@ -191,7 +193,7 @@ impl WireCharge {
             token,
             since,
             picked_up: set(PICKED_UP),
-            succeeded_since: set(SUCCEEDED).then_some(succeeded),
+            succeeded_since: set(SUCCEEDED).then_some(since.plus(succeeded)),
             sent: set(SENT),
             was_ready: set(WAS_READY),
             values_only: set(VALUES_ONLY),

@@ -28,7 +28,7 @@ fn full() -> Memory {
             token: Token(1 << 53),
             since: NOW,
             picked_up: true,
-            succeeded_since: Some(NOW),
+            succeeded_since: Some(NOW.plus(Millis::minutes(24 * 60))),
             sent: true,
             was_ready: true,
             values_only: true,
