@@ -153,7 +153,7 @@ fn parse_fields(resource: &Resource, text: &str) -> Result<Vec<FieldRequirement>
             let (path, value, equal) = field_clause(clause)
                 .ok_or_else(|| ApiError::bad_request(&format!("invalid selector: '{text}'; can't understand '{clause}'")))?;
             let path = stored_path(resource, path).ok_or_else(|| {
-                ApiError::bad_request(&format!("field label not supported: {path}"))
+                ApiError::bad_request(&unsupported(resource, path))
             })?;
             Ok(FieldRequirement { path, value: value.to_owned(), equal })
         })
@@ -186,8 +186,21 @@ fn stored_path(resource: &Resource, label: &str) -> Option<String> {
     supported(&resource.kind, &renamed).then_some(renamed)
 }
 
+/// The words for a label that the kind does not support: the real server has others for kinds with labels of their own.
+fn unsupported(resource: &Resource, label: &str) -> String {
+    if resource.custom().is_some() || !own_labels(&resource.kind).is_empty() {
+        format!("field label not supported: {label}")
+    } else {
+        format!("{label:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+    }
+}
+
 fn supported(kind: &str, path: &str) -> bool {
-    let paths: &[&str] = match kind {
+    own_labels(kind).contains(&path)
+}
+
+fn own_labels(kind: &str) -> &'static [&'static str] {
+    match kind {
         "Event" => &[
             "involvedObject.kind",
             "involvedObject.namespace",
@@ -219,8 +232,7 @@ fn supported(kind: &str, path: &str) -> bool {
         "Service" => &["spec.clusterIP", "spec.type"],
         "CertificateSigningRequest" => &["spec.signerName"],
         _ => &[],
-    };
-    paths.contains(&path)
+    }
 }
 
 /// Whether labels match a `LabelSelector` object. An operator that is not known matches nothing.

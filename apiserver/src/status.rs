@@ -139,6 +139,15 @@ impl ApiError {
         Self::new(404, "NotFound", &message, About::of(resource, name).details(&[]))
     }
 
+    /// The same with words before the message.
+    #[must_use]
+    pub fn with_prefix(mut self, prefix: &str) -> Self {
+        if let ErrorBody::Status(status) = &mut self.body {
+            status["message"] = format!("{prefix}{}", status["message"].as_str().unwrap_or_default()).into();
+        }
+        self
+    }
+
     /// The object exists.
     pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
         let message = format!("{resource} \"{name}\" already exists");

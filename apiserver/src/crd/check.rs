@@ -73,7 +73,8 @@ fn names(spec: &Value, causes: &mut Vec<Cause>) {
         if value.is_empty() {
             causes.push(Cause::required(path, ""));
         } else if !is_dns_label(&value.to_lowercase()) || value.starts_with(|c: char| c.is_ascii_digit()) {
-            causes.push(Cause::invalid(path, &value.into(), RULE));
+            let mixed = if field.to_lowercase().contains("kind") { "may have mixed case, but should otherwise match: " } else { "" };
+            causes.push(Cause::invalid(path, &value.into(), &format!("{mixed}{RULE}")));
         }
     }
     if !names["kind"].is_null() && names["kind"] == names["listKind"] {
@@ -108,29 +109,37 @@ fn versions(spec: &Value, causes: &mut Vec<Cause>) {
             causes.push(Cause::invalid(format!("{path}.name"), &name.into(), detail));
         }
         if versions[..index].iter().any(|earlier| earlier["name"] == version["name"]) {
-            causes.push(Cause::duplicate(format!("{path}.name"), &version["name"]));
+            causes.push(Cause::invalid("spec.versions", &spec["versions"], "must contain unique version names"));
         }
-        schema(version, &path, causes);
-        columns(version, &path, causes);
+        if !alike(versions, "schema") {
+            schema(version, &format!("{path}.schema"), causes);
+        }
+        if !alike(versions, "additionalPrinterColumns") {
+            columns(version, &path, causes);
+        }
     }
+    // What all versions have alike is reported as if it stood in the spec, as of old.
+    if alike(versions, "schema") {
+        schema(&versions[0], "spec.validation", causes);
+    }
+    if alike(versions, "additionalPrinterColumns") {
+        columns(&versions[0], "spec", causes);
+    }
+}
+
+fn alike(versions: &[Value], field: &str) -> bool {
+    versions.iter().all(|version| version[field] == versions[0][field])
 }
 
 fn schema(version: &Value, path: &str, causes: &mut Vec<Cause>) {
     let openapi = &version["schema"]["openAPIV3Schema"];
-    let at = format!("{path}.schema.openAPIV3Schema");
+    let at = format!("{path}.openAPIV3Schema");
     if openapi.is_null() {
         causes.push(Cause::required(at, "schemas are required"));
         return;
     }
     if let Err(problems) = Schema::parse(openapi) {
-        for mut problem in problems {
-            problem.field = match problem.field.as_str() {
-                "" => at.clone(),
-                field if field.starts_with('[') => format!("{at}{field}"),
-                field => format!("{at}.{field}"),
-            };
-            causes.push(problem);
-        }
+        causes.extend(problems.into_iter().map(|problem| Cause { field: format!("{path}.{}", problem.field), ..problem }));
     }
 }
 
@@ -138,9 +147,11 @@ fn columns(version: &Value, path: &str, causes: &mut Vec<Cause>) {
     let columns = version["additionalPrinterColumns"].as_array().into_iter().flatten();
     for (index, column) in columns.enumerate() {
         let at = format!("{path}.additionalPrinterColumns[{index}]");
-        for field in ["name", "type", "jsonPath"] {
+        for (field, shown, detail) in
+            [("name", "name", ""), ("type", "type", "must be one of boolean,date,integer,number,string"), ("jsonPath", "JSONPath", "")]
+        {
             if column[field].as_str().unwrap_or_default().is_empty() {
-                causes.push(Cause::required(format!("{at}.{field}"), ""));
+                causes.push(Cause::required(format!("{at}.{shown}"), detail));
             }
         }
         let kind = column["type"].as_str().unwrap_or_default();

@@ -11,6 +11,7 @@ pub mod defaults;
 pub mod events;
 pub mod names;
 pub mod service;
+pub mod types;
 pub mod validate;
 
 use std::sync::Arc;

@@ -30,7 +30,7 @@ pub fn check(resource: &Resource, object: &Value) -> Vec<Cause> {
     }
     labels(object, &mut causes);
     annotations(object, &mut causes);
-    for owner in meta::owners(object).enumerate() {
+    for owner in meta::owners(object) {
         check_owner(owner, &mut causes);
     }
     for finalizer in meta::finalizers(object) {
@@ -41,8 +41,9 @@ pub fn check(resource: &Resource, object: &Value) -> Vec<Cause> {
     causes
 }
 
-fn check_owner((index, owner): (usize, &Value), causes: &mut Vec<Cause>) {
-    let path = format!("metadata.ownerReferences[{index}]");
+fn check_owner(owner: &Value, causes: &mut Vec<Cause>) {
+    // The real server does not say which of them.
+    let path = "metadata.ownerReferences";
     for (field, detail) in [
         ("apiVersion", "version must not be empty"),
         ("kind", "must not be empty"),

@@ -13,7 +13,7 @@ use crate::apply::{UpdateOptions, track_update};
 use crate::lifecycle::{metadata, removal};
 use crate::meta;
 use crate::patch::{self, PatchError};
-use crate::resources::{Resource, Typing, defaults, names, validate};
+use crate::resources::{Resource, Typing, defaults, names, types, validate};
 use crate::schema::Cause;
 use crate::status::{About, ApiError, GroupResource};
 use crate::store::{Object, ObjectKey, Stored, Write};
@@ -111,8 +111,9 @@ pub(super) fn create_object(
     respond::to_stored(resource, &mut object);
     let answer = Answer { code: 201, warnings };
     let key = ObjectKey::new(meta::namespace(&object), &name);
-    if call.core.store.get(&resource.storage, &key).is_some() {
-        return Err(ApiError::already_exists(&call.named(), &name));
+    if let Some(there) = call.core.store.get(&resource.storage, &key) {
+        let error = ApiError::already_exists(&call.named(), &name);
+        return Err(if meta::is_terminating(&there.value) { error.with_prefix("object is being deleted: ") } else { error });
     }
     if options.dry_run {
         return Ok((Stored::unsaved(object), answer));
@@ -227,6 +228,9 @@ pub(super) fn shape(
         Typing::Builtin(name) => {
             without_nulls(object);
             if let Some(name) = name {
+                if let Some(problem) = types::mismatch(name, object) {
+                    return Err(ApiError::bad_request(&handled_as(resource, &problem)));
+                }
                 unknown.extend(crate::builtin::prune(name, object));
             }
         }
@@ -240,16 +244,18 @@ pub(super) fn shape(
             let what = format!("strict decoding error: {}", problems.join(", "));
             let message = match resource.typing {
                 Typing::Custom(_) => what,
-                Typing::Builtin(_) => format!(
-                    "{} in version \"{}\" cannot be handled as a {}: {what}",
-                    resource.kind, resource.version, resource.kind
-                ),
+                Typing::Builtin(_) => handled_as(resource, &what),
             };
             Err(ApiError::bad_request(&message))
         }
         FieldValidation::Warn => Ok(problems),
         FieldValidation::Strict | FieldValidation::Ignore => Ok(Vec::new()),
     }
+}
+
+fn handled_as(resource: &Resource, problem: &str) -> String {
+    let (kind, version) = (&resource.kind, &resource.version);
+    format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {problem}")
 }
 
 /// Takes fields away that are null: for built-in kinds null is the same as absent.
@@ -279,12 +285,27 @@ fn refuse_invalid(resource: &Resource, object: &Value, causes: &[Cause]) -> Resu
     Err(ApiError::invalid(about, causes))
 }
 
+/// Kinds that an update makes if they are not there.
+fn creates_on_update(resource: &Resource) -> bool {
+    matches!(
+        (resource.group.as_str(), resource.kind.as_str()),
+        ("", "Endpoints" | "Event" | "LimitRange" | "Service")
+            | ("coordination.k8s.io", "Lease")
+            | ("rbac.authorization.k8s.io", _)
+            | ("node.k8s.io", "RuntimeClass")
+    )
+}
+
 pub(super) fn update(call: &Call<'_>) -> Response {
     let options = options(call)?;
     let decoded = decode::object(&call.content_type, &call.body)?;
+    let key = call.key();
+    if creates_on_update(&call.resource) && call.core.store.get(&call.resource.storage, &key).is_none() {
+        let (object, answer) = create_object(call, &options, decoded, Tracking::Update)?;
+        return Ok(respond::with_warnings(respond::object(call, answer.code, &object)?, &answer.warnings));
+    }
     let mut body = decoded.value;
     identify(call, &mut body)?;
-    let key = call.key();
     let mut warnings = Vec::new();
     let (object, ()) = call.core.replace(&call.resource.storage, &key, |live| {
         let live = live.ok_or_else(|| call.not_found())?;
