@@ -120,6 +120,8 @@ impl fmt::Display for NotReady {
 /// What muster keeps of a Cluster: a row, not the object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
+    /// `apiVersion` that it was read at: what an owner reference to it says.
+    pub api_version: String,
     /// `metadata.name`.
     pub name: String,
     /// `metadata.uid`.
@@ -142,6 +144,7 @@ impl Facts {
         let is_true = |pointer: &str| object.data.pointer(pointer) == Some(&Value::Bool(true));
         let annotations = object.metadata.annotations.clone().unwrap_or_default();
         Self {
+            api_version: format!("{GROUP}/{}", version.as_str()),
             name: object.metadata.name.clone().unwrap_or_default(),
             uid: object.metadata.uid.clone().unwrap_or_default(),
             labels: object.metadata.labels.clone().unwrap_or_default(),

@@ -18,6 +18,7 @@ pub mod expand;
 pub mod gitrepository;
 pub mod kustomization;
 pub mod module;
+pub mod process;
 pub mod proxyassemblage;
 pub mod registry;
 pub mod remoteassemblage;

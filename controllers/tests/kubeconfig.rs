@@ -19,7 +19,11 @@ fn with(pointer: &str, value: Value) -> Value {
     let mut config = good();
     let (parent, field) = pointer.rsplit_once('/').unwrap();
     let parent = config.pointer_mut(parent).unwrap().as_object_mut().unwrap();
-    if value.is_null() { parent.remove(field) } else { parent.insert(field.to_owned(), value) };
+    if value.is_null() {
+        parent.remove(field)
+    } else {
+        parent.insert(field.to_owned(), value)
+    };
     config
 }
 
@@ -32,12 +36,18 @@ fn check(config: &Value, expect: &str) {
 #[test]
 fn the_current_context_is_taken() {
     let mut config = with("/clusters/0/cluster/tls-server-name", json!("kubernetes"));
-    config["users"].as_array_mut().unwrap().insert(0, json!({"name": "other", "user": {"exec": {"command": "sh"}}}));
+    config["users"]
+        .as_array_mut()
+        .unwrap()
+        .insert(0, json!({"name": "other", "user": {"exec": {"command": "sh"}}}));
     let access = parse(config.to_string().as_bytes()).unwrap();
     assert_eq!(access.server, "https://eu-1.example.org:6443");
     assert_eq!(access.certificate_authority, b"CA");
     assert_eq!(access.tls_server_name.as_deref(), Some("kubernetes"));
-    assert_eq!(access.token.as_ref().map(|token| token.expose().as_str()), Some(TOKEN));
+    assert_eq!(
+        access.token.as_ref().map(|token| token.expose().as_str()),
+        Some(TOKEN)
+    );
     assert!(!format!("{access:?}").contains("hunter2"), "{access:?}");
 }
 
@@ -63,7 +73,10 @@ users:
     let access = parse(yaml.as_bytes()).unwrap();
     assert_eq!(access.certificate_authority, b"CA");
     let (certificate, key) = access.client_certificate.clone().unwrap();
-    assert_eq!((certificate.as_slice(), key.expose().as_slice()), (&b"CERT"[..], &b"hunter2-key"[..]));
+    assert_eq!(
+        (certificate.as_slice(), key.expose().as_slice()),
+        (&b"CERT"[..], &b"hunter2-key"[..])
+    );
     // As bytes it would show as numbers.
     assert!(!format!("{access:?}").contains(&format!("{:?}", b"hunter2-key")));
 }
@@ -73,14 +86,30 @@ fn every_other_field_is_refused_by_name() {
     let file = "it would read a file of this host; put the content into the field with the suffix -data, or into token";
     let program = "it would start a program here";
     let other = "muster acts as nobody but the holder of the credential";
-    let basic = "basic authentication is no longer known to API servers; use token or client-certificate-data";
+    let basic =
+        "basic authentication is no longer known to API servers; use token or client-certificate-data";
     let unknown = "muster does not know it";
     let user = |field: &str, value: Value, why: &str| {
-        check(&with(&format!("/users/0/user/{field}"), value), &format!("field users[u].user.{field} is not allowed: {why}"));
+        check(
+            &with(&format!("/users/0/user/{field}"), value),
+            &format!("field users[u].user.{field} is not allowed: {why}"),
+        );
     };
-    user("exec", json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "hunter2"}), program);
-    user("auth-provider", json!({"name": "gcp", "config": {"cmd-path": "/bin/sh"}}), program);
-    user("tokenFile", json!("/var/run/secrets/kubernetes.io/serviceaccount/token"), file);
+    user(
+        "exec",
+        json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "hunter2"}),
+        program,
+    );
+    user(
+        "auth-provider",
+        json!({"name": "gcp", "config": {"cmd-path": "/bin/sh"}}),
+        program,
+    );
+    user(
+        "tokenFile",
+        json!("/var/run/secrets/kubernetes.io/serviceaccount/token"),
+        file,
+    );
     user("client-certificate", json!("/etc/cert"), file);
     user("client-key", json!("/etc/key"), file);
     user("as", json!("system:admin"), other);
@@ -91,18 +120,38 @@ fn every_other_field_is_refused_by_name() {
     user("password", json!("hunter2"), basic);
     user("impersonate-everyone", json!(true), unknown);
     let cluster = |field: &str, value: Value, why: &str| {
-        check(&with(&format!("/clusters/0/cluster/{field}"), value), &format!("field clusters[c].cluster.{field} is not allowed: {why}"));
+        check(
+            &with(&format!("/clusters/0/cluster/{field}"), value),
+            &format!("field clusters[c].cluster.{field} is not allowed: {why}"),
+        );
     };
     cluster("certificate-authority", json!("/etc/ca"), file);
-    cluster("proxy-url", json!("http://proxy"), "it would send the credential through somebody else's host");
+    cluster(
+        "proxy-url",
+        json!("http://proxy"),
+        "it would send the credential through somebody else's host",
+    );
     let anybody = "anybody could answer as the API server; use certificate-authority-data";
     cluster("insecure-skip-tls-verify", json!(true), anybody);
     cluster("insecure-skip-tls-verify", json!("false"), anybody);
-    cluster("server", json!("http://eu-1:8080"), "http:// would send the credential in clear; use https://");
+    cluster(
+        "server",
+        json!("http://eu-1:8080"),
+        "http:// would send the credential in clear; use https://",
+    );
     cluster("sni-override", json!("x"), unknown);
-    check(&with("/contexts/0/context/as", json!("x")), "field contexts[eu-1].context.as is not allowed: muster does not know it");
-    check(&with("/contexts/0/exec", json!({})), "field contexts[eu-1].exec is not allowed: muster does not know it");
-    check(&with("/include", json!("other.yaml")), "field include is not allowed: muster does not know it");
+    check(
+        &with("/contexts/0/context/as", json!("x")),
+        "field contexts[eu-1].context.as is not allowed: muster does not know it",
+    );
+    check(
+        &with("/contexts/0/exec", json!({})),
+        "field contexts[eu-1].exec is not allowed: muster does not know it",
+    );
+    check(
+        &with("/include", json!("other.yaml")),
+        "field include is not allowed: muster does not know it",
+    );
 }
 
 #[test]
@@ -113,16 +162,34 @@ fn what_must_be_there_is_missed_by_name() {
         ("/contexts/0/context/cluster", "contexts[eu-1].context.cluster"),
         ("/contexts/0/context/user", "contexts[eu-1].context.user"),
         ("/clusters/0/cluster/server", "clusters[c].cluster.server"),
-        ("/clusters/0/cluster/certificate-authority-data", "clusters[c].cluster.certificate-authority-data"),
-        ("/users/0/user/token", "users[u].user.token or client-certificate-data"),
+        (
+            "/clusters/0/cluster/certificate-authority-data",
+            "clusters[c].cluster.certificate-authority-data",
+        ),
+        (
+            "/users/0/user/token",
+            "users[u].user.token or client-certificate-data",
+        ),
         ("/users/0/user", "users[u].user"),
     ] {
         check(&with(pointer, Value::Null), &format!("field {missed} is missing"));
     }
-    check(&with("/current-context", json!("other")), "field contexts[other] is missing");
-    check(&with("/users/0/name", json!("other")), "field users[u] is missing");
-    check(&with("/users/0/user/client-certificate-data", json!("Q0E=")), "field users[u].user.client-key-data is missing");
-    check(&with("/users/0/user/client-key-data", json!("Q0E=")), "field users[u].user.client-certificate-data is missing");
+    check(
+        &with("/current-context", json!("other")),
+        "field contexts[other] is missing",
+    );
+    check(
+        &with("/users/0/name", json!("other")),
+        "field users[u] is missing",
+    );
+    check(
+        &with("/users/0/user/client-certificate-data", json!("Q0E=")),
+        "field users[u].user.client-key-data is missing",
+    );
+    check(
+        &with("/users/0/user/client-key-data", json!("Q0E=")),
+        "field users[u].user.client-certificate-data is missing",
+    );
 }
 
 #[test]
@@ -134,18 +201,42 @@ fn forms_are_checked() {
         ("https://eu-1?a=b", "must have no user and no query"),
         ("https://a b", "not a URL"),
     ] {
-        check(&with("/clusters/0/cluster/server", json!(server)), &format!("field clusters[c].cluster.server: {problem}"));
+        check(
+            &with("/clusters/0/cluster/server", json!(server)),
+            &format!("field clusters[c].cluster.server: {problem}"),
+        );
     }
-    check(&with("/users/0/user/token", json!(["hunter2"])), "field users[u].user.token: must be a string");
-    check(&with("/clusters/0/cluster/certificate-authority-data", json!("hunter2!")), "field clusters[c].cluster.certificate-authority-data: must be base64");
+    check(
+        &with("/users/0/user/token", json!(["hunter2"])),
+        "field users[u].user.token: must be a string",
+    );
+    check(
+        &with(
+            "/clusters/0/cluster/certificate-authority-data",
+            json!("hunter2!"),
+        ),
+        "field clusters[c].cluster.certificate-authority-data: must be base64",
+    );
     check(&with("/users", json!({})), "field users: must be a list");
     check(&json!("hunter2"), "field (the whole): must be a mapping");
     let mut twice = good();
     let user = twice["users"][0].clone();
     twice["users"].as_array_mut().unwrap().push(user);
     check(&twice, "field users: has two entries of the name that is used");
-    assert_eq!(parse(b"a: [hunter2").unwrap_err().to_string().split(" (").next(), Some("the kubeconfig is not YAML"));
-    assert_eq!(parse(b"token: a\ntoken: hunter2").unwrap_err().to_string(), "the kubeconfig is not YAML (line 2)");
-    assert_eq!(parse(b"\xff\xfe").unwrap_err().to_string(), "the kubeconfig is not YAML");
-    assert_eq!(parse(&vec![b' '; 300_000]).unwrap_err().to_string(), "the kubeconfig has 300000 bytes, at most 262144 are read");
+    assert_eq!(
+        parse(b"a: [hunter2").unwrap_err().to_string().split(" (").next(),
+        Some("the kubeconfig is not YAML")
+    );
+    assert_eq!(
+        parse(b"token: a\ntoken: hunter2").unwrap_err().to_string(),
+        "the kubeconfig is not YAML (line 2)"
+    );
+    assert_eq!(
+        parse(b"\xff\xfe").unwrap_err().to_string(),
+        "the kubeconfig is not YAML"
+    );
+    assert_eq!(
+        parse(&vec![b' '; 300_000]).unwrap_err().to_string(),
+        "the kubeconfig has 300000 bytes, at most 262144 are read"
+    );
 }

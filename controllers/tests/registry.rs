@@ -1,11 +1,7 @@
 //! Promise: each cluster is in exactly the state of the table (rows a to g), named, and taken within the time promised when it leaves it.
 //! On paused time, on API servers in this process.
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use k8s_openapi::{
@@ -49,12 +45,20 @@ impl Bed {
         let management = ApiServer::in_process().unwrap();
         let client = management.client();
         create_namespace(&client, NS).await;
-        create_crd(&client, crd("cluster.x-k8s.io", version.as_str(), "Cluster", "clusters")).await;
+        create_crd(
+            &client,
+            crd("cluster.x-k8s.io", version.as_str(), "Cluster", "clusters"),
+        )
+        .await;
         let mut downstream = BTreeMap::new();
         for name in clusters.iter().copied() {
             let server = ApiServer::in_process().unwrap();
             create_namespace(&server.client(), "muster-system").await;
-            create_crd(&server.client(), crd("fleet.muster.dev", "v1alpha1", "Assemblage", "assemblages")).await;
+            create_crd(
+                &server.client(),
+                crd("fleet.muster.dev", "v1alpha1", "Assemblage", "assemblages"),
+            )
+            .await;
             downstream.insert(name, server);
         }
         let registry = Registry::new(Setup {
@@ -95,20 +99,36 @@ impl Bed {
             "apiVersion": self.version.api_resource().api_version, "kind": "Cluster",
             "metadata": {"name": name, "namespace": NS, "labels": {"env": "test"}}, "spec": {}, "status": status,
         });
-        self.clusters().create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+        self.clusters()
+            .create(&PostParams::default(), &serde_json::from_value(object).unwrap())
+            .await
+            .unwrap();
     }
 
     async fn patch_cluster(&self, name: &str, patch: Value) {
-        self.clusters().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        self.clusters()
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
     }
 
     async fn secret(&self, name: &str, config: &str) {
-        self.secrets().create(&PostParams::default(), &secret(name, config, Kind::Typed)).await.unwrap();
+        self.secrets()
+            .create(&PostParams::default(), &secret(name, config, Kind::Typed))
+            .await
+            .unwrap();
     }
 
     async fn swap_secret(&self, name: &str, config: &str) {
         let patch = json!({"stringData": {"value": config}});
-        self.secrets().patch(&format!("{name}-kubeconfig"), &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        self.secrets()
+            .patch(
+                &format!("{name}-kubeconfig"),
+                &PatchParams::default(),
+                &Patch::Merge(patch),
+            )
+            .await
+            .unwrap();
     }
 
     async fn good(&self, name: &str) {
@@ -117,7 +137,9 @@ impl Bed {
     }
 
     fn state(&self, name: &str) -> Option<NotReady> {
-        self.registry.get(name).map_or(Some(NotReady::Deleting), |row| row.state.reason())
+        self.registry
+            .get(name)
+            .map_or(Some(NotReady::Deleting), |row| row.state.reason())
     }
 
     /// Waits until a cluster is in a state; how long it took.
@@ -131,12 +153,18 @@ impl Bed {
             }
         };
         let limit = Duration::from_secs(300);
-        assert!(tokio::time::timeout(limit, reached).await.is_ok(), "{name} is {:?}, not {expect:?}", self.registry.get(name));
+        assert!(
+            tokio::time::timeout(limit, reached).await.is_ok(),
+            "{name} is {:?}, not {expect:?}",
+            self.registry.get(name)
+        );
         started.elapsed()
     }
 
     fn break_down(&self, name: &str, fault: Fault) {
-        self.downstream[name].faults().add(Rule::always(Match::default(), fault));
+        self.downstream[name]
+            .faults()
+            .add(Rule::always(Match::default(), fault));
     }
 
     fn repair(&self, name: &str) {
@@ -154,14 +182,28 @@ fn connect(downstream: &BTreeMap<&'static str, ApiServer>) -> Connect {
     let tokens = ["token", "old", "new"];
     let doors: BTreeMap<(String, String), Client> = downstream
         .iter()
-        .flat_map(|(name, server)| tokens.map(|token| ((format!("https://{name}.test"), token.to_owned()), server.client_as(token))))
+        .flat_map(|(name, server)| {
+            tokens.map(|token| {
+                (
+                    (format!("https://{name}.test"), token.to_owned()),
+                    server.client_as(token),
+                )
+            })
+        })
         .collect();
     Arc::new(move |access: &Access| {
-        let token = access.token.as_ref().map(|token| token.expose().clone()).unwrap_or_default();
-        doors.get(&(access.server.clone(), token)).cloned().ok_or_else(|| ConnectError::Field {
-            field: "server",
-            problem: "no such server in this test".to_owned(),
-        })
+        let token = access
+            .token
+            .as_ref()
+            .map(|token| token.expose().clone())
+            .unwrap_or_default();
+        doors
+            .get(&(access.server.clone(), token))
+            .cloned()
+            .ok_or_else(|| ConnectError::Field {
+                field: "server",
+                problem: "no such server in this test".to_owned(),
+            })
     })
 }
 
@@ -176,11 +218,22 @@ fn secret(cluster: &str, config: &str, kind: Kind) -> Secret {
         metadata: ObjectMeta {
             name: Some(format!("{cluster}-kubeconfig")),
             namespace: Some(NS.to_owned()),
-            labels: matches!(kind, Kind::Labelled).then(|| BTreeMap::from([("fleet.muster.dev/kubeconfig".to_owned(), String::new())])),
+            labels: matches!(kind, Kind::Labelled)
+                .then(|| BTreeMap::from([("fleet.muster.dev/kubeconfig".to_owned(), String::new())])),
             ..ObjectMeta::default()
         },
-        data: Some(BTreeMap::from([("value".to_owned(), ByteString(config.as_bytes().to_vec()))])),
-        type_: Some(if matches!(kind, Kind::Typed) { "cluster.x-k8s.io/secret" } else { "Opaque" }.to_owned()),
+        data: Some(BTreeMap::from([(
+            "value".to_owned(),
+            ByteString(config.as_bytes().to_vec()),
+        )])),
+        type_: Some(
+            if matches!(kind, Kind::Typed) {
+                "cluster.x-k8s.io/secret"
+            } else {
+                "Opaque"
+            }
+            .to_owned(),
+        ),
         ..Secret::default()
     }
 }
@@ -214,7 +267,10 @@ async fn create_namespace(client: &Client, name: &str) {
         },
         ..Namespace::default()
     };
-    namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+    namespaces
+        .create(&PostParams::default(), &namespace)
+        .await
+        .unwrap();
 }
 
 /// Creates a CRD and waits until it is served.
@@ -224,7 +280,13 @@ async fn create_crd(client: &Client, object: Value) {
     let created = crds.create(&PostParams::default(), &crd).await.unwrap();
     let name = created.metadata.name.unwrap();
     let established = kube::runtime::wait::conditions::is_crd_established();
-    tokio::time::timeout(Duration::from_secs(30), kube::runtime::wait::await_condition(crds, &name, established)).await.unwrap().unwrap();
+    tokio::time::timeout(
+        Duration::from_secs(30),
+        kube::runtime::wait::await_condition(crds, &name, established),
+    )
+    .await
+    .unwrap()
+    .unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -235,9 +297,15 @@ async fn a_cluster_is_ready_when_everything_is_there_in_both_versions() {
         bed.registry.synced().await;
         assert!(bed.until("eu-1", None).await <= SOON);
         let row = bed.registry.get("eu-1").unwrap();
-        assert_eq!(row.labels, BTreeMap::from([("env".to_owned(), "test".to_owned())]));
+        assert_eq!(
+            row.labels,
+            BTreeMap::from([("env".to_owned(), "test".to_owned())])
+        );
         let system: Api<Namespace> = Api::all(bed.downstream["eu-1"].client());
-        assert_eq!(row.identity, system.get("kube-system").await.unwrap().metadata.uid);
+        assert_eq!(
+            row.identity,
+            system.get("kube-system").await.unwrap().metadata.uid
+        );
         assert!(row.last_contact.is_some());
         let client = bed.registry.client("eu-1").unwrap();
         assert!(Api::<Namespace>::all(client).get("muster-system").await.is_ok());
@@ -254,18 +322,35 @@ async fn the_cluster_object_alone_decides_rows_a_to_c() {
     assert!(bed.registry.client("eu-1").is_err());
     let calls = bed.calls("eu-1");
     tokio::time::sleep(Duration::from_secs(120)).await;
-    assert!(bed.calls("eu-1") <= calls + 2, "a paused cluster is not called, but for a probe that was under way");
-    bed.patch_cluster("eu-1", json!({"spec": {"paused": false}})).await;
+    assert!(
+        bed.calls("eu-1") <= calls + 2,
+        "a paused cluster is not called, but for a probe that was under way"
+    );
+    bed.patch_cluster("eu-1", json!({"spec": {"paused": false}}))
+        .await;
     assert!(bed.until("eu-1", None).await <= SOON);
-    bed.patch_cluster("eu-1", json!({"status": {"initialization": {"controlPlaneInitialized": false}}})).await;
+    bed.patch_cluster(
+        "eu-1",
+        json!({"status": {"initialization": {"controlPlaneInitialized": false}}}),
+    )
+    .await;
     assert!(bed.until("eu-1", Some(NotReady::ControlPlaneNotReady)).await <= SOON);
-    bed.patch_cluster("eu-1", json!({"metadata": {"annotations": {"fleet.muster.dev/enrolled": "x"}}})).await;
+    bed.patch_cluster(
+        "eu-1",
+        json!({"metadata": {"annotations": {"fleet.muster.dev/enrolled": "x"}}}),
+    )
+    .await;
     assert!(bed.until("eu-1", None).await <= SOON);
-    bed.patch_cluster("eu-1", json!({"metadata": {"finalizers": ["example.org/wait"]}})).await;
-    bed.clusters().delete("eu-1", &DeleteParams::default()).await.unwrap();
+    bed.patch_cluster("eu-1", json!({"metadata": {"finalizers": ["example.org/wait"]}}))
+        .await;
+    bed.clusters()
+        .delete("eu-1", &DeleteParams::default())
+        .await
+        .unwrap();
     assert!(bed.until("eu-1", Some(NotReady::Deleting)).await <= SOON);
     assert!(bed.registry.get("eu-1").is_some());
-    bed.patch_cluster("eu-1", json!({"metadata": {"finalizers": null}})).await;
+    bed.patch_cluster("eu-1", json!({"metadata": {"finalizers": null}}))
+        .await;
     let mut changes = Box::pin(bed.registry.subscribe());
     while bed.registry.get("eu-1").is_some() {
         tokio::time::timeout(SOON, changes.next()).await.unwrap();
@@ -280,26 +365,43 @@ async fn the_secret_decides_rows_d_and_e() {
     bed.secret("eu-1", "{}").await;
     assert!(bed.until("eu-1", Some(NotReady::KubeconfigRejected)).await <= SOON);
     let message = bed.registry.get("eu-1").unwrap().state.message().to_owned();
-    assert_eq!(message, "the kubeconfig in Secret fleet/eu-1-kubeconfig is not accepted: field current-context is missing");
+    assert_eq!(
+        message,
+        "the kubeconfig in Secret fleet/eu-1-kubeconfig is not accepted: field current-context is missing"
+    );
     bed.swap_secret("eu-1", &kubeconfig("nowhere", "token")).await;
-    let problem = "the kubeconfig in Secret fleet/eu-1-kubeconfig is not accepted: server: no such server in this test";
+    let problem =
+        "the kubeconfig in Secret fleet/eu-1-kubeconfig is not accepted: server: no such server in this test";
     let mut changes = Box::pin(bed.registry.subscribe());
     while bed.registry.get("eu-1").unwrap().state.message() != problem {
         tokio::time::timeout(SOON, changes.next()).await.unwrap();
     }
     bed.swap_secret("eu-1", &kubeconfig("eu-1", "token")).await;
     assert!(bed.until("eu-1", None).await <= SOON);
-    bed.secrets().delete("eu-1-kubeconfig", &DeleteParams::default()).await.unwrap();
+    bed.secrets()
+        .delete("eu-1-kubeconfig", &DeleteParams::default())
+        .await
+        .unwrap();
     assert!(bed.until("eu-1", Some(NotReady::NoKubeconfig)).await <= SOON);
 }
 
 #[tokio::test(start_paused = true)]
 async fn secrets_are_watched_by_type_and_label_and_otherwise_read() {
     let bed = Bed::new(Version::V1Beta2, &["typed", "labelled", "plain"]).await;
-    for (name, kind, within) in [("typed", Kind::Typed, SOON), ("labelled", Kind::Labelled, SOON), ("plain", Kind::Plain, READ)] {
+    for (name, kind, within) in [
+        ("typed", Kind::Typed, SOON),
+        ("labelled", Kind::Labelled, SOON),
+        ("plain", Kind::Plain, READ),
+    ] {
         bed.cluster(name).await;
         bed.until(name, Some(NotReady::NoKubeconfig)).await;
-        bed.secrets().create(&PostParams::default(), &secret(name, &kubeconfig(name, "token"), kind)).await.unwrap();
+        bed.secrets()
+            .create(
+                &PostParams::default(),
+                &secret(name, &kubeconfig(name, "token"), kind),
+            )
+            .await
+            .unwrap();
         let took = bed.until(name, None).await;
         assert!(took <= within, "{name} took {took:?}");
     }
@@ -314,14 +416,23 @@ async fn five_failures_in_a_row_and_a_return_after_one_probe() {
         bed.break_down("eu-1", fault);
         bed.registry.suspect("eu-1");
         let took = bed.until("eu-1", Some(NotReady::Unreachable)).await;
-        assert!(took >= Duration::from_millis(3_500) && took <= Duration::from_millis(4_500), "four pauses of 1 s between five failures: {took:?}");
+        assert!(
+            took >= Duration::from_millis(3_500) && took <= Duration::from_millis(4_500),
+            "four pauses of 1 s between five failures: {took:?}"
+        );
         assert!(bed.registry.client("eu-1").is_err());
         let message = bed.registry.get("eu-1").unwrap().state.message().to_owned();
-        assert!(message.starts_with("the API server of eu-1 does not answer: reading namespace muster-system: "), "{message}");
+        assert!(
+            message.starts_with("the API server of eu-1 does not answer: reading namespace muster-system: "),
+            "{message}"
+        );
         tokio::time::sleep(Duration::from_secs(600)).await;
         let calls = bed.calls("eu-1");
         bed.repair("eu-1");
-        assert!(bed.until("eu-1", None).await <= Duration::from_secs(30), "the longest pause between probes");
+        assert!(
+            bed.until("eu-1", None).await <= Duration::from_secs(30),
+            "the longest pause between probes"
+        );
         assert!(bed.calls("eu-1") <= calls + 3, "one probe brought it back");
     }
 }
@@ -331,11 +442,18 @@ async fn fewer_failures_change_nothing() {
     let bed = Bed::new(Version::V1Beta2, &["eu-1"]).await;
     bed.good("eu-1").await;
     bed.until("eu-1", None).await;
-    bed.downstream["eu-1"].faults().add(Rule::times(Match::default(), Fault::Refuse, 4));
+    bed.downstream["eu-1"]
+        .faults()
+        .add(Rule::times(Match::default(), Fault::Refuse, 4));
     bed.registry.suspect("eu-1");
     let mut changes = Box::pin(bed.registry.subscribe());
     assert_eq!(changes.next().await.as_deref(), Some("eu-1"));
-    assert!(tokio::time::timeout(Duration::from_secs(120), changes.next()).await.is_err(), "no row changed");
+    assert!(
+        tokio::time::timeout(Duration::from_secs(120), changes.next())
+            .await
+            .is_err(),
+        "no row changed"
+    );
     assert_eq!(bed.state("eu-1"), None);
 }
 
@@ -349,8 +467,18 @@ async fn ten_seconds_of_silence_are_a_failure_and_cost_the_others_nothing() {
     bed.good("us-1").await;
     assert!(bed.until("us-1", None).await <= SOON);
     let took = bed.until("eu-1", Some(NotReady::Unreachable)).await;
-    assert!(took >= Duration::from_secs(52) && took <= Duration::from_secs(56), "{took:?}");
-    assert!(bed.registry.get("eu-1").unwrap().state.message().ends_with("no answer within 10 s"));
+    assert!(
+        took >= Duration::from_secs(52) && took <= Duration::from_secs(56),
+        "{took:?}"
+    );
+    assert!(
+        bed.registry
+            .get("eu-1")
+            .unwrap()
+            .state
+            .message()
+            .ends_with("no answer within 10 s")
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -367,21 +495,36 @@ async fn a_refused_credential_is_named_and_a_swapped_one_taken() {
     bed.swap_secret("eu-1", &kubeconfig("eu-1", "new")).await;
     assert!(bed.until("eu-1", None).await <= SOON);
     let namespaces: Api<Namespace> = Api::all(held);
-    assert!(namespaces.get("muster-system").await.is_ok(), "the client that was held has the new credential");
+    assert!(
+        namespaces.get("muster-system").await.is_ok(),
+        "the client that was held has the new credential"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_secret_that_no_watch_shows_is_read_once_more_before_a_credential_counts_as_refused() {
     let bed = Bed::new(Version::V1Beta2, &["eu-1"]).await;
     bed.cluster("eu-1").await;
-    bed.secrets().create(&PostParams::default(), &secret("eu-1", &kubeconfig("eu-1", "old"), Kind::Plain)).await.unwrap();
+    bed.secrets()
+        .create(
+            &PostParams::default(),
+            &secret("eu-1", &kubeconfig("eu-1", "old"), Kind::Plain),
+        )
+        .await
+        .unwrap();
     bed.until("eu-1", None).await;
-    bed.downstream["eu-1"].faults().add(Rule::always(Match::client("old"), Fault::Status(Failure::Forbidden)));
+    bed.downstream["eu-1"].faults().add(Rule::always(
+        Match::client("old"),
+        Fault::Status(Failure::Forbidden),
+    ));
     bed.swap_secret("eu-1", &kubeconfig("eu-1", "new")).await;
     let mut changes = Box::pin(bed.registry.subscribe());
     changes.next().await.unwrap();
     bed.registry.suspect("eu-1");
-    assert!(tokio::time::timeout(READ, changes.next()).await.is_err(), "it was never seen as refused");
+    assert!(
+        tokio::time::timeout(READ, changes.next()).await.is_err(),
+        "it was never seen as refused"
+    );
     assert_eq!(bed.state("eu-1"), None);
 }
 
@@ -390,20 +533,35 @@ async fn a_missing_kind_stops_modules_only_and_its_coming_is_seen_within_a_poll(
     let bed = Bed::new(Version::V1Beta2, &["eu-1"]).await;
     let downstream = bed.downstream["eu-1"].client();
     let crds: Api<CustomResourceDefinition> = Api::all(downstream.clone());
-    crds.delete("assemblages.fleet.muster.dev", &DeleteParams::default()).await.unwrap();
+    crds.delete("assemblages.fleet.muster.dev", &DeleteParams::default())
+        .await
+        .unwrap();
     bed.good("eu-1").await;
     bed.until("eu-1", Some(NotReady::KindMissing)).await;
     let row = bed.registry.get("eu-1").unwrap();
     assert_eq!(row.bootstrap_state(), ClusterState::Ready);
-    assert!(bed.registry.client("eu-1").is_ok(), "a BootstrapModule can bring it");
-    create_crd(&downstream, crd("fleet.muster.dev", "v1alpha1", "Assemblage", "assemblages")).await;
+    assert!(
+        bed.registry.client("eu-1").is_ok(),
+        "a BootstrapModule can bring it"
+    );
+    create_crd(
+        &downstream,
+        crd("fleet.muster.dev", "v1alpha1", "Assemblage", "assemblages"),
+    )
+    .await;
     let took = bed.until("eu-1", None).await;
     assert!(took <= Duration::from_secs(20), "{took:?}");
     let namespaces: Api<Namespace> = Api::all(downstream.clone());
-    namespaces.delete("muster-system", &DeleteParams::default()).await.unwrap();
+    namespaces
+        .delete("muster-system", &DeleteParams::default())
+        .await
+        .unwrap();
     let took = bed.until("eu-1", Some(NotReady::KindMissing)).await;
     assert!(took <= Duration::from_secs(20), "{took:?}");
-    assert_eq!(bed.registry.get("eu-1").unwrap().state.message(), "in cluster eu-1: namespace muster-system is not there");
+    assert_eq!(
+        bed.registry.get("eu-1").unwrap().state.message(),
+        "in cluster eu-1: namespace muster-system is not there"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -416,7 +574,10 @@ async fn since_moves_with_the_reason_and_a_cluster_made_anew_is_another() {
     let after = bed.registry.get("eu-1").unwrap();
     assert_eq!(before.since, after.since);
     assert!(after.last_contact > before.last_contact);
-    bed.clusters().delete("eu-1", &DeleteParams::default()).await.unwrap();
+    bed.clusters()
+        .delete("eu-1", &DeleteParams::default())
+        .await
+        .unwrap();
     bed.until("eu-1", Some(NotReady::Deleting)).await;
     bed.cluster("eu-1").await;
     bed.until("eu-1", None).await;
@@ -434,8 +595,18 @@ async fn at_rest_a_cluster_costs_one_small_call_in_eighteen_seconds_and_no_write
     bed.management.recorder().clear();
     tokio::time::sleep(Duration::from_secs(3_600)).await;
     let calls = bed.calls("eu-1");
-    assert!((180..=260).contains(&calls), "200 probes and every tenth time the kind: {calls}");
-    let writes = |server: &ApiServer| server.recorder().requests().iter().filter(|request| request.is_write()).count();
+    assert!(
+        (180..=260).contains(&calls),
+        "200 probes and every tenth time the kind: {calls}"
+    );
+    let writes = |server: &ApiServer| {
+        server
+            .recorder()
+            .requests()
+            .iter()
+            .filter(|request| request.is_write())
+            .count()
+    };
     assert_eq!((writes(&bed.downstream["eu-1"]), writes(&bed.management)), (0, 0));
 }
 
@@ -448,13 +619,19 @@ async fn kustomizations_get_the_client_of_a_cluster_or_of_any_other_secret() {
     let remote: Arc<dyn RemoteClients> = bed.registry.clone();
     for secret in ["eu-1-kubeconfig", "lone-kubeconfig"] {
         let client = remote.client(NS, secret, None).await.unwrap();
-        assert!(Api::<Namespace>::all(client).get("muster-system").await.is_ok(), "{secret}");
+        assert!(
+            Api::<Namespace>::all(client).get("muster-system").await.is_ok(),
+            "{secret}"
+        );
     }
     let message = |secret: &'static str| {
         let remote = Arc::clone(&remote);
         async move { remote.client(NS, secret, None).await.err().unwrap().to_string() }
     };
-    assert_eq!(message("none-kubeconfig").await, "NoKubeconfig: Secret fleet/none-kubeconfig with the kubeconfig in key value is not there");
+    assert_eq!(
+        message("none-kubeconfig").await,
+        "NoKubeconfig: Secret fleet/none-kubeconfig with the kubeconfig in key value is not there"
+    );
     bed.patch_cluster("eu-1", json!({"spec": {"paused": true}})).await;
     bed.until("eu-1", Some(NotReady::ClusterPaused)).await;
     assert!(message("eu-1-kubeconfig").await.starts_with("ClusterPaused: "));

@@ -64,7 +64,9 @@ pub enum BindingError {
         pointer: String,
     },
     /// The pointer leads to what is no text.
-    #[error("binding {binding}: field {pointer} of {object} is {found}; only strings, numbers and booleans can be bound")]
+    #[error(
+        "binding {binding}: field {pointer} of {object} is {found}; only strings, numbers and booleans can be bound"
+    )]
     NotScalar {
         /// The binding.
         binding: String,
@@ -94,5 +96,9 @@ pub enum BindingError {
 }
 
 fn list(names: &[String]) -> String {
-    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    if names.is_empty() {
+        "none".to_owned()
+    } else {
+        names.join(", ")
+    }
 }

@@ -47,7 +47,12 @@ pub enum Evaluation {
 }
 
 /// Evaluates bindings with what is given and with the objects known so far.
-pub fn evaluate(bindings: &[Binding], given: &Values, kinds: &Kinds, known: &Known) -> Result<Evaluation, BindingError> {
+pub fn evaluate(
+    bindings: &[Binding],
+    given: &Values,
+    kinds: &Kinds,
+    known: &Known,
+) -> Result<Evaluation, BindingError> {
     let mut by_name = BTreeMap::new();
     for binding in bindings {
         if given.contains_key(&binding.name) || by_name.insert(binding.name.as_str(), binding).is_some() {
@@ -67,7 +72,11 @@ pub fn evaluate(bindings: &[Binding], given: &Values, kinds: &Kinds, known: &Kno
     for binding in bindings {
         run.value(binding)?;
     }
-    if run.needs.is_empty() { Ok(Evaluation::Values(run.values)) } else { Ok(Evaluation::Needs(run.needs)) }
+    if run.needs.is_empty() {
+        Ok(Evaluation::Values(run.values))
+    } else {
+        Ok(Evaluation::Needs(run.needs))
+    }
 }
 
 /// Replaces the variables of a text. `place` is for the error.
@@ -132,14 +141,24 @@ impl Run<'_> {
             match self.by_name.get(name).copied() {
                 Some(binding) => self.value(binding),
                 None => {
-                    let known: BTreeSet<String> = self.given.keys().cloned().chain(self.by_name.keys().map(|name| (*name).to_owned())).collect();
+                    let known: BTreeSet<String> = self
+                        .given
+                        .keys()
+                        .cloned()
+                        .chain(self.by_name.keys().map(|name| (*name).to_owned()))
+                        .collect();
                     Err(unknown(place, name, known.iter()))
                 }
             }
         })
     }
 
-    fn field(&mut self, binding: &Binding, reference: &ObjectFieldRef, place: &str) -> Result<Option<String>, BindingError> {
+    fn field(
+        &mut self,
+        binding: &Binding,
+        reference: &ObjectFieldRef,
+        place: &str,
+    ) -> Result<Option<String>, BindingError> {
         let ObjectFieldRef {
             api_version,
             kind,
@@ -148,7 +167,8 @@ impl Run<'_> {
         } = reference;
         let (api_version, kind) = (self.expand(api_version, place)?, self.expand(kind, place)?);
         let (name, pointer) = (self.expand(name, place)?, self.expand(field_path, place)?);
-        let (Some(api_version), Some(kind), Some(name), Some(pointer)) = (api_version, kind, name, pointer) else {
+        let (Some(api_version), Some(kind), Some(name), Some(pointer)) = (api_version, kind, name, pointer)
+        else {
             return Ok(None);
         };
         if !self.kinds.allow(&api_version, &kind) {
@@ -159,7 +179,11 @@ impl Run<'_> {
                 allowed: self.kinds.names(),
             });
         }
-        let object = ObjectId { api_version, kind, name };
+        let object = ObjectId {
+            api_version,
+            kind,
+            name,
+        };
         let Some(known) = self.known.get(&object) else {
             self.needs.insert(object);
             return Ok(None);
@@ -182,7 +206,13 @@ fn scalar(value: &Value, binding: &str, object: ObjectId, pointer: String) -> Re
         Some(Value::Null) => "null",
         Some(Value::Array(_)) => "a list",
         Some(Value::Object(_)) => "a mapping",
-        None => return Err(BindingError::FieldMissing { binding, object, pointer }),
+        None => {
+            return Err(BindingError::FieldMissing {
+                binding,
+                object,
+                pointer,
+            });
+        }
     };
     Err(BindingError::NotScalar {
         binding,
@@ -198,7 +228,9 @@ fn expand(
     place: &str,
     mut lookup: impl FnMut(&str) -> Result<Option<String>, BindingError>,
 ) -> Result<Option<String>, BindingError> {
-    let parts = template::parts(text).map_err(|template::Unterminated| BindingError::Unterminated { place: place.to_owned() })?;
+    let parts = template::parts(text).map_err(|template::Unterminated| BindingError::Unterminated {
+        place: place.to_owned(),
+    })?;
     let mut all = Some(String::new());
     for part in parts {
         let piece = match part {

@@ -21,15 +21,28 @@ impl Kinds {
         match (api_version, kind) {
             (_, "Secret") => false,
             ("v1", "ConfigMap") => true,
-            (version, "Cluster") if version.strip_prefix(cluster::GROUP).is_some_and(|rest| rest.starts_with('/')) => true,
-            _ => self.0.iter().any(|more| more.api_version == api_version && more.kind == kind),
+            (version, "Cluster")
+                if version
+                    .strip_prefix(cluster::GROUP)
+                    .is_some_and(|rest| rest.starts_with('/')) =>
+            {
+                true
+            }
+            _ => self
+                .0
+                .iter()
+                .any(|more| more.api_version == api_version && more.kind == kind),
         }
     }
 
     /// For messages.
     pub fn names(&self) -> Vec<String> {
         let always = ["ConfigMap".to_owned(), "Cluster".to_owned()];
-        let more = self.0.iter().filter(|more| more.kind != "Secret").map(|more| more.kind.clone());
+        let more = self
+            .0
+            .iter()
+            .filter(|more| more.kind != "Secret")
+            .map(|more| more.kind.clone());
         always.into_iter().chain(more).collect()
     }
 }

@@ -36,6 +36,10 @@ pub const CLUSTER_LABEL: &str = "CLUSTER_LABEL_";
 
 /// What is given for a cluster: its name, and each of its labels by key.
 pub fn given(cluster: &str, labels: &BTreeMap<String, String>) -> Values {
-    let labels = labels.iter().map(|(key, value)| (format!("{CLUSTER_LABEL}{key}"), value.clone()));
-    std::iter::once((CLUSTER_NAME.to_owned(), cluster.to_owned())).chain(labels).collect()
+    let labels = labels
+        .iter()
+        .map(|(key, value)| (format!("{CLUSTER_LABEL}{key}"), value.clone()));
+    std::iter::once((CLUSTER_NAME.to_owned(), cluster.to_owned()))
+        .chain(labels)
+        .collect()
 }

@@ -6,7 +6,12 @@ use std::{
     time::Duration,
 };
 
-use futures::{FutureExt, Stream, StreamExt, future::BoxFuture, stream, stream::{BoxStream, FuturesUnordered, SelectAll}};
+use futures::{
+    FutureExt, Stream, StreamExt,
+    future::BoxFuture,
+    stream,
+    stream::{BoxStream, FuturesUnordered, SelectAll},
+};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api, Client,
@@ -88,7 +93,9 @@ impl Objects {
 
     /// Says each time that an object that was ever needed changed, came or went. Several changes may be said as one.
     pub fn changes(&self) -> impl Stream<Item = ()> + Send + 'static + use<> {
-        stream::unfold(self.changes.subscribe(), |mut changes| async move { changes.changed().await.ok().map(|()| ((), changes)) })
+        stream::unfold(self.changes.subscribe(), |mut changes| async move {
+            changes.changed().await.ok().map(|()| ((), changes))
+        })
     }
 
     /// Watches the kinds that are needed, until shutdown.
@@ -125,7 +132,8 @@ impl Objects {
             Err(error) if error.is_not_found() || error.is_unknown_kind() => return Ok(None),
             Err(error) => return Err(error),
         };
-        let objects: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &self.namespace, &resource);
+        let objects: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), &self.namespace, &resource);
         let what = format!("reading {} {}/{name}", kind.1, self.namespace);
         let object = call(what, objects.get_opt(name)).await?;
         // An object came from JSON: it goes back to it.
@@ -172,15 +180,22 @@ impl Objects {
         let resource = loop {
             match self.resource(&kind).await {
                 Ok(resource) => break resource,
-                Err(error) => warn!(kind = kind.1, error = explain(&error), "a kind that bindings read cannot be watched"),
+                Err(error) => warn!(
+                    kind = kind.1,
+                    error = explain(&error),
+                    "a kind that bindings read cannot be watched"
+                ),
             }
             tokio::time::sleep(LOOK_UP_AGAIN).await;
         };
-        let objects: Api<PartialObjectMeta<DynamicObject>> = Api::namespaced_with(self.client.clone(), &self.namespace, &resource);
+        let objects: Api<PartialObjectMeta<DynamicObject>> =
+            Api::namespaced_with(self.client.clone(), &self.namespace, &resource);
         let events = watching::watch_api(objects, watcher::Config::default(), kind.1.clone());
         let names = events.filter_map(move |event| {
             let name = match &event {
-                watcher::Event::Apply(object) | watcher::Event::Delete(object) => Some(Some(Key::of(object).name)),
+                watcher::Event::Apply(object) | watcher::Event::Delete(object) => {
+                    Some(Some(Key::of(object).name))
+                }
                 watcher::Event::InitDone => Some(None),
                 watcher::Event::Init | watcher::Event::InitApply(_) => None,
             };
@@ -193,7 +208,9 @@ impl Objects {
     fn changed(&self, kind: &Kind, name: Option<&str>) {
         let mut state = self.state.lock();
         state.watched.insert(kind.clone());
-        let concerns = |id: &ObjectId| (&id.api_version, &id.kind) == (&kind.0, &kind.1) && name.is_none_or(|name| id.name == name);
+        let concerns = |id: &ObjectId| {
+            (&id.api_version, &id.kind) == (&kind.0, &kind.1) && name.is_none_or(|name| id.name == name)
+        };
         state.kept.retain(|id, _| !concerns(id));
         let mut any = false;
         for (_, count) in state.wanted.iter_mut().filter(|(id, _)| concerns(id)) {
@@ -208,6 +225,8 @@ impl Objects {
 
 impl std::fmt::Debug for Objects {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Objects").field("namespace", &self.namespace).finish_non_exhaustive()
+        f.debug_struct("Objects")
+            .field("namespace", &self.namespace)
+            .finish_non_exhaustive()
     }
 }

@@ -12,7 +12,8 @@ use super::{
 /// The package with the variables of its texts replaced.
 pub fn substitute_package(package: &Package, values: &Values) -> Result<Package, BindingError> {
     let replace = |text: &String, place: &str| evaluate::replace(text, place, values);
-    let optional = |text: &Option<String>, place: &str| text.as_ref().map(|text| replace(text, place)).transpose();
+    let optional =
+        |text: &Option<String>, place: &str| text.as_ref().map(|text| replace(text, place)).transpose();
     // Without `..`: a field added to the package is either substituted or named here.
     let Package {
         path,
@@ -26,7 +27,12 @@ pub fn substitute_package(package: &Package, values: &Values) -> Result<Package,
         force,
         health_checks,
     } = package;
-    let variables = substitute.iter().map(|(name, value)| Ok((name.clone(), replace(value, &format!("package.substitute.{name}"))?)));
+    let variables = substitute.iter().map(|(name, value)| {
+        Ok((
+            name.clone(),
+            replace(value, &format!("package.substitute.{name}"))?,
+        ))
+    });
     let checks = health_checks.iter().map(|check| {
         let HealthCheck {
             api_version,
@@ -57,11 +63,24 @@ pub fn substitute_package(package: &Package, values: &Values) -> Result<Package,
 
 /// The variables that a package and bindings use by name. What cannot be taken apart uses none: evaluation says so.
 pub fn used_by(package: &Package, bindings: &[Binding]) -> BTreeSet<String> {
-    let of_package = [&package.path].into_iter().chain(package.substitute.values()).chain(&package.target_namespace);
-    let of_checks = package.health_checks.iter().flat_map(|check| [&check.name].into_iter().chain(&check.namespace));
+    let of_package = [&package.path]
+        .into_iter()
+        .chain(package.substitute.values())
+        .chain(&package.target_namespace);
+    let of_checks = package
+        .health_checks
+        .iter()
+        .flat_map(|check| [&check.name].into_iter().chain(&check.namespace));
     let of_bindings = bindings.iter().flat_map(|binding| {
         let reference = binding.object_field_ref.iter();
-        let fields = reference.flat_map(|reference| [&reference.api_version, &reference.kind, &reference.name, &reference.field_path]);
+        let fields = reference.flat_map(|reference| {
+            [
+                &reference.api_version,
+                &reference.kind,
+                &reference.name,
+                &reference.field_path,
+            ]
+        });
         fields.chain(&binding.value)
     });
     let texts = of_package.chain(of_checks).chain(of_bindings);

@@ -44,7 +44,10 @@ fn push<'a>(parts: &mut Vec<Part<'a>>, text: &'a str) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Part::{Name, Text}, *};
+    use super::{
+        Part::{Name, Text},
+        *,
+    };
 
     fn check(text: &str, expect: Result<Vec<Part<'_>>, Unterminated>) {
         assert_eq!(parts(text), expect, "{text}");
@@ -55,11 +58,20 @@ mod tests {
         check("", Ok(vec![]));
         check("plain $HOME $ ${X} $", Ok(vec![Text("plain $HOME $ ${X} $")]));
         check("$(A)", Ok(vec![Name("A")]));
-        check("a-$(A).$(B)c", Ok(vec![Text("a-"), Name("A"), Text("."), Name("B"), Text("c")]));
+        check(
+            "a-$(A).$(B)c",
+            Ok(vec![Text("a-"), Name("A"), Text("."), Name("B"), Text("c")]),
+        );
         check("$$(A)", Ok(vec![Text("$("), Text("A)")]));
-        check("x$$(A)$(B)", Ok(vec![Text("x"), Text("$("), Text("A)"), Name("B")]));
+        check(
+            "x$$(A)$(B)",
+            Ok(vec![Text("x"), Text("$("), Text("A)"), Name("B")]),
+        );
         check("$$$(A)", Ok(vec![Text("$"), Text("$("), Text("A)")]));
-        check("$(CLUSTER_LABEL_topology.kubernetes.io/zone)", Ok(vec![Name("CLUSTER_LABEL_topology.kubernetes.io/zone")]));
+        check(
+            "$(CLUSTER_LABEL_topology.kubernetes.io/zone)",
+            Ok(vec![Name("CLUSTER_LABEL_topology.kubernetes.io/zone")]),
+        );
         check("ä$(A)ö", Ok(vec![Text("ä"), Name("A"), Text("ö")]));
         check("$(A", Err(Unterminated));
         check("$()", Err(Unterminated));

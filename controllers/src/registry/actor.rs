@@ -3,7 +3,12 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use futures::{FutureExt, Stream, StreamExt, future::BoxFuture, stream, stream::{BoxStream, FuturesUnordered}};
+use futures::{
+    FutureExt, Stream, StreamExt,
+    future::BoxFuture,
+    stream,
+    stream::{BoxStream, FuturesUnordered},
+};
 use muster_api::{
     cluster::{Version, kubeconfig_secret},
     labels::KUBECONFIG_KEY,
@@ -134,7 +139,11 @@ impl<'a> Actor<'a> {
                 probe,
                 identity,
             } => self.probed(&cluster, generation, probe, identity),
-            Done::Read { cluster, found, refusal } => self.secret_read(&cluster, found, refusal),
+            Done::Read {
+                cluster,
+                found,
+                refusal,
+            } => self.secret_read(&cluster, found, refusal),
             Done::Settled => {}
         }
     }
@@ -158,23 +167,39 @@ impl<'a> Actor<'a> {
             Ok(Some(version)) if known == Some(version) => {}
             Ok(Some(version)) => self.watch_clusters(version),
             // With a watch that once worked, the absence of the kind is no proof of the absence of clusters.
-            Ok(None) if known.is_some() => warn!("the kind Cluster is no longer served; what is known of clusters stands"),
+            Ok(None) if known.is_some() => {
+                warn!("the kind Cluster is no longer served; what is known of clusters stands")
+            }
             Ok(None) => {
                 debug!("Cluster API is not installed");
                 self.complete();
             }
             Err(error) => warn!(error = explain(&error), "the versions of Cluster are not known"),
         }
-        self.discover_in(if self.clusters.is_some() { DISCOVER_EVERY } else { DISCOVER_AGAIN });
+        self.discover_in(if self.clusters.is_some() {
+            DISCOVER_EVERY
+        } else {
+            DISCOVER_AGAIN
+        });
     }
 
     fn watch_clusters(&mut self, version: Version) {
         let setup = &self.registry.setup;
         info!(version = version.as_str(), "watching Clusters");
         let index = Arc::new(watching::cluster_index(version));
-        let names = watching::clusters(setup.client.clone(), &setup.namespace, version, Arc::clone(&index)).boxed();
+        let names = watching::clusters(
+            setup.client.clone(),
+            &setup.namespace,
+            version,
+            Arc::clone(&index),
+        )
+        .boxed();
         let listing = Arc::clone(&index);
-        self.clusters = Some(Clusters { version, index, names });
+        self.clusters = Some(Clusters {
+            version,
+            index,
+            names,
+        });
         self.work.push(
             async move {
                 listing.synced().await;
@@ -186,10 +211,16 @@ impl<'a> Actor<'a> {
 
     /// A watch has seen all clusters: those that it does not have are gone (they were known from a watch of another version).
     fn clusters_listed(&mut self, version: Version) {
-        let Some(clusters) = self.clusters.as_ref().filter(|clusters| clusters.version == version) else {
+        let Some(clusters) = self
+            .clusters
+            .as_ref()
+            .filter(|clusters| clusters.version == version)
+        else {
             return;
         };
-        let names: Vec<String> = clusters.index.with(|rows| rows.keys().map(|key| key.name.clone()).collect());
+        let names: Vec<String> = clusters
+            .index
+            .with(|rows| rows.keys().map(|key| key.name.clone()).collect());
         let known: Vec<String> = self.entries.keys().cloned().collect();
         for name in names.iter().chain(&known) {
             self.cluster_changed(name);
@@ -246,7 +277,9 @@ impl<'a> Actor<'a> {
         }
         match self.watched_kubeconfig(name) {
             Some(found) => self.take_kubeconfig(name, found),
-            None if self.typed.is_synced() && self.labelled.is_synced() => self.read_secret(name, Duration::ZERO, None),
+            None if self.typed.is_synced() && self.labelled.is_synced() => {
+                self.read_secret(name, Duration::ZERO, None)
+            }
             // The first lists are under way.
             None => {}
         }
@@ -259,7 +292,12 @@ impl<'a> Actor<'a> {
 
     /// Secrets that neither watch shows are read from time to time.
     fn read_unwatched(&mut self) {
-        let names: Vec<String> = self.entries.keys().filter(|name| self.watched_kubeconfig(name).is_none()).cloned().collect();
+        let names: Vec<String> = self
+            .entries
+            .keys()
+            .filter(|name| self.watched_kubeconfig(name).is_none())
+            .cloned()
+            .collect();
         for name in names {
             self.look_for_kubeconfig(&name);
         }
@@ -271,19 +309,31 @@ impl<'a> Actor<'a> {
         self.work.push(
             async move {
                 sleep(pause).await;
-                let found = watching::read_secret(client, &namespace, &kubeconfig_secret(&cluster), KUBECONFIG_KEY).await;
-                Done::Read { cluster, found, refusal }
+                let found =
+                    watching::read_secret(client, &namespace, &kubeconfig_secret(&cluster), KUBECONFIG_KEY)
+                        .await;
+                Done::Read {
+                    cluster,
+                    found,
+                    refusal,
+                }
             }
             .boxed(),
         );
     }
 
     fn secret_read(&mut self, name: &str, found: Result<Found, CallError>, refusal: Option<(String, u64)>) {
-        let Some(entry) = self.entries.get_mut(name) else { return };
+        let Some(entry) = self.entries.get_mut(name) else {
+            return;
+        };
         match found {
             Ok(found) => self.take_kubeconfig(name, found),
             Err(error) => {
-                warn!(cluster = name, error = explain(&error), "the kubeconfig could not be read; what is known stands");
+                warn!(
+                    cluster = name,
+                    error = explain(&error),
+                    "the kubeconfig could not be read; what is known stands"
+                );
                 if entry.needs_kubeconfig() {
                     self.read_secret(name, READ_AGAIN, None);
                 }
@@ -296,7 +346,11 @@ impl<'a> Actor<'a> {
 
     /// The credential was refused and the Secret read once more: if it still says the same, it is the credential.
     fn refused(&mut self, name: &str, generation: u64, error: String) {
-        let Some(entry) = self.entries.get_mut(name).filter(|entry| entry.generation == generation) else {
+        let Some(entry) = self
+            .entries
+            .get_mut(name)
+            .filter(|entry| entry.generation == generation)
+        else {
             return;
         };
         entry.contact.record(Probe::Refused(error));
@@ -306,7 +360,9 @@ impl<'a> Actor<'a> {
 
     fn take_kubeconfig(&mut self, name: &str, found: Found) {
         let generation = self.fresh_generation();
-        let Some(entry) = self.entries.get_mut(name) else { return };
+        let Some(entry) = self.entries.get_mut(name) else {
+            return;
+        };
         if entry.take_kubeconfig(&self.registry.setup.connect, found) {
             entry.generation = generation;
             self.keep_probing(name, Duration::ZERO);
@@ -318,11 +374,15 @@ impl<'a> Actor<'a> {
 
     /// Sees to it that a probe is under way for the present generation, if probes are of use.
     fn keep_probing(&mut self, name: &str, pause: Duration) {
-        let Some(entry) = self.entries.get_mut(name) else { return };
+        let Some(entry) = self.entries.get_mut(name) else {
+            return;
+        };
         if !entry.is_to_be_probed() || entry.probing == Some(entry.generation) {
             return;
         }
-        let Some(client) = entry.connection().map(|connection| connection.client()) else { return };
+        let Some(client) = entry.connection().map(|connection| connection.client()) else {
+            return;
+        };
         let (cluster, generation, poke) = (name.to_owned(), entry.generation, Arc::clone(&entry.poke));
         let (looks_for_kind, knows_identity) = (entry.contact.looks_for_kind(), entry.identity.is_some());
         // A cluster that fails is asked at its own pace, whoever suspects it.
@@ -337,10 +397,17 @@ impl<'a> Actor<'a> {
                 let probe = probe::probe(&client, looks_for_kind).await;
                 let identity = match &probe {
                     // A failure to read it is seen by the next probe, which tries again.
-                    Probe::Answered { .. } if !knows_identity => probe::identity(&client).await.unwrap_or_default(),
+                    Probe::Answered { .. } if !knows_identity => {
+                        probe::identity(&client).await.unwrap_or_default()
+                    }
                     Probe::Answered { .. } | Probe::Refused(_) | Probe::Failed(_) => None,
                 };
-                Done::Probed { cluster, generation, probe, identity }
+                Done::Probed {
+                    cluster,
+                    generation,
+                    probe,
+                    identity,
+                }
             }
             .boxed(),
         );
@@ -348,7 +415,11 @@ impl<'a> Actor<'a> {
 
     fn probed(&mut self, name: &str, generation: u64, probe: Probe, identity: Option<String>) {
         let now = self.registry.setup.clock.now();
-        let Some(entry) = self.entries.get_mut(name).filter(|entry| entry.generation == generation) else {
+        let Some(entry) = self
+            .entries
+            .get_mut(name)
+            .filter(|entry| entry.generation == generation)
+        else {
             return;
         };
         entry.probing = None;
@@ -367,7 +438,9 @@ impl<'a> Actor<'a> {
     }
 
     fn probe_again(&mut self, name: &str) {
-        let Some(entry) = self.entries.get(name) else { return };
+        let Some(entry) = self.entries.get(name) else {
+            return;
+        };
         let pause = self.registry.setup.jitter.spread(entry.contact.pause(), JITTER);
         self.keep_probing(name, pause);
     }
@@ -375,7 +448,9 @@ impl<'a> Actor<'a> {
     // Publishing
 
     fn publish(&mut self, name: &str) {
-        let Some(entry) = self.entries.get_mut(name) else { return };
+        let Some(entry) = self.entries.get_mut(name) else {
+            return;
+        };
         entry.decide(&self.registry.setup.namespace, self.registry.setup.clock.now());
         let row = Arc::new(entry.row());
         let published = Published {
@@ -385,7 +460,12 @@ impl<'a> Actor<'a> {
         };
         let before = self.registry.clusters.write().insert(name.to_owned(), published);
         if before.is_none_or(|before| differs(&before.row, &row)) {
-            info!(cluster = name, reason = row.state.reason().map_or("Ready", |reason| reason.as_str()), message = row.state.message(), "cluster");
+            info!(
+                cluster = name,
+                reason = row.state.reason().map_or("Ready", |reason| reason.as_str()),
+                message = row.state.message(),
+                "cluster"
+            );
             self.registry.changes.announce(name);
         }
     }

@@ -22,7 +22,10 @@ struct Waiting {
 
 impl Changes {
     /// A stream of the names that are `present`, then of those announced. It never ends.
-    pub(super) fn subscribe(&self, present: BTreeSet<String>) -> impl Stream<Item = String> + Send + 'static + use<> {
+    pub(super) fn subscribe(
+        &self,
+        present: BTreeSet<String>,
+    ) -> impl Stream<Item = String> + Send + 'static + use<> {
         let waiting = Arc::new(Waiting {
             names: Mutex::new(present),
             more: Notify::new(),

@@ -91,6 +91,8 @@ fn bounded(inner: Arc<RwLock<Client>>) -> Client {
             Ok::<Response<Limited<Body>>, BoxError>(answer.map(|body| Limited::new(body, BODY_MAX)))
         }
     });
-    let service = ServiceBuilder::new().concurrency_limit(CALLS_AT_ONCE).service(send);
+    let service = ServiceBuilder::new()
+        .concurrency_limit(CALLS_AT_ONCE)
+        .service(send);
     Client::new(service, "default")
 }

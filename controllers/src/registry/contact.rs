@@ -51,8 +51,15 @@ impl Contact {
     /// Takes a probe's outcome in.
     pub(super) fn record(&mut self, probe: Probe) {
         match probe {
-            Probe::Answered { missing, looked_for_kind } => {
-                self.since_kind = if looked_for_kind { 1 } else { self.since_kind.saturating_add(1) };
+            Probe::Answered {
+                missing,
+                looked_for_kind,
+            } => {
+                self.since_kind = if looked_for_kind {
+                    1
+                } else {
+                    self.since_kind.saturating_add(1)
+                };
                 *self = Self {
                     ever: true,
                     missing,
@@ -90,7 +97,9 @@ impl Contact {
             0 => BETWEEN_ANSWERS,
             1..FAILURES if !self.refused => BETWEEN_FAILURES,
             // 1, 2, 4, ... from the failure that made it unreachable; a shift of 5 is over the maximum.
-            failures => BETWEEN_FAILURES.saturating_mul(1 << failures.saturating_sub(FAILURES).min(5)).min(BACKOFF_MAX),
+            failures => BETWEEN_FAILURES
+                .saturating_mul(1 << failures.saturating_sub(FAILURES).min(5))
+                .min(BACKOFF_MAX),
         }
     }
 
@@ -124,12 +133,24 @@ mod tests {
     #[test]
     fn five_failures_in_a_row_are_needed_once_it_has_answered() {
         assert_eq!(after([]).reach(), Reach::Unknown);
-        assert_eq!(after(failures(1)).reach(), Reach::Silent("reset"), "it never answered");
+        assert_eq!(
+            after(failures(1)).reach(),
+            Reach::Silent("reset"),
+            "it never answered"
+        );
         let known = |count| after(std::iter::once(answered(None)).chain(failures(count)));
         assert_eq!(known(4).reach(), Reach::Answers);
         assert_eq!(known(5).reach(), Reach::Silent("reset"));
-        let back = after(std::iter::once(answered(None)).chain(failures(9)).chain([answered(Some("no kind"))]));
-        assert_eq!(back.reach(), Reach::Missing("no kind"), "one answer brings it back");
+        let back = after(
+            std::iter::once(answered(None))
+                .chain(failures(9))
+                .chain([answered(Some("no kind"))]),
+        );
+        assert_eq!(
+            back.reach(),
+            Reach::Missing("no kind"),
+            "one answer brings it back"
+        );
     }
 
     #[test]
@@ -140,7 +161,11 @@ mod tests {
 
     #[test]
     fn pauses_grow_and_are_bounded() {
-        let pause = |count| after(std::iter::once(answered(None)).chain(failures(count))).pause().as_secs();
+        let pause = |count| {
+            after(std::iter::once(answered(None)).chain(failures(count)))
+                .pause()
+                .as_secs()
+        };
         let pauses: Vec<u64> = (0..12).map(pause).collect();
         assert_eq!(pauses, [18, 1, 1, 1, 1, 1, 2, 4, 8, 16, 27, 27]);
     }

@@ -70,12 +70,14 @@ impl Entry {
         let linked = match &self.link {
             Link::Up(connection) if connection.same_access(&access) => return false,
             Link::Up(connection) if connection.same_server(&access) => connection.swap(connect, access),
-            Link::Up(_) | Link::Unknown | Link::Absent | Link::Rejected(_) => Connection::open(connect, access).map(|connection| {
-                self.link = Link::Up(Arc::new(connection));
-                // Another server may be another cluster: what was known of the old one says nothing.
-                self.identity = None;
-                self.contact = Contact::default();
-            }),
+            Link::Up(_) | Link::Unknown | Link::Absent | Link::Rejected(_) => {
+                Connection::open(connect, access).map(|connection| {
+                    self.link = Link::Up(Arc::new(connection));
+                    // Another server may be another cluster: what was known of the old one says nothing.
+                    self.identity = None;
+                    self.contact = Contact::default();
+                })
+            }
         };
         if let Err(error) = linked {
             return self.unlink(Link::Rejected(crate::runtime::call::explain(&error)));
@@ -133,8 +135,12 @@ impl Entry {
 
     /// What the world sees. A cluster of which nothing is known yet says so.
     pub(super) fn row(&self) -> ClusterRow {
-        let (state, since) = self.state.clone().unwrap_or_else(|| (state::not_contacted(&self.facts.name), self.first_seen));
+        let (state, since) = self
+            .state
+            .clone()
+            .unwrap_or_else(|| (state::not_contacted(&self.facts.name), self.first_seen));
         ClusterRow {
+            api_version: self.facts.api_version.clone(),
             name: self.facts.name.clone(),
             uid: self.facts.uid.clone(),
             labels: self.facts.labels.clone(),

@@ -45,7 +45,9 @@ pub struct Access {
 impl Access {
     /// The same API server, seen by the same CA; the credential may differ.
     pub fn same_server(&self, other: &Self) -> bool {
-        self.server == other.server && self.certificate_authority == other.certificate_authority && self.tls_server_name == other.tls_server_name
+        self.server == other.server
+            && self.certificate_authority == other.certificate_authority
+            && self.tls_server_name == other.tls_server_name
     }
 }
 
@@ -85,9 +87,19 @@ pub fn parse(text: &[u8]) -> Result<Access, KubeconfigError> {
         return Err(KubeconfigError::TooLong(text.len()));
     }
     let text = std::str::from_utf8(text).map_err(|_| KubeconfigError::Syntax(None))?;
-    let document = muster_sync::yaml::to_json(text).map_err(|error| KubeconfigError::Syntax(Some(error.at.line)))?;
+    let document =
+        muster_sync::yaml::to_json(text).map_err(|error| KubeconfigError::Syntax(Some(error.at.line)))?;
     let root = Fields::of("", &document)?;
-    root.allow(&["apiVersion", "kind", "preferences", "extensions", "current-context", "contexts", "clusters", "users"])?;
+    root.allow(&[
+        "apiVersion",
+        "kind",
+        "preferences",
+        "extensions",
+        "current-context",
+        "contexts",
+        "clusters",
+        "users",
+    ])?;
     let current = root.text("current-context")?;
     let context = root.named("contexts", current, "context")?;
     context.allow(&["cluster", "user", "namespace", "extensions"])?;
@@ -97,7 +109,9 @@ pub fn parse(text: &[u8]) -> Result<Access, KubeconfigError> {
     refuse_user_fields(&user)?;
     let access = Access {
         server: server(&cluster)?,
-        certificate_authority: cluster.base64("certificate-authority-data")?.ok_or_else(|| cluster.missing("certificate-authority-data"))?,
+        certificate_authority: cluster
+            .base64("certificate-authority-data")?
+            .ok_or_else(|| cluster.missing("certificate-authority-data"))?,
         tls_server_name: cluster.optional_text("tls-server-name")?.map(str::to_owned),
         token: user.optional_text("token")?.map(|token| Secret(token.to_owned())),
         client_certificate: client_certificate(&user)?,
@@ -111,12 +125,25 @@ pub fn parse(text: &[u8]) -> Result<Access, KubeconfigError> {
 /// The fields of a cluster entry: four that are known, the others with the reason why they may not be there.
 fn refuse_cluster_fields(cluster: &Fields<'_>) -> Result<(), KubeconfigError> {
     cluster.refuse("certificate-authority", FILE)?;
-    cluster.refuse("proxy-url", "it would send the credential through somebody else's host")?;
+    cluster.refuse(
+        "proxy-url",
+        "it would send the credential through somebody else's host",
+    )?;
     // Said to be false it does nothing, and tools write it so.
     if cluster.get("insecure-skip-tls-verify") != Some(&Value::Bool(false)) {
-        cluster.refuse("insecure-skip-tls-verify", "anybody could answer as the API server; use certificate-authority-data")?;
+        cluster.refuse(
+            "insecure-skip-tls-verify",
+            "anybody could answer as the API server; use certificate-authority-data",
+        )?;
     }
-    cluster.allow(&["server", "certificate-authority-data", "tls-server-name", "insecure-skip-tls-verify", "disable-compression", "extensions"])
+    cluster.allow(&[
+        "server",
+        "certificate-authority-data",
+        "tls-server-name",
+        "insecure-skip-tls-verify",
+        "disable-compression",
+        "extensions",
+    ])
 }
 
 /// The fields of a user entry.
@@ -130,13 +157,22 @@ fn refuse_user_fields(user: &Fields<'_>) -> Result<(), KubeconfigError> {
         user.refuse(field, "muster acts as nobody but the holder of the credential")?;
     }
     for field in ["username", "password"] {
-        user.refuse(field, "basic authentication is no longer known to API servers; use token or client-certificate-data")?;
+        user.refuse(
+            field,
+            "basic authentication is no longer known to API servers; use token or client-certificate-data",
+        )?;
     }
-    user.allow(&["token", "client-certificate-data", "client-key-data", "extensions"])
+    user.allow(&[
+        "token",
+        "client-certificate-data",
+        "client-key-data",
+        "extensions",
+    ])
 }
 
 /// Why a path to a file is refused.
-const FILE: &str = "it would read a file of this host; put the content into the field with the suffix -data, or into token";
+const FILE: &str =
+    "it would read a file of this host; put the content into the field with the suffix -data, or into token";
 
 fn server(cluster: &Fields<'_>) -> Result<String, KubeconfigError> {
     let server = cluster.text("server")?;
@@ -154,14 +190,21 @@ fn server(cluster: &Fields<'_>) -> Result<String, KubeconfigError> {
     if address.scheme_str() != Some("https") || address.host().is_none_or(str::is_empty) {
         return Err(invalid("must be https:// and a host"));
     }
-    if address.authority().is_some_and(|authority| authority.as_str().contains('@')) || address.query().is_some() {
+    if address
+        .authority()
+        .is_some_and(|authority| authority.as_str().contains('@'))
+        || address.query().is_some()
+    {
         return Err(invalid("must have no user and no query"));
     }
     Ok(server.to_owned())
 }
 
 fn client_certificate(user: &Fields<'_>) -> Result<Option<(Vec<u8>, Secret<Vec<u8>>)>, KubeconfigError> {
-    match (user.base64("client-certificate-data")?, user.base64("client-key-data")?) {
+    match (
+        user.base64("client-certificate-data")?,
+        user.base64("client-key-data")?,
+    ) {
         (None, None) => Ok(None),
         (Some(certificate), Some(key)) => Ok(Some((certificate, Secret(key)))),
         (Some(_), None) => Err(user.missing("client-key-data")),
@@ -178,14 +221,25 @@ struct Fields<'a> {
 impl<'a> Fields<'a> {
     fn of(at: &str, value: &'a Value) -> Result<Self, KubeconfigError> {
         let map = value.as_object().ok_or_else(|| KubeconfigError::Invalid {
-            path: if at.is_empty() { "(the whole)".to_owned() } else { at.to_owned() },
+            path: if at.is_empty() {
+                "(the whole)".to_owned()
+            } else {
+                at.to_owned()
+            },
             problem: "must be a mapping",
         })?;
-        Ok(Self { at: at.to_owned(), map })
+        Ok(Self {
+            at: at.to_owned(),
+            map,
+        })
     }
 
     fn path(&self, field: &str) -> String {
-        if self.at.is_empty() { field.to_owned() } else { format!("{}.{field}", self.at) }
+        if self.at.is_empty() {
+            field.to_owned()
+        } else {
+            format!("{}.{field}", self.at)
+        }
     }
 
     fn missing(&self, field: &str) -> KubeconfigError {
@@ -209,7 +263,10 @@ impl<'a> Fields<'a> {
 
     /// Any other field is refused: what is not known cannot be known to be harmless.
     fn allow(&self, known: &[&str]) -> Result<(), KubeconfigError> {
-        self.map.keys().filter(|field| !known.contains(&field.as_str())).try_for_each(|field| self.refuse(field, "muster does not know it"))
+        self.map
+            .keys()
+            .filter(|field| !known.contains(&field.as_str()))
+            .try_for_each(|field| self.refuse(field, "muster does not know it"))
     }
 
     fn optional_text(&self, field: &str) -> Result<Option<&'a str>, KubeconfigError> {
@@ -231,7 +288,10 @@ impl<'a> Fields<'a> {
     fn base64(&self, field: &str) -> Result<Option<Vec<u8>>, KubeconfigError> {
         let decode = |text: &str| {
             // Line breaks are what a block scalar leaves in.
-            let text: String = text.chars().filter(|character| !character.is_ascii_whitespace()).collect();
+            let text: String = text
+                .chars()
+                .filter(|character| !character.is_ascii_whitespace())
+                .collect();
             STANDARD.decode(text).map_err(|_| KubeconfigError::Invalid {
                 path: self.path(field),
                 problem: "must be base64",
@@ -248,14 +308,18 @@ impl<'a> Fields<'a> {
         };
         let entries = self.get(list).ok_or_else(|| self.missing(list))?;
         let entries = entries.as_array().ok_or_else(|| invalid("must be a list"))?;
-        let mut found = entries.iter().filter(|entry| entry.get("name").and_then(Value::as_str) == Some(name));
+        let mut found = entries
+            .iter()
+            .filter(|entry| entry.get("name").and_then(Value::as_str) == Some(name));
         let at = format!("{list}[{name}]");
         let entry = found.next().ok_or_else(|| KubeconfigError::Missing(at.clone()))?;
         if found.next().is_some() {
             return Err(invalid("has two entries of the name that is used"));
         }
         Self::of(&at, entry)?.allow(&["name", inner])?;
-        let value = entry.get(inner).ok_or_else(|| KubeconfigError::Missing(format!("{at}.{inner}")))?;
+        let value = entry
+            .get(inner)
+            .ok_or_else(|| KubeconfigError::Missing(format!("{at}.{inner}")))?;
         Self::of(&format!("{at}.{inner}"), value)
     }
 }

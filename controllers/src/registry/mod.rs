@@ -33,6 +33,7 @@ use parking_lot::RwLock;
 use thiserror::Error;
 use tokio::sync::{Notify, watch};
 
+use self::{changes::Changes, connection::Connection};
 pub use self::{
     connection::{Connect, ConnectError},
     kubeconfig::{Access, KubeconfigError},
@@ -40,7 +41,6 @@ pub use self::{
     remote::{RemoteClients, RemoteError},
     row::{ClusterRow, ClusterState},
 };
-use self::{changes::Changes, connection::Connection};
 use crate::runtime::{Clock, Jitter, Shutdown};
 
 /// What a registry needs.
@@ -119,17 +119,25 @@ impl Registry {
 
     /// The names of clusters whose row changed, first those that are there now; repeated changes merge while nobody reads.
     pub fn subscribe(&self) -> impl Stream<Item = String> + Send + 'static + use<> {
-        self.changes.subscribe(self.clusters.read().keys().cloned().collect())
+        self.changes
+            .subscribe(self.clusters.read().keys().cloned().collect())
     }
 
     /// The row of a cluster; `None` if there is no such Cluster.
     pub fn get(&self, cluster: &str) -> Option<Arc<ClusterRow>> {
-        self.clusters.read().get(cluster).map(|published| Arc::clone(&published.row))
+        self.clusters
+            .read()
+            .get(cluster)
+            .map(|published| Arc::clone(&published.row))
     }
 
     /// All rows, by name.
     pub fn list(&self) -> Vec<Arc<ClusterRow>> {
-        self.clusters.read().values().map(|published| Arc::clone(&published.row)).collect()
+        self.clusters
+            .read()
+            .values()
+            .map(|published| Arc::clone(&published.row))
+            .collect()
     }
 
     /// The client of a cluster that is ready, or lacks only the kind Assemblage. At most four calls at once; each call needs a deadline
@@ -139,7 +147,10 @@ impl Registry {
         let Some(published) = clusters.get(cluster) else {
             return Err(NotConnected {
                 reason: NotReady::Deleting,
-                message: format!("there is no Cluster {cluster} in namespace {}", self.setup.namespace),
+                message: format!(
+                    "there is no Cluster {cluster} in namespace {}",
+                    self.setup.namespace
+                ),
             });
         };
         match (published.row.bootstrap_state(), &published.connection) {
@@ -162,6 +173,8 @@ impl Registry {
 
 impl std::fmt::Debug for Registry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Registry").field("clusters", &self.list()).finish_non_exhaustive()
+        f.debug_struct("Registry")
+            .field("clusters", &self.list())
+            .finish_non_exhaustive()
     }
 }

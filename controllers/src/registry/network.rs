@@ -17,10 +17,13 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Makes a client: TLS by the CA of the kubeconfig alone, no proxy, no retry that the caller does not see.
 pub fn connect_over_network(access: &Access) -> Result<Client, ConnectError> {
-    let server = access.server.parse::<http::Uri>().map_err(|error| ConnectError::Field {
-        field: "server",
-        problem: error.to_string(),
-    })?;
+    let server = access
+        .server
+        .parse::<http::Uri>()
+        .map_err(|error| ConnectError::Field {
+            field: "server",
+            problem: error.to_string(),
+        })?;
     let mut config = Config::new(server);
     config.root_cert = Some(certificates(&access.certificate_authority)?);
     config.tls_server_name.clone_from(&access.tls_server_name);
@@ -42,7 +45,10 @@ fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, ConnectError> {
     if certificates.is_empty() {
         return Err(field("has no certificate".to_owned()));
     }
-    Ok(certificates.into_iter().map(|certificate| certificate.to_vec()).collect())
+    Ok(certificates
+        .into_iter()
+        .map(|certificate| certificate.to_vec())
+        .collect())
 }
 
 /// kube's form of a credential, from values that passed the allow-list and from nothing else.

@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use http::Request;
-use k8s_openapi::{
-    api::core::v1::Namespace,
-    apimachinery::pkg::apis::meta::v1::APIResourceList,
-};
+use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::APIResourceList};
 use kube::{Api, Client};
 use muster_api::{kind, labels::SYSTEM_NAMESPACE};
 
@@ -47,21 +44,36 @@ pub(super) async fn probe(client: &Client, look_for_kind: bool) -> Probe {
 
 async fn missing(client: &Client, look_for_kind: bool) -> Result<Option<String>, CallError> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
-    let namespace = call_within(SILENCE, format!("reading namespace {SYSTEM_NAMESPACE}"), namespaces.get_opt(SYSTEM_NAMESPACE)).await?;
+    let namespace = call_within(
+        SILENCE,
+        format!("reading namespace {SYSTEM_NAMESPACE}"),
+        namespaces.get_opt(SYSTEM_NAMESPACE),
+    )
+    .await?;
     if namespace.is_none_or(|namespace| namespace.metadata.deletion_timestamp.is_some()) {
         return Ok(Some(format!("namespace {SYSTEM_NAMESPACE} is not there")));
     }
     if look_for_kind && !serves_assemblages(client).await? {
-        return Ok(Some(format!("kind Assemblage ({}) is not there: `muster crds --downstream` prints it", kind::API_VERSION)));
+        return Ok(Some(format!(
+            "kind Assemblage ({}) is not there: `muster crds --downstream` prints it",
+            kind::API_VERSION
+        )));
     }
     Ok(None)
 }
 
 async fn serves_assemblages(client: &Client) -> Result<bool, CallError> {
     let what = format!("asking for the kinds of {}", kind::API_VERSION);
-    let discover = async { client.request::<APIResourceList>(get(&format!("/apis/{}", kind::API_VERSION))?).await };
+    let discover = async {
+        client
+            .request::<APIResourceList>(get(&format!("/apis/{}", kind::API_VERSION))?)
+            .await
+    };
     match call_within(SILENCE, what, discover).await {
-        Ok(list) => Ok(list.resources.iter().any(|resource| resource.name == "assemblages")),
+        Ok(list) => Ok(list
+            .resources
+            .iter()
+            .any(|resource| resource.name == "assemblages")),
         Err(error) if error.is_not_found() => Ok(false),
         Err(error) => Err(error),
     }
@@ -70,7 +82,13 @@ async fn serves_assemblages(client: &Client) -> Result<bool, CallError> {
 /// The uid of `kube-system`: which cluster this is. `None` if the credential may not read it.
 pub(super) async fn identity(client: &Client) -> Result<Option<String>, CallError> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
-    match call_within(SILENCE, format!("reading namespace {IDENTITY_NAMESPACE}"), namespaces.get_opt(IDENTITY_NAMESPACE)).await {
+    match call_within(
+        SILENCE,
+        format!("reading namespace {IDENTITY_NAMESPACE}"),
+        namespaces.get_opt(IDENTITY_NAMESPACE),
+    )
+    .await
+    {
         Ok(namespace) => Ok(namespace.and_then(|namespace| namespace.metadata.uid)),
         Err(error) if error.is_refused_credential() => Ok(None),
         Err(error) => Err(error),
@@ -79,5 +97,7 @@ pub(super) async fn identity(client: &Client) -> Result<Option<String>, CallErro
 
 /// A GET of a path.
 pub(super) fn get(path: &str) -> kube::Result<Request<Vec<u8>>> {
-    Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)
+    Request::get(path)
+        .body(Vec::new())
+        .map_err(kube::Error::HttpError)
 }

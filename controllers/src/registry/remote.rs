@@ -49,7 +49,9 @@ pub enum RemoteError {
 impl RemoteClients for Registry {
     async fn client(&self, namespace: &str, secret: &str, key: Option<&str>) -> Result<Client, RemoteError> {
         let key = key.unwrap_or(KUBECONFIG_KEY);
-        let cluster = cluster_of_secret(secret).filter(|name| namespace == self.setup.namespace && key == KUBECONFIG_KEY && self.get(name).is_some());
+        let cluster = cluster_of_secret(secret).filter(|name| {
+            namespace == self.setup.namespace && key == KUBECONFIG_KEY && self.get(name).is_some()
+        });
         match cluster {
             Some(cluster) => Ok(Self::client(self, cluster)?),
             None => self.other_client(namespace, secret, key).await,
@@ -73,16 +75,23 @@ impl Registry {
             None => {
                 return Err(RemoteError::NotReady {
                     reason: NotReady::NoKubeconfig,
-                    message: format!("Secret {namespace}/{secret} with the kubeconfig in key {key} is not there"),
+                    message: format!(
+                        "Secret {namespace}/{secret} with the kubeconfig in key {key} is not there"
+                    ),
                 });
             }
         };
-        let connection = self.other_connection((namespace.to_owned(), secret.to_owned(), key.to_owned()), access);
+        let connection =
+            self.other_connection((namespace.to_owned(), secret.to_owned(), key.to_owned()), access);
         let connection = connection.map_err(|error| rejected(namespace, secret, &explain(&error)))?;
         Ok(connection.client())
     }
 
-    fn other_connection(&self, id: (String, String, String), access: Access) -> Result<Arc<Connection>, ConnectError> {
+    fn other_connection(
+        &self,
+        id: (String, String, String),
+        access: Access,
+    ) -> Result<Arc<Connection>, ConnectError> {
         let known = self.others.read().get(&id).cloned();
         match known {
             Some(connection) if connection.same_access(&access) => Ok(connection),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use muster_api::cluster::NotReady;
 
 /// Whether something can be rolled to a cluster, and if not, why.
@@ -40,6 +41,8 @@ impl ClusterState {
 /// A cluster of the registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterRow {
+    /// `apiVersion` of the Cluster as it was read.
+    pub api_version: String,
     /// The Cluster's name.
     pub name: String,
     /// The Cluster's uid.
@@ -59,6 +62,18 @@ pub struct ClusterRow {
 }
 
 impl ClusterRow {
+    /// What makes an object a dependent of this Cluster, and nothing more: it neither controls nor blocks.
+    pub fn owner_reference(&self) -> OwnerReference {
+        OwnerReference {
+            api_version: self.api_version.clone(),
+            kind: "Cluster".to_owned(),
+            name: self.name.clone(),
+            uid: self.uid.clone(),
+            controller: None,
+            block_owner_deletion: None,
+        }
+    }
+
     /// The state for a BootstrapModule, which does not need the kind Assemblage there: [`NotReady::KindMissing`] is ready.
     pub fn bootstrap_state(&self) -> ClusterState {
         match self.state.reason() {

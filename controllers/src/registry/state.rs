@@ -21,7 +21,12 @@ pub(super) enum Kubeconfig<'a> {
 }
 
 /// The state of a Cluster; `None`: not known yet, for the first moments of a cluster or of this process.
-pub(super) fn decide(namespace: &str, facts: &Facts, kubeconfig: Kubeconfig<'_>, reach: Reach<'_>) -> Option<ClusterState> {
+pub(super) fn decide(
+    namespace: &str,
+    facts: &Facts,
+    kubeconfig: Kubeconfig<'_>,
+    reach: Reach<'_>,
+) -> Option<ClusterState> {
     let name = &facts.name;
     if let Err(reason) = cluster::state(Some(facts)) {
         return Some(not_ready(reason, object_message(name, reason)));
@@ -30,20 +35,28 @@ pub(super) fn decide(namespace: &str, facts: &Facts, kubeconfig: Kubeconfig<'_>,
     let state = match (kubeconfig, reach) {
         (Kubeconfig::Unknown, _) | (Kubeconfig::Accepted, Reach::Unknown) => return None,
         (Kubeconfig::Absent, _) => {
-            let message = format!("Secret {namespace}/{secret} with the kubeconfig in key {KUBECONFIG_KEY} is not there");
+            let message = format!(
+                "Secret {namespace}/{secret} with the kubeconfig in key {KUBECONFIG_KEY} is not there"
+            );
             not_ready(NotReady::NoKubeconfig, message)
         }
-        (Kubeconfig::Rejected(why), _) => {
-            not_ready(NotReady::KubeconfigRejected, format!("the kubeconfig in Secret {namespace}/{secret} is not accepted: {why}"))
-        }
-        (Kubeconfig::Accepted, Reach::Silent(error)) => {
-            not_ready(NotReady::Unreachable, format!("the API server of {name} does not answer: {error}"))
-        }
+        (Kubeconfig::Rejected(why), _) => not_ready(
+            NotReady::KubeconfigRejected,
+            format!("the kubeconfig in Secret {namespace}/{secret} is not accepted: {why}"),
+        ),
+        (Kubeconfig::Accepted, Reach::Silent(error)) => not_ready(
+            NotReady::Unreachable,
+            format!("the API server of {name} does not answer: {error}"),
+        ),
         (Kubeconfig::Accepted, Reach::Refuses(error)) => {
-            let message = format!("the API server of {name} refuses the credential in Secret {namespace}/{secret}: {error}");
+            let message = format!(
+                "the API server of {name} refuses the credential in Secret {namespace}/{secret}: {error}"
+            );
             not_ready(NotReady::CredentialsRejected, message)
         }
-        (Kubeconfig::Accepted, Reach::Missing(missing)) => not_ready(NotReady::KindMissing, format!("in cluster {name}: {missing}")),
+        (Kubeconfig::Accepted, Reach::Missing(missing)) => {
+            not_ready(NotReady::KindMissing, format!("in cluster {name}: {missing}"))
+        }
         (Kubeconfig::Accepted, Reach::Answers) => ClusterState::Ready,
     };
     Some(state)
@@ -57,9 +70,13 @@ fn not_ready(reason: NotReady, message: String) -> ClusterState {
 fn object_message(name: &str, reason: NotReady) -> String {
     match reason {
         NotReady::Deleting => format!("Cluster {name} is being deleted"),
-        NotReady::ClusterPaused => format!("Cluster {name} is paused (spec.paused, or annotation cluster.x-k8s.io/paused)"),
+        NotReady::ClusterPaused => {
+            format!("Cluster {name} is paused (spec.paused, or annotation cluster.x-k8s.io/paused)")
+        }
         NotReady::ControlPlaneNotReady => {
-            format!("the control plane of Cluster {name} is not ready yet (without Cluster API: annotate it fleet.muster.dev/enrolled)")
+            format!(
+                "the control plane of Cluster {name} is not ready yet (without Cluster API: annotate it fleet.muster.dev/enrolled)"
+            )
         }
         NotReady::NoKubeconfig
         | NotReady::KubeconfigRejected
@@ -71,5 +88,8 @@ fn object_message(name: &str, reason: NotReady) -> String {
 
 /// The state of a cluster in its first moments, before the first probe is back.
 pub(super) fn not_contacted(name: &str) -> ClusterState {
-    not_ready(NotReady::Unreachable, format!("the API server of {name} was not contacted yet"))
+    not_ready(
+        NotReady::Unreachable,
+        format!("the API server of {name} was not contacted yet"),
+    )
 }

@@ -24,7 +24,10 @@ pub(super) type SecretIndex = Index<Secret, Found>;
 
 /// An index of Clusters of one version.
 pub(super) fn cluster_index(version: Version) -> ClusterIndex {
-    Index::new(move |object: &DynamicObject| Some(Facts::read(version, object)), |key, _| vec![key.clone()])
+    Index::new(
+        move |object: &DynamicObject| Some(Facts::read(version, object)),
+        |key, _| vec![key.clone()],
+    )
 }
 
 /// An index of Secrets that are named as a Cluster's kubeconfig.
@@ -36,31 +39,70 @@ pub(super) fn secret_index() -> SecretIndex {
 }
 
 /// The names of Clusters that changed.
-pub(super) fn clusters(client: Client, namespace: &str, version: Version, index: Arc<ClusterIndex>) -> impl Stream<Item = String> + Send + use<> {
-    let api: Api<DeserializeGuard<DynamicObject>> = Api::namespaced_with(client, namespace, &version.api_resource());
+pub(super) fn clusters(
+    client: Client,
+    namespace: &str,
+    version: Version,
+    index: Arc<ClusterIndex>,
+) -> impl Stream<Item = String> + Send + use<> {
+    let api: Api<DeserializeGuard<DynamicObject>> =
+        Api::namespaced_with(client, namespace, &version.api_resource());
     let events = watch::watch_api(api, watcher::Config::default(), "Cluster".to_owned());
     watch::rows(events, index).map(|key| key.name)
 }
 
 /// The names of Clusters whose kubeconfig changed: Secrets of Cluster API's type.
-pub(super) fn typed_secrets(client: Client, namespace: &str, index: Arc<SecretIndex>) -> impl Stream<Item = String> + Send + use<> {
-    secrets(client, namespace, watcher::Config::default().fields(&format!("type={CAPI_SECRET_TYPE}")), index)
+pub(super) fn typed_secrets(
+    client: Client,
+    namespace: &str,
+    index: Arc<SecretIndex>,
+) -> impl Stream<Item = String> + Send + use<> {
+    secrets(
+        client,
+        namespace,
+        watcher::Config::default().fields(&format!("type={CAPI_SECRET_TYPE}")),
+        index,
+    )
 }
 
 /// The names of Clusters whose kubeconfig changed: Secrets with muster's label.
-pub(super) fn labelled_secrets(client: Client, namespace: &str, index: Arc<SecretIndex>) -> impl Stream<Item = String> + Send + use<> {
-    secrets(client, namespace, watcher::Config::default().labels(label::KUBECONFIG), index)
+pub(super) fn labelled_secrets(
+    client: Client,
+    namespace: &str,
+    index: Arc<SecretIndex>,
+) -> impl Stream<Item = String> + Send + use<> {
+    secrets(
+        client,
+        namespace,
+        watcher::Config::default().labels(label::KUBECONFIG),
+        index,
+    )
 }
 
-fn secrets(client: Client, namespace: &str, config: watcher::Config, index: Arc<SecretIndex>) -> impl Stream<Item = String> + Send + use<> {
+fn secrets(
+    client: Client,
+    namespace: &str,
+    config: watcher::Config,
+    index: Arc<SecretIndex>,
+) -> impl Stream<Item = String> + Send + use<> {
     let events = watch::watch::<Secret>(client, namespace, config);
-    watch::rows(events, index).filter_map(|key| std::future::ready(cluster_of_secret(&key.name).map(str::to_owned)))
+    watch::rows(events, index)
+        .filter_map(|key| std::future::ready(cluster_of_secret(&key.name).map(str::to_owned)))
 }
 
 /// Reads one Secret. A Secret that is not there is `None`, an error is no answer.
-pub(super) async fn read_secret(client: Client, namespace: &str, name: &str, key: &str) -> Result<Found, CallError> {
+pub(super) async fn read_secret(
+    client: Client,
+    namespace: &str,
+    name: &str,
+    key: &str,
+) -> Result<Found, CallError> {
     let secrets: Api<Secret> = Api::namespaced(client, namespace);
-    let secret = call(format!("reading Secret {namespace}/{name}"), secrets.get_opt(name)).await?;
+    let secret = call(
+        format!("reading Secret {namespace}/{name}"),
+        secrets.get_opt(name),
+    )
+    .await?;
     Ok(secret.and_then(|secret| found(&secret, key)))
 }
 
@@ -75,9 +117,15 @@ fn found(secret: &Secret, key: &str) -> Found {
 
 /// The best version of Cluster that the API server serves; `None`: Cluster API is not installed.
 pub(super) async fn discover(client: &Client) -> Result<Option<Version>, CallError> {
-    let ask = async { client.request::<APIGroup>(probe::get(&format!("/apis/{}", cluster::GROUP))?).await };
+    let ask = async {
+        client
+            .request::<APIGroup>(probe::get(&format!("/apis/{}", cluster::GROUP))?)
+            .await
+    };
     match call(format!("asking for the versions of {}", cluster::GROUP), ask).await {
-        Ok(group) => Ok(Version::best(group.versions.iter().map(|version| version.version.as_str()))),
+        Ok(group) => Ok(Version::best(
+            group.versions.iter().map(|version| version.version.as_str()),
+        )),
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),
     }

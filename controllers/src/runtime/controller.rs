@@ -140,7 +140,7 @@ where
     pub async fn run<Ctx, F, Fut, E>(self, context: Arc<Ctx>, reconcile: F)
     where
         Ctx: Send + Sync + 'static,
-        F: Fn(Arc<K>, Arc<Ctx>) -> Fut + Send + 'static,
+        F: Fn(Arc<K>, Arc<Ctx>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Action, E>> + Send + 'static,
         E: Retryable,
     {
@@ -156,16 +156,20 @@ where
             jitter,
         } = self;
         let ready = future::join_all(gates).map(|_| ()).boxed().shared();
+        let (reconcile, ending) = (Arc::new(reconcile), shutdown.clone());
         let failures = Arc::new(Failures::default());
         let succeeded = Arc::clone(&failures);
         let policy = Arc::clone(&failures);
         let results = applier(
             move |object: Arc<K>, context: Arc<Ctx>| {
-                let (ready, succeeded, key) = (ready.clone(), Arc::clone(&succeeded), Key::of(&*object));
-                let work = reconcile(object, context);
+                let (reconcile, succeeded, key) =
+                    (Arc::clone(&reconcile), Arc::clone(&succeeded), Key::of(&*object));
+                let (ready, ending) = (ready.clone(), ending.clone());
                 async move {
-                    ready.await;
-                    let action = supervised(work).await?;
+                    if ending.run_until_cancelled_owned(ready).await.is_none() {
+                        return Ok(Action::await_change());
+                    }
+                    let action = supervised(reconcile(object, context)).await?;
                     succeeded.forget(&key);
                     Ok(action)
                 }

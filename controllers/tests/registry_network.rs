@@ -1,0 +1,71 @@
+//! Promise: an accepted kubeconfig leads, over HTTPS, to the API server that its CA vouches for and to no other; nothing is retried unseen.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
+use muster_apiserver::{
+    ApiServer, Login,
+    fault::{Failure, Fault, Match, Rule},
+};
+use muster_controllers::registry::{Access, connect_over_network, kubeconfig::parse};
+
+async fn names(access: &Access) -> Result<Vec<String>, String> {
+    let namespaces: Api<Namespace> =
+        Api::all(connect_over_network(access).map_err(|error| error.to_string())?);
+    let list = namespaces
+        .list(&kube::api::ListParams::default())
+        .await
+        .map_err(|error| error.to_string())?;
+    Ok(list
+        .items
+        .into_iter()
+        .filter_map(|namespace| namespace.metadata.name)
+        .collect())
+}
+
+#[tokio::test]
+async fn both_kinds_of_credential_lead_in() {
+    let api = ApiServer::start().await.unwrap();
+    let identity = api.issue("muster").unwrap();
+    for login in [Login::Certificate, Login::Token] {
+        let config = api.kubeconfig_of(&identity, login).unwrap();
+        let access = parse(config.as_bytes()).unwrap();
+        assert!(names(&access).await.unwrap().contains(&"kube-system".to_owned()));
+    }
+    api.revoke("muster");
+    let access = parse(api.kubeconfig_of(&identity, Login::Token).unwrap().as_bytes()).unwrap();
+    assert!(names(&access).await.unwrap_err().contains("401"));
+}
+
+#[tokio::test]
+async fn a_server_of_another_authority_is_not_spoken_to() {
+    let (api, other) = (
+        ApiServer::start().await.unwrap(),
+        ApiServer::start().await.unwrap(),
+    );
+    let mut access = parse(api.kubeconfig().unwrap().as_bytes()).unwrap();
+    access.certificate_authority = parse(other.kubeconfig().unwrap().as_bytes())
+        .unwrap()
+        .certificate_authority;
+    assert!(names(&access).await.is_err());
+    assert!(api.recorder().requests().is_empty());
+    access.certificate_authority = b"no PEM".to_vec();
+    assert_eq!(
+        names(&access).await.unwrap_err(),
+        "certificate-authority-data: has no certificate"
+    );
+}
+
+#[tokio::test]
+async fn a_failure_is_seen_at_once_whatever_the_server_asks_for() {
+    let api = ApiServer::start().await.unwrap();
+    let access = parse(api.kubeconfig().unwrap().as_bytes()).unwrap();
+    api.faults().add(Rule::always(
+        Match::default(),
+        Fault::Status(Failure::TooManyRequests(86_400)),
+    ));
+    let answer = tokio::time::timeout(Duration::from_secs(20), names(&access)).await;
+    assert!(answer.unwrap().is_err());
+    assert_eq!(api.recorder().requests().len(), 1, "nothing was sent again");
+}
