@@ -183,11 +183,8 @@ impl Unit {
     /// The failure at what its row says, if it is not its surroundings' (who waits for those is still on its way).
     pub(crate) fn failure_at_row(&self) -> Option<(Class, &Arc<str>)> {
         match self.state_at_row()? {
-            State::Failed {
-                class: Class::Infra, ..
-            } => None,
-            State::Failed { class, message, .. } => Some((*class, message)),
-            State::Updating | State::Succeeded | State::Withdrawn | State::Unknown => None,
+            State::Failed { class, message, .. } if *class != Class::Infra => Some((*class, message)),
+            _ => None,
         }
     }
 

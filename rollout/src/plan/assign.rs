@@ -85,8 +85,11 @@ impl Pass<'_> {
         };
         // One that failed at the last good revision was not ready for the target.
         let was_ready = charge.was_ready && !(charge.kind == Kind::Join && charge.failed);
+        // Taken back, but its withdrawal was written all the same: nobody counts it until it is written anew.
+        let left = charge.kind == Kind::Fence && unit.being_withdrawn();
         let redirected = charge.redirected(wanted.kind, self.issue(), self.now);
         Charge {
+            sent: charge.sent && !left,
             revision: Some(wanted.revision),
             digest: Some(wanted.digest),
             values_only,
