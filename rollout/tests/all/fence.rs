@@ -63,3 +63,33 @@ fn a_row_written_by_another_hand_is_what_has_to_be_confirmed() {
         "and then the next"
     );
 }
+
+#[test]
+fn a_unit_taken_back_too_late_waits_for_room_like_everybody() {
+    let mut world = World::new(&["a", "b"], "r1");
+    world.step();
+    world.deselect(&["a"]);
+    let late = world.remember();
+    world.reselect("a");
+    let decision = world.remember();
+    assert!(
+        matches!(
+            row_steps(&decision)[..],
+            [Step::Fence { .. }, Step::Assign { .. }]
+        ),
+        "{decision:?}"
+    );
+    late.steps.iter().for_each(|step| world.carry_out(step));
+    assert!(matches!(
+        world.member("a").row.unwrap().content,
+        Content::Withdraw
+    ));
+    world.step();
+    assert_eq!(
+        (world.on("r1"), world.words().as_str()),
+        (vec!["b"], "a:Withdrawing b:Updating")
+    );
+    world.succeed("b");
+    world.step();
+    assert_eq!(world.on("r1"), ["a", "b"]);
+}
