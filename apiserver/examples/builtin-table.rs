@@ -7,8 +7,12 @@ use std::{env, fs};
 use serde_json::Value;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let folder = env::args().nth(1).ok_or("usage: builtin-table FOLDER-OF-OPENAPI-V3-DOCUMENTS")?;
-    let mut paths: Vec<_> = fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect::<Result<_, std::io::Error>>()?;
+    let folder = env::args()
+        .nth(1)
+        .ok_or("usage: builtin-table FOLDER-OF-OPENAPI-V3-DOCUMENTS")?;
+    let mut paths: Vec<_> = fs::read_dir(&folder)?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<_, std::io::Error>>()?;
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     paths.sort();
     let documents: Vec<Value> = paths

@@ -21,14 +21,22 @@ pub(super) fn is_key(element: &str) -> bool {
 
 /// The step to `item` of an associative list.
 pub(super) fn item(list: &ListTy<'_>, item: &Value) -> Result<String, String> {
-    if list.keys.is_empty() { set_item(item) } else { map_item(list, item) }
+    if list.keys.is_empty() {
+        set_item(item)
+    } else {
+        map_item(list, item)
+    }
 }
 
 /// A step as the server wrote it, or as someone else did: keys in order, JSON without spaces.
 pub(super) fn canonical(element: &str) -> String {
     let rewritten = match element.split_at_checked(2) {
-        Some(("k:", keys)) => serde_json::from_str::<Map<String, Value>>(keys).ok().map(|keys| key(&keys)),
-        Some(("v:", value)) => serde_json::from_str::<Value>(value).ok().map(|value| format!("v:{value}")),
+        Some(("k:", keys)) => serde_json::from_str::<Map<String, Value>>(keys)
+            .ok()
+            .map(|keys| key(&keys)),
+        Some(("v:", value)) => serde_json::from_str::<Value>(value)
+            .ok()
+            .map(|value| format!("v:{value}")),
         _ => None,
     };
     // What does not parse is kept as it is: it matches nothing, and is not ours to drop.
@@ -43,7 +51,10 @@ pub(super) fn printed(element: &str) -> String {
         Some(("v:", value)) => format!("[={value}]"),
         Some(("k:", keys)) => {
             let keys: Map<String, Value> = serde_json::from_str(keys).unwrap_or_default();
-            let mut parts: Vec<String> = keys.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            let mut parts: Vec<String> = keys
+                .iter()
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect();
             parts.sort();
             format!("[{}]", parts.join(","))
         }
@@ -85,8 +96,10 @@ fn map_item(list: &ListTy<'_>, item: &Value) -> Result<String, String> {
 fn key(keys: &Map<String, Value>) -> String {
     let mut parts: Vec<(&String, &Value)> = keys.iter().collect();
     parts.sort_by_key(|(name, _)| *name);
-    let parts: Vec<String> =
-        parts.into_iter().map(|(name, value)| format!("{}:{value}", Value::from(name.as_str()))).collect();
+    let parts: Vec<String> = parts
+        .into_iter()
+        .map(|(name, value)| format!("{}:{value}", Value::from(name.as_str())))
+        .collect();
     format!("k:{{{}}}", parts.join(","))
 }
 

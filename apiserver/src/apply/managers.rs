@@ -77,39 +77,67 @@ pub(super) type Managers = BTreeMap<Manager, Owned>;
 
 /// Reads `metadata.managedFields`; `Err` if an entry is not of the known form.
 pub(super) fn read(object: &Value) -> Result<Managers, ()> {
-    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+    let entries = object
+        .pointer("/metadata/managedFields")
+        .and_then(Value::as_array);
     entries.into_iter().flatten().map(read_entry).collect()
 }
 
 fn read_entry(entry: &Value) -> Result<(Manager, Owned), ()> {
     let text = |key: &str| entry.get(key).and_then(Value::as_str);
-    let api_version = text("apiVersion").filter(|version| !version.is_empty()).ok_or(())?;
+    let api_version = text("apiVersion")
+        .filter(|version| !version.is_empty())
+        .ok_or(())?;
     let name = text("manager").unwrap_or_default();
     let subresource = text("subresource").filter(|name| !name.is_empty());
     let manager = match text("operation") {
-        Some("Apply") => Manager { name: name.to_owned(), ..Manager::applier(name, subresource) },
-        Some("Update") => Manager { name: name.to_owned(), ..Manager::updater(name, api_version, subresource) },
+        Some("Apply") => Manager {
+            name: name.to_owned(),
+            ..Manager::applier(name, subresource)
+        },
+        Some("Update") => Manager {
+            name: name.to_owned(),
+            ..Manager::updater(name, api_version, subresource)
+        },
         _ => return Err(()),
     };
     if text("fieldsType") != Some("FieldsV1") {
         return Err(());
     }
     let fields = FieldSet::read(entry.get("fieldsV1").unwrap_or(&Value::Null));
-    Ok((manager, Owned { fields, api_version: api_version.to_owned(), time: text("time").map(str::to_owned) }))
+    Ok((
+        manager,
+        Owned {
+            fields,
+            api_version: api_version.to_owned(),
+            time: text("time").map(str::to_owned),
+        },
+    ))
 }
 
 /// Writes the entries in the order of the real server: appliers first, then by time, name, version, subresource.
 pub(super) fn write(object: &mut Value, managers: &Managers) {
-    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return;
+    };
     if managers.is_empty() {
         metadata.remove("managedFields");
         return;
     }
     let mut entries: Vec<(&Manager, &Owned)> = managers.iter().collect();
     entries.sort_by_key(|(manager, owned)| {
-        (manager.operation, owned.time.as_ref(), &manager.name, &owned.api_version, manager.subresource.as_ref())
+        (
+            manager.operation,
+            owned.time.as_ref(),
+            &manager.name,
+            &owned.api_version,
+            manager.subresource.as_ref(),
+        )
     });
-    let entries: Vec<Value> = entries.into_iter().map(|(manager, owned)| entry(manager, owned)).collect();
+    let entries: Vec<Value> = entries
+        .into_iter()
+        .map(|(manager, owned)| entry(manager, owned))
+        .collect();
     metadata.insert("managedFields".to_owned(), Value::Array(entries));
 }
 
@@ -131,5 +159,9 @@ fn entry(manager: &Manager, owned: &Owned) -> Value {
 }
 
 fn or_unknown(name: &str) -> String {
-    if name.is_empty() { "unknown".to_owned() } else { name.to_owned() }
+    if name.is_empty() {
+        "unknown".to_owned()
+    } else {
+        name.to_owned()
+    }
 }

@@ -93,27 +93,48 @@ pub fn apply(
     ty: TypeRef<'_>,
     options: &ApplyOptions<'_>,
 ) -> Result<Value, ApplyError> {
-    let given = applied.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    let given = applied
+        .get("apiVersion")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     if given != options.api_version {
         let text = "Incorrect version specified in apply patch. Specified patch version";
-        return Err(ApplyError::BadRequest(format!("{text}: {given}, expected: {}", options.api_version)));
+        return Err(ApplyError::BadRequest(format!(
+            "{text}: {given}, expected: {}",
+            options.api_version
+        )));
     }
-    if applied.pointer("/metadata/managedFields").is_some_and(|fields| !fields.is_null()) {
-        return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
+    if applied
+        .pointer("/metadata/managedFields")
+        .is_some_and(|fields| !fields.is_null())
+    {
+        return Err(ApplyError::BadRequest(
+            "metadata.managedFields must be nil".to_owned(),
+        ));
     }
     let ty = Ty::of(ty);
     let typed = |object: &Value, what: &str, duplicates: bool| {
-        walk::validate(object, ty, duplicates)
-            .map_err(|error| ApplyError::Typed(format!("failed to create typed {what} object ({}): {error}", name(object))))
+        walk::validate(object, ty, duplicates).map_err(|error| {
+            ApplyError::Typed(format!(
+                "failed to create typed {what} object ({}): {error}",
+                name(object)
+            ))
+        })
     };
     typed(applied, "patch", false)?;
     let before = without_entries(live.cloned().unwrap_or_else(|| empty(applied)));
     typed(&before, "live", true)?;
     let ignored = ignored(options.subresource, options.has_status);
-    let request =
-        update::Request { force: options.force, api_version: options.api_version, now: options.now, ignored: &ignored };
+    let request = update::Request {
+        force: options.force,
+        api_version: options.api_version,
+        now: options.now,
+        ignored: &ignored,
+    };
     // Entries that cannot be read have no owner.
-    let mut entries = live.and_then(|live| managers::read(live).ok()).unwrap_or_default();
+    let mut entries = live
+        .and_then(|live| managers::read(live).ok())
+        .unwrap_or_default();
     if let (true, Some(_)) = (entries.is_empty(), live) {
         let first = Manager::updater("before-first-apply", options.api_version, options.subresource);
         entries = update::update(&empty(applied), &before, ty, &entries, &first, &request).0;
@@ -142,7 +163,10 @@ pub fn track_update(old: Option<&Value>, new: &mut Value, ty: TypeRef<'_>, optio
     let live = || old.and_then(|old| managers::read(old).ok()).unwrap_or_default();
     let entries = match (options.subresource, reset) {
         (None, true) => Managers::new(),
-        (None, false) => managers::read(new).ok().filter(|entries| !entries.is_empty()).unwrap_or_else(live),
+        (None, false) => managers::read(new)
+            .ok()
+            .filter(|entries| !entries.is_empty())
+            .unwrap_or_else(live),
         (Some(_), _) => live(),
     };
     let after = without_entries(new.clone());
@@ -154,7 +178,12 @@ pub fn track_update(old: Option<&Value>, new: &mut Value, ty: TypeRef<'_>, optio
     let ty = Ty::of(ty);
     let before = without_entries(old.cloned().unwrap_or_else(|| empty(new)));
     let ignored = ignored(options.subresource, options.has_status);
-    let request = update::Request { force: true, api_version: options.api_version, now: options.now, ignored: &ignored };
+    let request = update::Request {
+        force: true,
+        api_version: options.api_version,
+        now: options.now,
+        ignored: &ignored,
+    };
     let manager = Manager::updater(options.manager, options.api_version, options.subresource);
     let (entries, _) = update::update(&before, &after, ty, &entries, &manager, &request);
     *new = after;
@@ -168,7 +197,10 @@ pub fn track_update(old: Option<&Value>, new: &mut Value, ty: TypeRef<'_>, optio
 /// Call it before the resource version or generation is raised.
 pub fn keep_times(old: &Value, new: &mut Value) {
     let timeless = |object: &Value| -> Vec<Value> {
-        let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array).cloned();
+        let entries = object
+            .pointer("/metadata/managedFields")
+            .and_then(Value::as_array)
+            .cloned();
         let mut entries = entries.unwrap_or_default();
         for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
             entry.remove("time");
@@ -220,10 +252,20 @@ fn without_entries(mut object: Value) -> Value {
 
 /// `NAMESPACE/NAME; GROUP/VERSION, Kind=KIND`, as the real server names objects in errors.
 fn name(object: &Value) -> String {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text = |pointer: &str| {
+        object
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
     let api_version = text("/apiVersion");
     // The core group has an empty name.
-    let group_version = if api_version.contains('/') { api_version } else { format!("/{api_version}") };
+    let group_version = if api_version.contains('/') {
+        api_version
+    } else {
+        format!("/{api_version}")
+    };
     let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
     format!("{namespace}/{name}; {group_version}, Kind={}", text("/kind"))
 }

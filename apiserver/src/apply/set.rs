@@ -11,7 +11,7 @@ use super::types::{Form, Ty};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FieldSet {
     members: BTreeSet<String>,
-    children: BTreeMap<String, FieldSet>,
+    children: BTreeMap<String, Self>,
 }
 
 impl FieldSet {
@@ -34,7 +34,9 @@ impl FieldSet {
             }
             let step = element::canonical(key);
             let inner = Self::read(below);
-            let ends_here = below.as_object().is_none_or(|below| below.is_empty() || below.contains_key("."));
+            let ends_here = below
+                .as_object()
+                .is_none_or(|below| below.is_empty() || below.contains_key("."));
             if ends_here {
                 set.members.insert(step.clone());
             }
@@ -99,28 +101,44 @@ impl FieldSet {
             let both = set.intersection(other.children.get(step)?);
             (!both.is_empty()).then(|| (step.clone(), both))
         });
-        Self { members: self.members.intersection(&other.members).cloned().collect(), children: children.collect() }
+        Self {
+            members: self.members.intersection(&other.members).cloned().collect(),
+            children: children.collect(),
+        }
     }
 
     /// The paths of `self` that are not in `other`; what goes on below a path of `other` stays.
     pub(super) fn difference(&self, other: &Self) -> Self {
         let children = self.children.iter().filter_map(|(step, set)| {
-            let rest = other.children.get(step).map_or_else(|| set.clone(), |other| set.difference(other));
+            let rest = other
+                .children
+                .get(step)
+                .map_or_else(|| set.clone(), |other| set.difference(other));
             (!rest.is_empty()).then(|| (step.clone(), rest))
         });
-        Self { members: self.members.difference(&other.members).cloned().collect(), children: children.collect() }
+        Self {
+            members: self.members.difference(&other.members).cloned().collect(),
+            children: children.collect(),
+        }
     }
 
     /// As [`Self::difference`], and nothing stays below a path of `other`.
     pub(super) fn recursive_difference(&self, other: &Self) -> Self {
-        let children = self.children.iter().filter(|(step, _)| !other.members.contains(*step)).filter_map(
-            |(step, set)| {
-                let rest =
-                    other.children.get(step).map_or_else(|| set.clone(), |other| set.recursive_difference(other));
+        let children = self
+            .children
+            .iter()
+            .filter(|(step, _)| !other.members.contains(*step))
+            .filter_map(|(step, set)| {
+                let rest = other
+                    .children
+                    .get(step)
+                    .map_or_else(|| set.clone(), |other| set.recursive_difference(other));
                 (!rest.is_empty()).then(|| (step.clone(), rest))
-            },
-        );
-        Self { members: self.members.difference(&other.members).cloned().collect(), children: children.collect() }
+            });
+        Self {
+            members: self.members.difference(&other.members).cloned().collect(),
+            children: children.collect(),
+        }
     }
 
     /// The set with every declared field on the way to a path as a path of its own.
@@ -174,8 +192,9 @@ fn collect(value: &Value, ty: Ty<'_>, path: &mut Vec<String>, set: &mut FieldSet
         Form::List(list) => {
             // Validation has seen that every item has a step.
             let items = value.as_array().into_iter().flatten();
-            let steps: Vec<(String, &Value)> =
-                items.filter_map(|item| Some((element::item(&list, item).ok()?, item))).collect();
+            let steps: Vec<(String, &Value)> = items
+                .filter_map(|item| Some((element::item(&list, item).ok()?, item)))
+                .collect();
             for (step, item) in &steps {
                 let twice = steps.iter().filter(|(other, _)| other == step).count() > 1;
                 path.push(step.clone());

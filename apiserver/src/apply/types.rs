@@ -13,9 +13,16 @@ use super::TypeRef;
 #[derive(Clone, Copy)]
 pub(super) enum Ty<'a> {
     /// By a schema; `preserve`: unknown fields are kept here.
-    Custom { node: &'a Node, resource: bool, preserve: bool },
+    Custom {
+        node: &'a Node,
+        resource: bool,
+        preserve: bool,
+    },
     /// By the table; `atomic` overrides what the shape says.
-    Builtin { shape: &'static Shape, atomic: Option<bool> },
+    Builtin {
+        shape: &'static Shape,
+        atomic: Option<bool>,
+    },
     /// Unknown: maps are granular, lists atomic.
     Deduced,
     /// Unknown, and one value.
@@ -57,7 +64,11 @@ pub(super) struct MapTy<'a> {
 
 #[derive(Clone, Copy)]
 enum Members<'a> {
-    Node { node: &'a Node, resource: bool, preserve: bool },
+    Node {
+        node: &'a Node,
+        resource: bool,
+        preserve: bool,
+    },
     Fields(&'static BTreeMap<&'static str, Field>),
     Every(&'static Shape),
     Deduced,
@@ -69,9 +80,11 @@ const TEXT: &Shape = &Shape::Scalar(Scalar::Text);
 impl<'a> Ty<'a> {
     pub(super) fn of(ty: TypeRef<'a>) -> Self {
         match ty {
-            TypeRef::Custom(schema) => {
-                Self::Custom { node: schema.root(), resource: true, preserve: schema.root().preserve_unknown }
-            }
+            TypeRef::Custom(schema) => Self::Custom {
+                node: schema.root(),
+                resource: true,
+                preserve: schema.root().preserve_unknown,
+            },
             TypeRef::Builtin(name) => builtin::shape_of(name).map_or(Self::Deduced, Self::builtin),
             TypeRef::Untyped => Self::Deduced,
         }
@@ -79,22 +92,45 @@ impl<'a> Ty<'a> {
 
     fn builtin(shape: &'static Shape) -> Self {
         match shape {
-            Shape::Named(_, atomic) => Self::Builtin { shape: shape.resolved(), atomic: *atomic },
+            Shape::Named(_, atomic) => Self::Builtin {
+                shape: shape.resolved(),
+                atomic: *atomic,
+            },
             shape => Self::Builtin { shape, atomic: None },
         }
     }
 
     fn custom(node: &'a Node, preserve: bool) -> Self {
-        Self::Custom { node, resource: node.embedded, preserve: preserve || node.preserve_unknown }
+        Self::Custom {
+            node,
+            resource: node.embedded,
+            preserve: preserve || node.preserve_unknown,
+        }
     }
 
     /// Everything that a value of this type may be.
     pub(super) fn atom(self) -> Atom<'a> {
         match self {
-            Self::Custom { node, resource, preserve } => custom_atom(node, resource, preserve),
+            Self::Custom {
+                node,
+                resource,
+                preserve,
+            } => custom_atom(node, resource, preserve),
             Self::Builtin { shape, atomic } => builtin_atom(shape, atomic),
-            Self::Deduced => any(Ty::Opaque, MapTy { atomic: false, members: Members::Deduced }),
-            Self::Opaque => any(Ty::Opaque, MapTy { atomic: true, members: Members::Opaque }),
+            Self::Deduced => any(
+                Ty::Opaque,
+                MapTy {
+                    atomic: false,
+                    members: Members::Deduced,
+                },
+            ),
+            Self::Opaque => any(
+                Ty::Opaque,
+                MapTy {
+                    atomic: true,
+                    members: Members::Opaque,
+                },
+            ),
         }
     }
 }
@@ -102,15 +138,25 @@ impl<'a> Ty<'a> {
 impl<'a> Atom<'a> {
     /// Only what fits `value`; everything if nothing fits, or if it is null or absent.
     pub(super) fn fitting(self, value: Option<&Value>) -> Self {
-        let none = Self { scalar: None, list: None, map: None };
+        let none = Self {
+            scalar: None,
+            list: None,
+            map: None,
+        };
         match value {
-            None | Some(Value::Null) => self,
-            Some(Value::Object(_)) if self.map.is_some() => Self { map: self.map, ..none },
-            Some(Value::Array(_)) if self.list.is_some() => Self { list: self.list, ..none },
-            Some(Value::String(_) | Value::Number(_) | Value::Bool(_)) if self.scalar.is_some() => {
-                Self { scalar: self.scalar, ..none }
-            }
-            Some(_) => self,
+            Some(Value::Object(_)) if self.map.is_some() => Self {
+                map: self.map,
+                ..none
+            },
+            Some(Value::Array(_)) if self.list.is_some() => Self {
+                list: self.list,
+                ..none
+            },
+            Some(Value::String(_) | Value::Number(_) | Value::Bool(_)) if self.scalar.is_some() => Self {
+                scalar: self.scalar,
+                ..none
+            },
+            _ => self,
         }
     }
 
@@ -134,7 +180,11 @@ impl<'a> MapTy<'a> {
     /// The type of a declared field.
     pub(super) fn field(&self, name: &str) -> Option<Ty<'a>> {
         match self.members {
-            Members::Node { node, resource, preserve } => match name {
+            Members::Node {
+                node,
+                resource,
+                preserve,
+            } => match name {
                 "metadata" if resource => Some(metadata()),
                 "apiVersion" | "kind" if resource => Some(Ty::builtin(TEXT)),
                 name => node.properties.get(name).map(|node| Ty::custom(node, preserve)),
@@ -147,10 +197,16 @@ impl<'a> MapTy<'a> {
     /// The type of what is not declared; `None` if nothing else is allowed.
     pub(super) fn element(&self) -> Option<Ty<'a>> {
         match self.members {
-            Members::Node { node, preserve, resource } => match (node.additional.schema(), node.allows_any()) {
+            Members::Node {
+                node,
+                preserve,
+                resource,
+            } => match (node.additional.schema(), node.allows_any()) {
                 (Some(schema), _) => Some(Ty::custom(schema, preserve)),
                 (None, true) => Some(Ty::Deduced),
-                (None, false) => (preserve || (node.properties.is_empty() && !resource)).then_some(Ty::Deduced),
+                (None, false) => {
+                    (preserve || (node.properties.is_empty() && !resource)).then_some(Ty::Deduced)
+                }
             },
             Members::Fields(_) => None,
             Members::Every(shape) => Some(Ty::builtin(shape)),
@@ -181,47 +237,114 @@ fn metadata<'a>() -> Ty<'a> {
 fn any<'a>(element: Ty<'a>, map: MapTy<'a>) -> Atom<'a> {
     Atom {
         scalar: Some(Scalar::Untyped),
-        list: Some(ListTy { associative: false, keys: &[], element }),
+        list: Some(ListTy {
+            associative: false,
+            keys: &[],
+            element,
+        }),
         map: Some(map),
     }
 }
 
 fn custom_atom(node: &Node, resource: bool, preserve: bool) -> Atom<'_> {
-    let map = MapTy { atomic: node.map_type == MapType::Atomic, members: Members::Node { node, resource, preserve } };
+    let map = MapTy {
+        atomic: node.map_type == MapType::Atomic,
+        members: Members::Node {
+            node,
+            resource,
+            preserve,
+        },
+    };
     let list = ListTy {
         associative: node.list_type != ListType::Atomic,
         keys: &node.list_keys,
-        element: node.items.as_deref().map_or(Ty::Opaque, |items| Ty::custom(items, preserve)),
+        element: node
+            .items
+            .as_deref()
+            .map_or(Ty::Opaque, |items| Ty::custom(items, preserve)),
     };
-    let none = Atom { scalar: None, list: None, map: None };
+    let nothing = Atom {
+        scalar: None,
+        list: None,
+        map: None,
+    };
     let text = match node.format.as_deref() {
         None | Some("byte") => Scalar::Text,
         Some(_) => Scalar::Untyped,
     };
     match node.ty {
-        _ if resource => Atom { map: Some(map), ..none },
-        _ if node.int_or_string => Atom { scalar: Some(Scalar::Untyped), list: Some(list), map: Some(map) },
-        None => Atom { scalar: Some(Scalar::Untyped), list: Some(list), map: Some(map) },
-        Some(Type::Object) => Atom { map: Some(map), ..none },
-        Some(Type::Array) => Atom { list: Some(list), ..none },
-        Some(Type::String) => Atom { scalar: Some(text), ..none },
-        Some(Type::Integer | Type::Number) => Atom { scalar: Some(Scalar::Numeric), ..none },
-        Some(Type::Boolean) => Atom { scalar: Some(Scalar::Boolean), ..none },
+        _ if resource => Atom {
+            map: Some(map),
+            ..nothing
+        },
+        _ if node.int_or_string => Atom {
+            scalar: Some(Scalar::Untyped),
+            list: Some(list),
+            map: Some(map),
+        },
+        None => Atom {
+            scalar: Some(Scalar::Untyped),
+            list: Some(list),
+            map: Some(map),
+        },
+        Some(Type::Object) => Atom {
+            map: Some(map),
+            ..nothing
+        },
+        Some(Type::Array) => Atom {
+            list: Some(list),
+            ..nothing
+        },
+        Some(Type::String) => Atom {
+            scalar: Some(text),
+            ..nothing
+        },
+        Some(Type::Integer | Type::Number) => Atom {
+            scalar: Some(Scalar::Numeric),
+            ..nothing
+        },
+        Some(Type::Boolean) => Atom {
+            scalar: Some(Scalar::Boolean),
+            ..nothing
+        },
     }
 }
 
 fn builtin_atom<'a>(shape: &'static Shape, overridden: Option<bool>) -> Atom<'a> {
-    let none = Atom { scalar: None, list: None, map: None };
-    let map = |atomic: bool, members| MapTy { atomic: overridden.unwrap_or(atomic), members };
+    let none = Atom {
+        scalar: None,
+        list: None,
+        map: None,
+    };
+    let map = |atomic: bool, members| MapTy {
+        atomic: overridden.unwrap_or(atomic),
+        members,
+    };
     match shape {
-        Shape::Scalar(scalar) => Atom { scalar: Some(*scalar), ..none },
+        Shape::Scalar(scalar) => Atom {
+            scalar: Some(*scalar),
+            ..none
+        },
         Shape::Any | Shape::Named(..) => Ty::Deduced.atom(),
         Shape::Raw => Ty::Opaque.atom(),
-        Shape::Object { fields, atomic } => Atom { map: Some(map(*atomic, Members::Fields(fields))), ..none },
-        Shape::Map { element, atomic } => Atom { map: Some(map(*atomic, Members::Every(element))), ..none },
+        Shape::Object { fields, atomic } => Atom {
+            map: Some(map(*atomic, Members::Fields(fields))),
+            ..none
+        },
+        Shape::Map { element, atomic } => Atom {
+            map: Some(map(*atomic, Members::Every(element))),
+            ..none
+        },
         Shape::List(list) => {
             let element = Ty::builtin(&list.item);
-            Atom { list: Some(ListTy { associative: list.associative, keys: &list.keys, element }), ..none }
+            Atom {
+                list: Some(ListTy {
+                    associative: list.associative,
+                    keys: &list.keys,
+                    element,
+                }),
+                ..none
+            }
         }
     }
 }

@@ -26,10 +26,14 @@ pub(super) fn apply(
     let last = managers.get(manager).cloned();
     let fields = set::of_value(config, ty).recursive_difference(request.ignored);
     let time = last.as_ref().and_then(|last| last.time.clone());
-    let owned = Owned { fields, api_version: request.api_version.to_owned(), time };
+    let owned = Owned {
+        fields,
+        api_version: request.api_version.to_owned(),
+        time,
+    };
     managers.insert(manager.clone(), owned);
     let merged = match &last {
-        Some(last) if !last.fields.is_empty() => prune(merged, ty, &managers, &last.fields),
+        Some(last) if !last.fields.is_empty() => prune(&merged, ty, &managers, &last.fields),
         _ => merged,
     };
     take_over(live, &merged, ty, &mut managers, Some(manager), request)?;
@@ -47,10 +51,15 @@ pub(super) fn update(
     request: &Request<'_>,
 ) -> (Managers, bool) {
     let mut managers = managers.clone();
-    let forced = Request { force: true, ..*request };
+    let forced = Request {
+        force: true,
+        ..*request
+    };
     // Forced, so there is no conflict to report.
     let changes = take_over(old, new, ty, &mut managers, None, &forced).unwrap_or_default();
-    let fields = changes.recursive_difference(request.ignored).difference(&never_tracked());
+    let fields = changes
+        .recursive_difference(request.ignored)
+        .difference(&never_tracked());
     if fields.is_empty() {
         return (managers, false);
     }
@@ -60,7 +69,7 @@ pub(super) fn update(
         time: None,
     });
     owned.fields = owned.fields.union(&fields);
-    owned.api_version = request.api_version.to_owned();
+    request.api_version.clone_into(&mut owned.api_version);
     owned.time = Some(request.now.to_owned());
     (managers, true)
 }
@@ -124,11 +133,20 @@ fn take_over(
 fn conflict(conflicts: &BTreeMap<&Manager, FieldSet>) -> ApplyError {
     let mut all: Vec<(String, String)> = Vec::new();
     for (manager, fields) in conflicts {
-        all.extend(fields.paths().iter().map(|path| (manager.printed(), printed_path(path))));
+        all.extend(
+            fields
+                .paths()
+                .iter()
+                .map(|path| (manager.printed(), printed_path(path))),
+        );
     }
-    let causes = all
-        .iter()
-        .map(|(manager, path)| Cause::new(reason::MANAGER_CONFLICT, path.as_str(), format!("conflict with {manager}")));
+    let causes = all.iter().map(|(manager, path)| {
+        Cause::new(
+            reason::MANAGER_CONFLICT,
+            path.as_str(),
+            format!("conflict with {manager}"),
+        )
+    });
     let causes = causes.collect();
     let message = match all.as_slice() {
         [(manager, path)] => format!("Apply failed with 1 conflict: conflict with {manager}: {path}"),
@@ -147,15 +165,17 @@ fn conflict(conflicts: &BTreeMap<&Manager, FieldSet>) -> ApplyError {
 }
 
 /// Takes out of `merged` what the applier applied the last time (`last`), does not apply now, and nobody else owns.
-fn prune(merged: Value, ty: Ty<'_>, managers: &Managers, last: &FieldSet) -> Value {
+fn prune(merged: &Value, ty: Ty<'_>, managers: &Managers, last: &FieldSet) -> Value {
     let named = |set: &FieldSet| set.with_named_fields(Some(ty));
     let last = named(last);
-    let without_last = remove(&merged, &last, ty);
-    let all = named(&set::of_value(&merged, ty));
-    let owned = managers.values().fold(FieldSet::default(), |all, owned| all.union(&owned.fields));
+    let without_last = remove(merged, &last, ty);
+    let all = named(&set::of_value(merged, ty));
+    let owned = managers
+        .values()
+        .fold(FieldSet::default(), |all, owned| all.union(&owned.fields));
     let kept = named(&set::of_value(&without_last, ty)).union(&named(&owned));
-    let with_owned = remove(&merged, &all.difference(&kept), ty);
+    let with_owned = remove(merged, &all.difference(&kept), ty);
     // What was gone with something of the last time, without being of it, stays.
     let gone = all.difference(&named(&set::of_value(&with_owned, ty)));
-    remove(&merged, &gone.intersection(&last), ty)
+    remove(merged, &gone.intersection(&last), ty)
 }

@@ -36,7 +36,11 @@ pub fn prune(ty: &str, object: &mut Value) -> Vec<String> {
 fn prune_below(shape: &'static Shape, path: &str, value: &mut Value, dropped: &mut Vec<String>) {
     match (shape.resolved(), value) {
         (Shape::Object { fields, .. }, Value::Object(members)) => members.retain(|name, value| {
-            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            let path = if path.is_empty() {
+                name.clone()
+            } else {
+                format!("{path}.{name}")
+            };
             let field = fields.get(name.as_str());
             match field {
                 Some(field) => prune_below(&field.shape, &path, value, dropped),

@@ -33,8 +33,14 @@ pub(crate) enum Shape {
     Any,
     /// One value, whatever it is.
     Raw,
-    Object { fields: BTreeMap<&'static str, Field>, atomic: bool },
-    Map { element: Box<Shape>, atomic: bool },
+    Object {
+        fields: BTreeMap<&'static str, Field>,
+        atomic: bool,
+    },
+    Map {
+        element: Box<Self>,
+        atomic: bool,
+    },
     List(Box<ListShape>),
     /// The type of that name; `Some` overrides whether it is atomic.
     Named(&'static str, Option<bool>),
@@ -177,11 +183,18 @@ impl Shape {
 
 fn read_shape(text: &'static str) -> Shape {
     if let Some(item) = text.strip_prefix("[]") {
-        let list = ListShape { item: read_shape(item), associative: false, keys: Vec::new() };
+        let list = ListShape {
+            item: read_shape(item),
+            associative: false,
+            keys: Vec::new(),
+        };
         return Shape::List(Box::new(list));
     }
     if let Some(element) = text.strip_prefix("{}") {
-        return Shape::Map { element: Box::new(read_shape(element)), atomic: false };
+        return Shape::Map {
+            element: Box::new(read_shape(element)),
+            atomic: false,
+        };
     }
     if let Some(name) = text.strip_prefix('@') {
         return Shape::Named(name, None);

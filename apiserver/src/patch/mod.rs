@@ -46,6 +46,8 @@ fn must_be_object(patch: &Value) -> Result<(), PatchError> {
     if patch.is_object() {
         Ok(())
     } else {
-        Err(PatchError::Malformed("error decoding patch: the patch must be a JSON object".to_owned()))
+        Err(PatchError::Malformed(
+            "error decoding patch: the patch must be a JSON object".to_owned(),
+        ))
     }
 }

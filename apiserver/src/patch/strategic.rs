@@ -30,7 +30,11 @@ fn merge_object(
     match patch.get(PATCH).map(Value::as_str) {
         None | Some(Some("merge")) => {}
         Some(Some("replace")) => {
-            return Ok(patch.iter().filter(|(key, _)| *key != PATCH).map(|(k, v)| (k.clone(), v.clone())).collect());
+            return Ok(patch
+                .iter()
+                .filter(|(key, _)| *key != PATCH)
+                .map(|(k, v)| (k.clone(), v.clone()))
+                .collect());
         }
         Some(Some("delete")) => return Ok(Object::new()),
         Some(_) => return Err(malformed(PATCH)),
@@ -57,7 +61,10 @@ fn merge_object(
             && let Some(Value::Array(items)) = object.get(name).cloned()
         {
             let merge_key = strategy_of(shape, name).merge_key;
-            object.insert(name.to_owned(), Value::Array(in_order(&items, &items, order, merge_key.as_deref())));
+            object.insert(
+                name.to_owned(),
+                Value::Array(in_order(&items, &items, order, merge_key.as_deref())),
+            );
         }
     }
     Ok(object)
@@ -98,8 +105,13 @@ fn merge_list(
     item: Option<&'static Shape>,
 ) -> Result<Vec<Value>, PatchError> {
     let directive = |item: &Value| item.get(PATCH).and_then(Value::as_str).map(str::to_owned);
-    if patch.iter().any(|item| directive(item).as_deref() == Some("replace")) {
-        let kept = patch.iter().filter(|item| directive(item).as_deref() != Some("replace"));
+    if patch
+        .iter()
+        .any(|item| directive(item).as_deref() == Some("replace"))
+    {
+        let kept = patch
+            .iter()
+            .filter(|item| directive(item).as_deref() != Some("replace"));
         return Ok(kept.map(without_directives).collect());
     }
     let mut merged: Vec<Value> = old.to_vec();
@@ -114,7 +126,9 @@ fn merge_list(
             }
             (None, _) if deletes => continue,
             (Some(at), Value::Object(new)) => {
-                let Value::Object(before) = merged[at].clone() else { continue };
+                let Value::Object(before) = merged[at].clone() else {
+                    continue;
+                };
                 merged[at] = Value::Object(merge_object(before, new, item)?);
             }
             (Some(_), _) => {}
@@ -143,7 +157,8 @@ fn in_order(items: &[Value], old: &[Value], order: &[Value], merge_key: Option<&
     let (mut named, mut others) = (named.into_iter().peekable(), others.into_iter().peekable());
     let mut all = Vec::new();
     while let (Some(left), Some(right)) = (others.peek(), named.peek()) {
-        let before = matches!((place(old, left), place(old, right)), (Some(left), Some(right)) if left < right);
+        let before =
+            matches!((place(old, left), place(old, right)), (Some(left), Some(right)) if left < right);
         all.extend(if before { others.next() } else { named.next() });
     }
     all.into_iter().chain(others).chain(named).cloned().collect()
@@ -168,11 +183,18 @@ fn delete_items(object: &mut Object, name: &str, gone: &Value) -> Result<(), Pat
 fn without_directives(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
-            let kept = members.iter().filter(|(key, value)| !is_directive(key) && !value.is_null());
-            Value::Object(kept.map(|(key, value)| (key.clone(), without_directives(value))).collect())
+            let kept = members
+                .iter()
+                .filter(|(key, value)| !is_directive(key) && !value.is_null());
+            Value::Object(
+                kept.map(|(key, value)| (key.clone(), without_directives(value)))
+                    .collect(),
+            )
         }
         Value::Array(items) => {
-            let kept = items.iter().filter(|item| item.get(PATCH).and_then(Value::as_str) != Some("delete"));
+            let kept = items
+                .iter()
+                .filter(|item| item.get(PATCH).and_then(Value::as_str) != Some("delete"));
             Value::Array(kept.map(without_directives).collect())
         }
         scalar => scalar.clone(),
@@ -195,7 +217,9 @@ fn field_of(shape: Option<&'static Shape>, name: &str) -> Option<&'static Field>
 }
 
 fn strategy_of(shape: Option<&'static Shape>, name: &str) -> Strategy {
-    field_of(shape, name).map(|field| field.strategy.clone()).unwrap_or_default()
+    field_of(shape, name)
+        .map(|field| field.strategy.clone())
+        .unwrap_or_default()
 }
 
 fn member_of(shape: Option<&'static Shape>, name: &str) -> Option<&'static Shape> {

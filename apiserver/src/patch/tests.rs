@@ -12,20 +12,35 @@ fn a_json_patch_whose_test_fails_is_rejected() {
         {"op": "replace", "path": "/spec/replicas", "value": 3},
     ]);
     assert_eq!(json_patch(&object, &patch), Err(PatchError::Rejected));
-    assert!(matches!(json_patch(&object, &json!({"op": "add"})), Err(PatchError::Malformed(_))));
-    let added = json_patch(&object, &json!([{"op": "add", "path": "/spec/list", "value": [1]}])).unwrap();
+    assert!(matches!(
+        json_patch(&object, &json!({"op": "add"})),
+        Err(PatchError::Malformed(_))
+    ));
+    let added = json_patch(
+        &object,
+        &json!([{"op": "add", "path": "/spec/list", "value": [1]}]),
+    )
+    .unwrap();
     assert_eq!(added, json!({"spec": {"replicas": 1, "list": [1]}}));
 }
 
 #[test]
 fn a_merge_patch_removes_nulls_and_replaces_lists() {
     let object = json!({"a": {"b": 1, "c": 2}, "list": [1, 2]});
-    let merged = merge(&object, &json!({"a": {"b": null, "d": {"e": null, "f": 1}}, "list": [3]})).unwrap();
+    let merged = merge(
+        &object,
+        &json!({"a": {"b": null, "d": {"e": null, "f": 1}}, "list": [3]}),
+    )
+    .unwrap();
     assert_eq!(merged, json!({"a": {"c": 2, "d": {"f": 1}}, "list": [3]}));
 }
 
 fn check(object: &Value, patch: &Value, expect: &Value) {
-    assert_eq!(&strategic(object, patch, "core.v1.PodSpec").unwrap(), expect, "{patch}");
+    assert_eq!(
+        &strategic(object, patch, "core.v1.PodSpec").unwrap(),
+        expect,
+        "{patch}"
+    );
 }
 
 #[test]

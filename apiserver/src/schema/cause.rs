@@ -46,7 +46,11 @@ impl Cause {
         if field.is_empty() {
             "<nil>".clone_into(&mut field);
         }
-        Self { reason: reason.to_owned(), message: message.into(), field }
+        Self {
+            reason: reason.to_owned(),
+            message: message.into(),
+            field,
+        }
     }
 
     /// `Required value: DETAIL`.
@@ -61,7 +65,11 @@ impl Cause {
 
     /// `Invalid value: VALUE: DETAIL`, the value printed as the real server does.
     pub fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
-        Self::new(reason::INVALID, field, with_detail(&format!("Invalid value: {}", printed(value)), detail))
+        Self::new(
+            reason::INVALID,
+            field,
+            with_detail(&format!("Invalid value: {}", printed(value)), detail),
+        )
     }
 
     /// `Invalid value: DETAIL`, for values that the real server does not print (objects and lists in CEL rules).
@@ -71,37 +79,62 @@ impl Cause {
 
     /// `Invalid value: VALUE: DETAIL` for a value of the wrong JSON type.
     pub fn type_invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
-        Self { reason: reason::TYPE_INVALID.to_owned(), ..Self::invalid(field, value, detail) }
+        Self {
+            reason: reason::TYPE_INVALID.to_owned(),
+            ..Self::invalid(field, value, detail)
+        }
     }
 
     /// `Unsupported value: VALUE: supported values: ...`.
     pub fn not_supported(field: impl Into<String>, value: &Value, supported: &[String]) -> Self {
         let quoted: Vec<String> = supported.iter().map(|value| format!("{value:?}")).collect();
-        let message = format!("Unsupported value: {}: supported values: {}", printed(value), quoted.join(", "));
+        let message = format!(
+            "Unsupported value: {}: supported values: {}",
+            printed(value),
+            quoted.join(", ")
+        );
         Self::new(reason::NOT_SUPPORTED, field, message)
     }
 
     /// `Too long: may not be more than MAX bytes` (the real server says bytes and counts characters).
     pub fn too_long(field: impl Into<String>, max: u64) -> Self {
         let unit = if max == 1 { "byte" } else { "bytes" };
-        Self::new(reason::TOO_LONG, field, format!("Too long: may not be more than {max} {unit}"))
+        Self::new(
+            reason::TOO_LONG,
+            field,
+            format!("Too long: may not be more than {max} {unit}"),
+        )
     }
 
     /// `Too many: ACTUAL: must have at most MAX items`.
     pub fn too_many(field: impl Into<String>, actual: usize, max: u64) -> Self {
         let unit = if max == 1 { "item" } else { "items" };
-        Self::new(reason::TOO_MANY, field, format!("Too many: {actual}: must have at most {max} {unit}"))
+        Self::new(
+            reason::TOO_MANY,
+            field,
+            format!("Too many: {actual}: must have at most {max} {unit}"),
+        )
     }
 
     /// `Duplicate value: VALUE`.
     pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
-        Self::new(reason::DUPLICATE, field, format!("Duplicate value: {}", printed(value)))
+        Self::new(
+            reason::DUPLICATE,
+            field,
+            format!("Duplicate value: {}", printed(value)),
+        )
     }
 
     /// Whether the real server leaves out CEL rules because of it.
     pub(super) fn blocks_rules(&self) -> bool {
-        [reason::NOT_SUPPORTED, reason::REQUIRED, reason::TOO_LONG, reason::TOO_MANY, reason::TYPE_INVALID]
-            .contains(&self.reason.as_str())
+        [
+            reason::NOT_SUPPORTED,
+            reason::REQUIRED,
+            reason::TOO_LONG,
+            reason::TOO_MANY,
+            reason::TYPE_INVALID,
+        ]
+        .contains(&self.reason.as_str())
     }
 
     /// The cause as an entry of `details.causes`.
@@ -118,13 +151,19 @@ impl fmt::Display for Cause {
 }
 
 fn with_detail(head: &str, detail: &str) -> String {
-    if detail.is_empty() { head.to_owned() } else { format!("{head}: {detail}") }
+    if detail.is_empty() {
+        head.to_owned()
+    } else {
+        format!("{head}: {detail}")
+    }
 }
 
 /// Values in messages: strings quoted, floats as Go's `%v`, lists and maps by their JSON.
 fn printed(value: &Value) -> String {
     match value {
-        Value::Number(number) if number.is_f64() => number.as_f64().map_or_else(|| number.to_string(), go_float),
+        Value::Number(number) if number.is_f64() => {
+            number.as_f64().map_or_else(|| number.to_string(), go_float)
+        }
         Value::Array(_) | Value::Object(_) => go_json(value),
         scalar => scalar.to_string(),
     }
@@ -132,14 +171,22 @@ fn printed(value: &Value) -> String {
 
 /// JSON as Go writes it, which escapes `<`, `>` and `&`.
 pub(super) fn go_json(value: &Value) -> String {
-    value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+    value
+        .to_string()
+        .replace('<', "\\u003c")
+        .replace('>', "\\u003e")
+        .replace('&', "\\u0026")
 }
 
 /// A float as Go's `%v` prints it: shortest digits, an exponent of at least two digits below 1e-4 and from 1e6 on.
 pub(super) fn go_float(number: f64) -> String {
     let scientific = format!("{number:e}");
-    let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
-    let Ok(power) = exponent.parse::<i32>() else { return scientific };
+    let Some((digits, exponent)) = scientific.split_once('e') else {
+        return scientific;
+    };
+    let Ok(power) = exponent.parse::<i32>() else {
+        return scientific;
+    };
     if (-4..6).contains(&power) {
         return number.to_string();
     }

@@ -19,5 +19,7 @@ pub(super) fn item<'a>(old: Option<&'a Value>, list: &Node, item: &Value) -> Opt
     if keys.len() != list.list_keys.len() {
         return None;
     }
-    old?.as_array()?.iter().find(|old| keys_of(old, &list.list_keys) == keys)
+    old?.as_array()?
+        .iter()
+        .find(|old| keys_of(old, &list.list_keys) == keys)
 }

@@ -22,7 +22,9 @@ fn drop_nulls(value: &mut Value, node: Option<&Node>) {
         }),
         Value::Array(items) => {
             let schema = node.and_then(|node| node.items.as_deref());
-            items.iter_mut().for_each(|item| drop_nulls(item, schema));
+            for item in items {
+                drop_nulls(item, schema);
+            }
         }
         _ => {}
     }
@@ -32,8 +34,13 @@ fn fill(value: &mut Value, node: &Node) {
     match value {
         Value::Object(members) => {
             for (name, property) in &node.properties {
-                let Some(default) = &property.default else { continue };
-                if members.get(name).is_none_or(|value| value.is_null() && !property.nullable) {
+                let Some(default) = &property.default else {
+                    continue;
+                };
+                if members
+                    .get(name)
+                    .is_none_or(|value| value.is_null() && !property.nullable)
+                {
                     members.insert(name.clone(), default.clone());
                 }
             }

@@ -9,8 +9,26 @@ use regex::Regex;
 use super::node::Type;
 
 const STRING_FORMATS: [&str; 20] = [
-    "byte", "cidr", "date", "datetime", "duration", "email", "hexcolor", "hostname", "ipv4", "ipv6", "isbn",
-    "k8slongname", "k8sshortname", "mac", "password", "ssn", "uri", "uuid", "uuid3", "uuid4",
+    "byte",
+    "cidr",
+    "date",
+    "datetime",
+    "duration",
+    "email",
+    "hexcolor",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "isbn",
+    "k8slongname",
+    "k8sshortname",
+    "mac",
+    "password",
+    "ssn",
+    "uri",
+    "uuid",
+    "uuid3",
+    "uuid4",
 ];
 
 /// Whether the server knows this format for this type; others are ignored.
@@ -59,13 +77,20 @@ fn normal(format: &str) -> String {
 }
 
 fn is_cidr(text: &str) -> bool {
-    let Some((address, length)) = text.split_once('/') else { return false };
-    let Ok(length) = length.parse::<u8>() else { return false };
-    (address.parse::<Ipv4Addr>().is_ok() && length <= 32) || (address.parse::<Ipv6Addr>().is_ok() && length <= 128)
+    let Some((address, length)) = text.split_once('/') else {
+        return false;
+    };
+    let Ok(length) = length.parse::<u8>() else {
+        return false;
+    };
+    (address.parse::<Ipv4Addr>().is_ok() && length <= 32)
+        || (address.parse::<Ipv6Addr>().is_ok() && length <= 128)
 }
 
 fn is_uuid(format: &str, text: &str) -> bool {
-    let version = format.strip_prefix("uuid").and_then(|version| version.chars().next());
+    let version = format
+        .strip_prefix("uuid")
+        .and_then(|version| version.chars().next());
     let digits: Vec<char> = text.to_ascii_lowercase().chars().filter(|c| *c != '-').collect();
     UUID.is_match(text)
         && version.is_none_or(|version| digits.get(12) == Some(&version))
@@ -85,10 +110,12 @@ static SCALA_DURATION: LazyLock<Regex> = LazyLock::new(|| {
 });
 static EMAIL: LazyLock<Regex> = LazyLock::new(|| pattern(r"^([^<>]*<)?[^\s@<>]+@[^\s@<>]+>?$"));
 static HEX_COLOR: LazyLock<Regex> = LazyLock::new(|| pattern(r"^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$"));
-static HOSTNAME: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$"));
+static HOSTNAME: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$")
+});
 static LABEL: LazyLock<Regex> = LazyLock::new(|| pattern(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"));
-static MAC: LazyLock<Regex> = LazyLock::new(|| pattern(r"^([0-9a-fA-F]{2}[:-]){5}([0-9a-fA-F]{2}[:-]){0,2}[0-9a-fA-F]{2}$"));
+static MAC: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^([0-9a-fA-F]{2}[:-]){5}([0-9a-fA-F]{2}[:-]){0,2}[0-9a-fA-F]{2}$"));
 static SSN: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\d{3}[- ]?\d{2}[- ]?\d{4}$"));
 static UUID: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$"));

@@ -13,7 +13,11 @@ pub(super) fn duplicates(value: &Value, node: &Node, path: &str, causes: &mut Ve
         Value::Object(members) => {
             for (name, value) in members {
                 if let Some(property) = node.properties.get(name) {
-                    let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                    let path = if path.is_empty() {
+                        name.clone()
+                    } else {
+                        format!("{path}.{name}")
+                    };
                     duplicates(value, property, &path, causes);
                 } else if let Some(schema) = node.additional.schema() {
                     duplicates(value, schema, &format!("{path}[{name}]"), causes);
@@ -47,17 +51,25 @@ fn twice(values: &[Value], path: &str, causes: &mut Vec<Cause>) {
 }
 
 fn keys_twice(items: &[Value], node: &Node, path: &str, causes: &mut Vec<Cause>) {
-    let odd = items.iter().enumerate().find(|(_, item)| !item.is_null() && !item.is_object());
+    let odd = items
+        .iter()
+        .enumerate()
+        .find(|(_, item)| !item.is_null() && !item.is_object());
     if let Some((index, item)) = odd {
         let detail = "must be an object for an array of list-type map";
         causes.push(Cause::invalid(format!("{path}[{index}]"), item, detail));
         return;
     }
-    let keys: Vec<Value> = items.iter().map(|item| Value::Object(keys_of(item, &node.list_keys))).collect();
+    let keys: Vec<Value> = items
+        .iter()
+        .map(|item| Value::Object(keys_of(item, &node.list_keys)))
+        .collect();
     twice(&keys, path, causes);
 }
 
 /// The members of `item` that are keys of its list.
 pub(super) fn keys_of(item: &Value, keys: &[String]) -> Map<String, Value> {
-    keys.iter().filter_map(|key| Some((key.clone(), item.get(key)?.clone()))).collect()
+    keys.iter()
+        .filter_map(|key| Some((key.clone(), item.get(key)?.clone())))
+        .collect()
 }

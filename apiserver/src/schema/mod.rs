@@ -33,7 +33,13 @@ impl Schema {
     /// has a rule that does not compile; their fields start with `openAPIV3Schema`.
     pub fn parse(openapi: &Value) -> Result<Self, Vec<Cause>> {
         let causes = structural::check(openapi, "openAPIV3Schema");
-        if causes.is_empty() { Ok(Self { root: Node::read(openapi) }) } else { Err(causes) }
+        if causes.is_empty() {
+            Ok(Self {
+                root: Node::read(openapi),
+            })
+        } else {
+            Err(causes)
+        }
     }
 
     /// Drops what the schema does not declare, and unknown metadata fields; returns the paths dropped
@@ -78,7 +84,9 @@ impl Schema {
     /// The list type at a path of members (`["spec", "items"]`); `*` steps into items or entries. `None` if the schema
     /// knows no list there.
     pub fn list_type(&self, path: &[&str]) -> Option<ListType> {
-        self.at(path).filter(|node| node.ty == Some(Type::Array)).map(|node| node.list_type)
+        self.at(path)
+            .filter(|node| node.ty == Some(Type::Array))
+            .map(|node| node.list_type)
     }
 
     /// The keys of the list map at `path`; empty for other lists.
@@ -88,7 +96,9 @@ impl Schema {
 
     /// The map type at `path`. `None` if the schema knows no object there.
     pub fn map_type(&self, path: &[&str]) -> Option<MapType> {
-        self.at(path).filter(|node| node.ty == Some(Type::Object)).map(|node| node.map_type)
+        self.at(path)
+            .filter(|node| node.ty == Some(Type::Object))
+            .map(|node| node.map_type)
     }
 
     pub(crate) fn root(&self) -> &Node {

@@ -20,8 +20,14 @@ pub(crate) enum Type {
 }
 
 impl Type {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Object, Self::Array, Self::String, Self::Integer, Self::Number, Self::Boolean];
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Object,
+        Self::Array,
+        Self::String,
+        Self::Integer,
+        Self::Number,
+        Self::Boolean,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -112,9 +118,9 @@ pub(crate) struct Node {
     pub format: Option<String>,
     pub nullable: bool,
     pub default: Option<Value>,
-    pub properties: BTreeMap<String, Node>,
+    pub properties: BTreeMap<String, Self>,
     pub additional: Additional,
-    pub items: Option<Box<Node>>,
+    pub items: Option<Box<Self>>,
     pub int_or_string: bool,
     pub preserve_unknown: bool,
     pub embedded: bool,
@@ -151,7 +157,10 @@ impl Node {
                 _ => MapType::Granular,
             },
             checks: Checks::read(schema),
-            rules: list(schema, "x-kubernetes-validations").iter().filter_map(|rule| Rule::read(rule, schema)).collect(),
+            rules: list(schema, "x-kubernetes-validations")
+                .iter()
+                .filter_map(|rule| Rule::read(rule, schema))
+                .collect(),
         }
     }
 
@@ -201,8 +210,14 @@ impl Checks {
 }
 
 fn properties(schema: &Value) -> BTreeMap<String, Node> {
-    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-    properties.map(|(name, schema)| (name.clone(), Node::read(schema))).collect()
+    let properties = schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten();
+    properties
+        .map(|(name, schema)| (name.clone(), Node::read(schema)))
+        .collect()
 }
 
 fn additional(schema: &Value) -> Additional {
@@ -214,7 +229,10 @@ fn additional(schema: &Value) -> Additional {
 }
 
 fn list<'a>(schema: &'a Value, key: &str) -> &'a [Value] {
-    schema.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    schema
+        .get(key)
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
 }
 
 fn nodes(schema: &Value, key: &str) -> Vec<Node> {
@@ -222,7 +240,11 @@ fn nodes(schema: &Value, key: &str) -> Vec<Node> {
 }
 
 fn strings(schema: &Value, key: &str) -> Vec<String> {
-    list(schema, key).iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    list(schema, key)
+        .iter()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
 }
 
 fn flag(schema: &Value, key: &str) -> bool {
@@ -238,5 +260,9 @@ fn count(schema: &Value, key: &str) -> Option<u64> {
 }
 
 fn text(schema: &Value, key: &str) -> Option<String> {
-    schema.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+    schema
+        .get(key)
+        .and_then(Value::as_str)
+        .filter(|text| !text.is_empty())
+        .map(str::to_owned)
 }

@@ -60,7 +60,12 @@ fn children(schema: &Schema, level: Level, path: &str, causes: &mut Vec<Cause>) 
     for (name, property) in object(schema, "properties").into_iter().flatten() {
         // What metadata may say is checked by `type_and_metadata`.
         if let (Value::Object(property), false) = (property, level == Level::Root && name == "metadata") {
-            node(property, Level::Field, &format!("{path}.properties[{name}]"), causes);
+            node(
+                property,
+                Level::Field,
+                &format!("{path}.properties[{name}]"),
+                causes,
+            );
         }
     }
     let additional = format!("{path}.additionalProperties");
@@ -82,9 +87,19 @@ fn children(schema: &Schema, level: Level, path: &str, causes: &mut Vec<Cause>) 
 }
 
 fn unsupported(schema: &Schema, path: &str, causes: &mut Vec<Cause>) {
-    for word in ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"] {
+    for word in [
+        "id",
+        "additionalItems",
+        "patternProperties",
+        "definitions",
+        "dependencies",
+        "$ref",
+    ] {
         if schema.contains_key(word) {
-            causes.push(Cause::forbidden(format!("{path}.{word}"), &format!("{word} is not supported")));
+            causes.push(Cause::forbidden(
+                format!("{path}.{word}"),
+                &format!("{word} is not supported"),
+            ));
         }
     }
     if flag(schema, "uniqueItems") {
@@ -98,7 +113,10 @@ fn types(schema: &Schema, level: Level, path: &str, causes: &mut Vec<Cause>) {
     let field = format!("{path}.type");
     let embedded = flag(schema, "x-kubernetes-embedded-resource");
     if ty == "null" {
-        causes.push(Cause::forbidden(&field, "type cannot be set to null, use nullable as an alternative"));
+        causes.push(Cause::forbidden(
+            &field,
+            "type cannot be set to null, use nullable as an alternative",
+        ));
     }
     if !ty.is_empty() && ty != "null" && !Type::ALL.iter().any(|known| known.name() == ty) {
         let mut known: Vec<String> = Type::ALL.iter().map(|ty| ty.name().to_owned()).collect();
@@ -128,7 +146,11 @@ fn extensions(schema: &Schema, path: &str, causes: &mut Vec<Cause>) {
     let preserve = "x-kubernetes-preserve-unknown-fields";
     let embedded = "x-kubernetes-embedded-resource";
     if schema.get(preserve) == Some(&json!(false)) {
-        causes.push(Cause::invalid(format!("{path}.{preserve}"), &json!(false), "must be true or undefined"));
+        causes.push(Cause::invalid(
+            format!("{path}.{preserve}"),
+            &json!(false),
+            "must be true or undefined",
+        ));
     }
     if flag(schema, "x-kubernetes-int-or-string") {
         for word in [preserve, embedded].into_iter().filter(|word| flag(schema, word)) {
@@ -151,27 +173,45 @@ fn extensions(schema: &Schema, path: &str, causes: &mut Vec<Cause>) {
     if let Some(Value::String(map_type)) = schema.get("x-kubernetes-map-type") {
         if text(schema, "type") != "object" {
             let detail = "must be object if x-kubernetes-map-type is specified";
-            causes.push(required_or_invalid(&format!("{path}.type"), text(schema, "type"), detail));
+            causes.push(required_or_invalid(
+                &format!("{path}.type"),
+                text(schema, "type"),
+                detail,
+            ));
         }
         let known = ["atomic".to_owned(), "granular".to_owned()];
         if !known.contains(map_type) {
-            causes.push(Cause::not_supported(format!("{path}.x-kubernetes-map-type"), &json!(map_type), &known));
+            causes.push(Cause::not_supported(
+                format!("{path}.x-kubernetes-map-type"),
+                &json!(map_type),
+                &known,
+            ));
         }
     }
 }
 
 fn list_type(schema: &Schema, path: &str, causes: &mut Vec<Cause>) {
     let field = format!("{path}.x-kubernetes-list-type");
-    let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array).filter(|keys| !keys.is_empty());
+    let keys = schema
+        .get("x-kubernetes-list-map-keys")
+        .and_then(Value::as_array)
+        .filter(|keys| !keys.is_empty());
     let Some(Value::String(list_type)) = schema.get("x-kubernetes-list-type") else {
         if keys.is_some() {
-            causes.push(Cause::required(field, "must be map if x-kubernetes-list-map-keys is non-empty"));
+            causes.push(Cause::required(
+                field,
+                "must be map if x-kubernetes-list-map-keys is non-empty",
+            ));
         }
         return;
     };
     if text(schema, "type") != "array" {
         let detail = "must be array if x-kubernetes-list-type is specified";
-        causes.push(required_or_invalid(&format!("{path}.type"), text(schema, "type"), detail));
+        causes.push(required_or_invalid(
+            &format!("{path}.type"),
+            text(schema, "type"),
+            detail,
+        ));
     }
     let items = object(schema, "items");
     match (list_type.as_str(), keys) {
@@ -180,7 +220,10 @@ fn list_type(schema: &Schema, path: &str, causes: &mut Vec<Cause>) {
         ("map", Some(keys)) => map_items(items, keys, path, causes),
         ("map", None) => {
             let detail = "must not be empty if x-kubernetes-list-type is map";
-            causes.push(Cause::required(format!("{path}.x-kubernetes-list-map-keys"), detail));
+            causes.push(Cause::required(
+                format!("{path}.x-kubernetes-list-map-keys"),
+                detail,
+            ));
         }
         ("atomic" | "set", Some(_)) => {
             let detail = "must be map if x-kubernetes-list-map-keys is non-empty";
@@ -196,7 +239,9 @@ fn list_type(schema: &Schema, path: &str, causes: &mut Vec<Cause>) {
 fn set_items(items: Option<&Schema>, path: &str, causes: &mut Vec<Cause>) {
     let Some(items) = items else { return };
     let word = match text(items, "type") {
-        "array" if !matches!(text(items, "x-kubernetes-list-type"), "" | "atomic") => "x-kubernetes-list-type",
+        "array" if !matches!(text(items, "x-kubernetes-list-type"), "" | "atomic") => {
+            "x-kubernetes-list-type"
+        }
         "object" if text(items, "x-kubernetes-map-type") != "atomic" => "x-kubernetes-map-type",
         _ => return,
     };
@@ -214,18 +259,33 @@ fn map_items(items: Option<&Schema>, keys: &[Value], path: &str, causes: &mut Ve
     };
     if text(items, "type") != "object" {
         let detail = "must be object if parent array's x-kubernetes-list-type is map";
-        causes.push(Cause::invalid(format!("{path}.items.type"), &json!(text(items, "type")), detail));
+        causes.push(Cause::invalid(
+            format!("{path}.items.type"),
+            &json!(text(items, "type")),
+            detail,
+        ));
         return;
     }
-    let required = items.get("required").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let required = items
+        .get("required")
+        .and_then(Value::as_array)
+        .map_or(&[][..], Vec::as_slice);
     for (index, key) in keys.iter().enumerate() {
         if keys[..index].contains(key) {
-            causes.push(Cause::invalid(&keys_field, &json!(keys), "must not contain duplicate entries"));
+            causes.push(Cause::invalid(
+                &keys_field,
+                &json!(keys),
+                "must not contain duplicate entries",
+            ));
         }
         let name = key.as_str().unwrap_or_default();
         let property = object(items, "properties").and_then(|properties| properties.get(name));
         let Some(Value::Object(property)) = property else {
-            causes.push(Cause::invalid(&keys_field, &json!(keys), "entries must all be names of item properties"));
+            causes.push(Cause::invalid(
+                &keys_field,
+                &json!(keys),
+                "entries must all be names of item properties",
+            ));
             continue;
         };
         let at = format!("{path}.items.properties[{name}]");
@@ -242,7 +302,9 @@ fn map_items(items: Option<&Schema>, keys: &[Value], path: &str, causes: &mut Ve
 
 /// A default must be what its own schema accepts.
 fn default(schema: &Schema, level: Level, path: &str, causes: &mut Vec<Cause>) {
-    let Some(value) = schema.get("default") else { return };
+    let Some(value) = schema.get("default") else {
+        return;
+    };
     let field = format!("{path}.default");
     if level == Level::Root {
         causes.push(Cause::forbidden(field, "must not be set"));
@@ -259,20 +321,34 @@ fn default(schema: &Schema, level: Level, path: &str, causes: &mut Vec<Cause>) {
 }
 
 fn type_and_metadata(schema: &Schema, level: Level, path: &str, causes: &mut Vec<Cause>) {
-    let Some(properties) = object(schema, "properties") else { return };
-    for (name, wanted) in [("kind", "string"), ("apiVersion", "string"), ("metadata", "object")] {
-        let Some(Value::Object(property)) = properties.get(name) else { continue };
+    let Some(properties) = object(schema, "properties") else {
+        return;
+    };
+    for (name, wanted) in [
+        ("kind", "string"),
+        ("apiVersion", "string"),
+        ("metadata", "object"),
+    ] {
+        let Some(Value::Object(property)) = properties.get(name) else {
+            continue;
+        };
         if text(property, "type") != wanted {
             let field = format!("{path}.properties[{name}].type");
-            causes.push(Cause::invalid(field, &json!(text(property, "type")), &format!("must be {wanted}")));
+            causes.push(Cause::invalid(
+                field,
+                &json!(text(property, "type")),
+                &format!("must be {wanted}"),
+            ));
         }
     }
-    let Some(Value::Object(metadata)) = properties.get("metadata").filter(|_| level == Level::Root) else { return };
+    let Some(Value::Object(metadata)) = properties.get("metadata").filter(|_| level == Level::Root) else {
+        return;
+    };
     let plain = metadata.iter().all(|(word, value)| match word.as_str() {
         "type" | "description" => true,
-        "properties" => {
-            value.as_object().is_some_and(|names| names.keys().all(|name| name == "name" || name == "generateName"))
-        }
+        "properties" => value
+            .as_object()
+            .is_some_and(|names| names.keys().all(|name| name == "name" || name == "generateName")),
         _ => false,
     });
     if !plain {
@@ -299,7 +375,11 @@ fn value_checks(schema: &Schema, pair_allowed: bool, level: Level, path: &str, c
         && let Err(error) = Regex::new(pattern)
     {
         let detail = format!("must be a valid regular expression, but isn't: {error}");
-        causes.push(Cause::invalid(format!("{path}.pattern"), &json!(pattern), &detail));
+        causes.push(Cause::invalid(
+            format!("{path}.pattern"),
+            &json!(pattern),
+            &detail,
+        ));
     }
     for word in ["allOf", "anyOf", "oneOf"] {
         let pair = pair_allowed && word == "anyOf" && is_int_or_string_pair(schema.get(word));
@@ -328,7 +408,10 @@ fn nested(schema: &Schema, pair_allowed: bool, level: Level, path: &str, causes:
         ("title", "must be empty to be structural"),
         ("description", "must be empty to be structural"),
         ("nullable", "must be false to be structural"),
-        ("x-kubernetes-preserve-unknown-fields", "must be false to be structural"),
+        (
+            "x-kubernetes-preserve-unknown-fields",
+            "must be false to be structural",
+        ),
         ("x-kubernetes-embedded-resource", "must be false to be structural"),
         ("x-kubernetes-int-or-string", "must be false to be structural"),
         ("x-kubernetes-list-map-keys", "must be empty to be structural"),
@@ -340,9 +423,16 @@ fn nested(schema: &Schema, pair_allowed: bool, level: Level, path: &str, causes:
             causes.push(Cause::forbidden(format!("{path}.{word}"), detail));
         }
     }
-    if schema.get("x-kubernetes-validations").and_then(Value::as_array).is_some_and(|rules| !rules.is_empty()) {
+    if schema
+        .get("x-kubernetes-validations")
+        .and_then(Value::as_array)
+        .is_some_and(|rules| !rules.is_empty())
+    {
         let detail = "must be empty to be structural";
-        causes.push(Cause::forbidden(format!("{path}.x-kubernetes-validations"), detail));
+        causes.push(Cause::forbidden(
+            format!("{path}.x-kubernetes-validations"),
+            detail,
+        ));
     }
     value_checks(schema, pair_allowed, level, path, causes);
     if let Some(Value::Object(items)) = schema.get("items") {
@@ -351,7 +441,10 @@ fn nested(schema: &Schema, pair_allowed: bool, level: Level, path: &str, causes:
     for (name, property) in object(schema, "properties").into_iter().flatten() {
         let path = format!("{path}.properties[{name}]");
         if name == "metadata" {
-            causes.push(Cause::forbidden(&path, "must not be specified in a nested context"));
+            causes.push(Cause::forbidden(
+                &path,
+                "must not be specified in a nested context",
+            ));
         }
         if let Value::Object(property) = property {
             nested(property, false, Level::Field, &path, causes);
@@ -360,7 +453,11 @@ fn nested(schema: &Schema, pair_allowed: bool, level: Level, path: &str, causes:
 }
 
 fn required_or_invalid(field: &str, ty: &str, detail: &str) -> Cause {
-    if ty.is_empty() { Cause::required(field, detail) } else { Cause::invalid(field, &json!(ty), detail) }
+    if ty.is_empty() {
+        Cause::required(field, detail)
+    } else {
+        Cause::invalid(field, &json!(ty), detail)
+    }
 }
 
 fn flag(schema: &Schema, key: &str) -> bool {

@@ -1,4 +1,5 @@
 //! Schemas and what follows for objects, in the words of the real server.
+#![allow(clippy::needless_pass_by_value)]
 
 use serde_json::{Value, json};
 
@@ -13,7 +14,10 @@ fn parsed(schema: &Value) -> Schema {
 }
 
 fn lines(causes: &[super::Cause]) -> Vec<String> {
-    causes.iter().map(|cause| format!("{} {cause}", cause.reason)).collect()
+    causes
+        .iter()
+        .map(|cause| format!("{} {cause}", cause.reason))
+        .collect()
 }
 
 /// The causes for a `spec` with these properties.
@@ -35,7 +39,9 @@ fn values_out_of_bounds() {
     check(
         json!({"n": {"type": "number", "minimum": 0.5}}),
         json!({"n": 0.25}),
-        &["FieldValueInvalid spec.n: Invalid value: 0.25: spec.n in body should be greater than or equal to 0.5"],
+        &[
+            "FieldValueInvalid spec.n: Invalid value: 0.25: spec.n in body should be greater than or equal to 0.5",
+        ],
     );
     check(
         json!({"n": {"type": "number", "maximum": 1.5, "exclusiveMaximum": true}}),
@@ -74,7 +80,9 @@ fn wrong_types_and_what_is_required() {
     check(
         json!({"n": {"type": "integer"}}),
         json!({"n": "1"}),
-        &["FieldValueTypeInvalid spec.n: Invalid value: \"string\": spec.n in body must be of type integer: \"string\""],
+        &[
+            "FieldValueTypeInvalid spec.n: Invalid value: \"string\": spec.n in body must be of type integer: \"string\"",
+        ],
     );
     check(
         json!({"o": {"type": "object", "required": ["a"], "properties": {"a": {"type": "string"}}}}),
@@ -84,30 +92,52 @@ fn wrong_types_and_what_is_required() {
     check(
         json!({"m": {"type": "object", "additionalProperties": {"type": "integer"}}}),
         json!({"m": {"k": "v"}}),
-        &["FieldValueTypeInvalid spec.m.k: Invalid value: \"string\": spec.m.k in body must be of type integer: \"string\""],
+        &[
+            "FieldValueTypeInvalid spec.m.k: Invalid value: \"string\": spec.m.k in body must be of type integer: \"string\"",
+        ],
     );
     check(
         json!({"l": {"type": "array", "items": {"type": "integer"}}}),
         json!({"l": [1, true]}),
-        &["FieldValueTypeInvalid spec.l[1]: Invalid value: \"boolean\": spec.l[1] in body must be of type integer: \"boolean\""],
+        &[
+            "FieldValueTypeInvalid spec.l[1]: Invalid value: \"boolean\": spec.l[1] in body must be of type integer: \"boolean\"",
+        ],
     );
     check(
         json!({"n": {"type": "integer", "nullable": true}, "m": {"type": "integer"}}),
         json!({"n": null, "m": null}),
-        &["FieldValueTypeInvalid spec.m: Invalid value: \"null\": spec.m in body must be of type integer: \"null\""],
+        &[
+            "FieldValueTypeInvalid spec.m: Invalid value: \"null\": spec.m in body must be of type integer: \"null\"",
+        ],
     );
-    check(json!({"n": {"x-kubernetes-int-or-string": true}}), json!({"n": 1}), &[]);
-    check(json!({"n": {"x-kubernetes-int-or-string": true}}), json!({"n": "50%"}), &[]);
+    check(
+        json!({"n": {"x-kubernetes-int-or-string": true}}),
+        json!({"n": 1}),
+        &[],
+    );
+    check(
+        json!({"n": {"x-kubernetes-int-or-string": true}}),
+        json!({"n": "50%"}),
+        &[],
+    );
     check(
         json!({"n": {"x-kubernetes-int-or-string": true}}),
         json!({"n": true}),
-        &["FieldValueTypeInvalid spec.n: Invalid value: \"boolean\": spec.n in body must be of type integer,string: \"boolean\""],
+        &[
+            "FieldValueTypeInvalid spec.n: Invalid value: \"boolean\": spec.n in body must be of type integer,string: \"boolean\"",
+        ],
     );
 }
 
 #[test]
 fn formats() {
-    let ok = |format: &str, text: &str| causes(json!({"s": {"type": "string", "format": format}}), json!({"s": text})).is_empty();
+    let ok = |format: &str, text: &str| {
+        causes(
+            json!({"s": {"type": "string", "format": format}}),
+            json!({"s": text}),
+        )
+        .is_empty()
+    };
     for (format, good, bad) in [
         ("date-time", "2026-01-01T00:00:00Z", "yesterday"),
         ("date-time", "2026-01-01T00:00:00.5+02:00", "2026-01-01"),
@@ -131,7 +161,9 @@ fn formats() {
     check(
         json!({"s": {"type": "string", "format": "date-time"}}),
         json!({"s": "x"}),
-        &["FieldValueTypeInvalid spec.s: Invalid value: \"x\": spec.s in body must be of type date-time: \"x\""],
+        &[
+            "FieldValueTypeInvalid spec.s: Invalid value: \"x\": spec.s in body must be of type date-time: \"x\"",
+        ],
     );
 }
 
@@ -140,13 +172,21 @@ fn junctors() {
     let either = json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
         "oneOf": [{"required": ["a"]}, {"required": ["b"]}]});
     check(json!({"o": either}), json!({"o": {"a": "1"}}), &[]);
-    check(json!({"o": either}), json!({"o": {"a": "1", "b": "2"}}), &[
-        "FieldValueInvalid <nil>: Invalid value: \"\": \"spec.o\" must validate one and only one schema (oneOf). Found 2 valid alternatives",
-    ]);
-    check(json!({"o": either}), json!({"o": {}}), &[
-        "FieldValueInvalid <nil>: Invalid value: \"\": \"spec.o\" must validate one and only one schema (oneOf). Found none valid",
-        "FieldValueRequired spec.o.a: Required value",
-    ]);
+    check(
+        json!({"o": either}),
+        json!({"o": {"a": "1", "b": "2"}}),
+        &[
+            "FieldValueInvalid <nil>: Invalid value: \"\": \"spec.o\" must validate one and only one schema (oneOf). Found 2 valid alternatives",
+        ],
+    );
+    check(
+        json!({"o": either}),
+        json!({"o": {}}),
+        &[
+            "FieldValueInvalid <nil>: Invalid value: \"\": \"spec.o\" must validate one and only one schema (oneOf). Found none valid",
+            "FieldValueRequired spec.o.a: Required value",
+        ],
+    );
     check(
         json!({"s": {"type": "string", "not": {"enum": ["x"]}}}),
         json!({"s": "x"}),
@@ -157,10 +197,18 @@ fn junctors() {
 #[test]
 fn sets_and_list_maps_have_each_item_once() {
     let set = json!({"l": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}});
-    check(set, json!({"l": ["a", "b", "a", "a"]}), &["FieldValueDuplicate spec.l[2]: Duplicate value: \"a\""]);
+    check(
+        set,
+        json!({"l": ["a", "b", "a", "a"]}),
+        &["FieldValueDuplicate spec.l[2]: Duplicate value: \"a\""],
+    );
     let map = json!({"l": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
         "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}}}});
-    check(map, json!({"l": [{"k": "a"}, {"k": "a"}]}), &["FieldValueDuplicate spec.l[1]: Duplicate value: {\"k\":\"a\"}"]);
+    check(
+        map,
+        json!({"l": [{"k": "a"}, {"k": "a"}]}),
+        &["FieldValueDuplicate spec.l[1]: Duplicate value: {\"k\":\"a\"}"],
+    );
 }
 
 #[test]
@@ -181,16 +229,28 @@ fn unknown_fields_are_pruned_and_named() {
             "embedded": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "x": "1", "y": 1},
         },
     });
-    assert_eq!(schema.prune(&mut object), [
-        "extra", "metadata.bogus", "spec.embedded.y", "spec.free.inner.z", "spec.known.b", "spec.list[1].b", "spec.map.k.b",
-    ]);
-    assert_eq!(object, json!({
-        "apiVersion": "v", "kind": "K", "metadata": {"name": "n"},
-        "spec": {
-            "known": {"a": "1"}, "free": {"any": {"thing": 1}, "inner": {"a": "1"}}, "list": [{"a": "1"}, {}],
-            "map": {"k": {}}, "embedded": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "x": "1"},
-        },
-    }));
+    assert_eq!(
+        schema.prune(&mut object),
+        [
+            "extra",
+            "metadata.bogus",
+            "spec.embedded.y",
+            "spec.free.inner.z",
+            "spec.known.b",
+            "spec.list[1].b",
+            "spec.map.k.b",
+        ]
+    );
+    assert_eq!(
+        object,
+        json!({
+            "apiVersion": "v", "kind": "K", "metadata": {"name": "n"},
+            "spec": {
+                "known": {"a": "1"}, "free": {"any": {"thing": 1}, "inner": {"a": "1"}}, "list": [{"a": "1"}, {}],
+                "map": {"k": {}}, "embedded": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "x": "1"},
+            },
+        })
+    );
 }
 
 #[test]
@@ -202,11 +262,15 @@ fn defaults_come_in_from_outside_to_inside_and_nulls_go() {
         "plain": {"type": "string"},
         "defaulted": {"type": "string", "default": "d"},
     })));
-    let mut object = json!({"spec": {"list": [{}, {"a": "y"}], "nullable": null, "plain": null, "defaulted": null}});
+    let mut object =
+        json!({"spec": {"list": [{}, {"a": "y"}], "nullable": null, "plain": null, "defaulted": null}});
     schema.default(&mut object);
-    assert_eq!(object, json!({"spec": {
-        "outer": {"inner": 5}, "list": [{"a": "x"}, {"a": "y"}], "nullable": null, "defaulted": "d",
-    }}));
+    assert_eq!(
+        object,
+        json!({"spec": {
+            "outer": {"inner": 5}, "list": [{"a": "x"}, {"a": "y"}], "nullable": null, "defaulted": "d",
+        }})
+    );
     // Nothing stands below an absent spec.
     let mut empty = json!({});
     schema.default(&mut empty);
@@ -218,31 +282,60 @@ fn schemas_that_are_not_structural_are_refused() {
     let refused = |schema: Value, expect: &[&str]| {
         assert_eq!(lines(&Schema::parse(&schema).map(|_| ()).unwrap_err()), expect);
     };
-    refused(json!({}), &["FieldValueRequired openAPIV3Schema.type: Required value: must not be empty at the root"]);
-    refused(object(json!({"a": {}})), &[
-        "FieldValueRequired openAPIV3Schema.properties[spec].properties[a].type: Required value: must not be empty for specified object fields",
-    ]);
-    refused(object(json!({"a": {"type": "array"}})), &[
-        "FieldValueRequired openAPIV3Schema.properties[spec].properties[a].items: Required value: must be specified",
-    ]);
     refused(
-        object(json!({"a": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
-            "items": {"type": "object", "properties": {"k": {"type": "string"}}}}})),
-        &["FieldValueRequired openAPIV3Schema.properties[spec].properties[a].items.properties[k].default: Required value: this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"],
+        json!({}),
+        &["FieldValueRequired openAPIV3Schema.type: Required value: must not be empty at the root"],
     );
-    refused(object(json!({"a": {"type": "string", "anyOf": [{"type": "string"}]}})), &[
-        "FieldValueForbidden openAPIV3Schema.properties[spec].properties[a].anyOf[0].type: Forbidden: must be empty to be structural",
-    ]);
-    refused(object(json!({"a": {"type": "integer", "default": "x"}})), &[
-        "FieldValueTypeInvalid openAPIV3Schema.properties[spec].properties[a].default: Invalid value: \"string\": openAPIV3Schema.properties[spec].properties[a].default in body must be of type integer: \"string\"",
-    ]);
-    refused(object(json!({"a": {"type": "object", "properties": {"b": {"type": "string"}}, "additionalProperties": {"type": "string"}}})), &[
-        "FieldValueForbidden openAPIV3Schema.properties[spec].properties[a].additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive",
-    ]);
-    refused(object(json!({"a": {"$ref": "#/x", "type": "string"}})), &[
-        "FieldValueForbidden openAPIV3Schema.properties[spec].properties[a].$ref: Forbidden: $ref is not supported",
-    ]);
-    parsed(&object(json!({"a": {"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]}})));
+    refused(
+        object(json!({"a": {}})),
+        &[
+            "FieldValueRequired openAPIV3Schema.properties[spec].properties[a].type: Required value: must not be empty for specified object fields",
+        ],
+    );
+    refused(
+        object(json!({"a": {"type": "array"}})),
+        &[
+            "FieldValueRequired openAPIV3Schema.properties[spec].properties[a].items: Required value: must be specified",
+        ],
+    );
+    refused(
+        object(
+            json!({"a": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+            "items": {"type": "object", "properties": {"k": {"type": "string"}}}}}),
+        ),
+        &[
+            "FieldValueRequired openAPIV3Schema.properties[spec].properties[a].items.properties[k].default: Required value: this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property",
+        ],
+    );
+    refused(
+        object(json!({"a": {"type": "string", "anyOf": [{"type": "string"}]}})),
+        &[
+            "FieldValueForbidden openAPIV3Schema.properties[spec].properties[a].anyOf[0].type: Forbidden: must be empty to be structural",
+        ],
+    );
+    refused(
+        object(json!({"a": {"type": "integer", "default": "x"}})),
+        &[
+            "FieldValueTypeInvalid openAPIV3Schema.properties[spec].properties[a].default: Invalid value: \"string\": openAPIV3Schema.properties[spec].properties[a].default in body must be of type integer: \"string\"",
+        ],
+    );
+    refused(
+        object(
+            json!({"a": {"type": "object", "properties": {"b": {"type": "string"}}, "additionalProperties": {"type": "string"}}}),
+        ),
+        &[
+            "FieldValueForbidden openAPIV3Schema.properties[spec].properties[a].additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive",
+        ],
+    );
+    refused(
+        object(json!({"a": {"$ref": "#/x", "type": "string"}})),
+        &[
+            "FieldValueForbidden openAPIV3Schema.properties[spec].properties[a].$ref: Forbidden: $ref is not supported",
+        ],
+    );
+    parsed(&object(
+        json!({"a": {"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]}}),
+    ));
 }
 
 #[test]
@@ -251,16 +344,42 @@ fn rules_that_do_not_compile_are_refused() {
         let mut schema = object(json!({"n": {"type": "integer"}, "text": {"type": "string"}}));
         schema["properties"]["spec"]["x-kubernetes-validations"] = json!([rule]);
         let causes = lines(&Schema::parse(&schema).map(|_| ()).unwrap_err());
-        assert!(causes.len() == 1 && causes[0].contains(expect), "{causes:#?} has not {expect}");
+        assert!(
+            causes.len() == 1 && causes[0].contains(expect),
+            "{causes:#?} has not {expect}"
+        );
     };
-    refused(json!({"rule": ""}), "[0].rule: Required value: rule is not specified");
-    refused(json!({"rule": "self.n ==", "message": "m"}), "compilation failed: ERROR: <input>:1:");
-    refused(json!({"rule": "self.bogus > 1"}), "compilation failed: ERROR: <input>:1:5: undefined field 'bogus'\n | self.bogus > 1\n | ....^");
-    refused(json!({"rule": "other.n > 1"}), "undeclared reference to 'other' (in container '')");
-    refused(json!({"rule": "self.n > 1", "fieldPath": ".nope"}), "[0].fieldPath: Invalid value: \".nope\": must be a valid path");
-    refused(json!({"rule": "self.n > 1", "reason": "Odd"}), "[0].reason: Unsupported value: \"Odd\"");
-    refused(json!({"rule": "self.n > 1", "optionalOldSelf": true}), "may not be set if oldSelf is not used in rule");
-    let atomic = object(json!({"l": {"type": "array", "items": {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}}}));
+    refused(
+        json!({"rule": ""}),
+        "[0].rule: Required value: rule is not specified",
+    );
+    refused(
+        json!({"rule": "self.n ==", "message": "m"}),
+        "compilation failed: ERROR: <input>:1:",
+    );
+    refused(
+        json!({"rule": "self.bogus > 1"}),
+        "compilation failed: ERROR: <input>:1:5: undefined field 'bogus'\n | self.bogus > 1\n | ....^",
+    );
+    refused(
+        json!({"rule": "other.n > 1"}),
+        "undeclared reference to 'other' (in container '')",
+    );
+    refused(
+        json!({"rule": "self.n > 1", "fieldPath": ".nope"}),
+        "[0].fieldPath: Invalid value: \".nope\": must be a valid path",
+    );
+    refused(
+        json!({"rule": "self.n > 1", "reason": "Odd"}),
+        "[0].reason: Unsupported value: \"Odd\"",
+    );
+    refused(
+        json!({"rule": "self.n > 1", "optionalOldSelf": true}),
+        "may not be set if oldSelf is not used in rule",
+    );
+    let atomic = object(
+        json!({"l": {"type": "array", "items": {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}}}),
+    );
     let causes = lines(&Schema::parse(&atomic).map(|_| ()).unwrap_err());
     assert!(causes[0].ends_with("oldSelf cannot be used on the uncorrelatable portion of the schema within openAPIV3Schema.properties[spec].properties[l]"), "{causes:?}");
 }
@@ -284,41 +403,68 @@ fn rules_and_what_they_say() {
     );
     let of = |spec: Value| json!({"spec": spec});
     let both = |new: Value, old: Value| lines(&widget.validate(&of(new), Some(&of(old))));
-    assert_eq!(lines(&widget.validate(&of(json!({"num": 11})), None)), ["FieldValueInvalid spec: Invalid value: num must be at most 10"]);
-    assert_eq!(both(json!({"num": 1, "text": "b"}), json!({"num": 1, "text": "a"})), ["FieldValueForbidden spec.text: Forbidden: text is immutable"]);
-    assert_eq!(both(json!({"num": 1, "text": "a"}), json!({"num": 1, "text": "a"})), Vec::<String>::new());
-    assert_eq!(lines(&widget.validate(&of(json!({"num": 11, "text": "ABC"})), None)), [
-        "FieldValueInvalid spec.text: Invalid value: \"ABC\": spec.text in body should match '^[a-z]+$'",
-        "FieldValueInvalid spec: Invalid value: num must be at most 10",
-    ]);
-    assert_eq!(lines(&widget.validate(&of(json!({"num": "x"})), None)), [
-        "FieldValueTypeInvalid spec.num: Invalid value: \"string\": spec.num in body must be of type integer: \"string\"",
-        "FieldValueInvalid <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
-    ]);
+    assert_eq!(
+        lines(&widget.validate(&of(json!({"num": 11})), None)),
+        ["FieldValueInvalid spec: Invalid value: num must be at most 10"]
+    );
+    assert_eq!(
+        both(json!({"num": 1, "text": "b"}), json!({"num": 1, "text": "a"})),
+        ["FieldValueForbidden spec.text: Forbidden: text is immutable"]
+    );
+    assert_eq!(
+        both(json!({"num": 1, "text": "a"}), json!({"num": 1, "text": "a"})),
+        Vec::<String>::new()
+    );
+    assert_eq!(
+        lines(&widget.validate(&of(json!({"num": 11, "text": "ABC"})), None)),
+        [
+            "FieldValueInvalid spec.text: Invalid value: \"ABC\": spec.text in body should match '^[a-z]+$'",
+            "FieldValueInvalid spec: Invalid value: num must be at most 10",
+        ]
+    );
+    assert_eq!(
+        lines(&widget.validate(&of(json!({"num": "x"})), None)),
+        [
+            "FieldValueTypeInvalid spec.num: Invalid value: \"string\": spec.num in body must be of type integer: \"string\"",
+            "FieldValueInvalid <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
+        ]
+    );
     // The rule needs a field that is not there.
-    assert_eq!(lines(&widget.validate(&of(json!({})), None)), [
-        "FieldValueInvalid spec: Invalid value: \"object\": no such key: num evaluating rule: num must be at most 10",
-    ]);
+    assert_eq!(
+        lines(&widget.validate(&of(json!({})), None)),
+        [
+            "FieldValueInvalid spec: Invalid value: \"object\": no such key: num evaluating rule: num must be at most 10",
+        ]
+    );
 }
 
 #[test]
 fn rules_without_message_name_themselves_and_message_expressions_win() {
-    let schema = ruled(json!({"n": {"type": "integer"}}), json!([
-        {"rule": "self.n > 1"},
-        {"rule": "self.n > 2", "message": "static", "messageExpression": "'n is ' + string(self.n)"},
-    ]));
-    assert_eq!(lines(&schema.validate(&json!({"spec": {"n": 0}}), None)), [
-        "FieldValueInvalid spec: Invalid value: failed rule: self.n > 1",
-        "FieldValueInvalid spec: Invalid value: n is 0",
-    ]);
+    let schema = ruled(
+        json!({"n": {"type": "integer"}}),
+        json!([
+            {"rule": "self.n > 1"},
+            {"rule": "self.n > 2", "message": "static", "messageExpression": "'n is ' + string(self.n)"},
+        ]),
+    );
+    assert_eq!(
+        lines(&schema.validate(&json!({"spec": {"n": 0}}), None)),
+        [
+            "FieldValueInvalid spec: Invalid value: failed rule: self.n > 1",
+            "FieldValueInvalid spec: Invalid value: n is 0",
+        ]
+    );
 }
 
 #[test]
 fn scalars_print_their_value() {
-    let schema = parsed(&object(json!({"n": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 1"}]}})));
-    assert_eq!(lines(&schema.validate(&json!({"spec": {"n": 0}}), None)), [
-        "FieldValueInvalid spec.n: Invalid value: 0: failed rule: self > 1",
-    ]);
+    let schema = parsed(&object(
+        json!({"n": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 1"}]}}),
+    ));
+    assert_eq!(
+        lines(&schema.validate(&json!({"spec": {"n": 0}}), None)),
+        ["FieldValueInvalid spec.n: Invalid value: 0: failed rule: self > 1",]
+    );
 }
 
 #[test]
@@ -332,53 +478,123 @@ fn list_maps_are_correlated_by_key() {
     let of = |items: Value| json!({"spec": {"l": items}});
     let old = of(json!([{"k": "a", "v": 1}, {"k": "b", "v": 5}]));
     let swapped = of(json!([{"k": "b", "v": 5}, {"k": "a", "v": 1}, {"k": "c", "v": 0}]));
-    assert_eq!(lines(&schema.validate(&swapped, Some(&old))), Vec::<String>::new());
+    assert_eq!(
+        lines(&schema.validate(&swapped, Some(&old))),
+        Vec::<String>::new()
+    );
     let fallen = of(json!([{"k": "b", "v": 4}, {"k": "a", "v": 2}]));
-    assert_eq!(lines(&schema.validate(&fallen, Some(&old))), ["FieldValueInvalid spec.l[0]: Invalid value: v may not fall"]);
+    assert_eq!(
+        lines(&schema.validate(&fallen, Some(&old))),
+        ["FieldValueInvalid spec.l[0]: Invalid value: v may not fall"]
+    );
 }
 
 #[test]
 fn optional_old_self_runs_on_create() {
-    let schema = ruled(json!({"n": {"type": "integer"}}), json!([
-        {"rule": "oldSelf.hasValue() || self.n == 0", "message": "starts at 0", "optionalOldSelf": true},
-        {"rule": "self.n <= oldSelf.orValue(self).n + 1", "message": "by one", "optionalOldSelf": true},
-    ]));
+    let schema = ruled(
+        json!({"n": {"type": "integer"}}),
+        json!([
+            {"rule": "oldSelf.hasValue() || self.n == 0", "message": "starts at 0", "optionalOldSelf": true},
+            {"rule": "self.n <= oldSelf.orValue(self).n + 1", "message": "by one", "optionalOldSelf": true},
+        ]),
+    );
     let of = |n: i64| json!({"spec": {"n": n}});
-    assert_eq!(lines(&schema.validate(&of(1), None)), ["FieldValueInvalid spec: Invalid value: starts at 0"]);
-    assert_eq!(lines(&schema.validate(&of(1), Some(&of(0)))), Vec::<String>::new());
-    assert_eq!(lines(&schema.validate(&of(2), Some(&of(0)))), ["FieldValueInvalid spec: Invalid value: by one"]);
+    assert_eq!(
+        lines(&schema.validate(&of(1), None)),
+        ["FieldValueInvalid spec: Invalid value: starts at 0"]
+    );
+    assert_eq!(
+        lines(&schema.validate(&of(1), Some(&of(0)))),
+        Vec::<String>::new()
+    );
+    assert_eq!(
+        lines(&schema.validate(&of(2), Some(&of(0)))),
+        ["FieldValueInvalid spec: Invalid value: by one"]
+    );
 }
 
 #[test]
 fn rules_see_types_formats_and_escaped_names() {
     let schema = |properties: Value, rule: &str| ruled(properties, json!([{"rule": rule}]));
     let holds = |properties: Value, rule: &str, spec: Value| {
-        let causes = lines(&schema(properties, rule).validate(&json!({"metadata": {"name": "n"}, "spec": spec}), None));
+        let causes = lines(
+            &schema(properties, rule).validate(&json!({"metadata": {"name": "n"}, "spec": spec}), None),
+        );
         assert_eq!(causes, Vec::<String>::new(), "{rule}");
     };
-    holds(json!({"d": {"type": "string", "format": "duration"}}), "self.d > duration('59s')", json!({"d": "1m"}));
-    holds(json!({"d": {"type": "string"}}), "duration(self.d) <= duration('1h')", json!({"d": "30m"}));
-    holds(json!({"t": {"type": "string", "format": "date-time"}}), "self.t < timestamp('2027-01-01T00:00:00Z')", json!({"t": "2026-01-01T00:00:00Z"}));
-    holds(json!({"q": {"type": "string"}}), "quantity(self.q).isGreaterThan(quantity('1Mi'))", json!({"q": "1Gi"}));
+    holds(
+        json!({"d": {"type": "string", "format": "duration"}}),
+        "self.d > duration('59s')",
+        json!({"d": "1m"}),
+    );
+    holds(
+        json!({"d": {"type": "string"}}),
+        "duration(self.d) <= duration('1h')",
+        json!({"d": "30m"}),
+    );
+    holds(
+        json!({"t": {"type": "string", "format": "date-time"}}),
+        "self.t < timestamp('2027-01-01T00:00:00Z')",
+        json!({"t": "2026-01-01T00:00:00Z"}),
+    );
+    holds(
+        json!({"q": {"type": "string"}}),
+        "quantity(self.q).isGreaterThan(quantity('1Mi'))",
+        json!({"q": "1Gi"}),
+    );
     holds(json!({"n": {"type": "number"}}), "self.n == 1.0", json!({"n": 1}));
-    holds(json!({"b": {"type": "string", "format": "byte"}}), "size(self.b) == 2", json!({"b": "aGk="}));
-    holds(json!({"a-b": {"type": "integer"}, "namespace": {"type": "string"}}), "self.a__dash__b == 1 && self.__namespace__ == 'x'", json!({"a-b": 1, "namespace": "x"}));
-    holds(json!({"l": {"type": "array", "items": {"type": "string"}}}), "self.l.all(x, x.startsWith('a')) && self.l.exists_one(x, x == 'ab')", json!({"l": ["ab", "ac"]}));
-    holds(json!({"m": {"type": "object", "additionalProperties": {"type": "string"}}}), "self.m.all(k, k.size() < 9) && 'a-b' in self.m", json!({"m": {"a-b": "1"}}));
-    holds(json!({"p": {"x-kubernetes-int-or-string": true}}), "type(self.p) == int ? self.p > 0 : self.p.matches('^[0-9]+%$')", json!({"p": "10%"}));
-    holds(json!({"a": {"type": "string"}, "b": {"type": "string"}}), "has(self.a) != has(self.b)", json!({"a": ""}));
-    holds(json!({"s": {"type": "string"}}), "self.?s.orValue('x') == 'x'", json!({}));
-    holds(json!({"u": {"type": "string"}}), "url(self.u).getScheme() == 'https' && isURL(self.u)", json!({"u": "https://a.example/x"}));
+    holds(
+        json!({"b": {"type": "string", "format": "byte"}}),
+        "size(self.b) == 2",
+        json!({"b": "aGk="}),
+    );
+    holds(
+        json!({"a-b": {"type": "integer"}, "namespace": {"type": "string"}}),
+        "self.a__dash__b == 1 && self.__namespace__ == 'x'",
+        json!({"a-b": 1, "namespace": "x"}),
+    );
+    holds(
+        json!({"l": {"type": "array", "items": {"type": "string"}}}),
+        "self.l.all(x, x.startsWith('a')) && self.l.exists_one(x, x == 'ab')",
+        json!({"l": ["ab", "ac"]}),
+    );
+    holds(
+        json!({"m": {"type": "object", "additionalProperties": {"type": "string"}}}),
+        "self.m.all(k, k.size() < 9) && 'a-b' in self.m",
+        json!({"m": {"a-b": "1"}}),
+    );
+    holds(
+        json!({"p": {"x-kubernetes-int-or-string": true}}),
+        "type(self.p) == int ? self.p > 0 : self.p.matches('^[0-9]+%$')",
+        json!({"p": "10%"}),
+    );
+    holds(
+        json!({"a": {"type": "string"}, "b": {"type": "string"}}),
+        "has(self.a) != has(self.b)",
+        json!({"a": ""}),
+    );
+    holds(
+        json!({"s": {"type": "string"}}),
+        "self.?s.orValue('x') == 'x'",
+        json!({}),
+    );
+    holds(
+        json!({"u": {"type": "string"}}),
+        "url(self.u).getScheme() == 'https' && isURL(self.u)",
+        json!({"u": "https://a.example/x"}),
+    );
 }
 
 #[test]
 fn rules_at_the_root_see_the_name() {
     let mut schema = object(json!({"n": {"type": "integer"}}));
-    schema["x-kubernetes-validations"] = json!([{"rule": "self.metadata.name.size() <= 3", "message": "name too long"}]);
+    schema["x-kubernetes-validations"] =
+        json!([{"rule": "self.metadata.name.size() <= 3", "message": "name too long"}]);
     let schema = parsed(&schema);
-    assert_eq!(lines(&schema.validate(&json!({"metadata": {"name": "long-name"}}), None)), [
-        "FieldValueInvalid <nil>: Invalid value: name too long",
-    ]);
+    assert_eq!(
+        lines(&schema.validate(&json!({"metadata": {"name": "long-name"}}), None)),
+        ["FieldValueInvalid <nil>: Invalid value: name too long",]
+    );
 }
 
 #[test]
@@ -390,7 +606,10 @@ fn what_was_wrong_before_and_did_not_change_is_let_through() {
     let old = json!({"spec": {"n": 11, "m": 7}});
     assert_eq!(lines(&schema.validate(&old, Some(&old))), Vec::<String>::new());
     let touched = json!({"spec": {"n": 11, "m": 8}});
-    assert_eq!(lines(&schema.validate(&touched, Some(&old))), ["FieldValueInvalid spec: Invalid value: m too large"]);
+    assert_eq!(
+        lines(&schema.validate(&touched, Some(&old))),
+        ["FieldValueInvalid spec: Invalid value: m too large"]
+    );
 }
 
 #[test]
@@ -406,7 +625,10 @@ fn list_and_map_types_by_path() {
     assert_eq!(schema.list_type(&["spec", "map"]), Some(ListType::Map));
     assert_eq!(schema.map_keys(&["spec", "map"]), ["k"]);
     assert_eq!(schema.list_type(&["spec", "plain"]), Some(ListType::Atomic));
-    assert_eq!(schema.map_type(&["spec", "map", "*", "whole"]), Some(MapType::Atomic));
+    assert_eq!(
+        schema.map_type(&["spec", "map", "*", "whole"]),
+        Some(MapType::Atomic)
+    );
     assert_eq!(schema.map_type(&["spec"]), Some(MapType::Granular));
     assert_eq!(schema.list_type(&["spec"]), None);
 }

@@ -79,7 +79,10 @@ impl At<'_> {
     }
 
     fn ty(&self, value: &Value) -> Outcome {
-        let mut outcome = Outcome { matches: 1, ..Outcome::default() };
+        let mut outcome = Outcome {
+            matches: 1,
+            ..Outcome::default()
+        };
         let wanted = match (self.node.ty, self.node.int_or_string) {
             (_, true) => vec![Type::Integer, Type::String],
             (Some(ty), false) => vec![ty],
@@ -91,9 +94,14 @@ impl At<'_> {
             Type::Integer => is == "integer" || value.as_f64().is_some_and(|number| number.fract() == 0.0),
             ty => ty.name() == is,
         });
-        if !fits && !(value.is_null() && self.node.nullable) {
+        let allowed = fits || (value.is_null() && self.node.nullable);
+        if !allowed {
             let names: Vec<&str> = wanted.iter().map(|ty| ty.name()).collect();
-            let detail = format!("{} in body must be of type {}: {is:?}", self.path, names.join(","));
+            let detail = format!(
+                "{} in body must be of type {}: {is:?}",
+                self.path,
+                names.join(",")
+            );
             outcome.add(Cause::type_invalid(self.field(), &json!(is), &detail));
         }
         outcome
@@ -114,8 +122,15 @@ impl At<'_> {
 
     fn text(&self, value: &Value) -> Outcome {
         let mut outcome = Outcome::default();
-        let Value::String(text) = value else { return outcome };
-        let Checks { max_length, min_length, pattern, .. } = &self.node.checks;
+        let Value::String(text) = value else {
+            return outcome;
+        };
+        let Checks {
+            max_length,
+            min_length,
+            pattern,
+            ..
+        } = &self.node.checks;
         let length = text.chars().count() as u64;
         if let Some(max) = max_length.filter(|max| length > *max) {
             outcome.add(Cause::too_long(self.field(), max));
@@ -124,7 +139,12 @@ impl At<'_> {
         } else if let Some(pattern) = pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
             outcome.add(self.invalid(value, &format!("should match '{pattern}'")));
         }
-        if let Some(format) = self.node.format.as_deref().filter(|format| !formats::matches(format, text)) {
+        if let Some(format) = self
+            .node
+            .format
+            .as_deref()
+            .filter(|format| !formats::matches(format, text))
+        {
             let detail = format!("{} in body must be of type {format}: {text:?}", self.path);
             outcome.add(Cause::type_invalid(self.field(), value, &detail));
         }
@@ -133,38 +153,52 @@ impl At<'_> {
 
     fn number(&self, value: &Value) -> Outcome {
         let mut outcome = Outcome::default();
-        let Some(number) = value.as_f64().filter(|_| value.is_number()) else { return outcome };
+        let Some(number) = value.as_f64().filter(|_| value.is_number()) else {
+            return outcome;
+        };
         let checks = &self.node.checks;
         if let (Some(format @ "int32"), Some(whole)) = (self.node.format.as_deref(), value.as_i64())
             && i32::try_from(whole).is_err()
         {
-            let text = format!("Checked value must be of type integer with format {format} in {}", self.path);
+            let text = format!(
+                "Checked value must be of type integer with format {format} in {}",
+                self.path
+            );
             outcome.add(Cause::invalid("", &json!(""), &text));
         }
         // The real server compares integers with the whole part of a bound.
         let bound = |bound: f64| if value.is_f64() { bound } else { bound.trunc() };
         if let Some(max) = checks.maximum.map(bound) {
-            let (wrong, text) = match checks.exclusive_maximum {
-                true => (number >= max, "less than"),
-                false => (number > max, "less than or equal to"),
+            let (wrong, text) = if checks.exclusive_maximum {
+                (number >= max, "less than")
+            } else {
+                (number > max, "less than or equal to")
             };
             if wrong {
                 outcome.add(self.invalid(value, &format!("should be {text} {}", shown(max, value))));
             }
         }
         if let Some(min) = checks.minimum.map(bound) {
-            let (wrong, text) = match checks.exclusive_minimum {
-                true => (number <= min, "greater than"),
-                false => (number < min, "greater than or equal to"),
+            let (wrong, text) = if checks.exclusive_minimum {
+                (number <= min, "greater than")
+            } else {
+                (number < min, "greater than or equal to")
             };
             if wrong {
                 outcome.add(self.invalid(value, &format!("should be {text} {}", shown(min, value))));
             }
         }
         if let Some(factor) = checks.multiple_of.filter(|factor| *factor > 0.0) {
-            let times = if factor < 1.0 { 1.0 / factor * number } else { number / factor };
+            let times = if factor < 1.0 {
+                1.0 / factor * number
+            } else {
+                number / factor
+            };
             if (times - times.round()).abs() > 1e-9 {
-                outcome.add(self.invalid(value, &format!("should be a multiple of {}", shown(factor, value))));
+                outcome.add(self.invalid(
+                    value,
+                    &format!("should be a multiple of {}", shown(factor, value)),
+                ));
             }
         }
         outcome
@@ -172,14 +206,18 @@ impl At<'_> {
 
     fn list(&self, value: &Value, old: Option<&Value>) -> Outcome {
         let mut outcome = Outcome::default();
-        let Value::Array(items) = value else { return outcome };
+        let Value::Array(items) = value else {
+            return outcome;
+        };
         if let Some(schema) = &self.node.items {
             for (index, item) in items.iter().enumerate() {
                 let old = correlate::item(old, self.node, item);
                 outcome.merge(validate(item, old, schema, &format!("{}[{index}]", self.path)));
             }
         }
-        let Checks { max_items, min_items, .. } = self.node.checks;
+        let Checks {
+            max_items, min_items, ..
+        } = self.node.checks;
         if let Some(min) = min_items.filter(|min| (items.len() as u64) < *min) {
             outcome.add(self.invalid(&json!(items.len()), &format!("should have at least {min} items")));
         }
@@ -191,16 +229,23 @@ impl At<'_> {
 
     fn object(&self, value: &Value, old: Option<&Value>) -> Outcome {
         let mut outcome = Outcome::default();
-        let Value::Object(members) = value else { return outcome };
+        let Value::Object(members) = value else {
+            return outcome;
+        };
         let checks = &self.node.checks;
         if let Some(min) = checks.min_properties.filter(|min| (members.len() as u64) < *min) {
-            outcome.add(self.invalid(&json!(members.len()), &format!("should have at least {min} properties")));
+            outcome.add(self.invalid(
+                &json!(members.len()),
+                &format!("should have at least {min} properties"),
+            ));
         }
         if let Some(max) = checks.max_properties.filter(|max| members.len() as u64 > *max) {
             outcome.add(Cause::too_many(self.field(), members.len(), max));
         }
         for (name, value) in members {
-            let Some(schema) = self.node.member(name) else { continue };
+            let Some(schema) = self.node.member(name) else {
+                continue;
+            };
             let path = match (self.path, self.node.properties.contains_key(name)) {
                 ("", true) => name.clone(),
                 (path, _) => format!("{path}.{name}"),
@@ -217,8 +262,17 @@ impl At<'_> {
     }
 
     fn junctors(&self, value: &Value, old: Option<&Value>) -> Outcome {
-        let mut outcome = Outcome { matches: 1, ..Outcome::default() };
-        let Checks { all_of, any_of, one_of, not, .. } = &self.node.checks;
+        let mut outcome = Outcome {
+            matches: 1,
+            ..Outcome::default()
+        };
+        let Checks {
+            all_of,
+            any_of,
+            one_of,
+            not,
+            ..
+        } = &self.node.checks;
         let branch = |node: &Node| validate(value, old, node, self.path);
         if !any_of.is_empty() {
             let results: Vec<Outcome> = any_of.iter().map(branch).collect();
@@ -232,7 +286,8 @@ impl At<'_> {
             match results.iter().filter(|result| result.is_valid()).count() {
                 1 => {}
                 0 => {
-                    outcome.add(self.junctor("must validate one and only one schema (oneOf). Found none valid"));
+                    outcome
+                        .add(self.junctor("must validate one and only one schema (oneOf). Found none valid"));
                 }
                 valid => outcome.add(self.junctor(&format!(
                     "must validate one and only one schema (oneOf). Found {valid} valid alternatives"
@@ -243,7 +298,9 @@ impl At<'_> {
         if !all_of.is_empty() {
             let results: Vec<Outcome> = all_of.iter().map(branch).collect();
             let valid = results.iter().filter(|result| result.is_valid()).count();
-            results.into_iter().for_each(|result| outcome.merge(result));
+            for result in results {
+                outcome.merge(result);
+            }
             if valid != all_of.len() {
                 let none = if valid == 0 { ". None validated" } else { "" };
                 outcome.add(self.junctor(&format!("must validate all the schemas (allOf){none}")));
@@ -297,5 +354,9 @@ fn equal(one: &Value, other: &Value) -> bool {
 
 /// A bound as it stands in a message: whole for integers.
 fn shown(bound: f64, value: &Value) -> String {
-    if value.is_f64() { go_float(bound) } else { format!("{bound:.0}") }
+    if value.is_f64() {
+        go_float(bound)
+    } else {
+        format!("{bound:.0}")
+    }
 }

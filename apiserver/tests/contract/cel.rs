@@ -16,33 +16,45 @@ async fn ruled(cx: &Cx, properties: Value, rules: Value) -> Kind {
 async fn a_broken_rule_stands_at_its_node() {
     let cx = Cx::new().await;
     let widgets = cx.widgets().await;
-    let reply = cx.post(&widgets.path, &widgets.object("a", &json!({"num": 11}))).await;
-    reply.refuses(422, "Invalid", "spec: Invalid value: num must be at most 10").causes(&[
-        "FieldValueInvalid spec: Invalid value: num must be at most 10",
-    ]);
+    let reply = cx
+        .post(&widgets.path, &widgets.object("a", &json!({"num": 11})))
+        .await;
+    reply
+        .refuses(422, "Invalid", "spec: Invalid value: num must be at most 10")
+        .causes(&["FieldValueInvalid spec: Invalid value: num must be at most 10"]);
 }
 
 #[tokio::test]
 async fn a_transition_rule_has_its_reason_and_field() {
     let cx = Cx::new().await;
     let widgets = cx.widgets().await;
-    cx.post(&widgets.path, &widgets.object("a", &json!({"text": "a"}))).await.is(201);
+    cx.post(&widgets.path, &widgets.object("a", &json!({"text": "a"})))
+        .await
+        .is(201);
     let reply = cx.merge(&widgets.at("a"), &json!({"spec": {"text": "b"}})).await;
-    reply.refuses(422, "Invalid", "spec.text: Forbidden: text is immutable").causes(&[
-        "FieldValueForbidden spec.text: Forbidden: text is immutable",
-    ]);
-    cx.merge(&widgets.at("a"), &json!({"spec": {"num": 1}})).await.is(200);
+    reply
+        .refuses(422, "Invalid", "spec.text: Forbidden: text is immutable")
+        .causes(&["FieldValueForbidden spec.text: Forbidden: text is immutable"]);
+    cx.merge(&widgets.at("a"), &json!({"spec": {"num": 1}}))
+        .await
+        .is(200);
 }
 
 #[tokio::test]
 async fn rules_without_a_message_name_themselves_and_message_expressions_win() {
     let cx = Cx::new().await;
-    let widgets = ruled(&cx, json!({"n": {"type": "integer"}, "s": {"type": "string", "maxLength": 5}}), json!([
-        {"rule": "self.n > 1"},
-        {"rule": "self.s != 'x'", "message": "static", "messageExpression": "'s is ' + self.s"},
-    ]))
+    let widgets = ruled(
+        &cx,
+        json!({"n": {"type": "integer"}, "s": {"type": "string", "maxLength": 5}}),
+        json!([
+            {"rule": "self.n > 1"},
+            {"rule": "self.s != 'x'", "message": "static", "messageExpression": "'s is ' + self.s"},
+        ]),
+    )
     .await;
-    let reply = cx.post(&widgets.path, &widgets.object("a", &json!({"n": 0, "s": "x"}))).await;
+    let reply = cx
+        .post(&widgets.path, &widgets.object("a", &json!({"n": 0, "s": "x"})))
+        .await;
     reply.refuses(422, "Invalid", "").causes(&[
         "FieldValueInvalid spec: Invalid value: failed rule: self.n > 1",
         "FieldValueInvalid spec: Invalid value: s is x",
@@ -54,14 +66,23 @@ async fn a_rule_on_a_scalar_prints_the_value() {
     let cx = Cx::new().await;
     let properties = json!({"n": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 1", "message": "too small"}]}});
     let widgets = ruled(&cx, properties, json!([])).await;
-    let reply = cx.post(&widgets.path, &widgets.object("a", &json!({"n": 0}))).await;
-    reply.refuses(422, "Invalid", "").causes(&["FieldValueInvalid spec.n: Invalid value: 0: too small"]);
+    let reply = cx
+        .post(&widgets.path, &widgets.object("a", &json!({"n": 0})))
+        .await;
+    reply
+        .refuses(422, "Invalid", "")
+        .causes(&["FieldValueInvalid spec.n: Invalid value: 0: too small"]);
 }
 
 #[tokio::test]
 async fn a_rule_that_cannot_be_evaluated_is_broken() {
     let cx = Cx::new().await;
-    let widgets = ruled(&cx, json!({"n": {"type": "integer"}}), json!([{"rule": "self.n > 1"}])).await;
+    let widgets = ruled(
+        &cx,
+        json!({"n": {"type": "integer"}}),
+        json!([{"rule": "self.n > 1"}]),
+    )
+    .await;
     let reply = cx.post(&widgets.path, &widgets.object("a", &json!({}))).await;
     reply.refuses(422, "Invalid", "").causes(&[
         "FieldValueInvalid spec: Invalid value: \"object\": no such key: n evaluating rule: self.n > 1",
@@ -83,11 +104,26 @@ async fn transition_rules_correlate_list_maps_by_key() {
     )
     .await;
     let items = |items: Value| json!({"spec": {"items": items}});
-    cx.post(&widgets.path, &widgets.object("a", &items(json!([{"name": "a", "v": 1}, {"name": "b", "v": 5}]))["spec"])).await.is(201);
+    cx.post(
+        &widgets.path,
+        &widgets.object(
+            "a",
+            &items(json!([{"name": "a", "v": 1}, {"name": "b", "v": 5}]))["spec"],
+        ),
+    )
+    .await
+    .is(201);
     let swapped = json!([{"name": "b", "v": 5}, {"name": "a", "v": 1}, {"name": "c", "v": 0}]);
     cx.merge(&widgets.at("a"), &items(swapped)).await.is(200);
-    let reply = cx.merge(&widgets.at("a"), &items(json!([{"name": "a", "v": 2}, {"name": "b", "v": 4}]))).await;
-    reply.refuses(422, "Invalid", "").causes(&["FieldValueInvalid spec.items[1]: Invalid value: v may not fall"]);
+    let reply = cx
+        .merge(
+            &widgets.at("a"),
+            &items(json!([{"name": "a", "v": 2}, {"name": "b", "v": 4}])),
+        )
+        .await;
+    reply
+        .refuses(422, "Invalid", "")
+        .causes(&["FieldValueInvalid spec.items[1]: Invalid value: v may not fall"]);
 }
 
 #[tokio::test]
@@ -101,21 +137,37 @@ async fn a_transition_rule_below_an_atomic_list_or_a_set_is_refused() {
             list[key] = value.clone();
         }
         let schema = json!({"type": "object", "properties": {"l": list}});
-        let reply = cx.post(CRDS, &Kind::of(&cx, "widgets").definition(&schema, &json!({}))).await;
-        reply.refuses(422, "Invalid", "oldSelf cannot be used on the uncorrelatable portion of the schema");
+        let reply = cx
+            .post(CRDS, &Kind::of(&cx, "widgets").definition(&schema, &json!({})))
+            .await;
+        reply.refuses(
+            422,
+            "Invalid",
+            "oldSelf cannot be used on the uncorrelatable portion of the schema",
+        );
     }
 }
 
 #[tokio::test]
 async fn optional_old_self_runs_on_create() {
     let cx = Cx::new().await;
-    let widgets = ruled(&cx, json!({"n": {"type": "integer"}}), json!([
-        {"rule": "oldSelf.hasValue() || self.n == 0", "message": "starts at 0", "optionalOldSelf": true},
-    ]))
+    let widgets = ruled(
+        &cx,
+        json!({"n": {"type": "integer"}}),
+        json!([
+            {"rule": "oldSelf.hasValue() || self.n == 0", "message": "starts at 0", "optionalOldSelf": true},
+        ]),
+    )
     .await;
-    cx.post(&widgets.path, &widgets.object("a", &json!({"n": 1}))).await.refuses(422, "Invalid", "starts at 0");
-    cx.post(&widgets.path, &widgets.object("a", &json!({"n": 0}))).await.is(201);
-    cx.merge(&widgets.at("a"), &json!({"spec": {"n": 1}})).await.is(200);
+    cx.post(&widgets.path, &widgets.object("a", &json!({"n": 1})))
+        .await
+        .refuses(422, "Invalid", "starts at 0");
+    cx.post(&widgets.path, &widgets.object("a", &json!({"n": 0})))
+        .await
+        .is(201);
+    cx.merge(&widgets.at("a"), &json!({"spec": {"n": 1}}))
+        .await
+        .is(200);
 }
 
 #[tokio::test]
@@ -157,27 +209,54 @@ async fn a_rule_at_the_root_sees_the_name() {
         "x-kubernetes-validations": [{"rule": "self.metadata.name.size() <= 3", "message": "name too long"}],
     });
     let widgets = cx.crd("widgets", &schema, &json!({})).await;
-    cx.post(&widgets.path, &widgets.object("abc", &json!({}))).await.is(201);
+    cx.post(&widgets.path, &widgets.object("abc", &json!({})))
+        .await
+        .is(201);
     let reply = cx.post(&widgets.path, &widgets.object("abcd", &json!({}))).await;
-    reply.refuses(422, "Invalid", "").causes(&["FieldValueInvalid <nil>: Invalid value: name too long"]);
+    reply
+        .refuses(422, "Invalid", "")
+        .causes(&["FieldValueInvalid <nil>: Invalid value: name too long"]);
 }
 
 #[tokio::test]
 async fn rules_that_do_not_compile_refuse_the_crd() {
     let cx = Cx::new().await;
     for (rule, expect) in [
-        (json!({"rule": "self.bogus > 1"}), "compilation failed: ERROR: <input>:1:5: undefined field 'bogus'"),
-        (json!({"rule": "other.n > 1"}), "undeclared reference to 'other' (in container '')"),
-        (json!({"rule": "self.n >"}), "compilation failed: ERROR: <input>:1:"),
-        (json!({"rule": " "}), ".rule: Required value: rule is not specified"),
-        (json!({"rule": "self.n > 1", "fieldPath": ".nope"}), "must be a valid path"),
-        (json!({"rule": "self.n > 1", "reason": "Odd"}), "Unsupported value: \"Odd\""),
-        (json!({"rule": "self.n > 1", "optionalOldSelf": true}), "may not be set if oldSelf is not used in rule"),
+        (
+            json!({"rule": "self.bogus > 1"}),
+            "compilation failed: ERROR: <input>:1:5: undefined field 'bogus'",
+        ),
+        (
+            json!({"rule": "other.n > 1"}),
+            "undeclared reference to 'other' (in container '')",
+        ),
+        (
+            json!({"rule": "self.n >"}),
+            "compilation failed: ERROR: <input>:1:",
+        ),
+        (
+            json!({"rule": " "}),
+            ".rule: Required value: rule is not specified",
+        ),
+        (
+            json!({"rule": "self.n > 1", "fieldPath": ".nope"}),
+            "must be a valid path",
+        ),
+        (
+            json!({"rule": "self.n > 1", "reason": "Odd"}),
+            "Unsupported value: \"Odd\"",
+        ),
+        (
+            json!({"rule": "self.n > 1", "optionalOldSelf": true}),
+            "may not be set if oldSelf is not used in rule",
+        ),
     ] {
         let schema = json!({"type": "object", "properties": {
             "spec": {"type": "object", "properties": {"n": {"type": "integer"}}, "x-kubernetes-validations": [rule]},
         }});
-        let reply = cx.post(CRDS, &Kind::of(&cx, "widgets").definition(&schema, &json!({}))).await;
+        let reply = cx
+            .post(CRDS, &Kind::of(&cx, "widgets").definition(&schema, &json!({})))
+            .await;
         reply.refuses(422, "Invalid", expect);
     }
 }
@@ -186,14 +265,28 @@ async fn rules_that_do_not_compile_refuse_the_crd() {
 async fn what_a_rule_refuses_may_stay_unchanged() {
     let cx = Cx::new().await;
     let widgets = cx.widgets().await;
-    cx.post(&widgets.path, &widgets.object("a", &json!({"num": 5}))).await.is(201);
+    cx.post(&widgets.path, &widgets.object("a", &json!({"num": 5})))
+        .await
+        .is(201);
     let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/x-kubernetes-validations/0/rule";
     let patch = json!([{"op": "replace", "path": path, "value": "!has(self.num) || self.num <= 1"}]);
-    cx.patch(crate::harness::JSON_PATCH, &widgets.crd_path(), &patch).await.is(200);
+    cx.patch(crate::harness::JSON_PATCH, &widgets.crd_path(), &patch)
+        .await
+        .is(200);
     cx.until("the new rule holds", || async {
-        cx.post(&format!("{}?dryRun=All", widgets.path), &widgets.object("b", &json!({"num": 5}))).await.code == 422
+        cx.post(
+            &format!("{}?dryRun=All", widgets.path),
+            &widgets.object("b", &json!({"num": 5})),
+        )
+        .await
+        .code
+            == 422
     })
     .await;
-    cx.merge(&widgets.at("a"), &json!({"metadata": {"labels": {"l": "1"}}})).await.is(200);
-    cx.merge(&widgets.at("a"), &json!({"spec": {"flag": true}})).await.refuses(422, "Invalid", "num must be at most 10");
+    cx.merge(&widgets.at("a"), &json!({"metadata": {"labels": {"l": "1"}}}))
+        .await
+        .is(200);
+    cx.merge(&widgets.at("a"), &json!({"spec": {"flag": true}}))
+        .await
+        .refuses(422, "Invalid", "num must be at most 10");
 }

@@ -34,11 +34,24 @@ async fn a_crd_is_discovered() {
     let widgets = cx.widgets().await;
     let list = cx.get(&format!("/apis/{}/v1", widgets.group)).await.is(200);
     let resources = list["resources"].as_array().unwrap();
-    let widget = resources.iter().find(|resource| resource["name"] == "widgets").unwrap();
-    assert_eq!((&widget["kind"], &widget["namespaced"], &widget["shortNames"]), (&json!("Widget"), &json!(true), &json!(["wd"])));
-    assert!(resources.iter().any(|resource| resource["name"] == "widgets/status"));
+    let widget = resources
+        .iter()
+        .find(|resource| resource["name"] == "widgets")
+        .unwrap();
+    assert_eq!(
+        (&widget["kind"], &widget["namespaced"], &widget["shortNames"]),
+        (&json!("Widget"), &json!(true), &json!(["wd"]))
+    );
+    assert!(
+        resources
+            .iter()
+            .any(|resource| resource["name"] == "widgets/status")
+    );
     let group = cx.get(&format!("/apis/{}", widgets.group)).await.is(200);
-    assert_eq!(group["preferredVersion"]["groupVersion"], widgets.api_version.as_str());
+    assert_eq!(
+        group["preferredVersion"]["groupVersion"],
+        widgets.api_version.as_str()
+    );
 }
 
 #[tokio::test]
@@ -46,7 +59,11 @@ async fn the_name_must_be_plural_and_group() {
     let cx = Cx::new().await;
     let mut crd = Kind::of(&cx, "widgets").definition(&widget_schema(), &json!({}));
     crd["metadata"]["name"] = json!("odd");
-    cx.post(CRDS, &crd).await.refuses(422, "Invalid", "metadata.name: Invalid value: \"odd\": must be spec.names.plural+\".\"+spec.group");
+    cx.post(CRDS, &crd).await.refuses(
+        422,
+        "Invalid",
+        "metadata.name: Invalid value: \"odd\": must be spec.names.plural+\".\"+spec.group",
+    );
 }
 
 #[tokio::test]
@@ -86,11 +103,17 @@ async fn a_schema_must_be_structural() {
             "",
         ),
     ] {
-        let reply = cx.post(CRDS, &Kind::of(&cx, "widgets").definition(&schema, &json!({}))).await;
+        let reply = cx
+            .post(CRDS, &Kind::of(&cx, "widgets").definition(&schema, &json!({})))
+            .await;
         reply.refuses(422, "Invalid", "");
         if !cause.is_empty() {
             let text = cause.split_once(' ').unwrap().1;
-            assert!(reply.message().contains(text), "{text}\nis not in\n{}", reply.message());
+            assert!(
+                reply.message().contains(text),
+                "{text}\nis not in\n{}",
+                reply.message()
+            );
         }
     }
 }
@@ -107,12 +130,29 @@ async fn a_list_map_needs_keys_that_are_required_or_defaulted() {
         json!({"type": "object", "properties": {"l": list}})
     };
     for (more, expect) in [
-        (json!({}), "x-kubernetes-list-map-keys: Required value: must not be empty if x-kubernetes-list-type is map"),
-        (json!({"x-kubernetes-list-map-keys": ["odd"]}), "entries must all be names of item properties"),
-        (json!({"x-kubernetes-list-map-keys": ["k"]}), "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"),
-        (json!({"x-kubernetes-list-type": "odd"}), "Unsupported value: \"odd\": supported values: \"atomic\", \"map\", \"set\""),
+        (
+            json!({}),
+            "x-kubernetes-list-map-keys: Required value: must not be empty if x-kubernetes-list-type is map",
+        ),
+        (
+            json!({"x-kubernetes-list-map-keys": ["odd"]}),
+            "entries must all be names of item properties",
+        ),
+        (
+            json!({"x-kubernetes-list-map-keys": ["k"]}),
+            "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property",
+        ),
+        (
+            json!({"x-kubernetes-list-type": "odd"}),
+            "Unsupported value: \"odd\": supported values: \"atomic\", \"set\", \"map\"",
+        ),
     ] {
-        let reply = cx.post(CRDS, &Kind::of(&cx, "widgets").definition(&list(more), &json!({}))).await;
+        let reply = cx
+            .post(
+                CRDS,
+                &Kind::of(&cx, "widgets").definition(&list(more), &json!({})),
+            )
+            .await;
         reply.refuses(422, "Invalid", expect);
     }
 }
@@ -121,11 +161,19 @@ async fn a_list_map_needs_keys_that_are_required_or_defaulted() {
 async fn a_default_must_be_valid_and_known() {
     let cx = Cx::new().await;
     for (property, expect) in [
-        (json!({"type": "integer", "default": "x"}), "properties[a].default"),
-        (json!({"type": "object", "default": {"b": 1}, "properties": {}}), "properties[a].default"),
+        (
+            json!({"type": "integer", "default": "x"}),
+            "properties[a].default",
+        ),
+        (
+            json!({"type": "object", "default": {"b": 1}, "properties": {}}),
+            "properties[a].default",
+        ),
     ] {
         let schema = json!({"type": "object", "properties": {"a": property}});
-        let reply = cx.post(CRDS, &Kind::of(&cx, "widgets").definition(&schema, &json!({}))).await;
+        let reply = cx
+            .post(CRDS, &Kind::of(&cx, "widgets").definition(&schema, &json!({})))
+            .await;
         reply.refuses(422, "Invalid", expect);
     }
 }
@@ -135,14 +183,20 @@ async fn exactly_one_version_is_stored() {
     let cx = Cx::new().await;
     let mut crd = Kind::of(&cx, "widgets").definition(&widget_schema(), &json!({}));
     crd["spec"]["versions"][0]["storage"] = json!(false);
-    cx.post(CRDS, &crd).await.refuses(422, "Invalid", "must have exactly one version marked as storage version");
+    cx.post(CRDS, &crd).await.refuses(
+        422,
+        "Invalid",
+        "must have exactly one version marked as storage version",
+    );
 }
 
 #[tokio::test]
 async fn a_deleted_crd_takes_its_objects_with_it() {
     let cx = Cx::new().await;
     let widgets = cx.widgets().await;
-    cx.post(&widgets.path, &widgets.object("a", &json!({}))).await.is(201);
+    cx.post(&widgets.path, &widgets.object("a", &json!({})))
+        .await
+        .is(201);
     cx.delete(&widgets.crd_path()).await.is(200);
     cx.until_gone(&widgets.crd_path()).await;
     cx.until("the path is gone", || async {
@@ -159,21 +213,42 @@ async fn a_terminating_crd_waits_for_its_objects() {
     let mut held = widgets.object("held", &json!({"num": 1}));
     held["metadata"]["finalizers"] = json!(["e.example/hold"]);
     cx.post(&widgets.path, &held).await.is(201);
-    cx.post(&widgets.path, &widgets.object("free", &json!({}))).await.is(201);
+    cx.post(&widgets.path, &widgets.object("free", &json!({})))
+        .await
+        .is(201);
     cx.delete(&widgets.crd_path()).await.is(200);
-    cx.until("the object without finalizers is gone", || async { cx.get(&widgets.at("free")).await.code == 404 }).await;
+    cx.until("the object without finalizers is gone", || async {
+        cx.get(&widgets.at("free")).await.code == 404
+    })
+    .await;
     let crd = cx.get(&widgets.crd_path()).await.is(200);
-    assert_eq!(crd["metadata"]["finalizers"], json!(["customresourcecleanup.apiextensions.k8s.io"]));
+    assert_eq!(
+        crd["metadata"]["finalizers"],
+        json!(["customresourcecleanup.apiextensions.k8s.io"])
+    );
     let terminating = condition(&crd, "Terminating");
-    assert_eq!((&terminating["status"], &terminating["reason"]), (&json!("True"), &json!("InstanceDeletionInProgress")));
+    assert_eq!(
+        (&terminating["status"], &terminating["reason"]),
+        (&json!("True"), &json!("InstanceDeletionInProgress"))
+    );
     assert_eq!(condition(&crd, "Established")["status"], "True");
     let object = cx.get(&widgets.at("held")).await.is(200);
     assert!(object["metadata"].get("deletionTimestamp").is_some());
-    cx.merge(&widgets.at("held"), &json!({"spec": {"num": 2}})).await.is(200);
+    cx.merge(&widgets.at("held"), &json!({"spec": {"num": 2}}))
+        .await
+        .is(200);
     let reply = cx.post(&widgets.path, &widgets.object("late", &json!({}))).await;
     assert_eq!(reply.code, 403, "{}", reply.text);
-    assert!(reply.message().contains("create not allowed while custom resource definition is terminating"), "{}", reply.text);
-    cx.merge(&widgets.at("held"), &json!({"metadata": {"finalizers": null}})).await.is(200);
+    assert!(
+        reply
+            .message()
+            .contains("create not allowed while custom resource definition is terminating"),
+        "{}",
+        reply.text
+    );
+    cx.merge(&widgets.at("held"), &json!({"metadata": {"finalizers": null}}))
+        .await
+        .is(200);
     cx.until_gone(&widgets.crd_path()).await;
 }
 
@@ -192,10 +267,16 @@ async fn two_versions_show_the_same_object() {
         cx.get(&kind.path).await.code == 200 && cx.get(&newer).await.code == 200
     })
     .await;
-    let made = cx.post(&kind.path, &kind.object("a", &json!({"num": 1}))).await.is(201);
+    let made = cx
+        .post(&kind.path, &kind.object("a", &json!({"num": 1})))
+        .await
+        .is(201);
     let read = cx.get(&format!("{newer}/a")).await.is(200);
     assert_eq!(read["apiVersion"], format!("{}/v2", kind.group));
-    assert_eq!((&read["spec"], &read["metadata"]["uid"]), (&made["spec"], &made["metadata"]["uid"]));
+    assert_eq!(
+        (&read["spec"], &read["metadata"]["uid"]),
+        (&made["spec"], &made["metadata"]["uid"])
+    );
 }
 
 #[tokio::test]
@@ -206,7 +287,8 @@ async fn cluster_scoped_kinds_have_no_namespace() {
     crd["spec"]["scope"] = json!("Cluster");
     cx.post(CRDS, &crd).await.is(201);
     let path = format!("/apis/{}/v1/widgets", kind.group);
-    cx.until("it is served", || async { cx.get(&path).await.code == 200 }).await;
+    cx.until("it is served", || async { cx.get(&path).await.code == 200 })
+        .await;
     let made = cx.post(&path, &kind.object("a", &json!({}))).await.is(201);
     assert_eq!(made["metadata"].get("namespace"), None);
     assert_eq!(cx.get(&kind.path).await.code, 404);

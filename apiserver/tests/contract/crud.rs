@@ -8,18 +8,29 @@ use crate::harness::{Cx, generation, rv, uid};
 async fn a_created_object_gets_uid_version_and_time() {
     let cx = Cx::new().await;
     let cm = cx.new_cm("a").await;
-    assert_eq!((cm["kind"].as_str(), cm["apiVersion"].as_str()), (Some("ConfigMap"), Some("v1")));
+    assert_eq!(
+        (cm["kind"].as_str(), cm["apiVersion"].as_str()),
+        (Some("ConfigMap"), Some("v1"))
+    );
     assert_eq!(cm["metadata"]["namespace"], cx.ns.as_str());
     assert_eq!(uid(&cm).len(), 36);
     assert!(rv(&cm).parse::<u64>().unwrap() > 0);
-    assert!(cm["metadata"]["creationTimestamp"].as_str().unwrap().ends_with('Z'));
+    assert!(
+        cm["metadata"]["creationTimestamp"]
+            .as_str()
+            .unwrap()
+            .ends_with('Z')
+    );
     assert_eq!(cx.get(&format!("{}/a", cx.cm())).await.is(200), cm);
 }
 
 #[tokio::test]
 async fn generate_name_makes_a_name() {
     let cx = Cx::new().await;
-    let cm = cx.post(&cx.cm(), &json!({"metadata": {"generateName": "g-"}})).await.is(201);
+    let cm = cx
+        .post(&cx.cm(), &json!({"metadata": {"generateName": "g-"}}))
+        .await
+        .is(201);
     let name = cm["metadata"]["name"].as_str().unwrap();
     assert!(name.starts_with("g-") && name.len() == 7, "{name}");
 }
@@ -34,7 +45,9 @@ async fn an_object_needs_a_name() {
 #[tokio::test]
 async fn names_are_dns_subdomains() {
     let cx = Cx::new().await;
-    let reply = cx.post(&cx.cm(), &json!({"metadata": {"name": "Not_A_Name"}})).await;
+    let reply = cx
+        .post(&cx.cm(), &json!({"metadata": {"name": "Not_A_Name"}}))
+        .await;
     reply.refuses(422, "Invalid", "a lowercase RFC 1123 subdomain must consist of");
 }
 
@@ -52,7 +65,10 @@ async fn an_absent_object_is_not_found_with_details() {
     let cx = Cx::new().await;
     let reply = cx.get(&format!("{}/nope", cx.cm())).await;
     reply.refuses(404, "NotFound", "configmaps \"nope\" not found");
-    assert_eq!(reply.body["details"], json!({"name": "nope", "kind": "configmaps"}));
+    assert_eq!(
+        reply.body["details"],
+        json!({"name": "nope", "kind": "configmaps"})
+    );
 }
 
 #[tokio::test]
@@ -60,8 +76,15 @@ async fn an_absent_custom_object_has_its_group_in_the_message() {
     let cx = Cx::new().await;
     let widgets = cx.widgets().await;
     let reply = cx.get(&widgets.at("nope")).await;
-    reply.refuses(404, "NotFound", &format!("widgets.{} \"nope\" not found", widgets.group));
-    assert_eq!(reply.body["details"], json!({"name": "nope", "group": widgets.group, "kind": "widgets"}));
+    reply.refuses(
+        404,
+        "NotFound",
+        &format!("widgets.{} \"nope\" not found", widgets.group),
+    );
+    assert_eq!(
+        reply.body["details"],
+        json!({"name": "nope", "group": widgets.group, "kind": "widgets"})
+    );
 }
 
 #[tokio::test]
@@ -87,7 +110,10 @@ async fn a_put_replaces_and_raises_the_version() {
 async fn a_put_of_what_was_read_changes_nothing() {
     let cx = Cx::new().await;
     let widgets = cx.widgets().await;
-    let made = cx.post(&widgets.path, &widgets.object("a", &json!({"num": 1}))).await.is(201);
+    let made = cx
+        .post(&widgets.path, &widgets.object("a", &json!({"num": 1})))
+        .await
+        .is(201);
     let put = cx.put(&widgets.at("a"), &made).await.is(200);
     assert_eq!(put, made);
 }
@@ -97,17 +123,30 @@ async fn a_put_to_another_name_is_refused() {
     let cx = Cx::new().await;
     let cm = cx.new_cm("a").await;
     let reply = cx.put(&format!("{}/b", cx.cm()), &cm).await;
-    reply.refuses(400, "BadRequest", "the name of the object (a) does not match the name on the URL (b)");
+    reply.refuses(
+        400,
+        "BadRequest",
+        "the name of the object (a) does not match the name on the URL (b)",
+    );
 }
 
 #[tokio::test]
-async fn a_put_creates_a_configmap_and_not_a_custom_resource() {
+async fn a_put_creates_a_lease_and_neither_a_configmap_nor_a_custom_resource() {
     let cx = Cx::new().await;
-    cx.put(&format!("{}/a", cx.cm()), &json!({"metadata": {"name": "a"}})).await.is(201);
+    let lease = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases/a", cx.ns);
+    cx.put(&lease, &json!({"metadata": {"name": "a"}})).await.is(201);
+    let cm = format!("{}/a", cx.cm());
+    cx.put(&cm, &json!({"metadata": {"name": "a"}})).await.refuses(
+        404,
+        "NotFound",
+        "configmaps \"a\" not found",
+    );
     let widgets = cx.widgets().await;
     let mut object = widgets.object("a", &json!({}));
     object["metadata"]["resourceVersion"] = json!("1");
-    cx.put(&widgets.at("a"), &object).await.refuses(404, "NotFound", "\"a\" not found");
+    cx.put(&widgets.at("a"), &object)
+        .await
+        .refuses(404, "NotFound", "\"a\" not found");
 }
 
 #[tokio::test]
@@ -116,7 +155,10 @@ async fn deleting_answers_with_a_status_and_the_object_is_gone() {
     let cm = cx.new_cm("a").await;
     let path = format!("{}/a", cx.cm());
     let status = cx.delete(&path).await.is(200);
-    assert_eq!((status["kind"].as_str(), status["status"].as_str()), (Some("Status"), Some("Success")));
+    assert_eq!(
+        (status["kind"].as_str(), status["status"].as_str()),
+        (Some("Status"), Some("Success"))
+    );
     assert_eq!(status["details"]["uid"], cm["metadata"]["uid"]);
     cx.get(&path).await.refuses(404, "NotFound", "");
     cx.delete(&path).await.refuses(404, "NotFound", "");
@@ -126,27 +168,52 @@ async fn deleting_answers_with_a_status_and_the_object_is_gone() {
 async fn a_body_that_is_no_json_is_a_bad_request() {
     let cx = Cx::new().await;
     let headers = [("content-type", "application/json")];
-    let reply = cx.send(http::Method::POST, &cx.cm(), &headers, Some("{".to_owned())).await;
-    assert_eq!((reply.code, reply.reason()), (400, "BadRequest"), "{}", reply.text);
+    let reply = cx
+        .send(http::Method::POST, &cx.cm(), &headers, Some("{".to_owned()))
+        .await;
+    assert_eq!(
+        (reply.code, reply.reason()),
+        (400, "BadRequest"),
+        "{}",
+        reply.text
+    );
 }
 
 #[tokio::test]
 async fn yaml_bodies_are_understood() {
     let cx = Cx::new().await;
     let body = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  k: v\n".to_owned();
-    let reply = cx.send(http::Method::POST, &cx.cm(), &[("content-type", "application/yaml")], Some(body)).await;
+    let reply = cx
+        .send(
+            http::Method::POST,
+            &cx.cm(),
+            &[("content-type", "application/yaml")],
+            Some(body),
+        )
+        .await;
     assert_eq!(reply.is(201)["data"], json!({"k": "v"}));
 }
 
 #[tokio::test]
 async fn a_dry_run_shows_what_would_be_and_keeps_nothing() {
     let cx = Cx::new().await;
-    let made = cx.post(&format!("{}?dryRun=All", cx.cm()), &json!({"metadata": {"name": "a"}})).await.is(201);
+    let made = cx
+        .post(
+            &format!("{}?dryRun=All", cx.cm()),
+            &json!({"metadata": {"name": "a"}}),
+        )
+        .await
+        .is(201);
     assert_eq!(uid(&made).len(), 36);
-    cx.get(&format!("{}/a", cx.cm())).await.refuses(404, "NotFound", "");
+    cx.get(&format!("{}/a", cx.cm()))
+        .await
+        .refuses(404, "NotFound", "");
     let cm = cx.new_cm("b").await;
     let path = format!("{}/b", cx.cm());
-    let patched = cx.merge(&format!("{path}?dryRun=All"), &json!({"data": {"k": "w"}})).await.is(200);
+    let patched = cx
+        .merge(&format!("{path}?dryRun=All"), &json!({"data": {"k": "w"}}))
+        .await
+        .is(200);
     assert_eq!(patched["data"]["k"], "w");
     cx.delete(&format!("{path}?dryRun=All")).await.is(200);
     assert_eq!(cx.get(&path).await.is(200), cm);
@@ -157,7 +224,12 @@ async fn a_delete_with_a_body_ignores_the_query() {
     let cx = Cx::new().await;
     cx.new_cm("a").await;
     let path = format!("{}/a", cx.cm());
-    cx.delete_with(&format!("{path}?dryRun=All"), &json!({"kind": "DeleteOptions", "apiVersion": "v1"})).await.is(200);
+    cx.delete_with(
+        &format!("{path}?dryRun=All"),
+        &json!({"kind": "DeleteOptions", "apiVersion": "v1"}),
+    )
+    .await
+    .is(200);
     cx.get(&path).await.refuses(404, "NotFound", "");
 }
 
@@ -165,11 +237,20 @@ async fn a_delete_with_a_body_ignores_the_query() {
 async fn the_generation_counts_changes_of_the_spec() {
     let cx = Cx::new().await;
     let widgets = cx.widgets().await;
-    let made = cx.post(&widgets.path, &widgets.object("a", &json!({"num": 1}))).await.is(201);
+    let made = cx
+        .post(&widgets.path, &widgets.object("a", &json!({"num": 1})))
+        .await
+        .is(201);
     assert_eq!(generation(&made), 1);
-    let labelled = cx.merge(&widgets.at("a"), &json!({"metadata": {"labels": {"l": "1"}}})).await.is(200);
+    let labelled = cx
+        .merge(&widgets.at("a"), &json!({"metadata": {"labels": {"l": "1"}}}))
+        .await
+        .is(200);
     assert_eq!(generation(&labelled), 1);
-    let changed = cx.merge(&widgets.at("a"), &json!({"spec": {"num": 2}})).await.is(200);
+    let changed = cx
+        .merge(&widgets.at("a"), &json!({"spec": {"num": 2}}))
+        .await
+        .is(200);
     assert_eq!(generation(&changed), 2);
 }
 
@@ -190,9 +271,20 @@ async fn system_fields_of_a_create_are_overwritten() {
 #[tokio::test]
 async fn a_create_with_a_resource_version_is_refused() {
     let cx = Cx::new().await;
-    let reply = cx.post(&cx.cm(), &json!({"metadata": {"name": "a", "resourceVersion": "1"}})).await;
-    assert_eq!(reply.code, 400, "{}", reply.text);
-    assert!(reply.message().contains("resourceVersion should not be set on objects to be created"), "{}", reply.text);
+    let reply = cx
+        .post(
+            &cx.cm(),
+            &json!({"metadata": {"name": "a", "resourceVersion": "1"}}),
+        )
+        .await;
+    assert_eq!((reply.code, reply.reason()), (500, ""), "{}", reply.text);
+    assert!(
+        reply
+            .message()
+            .contains("resourceVersion should not be set on objects to be created"),
+        "{}",
+        reply.text
+    );
 }
 
 #[tokio::test]
@@ -200,6 +292,9 @@ async fn secrets_take_plain_text_and_give_base64() {
     let cx = Cx::new().await;
     let body = json!({"metadata": {"name": "a"}, "stringData": {"k": "v"}});
     let secret = cx.post(&cx.core("secrets"), &body).await.is(201);
-    assert_eq!((&secret["data"], &secret["type"]), (&json!({"k": "dg=="}), &json!("Opaque")));
+    assert_eq!(
+        (&secret["data"], &secret["type"]),
+        (&json!({"k": "dg=="}), &json!("Opaque"))
+    );
     assert_eq!(secret.get("stringData"), None);
 }

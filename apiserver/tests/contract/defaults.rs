@@ -21,10 +21,19 @@ async fn defaulted(cx: &Cx) -> Kind {
 async fn defaults_come_in_at_every_level() {
     let cx = Cx::new().await;
     let widgets = defaulted(&cx).await;
-    let made = cx.post(&widgets.path, &widgets.object("a", &json!({"list": [{}, {"a": "z"}]}))).await.is(201);
-    assert_eq!(made["spec"], json!({
-        "n": 5, "outer": {"inner": "x"}, "list": [{"a": "y"}, {"a": "z"}], "nullable": "d",
-    }));
+    let made = cx
+        .post(
+            &widgets.path,
+            &widgets.object("a", &json!({"list": [{}, {"a": "z"}]})),
+        )
+        .await
+        .is(201);
+    assert_eq!(
+        made["spec"],
+        json!({
+            "n": 5, "outer": {"inner": "x"}, "list": [{"a": "y"}, {"a": "z"}], "nullable": "d",
+        })
+    );
 }
 
 #[tokio::test]
@@ -42,21 +51,47 @@ async fn nulls_are_dropped_defaulted_or_kept() {
     let widgets = defaulted(&cx).await;
     let spec = json!({"n": null, "nullable": null, "plain": null});
     let made = cx.post(&widgets.path, &widgets.object("a", &spec)).await.is(201);
-    assert_eq!(made["spec"], json!({"n": 5, "outer": {"inner": "x"}, "nullable": null}));
+    assert_eq!(
+        made["spec"],
+        json!({"n": 5, "outer": {"inner": "x"}, "nullable": null})
+    );
 }
 
 #[tokio::test]
 async fn defaults_belong_to_no_applier() {
     let cx = Cx::new().await;
     let widgets = defaulted(&cx).await;
-    let made = cx.apply("x", &widgets.at("a"), &widgets.object("a", &json!({"plain": "p"}))).await.is(201);
+    let made = cx
+        .apply(
+            "x",
+            &widgets.at("a"),
+            &widgets.object("a", &json!({"plain": "p"})),
+        )
+        .await
+        .is(201);
     assert_eq!(made["spec"]["n"], 5);
-    assert_eq!(crate::harness::owners(&made), [r#"x Apply - {"f:spec":{"f:plain":{}}}"#]);
-    let again = cx.apply("x", &widgets.at("a"), &widgets.object("a", &json!({"plain": "p"}))).await.is(200);
+    assert_eq!(
+        crate::harness::owners(&made),
+        [r#"x Apply - {"f:spec":{"f:plain":{}}}"#]
+    );
+    let again = cx
+        .apply(
+            "x",
+            &widgets.at("a"),
+            &widgets.object("a", &json!({"plain": "p"})),
+        )
+        .await
+        .is(200);
     assert_eq!(again, made);
-    let changed = cx.apply("y", &widgets.at("a"), &widgets.object("a", &json!({"n": 6}))).await.is(200);
+    let changed = cx
+        .apply("y", &widgets.at("a"), &widgets.object("a", &json!({"n": 6})))
+        .await
+        .is(200);
     assert_eq!(changed["spec"]["n"], 6);
-    let back = cx.apply("y", &widgets.at("a"), &widgets.object("a", &json!({}))).await.is(200);
+    let back = cx
+        .apply("y", &widgets.at("a"), &widgets.object("a", &json!({})))
+        .await
+        .is(200);
     assert_eq!(back["spec"]["n"], 5);
 }
 
@@ -64,7 +99,9 @@ async fn defaults_belong_to_no_applier() {
 async fn unknown_fields_are_dropped_with_a_warning() {
     let cx = Cx::new().await;
     let widgets = defaulted(&cx).await;
-    let reply = cx.post(&widgets.path, &widgets.object("a", &json!({"n": 1, "bogus": 1}))).await;
+    let reply = cx
+        .post(&widgets.path, &widgets.object("a", &json!({"n": 1, "bogus": 1})))
+        .await;
     assert_eq!(reply.warnings(), ["299 - \"unknown field \\\"spec.bogus\\\"\""]);
     assert_eq!(reply.is(201)["spec"].get("bogus"), None);
 }
@@ -85,11 +122,19 @@ async fn strict_refuses_unknown_fields() {
     let widgets = defaulted(&cx).await;
     let path = format!("{}?fieldValidation=Strict", widgets.path);
     let mut object = widgets.object("a", &json!({"bogus": 1}));
-    cx.post(&path, &object).await.refuses(400, "BadRequest", "strict decoding error: unknown field \"spec.bogus\"");
+    cx.post(&path, &object).await.refuses(
+        400,
+        "BadRequest",
+        "strict decoding error: unknown field \"spec.bogus\"",
+    );
     object["metadata"]["odd"] = json!(1);
     let reply = cx.post(&path, &object).await;
     reply.refuses(400, "BadRequest", "unknown field \"spec.bogus\"");
-    assert!(reply.message().contains("unknown field \"metadata.odd\""), "{}", reply.text);
+    assert!(
+        reply.message().contains("unknown field \"metadata.odd\""),
+        "{}",
+        reply.text
+    );
 }
 
 #[tokio::test]
@@ -101,17 +146,33 @@ async fn strict_refuses_duplicate_keys() {
         r#"{{"apiVersion":"{}","kind":"Widget","metadata":{{"name":"a"}},"spec":{{"n":1,"n":2}}}}"#,
         widgets.api_version
     );
-    let reply = cx.send(http::Method::POST, &path, &[("content-type", "application/json")], Some(body)).await;
-    reply.refuses(400, "BadRequest", "strict decoding error: duplicate field \"spec.n\"");
+    let reply = cx
+        .send(
+            http::Method::POST,
+            &path,
+            &[("content-type", "application/json")],
+            Some(body),
+        )
+        .await;
+    reply.refuses(
+        400,
+        "BadRequest",
+        "strict decoding error: duplicate field \"spec.n\"",
+    );
 }
 
 #[tokio::test]
 async fn strict_refuses_unknown_fields_of_built_in_kinds() {
     let cx = Cx::new().await;
     let path = format!("{}?fieldValidation=Strict", cx.cm());
-    let reply = cx.post(&path, &json!({"metadata": {"name": "a"}, "dta": {}})).await;
+    let reply = cx
+        .post(&path, &json!({"metadata": {"name": "a"}, "dta": {}}))
+        .await;
     reply.refuses(400, "BadRequest", "strict decoding error: unknown field \"dta\"");
-    let made = cx.post(&cx.cm(), &json!({"metadata": {"name": "a"}, "dta": {}})).await.is(201);
+    let made = cx
+        .post(&cx.cm(), &json!({"metadata": {"name": "a"}, "dta": {}}))
+        .await
+        .is(201);
     assert_eq!(made.get("dta"), None);
 }
 

@@ -8,7 +8,10 @@ use crate::harness::Cx;
 async fn the_version_is_told() {
     let cx = Cx::new().await;
     let version = cx.get("/version").await.is(200);
-    assert_eq!((&version["major"], &version["minor"]), (&json!("1"), &json!("36")));
+    assert_eq!(
+        (&version["major"], &version["minor"]),
+        (&json!("1"), &json!("36"))
+    );
 }
 
 #[tokio::test]
@@ -26,9 +29,24 @@ async fn the_core_group_is_listed() {
     assert_eq!(cx.get("/api").await.is(200)["versions"], json!(["v1"]));
     let list = cx.get("/api/v1").await.is(200);
     let resources = list["resources"].as_array().unwrap();
-    let pods = resources.iter().find(|resource| resource["name"] == "pods").unwrap();
-    assert_eq!((&pods["kind"], &pods["shortNames"], &pods["namespaced"]), (&json!("Pod"), &json!(["po"]), &json!(true)));
-    for verb in ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"] {
+    let pods = resources
+        .iter()
+        .find(|resource| resource["name"] == "pods")
+        .unwrap();
+    assert_eq!(
+        (&pods["kind"], &pods["shortNames"], &pods["namespaced"]),
+        (&json!("Pod"), &json!(["po"]), &json!(true))
+    );
+    for verb in [
+        "create",
+        "delete",
+        "deletecollection",
+        "get",
+        "list",
+        "patch",
+        "update",
+        "watch",
+    ] {
         assert!(pods["verbs"].as_array().unwrap().contains(&json!(verb)), "{verb}");
     }
 }
@@ -37,8 +55,19 @@ async fn the_core_group_is_listed() {
 async fn groups_are_listed() {
     let cx = Cx::new().await;
     let list = cx.get("/apis").await.is(200);
-    let groups: Vec<&str> = list["groups"].as_array().unwrap().iter().filter_map(|group| group["name"].as_str()).collect();
-    for group in ["apps", "batch", "apiextensions.k8s.io", "rbac.authorization.k8s.io", "coordination.k8s.io"] {
+    let groups: Vec<&str> = list["groups"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|group| group["name"].as_str())
+        .collect();
+    for group in [
+        "apps",
+        "batch",
+        "apiextensions.k8s.io",
+        "rbac.authorization.k8s.io",
+        "coordination.k8s.io",
+    ] {
         assert!(groups.contains(&group), "{group} is not in {groups:?}");
     }
 }
@@ -49,14 +78,25 @@ async fn discovery_is_aggregated_on_request() {
     let widgets = cx.widgets().await;
     let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     let core = cx.get_as("/api", accept).await.is(200);
-    assert_eq!((&core["kind"], &core["apiVersion"]), (&json!("APIGroupDiscoveryList"), &json!("apidiscovery.k8s.io/v2")));
+    assert_eq!(
+        (&core["kind"], &core["apiVersion"]),
+        (&json!("APIGroupDiscoveryList"), &json!("apidiscovery.k8s.io/v2"))
+    );
     cx.until("the group of the CRD is there", || async {
         let list = cx.get_as("/apis", accept).await.is(200);
-        list["items"].as_array().unwrap().iter().any(|group| group["metadata"]["name"] == widgets.group.as_str())
+        list["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|group| group["metadata"]["name"] == widgets.group.as_str())
     })
     .await;
     let list = cx.get_as("/apis", accept).await.is(200);
-    let group = list["items"].as_array().unwrap().iter().find(|group| group["metadata"]["name"] == widgets.group.as_str());
+    let group = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|group| group["metadata"]["name"] == widgets.group.as_str());
     let resource = &group.unwrap()["versions"][0]["resources"][0];
     assert_eq!(resource["resource"], "widgets");
     assert_eq!(resource["responseKind"]["kind"], "Widget");
@@ -74,11 +114,18 @@ async fn openapi_v3_has_the_schema_of_a_crd() {
     })
     .await;
     let index = cx.get("/openapi/v3").await.is(200);
-    let url = index["paths"][&path]["serverRelativeURL"].as_str().unwrap().to_owned();
+    let url = index["paths"][&path]["serverRelativeURL"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let document = cx.get(&url).await.is(200);
     let schemas = document["components"]["schemas"].as_object().unwrap();
     let widget = schemas.values().find(|schema| {
-        schema["x-kubernetes-group-version-kind"][0]["kind"] == "Widget" && schema["properties"].get("spec").is_some()
+        schema["x-kubernetes-group-version-kind"][0]["kind"] == "Widget"
+            && schema["properties"].get("spec").is_some()
     });
-    assert_eq!(widget.unwrap()["properties"]["spec"]["properties"]["num"]["type"], "integer");
+    assert_eq!(
+        widget.unwrap()["properties"]["spec"]["properties"]["num"]["type"],
+        "integer"
+    );
 }

@@ -47,10 +47,24 @@ impl Cx {
                 (Some(api), client)
             }
         };
-        let nanos = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos();
-        let id = format!("c{:x}x{nanos:x}x{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let cx = Self { client, _api: api, ns: id.clone(), id };
-        cx.post("/api/v1/namespaces", &json!({"metadata": {"name": cx.ns}})).await.is(201);
+        let nanos = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap()
+            .subsec_nanos();
+        let id = format!(
+            "c{:x}x{nanos:x}x{}",
+            std::process::id(),
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        );
+        let cx = Self {
+            client,
+            _api: api,
+            ns: id.clone(),
+            id,
+        };
+        cx.post("/api/v1/namespaces", &json!({"metadata": {"name": cx.ns}}))
+            .await
+            .is(201);
         cx
     }
 
@@ -69,7 +83,12 @@ impl Cx {
 
     /// A new ConfigMap with data `k: v`.
     pub async fn new_cm(&self, name: &str) -> Value {
-        self.post(&self.cm(), &json!({"metadata": {"name": name}, "data": {"k": "v"}})).await.is(201)
+        self.post(
+            &self.cm(),
+            &json!({"metadata": {"name": name}, "data": {"k": "v"}}),
+        )
+        .await
+        .is(201)
     }
 
     pub async fn get(&self, path: &str) -> Reply {
@@ -81,11 +100,23 @@ impl Cx {
     }
 
     pub async fn post(&self, path: &str, body: &Value) -> Reply {
-        self.send(Method::POST, path, &[("content-type", "application/json")], Some(body.to_string())).await
+        self.send(
+            Method::POST,
+            path,
+            &[("content-type", "application/json")],
+            Some(body.to_string()),
+        )
+        .await
     }
 
     pub async fn put(&self, path: &str, body: &Value) -> Reply {
-        self.send(Method::PUT, path, &[("content-type", "application/json")], Some(body.to_string())).await
+        self.send(
+            Method::PUT,
+            path,
+            &[("content-type", "application/json")],
+            Some(body.to_string()),
+        )
+        .await
     }
 
     pub async fn delete(&self, path: &str) -> Reply {
@@ -93,11 +124,23 @@ impl Cx {
     }
 
     pub async fn delete_with(&self, path: &str, options: &Value) -> Reply {
-        self.send(Method::DELETE, path, &[("content-type", "application/json")], Some(options.to_string())).await
+        self.send(
+            Method::DELETE,
+            path,
+            &[("content-type", "application/json")],
+            Some(options.to_string()),
+        )
+        .await
     }
 
     pub async fn patch(&self, kind: &str, path: &str, body: &Value) -> Reply {
-        self.send(Method::PATCH, path, &[("content-type", kind)], Some(body.to_string())).await
+        self.send(
+            Method::PATCH,
+            path,
+            &[("content-type", kind)],
+            Some(body.to_string()),
+        )
+        .await
     }
 
     pub async fn merge(&self, path: &str, body: &Value) -> Reply {
@@ -107,29 +150,49 @@ impl Cx {
     /// Server-side apply of `body` to `path` (which may have a query) by `manager`.
     pub async fn apply(&self, manager: &str, path: &str, body: &Value) -> Reply {
         let separator = if path.contains('?') { '&' } else { '?' };
-        self.patch(APPLY, &format!("{path}{separator}fieldManager={manager}"), body).await
+        self.patch(APPLY, &format!("{path}{separator}fieldManager={manager}"), body)
+            .await
     }
 
-    pub async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: Option<String>) -> Reply {
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<String>,
+    ) -> Reply {
         let mut request = Request::builder().method(method).uri(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.body(Body::from(body.unwrap_or_default().into_bytes())).unwrap();
+        let request = request
+            .body(Body::from(body.unwrap_or_default().into_bytes()))
+            .unwrap();
         let response = self.client.send(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let body = serde_json::from_str(&text).unwrap_or(Value::Null);
-        Reply { code: parts.status.as_u16(), headers: parts.headers, body, text }
+        Reply {
+            code: parts.status.as_u16(),
+            headers: parts.headers,
+            body,
+            text,
+        }
     }
 
     /// A watch of `path` (`watch=1` is added to its query).
     pub async fn watch(&self, path: &str) -> Watch {
         let separator = if path.contains('?') { '&' } else { '?' };
-        let request = Request::get(format!("{path}{separator}watch=1")).body(Body::empty()).unwrap();
+        let request = Request::get(format!("{path}{separator}watch=1"))
+            .body(Body::empty())
+            .unwrap();
         let response = self.client.send(request).await.unwrap();
-        Watch { code: response.status().as_u16(), body: response.into_body(), buffer: Vec::new() }
+        Watch {
+            code: response.status().as_u16(),
+            body: response.into_body(),
+            buffer: Vec::new(),
+        }
     }
 
     /// A CRD `widgets` of an own group, established, with a status subresource.
@@ -142,7 +205,10 @@ impl Cx {
         let kind = Kind::of(self, plural);
         let crd = kind.definition(schema, more);
         self.post(CRDS, &crd).await.is(201);
-        self.until("the CRD is served", || async { self.get(&kind.path).await.code == 200 }).await;
+        self.until("the CRD is served", || async {
+            self.get(&kind.path).await.code == 200
+        })
+        .await;
         kind
     }
 
@@ -157,7 +223,10 @@ impl Cx {
 
     /// Waits until `path` is gone.
     pub async fn until_gone(&self, path: &str) {
-        self.until(&format!("{path} is gone"), || async { self.get(path).await.code == 404 }).await;
+        self.until(&format!("{path} is gone"), || async {
+            self.get(path).await.code == 404
+        })
+        .await;
     }
 }
 
@@ -176,7 +245,12 @@ impl Kind {
     pub fn of(cx: &Cx, plural: &str) -> Self {
         let group = format!("{}.example", cx.id);
         let path = format!("/apis/{group}/v1/namespaces/{}/{plural}", cx.ns);
-        Self { api_version: format!("{group}/v1"), plural: plural.to_owned(), group, path }
+        Self {
+            api_version: format!("{group}/v1"),
+            plural: plural.to_owned(),
+            group,
+            path,
+        }
     }
 
     pub fn definition(&self, schema: &Value, more: &Value) -> Value {
@@ -267,7 +341,12 @@ impl Reply {
     #[track_caller]
     pub fn refuses(&self, code: u16, reason: &str, message: &str) -> &Self {
         assert_eq!((self.code, self.reason()), (code, reason), "{}", self.text);
-        assert!(self.message().contains(message), "{:?} is not in {:?}", message, self.message());
+        assert!(
+            self.message().contains(message),
+            "{:?} is not in {:?}",
+            message,
+            self.message()
+        );
         self
     }
 
@@ -275,10 +354,20 @@ impl Reply {
     #[track_caller]
     pub fn causes(&self, expect: &[&str]) {
         let text = |cause: &Value, key: &str| cause[key].as_str().unwrap_or_default().to_owned();
-        let causes = self.body["details"]["causes"].as_array().cloned().unwrap_or_default();
+        let causes = self.body["details"]["causes"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         let mut causes: Vec<String> = causes
             .iter()
-            .map(|cause| format!("{} {}: {}", text(cause, "reason"), text(cause, "field"), text(cause, "message")))
+            .map(|cause| {
+                format!(
+                    "{} {}: {}",
+                    text(cause, "reason"),
+                    text(cause, "field"),
+                    text(cause, "message")
+                )
+            })
             .collect();
         let mut expect = expect.to_vec();
         causes.sort();
@@ -295,7 +384,11 @@ impl Reply {
     }
 
     pub fn warnings(&self) -> Vec<String> {
-        self.headers.get_all("warning").iter().map(|value| value.to_str().unwrap().to_owned()).collect()
+        self.headers
+            .get_all("warning")
+            .iter()
+            .map(|value| value.to_str().unwrap().to_owned())
+            .collect()
     }
 }
 
@@ -314,7 +407,10 @@ impl Watch {
                 let line: Vec<u8> = self.buffer.drain(..=end).collect();
                 return Some(serde_json::from_slice(&line).unwrap());
             }
-            let frame = timeout(PATIENCE, self.body.frame()).await.expect("the watch is silent")?.unwrap();
+            let frame = timeout(PATIENCE, self.body.frame())
+                .await
+                .expect("the watch is silent")?
+                .unwrap();
             if let Ok(data) = frame.into_data() {
                 self.buffer.extend_from_slice(&data);
             }
@@ -368,12 +464,20 @@ pub fn names(list: &Value) -> Vec<String> {
 /// `MANAGER OPERATION SUBRESOURCE FIELDS` of every managedFields entry, in order.
 pub fn owners(object: &Value) -> Vec<String> {
     let text = |entry: &Value, key: &str| entry[key].as_str().unwrap_or("-").to_owned();
-    let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    let entries = object["metadata"]["managedFields"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     entries
         .iter()
         .map(|entry| {
             let fields = sorted(&entry["fieldsV1"]);
-            format!("{} {} {} {fields}", text(entry, "manager"), text(entry, "operation"), text(entry, "subresource"))
+            format!(
+                "{} {} {} {fields}",
+                text(entry, "manager"),
+                text(entry, "operation"),
+                text(entry, "subresource")
+            )
         })
         .collect()
 }
@@ -384,8 +488,10 @@ fn sorted(value: &Value) -> String {
         Value::Object(members) => {
             let mut members: Vec<_> = members.iter().collect();
             members.sort_by_key(|(key, _)| *key);
-            let members: Vec<String> =
-                members.into_iter().map(|(key, value)| format!("{}:{}", json!(key), sorted(value))).collect();
+            let members: Vec<String> = members
+                .into_iter()
+                .map(|(key, value)| format!("{}:{}", json!(key), sorted(value)))
+                .collect();
             format!("{{{}}}", members.join(","))
         }
         other => other.to_string(),
@@ -395,7 +501,11 @@ fn sorted(value: &Value) -> String {
 async fn real_client(path: &str) -> Client {
     let kubeconfig = kube::config::Kubeconfig::read_from(path).unwrap();
     let mut config =
-        kube::Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default()).await.unwrap();
+        kube::Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default())
+            .await
+            .unwrap();
     config.read_timeout = None;
+    // The cases see every answer themselves.
+    config.default_retry = false;
     Client::try_from(config).unwrap()
 }

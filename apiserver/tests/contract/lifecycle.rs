@@ -16,11 +16,20 @@ async fn a_finalizer_holds_the_object() {
     let deleted = cx.delete(&widgets.at("a")).await.is(200);
     assert_eq!(deleted["kind"], "Widget");
     let held = cx.get(&widgets.at("a")).await.is(200);
-    assert!(held["metadata"]["deletionTimestamp"].as_str().unwrap().ends_with('Z'));
+    assert!(
+        held["metadata"]["deletionTimestamp"]
+            .as_str()
+            .unwrap()
+            .ends_with('Z')
+    );
     assert_eq!(held["metadata"]["deletionGracePeriodSeconds"], 0);
     assert_eq!((generation(&made), generation(&held)), (1, 2));
-    cx.merge(&widgets.at("a"), &json!({"spec": {"num": 2}})).await.is(200);
-    cx.merge(&widgets.at("a"), &json!({"metadata": {"finalizers": []}})).await.is(200);
+    cx.merge(&widgets.at("a"), &json!({"spec": {"num": 2}}))
+        .await
+        .is(200);
+    cx.merge(&widgets.at("a"), &json!({"metadata": {"finalizers": []}}))
+        .await
+        .is(200);
     cx.get(&widgets.at("a")).await.refuses(404, "NotFound", "");
 }
 
@@ -35,7 +44,9 @@ async fn a_second_delete_of_a_held_object_changes_nothing() {
     let held = cx.get(&widgets.at("a")).await.is(200);
     cx.delete(&widgets.at("a")).await.is(200);
     assert_eq!(rv(&cx.get(&widgets.at("a")).await.is(200)), rv(&held));
-    cx.merge(&widgets.at("a"), &json!({"metadata": {"finalizers": null}})).await.is(200);
+    cx.merge(&widgets.at("a"), &json!({"metadata": {"finalizers": null}}))
+        .await
+        .is(200);
 }
 
 #[tokio::test]
@@ -46,9 +57,20 @@ async fn a_terminating_object_takes_no_new_finalizers() {
     object["metadata"]["finalizers"] = json!([HOLD]);
     cx.post(&widgets.path, &object).await.is(201);
     cx.delete(&widgets.at("a")).await.is(200);
-    let reply = cx.merge(&widgets.at("a"), &json!({"metadata": {"finalizers": [HOLD, "e.example/late"]}})).await;
-    reply.refuses(422, "Invalid", "no new finalizers can be added if the object is being deleted");
-    cx.merge(&widgets.at("a"), &json!({"metadata": {"finalizers": null}})).await.is(200);
+    let reply = cx
+        .merge(
+            &widgets.at("a"),
+            &json!({"metadata": {"finalizers": [HOLD, "e.example/late"]}}),
+        )
+        .await;
+    reply.refuses(
+        422,
+        "Invalid",
+        "no new finalizers can be added if the object is being deleted",
+    );
+    cx.merge(&widgets.at("a"), &json!({"metadata": {"finalizers": null}}))
+        .await
+        .is(200);
 }
 
 #[tokio::test]
@@ -59,8 +81,12 @@ async fn a_terminating_name_is_taken() {
     object["metadata"]["finalizers"] = json!([HOLD]);
     cx.post(&widgets.path, &object).await.is(201);
     cx.delete(&widgets.at("a")).await.is(200);
-    cx.post(&widgets.path, &widgets.object("a", &json!({}))).await.refuses(409, "AlreadyExists", "object is being deleted");
-    cx.merge(&widgets.at("a"), &json!({"metadata": {"finalizers": null}})).await.is(200);
+    cx.post(&widgets.path, &widgets.object("a", &json!({})))
+        .await
+        .refuses(409, "AlreadyExists", "object is being deleted");
+    cx.merge(&widgets.at("a"), &json!({"metadata": {"finalizers": null}}))
+        .await
+        .is(200);
 }
 
 #[tokio::test]
@@ -70,9 +96,13 @@ async fn a_watch_sees_the_deletion_begin_and_end() {
     let mut object = widgets.object("a", &json!({}));
     object["metadata"]["finalizers"] = json!([HOLD]);
     let made = cx.post(&widgets.path, &object).await.is(201);
-    let mut watch = cx.watch(&format!("{}?resourceVersion={}", widgets.path, rv(&made))).await;
+    let mut watch = cx
+        .watch(&format!("{}?resourceVersion={}", widgets.path, rv(&made)))
+        .await;
     cx.delete(&widgets.at("a")).await.is(200);
-    cx.merge(&widgets.at("a"), &json!({"metadata": {"finalizers": null}})).await.is(200);
+    cx.merge(&widgets.at("a"), &json!({"metadata": {"finalizers": null}}))
+        .await
+        .is(200);
     assert_eq!(watch.lines().await, ["MODIFIED a", "DELETED a"]);
 }
 
@@ -86,25 +116,51 @@ async fn metadata_that_may_not_change() {
         (json!({"metadata": {"uid": "other"}}), "metadata.uid"),
     ] {
         let reply = cx.merge(&path, &patch).await;
-        assert!(reply.code >= 400 && reply.message().contains(expect), "{} {}", reply.code, reply.text);
+        assert!(
+            reply.code >= 400 && reply.message().contains(expect),
+            "{} {}",
+            reply.code,
+            reply.text
+        );
     }
-    let patched = cx.merge(&path, &json!({"metadata": {"creationTimestamp": "2001-01-01T00:00:00Z"}})).await;
+    let patched = cx
+        .merge(
+            &path,
+            &json!({"metadata": {"creationTimestamp": "2001-01-01T00:00:00Z"}}),
+        )
+        .await;
     assert!(patched.code >= 400 || patched.body["metadata"]["creationTimestamp"] != "2001-01-01T00:00:00Z");
 }
 
 #[tokio::test]
 async fn labels_are_checked() {
     let cx = Cx::new().await;
-    let reply = cx.post(&cx.cm(), &json!({"metadata": {"name": "a", "labels": {"bad key!": "v"}}})).await;
+    let reply = cx
+        .post(
+            &cx.cm(),
+            &json!({"metadata": {"name": "a", "labels": {"bad key!": "v"}}}),
+        )
+        .await;
     reply.refuses(422, "Invalid", "metadata.labels: Invalid value: \"bad key!\"");
 }
 
 #[tokio::test]
 async fn immutable_configmaps_stay() {
     let cx = Cx::new().await;
-    cx.post(&cx.cm(), &json!({"metadata": {"name": "a"}, "data": {"k": "v"}, "immutable": true})).await.is(201);
-    let reply = cx.merge(&format!("{}/a", cx.cm()), &json!({"data": {"k": "w"}})).await;
-    reply.refuses(422, "Invalid", "data: Forbidden: field is immutable when `immutable` is set");
+    cx.post(
+        &cx.cm(),
+        &json!({"metadata": {"name": "a"}, "data": {"k": "v"}, "immutable": true}),
+    )
+    .await
+    .is(201);
+    let reply = cx
+        .merge(&format!("{}/a", cx.cm()), &json!({"data": {"k": "w"}}))
+        .await;
+    reply.refuses(
+        422,
+        "Invalid",
+        "data: Forbidden: field is immutable when `immutable` is set",
+    );
 }
 
 #[tokio::test]

@@ -10,26 +10,53 @@ async fn a_namespace_is_active_and_has_its_basics() {
     let namespace = cx.get(&format!("/api/v1/namespaces/{}", cx.ns)).await.is(200);
     assert_eq!(namespace["status"]["phase"], "Active");
     assert_eq!(namespace["spec"]["finalizers"], json!(["kubernetes"]));
-    assert_eq!(namespace["metadata"]["labels"]["kubernetes.io/metadata.name"], cx.ns.as_str());
-    for path in [format!("{}/default", cx.core("serviceaccounts")), format!("{}/kube-root-ca.crt", cx.cm())] {
-        cx.until(&path, || async { cx.get(&path).await.code == 200 }).await;
+    assert_eq!(
+        namespace["metadata"]["labels"]["kubernetes.io/metadata.name"],
+        cx.ns.as_str()
+    );
+    for path in [
+        format!("{}/default", cx.core("serviceaccounts")),
+        format!("{}/kube-root-ca.crt", cx.cm()),
+    ] {
+        cx.until(&path, || async { cx.get(&path).await.code == 200 })
+            .await;
     }
 }
 
 #[tokio::test]
 async fn nothing_is_created_in_a_missing_namespace() {
     let cx = Cx::new().await;
-    let reply = cx.post("/api/v1/namespaces/nope/configmaps", &json!({"metadata": {"name": "a"}})).await;
+    let reply = cx
+        .post(
+            "/api/v1/namespaces/nope/configmaps",
+            &json!({"metadata": {"name": "a"}}),
+        )
+        .await;
     reply.refuses(404, "NotFound", "namespaces \"nope\" not found");
-    assert_eq!(reply.body["details"], json!({"name": "nope", "kind": "namespaces"}));
-    assert_eq!(cx.get("/api/v1/namespaces/nope/configmaps").await.is(200)["items"], json!([]));
+    assert_eq!(
+        reply.body["details"],
+        json!({"name": "nope", "kind": "namespaces"})
+    );
+    assert_eq!(
+        cx.get("/api/v1/namespaces/nope/configmaps").await.is(200)["items"],
+        json!([])
+    );
 }
 
 #[tokio::test]
 async fn a_body_for_another_namespace_is_refused() {
     let cx = Cx::new().await;
-    let reply = cx.post(&cx.cm(), &json!({"metadata": {"name": "a", "namespace": "other"}})).await;
-    reply.refuses(400, "BadRequest", "the namespace of the provided object does not match the namespace sent on the request");
+    let reply = cx
+        .post(
+            &cx.cm(),
+            &json!({"metadata": {"name": "a", "namespace": "other"}}),
+        )
+        .await;
+    reply.refuses(
+        400,
+        "BadRequest",
+        "the namespace of the provided object does not match the namespace sent on the request",
+    );
 }
 
 #[tokio::test]
@@ -40,29 +67,54 @@ async fn a_deleted_namespace_takes_its_content_with_it() {
     let deleted = cx.delete(&path).await.is(200);
     assert_eq!(deleted["status"]["phase"], "Terminating");
     cx.until_gone(&path).await;
-    cx.get(&format!("{}/a", cx.cm())).await.refuses(404, "NotFound", "");
+    cx.get(&format!("{}/a", cx.cm()))
+        .await
+        .refuses(404, "NotFound", "");
 }
 
 #[tokio::test]
 async fn a_terminating_namespace_waits_for_finalizers_and_says_so() {
     let cx = Cx::new().await;
-    cx.post(&cx.cm(), &json!({"metadata": {"name": "a", "finalizers": ["e.example/hold"]}})).await.is(201);
+    cx.post(
+        &cx.cm(),
+        &json!({"metadata": {"name": "a", "finalizers": ["e.example/hold"]}}),
+    )
+    .await
+    .is(201);
     let path = format!("/api/v1/namespaces/{}", cx.ns);
     cx.delete(&path).await.is(200);
     cx.until("the namespace says what remains", || async {
-        let conditions = cx.get(&path).await.is(200)["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        ["NamespaceContentRemaining", "NamespaceFinalizersRemaining"].iter().all(|kind| {
-            conditions.iter().any(|condition| condition["type"] == *kind && condition["status"] == "True")
-        })
+        let conditions = cx.get(&path).await.is(200)["status"]["conditions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        ["NamespaceContentRemaining", "NamespaceFinalizersRemaining"]
+            .iter()
+            .all(|kind| {
+                conditions
+                    .iter()
+                    .any(|condition| condition["type"] == *kind && condition["status"] == "True")
+            })
     })
     .await;
     let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}});
-    for reply in [cx.post(&cx.cm(), &body).await, cx.apply("x", &format!("{}/b", cx.cm()), &body).await] {
+    for reply in [
+        cx.post(&cx.cm(), &body).await,
+        cx.apply("x", &format!("{}/b", cx.cm()), &body).await,
+    ] {
         reply.refuses(403, "Forbidden", "because it is being terminated");
         let cause = &reply.body["details"]["causes"][0];
-        assert_eq!((&cause["reason"], &cause["field"]), (&json!("NamespaceTerminating"), &json!("metadata.namespace")));
+        assert_eq!(
+            (&cause["reason"], &cause["field"]),
+            (&json!("NamespaceTerminating"), &json!("metadata.namespace"))
+        );
     }
-    cx.merge(&format!("{}/a", cx.cm()), &json!({"metadata": {"finalizers": null}})).await.is(200);
+    cx.merge(
+        &format!("{}/a", cx.cm()),
+        &json!({"metadata": {"finalizers": null}}),
+    )
+    .await
+    .is(200);
     cx.until_gone(&path).await;
 }
 
@@ -70,6 +122,9 @@ async fn a_terminating_namespace_waits_for_finalizers_and_says_so() {
 async fn the_default_namespaces_are_there() {
     let cx = Cx::new().await;
     for name in ["default", "kube-system"] {
-        cx.until(name, || async { cx.get(&format!("/api/v1/namespaces/{name}")).await.code == 200 }).await;
+        cx.until(name, || async {
+            cx.get(&format!("/api/v1/namespaces/{name}")).await.code == 200
+        })
+        .await;
     }
 }

@@ -10,11 +10,17 @@ const OTHER: &str = "00000000-0000-0000-0000-000000000000";
 async fn another_uid_is_immutable() {
     let cx = Cx::new().await;
     let widgets = cx.widgets().await;
-    cx.post(&widgets.path, &widgets.object("a", &json!({}))).await.is(201);
+    cx.post(&widgets.path, &widgets.object("a", &json!({})))
+        .await
+        .is(201);
     let mut object = widgets.object("a", &json!({}));
     object["metadata"]["uid"] = json!(OTHER);
-    cx.apply("x", &widgets.at("a"), &object).await.refuses(422, "Invalid", "metadata.uid: Invalid value");
-    let reply = cx.merge(&widgets.at("a"), &json!({"metadata": {"uid": OTHER}})).await;
+    cx.apply("x", &widgets.at("a"), &object)
+        .await
+        .refuses(422, "Invalid", "metadata.uid: Invalid value");
+    let reply = cx
+        .merge(&widgets.at("a"), &json!({"metadata": {"uid": OTHER}}))
+        .await;
     reply.refuses(422, "Invalid", "field is immutable");
 }
 
@@ -25,7 +31,11 @@ async fn apply_with_a_uid_on_an_absent_object_creates_nothing() {
     let mut object = widgets.object("a", &json!({}));
     object["metadata"]["uid"] = json!(OTHER);
     let reply = cx.apply("x", &widgets.at("a"), &object).await;
-    reply.refuses(409, "Conflict", &format!("uid mismatch: the provided object specified uid {OTHER}, and no existing object was found"));
+    reply.refuses(
+        409,
+        "Conflict",
+        &format!("uid mismatch: the provided object specified uid {OTHER}, and no existing object was found"),
+    );
     cx.get(&widgets.at("a")).await.refuses(404, "NotFound", "");
 }
 
@@ -33,24 +43,38 @@ async fn apply_with_a_uid_on_an_absent_object_creates_nothing() {
 async fn a_stale_version_is_a_conflict_without_causes() {
     let cx = Cx::new().await;
     let widgets = cx.widgets().await;
-    let old = cx.post(&widgets.path, &widgets.object("a", &json!({"num": 1}))).await.is(201);
-    cx.merge(&widgets.at("a"), &json!({"spec": {"num": 2}})).await.is(200);
+    let old = cx
+        .post(&widgets.path, &widgets.object("a", &json!({"num": 1})))
+        .await
+        .is(201);
+    cx.merge(&widgets.at("a"), &json!({"spec": {"num": 2}}))
+        .await
+        .is(200);
     let text = "the object has been modified; please apply your changes to the latest version and try again";
     let mut stale = old.clone();
     stale["spec"]["num"] = json!(3);
     let put = cx.put(&widgets.at("a"), &stale).await;
     put.refuses(409, "Conflict", text).causes(&[]);
-    let merge = cx.merge(&widgets.at("a"), &json!({"metadata": {"resourceVersion": rv(&old)}, "spec": {"num": 3}})).await;
+    let merge = cx
+        .merge(
+            &widgets.at("a"),
+            &json!({"metadata": {"resourceVersion": rv(&old)}, "spec": {"num": 3}}),
+        )
+        .await;
     merge.refuses(409, "Conflict", text).causes(&[]);
     let mut object = widgets.object("a", &json!({"num": 3}));
     object["metadata"]["resourceVersion"] = json!(rv(&old));
-    cx.apply("x", &format!("{}?force=true", widgets.at("a")), &object).await.refuses(409, "Conflict", text).causes(&[]);
+    cx.apply("x", &format!("{}?force=true", widgets.at("a")), &object)
+        .await
+        .refuses(409, "Conflict", text)
+        .causes(&[]);
 }
 
 #[tokio::test]
 async fn apply_with_a_version_on_an_absent_object_creates_it() {
     let cx = Cx::new().await;
-    let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": "1"}});
+    let body =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": "1"}});
     cx.apply("x", &format!("{}/a", cx.cm()), &body).await.is(201);
 }
 
@@ -58,18 +82,29 @@ async fn apply_with_a_version_on_an_absent_object_creates_it() {
 async fn a_put_of_a_custom_resource_needs_a_version() {
     let cx = Cx::new().await;
     let widgets = cx.widgets().await;
-    cx.post(&widgets.path, &widgets.object("a", &json!({}))).await.is(201);
-    let reply = cx.put(&widgets.at("a"), &widgets.object("a", &json!({"num": 1}))).await;
-    reply.refuses(422, "Invalid", "metadata.resourceVersion: Invalid value").causes(&[
-        "FieldValueInvalid metadata.resourceVersion: Invalid value: 0: must be specified for an update",
-    ]);
+    cx.post(&widgets.path, &widgets.object("a", &json!({})))
+        .await
+        .is(201);
+    let reply = cx
+        .put(&widgets.at("a"), &widgets.object("a", &json!({"num": 1})))
+        .await;
+    reply
+        .refuses(422, "Invalid", "metadata.resourceVersion: Invalid value")
+        .causes(&[
+            "FieldValueInvalid metadata.resourceVersion: Invalid value: 0: must be specified for an update",
+        ]);
 }
 
 #[tokio::test]
 async fn a_put_of_a_configmap_needs_no_version() {
     let cx = Cx::new().await;
     cx.new_cm("a").await;
-    let put = cx.put(&format!("{}/a", cx.cm()), &json!({"metadata": {"name": "a"}, "data": {"k": "w"}})).await;
+    let put = cx
+        .put(
+            &format!("{}/a", cx.cm()),
+            &json!({"metadata": {"name": "a"}, "data": {"k": "w"}}),
+        )
+        .await;
     assert_eq!(put.is(200)["data"]["k"], "w");
 }
 
@@ -78,12 +113,32 @@ async fn a_delete_holds_its_preconditions() {
     let cx = Cx::new().await;
     let cm = cx.new_cm("a").await;
     let path = format!("{}/a", cx.cm());
-    let reply = cx.delete_with(&path, &json!({"preconditions": {"uid": OTHER}})).await;
-    reply.refuses(409, "Conflict", &format!("the UID in the precondition ({OTHER}) does not match the UID in record ({})", uid(&cm)));
-    let reply = cx.delete_with(&path, &json!({"preconditions": {"resourceVersion": "1"}})).await;
-    reply.refuses(409, "Conflict", "the ResourceVersion in the precondition (1) does not match");
+    let reply = cx
+        .delete_with(&path, &json!({"preconditions": {"uid": OTHER}}))
+        .await;
+    reply.refuses(
+        409,
+        "Conflict",
+        &format!(
+            "the UID in the precondition ({OTHER}) does not match the UID in record ({})",
+            uid(&cm)
+        ),
+    );
+    let reply = cx
+        .delete_with(&path, &json!({"preconditions": {"resourceVersion": "1"}}))
+        .await;
+    reply.refuses(
+        409,
+        "Conflict",
+        "the ResourceVersion in the precondition (1) does not match",
+    );
     cx.get(&path).await.is(200);
-    cx.delete_with(&path, &json!({"preconditions": {"uid": uid(&cm), "resourceVersion": rv(&cm)}})).await.is(200);
+    cx.delete_with(
+        &path,
+        &json!({"preconditions": {"uid": uid(&cm), "resourceVersion": rv(&cm)}}),
+    )
+    .await
+    .is(200);
 }
 
 #[tokio::test]
@@ -91,13 +146,24 @@ async fn a_json_patch_tests_before_it_writes() {
     let cx = Cx::new().await;
     let cm = cx.new_cm("a").await;
     let path = format!("{}/a", cx.cm());
-    let patch = |value: &str| json!([
-        {"op": "test", "path": "/data/k", "value": value},
-        {"op": "replace", "path": "/data/k", "value": "w"},
-    ]);
+    let patch = |value: &str| {
+        json!([
+            {"op": "test", "path": "/data/k", "value": value},
+            {"op": "replace", "path": "/data/k", "value": "w"},
+        ])
+    };
     let reply = cx.patch(crate::harness::JSON_PATCH, &path, &patch("other")).await;
-    reply.refuses(422, "Invalid", "the server rejected our request due to an error in our request").causes(&[]);
+    reply
+        .refuses(
+            422,
+            "Invalid",
+            "the server rejected our request due to an error in our request",
+        )
+        .causes(&[]);
     assert_eq!(cx.get(&path).await.is(200), cm);
-    let patched = cx.patch(crate::harness::JSON_PATCH, &path, &patch("v")).await.is(200);
+    let patched = cx
+        .patch(crate::harness::JSON_PATCH, &path, &patch("v"))
+        .await
+        .is(200);
     assert_eq!(patched["data"]["k"], "w");
 }

@@ -8,20 +8,29 @@ use crate::harness::{Cx, generation, owners, rv};
 async fn status_writes_only_status() {
     let cx = Cx::new().await;
     let widgets = cx.widgets().await;
-    let made = cx.apply("x", &widgets.at("a"), &widgets.object("a", &json!({"num": 1}))).await.is(201);
+    let made = cx
+        .apply("x", &widgets.at("a"), &widgets.object("a", &json!({"num": 1})))
+        .await
+        .is(201);
     let path = format!("{}/status?fieldManager=s", widgets.at("a"));
     let patch = json!({"status": {"note": "hi"}, "spec": {"num": 9}, "metadata": {"labels": {"l": "1"}}});
     let written = cx.merge(&path, &patch).await.is(200);
-    assert_eq!((&written["status"], &written["spec"]), (&json!({"note": "hi"}), &json!({"num": 1})));
+    assert_eq!(
+        (&written["status"], &written["spec"]),
+        (&json!({"note": "hi"}), &json!({"num": 1}))
+    );
     assert_eq!(written["metadata"].get("labels"), None);
     assert_ne!(rv(&written), rv(&made));
     assert_eq!(generation(&written), 1);
     let mut owners = owners(&written);
     owners.sort();
-    assert_eq!(owners, [
-        r#"s Update status {"f:status":{".":{},"f:note":{}}}"#,
-        r#"x Apply - {"f:spec":{"f:num":{}}}"#,
-    ]);
+    assert_eq!(
+        owners,
+        [
+            r#"s Update status {"f:status":{".":{},"f:note":{}}}"#,
+            r#"x Apply - {"f:spec":{"f:num":{}}}"#,
+        ]
+    );
     assert_eq!(cx.merge(&path, &patch).await.is(200), written);
 }
 
@@ -33,7 +42,10 @@ async fn the_main_resource_drops_status() {
     object["status"] = json!({"note": "hi"});
     let made = cx.post(&widgets.path, &object).await.is(201);
     assert_eq!(made.get("status"), None);
-    let patched = cx.merge(&widgets.at("a"), &json!({"status": {"note": "hi"}})).await.is(200);
+    let patched = cx
+        .merge(&widgets.at("a"), &json!({"status": {"note": "hi"}}))
+        .await
+        .is(200);
     assert_eq!(patched, made);
 }
 
@@ -51,14 +63,28 @@ async fn an_apply_of_status_to_the_main_resource_owns_and_changes_nothing() {
 async fn status_can_be_applied_and_has_its_own_entry() {
     let cx = Cx::new().await;
     let widgets = cx.widgets().await;
-    cx.apply("x", &widgets.at("a"), &widgets.object("a", &json!({"num": 1}))).await.is(201);
+    cx.apply("x", &widgets.at("a"), &widgets.object("a", &json!({"num": 1})))
+        .await
+        .is(201);
     let mut object = widgets.object("a", &json!({"num": 7}));
     object["status"] = json!({"note": "hi"});
-    let written = cx.apply("x", &format!("{}/status", widgets.at("a")), &object).await.is(200);
-    assert_eq!((&written["status"], &written["spec"]), (&json!({"note": "hi"}), &json!({"num": 1})));
+    let written = cx
+        .apply("x", &format!("{}/status", widgets.at("a")), &object)
+        .await
+        .is(200);
+    assert_eq!(
+        (&written["status"], &written["spec"]),
+        (&json!({"note": "hi"}), &json!({"num": 1}))
+    );
     let mut owners = owners(&written);
     owners.sort();
-    assert_eq!(owners, [r#"x Apply - {"f:spec":{"f:num":{}}}"#, r#"x Apply status {"f:status":{"f:note":{}}}"#]);
+    assert_eq!(
+        owners,
+        [
+            r#"x Apply - {"f:spec":{"f:num":{}}}"#,
+            r#"x Apply status {"f:status":{"f:note":{}}}"#
+        ]
+    );
 }
 
 #[tokio::test]
@@ -67,7 +93,9 @@ async fn an_apply_to_the_status_of_an_absent_object_is_not_found() {
     let widgets = cx.widgets().await;
     let mut object = widgets.object("a", &json!({}));
     object["status"] = json!({"note": "hi"});
-    let reply = cx.apply("x", &format!("{}/status", widgets.at("a")), &object).await;
+    let reply = cx
+        .apply("x", &format!("{}/status", widgets.at("a")), &object)
+        .await;
     reply.refuses(404, "NotFound", "\"a\" not found");
 }
 
@@ -75,26 +103,54 @@ async fn an_apply_to_the_status_of_an_absent_object_is_not_found() {
 async fn a_put_of_status_replaces_it() {
     let cx = Cx::new().await;
     let widgets = cx.widgets().await;
-    let mut object = cx.post(&widgets.path, &widgets.object("a", &json!({"num": 1}))).await.is(201);
+    let mut object = cx
+        .post(&widgets.path, &widgets.object("a", &json!({"num": 1})))
+        .await
+        .is(201);
     object["status"] = json!({"note": "one"});
     object["spec"]["num"] = json!(2);
-    let written = cx.put(&format!("{}/status", widgets.at("a")), &object).await.is(200);
-    assert_eq!((&written["status"], &written["spec"]), (&json!({"note": "one"}), &json!({"num": 1})));
-    assert_eq!(cx.get(&format!("{}/status", widgets.at("a"))).await.is(200), written);
-    cx.put(&format!("{}/status", widgets.at("a")), &object).await.refuses(409, "Conflict", "the object has been modified");
+    let written = cx
+        .put(&format!("{}/status", widgets.at("a")), &object)
+        .await
+        .is(200);
+    assert_eq!(
+        (&written["status"], &written["spec"]),
+        (&json!({"note": "one"}), &json!({"num": 1}))
+    );
+    assert_eq!(
+        cx.get(&format!("{}/status", widgets.at("a"))).await.is(200),
+        written
+    );
+    cx.put(&format!("{}/status", widgets.at("a")), &object)
+        .await
+        .refuses(409, "Conflict", "the object has been modified");
 }
 
 #[tokio::test]
 async fn a_kind_without_the_subresource_writes_status_like_anything_else() {
     let cx = Cx::new().await;
-    let widgets = cx.crd("widgets", &crate::harness::widget_schema(), &json!({"subresources": {}})).await;
+    let widgets = cx
+        .crd(
+            "widgets",
+            &crate::harness::widget_schema(),
+            &json!({"subresources": {}}),
+        )
+        .await;
     let mut object = widgets.object("a", &json!({}));
     object["status"] = json!({"note": "hi"});
     let made = cx.post(&widgets.path, &object).await.is(201);
     assert_eq!(made["status"]["note"], "hi");
-    let patched = cx.merge(&widgets.at("a"), &json!({"status": {"note": "ho"}})).await.is(200);
+    let patched = cx
+        .merge(&widgets.at("a"), &json!({"status": {"note": "ho"}}))
+        .await
+        .is(200);
     assert_eq!(generation(&patched), 2);
-    assert_eq!(cx.merge(&format!("{}/status", widgets.at("a")), &json!({})).await.code, 404);
+    assert_eq!(
+        cx.merge(&format!("{}/status", widgets.at("a")), &json!({}))
+            .await
+            .code,
+        404
+    );
 }
 
 #[tokio::test]
@@ -109,8 +165,19 @@ async fn deployments_have_a_status_subresource() {
     cx.post(&cx.deployments(), &body).await.is(201);
     let condition = json!({"type": "Odd", "status": "True", "reason": "R", "message": "m"});
     let path = format!("{}/a/status", cx.deployments());
-    let written = cx.merge(&path, &json!({"status": {"conditions": [condition]}, "spec": {"replicas": 3}})).await.is(200);
+    let written = cx
+        .merge(
+            &path,
+            &json!({"status": {"conditions": [condition]}, "spec": {"replicas": 3}}),
+        )
+        .await
+        .is(200);
     assert_eq!(written["spec"]["replicas"], 0);
-    let kinds: Vec<_> = written["status"]["conditions"].as_array().unwrap().iter().map(|c| &c["type"]).collect();
+    let kinds: Vec<_> = written["status"]["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| &c["type"])
+        .collect();
     assert!(kinds.contains(&&json!("Odd")), "{kinds:?}");
 }

@@ -8,7 +8,10 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 fn columns(table: &Value) -> Vec<String> {
     let columns = table["columnDefinitions"].as_array().unwrap();
-    columns.iter().map(|column| column["name"].as_str().unwrap().to_owned()).collect()
+    columns
+        .iter()
+        .map(|column| column["name"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[tokio::test]
@@ -19,21 +22,42 @@ async fn columns_of_a_crd() {
         {"name": "Num", "type": "integer", "jsonPath": ".spec.num", "priority": 1, "description": "the number"},
         {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
     ]});
-    let widgets = cx.crd("widgets", &crate::harness::widget_schema(), &columns_given).await;
-    cx.post(&widgets.path, &widgets.object("a", &json!({"text": "abc", "num": 1}))).await.is(201);
-    cx.post(&widgets.path, &widgets.object("b", &json!({}))).await.is(201);
+    let widgets = cx
+        .crd("widgets", &crate::harness::widget_schema(), &columns_given)
+        .await;
+    cx.post(
+        &widgets.path,
+        &widgets.object("a", &json!({"text": "abc", "num": 1})),
+    )
+    .await
+    .is(201);
+    cx.post(&widgets.path, &widgets.object("b", &json!({})))
+        .await
+        .is(201);
     let table = cx.get_as(&widgets.path, TABLE).await.is(200);
-    assert_eq!((&table["kind"], &table["apiVersion"]), (&json!("Table"), &json!("meta.k8s.io/v1")));
+    assert_eq!(
+        (&table["kind"], &table["apiVersion"]),
+        (&json!("Table"), &json!("meta.k8s.io/v1"))
+    );
     assert_eq!(columns(&table), ["Name", "Text", "Num", "Age"]);
     assert_eq!(table["columnDefinitions"][0]["format"], "name");
     assert_eq!(table["columnDefinitions"][2]["priority"], 1);
     let cells = &table["rows"][0]["cells"];
-    assert_eq!((&cells[0], &cells[1], &cells[2]), (&json!("a"), &json!("abc"), &json!(1)));
+    assert_eq!(
+        (&cells[0], &cells[1], &cells[2]),
+        (&json!("a"), &json!("abc"), &json!(1))
+    );
     let age = cells[3].as_str().unwrap();
     assert!(age.ends_with('s'), "{age}");
-    assert_eq!((&table["rows"][1]["cells"][1], &table["rows"][1]["cells"][2]), (&Value::Null, &Value::Null));
+    assert_eq!(
+        (&table["rows"][1]["cells"][1], &table["rows"][1]["cells"][2]),
+        (&Value::Null, &Value::Null)
+    );
     let object = &table["rows"][0]["object"];
-    assert_eq!((&object["kind"], &object["apiVersion"]), (&json!("PartialObjectMetadata"), &json!("meta.k8s.io/v1")));
+    assert_eq!(
+        (&object["kind"], &object["apiVersion"]),
+        (&json!("PartialObjectMetadata"), &json!("meta.k8s.io/v1"))
+    );
     assert_eq!(object.get("spec"), None);
 }
 
@@ -48,16 +72,22 @@ async fn a_crd_without_columns_has_name_and_age() {
 #[tokio::test]
 async fn a_crd_with_columns_has_age_only_if_it_names_it() {
     let cx = Cx::new().await;
-    let one = json!({"additionalPrinterColumns": [{"name": "Num", "type": "integer", "jsonPath": ".spec.num"}]});
+    let one =
+        json!({"additionalPrinterColumns": [{"name": "Num", "type": "integer", "jsonPath": ".spec.num"}]});
     let widgets = cx.crd("widgets", &crate::harness::widget_schema(), &one).await;
-    assert_eq!(columns(&cx.get_as(&widgets.path, TABLE).await.is(200)), ["Name", "Num"]);
+    assert_eq!(
+        columns(&cx.get_as(&widgets.path, TABLE).await.is(200)),
+        ["Name", "Num"]
+    );
 }
 
 #[tokio::test]
 async fn one_object_as_a_table() {
     let cx = Cx::new().await;
     let widgets = cx.widgets().await;
-    cx.post(&widgets.path, &widgets.object("a", &json!({}))).await.is(201);
+    cx.post(&widgets.path, &widgets.object("a", &json!({})))
+        .await
+        .is(201);
     let table = cx.get_as(&widgets.at("a"), TABLE).await.is(200);
     assert_eq!(table["kind"], "Table");
     assert_eq!(table["rows"].as_array().unwrap().len(), 1);
@@ -69,8 +99,14 @@ async fn columns_of_built_in_kinds() {
     for (path, expect) in [
         (cx.cm(), "Name Data Age"),
         (cx.core("secrets"), "Name Type Data Age"),
-        (cx.deployments(), "Name Ready Up-to-date Available Age Containers Images Selector"),
-        (cx.core("services"), "Name Type Cluster-IP External-IP Port(s) Age Selector"),
+        (
+            cx.deployments(),
+            "Name Ready Up-to-date Available Age Containers Images Selector",
+        ),
+        (
+            cx.core("services"),
+            "Name Type Cluster-IP External-IP Port(s) Age Selector",
+        ),
         ("/api/v1/namespaces".to_owned(), "Name Status Age"),
         (crate::harness::CRDS.to_owned(), "Name Created At"),
     ] {
@@ -85,5 +121,10 @@ async fn kubectl_may_also_take_plain_json() {
     let accept = format!("{TABLE},application/json");
     assert_eq!(cx.get_as(&cx.cm(), &accept).await.is(200)["kind"], "Table");
     let reply = cx.get_as(&cx.cm(), "text/odd").await;
-    assert_eq!((reply.code, reply.reason()), (406, "NotAcceptable"), "{}", reply.text);
+    assert_eq!(
+        (reply.code, reply.reason()),
+        (406, "NotAcceptable"),
+        "{}",
+        reply.text
+    );
 }

@@ -7,7 +7,8 @@ use crate::harness::{Cx, JSON_PATCH, Reply};
 /// Posts a widget with this spec, under a schema whose spec has these properties.
 async fn post(properties: Value, spec: Value) -> Reply {
     let cx = Cx::new().await;
-    let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}});
+    let schema =
+        json!({"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}});
     let widgets = cx.crd("widgets", &schema, &json!({})).await;
     cx.post(&widgets.path, &widgets.object("a", &spec)).await
 }
@@ -16,9 +17,15 @@ async fn post(properties: Value, spec: Value) -> Reply {
 async fn an_invalid_object_names_itself_and_its_kind() {
     let cx = Cx::new().await;
     let widgets = cx.widgets().await;
-    let reply = cx.post(&widgets.path, &widgets.object("a", &json!({"text": "ABC"}))).await;
+    let reply = cx
+        .post(&widgets.path, &widgets.object("a", &json!({"text": "ABC"})))
+        .await;
     let text = "spec.text: Invalid value: \"ABC\": spec.text in body should match '^[a-z]+$'";
-    reply.refuses(422, "Invalid", &format!("Widget.{} \"a\" is invalid: {text}", widgets.group));
+    reply.refuses(
+        422,
+        "Invalid",
+        &format!("Widget.{} \"a\" is invalid: {text}", widgets.group),
+    );
     assert_eq!(reply.body["details"]["name"], "a");
     assert_eq!(reply.body["details"]["kind"], "Widget");
     assert_eq!(reply.body["details"]["group"], widgets.group.as_str());
@@ -40,10 +47,14 @@ async fn bounds_of_numbers() {
 
 #[tokio::test]
 async fn an_exclusive_maximum_with_a_fraction_refuses_the_integer_below() {
-    let reply = post(json!({"n": {"type": "number", "maximum": 1.5, "exclusiveMaximum": true}}), json!({"n": 1})).await;
-    reply.refuses(422, "Invalid", "").causes(&[
-        "FieldValueInvalid spec.n: Invalid value: 1: spec.n in body should be less than 1",
-    ]);
+    let reply = post(
+        json!({"n": {"type": "number", "maximum": 1.5, "exclusiveMaximum": true}}),
+        json!({"n": 1}),
+    )
+    .await;
+    reply
+        .refuses(422, "Invalid", "")
+        .causes(&["FieldValueInvalid spec.n: Invalid value: 1: spec.n in body should be less than 1"]);
 }
 
 #[tokio::test]
@@ -68,18 +79,23 @@ async fn lengths_of_strings_lists_and_maps() {
 
 #[tokio::test]
 async fn enumerations() {
-    let reply = post(json!({"s": {"type": "string", "enum": ["a", "b"]}}), json!({"s": "c"})).await;
-    reply.refuses(422, "Invalid", "").causes(&[
-        "FieldValueNotSupported spec.s: Unsupported value: \"c\": supported values: \"a\", \"b\"",
-    ]);
+    let reply = post(
+        json!({"s": {"type": "string", "enum": ["a", "b"]}}),
+        json!({"s": "c"}),
+    )
+    .await;
+    reply
+        .refuses(422, "Invalid", "")
+        .causes(&["FieldValueNotSupported spec.s: Unsupported value: \"c\": supported values: \"a\", \"b\""]);
 }
 
 #[tokio::test]
 async fn required_members() {
     let nested = json!({"o": {"type": "object", "required": ["a", "b"], "properties": {"a": {"type": "string"}, "b": {"type": "string"}}}});
-    post(nested, json!({"o": {"a": ""}})).await.refuses(422, "Invalid", "spec.o.b: Required value").causes(&[
-        "FieldValueRequired spec.o.b: Required value",
-    ]);
+    post(nested, json!({"o": {"a": ""}}))
+        .await
+        .refuses(422, "Invalid", "spec.o.b: Required value")
+        .causes(&["FieldValueRequired spec.o.b: Required value"]);
 }
 
 #[tokio::test]
@@ -94,7 +110,9 @@ async fn a_wrong_type() {
 async fn a_wrong_type_keeps_rules_from_running() {
     let cx = Cx::new().await;
     let widgets = cx.widgets().await;
-    let reply = cx.post(&widgets.path, &widgets.object("a", &json!({"num": "1"}))).await;
+    let reply = cx
+        .post(&widgets.path, &widgets.object("a", &json!({"num": "1"})))
+        .await;
     reply.refuses(422, "Invalid", "").causes(&[
         "FieldValueTypeInvalid spec.num: Invalid value: \"string\": spec.num in body must be of type integer: \"string\"",
         concat!(
@@ -183,7 +201,12 @@ async fn sets_and_list_maps_have_each_item_once() {
 async fn several_causes_stand_in_one_status() {
     let cx = Cx::new().await;
     let widgets = cx.widgets().await;
-    let reply = cx.post(&widgets.path, &widgets.object("a", &json!({"num": 11, "text": "ABC"}))).await;
+    let reply = cx
+        .post(
+            &widgets.path,
+            &widgets.object("a", &json!({"num": 11, "text": "ABC"})),
+        )
+        .await;
     reply.refuses(422, "Invalid", "").causes(&[
         "FieldValueInvalid spec.text: Invalid value: \"ABC\": spec.text in body should match '^[a-z]+$'",
         "FieldValueInvalid spec: Invalid value: num must be at most 10",
@@ -194,18 +217,36 @@ async fn several_causes_stand_in_one_status() {
 #[tokio::test]
 async fn what_was_wrong_before_may_stay_and_not_change() {
     let cx = Cx::new().await;
-    let schema = |more: Value| json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
-        "n": more, "m": {"type": "integer"},
-    }}}});
-    let widgets = cx.crd("widgets", &schema(json!({"type": "integer"})), &json!({})).await;
-    cx.post(&widgets.path, &widgets.object("a", &json!({"n": 5}))).await.is(201);
+    let schema = |more: Value| {
+        json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+            "n": more, "m": {"type": "integer"},
+        }}}})
+    };
+    let widgets = cx
+        .crd("widgets", &schema(json!({"type": "integer"})), &json!({}))
+        .await;
+    cx.post(&widgets.path, &widgets.object("a", &json!({"n": 5})))
+        .await
+        .is(201);
     let patch = json!([{"op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/n/maximum", "value": 3}]);
     cx.patch(JSON_PATCH, &widgets.crd_path(), &patch).await.is(200);
     cx.until("the new schema holds", || async {
-        cx.post(&format!("{}?dryRun=All", widgets.path), &widgets.object("b", &json!({"n": 5}))).await.code == 422
+        cx.post(
+            &format!("{}?dryRun=All", widgets.path),
+            &widgets.object("b", &json!({"n": 5})),
+        )
+        .await
+        .code
+            == 422
     })
     .await;
-    cx.merge(&widgets.at("a"), &json!({"spec": {"m": 1}})).await.is(200);
-    cx.merge(&widgets.at("a"), &json!({"spec": {"n": 6}})).await.refuses(422, "Invalid", "should be less than or equal to 3");
-    cx.merge(&widgets.at("a"), &json!({"spec": {"n": 3}})).await.is(200);
+    cx.merge(&widgets.at("a"), &json!({"spec": {"m": 1}}))
+        .await
+        .is(200);
+    cx.merge(&widgets.at("a"), &json!({"spec": {"n": 6}}))
+        .await
+        .refuses(422, "Invalid", "should be less than or equal to 3");
+    cx.merge(&widgets.at("a"), &json!({"spec": {"n": 3}}))
+        .await
+        .is(200);
 }

@@ -13,11 +13,17 @@ async fn widgets() -> (Cx, Kind) {
 #[tokio::test]
 async fn without_a_version_it_begins_with_what_exists() {
     let (cx, widgets) = widgets().await;
-    cx.post(&widgets.path, &widgets.object("a", &json!({}))).await.is(201);
-    cx.post(&widgets.path, &widgets.object("b", &json!({}))).await.is(201);
+    cx.post(&widgets.path, &widgets.object("a", &json!({})))
+        .await
+        .is(201);
+    cx.post(&widgets.path, &widgets.object("b", &json!({})))
+        .await
+        .is(201);
     let mut watch = cx.watch(&widgets.path).await;
     assert_eq!(watch.lines().await, ["ADDED a", "ADDED b"]);
-    cx.merge(&widgets.at("a"), &json!({"spec": {"num": 1}})).await.is(200);
+    cx.merge(&widgets.at("a"), &json!({"spec": {"num": 1}}))
+        .await
+        .is(200);
     cx.delete(&widgets.at("b")).await.is(200);
     assert_eq!(watch.lines().await, ["MODIFIED a", "DELETED b"]);
 }
@@ -25,10 +31,19 @@ async fn without_a_version_it_begins_with_what_exists() {
 #[tokio::test]
 async fn from_a_version_it_sends_what_came_after() {
     let (cx, widgets) = widgets().await;
-    let first = cx.post(&widgets.path, &widgets.object("a", &json!({}))).await.is(201);
-    cx.post(&widgets.path, &widgets.object("b", &json!({}))).await.is(201);
-    cx.merge(&widgets.at("a"), &json!({"spec": {"num": 1}})).await.is(200);
-    let mut watch = cx.watch(&format!("{}?resourceVersion={}", widgets.path, rv(&first))).await;
+    let first = cx
+        .post(&widgets.path, &widgets.object("a", &json!({})))
+        .await
+        .is(201);
+    cx.post(&widgets.path, &widgets.object("b", &json!({})))
+        .await
+        .is(201);
+    cx.merge(&widgets.at("a"), &json!({"spec": {"num": 1}}))
+        .await
+        .is(200);
+    let mut watch = cx
+        .watch(&format!("{}?resourceVersion={}", widgets.path, rv(&first)))
+        .await;
     assert_eq!(watch.lines().await, ["ADDED b", "MODIFIED a"]);
     cx.delete(&widgets.at("b")).await.is(200);
     assert_eq!(watch.line().await, "DELETED b");
@@ -37,90 +52,152 @@ async fn from_a_version_it_sends_what_came_after() {
 #[tokio::test]
 async fn a_deleted_object_carries_its_last_state_and_a_new_version() {
     let (cx, widgets) = widgets().await;
-    let made = cx.post(&widgets.path, &widgets.object("a", &json!({"num": 1}))).await.is(201);
-    let mut watch = cx.watch(&format!("{}?resourceVersion={}", widgets.path, rv(&made))).await;
+    let made = cx
+        .post(&widgets.path, &widgets.object("a", &json!({"num": 1})))
+        .await
+        .is(201);
+    let mut watch = cx
+        .watch(&format!("{}?resourceVersion={}", widgets.path, rv(&made)))
+        .await;
     cx.delete(&widgets.at("a")).await.is(200);
     let event = watch.next().await.unwrap();
-    assert_eq!((&event["type"], &event["object"]["spec"]), (&json!("DELETED"), &json!({"num": 1})));
+    assert_eq!(
+        (&event["type"], &event["object"]["spec"]),
+        (&json!("DELETED"), &json!({"num": 1}))
+    );
     assert!(rv(&event["object"]).parse::<u64>().unwrap() > rv(&made).parse().unwrap());
 }
 
 #[tokio::test]
 async fn objects_enter_and_leave_a_selector() {
     let (cx, widgets) = widgets().await;
-    let made = cx.post(&widgets.path, &widgets.object("a", &json!({}))).await.is(201);
-    let path = format!("{}?labelSelector=l%3Dx&resourceVersion={}", widgets.path, rv(&made));
+    let made = cx
+        .post(&widgets.path, &widgets.object("a", &json!({})))
+        .await
+        .is(201);
+    let path = format!(
+        "{}?labelSelector=l%3Dx&resourceVersion={}",
+        widgets.path,
+        rv(&made)
+    );
     let mut watch = cx.watch(&path).await;
     for label in [json!("x"), json!("x2"), json!("x"), Value::Null] {
-        cx.merge(&widgets.at("a"), &json!({"metadata": {"labels": {"l": label}}})).await.is(200);
+        cx.merge(&widgets.at("a"), &json!({"metadata": {"labels": {"l": label}}}))
+            .await
+            .is(200);
     }
-    assert_eq!(watch.lines().await, ["ADDED a", "DELETED a", "ADDED a", "DELETED a"]);
+    assert_eq!(
+        watch.lines().await,
+        ["ADDED a", "DELETED a", "ADDED a", "DELETED a"]
+    );
 }
 
 #[tokio::test]
 async fn one_object_is_watched_by_its_name() {
     let (cx, widgets) = widgets().await;
-    let mut watch = cx.watch(&format!("{}?fieldSelector=metadata.name%3Db&resourceVersion=0", widgets.path)).await;
-    cx.post(&widgets.path, &widgets.object("a", &json!({}))).await.is(201);
-    cx.post(&widgets.path, &widgets.object("b", &json!({}))).await.is(201);
+    let mut watch = cx
+        .watch(&format!(
+            "{}?fieldSelector=metadata.name%3Db&resourceVersion=0",
+            widgets.path
+        ))
+        .await;
+    cx.post(&widgets.path, &widgets.object("a", &json!({})))
+        .await
+        .is(201);
+    cx.post(&widgets.path, &widgets.object("b", &json!({})))
+        .await
+        .is(201);
     assert_eq!(watch.line().await, "ADDED b");
 }
 
 #[tokio::test]
 async fn initial_events_end_with_a_bookmark() {
     let (cx, widgets) = widgets().await;
-    cx.post(&widgets.path, &widgets.object("a", &json!({}))).await.is(201);
+    cx.post(&widgets.path, &widgets.object("a", &json!({})))
+        .await
+        .is(201);
     let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
     let mut watch = cx.watch(&format!("{}?{query}", widgets.path)).await;
     assert_eq!(watch.line().await, "ADDED a");
     let bookmark = watch.next().await.unwrap();
     assert_eq!(bookmark["type"], "BOOKMARK");
     assert_eq!(bookmark["object"]["kind"], "Widget");
-    assert_eq!(bookmark["object"]["metadata"]["annotations"], json!({"k8s.io/initial-events-end": "true"}));
-    cx.post(&widgets.path, &widgets.object("b", &json!({}))).await.is(201);
+    assert_eq!(
+        bookmark["object"]["metadata"]["annotations"],
+        json!({"k8s.io/initial-events-end": "true"})
+    );
+    cx.post(&widgets.path, &widgets.object("b", &json!({})))
+        .await
+        .is(201);
     assert_eq!(watch.line().await, "ADDED b");
 }
 
 #[tokio::test]
 async fn bookmarks_without_a_version_mark_the_end_of_what_exists() {
     let (cx, widgets) = widgets().await;
-    cx.post(&widgets.path, &widgets.object("a", &json!({}))).await.is(201);
-    let mut watch = cx.watch(&format!("{}?allowWatchBookmarks=true", widgets.path)).await;
+    cx.post(&widgets.path, &widgets.object("a", &json!({})))
+        .await
+        .is(201);
+    let mut watch = cx
+        .watch(&format!("{}?allowWatchBookmarks=true", widgets.path))
+        .await;
     assert_eq!(watch.line().await, "ADDED a");
     let bookmark = watch.next().await.unwrap();
-    assert_eq!(bookmark["object"]["metadata"]["annotations"], json!({"k8s.io/initial-events-end": "true"}));
+    assert_eq!(
+        bookmark["object"]["metadata"]["annotations"],
+        json!({"k8s.io/initial-events-end": "true"})
+    );
 }
 
 #[tokio::test]
 async fn initial_events_need_a_version_match() {
     let (cx, widgets) = widgets().await;
-    let reply = cx.get(&format!("{}?watch=1&sendInitialEvents=true&allowWatchBookmarks=true", widgets.path)).await;
-    reply.refuses(422, "Invalid", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+    let reply = cx
+        .get(&format!(
+            "{}?watch=1&sendInitialEvents=true&allowWatchBookmarks=true",
+            widgets.path
+        ))
+        .await;
+    reply.refuses(
+        422,
+        "Invalid",
+        "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+    );
 }
 
 #[tokio::test]
 async fn initial_events_can_be_declined() {
     let (cx, widgets) = widgets().await;
-    cx.post(&widgets.path, &widgets.object("a", &json!({}))).await.is(201);
-    let query = "sendInitialEvents=false&resourceVersion=0&resourceVersionMatch=NotOlderThan&timeoutSeconds=30";
+    cx.post(&widgets.path, &widgets.object("a", &json!({})))
+        .await
+        .is(201);
+    let query =
+        "sendInitialEvents=false&resourceVersion=0&resourceVersionMatch=NotOlderThan&timeoutSeconds=30";
     let mut watch = cx.watch(&format!("{}?{query}", widgets.path)).await;
     assert_eq!(watch.code, 200);
     // Writes until the watch, which has no begin that a client could see, shows one: "a" is not among what it shows.
     let mut seen = None;
     for count in 0..40 {
-        cx.post(&widgets.path, &widgets.object(&format!("b{count}"), &json!({}))).await.is(201);
+        cx.post(&widgets.path, &widgets.object(&format!("b{count}"), &json!({})))
+            .await
+            .is(201);
         if let Ok(line) = tokio::time::timeout(std::time::Duration::from_millis(500), watch.line()).await {
             seen = Some(line);
             break;
         }
     }
-    assert!(seen.as_ref().is_some_and(|line| line.starts_with("ADDED b")), "{seen:?}");
+    assert!(
+        seen.as_ref().is_some_and(|line| line.starts_with("ADDED b")),
+        "{seen:?}"
+    );
 }
 
 #[tokio::test]
 async fn a_version_that_is_no_number_is_refused() {
     let (cx, widgets) = widgets().await;
-    let reply = cx.get(&format!("{}?watch=1&resourceVersion=odd", widgets.path)).await;
+    let reply = cx
+        .get(&format!("{}?watch=1&resourceVersion=odd", widgets.path))
+        .await;
     assert!(matches!(reply.code, 400 | 500), "{} {}", reply.code, reply.text);
 }
 
@@ -129,20 +206,37 @@ async fn a_version_from_the_future_waits_and_ends_with_the_timeout() {
     let (cx, widgets) = widgets().await;
     let list = cx.get(&widgets.path).await.is(200);
     let future = rv(&list).parse::<u64>().unwrap() + 1_000_000;
-    let mut watch = cx.watch(&format!("{}?resourceVersion={future}&timeoutSeconds=1", widgets.path)).await;
+    let mut watch = cx
+        .watch(&format!(
+            "{}?resourceVersion={future}&timeoutSeconds=1",
+            widgets.path
+        ))
+        .await;
     assert_eq!((watch.code, watch.line().await.as_str()), (200, "END"));
 }
 
 #[tokio::test]
 async fn a_version_that_is_too_old_is_an_error_event_with_code_410() {
     let (cx, widgets) = widgets().await;
-    let made = cx.post(&widgets.path, &widgets.object("a", &json!({}))).await.is(201);
+    let made = cx
+        .post(&widgets.path, &widgets.object("a", &json!({})))
+        .await
+        .is(201);
     let mut watch = cx.watch(&format!("{}?resourceVersion=1", widgets.path)).await;
     assert_eq!(watch.code, 200);
     let event = watch.next().await.unwrap();
     if event["type"] == "ERROR" {
-        assert_eq!((&event["object"]["code"], &event["object"]["reason"]), (&json!(410), &json!("Expired")));
-        assert!(event["object"]["message"].as_str().unwrap().starts_with("too old resource version: 1"), "{event}");
+        assert_eq!(
+            (&event["object"]["code"], &event["object"]["reason"]),
+            (&json!(410), &json!("Expired"))
+        );
+        assert!(
+            event["object"]["message"]
+                .as_str()
+                .unwrap()
+                .starts_with("too old resource version: 1"),
+            "{event}"
+        );
         assert_eq!(watch.line().await, "END");
     } else {
         // A server that has kept its whole history may begin there.
@@ -161,7 +255,9 @@ async fn a_watch_ends_at_its_timeout() {
 async fn built_in_kinds_are_watched_too() {
     let cx = Cx::new().await;
     let first = cx.new_cm("a").await;
-    let mut watch = cx.watch(&format!("{}?resourceVersion={}", cx.cm(), rv(&first))).await;
+    let mut watch = cx
+        .watch(&format!("{}?resourceVersion={}", cx.cm(), rv(&first)))
+        .await;
     let second = cx.new_cm("b").await;
     loop {
         let event = watch.next().await.unwrap();
@@ -176,10 +272,19 @@ async fn built_in_kinds_are_watched_too() {
 #[tokio::test]
 async fn a_write_that_changes_nothing_sends_nothing() {
     let (cx, widgets) = widgets().await;
-    let made = cx.post(&widgets.path, &widgets.object("a", &json!({"num": 1}))).await.is(201);
-    let mut watch = cx.watch(&format!("{}?resourceVersion={}", widgets.path, rv(&made))).await;
-    cx.merge(&widgets.at("a"), &json!({"spec": {"num": 1}})).await.is(200);
-    cx.merge(&widgets.at("a"), &json!({"spec": {"num": 2}})).await.is(200);
+    let made = cx
+        .post(&widgets.path, &widgets.object("a", &json!({"num": 1})))
+        .await
+        .is(201);
+    let mut watch = cx
+        .watch(&format!("{}?resourceVersion={}", widgets.path, rv(&made)))
+        .await;
+    cx.merge(&widgets.at("a"), &json!({"spec": {"num": 1}}))
+        .await
+        .is(200);
+    cx.merge(&widgets.at("a"), &json!({"spec": {"num": 2}}))
+        .await
+        .is(200);
     let event = watch.next().await.unwrap();
     assert_eq!(event["object"]["spec"]["num"], 2);
 }

@@ -29,7 +29,10 @@ impl Comparison {
 
 /// What changed from `old` to `new`; both have been validated (items with the same keys allowed).
 pub(in super::super) fn compare(old: Option<&Value>, new: Option<&Value>, ty: Ty<'_>) -> Comparison {
-    let mut walk = Walk { path: Vec::new(), found: Comparison::default() };
+    let mut walk = Walk {
+        path: Vec::new(),
+        found: Comparison::default(),
+    };
     walk.values(old, new, ty);
     walk.found
 }
@@ -94,10 +97,16 @@ impl Walk {
 
     fn maps(&mut self, old: Option<&Value>, new: Option<&Value>, map: &MapTy<'_>) {
         let (olds, news) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
-        let names: BTreeSet<&String> =
-            olds.into_iter().flat_map(Map::keys).chain(news.into_iter().flat_map(Map::keys)).collect();
+        let names: BTreeSet<&String> = olds
+            .into_iter()
+            .flat_map(Map::keys)
+            .chain(news.into_iter().flat_map(Map::keys))
+            .collect();
         for name in names {
-            let (old, new) = (olds.and_then(|map| map.get(name)), news.and_then(|map| map.get(name)));
+            let (old, new) = (
+                olds.and_then(|map| map.get(name)),
+                news.and_then(|map| map.get(name)),
+            );
             self.path.push(element::field(name));
             self.values(old, new, map.member(name).unwrap_or(Ty::Deduced));
             self.path.pop();
@@ -108,13 +117,18 @@ impl Walk {
         let steps = |side: Option<&'_ Value>| -> Vec<(String, Value)> {
             let items = side.and_then(Value::as_array).into_iter().flatten();
             // Validation has seen that every item has a step.
-            items.filter_map(|item| Some((element::item(list, item).ok()?, item.clone()))).collect()
+            items
+                .filter_map(|item| Some((element::item(list, item).ok()?, item.clone())))
+                .collect()
         };
         let (olds, news) = (steps(old), steps(new));
         let all: BTreeSet<&String> = olds.iter().chain(&news).map(|(step, _)| step).collect();
         for step in all {
             let of = |side: &'_ [(String, Value)]| -> Vec<Value> {
-                side.iter().filter(|(known, _)| known == step).map(|(_, item)| item.clone()).collect()
+                side.iter()
+                    .filter(|(known, _)| known == step)
+                    .map(|(_, item)| item.clone())
+                    .collect()
             };
             let (was, is) = (of(&olds), of(&news));
             self.path.push(step.clone());
@@ -151,7 +165,9 @@ pub(in super::super) fn equal(one: &Value, other: &Value) -> bool {
         }
         (Value::Object(one), Value::Object(other)) => {
             one.len() == other.len()
-                && one.iter().all(|(name, one)| other.get(name).is_some_and(|other| equal(one, other)))
+                && one
+                    .iter()
+                    .all(|(name, one)| other.get(name).is_some_and(|other| equal(one, other)))
         }
         (one, other) => one == other,
     }

@@ -28,11 +28,17 @@ fn merge_maps(left: Option<&Value>, right: Option<&Value>, map: &MapTy<'_>) -> O
     if map.atomic || (empty(lefts) && empty(rights)) {
         return leaf(left, right);
     }
-    let names: BTreeSet<&String> =
-        lefts.into_iter().flat_map(Map::keys).chain(rights.into_iter().flat_map(Map::keys)).collect();
+    let names: BTreeSet<&String> = lefts
+        .into_iter()
+        .flat_map(Map::keys)
+        .chain(rights.into_iter().flat_map(Map::keys))
+        .collect();
     let mut merged = Map::new();
     for name in names {
-        let (left, right) = (lefts.and_then(|map| map.get(name)), rights.and_then(|map| map.get(name)));
+        let (left, right) = (
+            lefts.and_then(|map| map.get(name)),
+            rights.and_then(|map| map.get(name)),
+        );
         let value = match map.member(name) {
             Some(ty) => merge(left, right, ty),
             None => leaf(left, right),
@@ -65,11 +71,16 @@ struct Side<'a> {
 impl<'a> Side<'a> {
     fn of(items: &'a [Value], list: &ListTy<'_>) -> Self {
         // Validation has seen that every item has a step.
-        let items: Vec<(String, &Value)> =
-            items.iter().filter_map(|item| Some((element::item(list, item).ok()?, item))).collect();
+        let items: Vec<(String, &Value)> = items
+            .iter()
+            .filter_map(|item| Some((element::item(list, item).ok()?, item)))
+            .collect();
         let mut by_step = BTreeMap::new();
         for (step, item) in &items {
-            by_step.entry(step.clone()).and_modify(|known| *known = None).or_insert(Some(*item));
+            by_step
+                .entry(step.clone())
+                .and_modify(|known| *known = None)
+                .or_insert(Some(*item));
         }
         Self { items, by_step }
     }
@@ -89,7 +100,11 @@ fn interleave(
     right: &Side<'_>,
     merge: impl Fn(Option<&Value>, Option<&Value>) -> Option<Value>,
 ) -> Vec<Value> {
-    let mut shared = right.items.iter().map(|(step, _)| step).filter(|step| left.has(step));
+    let mut shared = right
+        .items
+        .iter()
+        .map(|(step, _)| step)
+        .filter(|step| left.has(step));
     let mut next_shared = shared.next();
     let mut done: BTreeSet<&str> = BTreeSet::new();
     let mut merged = Vec::new();

@@ -12,14 +12,24 @@ pub(in super::super) fn remove(value: &Value, paths: &FieldSet, ty: Ty<'_>) -> V
         (Form::List(list), Value::Array(items)) if list.associative => {
             let kept = items.iter().filter_map(|item| {
                 // An item without a step cannot be named by a path.
-                let Ok(step) = element::item(&list, item) else { return Some(item.clone()) };
+                let Ok(step) = element::item(&list, item) else {
+                    return Some(item.clone());
+                };
                 if paths.has(&step) {
                     return None;
                 }
-                Some(paths.below(&step).map_or_else(|| item.clone(), |below| remove(item, below, list.element)))
+                Some(
+                    paths
+                        .below(&step)
+                        .map_or_else(|| item.clone(), |below| remove(item, below, list.element)),
+                )
             });
             let kept: Vec<Value> = kept.collect();
-            if kept.is_empty() { Value::Null } else { Value::Array(kept) }
+            if kept.is_empty() {
+                Value::Null
+            } else {
+                Value::Array(kept)
+            }
         }
         (Form::Map(map), Value::Object(members)) if !map.atomic => {
             let kept = members.iter().filter_map(|(name, value)| {
@@ -34,7 +44,11 @@ pub(in super::super) fn remove(value: &Value, paths: &FieldSet, ty: Ty<'_>) -> V
                 Some((name.clone(), value))
             });
             let kept: Map<String, Value> = kept.collect();
-            if kept.is_empty() { Value::Null } else { Value::Object(kept) }
+            if kept.is_empty() {
+                Value::Null
+            } else {
+                Value::Object(kept)
+            }
         }
         (Form::List(_) | Form::Map(_), Value::Array(_) | Value::Object(_)) => Value::Null,
         _ => value.clone(),

@@ -10,7 +10,11 @@ use crate::builtin::Scalar;
 
 /// What is wrong with `value`, as one text; `duplicates`: list items may have the same keys.
 pub(in super::super) fn validate(value: &Value, ty: Ty<'_>, duplicates: bool) -> Result<(), String> {
-    let mut walk = Walk { duplicates, path: Vec::new(), errors: Vec::new() };
+    let mut walk = Walk {
+        duplicates,
+        path: Vec::new(),
+        errors: Vec::new(),
+    };
     walk.value(value, ty);
     match walk.errors.as_slice() {
         [] => Ok(()),
@@ -28,7 +32,11 @@ struct Walk {
 impl Walk {
     fn error(&mut self, text: &str) {
         let path = element::printed_path(&self.path);
-        self.errors.push(if path.is_empty() { text.to_owned() } else { format!("{path}: {text}") });
+        self.errors.push(if path.is_empty() {
+            text.to_owned()
+        } else {
+            format!("{path}: {text}")
+        });
     }
 
     fn value(&mut self, value: &Value, ty: Ty<'_>) {
@@ -83,10 +91,16 @@ impl Walk {
             | (Scalar::Boolean, Value::Bool(_))
             | (Scalar::Untyped, Value::Number(_) | Value::String(_) | Value::Bool(_)) => {}
             (Scalar::Numeric, other) => {
-                self.error(&format!("expected numeric (int or float), got {}", go_type(other)));
+                self.error(&format!(
+                    "expected numeric (int or float), got {}",
+                    go_type(other)
+                ));
             }
             (Scalar::Text, other) => {
-                self.error(&format!("expected string, got &value.valueUnstructured{{Value:{}}}", go_sharp_v(other)));
+                self.error(&format!(
+                    "expected string, got &value.valueUnstructured{{Value:{}}}",
+                    go_sharp_v(other)
+                ));
             }
             (Scalar::Boolean, other) => self.error(&format!("expected boolean, got &{{{}}}", go_v(other))),
             (Scalar::Untyped, other) => self.error(&format!("expected any scalar, got &{{{}}}", go_v(other))),
@@ -113,7 +127,15 @@ fn go_v(value: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Array(items) => format!("[{}]", joined(items.iter().map(go_v), " ")),
         Value::Object(members) => {
-            format!("map[{}]", joined(members.iter().map(|(name, value)| format!("{name}:{}", go_v(value))), " "))
+            format!(
+                "map[{}]",
+                joined(
+                    members
+                        .iter()
+                        .map(|(name, value)| format!("{name}:{}", go_v(value))),
+                    " "
+                )
+            )
         }
         other => other.to_string(),
     }
@@ -123,9 +145,14 @@ fn go_v(value: &Value) -> String {
 fn go_sharp_v(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),
-        Value::Array(items) => format!("[]interface {{}}{{{}}}", joined(items.iter().map(go_sharp_v), ", ")),
+        Value::Array(items) => format!(
+            "[]interface {{}}{{{}}}",
+            joined(items.iter().map(go_sharp_v), ", ")
+        ),
         Value::Object(members) => {
-            let members = members.iter().map(|(name, value)| format!("{name:?}:{}", go_sharp_v(value)));
+            let members = members
+                .iter()
+                .map(|(name, value)| format!("{name:?}:{}", go_sharp_v(value)));
             format!("map[string]interface {{}}{{{}}}", joined(members, ", "))
         }
         other => other.to_string(),

@@ -7,8 +7,21 @@ use super::values::escaped;
 
 /// Names that every expression may use: types, and the namespace of optional values.
 const GLOBALS: [&str; 15] = [
-    "self", "oldSelf", "bool", "bytes", "double", "dyn", "int", "list", "map", "null_type", "string", "timestamp",
-    "type", "uint", "optional",
+    "self",
+    "oldSelf",
+    "bool",
+    "bytes",
+    "double",
+    "dyn",
+    "int",
+    "list",
+    "map",
+    "null_type",
+    "string",
+    "timestamp",
+    "type",
+    "uint",
+    "optional",
 ];
 /// Namespaces of functions.
 const NAMESPACES: [&str; 6] = ["base64", "format", "jsonpatch", "math", "sets", "strings"];
@@ -21,7 +34,13 @@ pub(super) fn check(
     root: bool,
 ) -> Option<String> {
     let schema = Value::Object(schema.clone());
-    let mut scope = Scope { this: &schema, root, source, names: Vec::new(), problem: None };
+    let mut scope = Scope {
+        this: &schema,
+        root,
+        source,
+        names: Vec::new(),
+        problem: None,
+    };
     scope.visit(expression);
     scope.problem
 }
@@ -45,9 +64,17 @@ impl<'a> Scope<'a> {
                 self.field(schema, &select.field)
             }
             Expr::Call(call) => {
-                let target = call.target.as_deref().and_then(|target| self.visit_target(target));
-                let arguments: Vec<Option<&Value>> = call.args.iter().map(|argument| self.visit(argument)).collect();
-                match (call.func_name.as_str(), target, arguments.first().copied().flatten()) {
+                let target = call
+                    .target
+                    .as_deref()
+                    .and_then(|target| self.visit_target(target));
+                let arguments: Vec<Option<&Value>> =
+                    call.args.iter().map(|argument| self.visit(argument)).collect();
+                match (
+                    call.func_name.as_str(),
+                    target,
+                    arguments.first().copied().flatten(),
+                ) {
                     ("_[_]", _, Some(list)) => list.get("items").or_else(|| list.get("additionalProperties")),
                     ("filter", Some(list), _) => Some(list),
                     _ => None,
@@ -58,9 +85,14 @@ impl<'a> Scope<'a> {
                 self.visit(&comprehension.accu_init);
                 let element = over.and_then(|schema| schema.get("items"));
                 self.names.push((comprehension.iter_var.clone(), element));
-                self.names.extend(comprehension.iter_var2.clone().map(|name| (name, None)));
+                self.names
+                    .extend(comprehension.iter_var2.clone().map(|name| (name, None)));
                 self.names.push((comprehension.accu_var.clone(), None));
-                for part in [&comprehension.loop_cond, &comprehension.loop_step, &comprehension.result] {
+                for part in [
+                    &comprehension.loop_cond,
+                    &comprehension.loop_step,
+                    &comprehension.result,
+                ] {
                     self.visit(part);
                 }
                 let added = 2 + usize::from(comprehension.iter_var2.is_some());
@@ -90,14 +122,19 @@ impl<'a> Scope<'a> {
             return *schema;
         }
         if !GLOBALS.contains(&name) && !name.starts_with('@') {
-            self.report(name, &format!("undeclared reference to '{name}' (in container '')"));
+            self.report(
+                name,
+                &format!("undeclared reference to '{name}' (in container '')"),
+            );
         }
         matches!(name, "self" | "oldSelf").then_some(self.this)
     }
 
     fn field(&mut self, schema: &'a Value, field: &str) -> Option<&'a Value> {
         let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
-            return schema.get("additionalProperties").filter(|schema| schema.is_object());
+            return schema
+                .get("additionalProperties")
+                .filter(|schema| schema.is_object());
         };
         if let Some((_, schema)) = properties.iter().find(|(name, _)| escaped(name) == field) {
             return Some(schema);
@@ -118,7 +155,10 @@ impl<'a> Scope<'a> {
         let (row, column) = (self.source[..at].matches('\n').count() + 1, at - line_start);
         let dots = ".".repeat(column);
         self.problem.get_or_insert_with(|| {
-            format!("ERROR: <input>:{row}:{}: {problem}\n | {line}\n | {dots}^", column + 1)
+            format!(
+                "ERROR: <input>:{row}:{}: {problem}\n | {line}\n | {dots}^",
+                column + 1
+            )
         });
     }
 }

@@ -18,8 +18,13 @@ pub(super) fn normal(path: &str, schema: &Value) -> Result<String, ()> {
             }
             printed.push_str(&name);
         } else {
-            schema = schema.get("additionalProperties").filter(|schema| schema.is_object()).ok_or(())?;
-            printed.push_str(&format!("[{name}]"));
+            schema = schema
+                .get("additionalProperties")
+                .filter(|schema| schema.is_object())
+                .ok_or(())?;
+            printed.push('[');
+            printed.push_str(&name);
+            printed.push(']');
         }
     }
     Ok(printed)

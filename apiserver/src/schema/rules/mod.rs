@@ -35,7 +35,8 @@ impl Rule {
         let text = text(rule, "rule").trim();
         // Both errors have been reported by `check`.
         let expression = parse(text).ok()?;
-        let message_expression = Some(self::text(rule, "messageExpression").trim()).filter(|text| !text.is_empty());
+        let message_expression =
+            Some(self::text(rule, "messageExpression").trim()).filter(|text| !text.is_empty());
         let field_path = Some(self::text(rule, "fieldPath")).filter(|path| !path.is_empty());
         Some(Self {
             text: text.to_owned(),
@@ -45,13 +46,20 @@ impl Rule {
             message_expression: message_expression.and_then(|text| parse(text).ok()),
             reason: self::text(rule, "reason").to_owned(),
             field_path: field_path.and_then(|path| field_path::normal(path, schema).ok()),
-            optional_old: rule.get("optionalOldSelf").and_then(Value::as_bool).unwrap_or(false),
+            optional_old: rule
+                .get("optionalOldSelf")
+                .and_then(Value::as_bool)
+                .unwrap_or(false),
         })
     }
 
     /// How messages name the rule.
     fn name(&self) -> &str {
-        if self.message.is_empty() { &self.text } else { &self.message }
+        if self.message.is_empty() {
+            &self.text
+        } else {
+            &self.message
+        }
     }
 }
 
@@ -68,7 +76,11 @@ fn check_node(
     path: &str,
     causes: &mut Vec<Cause>,
 ) {
-    let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
+    let rules = schema
+        .get("x-kubernetes-validations")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
     for (index, rule) in rules.enumerate() {
         let at = format!("{path}.x-kubernetes-validations[{index}]");
         let before = causes.len();
@@ -79,15 +91,32 @@ fn check_node(
     }
     if let Some(Value::Object(items)) = schema.get("items") {
         let correlated = schema.get("x-kubernetes-list-type") == Some(&json!("map"));
-        let inner = uncorrelated.or((!correlated).then_some(path));
+        let inner = uncorrelated.or_else(|| (!correlated).then_some(path));
         check_node(items, inner, false, &format!("{path}.items"), causes);
     }
     if let Some(Value::Object(additional)) = schema.get("additionalProperties") {
-        check_node(additional, uncorrelated, false, &format!("{path}.additionalProperties"), causes);
+        check_node(
+            additional,
+            uncorrelated,
+            false,
+            &format!("{path}.additionalProperties"),
+            causes,
+        );
     }
-    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+    for (name, property) in schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
         if let Value::Object(property) = property {
-            check_node(property, uncorrelated, false, &format!("{path}.properties[{name}]"), causes);
+            check_node(
+                property,
+                uncorrelated,
+                false,
+                &format!("{path}.properties[{name}]"),
+                causes,
+            );
         }
     }
 }
@@ -97,9 +126,17 @@ fn check_texts(rule: &Value, at: &str, causes: &mut Vec<Cause>) {
     if expression.is_empty() {
         causes.push(Cause::required(format!("{at}.rule"), "rule is not specified"));
     } else if !message.is_empty() && message.trim().is_empty() {
-        causes.push(Cause::invalid(format!("{at}.message"), &json!(message), "must be non-empty if specified"));
+        causes.push(Cause::invalid(
+            format!("{at}.message"),
+            &json!(message),
+            "must be non-empty if specified",
+        ));
     } else if message.trim().contains('\n') {
-        causes.push(Cause::invalid(format!("{at}.message"), &json!(message), "must not contain line breaks"));
+        causes.push(Cause::invalid(
+            format!("{at}.message"),
+            &json!(message),
+            "must not contain line breaks",
+        ));
     } else if expression.contains('\n') && message.trim().is_empty() {
         let detail = "message must be specified if rule contains line breaks";
         causes.push(Cause::required(format!("{at}.message"), detail));
@@ -109,10 +146,20 @@ fn check_texts(rule: &Value, at: &str, causes: &mut Vec<Cause>) {
         let detail = "messageExpression must be non-empty if specified";
         causes.push(Cause::required(format!("{at}.messageExpression"), detail));
     }
-    let reasons = [reason::DUPLICATE, reason::FORBIDDEN, reason::INVALID, reason::REQUIRED].map(str::to_owned);
+    let reasons = [
+        reason::DUPLICATE,
+        reason::FORBIDDEN,
+        reason::INVALID,
+        reason::REQUIRED,
+    ]
+    .map(str::to_owned);
     let given = text(rule, "reason");
     if !given.is_empty() && !reasons.iter().any(|known| known == given) {
-        causes.push(Cause::not_supported(format!("{at}.reason"), &json!(given), &reasons));
+        causes.push(Cause::not_supported(
+            format!("{at}.reason"),
+            &json!(given),
+            &reasons,
+        ));
     }
 }
 
@@ -126,7 +173,11 @@ fn check_expressions(
 ) {
     let field_path = text(rule, "fieldPath");
     if !field_path.is_empty() && field_path::normal(field_path, &Value::Object(schema.clone())).is_err() {
-        causes.push(Cause::invalid(format!("{at}.fieldPath"), &json!(field_path), "must be a valid path"));
+        causes.push(Cause::invalid(
+            format!("{at}.fieldPath"),
+            &json!(field_path),
+            "must be a valid path",
+        ));
     }
     let compiled = |name: &str| -> Result<Expression, Cause> {
         let source = text(rule, name).trim();
@@ -137,7 +188,11 @@ fn check_expressions(
             },
             Err(problem) => problem,
         };
-        let kind = if name == "rule" { "compilation failed" } else { "messageExpression compilation failed" };
+        let kind = if name == "rule" {
+            "compilation failed"
+        } else {
+            "messageExpression compilation failed"
+        };
         let text = format!("Invalid value: {}: {kind}: {problem}", as_go_struct(rule));
         Err(Cause::new(reason::INVALID, format!("{at}.{name}"), text))
     };
@@ -151,8 +206,13 @@ fn check_expressions(
         Err(cause) => return causes.push(cause),
     };
     if let (true, Some(path)) = (uses_old, uncorrelated) {
-        let detail = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {path}");
-        causes.push(Cause::invalid(format!("{at}.rule"), &json!(text(rule, "rule")), &detail));
+        let detail =
+            format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {path}");
+        causes.push(Cause::invalid(
+            format!("{at}.rule"),
+            &json!(text(rule, "rule")),
+            &detail,
+        ));
     }
     if let (false, Some(optional)) = (uses_old, rule.get("optionalOldSelf")) {
         let detail = "may not be set if oldSelf is not used in rule";
@@ -176,7 +236,10 @@ fn as_go_struct(rule: &Value) -> String {
 }
 
 fn parse(source: &str) -> Result<Expression, String> {
-    Parser::default().enable_optional_syntax(true).parse(source).map_err(|error| error.to_string())
+    Parser::default()
+        .enable_optional_syntax(true)
+        .parse(source)
+        .map_err(|error| error.to_string())
 }
 
 fn uses_old(expression: &Expression) -> bool {

@@ -23,8 +23,20 @@ struct Ratchet {
 pub(in super::super) fn run(new: &Value, old: Option<&Value>, root: &Node) -> Vec<Cause> {
     let mut causes = Vec::new();
     if root.has_rules() {
-        let ratchet = Ratchet { unchanged: old == Some(new) };
-        visit(new, old, root, &Place { path: "", resource: true, ratchet }, &mut causes);
+        let ratchet = Ratchet {
+            unchanged: old == Some(new),
+        };
+        visit(
+            new,
+            old,
+            root,
+            &Place {
+                path: "",
+                resource: true,
+                ratchet,
+            },
+            &mut causes,
+        );
     }
     causes
 }
@@ -49,7 +61,17 @@ fn visit(new: &Value, old: Option<&Value>, node: &Node, place: &Place<'_>, cause
                 let old = correlate::item(old, node, item);
                 let ratchet = place.ratchet.below(old, item, node.list_type == ListType::Map);
                 let path = format!("{}[{index}]", place.path);
-                visit(item, old, schema, &Place { path: &path, resource: schema.embedded, ratchet }, causes);
+                visit(
+                    item,
+                    old,
+                    schema,
+                    &Place {
+                        path: &path,
+                        resource: schema.embedded,
+                        ratchet,
+                    },
+                    causes,
+                );
             }
         }
         Value::Object(members) => {
@@ -62,7 +84,17 @@ fn visit(new: &Value, old: Option<&Value>, node: &Node, place: &Place<'_>, cause
                     (path, true) => format!("{path}.{name}"),
                     (path, false) => format!("{path}[{name}]"),
                 };
-                visit(value, old, schema, &Place { path: &path, resource: schema.embedded, ratchet }, causes);
+                visit(
+                    value,
+                    old,
+                    schema,
+                    &Place {
+                        path: &path,
+                        resource: schema.embedded,
+                        ratchet,
+                    },
+                    causes,
+                );
             }
         }
         _ => {}
@@ -72,7 +104,9 @@ fn visit(new: &Value, old: Option<&Value>, node: &Node, place: &Place<'_>, cause
 impl Ratchet {
     fn below(self, old: Option<&Value>, new: &Value, correlated: bool) -> Self {
         match (correlated, old) {
-            (true, Some(old)) => Self { unchanged: old == new },
+            (true, Some(old)) => Self {
+                unchanged: old == new,
+            },
             (true, None) => Self { unchanged: false },
             (false, _) => self,
         }
@@ -129,7 +163,11 @@ fn broken(
     message: impl FnOnce() -> Option<String>,
 ) -> Cause {
     let detail = message().unwrap_or_else(|| {
-        if rule.message.is_empty() { format!("failed rule: {}", rule.name()) } else { rule.message.clone() }
+        if rule.message.is_empty() {
+            format!("failed rule: {}", rule.name())
+        } else {
+            rule.message.clone()
+        }
     });
     let field = match (&rule.field_path, place.path) {
         (None, path) => path.to_owned(),
@@ -150,7 +188,9 @@ fn broken(
 /// What a message expression gave, if it can be printed.
 fn message_of(result: Result<Cel, ExecutionError>) -> Option<String> {
     const LONGEST: usize = 5 * 1024;
-    let Ok(Cel::String(text)) = result else { return None };
+    let Ok(Cel::String(text)) = result else {
+        return None;
+    };
     let text = text.trim();
     (!text.is_empty() && text.len() <= LONGEST && !text.contains('\n')).then(|| text.to_owned())
 }

@@ -22,8 +22,19 @@ thread_local! {
 }
 
 /// The types that expressions may compare `type(x)` with.
-const TYPES: [&str; 11] =
-    ["bool", "bytes", "double", "duration", "int", "list", "map", "null_type", "string", "timestamp", "uint"];
+const TYPES: [&str; 11] = [
+    "bool",
+    "bytes",
+    "double",
+    "duration",
+    "int",
+    "list",
+    "map",
+    "null_type",
+    "string",
+    "timestamp",
+    "uint",
+];
 
 fn functions() -> Context<'static> {
     let mut context = Context::default().with_all();
@@ -34,6 +45,8 @@ fn functions() -> Context<'static> {
     context
 }
 
+// The shape of the functions that a context takes.
+#[allow(clippy::needless_pass_by_value)]
 fn type_of(value: Cel) -> String {
     let name = match value {
         Cel::Bool(_) => "bool",
@@ -61,15 +74,22 @@ pub(super) fn typed(value: &Value, node: &Node, resource: bool) -> Cel {
         Value::Number(number) if number.is_f64() && node.ty == Some(Type::Integer) => whole(value),
         Value::String(text) if !node.int_or_string => formatted(text, node.format.as_deref()),
         Value::Array(items) => match &node.items {
-            Some(schema) => {
-                Cel::List(Arc::new(items.iter().map(|item| typed(item, schema, schema.embedded)).collect()))
-            }
+            Some(schema) => Cel::List(Arc::new(
+                items
+                    .iter()
+                    .map(|item| typed(item, schema, schema.embedded))
+                    .collect(),
+            )),
             None => untyped(value),
         },
         Value::Object(members) => {
             let resource = resource || node.embedded;
             let member = |(name, value): (&String, &Value)| {
-                let key = if node.additional.schema().is_some() { name.clone() } else { escaped(name) };
+                let key = if node.additional.schema().is_some() {
+                    name.clone()
+                } else {
+                    escaped(name)
+                };
                 let value = match (node.member(name), resource && name == "metadata") {
                     (_, true) => names_only(value),
                     (Some(schema), false) => typed(value, schema, schema.embedded),
@@ -77,7 +97,9 @@ pub(super) fn typed(value: &Value, node: &Node, resource: bool) -> Cel {
                 };
                 (Key::String(Arc::new(key)), value)
             };
-            Cel::Map(Map { map: Arc::new(members.iter().map(member).collect()) })
+            Cel::Map(Map {
+                map: Arc::new(members.iter().map(member).collect()),
+            })
         }
         _ => untyped(value),
     }
@@ -100,7 +122,9 @@ fn untyped(value: &Value) -> Cel {
                 .iter()
                 .map(|(name, value)| (Key::String(Arc::new(escaped(name))), untyped(value)))
                 .collect();
-            Cel::Map(Map { map: Arc::new(members) })
+            Cel::Map(Map {
+                map: Arc::new(members),
+            })
         }
     }
 }
@@ -109,15 +133,24 @@ fn untyped(value: &Value) -> Cel {
 fn names_only(metadata: &Value) -> Cel {
     let seen = ["name", "generateName"].into_iter();
     let members: HashMap<Key, Cel> = seen
-        .filter_map(|name| Some((Key::String(Arc::new(name.to_owned())), untyped(metadata.get(name)?))))
+        .filter_map(|name| {
+            Some((
+                Key::String(Arc::new(name.to_owned())),
+                untyped(metadata.get(name)?),
+            ))
+        })
         .collect();
-    Cel::Map(Map { map: Arc::new(members) })
+    Cel::Map(Map {
+        map: Arc::new(members),
+    })
 }
 
 /// An integer that JSON wrote with a fraction of zero.
 fn whole(value: &Value) -> Cel {
     let digits = value.as_f64().map(|number| format!("{number:.0}"));
-    digits.and_then(|digits| digits.parse().ok()).map_or_else(|| untyped(value), Cel::Int)
+    digits
+        .and_then(|digits| digits.parse().ok())
+        .map_or_else(|| untyped(value), Cel::Int)
 }
 
 fn formatted(text: &str, format: Option<&str>) -> Cel {
@@ -155,11 +188,33 @@ fn conversion(source: &str) -> Option<Expression> {
 /// A property name as expressions spell it.
 pub(super) fn escaped(name: &str) -> String {
     const RESERVED: [&str; 21] = [
-        "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import",
-        "let", "loop", "package", "namespace", "return", "var", "void", "while",
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
     ];
     if RESERVED.contains(&name) {
         return format!("__{name}__");
     }
-    name.replace("__", "__underscores__").replace('.', "__dot__").replace('-', "__dash__").replace('/', "__slash__")
+    name.replace("__", "__underscores__")
+        .replace('.', "__dot__")
+        .replace('-', "__dash__")
+        .replace('/', "__slash__")
 }
