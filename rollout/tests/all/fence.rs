@@ -87,7 +87,7 @@ fn a_unit_taken_back_too_late_waits_for_room_like_everybody() {
     world.step();
     assert_eq!(
         (world.on("r1"), world.words().as_str()),
-        (vec!["b"], "a:Withdrawing b:Updating")
+        (vec!["b"], "a:WaitingTurn b:Updating")
     );
     world.succeed("b");
     world.step();
