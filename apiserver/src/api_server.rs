@@ -56,7 +56,13 @@ pub struct Builder {
 
 impl Default for Builder {
     fn default() -> Self {
-        Self { clock: None, seed: None, history: HISTORY, events: false, name: "muster-apiserver".to_owned() }
+        Self {
+            clock: None,
+            seed: None,
+            history: HISTORY,
+            events: false,
+            name: "muster-apiserver".to_owned(),
+        }
     }
 }
 
@@ -112,7 +118,9 @@ impl Builder {
             work,
             recorder,
             authority: credentials.authority_pem(),
-            random: self.seed.map_or_else(|| StdRng::from_rng(&mut rand::rng()), StdRng::seed_from_u64),
+            random: self
+                .seed
+                .map_or_else(|| StdRng::from_rng(&mut rand::rng()), StdRng::seed_from_u64),
         };
         let core = Arc::new(Core::new(Store::new(self.history, observers), parts));
         lifecycle::namespaces::make_initial(&core);
@@ -192,7 +200,13 @@ impl ApiServer {
     /// A kubeconfig of a user. `None` without an HTTPS door.
     pub fn kubeconfig_of(&self, identity: &Identity, login: Login) -> Option<String> {
         let address = self.address()?;
-        Some(door::kubeconfig(&self.name, address, &self.credentials.authority_pem(), identity, login))
+        Some(door::kubeconfig(
+            &self.name,
+            address,
+            &self.credentials.authority_pem(),
+            identity,
+            login,
+        ))
     }
 
     /// Lets a user in over HTTPS.

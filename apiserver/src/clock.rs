@@ -15,7 +15,10 @@ pub struct Clock {
 impl Clock {
     /// A clock that reads `epoch` now.
     pub fn starting_at(epoch: Timestamp) -> Self {
-        Self { epoch, start: Instant::now() }
+        Self {
+            epoch,
+            start: Instant::now(),
+        }
     }
 
     /// A clock that reads the time of this machine now.
@@ -25,7 +28,9 @@ impl Clock {
 
     /// The current time.
     pub fn now(&self) -> Timestamp {
-        self.epoch.saturating_add(self.start.elapsed()).unwrap_or(Timestamp::MAX)
+        self.epoch
+            .saturating_add(self.start.elapsed())
+            .unwrap_or(Timestamp::MAX)
     }
 
     /// Time since the server started.

@@ -39,7 +39,11 @@ pub fn is_terminating(object: &Value) -> bool {
 
 /// `metadata.finalizers`.
 pub fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
-    object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str)
+    object["metadata"]["finalizers"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
 }
 
 /// Whether `finalizer` is on the object.
@@ -49,11 +53,18 @@ pub fn has_finalizer(object: &Value, finalizer: &str) -> bool {
 
 /// `metadata.ownerReferences`.
 pub fn owners(object: &Value) -> impl Iterator<Item = &Value> {
-    object["metadata"]["ownerReferences"].as_array().into_iter().flatten()
+    object["metadata"]["ownerReferences"]
+        .as_array()
+        .into_iter()
+        .flatten()
 }
 
 /// Changes the object at `field`, made if there is none.
-pub fn with_child<T>(parent: &mut Value, field: &str, change: impl FnOnce(&mut Map<String, Value>) -> T) -> T {
+pub fn with_child<T>(
+    parent: &mut Value,
+    field: &str,
+    change: impl FnOnce(&mut Map<String, Value>) -> T,
+) -> T {
     let taken = parent.get_mut(field).map(Value::take);
     let mut map = match taken {
         Some(Value::Object(map)) => map,
@@ -96,7 +107,14 @@ pub fn remove_finalizer(object: &mut Value, finalizer: &str) -> bool {
     if !has_finalizer(object, finalizer) {
         return false;
     }
-    let rest: Vec<Value> = finalizers(object).filter(|f| *f != finalizer).map(Value::from).collect();
-    set(object, "finalizers", if rest.is_empty() { Value::Null } else { rest.into() });
+    let rest: Vec<Value> = finalizers(object)
+        .filter(|f| *f != finalizer)
+        .map(Value::from)
+        .collect();
+    set(
+        object,
+        "finalizers",
+        if rest.is_empty() { Value::Null } else { rest.into() },
+    );
     true
 }

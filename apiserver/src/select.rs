@@ -40,7 +40,10 @@ struct FieldRequirement {
 impl Selector {
     /// Reads `labelSelector` and `fieldSelector`.
     pub fn parse(resource: &Resource, labels: &str, fields: &str) -> Result<Self, ApiError> {
-        Ok(Self { labels: parse_labels(labels)?, fields: parse_fields(resource, fields)? })
+        Ok(Self {
+            labels: parse_labels(labels)?,
+            fields: parse_fields(resource, fields)?,
+        })
     }
 
     /// Whether everything is selected.
@@ -50,13 +53,19 @@ impl Selector {
 
     /// Whether the object is selected.
     pub fn matches(&self, object: &Value) -> bool {
-        self.labels.iter().all(|requirement| requirement.matches(&object["metadata"]["labels"]))
+        self.labels
+            .iter()
+            .all(|requirement| requirement.matches(&object["metadata"]["labels"]))
             && self.fields.iter().all(|requirement| requirement.matches(object))
     }
 
     /// Narrows the selection to one name.
     pub fn require_name(&mut self, name: &str) {
-        self.fields.push(FieldRequirement { path: "metadata.name".to_owned(), value: name.to_owned(), equal: true });
+        self.fields.push(FieldRequirement {
+            path: "metadata.name".to_owned(),
+            value: name.to_owned(),
+            equal: true,
+        });
     }
 }
 
@@ -104,20 +113,32 @@ fn clauses(text: &str) -> Vec<&str> {
 }
 
 fn parse_labels(text: &str) -> Result<Vec<LabelRequirement>, ApiError> {
-    clauses(text).into_iter().map(|clause| label_requirement(clause).ok_or_else(|| unparsable(text))).collect()
+    clauses(text)
+        .into_iter()
+        .map(|clause| label_requirement(clause).ok_or_else(|| unparsable(text)))
+        .collect()
 }
 
 fn unparsable(text: &str) -> ApiError {
-    ApiError::bad_request(&format!("unable to parse requirement: found '{text}', which is not a label selector"))
+    ApiError::bad_request(&format!(
+        "unable to parse requirement: found '{text}', which is not a label selector"
+    ))
 }
 
 fn label_requirement(clause: &str) -> Option<LabelRequirement> {
     let requirement = |key: &str, test| {
         let key = key.trim();
-        let is_key = !key.is_empty() && !key.contains(char::is_whitespace) && !key.contains(['(', ')', '!', '=']);
-        is_key.then(|| LabelRequirement { key: key.to_owned(), test })
+        let is_key =
+            !key.is_empty() && !key.contains(char::is_whitespace) && !key.contains(['(', ')', '!', '=']);
+        is_key.then(|| LabelRequirement {
+            key: key.to_owned(),
+            test,
+        })
     };
-    if let Some((key, set)) = clause.split_once(" notin ").or_else(|| clause.split_once(" notin(")) {
+    if let Some((key, set)) = clause
+        .split_once(" notin ")
+        .or_else(|| clause.split_once(" notin("))
+    {
         return requirement(key, LabelTest::NotIn(set_values(set)?));
     }
     if let Some((key, set)) = clause.split_once(" in ").or_else(|| clause.split_once(" in(")) {
@@ -150,12 +171,18 @@ fn parse_fields(resource: &Resource, text: &str) -> Result<Vec<FieldRequirement>
     clauses(text)
         .into_iter()
         .map(|clause| {
-            let (path, value, equal) = field_clause(clause)
-                .ok_or_else(|| ApiError::bad_request(&format!("invalid selector: '{text}'; can't understand '{clause}'")))?;
-            let path = stored_path(resource, path).ok_or_else(|| {
-                ApiError::bad_request(&unsupported(resource, path))
+            let (path, value, equal) = field_clause(clause).ok_or_else(|| {
+                ApiError::bad_request(&format!(
+                    "invalid selector: '{text}'; can't understand '{clause}'"
+                ))
             })?;
-            Ok(FieldRequirement { path, value: value.to_owned(), equal })
+            let path = stored_path(resource, path)
+                .ok_or_else(|| ApiError::bad_request(&unsupported(resource, path)))?;
+            Ok(FieldRequirement {
+                path,
+                value: value.to_owned(),
+                equal,
+            })
         })
         .collect()
 }
@@ -174,11 +201,16 @@ fn stored_path(resource: &Resource, label: &str) -> Option<String> {
         return Some(label.to_owned());
     }
     if let Some(custom) = resource.custom() {
-        let known = custom.selectable.iter().any(|path| jsonpath::dotted(path) == label);
+        let known = custom
+            .selectable
+            .iter()
+            .any(|path| jsonpath::dotted(path) == label);
         return known.then(|| label.to_owned());
     }
     let renamed = match (resource.group.as_str(), resource.kind.as_str(), label) {
-        ("events.k8s.io", "Event", _) => label.replace("regarding.", "involvedObject.").replace("reportingController", "reportingComponent"),
+        ("events.k8s.io", "Event", _) => label
+            .replace("regarding.", "involvedObject.")
+            .replace("reportingController", "reportingComponent"),
         ("", "Event", "source") => "source.component".to_owned(),
         ("batch", "Job", "status.successful") => "status.succeeded".to_owned(),
         _ => label.to_owned(),
@@ -239,8 +271,12 @@ fn own_labels(kind: &str) -> &'static [&'static str] {
 pub fn label_selector_matches(selector: &Value, labels: &Value) -> bool {
     let exact = selector["matchLabels"].as_object().into_iter().flatten();
     let expressions = selector["matchExpressions"].as_array().into_iter().flatten();
-    exact.into_iter().all(|(key, value)| &labels[key.as_str()] == value)
-        && expressions.into_iter().all(|expression| expression_matches(expression, labels))
+    exact
+        .into_iter()
+        .all(|(key, value)| &labels[key.as_str()] == value)
+        && expressions
+            .into_iter()
+            .all(|expression| expression_matches(expression, labels))
 }
 
 fn expression_matches(expression: &Value, labels: &Value) -> bool {
@@ -259,7 +295,6 @@ fn expression_matches(expression: &Value, labels: &Value) -> bool {
     LabelRequirement { key, test }.matches(labels)
 }
 
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -269,7 +304,11 @@ mod tests {
     fn selects(selector: &str) -> Option<bool> {
         let object = json!({"a": "1", "tier": "web", "n": "5"});
         let requirements = parse_labels(selector).ok()?;
-        Some(requirements.iter().all(|requirement| requirement.matches(&object)))
+        Some(
+            requirements
+                .iter()
+                .all(|requirement| requirement.matches(&object)),
+        )
     }
 
     #[test]

@@ -35,13 +35,20 @@ pub struct GroupResource {
 impl GroupResource {
     /// The resource `resource` of `group`.
     pub fn new(group: &str, resource: &str) -> Self {
-        Self { group: group.to_owned(), resource: resource.to_owned() }
+        Self {
+            group: group.to_owned(),
+            resource: resource.to_owned(),
+        }
     }
 }
 
 impl std::fmt::Display for GroupResource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.group.is_empty() { f.write_str(&self.resource) } else { write!(f, "{}.{}", self.resource, self.group) }
+        if self.group.is_empty() {
+            f.write_str(&self.resource)
+        } else {
+            write!(f, "{}.{}", self.resource, self.group)
+        }
     }
 }
 
@@ -59,11 +66,19 @@ pub struct About<'a> {
 impl<'a> About<'a> {
     /// The object `name` of a resource.
     pub fn of(resource: &'a GroupResource, name: &'a str) -> Self {
-        Self { group: &resource.group, kind: &resource.resource, name }
+        Self {
+            group: &resource.group,
+            kind: &resource.resource,
+            name,
+        }
     }
 
     fn qualified(&self) -> String {
-        if self.group.is_empty() { self.kind.to_owned() } else { format!("{}.{}", self.kind, self.group) }
+        if self.group.is_empty() {
+            self.kind.to_owned()
+        } else {
+            format!("{}.{}", self.kind, self.group)
+        }
     }
 
     fn details(&self, causes: &[Cause]) -> Value {
@@ -112,7 +127,10 @@ pub fn deleted(resource: &GroupResource, name: &str, uid: &str) -> Value {
 impl ApiError {
     /// A refusal with a code, a reason (may be empty), a message and details (may be null).
     pub fn new(code: u16, reason: &str, message: &str, details: Value) -> Self {
-        Self { code, body: ErrorBody::Status(Box::new(failure(code, reason, message, details))) }
+        Self {
+            code,
+            body: ErrorBody::Status(Box::new(failure(code, reason, message, details))),
+        }
     }
 
     /// The message of the body.
@@ -125,12 +143,20 @@ impl ApiError {
 
     /// A path that nobody serves: plain text, not a Status.
     pub fn no_such_path() -> Self {
-        Self { code: 404, body: ErrorBody::Text("404 page not found\n") }
+        Self {
+            code: 404,
+            body: ErrorBody::Text("404 page not found\n"),
+        }
     }
 
     /// A resource that a built-in group does not have.
     pub fn no_such_resource() -> Self {
-        Self::new(404, "NotFound", "the server could not find the requested resource", json!({}))
+        Self::new(
+            404,
+            "NotFound",
+            "the server could not find the requested resource",
+            json!({}),
+        )
     }
 
     /// The object does not exist.
@@ -151,7 +177,12 @@ impl ApiError {
     /// The object exists.
     pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
         let message = format!("{resource} \"{name}\" already exists");
-        Self::new(409, "AlreadyExists", &message, About::of(resource, name).details(&[]))
+        Self::new(
+            409,
+            "AlreadyExists",
+            &message,
+            About::of(resource, name).details(&[]),
+        )
     }
 
     /// A precondition does not hold.
@@ -171,7 +202,11 @@ impl ApiError {
 
     /// Other managers own fields that an apply wants to change.
     pub fn apply_conflict(message: &str, causes: &[Cause]) -> Self {
-        let about = About { group: "", kind: "", name: "" };
+        let about = About {
+            group: "",
+            kind: "",
+            name: "",
+        };
         Self::new(409, "Conflict", message, about.details(causes))
     }
 
@@ -211,7 +246,12 @@ impl ApiError {
         } else {
             format!("{resource} \"{name}\" is forbidden: {why}")
         };
-        Self::new(403, "Forbidden", &message, About::of(resource, name).details(causes))
+        Self::new(
+            403,
+            "Forbidden",
+            &message,
+            About::of(resource, name).details(causes),
+        )
     }
 
     /// No valid credential.
@@ -227,7 +267,10 @@ impl ApiError {
 
     /// No representation that the client accepts.
     pub fn not_acceptable(offered: &[&str]) -> Self {
-        let text = format!("only the following media types are accepted: {}", offered.join(", "));
+        let text = format!(
+            "only the following media types are accepted: {}",
+            offered.join(", ")
+        );
         Self::new(406, "NotAcceptable", &text, Value::Null)
     }
 

@@ -34,21 +34,37 @@ async fn answers_of_failure_have_no_effect_and_hit_only_whom_they_name() {
         (Failure::Internal, 500),
     ] {
         let api = ApiServer::in_process().unwrap();
-        let creates = Match { verbs: vec![Verb::Create], ..Match::client("victim") };
+        let creates = Match {
+            verbs: vec![Verb::Create],
+            ..Match::client("victim")
+        };
         api.faults().add(Rule::times(creates, Fault::Status(failure), 1));
         let revision = api.revision();
-        let refused = maps(&api, "victim").create(&PostParams::default(), &config_map("a")).await.unwrap_err();
+        let refused = maps(&api, "victim")
+            .create(&PostParams::default(), &config_map("a"))
+            .await
+            .unwrap_err();
         assert_eq!((code(refused), api.revision()), (expect, revision));
-        maps(&api, "other").create(&PostParams::default(), &config_map("b")).await.unwrap();
-        maps(&api, "victim").create(&PostParams::default(), &config_map("a")).await.unwrap();
+        maps(&api, "other")
+            .create(&PostParams::default(), &config_map("b"))
+            .await
+            .unwrap();
+        maps(&api, "victim")
+            .create(&PostParams::default(), &config_map("a"))
+            .await
+            .unwrap();
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_response_comes_after_the_write() {
     let api = ApiServer::in_process().unwrap();
-    api.faults().add(Rule::times(Match::client("victim"), Fault::DropResponse, 1));
-    let dropped = maps(&api, "victim").create(&PostParams::default(), &config_map("a")).await.unwrap_err();
+    api.faults()
+        .add(Rule::times(Match::client("victim"), Fault::DropResponse, 1));
+    let dropped = maps(&api, "victim")
+        .create(&PostParams::default(), &config_map("a"))
+        .await
+        .unwrap_err();
     assert_eq!(code(dropped), 0, "no answer");
     assert!(maps(&api, "other").get_opt("a").await.unwrap().is_some());
 }
@@ -57,7 +73,15 @@ async fn a_dropped_response_comes_after_the_write() {
 async fn a_refused_connection_comes_before_the_write_and_can_be_lifted() {
     let api = ApiServer::in_process().unwrap();
     let rule = api.faults().add(Rule::always(Match::default(), Fault::Refuse));
-    assert_eq!(code(maps(&api, "a").create(&PostParams::default(), &config_map("a")).await.unwrap_err()), 0);
+    assert_eq!(
+        code(
+            maps(&api, "a")
+                .create(&PostParams::default(), &config_map("a"))
+                .await
+                .unwrap_err()
+        ),
+        0
+    );
     api.faults().remove(rule);
     assert!(maps(&api, "a").get_opt("a").await.unwrap().is_none());
 }
@@ -65,7 +89,10 @@ async fn a_refused_connection_comes_before_the_write_and_can_be_lifted() {
 #[tokio::test(start_paused = true)]
 async fn a_delay_takes_virtual_time() {
     let api = ApiServer::in_process().unwrap();
-    api.faults().add(Rule::always(Match::default(), Fault::Delay(Duration::from_secs(7))));
+    api.faults().add(Rule::always(
+        Match::default(),
+        Fault::Delay(Duration::from_secs(7)),
+    ));
     let start = tokio::time::Instant::now();
     maps(&api, "a").list(&ListParams::default()).await.unwrap();
     assert!(start.elapsed() >= Duration::from_secs(7) && start.elapsed() < Duration::from_secs(8));
@@ -84,7 +111,10 @@ async fn open_watches_can_be_closed() {
     };
     let (ended, ()) = tokio::join!(closed.try_next(), close);
     assert!(ended.unwrap().is_none());
-    other.create(&PostParams::default(), &config_map("a")).await.unwrap();
+    other
+        .create(&PostParams::default(), &config_map("a"))
+        .await
+        .unwrap();
     assert!(open.try_next().await.unwrap().is_some());
 }
 
@@ -92,10 +122,16 @@ async fn open_watches_can_be_closed() {
 async fn compaction_ends_watches_that_start_before_it() {
     let api = ApiServer::in_process().unwrap();
     let maps = maps(&api, "a");
-    maps.create(&PostParams::default(), &config_map("a")).await.unwrap();
+    maps.create(&PostParams::default(), &config_map("a"))
+        .await
+        .unwrap();
     let old = api.revision() - 1;
     api.compact();
-    let mut events = Box::pin(maps.watch(&WatchParams::default(), &old.to_string()).await.unwrap());
+    let mut events = Box::pin(
+        maps.watch(&WatchParams::default(), &old.to_string())
+            .await
+            .unwrap(),
+    );
     let event = events.try_next().await.unwrap().unwrap();
     assert!(matches!(event, kube::api::WatchEvent::Error(status) if status.code == 410));
 }
@@ -105,7 +141,10 @@ async fn the_event_log_has_every_version_with_its_instant() {
     let api = ApiServer::builder().event_log(true).seed(1).in_process().unwrap();
     let start = tokio::time::Instant::now();
     tokio::time::sleep(Duration::from_secs(5)).await;
-    maps(&api, "a").create(&PostParams::default(), &config_map("a")).await.unwrap();
+    maps(&api, "a")
+        .create(&PostParams::default(), &config_map("a"))
+        .await
+        .unwrap();
     let events = api.recorder().events();
     let last = events.last().unwrap();
     assert_eq!(last.object()["metadata"]["name"], "a");

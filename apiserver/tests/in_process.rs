@@ -18,17 +18,32 @@ fn config_map(name: &str, value: &str) -> ConfigMap {
 async fn objects_are_created_read_changed_and_deleted() {
     let api = ApiServer::in_process().unwrap();
     let maps: Api<ConfigMap> = Api::default_namespaced(api.client());
-    let made = maps.create(&PostParams::default(), &config_map("a", "1")).await.unwrap();
+    let made = maps
+        .create(&PostParams::default(), &config_map("a", "1"))
+        .await
+        .unwrap();
     assert!(made.metadata.uid.is_some() && made.metadata.creation_timestamp.is_some());
-    let twice = maps.create(&PostParams::default(), &config_map("a", "1")).await.unwrap_err();
-    assert!(twice.to_string().contains("configmaps \"a\" already exists"), "{twice}");
+    let twice = maps
+        .create(&PostParams::default(), &config_map("a", "1"))
+        .await
+        .unwrap_err();
+    assert!(
+        twice.to_string().contains("configmaps \"a\" already exists"),
+        "{twice}"
+    );
     let patch = Patch::Merge(json!({"data": {"k": "2"}}));
     let patched = maps.patch("a", &PatchParams::default(), &patch).await.unwrap();
     assert_eq!(patched.data.unwrap()["k"], "2");
     let again = maps.patch("a", &PatchParams::default(), &patch).await.unwrap();
     assert_eq!(again.metadata.resource_version, patched.metadata.resource_version);
-    let stale = maps.replace("a", &PostParams::default(), &made).await.unwrap_err();
-    assert!(stale.to_string().contains("the object has been modified"), "{stale}");
+    let stale = maps
+        .replace("a", &PostParams::default(), &made)
+        .await
+        .unwrap_err();
+    assert!(
+        stale.to_string().contains("the object has been modified"),
+        "{stale}"
+    );
     maps.delete("a", &DeleteParams::default()).await.unwrap();
     assert!(maps.get_opt("a").await.unwrap().is_none());
 }
@@ -37,11 +52,25 @@ async fn objects_are_created_read_changed_and_deleted() {
 async fn a_watch_sees_what_comes_goes_and_leaves_the_selection() {
     let api = ApiServer::in_process().unwrap();
     let maps: Api<ConfigMap> = Api::default_namespaced(api.client());
-    let version = maps.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
-    let mut events = Box::pin(maps.watch(&WatchParams::default().labels("on=yes"), &version).await.unwrap());
-    maps.create(&PostParams::default(), &config_map("a", "1")).await.unwrap();
+    let version = maps
+        .list(&ListParams::default())
+        .await
+        .unwrap()
+        .metadata
+        .resource_version
+        .unwrap();
+    let mut events = Box::pin(
+        maps.watch(&WatchParams::default().labels("on=yes"), &version)
+            .await
+            .unwrap(),
+    );
+    maps.create(&PostParams::default(), &config_map("a", "1"))
+        .await
+        .unwrap();
     for on in ["yes", "yes", "no"] {
-        let patch = Patch::Merge(json!({"metadata": {"labels": {"on": on}}, "data": {"k": on.to_owned() + &version}}));
+        let patch = Patch::Merge(
+            json!({"metadata": {"labels": {"on": on}}, "data": {"k": on.to_owned() + &version}}),
+        );
         maps.patch("a", &PatchParams::default(), &patch).await.unwrap();
         let patch = Patch::Merge(json!({"data": {"k": "x"}}));
         maps.patch("a", &PatchParams::default(), &patch).await.unwrap();
@@ -79,30 +108,77 @@ async fn a_definition_is_established_served_and_cleaned_up() {
         },
     }))
     .unwrap();
-    definitions.create(&PostParams::default(), &definition).await.unwrap();
-    await_condition(definitions.clone(), "widgets.t.example", conditions::is_crd_established()).await.unwrap();
-    let kind = ApiResource { group: "t.example".into(), version: "v1".into(), api_version: "t.example/v1".into(), kind: "Widget".into(), plural: "widgets".into() };
+    definitions
+        .create(&PostParams::default(), &definition)
+        .await
+        .unwrap();
+    await_condition(
+        definitions.clone(),
+        "widgets.t.example",
+        conditions::is_crd_established(),
+    )
+    .await
+    .unwrap();
+    let kind = ApiResource {
+        group: "t.example".into(),
+        version: "v1".into(),
+        api_version: "t.example/v1".into(),
+        kind: "Widget".into(),
+        plural: "widgets".into(),
+    };
     let widgets: Api<DynamicObject> = Api::default_namespaced_with(client.clone(), &kind);
-    let widget = DynamicObject::new("a", &kind).data(json!({"spec": {"text": "x", "bogus": 1}, "status": {"note": "no"}}));
+    let widget = DynamicObject::new("a", &kind)
+        .data(json!({"spec": {"text": "x", "bogus": 1}, "status": {"note": "no"}}));
     let made = widgets.create(&PostParams::default(), &widget).await.unwrap();
     assert_eq!(made.data["spec"], json!({"num": 3, "text": "x"}));
     assert!(made.data.get("status").is_none() && made.metadata.generation == Some(1));
     let status = Patch::Merge(json!({"status": {"note": "hi"}, "spec": {"num": 9}}));
-    let noted = widgets.patch_status("a", &PatchParams::default(), &status).await.unwrap();
-    assert_eq!((&noted.data["status"]["note"], noted.metadata.generation), (&json!("hi"), Some(1)));
+    let noted = widgets
+        .patch_status("a", &PatchParams::default(), &status)
+        .await
+        .unwrap();
+    assert_eq!(
+        (&noted.data["status"]["note"], noted.metadata.generation),
+        (&json!("hi"), Some(1))
+    );
     let hold = Patch::Merge(json!({"metadata": {"finalizers": ["t.example/hold"]}, "spec": {"num": 4}}));
     let held = widgets.patch("a", &PatchParams::default(), &hold).await.unwrap();
     assert_eq!(held.metadata.generation, Some(2));
-    definitions.delete("widgets.t.example", &DeleteParams::default()).await.unwrap();
+    definitions
+        .delete("widgets.t.example", &DeleteParams::default())
+        .await
+        .unwrap();
     let terminating = await_condition(widgets.clone(), "a", |w: Option<&DynamicObject>| {
         w.is_some_and(|w| w.metadata.deletion_timestamp.is_some())
     });
     terminating.await.unwrap();
     let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-    widgets.patch("a", &PatchParams::default(), &release).await.unwrap();
-    let uid = definitions.get("widgets.t.example").await.unwrap().metadata.uid.unwrap();
-    await_condition(definitions.clone(), "widgets.t.example", conditions::is_deleted(&uid)).await.unwrap();
-    assert!(widgets.list(&ListParams::default()).await.unwrap_err().to_string().contains("404"));
+    widgets
+        .patch("a", &PatchParams::default(), &release)
+        .await
+        .unwrap();
+    let uid = definitions
+        .get("widgets.t.example")
+        .await
+        .unwrap()
+        .metadata
+        .uid
+        .unwrap();
+    await_condition(
+        definitions.clone(),
+        "widgets.t.example",
+        conditions::is_deleted(&uid),
+    )
+    .await
+    .unwrap();
+    assert!(
+        widgets
+            .list(&ListParams::default())
+            .await
+            .unwrap_err()
+            .to_string()
+            .contains("404")
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -110,12 +186,25 @@ async fn a_namespace_is_furnished_and_takes_its_content_with_it() {
     let api = ApiServer::in_process().unwrap();
     let namespaces: Api<Namespace> = Api::all(api.client());
     let namespace = serde_json::from_value(json!({"metadata": {"name": "team"}})).unwrap();
-    let made = namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+    let made = namespaces
+        .create(&PostParams::default(), &namespace)
+        .await
+        .unwrap();
     let maps: Api<ConfigMap> = Api::namespaced(api.client(), "team");
     let there = |map: Option<&ConfigMap>| map.is_some();
-    await_condition(maps.clone(), "kube-root-ca.crt", there).await.unwrap();
-    maps.create(&PostParams::default(), &config_map("a", "1")).await.unwrap();
+    await_condition(maps.clone(), "kube-root-ca.crt", there)
+        .await
+        .unwrap();
+    maps.create(&PostParams::default(), &config_map("a", "1"))
+        .await
+        .unwrap();
     namespaces.delete("team", &DeleteParams::default()).await.unwrap();
-    await_condition(namespaces.clone(), "team", conditions::is_deleted(&made.metadata.uid.unwrap())).await.unwrap();
+    await_condition(
+        namespaces.clone(),
+        "team",
+        conditions::is_deleted(&made.metadata.uid.unwrap()),
+    )
+    .await
+    .unwrap();
     assert!(maps.list(&ListParams::default()).await.unwrap().items.is_empty());
 }

@@ -20,18 +20,27 @@ impl Bed {
 
     async fn make(&self, name: &str, owners: &[&Value]) -> Value {
         let map = json!({"metadata": {"name": name, "ownerReferences": owners}});
-        let made = self.maps.create(&PostParams::default(), &serde_json::from_value(map).unwrap()).await.unwrap();
+        let made = self
+            .maps
+            .create(&PostParams::default(), &serde_json::from_value(map).unwrap())
+            .await
+            .unwrap();
         json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": made.metadata.uid})
     }
 
     async fn gone(&self, name: &str, reference: &Value) {
         let uid = reference["uid"].as_str().unwrap();
-        await_condition(self.maps.clone(), name, conditions::is_deleted(uid)).await.unwrap();
+        await_condition(self.maps.clone(), name, conditions::is_deleted(uid))
+            .await
+            .unwrap();
     }
 
     async fn finalizers(&self, name: &str, finalizers: Value) {
         let patch = Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));
-        self.maps.patch(name, &PatchParams::default(), &patch).await.unwrap();
+        self.maps
+            .patch(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
     }
 
     async fn settle(&self) {
@@ -44,7 +53,10 @@ async fn background_takes_the_dependent_after_the_owner() {
     let bed = Bed::new();
     let owner = bed.make("owner", &[]).await;
     let dependent = bed.make("dependent", &[&owner]).await;
-    bed.maps.delete("owner", &DeleteParams::background()).await.unwrap();
+    bed.maps
+        .delete("owner", &DeleteParams::background())
+        .await
+        .unwrap();
     bed.gone("dependent", &dependent).await;
 }
 
@@ -68,7 +80,15 @@ async fn orphan_leaves_the_dependent_without_its_reference() {
     bed.make("dependent", &[&owner]).await;
     bed.maps.delete("owner", &DeleteParams::orphan()).await.unwrap();
     bed.gone("owner", &owner).await;
-    assert!(bed.maps.get("dependent").await.unwrap().metadata.owner_references.is_none());
+    assert!(
+        bed.maps
+            .get("dependent")
+            .await
+            .unwrap()
+            .metadata
+            .owner_references
+            .is_none()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -82,12 +102,24 @@ async fn foreground_waits_only_for_dependents_that_block() {
     for name in ["blocks", "free"] {
         bed.finalizers(name, json!(["t.example/hold"])).await;
     }
-    bed.maps.delete("owner", &DeleteParams::foreground()).await.unwrap();
+    bed.maps
+        .delete("owner", &DeleteParams::foreground())
+        .await
+        .unwrap();
     bed.settle().await;
     let waiting = bed.maps.get("owner").await.unwrap().metadata;
     assert_eq!(waiting.finalizers.unwrap(), ["foregroundDeletion"]);
     for name in ["blocks", "free"] {
-        assert!(bed.maps.get(name).await.unwrap().metadata.deletion_timestamp.is_some(), "{name}");
+        assert!(
+            bed.maps
+                .get(name)
+                .await
+                .unwrap()
+                .metadata
+                .deletion_timestamp
+                .is_some(),
+            "{name}"
+        );
     }
     bed.finalizers("blocks", Value::Null).await;
     bed.gone("owner", &owner).await;

@@ -8,7 +8,9 @@ use muster_apiserver::{ApiServer, Login};
 
 async fn client(kubeconfig: &str) -> Client {
     let kubeconfig = Kubeconfig::from_yaml(kubeconfig).unwrap();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .unwrap();
     Client::try_from(config).unwrap()
 }
 
@@ -27,28 +29,47 @@ async fn certificates_and_tokens_let_in_until_they_are_revoked() {
     assert_eq!(outcome(&api.kubeconfig().unwrap()).await, Ok(4));
     let user = api.issue("robot").unwrap();
     for login in [Login::Certificate, Login::Token] {
-        assert_eq!(outcome(&api.kubeconfig_of(&user, login).unwrap()).await, Ok(4), "{login:?}");
+        assert_eq!(
+            outcome(&api.kubeconfig_of(&user, login).unwrap()).await,
+            Ok(4),
+            "{login:?}"
+        );
     }
     api.revoke("robot");
     for login in [Login::Certificate, Login::Token] {
-        assert_eq!(outcome(&api.kubeconfig_of(&user, login).unwrap()).await, Err(401), "{login:?}");
+        assert_eq!(
+            outcome(&api.kubeconfig_of(&user, login).unwrap()).await,
+            Err(401),
+            "{login:?}"
+        );
     }
 }
 
 #[tokio::test]
 async fn the_credentials_of_one_server_do_not_open_another() {
-    let (one, other) = (ApiServer::start().await.unwrap(), ApiServer::start().await.unwrap());
+    let (one, other) = (
+        ApiServer::start().await.unwrap(),
+        ApiServer::start().await.unwrap(),
+    );
     let theirs = one.issue("robot").unwrap();
-    assert_eq!(outcome(&other.kubeconfig_of(&theirs, Login::Token).unwrap()).await, Err(401));
+    assert_eq!(
+        outcome(&other.kubeconfig_of(&theirs, Login::Token).unwrap()).await,
+        Err(401)
+    );
 }
 
 #[tokio::test]
 async fn the_recorder_names_the_user_and_the_bytes() {
     let api = ApiServer::start().await.unwrap();
     let user = api.issue("robot").unwrap();
-    outcome(&api.kubeconfig_of(&user, Login::Token).unwrap()).await.unwrap();
+    outcome(&api.kubeconfig_of(&user, Login::Token).unwrap())
+        .await
+        .unwrap();
     let requests = api.recorder().requests();
     let last = requests.last().unwrap();
-    assert_eq!((last.client.as_str(), last.path.as_str(), last.code()), ("robot", "/api/v1/namespaces", 200));
+    assert_eq!(
+        (last.client.as_str(), last.path.as_str(), last.code()),
+        ("robot", "/api/v1/namespaces", 200)
+    );
     assert!(last.bytes() > 500);
 }

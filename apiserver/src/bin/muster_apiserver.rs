@@ -40,7 +40,10 @@ async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let kubeconfig = api.kubeconfig().ok_or("the HTTPS door is not open")?;
     write_private(&arguments.kubeconfig, &kubeconfig)?;
     println!("serving on https://{address}");
-    println!("kubectl --kubeconfig {} get namespaces", arguments.kubeconfig.display());
+    println!(
+        "kubectl --kubeconfig {} get namespaces",
+        arguments.kubeconfig.display()
+    );
     tokio::signal::ctrl_c().await?;
     Ok(())
 }
@@ -49,6 +52,11 @@ async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
 fn write_private(path: &std::path::Path, text: &str) -> std::io::Result<()> {
     use std::io::Write as _;
     use std::os::unix::fs::OpenOptionsExt as _;
-    let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?;
     file.write_all(text.as_bytes())
 }

@@ -39,7 +39,11 @@ pub fn problems(new: &Value, old: Option<&Value>) -> Vec<Cause> {
     if group.is_empty() {
         causes.push(Cause::required("spec.group", ""));
     } else if group.split('.').count() < 2 {
-        causes.push(Cause::invalid("spec.group", &group.as_str().into(), "should be a domain with at least one dot"));
+        causes.push(Cause::invalid(
+            "spec.group",
+            &group.as_str().into(),
+            "should be a domain with at least one dot",
+        ));
     }
     scope(spec, &mut causes);
     names(spec, &mut causes);
@@ -58,7 +62,8 @@ fn scope(spec: &Value, causes: &mut Vec<Cause>) {
         "Namespaced" | "Cluster" => {}
         "" => causes.push(Cause::required("spec.scope", "")),
         other => {
-            let message = format!("Unsupported value: \"{other}\": supported values: \"Cluster\", \"Namespaced\"");
+            let message =
+                format!("Unsupported value: \"{other}\": supported values: \"Cluster\", \"Namespaced\"");
             causes.push(Cause::new(reason::NOT_SUPPORTED, "spec.scope", message));
         }
     }
@@ -73,7 +78,11 @@ fn names(spec: &Value, causes: &mut Vec<Cause>) {
         if value.is_empty() {
             causes.push(Cause::required(path, ""));
         } else if !is_dns_label(&value.to_lowercase()) || value.starts_with(|c: char| c.is_ascii_digit()) {
-            let mixed = if field.to_lowercase().contains("kind") { "may have mixed case, but should otherwise match: " } else { "" };
+            let mixed = if field.to_lowercase().contains("kind") {
+                "may have mixed case, but should otherwise match: "
+            } else {
+                ""
+            };
             causes.push(Cause::invalid(path, &value.into(), &format!("{mixed}{RULE}")));
         }
     }
@@ -86,18 +95,30 @@ fn names(spec: &Value, causes: &mut Vec<Cause>) {
 /// Groups of the Kubernetes project need its approval, told by an annotation.
 fn approval(definition: &Value, causes: &mut Vec<Cause>) {
     const KEY: &str = "api-approved.kubernetes.io";
-    if definition["metadata"]["annotations"][KEY].as_str().unwrap_or_default().is_empty() {
+    if definition["metadata"]["annotations"][KEY]
+        .as_str()
+        .unwrap_or_default()
+        .is_empty()
+    {
         let detail = "protected groups must have approval annotation \"api-approved.kubernetes.io\", see https://github.com/kubernetes/enhancements/pull/1111";
         causes.push(Cause::required(format!("metadata.annotations[{KEY}]"), detail));
     }
 }
 
 fn versions(spec: &Value, causes: &mut Vec<Cause>) {
-    let Some(versions) = spec["versions"].as_array().filter(|versions| !versions.is_empty()) else {
+    let Some(versions) = spec["versions"]
+        .as_array()
+        .filter(|versions| !versions.is_empty())
+    else {
         causes.push(Cause::required("spec.versions", "must have at least one version"));
         return;
     };
-    if versions.iter().filter(|version| version["storage"] == true).count() != 1 {
+    if versions
+        .iter()
+        .filter(|version| version["storage"] == true)
+        .count()
+        != 1
+    {
         let detail = "must have exactly one version marked as storage version";
         causes.push(Cause::invalid("spec.versions", &spec["versions"], detail));
     }
@@ -108,8 +129,15 @@ fn versions(spec: &Value, causes: &mut Vec<Cause>) {
             let detail = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character";
             causes.push(Cause::invalid(format!("{path}.name"), &name.into(), detail));
         }
-        if versions[..index].iter().any(|earlier| earlier["name"] == version["name"]) {
-            causes.push(Cause::invalid("spec.versions", &spec["versions"], "must contain unique version names"));
+        if versions[..index]
+            .iter()
+            .any(|earlier| earlier["name"] == version["name"])
+        {
+            causes.push(Cause::invalid(
+                "spec.versions",
+                &spec["versions"],
+                "must contain unique version names",
+            ));
         }
         if !alike(versions, "schema") {
             schema(version, &format!("{path}.schema"), causes);
@@ -128,7 +156,9 @@ fn versions(spec: &Value, causes: &mut Vec<Cause>) {
 }
 
 fn alike(versions: &[Value], field: &str) -> bool {
-    versions.iter().all(|version| version[field] == versions[0][field])
+    versions
+        .iter()
+        .all(|version| version[field] == versions[0][field])
 }
 
 fn schema(version: &Value, path: &str, causes: &mut Vec<Cause>) {
@@ -139,17 +169,29 @@ fn schema(version: &Value, path: &str, causes: &mut Vec<Cause>) {
         return;
     }
     if let Err(problems) = Schema::parse(openapi) {
-        causes.extend(problems.into_iter().map(|problem| Cause { field: format!("{path}.{}", problem.field), ..problem }));
+        causes.extend(problems.into_iter().map(|problem| Cause {
+            field: format!("{path}.{}", problem.field),
+            ..problem
+        }));
     }
 }
 
 fn columns(version: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let columns = version["additionalPrinterColumns"].as_array().into_iter().flatten();
+    let columns = version["additionalPrinterColumns"]
+        .as_array()
+        .into_iter()
+        .flatten();
     for (index, column) in columns.enumerate() {
         let at = format!("{path}.additionalPrinterColumns[{index}]");
-        for (field, shown, detail) in
-            [("name", "name", ""), ("type", "type", "must be one of boolean,date,integer,number,string"), ("jsonPath", "JSONPath", "")]
-        {
+        for (field, shown, detail) in [
+            ("name", "name", ""),
+            (
+                "type",
+                "type",
+                "must be one of boolean,date,integer,number,string",
+            ),
+            ("jsonPath", "JSONPath", ""),
+        ] {
             if column[field].as_str().unwrap_or_default().is_empty() {
                 causes.push(Cause::required(format!("{at}.{shown}"), detail));
             }
@@ -171,15 +213,27 @@ fn immutable(new: &Value, old: &Value, causes: &mut Vec<Cause>) {
     }
     for field in ["plural", "kind"] {
         if new["spec"]["names"][field] != old["spec"]["names"][field] {
-            causes.push(Cause::invalid(format!("spec.names.{field}"), &new["spec"]["names"][field], DETAIL));
+            causes.push(Cause::invalid(
+                format!("spec.names.{field}"),
+                &new["spec"]["names"][field],
+                DETAIL,
+            ));
         }
     }
-    let stored = old["status"]["storedVersions"].as_array().into_iter().flatten().enumerate();
+    let stored = old["status"]["storedVersions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .enumerate();
     for (index, version) in stored {
         let versions = new["spec"]["versions"].as_array().into_iter().flatten();
         if !versions.into_iter().any(|v| v["name"] == *version) {
             let detail = "must appear in spec.versions";
-            causes.push(Cause::invalid(format!("status.storedVersions[{index}]"), version, detail));
+            causes.push(Cause::invalid(
+                format!("status.storedVersions[{index}]"),
+                version,
+                detail,
+            ));
         }
     }
 }

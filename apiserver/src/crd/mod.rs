@@ -32,7 +32,10 @@ fn definitions() -> GroupResource {
 
 /// Looks at a definition and takes it one step further.
 pub fn look(core: &Arc<Core>, name: &str) {
-    let id = ObjectId { resource: definitions(), key: ObjectKey::new("", name) };
+    let id = ObjectId {
+        resource: definitions(),
+        key: ObjectKey::new("", name),
+    };
     let Some(definition) = core.store.get(&id.resource, &id.key) else {
         withdraw(core, name);
         return;
@@ -47,10 +50,16 @@ pub fn look(core: &Arc<Core>, name: &str) {
 
 /// The resource is not served any more.
 fn withdraw(core: &Arc<Core>, name: &str) {
-    let Some((plural, group)) = name.split_once('.') else { return };
+    let Some((plural, group)) = name.split_once('.') else {
+        return;
+    };
     let catalog = core.registry.catalog();
     let is_custom = |resource: &Arc<Resource>| resource.custom().is_some();
-    if catalog.stores().get(&GroupResource::new(group, plural)).is_some_and(is_custom) {
+    if catalog
+        .stores()
+        .get(&GroupResource::new(group, plural))
+        .is_some_and(is_custom)
+    {
         core.registry.change(|catalog| catalog.remove(group, plural));
         core.store.close(&GroupResource::new(group, plural));
     }
@@ -86,13 +95,19 @@ fn establish(core: &Arc<Core>, id: &ObjectId) {
 }
 
 fn is_established(definition: &Value) -> bool {
-    let mut conditions = definition["status"]["conditions"].as_array().into_iter().flatten();
+    let mut conditions = definition["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten();
     conditions.any(|c| c["type"] == "Established" && c["status"] == "True")
 }
 
 /// Every version that was the stored one since the definition was made.
 fn stored_versions(definition: &Value) -> Value {
-    let mut versions = definition["status"]["storedVersions"].as_array().cloned().unwrap_or_default(); // none yet
+    let mut versions = definition["status"]["storedVersions"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default(); // none yet
     let stored = storage_version(definition);
     if !versions.contains(&stored) {
         versions.push(stored);
@@ -102,20 +117,29 @@ fn stored_versions(definition: &Value) -> Value {
 
 fn storage_version(definition: &Value) -> Value {
     let mut versions = definition["spec"]["versions"].as_array().into_iter().flatten();
-    versions.find(|v| v["storage"] == true).map_or(Value::Null, |v| v["name"].clone())
+    versions
+        .find(|v| v["storage"] == true)
+        .map_or(Value::Null, |v| v["name"].clone())
 }
 
 /// A name that another definition or built-in kind of the group has already: reason and message.
 fn name_clash(core: &Arc<Core>, definition: &Value) -> Option<(&'static str, String)> {
     let catalog = core.registry.catalog();
-    let (group, names) = (definition["spec"]["group"].as_str()?, &definition["spec"]["names"]);
+    let (group, names) = (
+        definition["spec"]["group"].as_str()?,
+        &definition["spec"]["names"],
+    );
     let plural = names["plural"].as_str()?;
     let others = catalog
         .versions()
         .filter(|(g, ..)| *g == group)
         .flat_map(|(_, _, resources)| resources.values())
         .filter(|resource| resource.plural != plural);
-    let wanted_short = |name: &String| names["shortNames"].as_array().is_some_and(|all| all.iter().any(|s| s == name));
+    let wanted_short = |name: &String| {
+        names["shortNames"]
+            .as_array()
+            .is_some_and(|all| all.iter().any(|s| s == name))
+    };
     for other in others {
         let taken = |name: &str| format!("\"{name}\" is already in use");
         if names["kind"] == other.kind.as_str() {
@@ -162,11 +186,20 @@ fn resource(spec: &Value, version: &Value, terminating: bool) -> Option<Resource
     let schema = Schema::parse(&openapi).ok()?; // definitions with a bad schema were refused when they were written
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let texts = |value: &Value| -> Vec<String> {
-        value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+        value
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect()
     };
     let (group, names) = (text(&spec["group"]), &spec["names"]);
     let scale = &version["subresources"]["scale"];
-    let storage = spec["versions"].as_array()?.iter().find(|v| v["storage"] == true)?;
+    let storage = spec["versions"]
+        .as_array()?
+        .iter()
+        .find(|v| v["storage"] == true)?;
     let selectable = version["selectableFields"].as_array().into_iter().flatten();
     Some(Resource {
         version: text(&version["name"]),
@@ -188,8 +221,14 @@ fn resource(spec: &Value, version: &Value, terminating: bool) -> Option<Resource
         typing: Typing::Custom(Arc::new(CustomVersion {
             schema,
             openapi,
-            columns: version["additionalPrinterColumns"].as_array().cloned().unwrap_or_default(), // none: the default ones
-            selectable: selectable.filter_map(|field| field["jsonPath"].as_str()).map(str::to_owned).collect(),
+            columns: version["additionalPrinterColumns"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default(), // none: the default ones
+            selectable: selectable
+                .filter_map(|field| field["jsonPath"].as_str())
+                .map(str::to_owned)
+                .collect(),
             terminating,
             deprecation: deprecation(&group, version, names),
         })),
@@ -203,16 +242,28 @@ fn deprecation(group: &str, version: &Value, names: &Value) -> Option<String> {
     }
     let own = version["deprecationWarning"].as_str().map(str::to_owned);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    Some(own.unwrap_or_else(|| format!("{group}/{} {} is deprecated", text(&version["name"]), text(&names["kind"]))))
+    Some(own.unwrap_or_else(|| {
+        format!(
+            "{group}/{} {} is deprecated",
+            text(&version["name"]),
+            text(&names["kind"])
+        )
+    }))
 }
 
 /// Deletes the instances of a definition that is being deleted, and lets it go after the last.
 fn finish(core: &Arc<Core>, id: &ObjectId, definition: &Value) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let resource = GroupResource::new(&text(&definition["spec"]["group"]), &text(&definition["spec"]["names"]["plural"]));
+    let resource = GroupResource::new(
+        &text(&definition["spec"]["group"]),
+        &text(&definition["spec"]["names"]["plural"]),
+    );
     for object in core.store.all(&resource, None) {
         if !meta::is_terminating(&object.value) {
-            let instance = ObjectId { resource: resource.clone(), key: ObjectKey::of(&object.value) };
+            let instance = ObjectId {
+                resource: resource.clone(),
+                key: ObjectKey::of(&object.value),
+            };
             core.remove(&instance, meta::uid(&object.value), Propagation::Background);
         }
     }
@@ -229,20 +280,31 @@ fn finish(core: &Arc<Core>, id: &ObjectId, definition: &Value) {
         Some(definition)
     });
     if left == 0 {
-        core.work.push_later(Work::DefinitionEnd(id.key.name.clone()), LINGER);
+        core.work
+            .push_later(Work::DefinitionEnd(id.key.name.clone()), LINGER);
     }
 }
 
 /// The time of lingering is over: without instances a definition that is being deleted may go.
 pub fn end(core: &Arc<Core>, name: &str) {
-    let id = ObjectId { resource: definitions(), key: ObjectKey::new("", name) };
-    let Some((plural, group)) = name.split_once('.') else { return };
-    if !core.store.all(&GroupResource::new(group, plural), None).is_empty() {
+    let id = ObjectId {
+        resource: definitions(),
+        key: ObjectKey::new("", name),
+    };
+    let Some((plural, group)) = name.split_once('.') else {
+        return;
+    };
+    if !core
+        .store
+        .all(&GroupResource::new(group, plural), None)
+        .is_empty()
+    {
         return;
     }
     core.edit(&id, |definition| {
         let mut definition = definition.clone();
-        (meta::is_terminating(&definition) && meta::remove_finalizer(&mut definition, CLEANUP)).then_some(definition)
+        (meta::is_terminating(&definition) && meta::remove_finalizer(&mut definition, CLEANUP))
+            .then_some(definition)
     });
     if core.store.get(&id.resource, &id.key).is_none() {
         withdraw(core, name);

@@ -25,7 +25,11 @@ pub fn index(catalog: &Catalog) -> Value {
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
     for (group, versions) in catalog.groups() {
         paths.push(format!("/apis/{group}"));
-        paths.extend(versions.iter().map(|(version, _)| format!("/apis/{group}/{version}")));
+        paths.extend(
+            versions
+                .iter()
+                .map(|(version, _)| format!("/apis/{group}/{version}")),
+        );
     }
     paths.extend(["/healthz", "/livez", "/openapi/v3", "/readyz", "/version"].map(str::to_owned));
     json!({"paths": paths})
@@ -34,7 +38,8 @@ pub fn index(catalog: &Catalog) -> Value {
 /// `/api` (`core`) or `/apis`: the aggregated form if the client takes it.
 pub fn groups(catalog: &Catalog, core: bool, accept: &str) -> (&'static str, Value) {
     for range in crate::server::media_ranges(accept) {
-        let is_aggregated = range.parameter("as") == "APIGroupDiscoveryList" && range.parameter("g") == "apidiscovery.k8s.io";
+        let is_aggregated =
+            range.parameter("as") == "APIGroupDiscoveryList" && range.parameter("g") == "apidiscovery.k8s.io";
         match (is_aggregated, range.parameter("v")) {
             (true, "v2") => {
                 let media = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -50,7 +55,11 @@ pub fn groups(catalog: &Catalog, core: bool, accept: &str) -> (&'static str, Val
     let value = if core {
         json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
     } else {
-        let groups: Vec<Value> = catalog.groups().keys().filter_map(|name| group_entry(catalog, name)).collect();
+        let groups: Vec<Value> = catalog
+            .groups()
+            .keys()
+            .filter_map(|name| group_entry(catalog, name))
+            .collect();
         json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
     };
     ("application/json", value)
@@ -77,9 +86,18 @@ fn group_entry(catalog: &Catalog, name: &str) -> Option<Value> {
 /// `/api/v1` and `/apis/G/V`.
 pub fn resources(catalog: &Catalog, group: &str, version: &str) -> Option<Value> {
     let resources = catalog.version(group, version)?;
-    let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    let entries: Vec<Value> = resources.values().flat_map(|resource| legacy_entries(resource)).collect();
-    Some(json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": entries}))
+    let api_version = if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    };
+    let entries: Vec<Value> = resources
+        .values()
+        .flat_map(|resource| legacy_entries(resource))
+        .collect();
+    Some(
+        json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": entries}),
+    )
 }
 
 fn legacy_entries(resource: &Resource) -> Vec<Value> {
@@ -108,7 +126,16 @@ fn legacy_entries(resource: &Resource) -> Vec<Value> {
     entries
 }
 
-const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const VERBS: [&str; 8] = [
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+];
 
 struct Subresource<'a> {
     name: &'static str,
@@ -119,23 +146,42 @@ struct Subresource<'a> {
 fn subresources(resource: &Resource) -> Vec<Subresource<'_>> {
     let mut all = Vec::new();
     if resource.is("", "Namespace") {
-        all.push(Subresource { name: "finalize", kind: &resource.kind, verbs: &["update"] });
+        all.push(Subresource {
+            name: "finalize",
+            kind: &resource.kind,
+            verbs: &["update"],
+        });
     }
     if resource.scale.is_some() {
-        all.push(Subresource { name: "scale", kind: "Scale", verbs: &["get", "patch", "update"] });
+        all.push(Subresource {
+            name: "scale",
+            kind: "Scale",
+            verbs: &["get", "patch", "update"],
+        });
     }
     if resource.status {
-        all.push(Subresource { name: "status", kind: &resource.kind, verbs: &["get", "patch", "update"] });
+        all.push(Subresource {
+            name: "status",
+            kind: &resource.kind,
+            verbs: &["get", "patch", "update"],
+        });
     }
     all
 }
 
 fn aggregated(catalog: &Catalog, core: bool, api_version: &str) -> Value {
     let items: Vec<Value> = if core {
-        let v1 = catalog.version("", "v1").map(|resources| vec![("v1", resources)]).unwrap_or_default();
+        let v1 = catalog
+            .version("", "v1")
+            .map(|resources| vec![("v1", resources)])
+            .unwrap_or_default();
         vec![aggregated_group("", &v1)]
     } else {
-        catalog.groups().iter().map(|(name, versions)| aggregated_group(name, versions)).collect()
+        catalog
+            .groups()
+            .iter()
+            .map(|(name, versions)| aggregated_group(name, versions))
+            .collect()
     };
     json!({"kind": "APIGroupDiscoveryList", "apiVersion": api_version, "metadata": {}, "items": items})
 }
@@ -144,16 +190,24 @@ fn aggregated_group(name: &str, versions: &[(&str, &Resources)]) -> Value {
     let versions: Vec<Value> = versions
         .iter()
         .map(|(version, resources)| {
-            let entries: Vec<Value> = resources.values().map(|resource| aggregated_entry(resource)).collect();
+            let entries: Vec<Value> = resources
+                .values()
+                .map(|resource| aggregated_entry(resource))
+                .collect();
             json!({"version": version, "resources": entries, "freshness": "Current"})
         })
         .collect();
-    let metadata = if name.is_empty() { json!({}) } else { json!({"name": name}) };
+    let metadata = if name.is_empty() {
+        json!({})
+    } else {
+        json!({"name": name})
+    };
     json!({"metadata": metadata, "versions": versions})
 }
 
 fn aggregated_entry(resource: &Resource) -> Value {
-    let kind = |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
+    let kind =
+        |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
     let mut entry = json!({
         "resource": resource.plural, "responseKind": kind(&resource.group, &resource.version, &resource.kind),
         "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },

@@ -24,7 +24,13 @@ pub fn index(catalog: &Catalog) -> Value {
 fn content(resources: &Resources) -> u64 {
     let mut hasher = DefaultHasher::new();
     for resource in resources.values() {
-        (&resource.plural, &resource.kind, resource.namespaced, resource.status).hash(&mut hasher);
+        (
+            &resource.plural,
+            &resource.kind,
+            resource.namespaced,
+            resource.status,
+        )
+            .hash(&mut hasher);
         if let Some(custom) = resource.custom() {
             custom.openapi.to_string().hash(&mut hasher);
         }
@@ -33,7 +39,11 @@ fn content(resources: &Resources) -> u64 {
 }
 
 fn base(group: &str, version: &str) -> String {
-    if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
+    if group.is_empty() {
+        format!("api/{version}")
+    } else {
+        format!("apis/{group}/{version}")
+    }
 }
 
 /// The document of a group and version.
@@ -102,14 +112,24 @@ fn schema(resource: &Resource, schemas: &mut Map<String, Value>) -> Value {
 
 fn path_items(resource: &Resource, schema: &str) -> Vec<(String, Value)> {
     let root = format!("/{}", base(&resource.group, &resource.version));
-    let scoped =
-        if resource.namespaced { format!("{root}/namespaces/{{namespace}}") } else { root };
+    let scoped = if resource.namespaced {
+        format!("{root}/namespaces/{{namespace}}")
+    } else {
+        root
+    };
     let collection = format!("{scoped}/{}", resource.plural);
     let one = format!("{collection}/{{name}}");
-    let patches = ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
+    let patches = [
+        "application/json-patch+json",
+        "application/merge-patch+json",
+        "application/apply-patch+yaml",
+    ];
     let operation = |action: &str, media: &[&str]| {
         let reference = json!({"schema": {"$ref": format!("#/components/schemas/{schema}")}});
-        let content: Map<String, Value> = media.iter().map(|m| ((*m).to_owned(), reference.clone())).collect();
+        let content: Map<String, Value> = media
+            .iter()
+            .map(|m| ((*m).to_owned(), reference.clone()))
+            .collect();
         let mut operation = json!({
             "x-kubernetes-action": action, "x-kubernetes-group-version-kind": gvk(resource),
             "parameters": parameters(action),
@@ -143,19 +163,25 @@ fn parameters(action: &str) -> Value {
     let names: &[&str] = match action {
         "post" | "put" => &["dryRun", "fieldManager", "fieldValidation"],
         "patch" => &["dryRun", "fieldManager", "fieldValidation", "force"],
-        "list" => &["labelSelector", "fieldSelector", "limit", "continue", "watch", "resourceVersion"],
+        "list" => &[
+            "labelSelector",
+            "fieldSelector",
+            "limit",
+            "continue",
+            "watch",
+            "resourceVersion",
+        ],
         "delete" | "deletecollection" => &["dryRun", "gracePeriodSeconds", "propagationPolicy"],
         _ => &[],
     };
-    let parameter = |name: &&str| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}});
+    let parameter =
+        |name: &&str| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}});
     names.iter().map(parameter).collect()
 }
 
 fn object_meta() -> Value {
     let text = |description: &str| json!({"type": "string", "description": description});
-    let map = |description: &str| {
-        json!({"type": "object", "additionalProperties": {"type": "string"}, "description": description})
-    };
+    let map = |description: &str| json!({"type": "object", "additionalProperties": {"type": "string"}, "description": description});
     json!({
         "type": "object",
         "description": "ObjectMeta is metadata that all persisted resources must have, which includes all objects users must create.",

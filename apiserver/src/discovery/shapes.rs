@@ -9,7 +9,8 @@ use crate::builtin::{Scalar, Shape, shape_of};
 /// The schema of a built-in type; the types that it refers to are added to `schemas`.
 pub fn schema(type_name: &'static str, schemas: &mut Map<String, Value>) -> Value {
     let mut wanted = BTreeSet::new();
-    let root = shape_of(type_name).map_or_else(|| json!({"type": "object"}), |shape| shown(shape, &mut wanted));
+    let root =
+        shape_of(type_name).map_or_else(|| json!({"type": "object"}), |shape| shown(shape, &mut wanted));
     // Each round takes a type that has no schema yet: there are as many rounds as types.
     while let Some(name) = wanted.pop_first() {
         if !schemas.contains_key(&public_name(name))
@@ -36,7 +37,9 @@ fn shown(shape: &'static Shape, wanted: &mut BTreeSet<&'static str>) -> Value {
         Shape::Scalar(Scalar::Boolean) => json!({"type": "boolean"}),
         Shape::Scalar(Scalar::Untyped) => json!({"oneOf": [{"type": "string"}, {"type": "integer"}]}),
         Shape::Any | Shape::Raw => json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
-        Shape::Map { element, .. } => json!({"type": "object", "additionalProperties": shown(element, wanted)}),
+        Shape::Map { element, .. } => {
+            json!({"type": "object", "additionalProperties": shown(element, wanted)})
+        }
         Shape::List(list) => {
             let mut schema = json!({"type": "array", "items": shown(&list.item, wanted)});
             let kind = match (list.associative, list.keys.is_empty()) {
@@ -51,10 +54,15 @@ fn shown(shape: &'static Shape, wanted: &mut BTreeSet<&'static str>) -> Value {
             schema
         }
         Shape::Object { fields, .. } => {
-            let properties: Map<String, Value> =
-                fields.iter().map(|(name, field)| ((*name).to_owned(), shown(&field.shape, wanted))).collect();
-            let required: Vec<&str> =
-                fields.iter().filter(|(_, field)| field.required).map(|(name, _)| *name).collect();
+            let properties: Map<String, Value> = fields
+                .iter()
+                .map(|(name, field)| ((*name).to_owned(), shown(&field.shape, wanted)))
+                .collect();
+            let required: Vec<&str> = fields
+                .iter()
+                .filter(|(_, field)| field.required)
+                .map(|(name, _)| *name)
+                .collect();
             let mut schema = json!({"type": "object", "properties": properties});
             if !required.is_empty() {
                 schema["required"] = json!(required);

@@ -7,7 +7,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use parking_lot::Mutex;
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
@@ -42,9 +43,17 @@ impl Credentials {
         let mut params = CertificateParams::new(Vec::new())?;
         params.distinguished_name.push(DnType::CommonName, "kubernetes");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+        params.key_usages = vec![
+            KeyUsagePurpose::KeyCertSign,
+            KeyUsagePurpose::CrlSign,
+            KeyUsagePurpose::DigitalSignature,
+        ];
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
-        Ok(Self { authority, certificates: Mutex::default(), tokens: Mutex::default() })
+        Ok(Self {
+            authority,
+            certificates: Mutex::default(),
+            tokens: Mutex::default(),
+        })
     }
 
     /// The authority's certificate, PEM.
@@ -60,14 +69,23 @@ impl Credentials {
     pub fn issue(&self, name: &str) -> Result<Identity, CredentialsError> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.distinguished_name.push(DnType::CommonName, name);
-        params.distinguished_name.push(DnType::OrganizationName, "system:masters");
+        params
+            .distinguished_name
+            .push(DnType::OrganizationName, "system:masters");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.authority)?;
         let token = URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>());
-        self.certificates.lock().insert(certificate.der().to_vec(), name.to_owned());
+        self.certificates
+            .lock()
+            .insert(certificate.der().to_vec(), name.to_owned());
         self.tokens.lock().insert(token.clone(), name.to_owned());
-        Ok(Identity { name: name.to_owned(), certificate: certificate.pem(), key: key.serialize_pem(), token })
+        Ok(Identity {
+            name: name.to_owned(),
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+            token,
+        })
     }
 
     /// Does not let the user in any more; connections that are open stay.
@@ -77,10 +95,16 @@ impl Credentials {
     }
 
     /// The server's own certificate and key for loopback.
-    pub(super) fn server(&self) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), CredentialsError> {
+    pub(super) fn server(
+        &self,
+    ) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), CredentialsError> {
         let mut params = CertificateParams::new(vec!["localhost".to_owned(), "kubernetes".to_owned()])?;
-        params.subject_alt_names.push(rcgen::SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST)));
-        params.distinguished_name.push(DnType::CommonName, "kube-apiserver");
+        params
+            .subject_alt_names
+            .push(rcgen::SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "kube-apiserver");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.authority)?;

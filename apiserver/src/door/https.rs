@@ -60,8 +60,12 @@ pub(crate) async fn open(
 ) -> Result<(Listener, impl Future<Output = ()> + Send + 'static), ListenError> {
     let acceptor = TlsAcceptor::from(Arc::new(tls(&credentials)?));
     let failed = |source| ListenError::Bind { port, source };
-    let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(failed)?;
-    let listener = Listener { address: socket.local_addr().map_err(failed)? };
+    let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+        .await
+        .map_err(failed)?;
+    let listener = Listener {
+        address: socket.local_addr().map_err(failed)?,
+    };
     Ok((listener, accept(socket, acceptor, core, credentials)))
 }
 
@@ -110,7 +114,9 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, core: Arc<Core>, creden
         Err(_) => return tracing::debug!("TLS handshake took too long"),
     };
     let certificates = stream.get_ref().1.peer_certificates();
-    let certificate = certificates.and_then(|chain| chain.first()).map(|certificate| certificate.to_vec());
+    let certificate = certificates
+        .and_then(|chain| chain.first())
+        .map(|certificate| certificate.to_vec());
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
         let (core, credentials, certificate) = (core.clone(), credentials.clone(), certificate.clone());
         async move { admit(&core, &credentials, certificate.as_deref(), request).await }
@@ -128,13 +134,19 @@ async fn admit(
     certificate: Option<&[u8]>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, BodyError> {
-    let bearer = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()); // not text: no token
+    let bearer = request
+        .headers()
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok()); // not text: no token
     let token = bearer.and_then(|value| value.strip_prefix("Bearer "));
     let user = match token {
         Some(token) => credentials.user_of_token(token.trim()),
         None => certificate.and_then(|certificate| credentials.user_of_certificate(certificate)),
     };
-    let is_public = matches!(request.uri().path(), "/healthz" | "/livez" | "/readyz" | "/version");
+    let is_public = matches!(
+        request.uri().path(),
+        "/healthz" | "/livez" | "/readyz" | "/version"
+    );
     match user {
         Some(user) => core.handle(&user, request).await,
         None if is_public && token.is_none() => core.handle("system:anonymous", request).await,
@@ -150,6 +162,9 @@ fn unauthorized() -> Response<Body> {
     };
     let mut response = Response::new(full(text));
     *response.status_mut() = http::StatusCode::UNAUTHORIZED;
-    response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        http::HeaderValue::from_static("application/json"),
+    );
     response
 }

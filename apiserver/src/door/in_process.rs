@@ -18,7 +18,10 @@ pub struct InProcess {
 
 impl InProcess {
     pub(crate) fn new(core: Arc<Core>, client: &str) -> Self {
-        Self { core, client: client.into() }
+        Self {
+            core,
+            client: client.into(),
+        }
     }
 }
 

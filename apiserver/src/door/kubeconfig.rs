@@ -17,7 +17,13 @@ pub enum Login {
 }
 
 /// The text of a kubeconfig with one cluster, one user, one context, all named `name`.
-pub fn kubeconfig(name: &str, address: SocketAddr, authority_pem: &str, identity: &Identity, login: Login) -> String {
+pub fn kubeconfig(
+    name: &str,
+    address: SocketAddr,
+    authority_pem: &str,
+    identity: &Identity,
+    login: Login,
+) -> String {
     let authority = STANDARD.encode(authority_pem);
     let user = match login {
         Login::Certificate => format!(

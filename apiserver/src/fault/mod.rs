@@ -75,12 +75,22 @@ pub struct Rule {
 impl Rule {
     /// A rule that always applies to what `matching` says.
     pub fn always(matching: Match, fault: Fault) -> Self {
-        Self { matching, fault, after: 0, times: None }
+        Self {
+            matching,
+            fault,
+            after: 0,
+            times: None,
+        }
     }
 
     /// A rule that applies `times` times.
     pub fn times(matching: Match, fault: Fault, times: u32) -> Self {
-        Self { matching, fault, after: 0, times: Some(times) }
+        Self {
+            matching,
+            fault,
+            after: 0,
+            times: Some(times),
+        }
     }
 }
 
@@ -98,7 +108,11 @@ pub struct Faults {
 
 impl Default for Faults {
     fn default() -> Self {
-        Self { rules: Mutex::default(), next: AtomicU64::new(0), closings: watch::Sender::new(Arc::default()) }
+        Self {
+            rules: Mutex::default(),
+            next: AtomicU64::new(0),
+            closings: watch::Sender::new(Arc::default()),
+        }
     }
 }
 
@@ -121,13 +135,17 @@ impl Verdict {
 
     pub(crate) fn answer(&self) -> Option<http::Response<Body>> {
         let Self::Answer(error) = self else { return None };
-        let crate::status::ErrorBody::Status(status) = &error.body else { return None };
+        let crate::status::ErrorBody::Status(status) = &error.body else {
+            return None;
+        };
         let mut response = http::Response::new(full(status.to_string()));
         *response.status_mut() = http::StatusCode::from_u16(error.code).ok()?; // codes of ours are codes
         let json = http::HeaderValue::from_static("application/json");
         response.headers_mut().insert(http::header::CONTENT_TYPE, json);
         if let Some(seconds) = status["details"]["retryAfterSeconds"].as_u64() {
-            response.headers_mut().insert(http::header::RETRY_AFTER, seconds.into());
+            response
+                .headers_mut()
+                .insert(http::header::RETRY_AFTER, seconds.into());
         }
         Some(response)
     }
@@ -157,7 +175,9 @@ impl Faults {
     }
 
     pub(crate) fn closing(&self) -> Closing {
-        Closing { receiver: self.closings.subscribe() }
+        Closing {
+            receiver: self.closings.subscribe(),
+        }
     }
 
     /// What happens to a request: all rules that match are asked, and used up.
@@ -185,12 +205,18 @@ impl Faults {
 impl Match {
     /// All requests of one client.
     pub fn client(name: &str) -> Self {
-        Self { client: Some(name.to_owned()), ..Self::default() }
+        Self {
+            client: Some(name.to_owned()),
+            ..Self::default()
+        }
     }
 
     fn applies(&self, caller: &Caller, verb: Option<Verb>, path: &str) -> bool {
         self.client.as_ref().is_none_or(|client| *client == caller.client)
-            && self.agent.as_ref().is_none_or(|agent| caller.agent.contains(agent.as_str()))
+            && self
+                .agent
+                .as_ref()
+                .is_none_or(|agent| caller.agent.contains(agent.as_str()))
             && (self.verbs.is_empty() || verb.is_some_and(|verb| self.verbs.contains(&verb)))
             && self.path.as_ref().is_none_or(|part| path.contains(part.as_str()))
     }
@@ -225,7 +251,12 @@ impl Failure {
                 "Too many requests, please try again later.",
                 serde_json::json!({"retryAfterSeconds": seconds}),
             ),
-            Self::Internal => ApiError::new(500, "InternalError", "Internal error occurred: a fault rule", Value::Null),
+            Self::Internal => ApiError::new(
+                500,
+                "InternalError",
+                "Internal error occurred: a fault rule",
+                Value::Null,
+            ),
             Self::Unavailable => {
                 let text = "the server is currently unable to handle the request";
                 ApiError::new(503, "ServiceUnavailable", text, Value::Null)
@@ -248,7 +279,12 @@ impl Closing {
                 return std::future::pending().await;
             }
             let matching = self.receiver.borrow_and_update().clone();
-            if (Match { verbs: Vec::new(), ..(*matching).clone() }).applies(caller, None, plural) {
+            if (Match {
+                verbs: Vec::new(),
+                ..(*matching).clone()
+            })
+            .applies(caller, None, plural)
+            {
                 return;
             }
         }
@@ -262,8 +298,14 @@ mod tests {
     #[test]
     fn rules_begin_late_and_are_used_up() {
         let faults = Faults::default();
-        faults.add(Rule { after: 1, ..Rule::times(Match::client("a"), Fault::Refuse, 2) });
-        let caller = |name: &str| Caller { client: name.to_owned(), agent: String::new() };
+        faults.add(Rule {
+            after: 1,
+            ..Rule::times(Match::client("a"), Fault::Refuse, 2)
+        });
+        let caller = |name: &str| Caller {
+            client: name.to_owned(),
+            agent: String::new(),
+        };
         let hits: Vec<usize> = ["a", "b", "a", "a", "a"]
             .iter()
             .map(|name| faults.judge(&caller(name), Some(Verb::Get), "/api/v1/pods").len())

@@ -25,7 +25,9 @@ enum Owner {
 
 /// Looks at an object that names owners.
 pub fn dependent(core: &Arc<Core>, id: &ObjectId) {
-    let Some(object) = core.store.get(&id.resource, &id.key) else { return };
+    let Some(object) = core.store.get(&id.resource, &id.key) else {
+        return;
+    };
     let found: Vec<(String, Owner)> = meta::owners(&object.value)
         .map(|reference| (uid_of(reference).to_owned(), find(core, id, &object, reference)))
         .collect();
@@ -34,8 +36,11 @@ pub fn dependent(core: &Arc<Core>, id: &ObjectId) {
         return;
     }
     if any(Owner::Solid) {
-        let gone: Vec<&str> =
-            found.iter().filter(|(_, owner)| *owner != Owner::Solid).map(|(uid, _)| uid.as_str()).collect();
+        let gone: Vec<&str> = found
+            .iter()
+            .filter(|(_, owner)| *owner != Owner::Solid)
+            .map(|(uid, _)| uid.as_str())
+            .collect();
         if !gone.is_empty() {
             forget_owners(core, id, &gone);
         }
@@ -43,7 +48,10 @@ pub fn dependent(core: &Arc<Core>, id: &ObjectId) {
     }
     let uid = meta::uid(&object.value);
     let has_dependents = !core.store.dependents(uid).is_empty();
-    let propagation = match (any(Owner::Waiting) && has_dependents, meta::has_finalizer(&object.value, ORPHAN)) {
+    let propagation = match (
+        any(Owner::Waiting) && has_dependents,
+        meta::has_finalizer(&object.value, ORPHAN),
+    ) {
         (true, _) => Propagation::Foreground,
         (false, true) => Propagation::Orphan,
         (false, false) if meta::has_finalizer(&object.value, FOREGROUND) => Propagation::Foreground,
@@ -63,7 +71,9 @@ pub fn owner_gone(core: &Arc<Core>, uid: &str) {
 
 /// An object may be waiting for its dependents.
 pub fn owner_waiting(core: &Arc<Core>, uid: &str) {
-    let Some((id, owner)) = core.store.find_uid(uid) else { return };
+    let Some((id, owner)) = core.store.find_uid(uid) else {
+        return;
+    };
     if !meta::is_terminating(&owner.value) {
         return;
     }
@@ -80,7 +90,12 @@ pub fn owner_waiting(core: &Arc<Core>, uid: &str) {
         let blocks = |object: &Value| {
             meta::owners(object).any(|o| uid_of(o) == uid && o["blockOwnerDeletion"].as_bool() == Some(true))
         };
-        if !core.store.dependents(uid).iter().any(|(_, object)| blocks(&object.value)) {
+        if !core
+            .store
+            .dependents(uid)
+            .iter()
+            .any(|(_, object)| blocks(&object.value))
+        {
             release(core, &id, FOREGROUND);
         }
     }
@@ -96,8 +111,15 @@ fn release(core: &Arc<Core>, id: &ObjectId, finalizer: &str) {
 fn forget_owners(core: &Arc<Core>, id: &ObjectId, uids: &[&str]) {
     core.edit(id, |object| {
         let mut object = object.clone();
-        let rest: Vec<Value> = meta::owners(&object).filter(|o| !uids.contains(&uid_of(o))).cloned().collect();
-        meta::set(&mut object, "ownerReferences", if rest.is_empty() { Value::Null } else { rest.into() });
+        let rest: Vec<Value> = meta::owners(&object)
+            .filter(|o| !uids.contains(&uid_of(o)))
+            .cloned()
+            .collect();
+        meta::set(
+            &mut object,
+            "ownerReferences",
+            if rest.is_empty() { Value::Null } else { rest.into() },
+        );
         Some(object)
     });
 }
@@ -109,12 +131,16 @@ fn uid_of(reference: &Value) -> &str {
 fn find(core: &Arc<Core>, id: &ObjectId, object: &Object, reference: &Value) -> Owner {
     let text = |field: &str| reference[field].as_str().unwrap_or_default();
     let catalog = core.registry.catalog();
-    let Some(kind) = catalog.find_kind(text("apiVersion"), text("kind")) else { return Owner::Unknown };
+    let Some(kind) = catalog.find_kind(text("apiVersion"), text("kind")) else {
+        return Owner::Unknown;
+    };
     if kind.namespaced && id.key.namespace.is_empty() {
         complain(core, id, object, reference);
         return Owner::Unknown;
     }
-    let Some((owner_id, owner)) = core.store.find_uid(text("uid")) else { return Owner::Absent };
+    let Some((owner_id, owner)) = core.store.find_uid(text("uid")) else {
+        return Owner::Absent;
+    };
     if owner_id.resource != kind.storage || owner_id.key.name != text("name") {
         return Owner::Absent;
     }
@@ -129,7 +155,11 @@ fn find(core: &Arc<Core>, id: &ObjectId, object: &Object, reference: &Value) -> 
 /// The event by which the real collector tells of a reference over namespaces.
 fn complain(core: &Arc<Core>, id: &ObjectId, object: &Object, reference: &Value) {
     let value = &object.value;
-    let namespace = if id.key.namespace.is_empty() { "default" } else { &id.key.namespace };
+    let namespace = if id.key.namespace.is_empty() {
+        "default"
+    } else {
+        &id.key.namespace
+    };
     let name = format!("{}.ownerref.{}", id.key.name, uid_of(reference));
     let shown = format!(
         "[{}/{}, namespace: {}, name: {}, uid: {}]",

@@ -31,8 +31,17 @@ const GENERATED_BASE: usize = 58;
 
 /// A name from `generateName`.
 pub fn generated_name(base: &str, suffix: &str) -> String {
-    let end = base.char_indices().map(|(at, _)| at).take_while(|at| *at <= GENERATED_BASE).last().unwrap_or(0);
-    let base = if base.len() > GENERATED_BASE { &base[..end] } else { base };
+    let end = base
+        .char_indices()
+        .map(|(at, _)| at)
+        .take_while(|at| *at <= GENERATED_BASE)
+        .last()
+        .unwrap_or(0);
+    let base = if base.len() > GENERATED_BASE {
+        &base[..end]
+    } else {
+        base
+    };
     format!("{base}{suffix}")
 }
 
@@ -55,7 +64,9 @@ pub fn clean(object: &mut Value) -> Result<(), ApiError> {
 }
 
 fn wrong_type(field: &str, expected: &str) -> ApiError {
-    ApiError::bad_request(&format!("json: cannot unmarshal value into Go struct field {field} of type {expected}"))
+    ApiError::bad_request(&format!(
+        "json: cannot unmarshal value into Go struct field {field} of type {expected}"
+    ))
 }
 
 fn expected_type(name: &str) -> &'static str {
@@ -70,12 +81,14 @@ fn expected_type(name: &str) -> &'static str {
 }
 
 fn has_right_type(name: &str, value: &Value) -> bool {
-    let all = |items: &Value, test: fn(&Value) -> bool| items.as_array().is_some_and(|items| items.iter().all(test));
+    let all = |items: &Value, test: fn(&Value) -> bool| {
+        items.as_array().is_some_and(|items| items.iter().all(test))
+    };
     value.is_null()
         || match expected_type(name) {
-            "map[string]string" => {
-                value.as_object().is_some_and(|map| map.values().all(|v| v.is_string() || v.is_null()))
-            }
+            "map[string]string" => value
+                .as_object()
+                .is_some_and(|map| map.values().all(|v| v.is_string() || v.is_null())),
             "[]string" => all(value, Value::is_string),
             "int64" => value.is_i64() || value.is_u64(),
             "string" => value.is_string() || !FIELDS.contains(&name),
@@ -97,7 +110,11 @@ fn is_empty(value: &Value) -> bool {
 pub fn prune(object: &mut Value) -> Vec<String> {
     let is_known = |key: &String| FIELDS.contains(&key.as_str());
     meta::with_child(object, "metadata", |fields| {
-        let unknown = fields.keys().filter(|key| !is_known(key)).map(|key| format!("metadata.{key}")).collect();
+        let unknown = fields
+            .keys()
+            .filter(|key| !is_known(key))
+            .map(|key| format!("metadata.{key}"))
+            .collect();
         fields.retain(|key, _| is_known(key));
         unknown
     })
@@ -105,7 +122,13 @@ pub fn prune(object: &mut Value) -> Vec<String> {
 
 /// Gives a new object what only the server gives.
 pub fn begin(object: &mut Value, resource: &Resource, uid: String, now: &str) {
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion", "generation"] {
+    for field in [
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+        "resourceVersion",
+        "generation",
+    ] {
         meta::set(object, field, Value::Null);
     }
     meta::set(object, "uid", uid.into());
@@ -125,9 +148,15 @@ pub fn changes_refused(old: &Value, new: &Value) -> Vec<Cause> {
         causes.extend([cause.clone(), cause]);
     }
     if meta::is_terminating(old) {
-        let added: Vec<&str> = meta::finalizers(new).filter(|f| !meta::has_finalizer(old, f)).collect();
+        let added: Vec<&str> = meta::finalizers(new)
+            .filter(|f| !meta::has_finalizer(old, f))
+            .collect();
         if !added.is_empty() {
-            let shown = added.iter().map(|f| format!("{f:?}")).collect::<Vec<_>>().join(", ");
+            let shown = added
+                .iter()
+                .map(|f| format!("{f:?}"))
+                .collect::<Vec<_>>()
+                .join(", ");
             let text = format!(
                 "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{shown}}}"
             );
@@ -153,7 +182,10 @@ pub fn wants_changed(resource: &Resource, old: &Value, new: &Value) -> bool {
     let is_wanted = |key: &str| key != "metadata" && !(key == "status" && resource.status);
     let wanted = |object: &Value| -> Vec<(String, Value)> {
         let fields = object.as_object().into_iter().flatten();
-        fields.filter(|(key, _)| is_wanted(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
+        fields
+            .filter(|(key, _)| is_wanted(key))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect()
     };
     wanted(old) != wanted(new)
 }
@@ -171,14 +203,20 @@ mod tests {
 
     #[test]
     fn metadata_is_stored_without_empty_parts() {
-        let mut object = json!({"metadata": {"name": "a", "creationTimestamp": null, "labels": {}, "finalizers": []}});
+        let mut object =
+            json!({"metadata": {"name": "a", "creationTimestamp": null, "labels": {}, "finalizers": []}});
         clean(&mut object).unwrap();
         assert_eq!(object, json!({"metadata": {"name": "a"}}));
     }
 
     #[test]
     fn metadata_of_a_wrong_type_is_refused() {
-        for metadata in [json!({"labels": {"a": 1}}), json!({"name": 5}), json!([]), json!({"finalizers": "x"})] {
+        for metadata in [
+            json!({"labels": {"a": 1}}),
+            json!({"name": 5}),
+            json!([]),
+            json!({"finalizers": "x"}),
+        ] {
             let mut object = json!({"metadata": metadata});
             assert_eq!(clean(&mut object).unwrap_err().code, 400, "{object}");
         }

@@ -42,14 +42,22 @@ pub async fn run(core: Arc<Core>) {
 
 impl Core {
     /// Changes an object from inside; `edit` answers `None` to leave it alone.
-    pub(crate) fn edit(&self, id: &ObjectId, mut edit: impl FnMut(&Value) -> Option<Value>) -> Option<Object> {
+    pub(crate) fn edit(
+        &self,
+        id: &ObjectId,
+        mut edit: impl FnMut(&Value) -> Option<Value>,
+    ) -> Option<Object> {
         let resource = self.registry.catalog().stores().get(&id.resource).cloned()?;
         let changed = self.replace(&id.resource, &id.key, |live| {
             let live = live.ok_or_else(|| ApiError::not_found(&id.resource, &id.key.name))?;
             let Some(new) = edit(&live.value).filter(|new| *new != live.value) else {
                 return Ok(Step::Keep(live.clone(), ()));
             };
-            let write = if removal::is_due(&resource, &new) { Write::Remove(new) } else { Write::Put(new) };
+            let write = if removal::is_due(&resource, &new) {
+                Write::Remove(new)
+            } else {
+                Write::Put(new)
+            };
             Ok(Step::Commit(write, ()))
         });
         changed.ok().map(|(object, ())| object) // gone meanwhile: nothing to change
@@ -58,7 +66,9 @@ impl Core {
     /// Deletes an object from inside, if it still has this uid.
     pub(crate) fn remove(&self, id: &ObjectId, uid: &str, propagation: removal::Propagation) {
         let catalog = self.registry.catalog();
-        let Some(resource) = catalog.stores().get(&id.resource).cloned() else { return };
+        let Some(resource) = catalog.stores().get(&id.resource).cloned() else {
+            return;
+        };
         let now = self.clock.now();
         let outcome = self.replace(&id.resource, &id.key, |live| {
             let live = live.ok_or_else(|| ApiError::not_found(&id.resource, &id.key.name))?;
@@ -68,7 +78,10 @@ impl Core {
             let Some(doomed) = removal::doomed(&resource, &live.value, propagation, None, now) else {
                 return Ok(Step::Keep(live.clone(), ()));
             };
-            let write = match (removal::is_due(&resource, &doomed), meta::is_terminating(&live.value)) {
+            let write = match (
+                removal::is_due(&resource, &doomed),
+                meta::is_terminating(&live.value),
+            ) {
                 (true, true) => Write::Remove(doomed),
                 (true, false) => Write::Remove(live.value.clone()),
                 (false, _) => Write::Put(doomed),
@@ -87,7 +100,11 @@ impl Core {
         meta::set(&mut object, "uid", self.uid().into());
         meta::set(&mut object, "creationTimestamp", self.clock.stamp().into());
         let key = ObjectKey::of(&object);
-        if self.store.commit(resource, &key, None, Write::Put(object)).is_err() {
+        if self
+            .store
+            .commit(resource, &key, None, Write::Put(object))
+            .is_err()
+        {
             tracing::debug!(name = key.name, "the object is there already");
         }
     }

@@ -34,8 +34,13 @@ pub fn make_initial(core: &Arc<Core>) {
 
 /// Looks at a namespace: it is furnished, or brought to its end.
 pub fn look(core: &Arc<Core>, name: &str) {
-    let id = ObjectId { resource: GroupResource::new("", "namespaces"), key: ObjectKey::new("", name) };
-    let Some(namespace) = core.store.get(&id.resource, &id.key) else { return };
+    let id = ObjectId {
+        resource: GroupResource::new("", "namespaces"),
+        key: ObjectKey::new("", name),
+    };
+    let Some(namespace) = core.store.get(&id.resource, &id.key) else {
+        return;
+    };
     if meta::is_terminating(&namespace.value) {
         finish(core, &id, name);
     } else {
@@ -81,7 +86,10 @@ fn finish(core: &Arc<Core>, id: &ObjectId, name: &str) {
     for resource in &namespaced {
         for object in core.store.all(&resource.storage, Some(name)) {
             if !meta::is_terminating(&object.value) {
-                let object_id = ObjectId { resource: resource.storage.clone(), key: ObjectKey::of(&object.value) };
+                let object_id = ObjectId {
+                    resource: resource.storage.clone(),
+                    key: ObjectKey::of(&object.value),
+                };
                 core.remove(&object_id, meta::uid(&object.value), Propagation::Background);
             }
         }
@@ -100,7 +108,10 @@ fn finish(core: &Arc<Core>, id: &ObjectId, name: &str) {
     core.edit(id, |namespace| {
         let mut namespace = namespace.clone();
         if left.resources.is_empty() {
-            let finalizers = namespace["spec"]["finalizers"].as_array().cloned().unwrap_or_default(); // none: none to take away
+            let finalizers = namespace["spec"]["finalizers"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default(); // none: none to take away
             namespace["spec"]["finalizers"] = finalizers.into_iter().filter(|f| f != FINALIZER).collect();
         } else {
             namespace["status"]["phase"] = "Terminating".into();
@@ -114,39 +125,68 @@ fn finish(core: &Arc<Core>, id: &ObjectId, name: &str) {
 
 fn conditions(left: &Left) -> [Value; 5] {
     let counted = |counts: &BTreeMap<String, usize>, word: &str| {
-        let parts = counts.iter().map(|(what, count)| format!("{what}{word} {count} resource instances"));
+        let parts = counts
+            .iter()
+            .map(|(what, count)| format!("{what}{word} {count} resource instances"));
         parts.collect::<Vec<_>>().join(", ")
     };
-    let condition = |kind: &str, is: bool, reason: &str, message: String| {
-        json!({"type": kind, "status": if is { "True" } else { "False" }, "reason": reason, "message": message})
-    };
+    let condition = |kind: &str, is: bool, reason: &str, message: String| json!({"type": kind, "status": if is { "True" } else { "False" }, "reason": reason, "message": message});
     let fine = |kind: &str, reason: &str, message: &str| condition(kind, false, reason, message.to_owned());
     let held = !left.finalizers.is_empty();
     [
-        fine("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
-        fine("NamespaceDeletionGroupVersionParsingFailure", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
-        fine("NamespaceDeletionContentFailure", "ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
+        fine(
+            "NamespaceDeletionDiscoveryFailure",
+            "ResourcesDiscovered",
+            "All resources successfully discovered",
+        ),
+        fine(
+            "NamespaceDeletionGroupVersionParsingFailure",
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed",
+        ),
+        fine(
+            "NamespaceDeletionContentFailure",
+            "ContentDeleted",
+            "All content successfully deleted, may be waiting on finalization",
+        ),
         condition(
             "NamespaceContentRemaining",
             true,
             "SomeResourcesRemain",
-            format!("Some resources are remaining: {}", counted(&left.resources, " has")),
+            format!(
+                "Some resources are remaining: {}",
+                counted(&left.resources, " has")
+            ),
         ),
         if held {
-            let text = format!("Some content in the namespace has finalizers remaining: {}", counted(&left.finalizers, " in"));
+            let text = format!(
+                "Some content in the namespace has finalizers remaining: {}",
+                counted(&left.finalizers, " in")
+            );
             condition("NamespaceFinalizersRemaining", true, "SomeFinalizersRemain", text)
         } else {
-            fine("NamespaceFinalizersRemaining", "ContentHasNoFinalizers", "All content-preserving finalizers finished")
+            fine(
+                "NamespaceFinalizersRemaining",
+                "ContentHasNoFinalizers",
+                "All content-preserving finalizers finished",
+            )
         },
     ]
 }
 
 /// Sets a condition of `status`, keeping the time of its last transition.
 pub fn set_condition(object: &mut Value, mut condition: Value, now: &str) {
-    let mut conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default(); // none yet
+    let mut conditions = object["status"]["conditions"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default(); // none yet
     if let Some(old) = conditions.iter_mut().find(|c| c["type"] == condition["type"]) {
         let same = old["status"] == condition["status"];
-        condition["lastTransitionTime"] = if same { old["lastTransitionTime"].clone() } else { now.into() };
+        condition["lastTransitionTime"] = if same {
+            old["lastTransitionTime"].clone()
+        } else {
+            now.into()
+        };
         *old = condition;
     } else {
         condition["lastTransitionTime"] = now.into();

@@ -109,17 +109,23 @@ impl WorkQueue {
         let before = change.previous.as_ref().map(|previous| &previous.value);
         let old_owners = before.into_iter().flat_map(meta::owners);
         for owner in meta::owners(object).chain(old_owners) {
-            self.push(Work::OwnerWaiting(owner["uid"].as_str().unwrap_or_default().to_owned()));
+            self.push(Work::OwnerWaiting(
+                owner["uid"].as_str().unwrap_or_default().to_owned(),
+            ));
         }
         let references = &object["metadata"]["ownerReferences"];
         let changed = before.is_none_or(|before| &before["metadata"]["ownerReferences"] != references);
         if !is_gone && changed && !references.is_null() {
-            self.push(Work::Dependent(ObjectId { resource: resource.clone(), key: change.key.clone() }));
+            self.push(Work::Dependent(ObjectId {
+                resource: resource.clone(),
+                key: change.key.clone(),
+            }));
         }
     }
 }
 
 fn waits_for_dependents(object: &serde_json::Value) -> bool {
     use super::removal::{FOREGROUND, ORPHAN};
-    meta::is_terminating(object) && (meta::has_finalizer(object, FOREGROUND) || meta::has_finalizer(object, ORPHAN))
+    meta::is_terminating(object)
+        && (meta::has_finalizer(object, FOREGROUND) || meta::has_finalizer(object, ORPHAN))
 }

@@ -54,14 +54,18 @@ pub fn doomed(
     };
     let grace = grace_of(resource, live, grace);
     if meta::is_terminating(live) {
-        let left = live["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or_default(); // absent: no grace
+        let left = live["metadata"]["deletionGracePeriodSeconds"]
+            .as_i64()
+            .unwrap_or_default(); // absent: no grace
         if grace < left {
             meta::set(&mut object, "deletionGracePeriodSeconds", grace.into());
             return Some(object);
         }
         return (set || is_due(resource, &object)).then_some(object);
     }
-    let end = now.saturating_add(jiff::SignedDuration::from_secs(grace)).unwrap_or(now);
+    let end = now
+        .saturating_add(jiff::SignedDuration::from_secs(grace))
+        .unwrap_or(now);
     meta::set(&mut object, "deletionTimestamp", seconds(end).into());
     meta::set(&mut object, "deletionGracePeriodSeconds", grace.into());
     if meta::generation(live) > 0 {
@@ -87,8 +91,15 @@ fn grace_of(resource: &Resource, live: &Value, asked: Option<i64>) -> i64 {
 /// Whether nothing holds a terminating object any more.
 pub fn is_due(resource: &Resource, object: &Value) -> bool {
     let held_by_namespace = resource.is("", "Namespace")
-        && object["spec"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
+        && object["spec"]["finalizers"]
+            .as_array()
+            .is_some_and(|finalizers| !finalizers.is_empty());
     let held_by_node = resource.is("", "Pod")
-        && object["metadata"]["deletionGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds > 0);
-    meta::is_terminating(object) && meta::finalizers(object).next().is_none() && !held_by_namespace && !held_by_node
+        && object["metadata"]["deletionGracePeriodSeconds"]
+            .as_i64()
+            .is_some_and(|seconds| seconds > 0);
+    meta::is_terminating(object)
+        && meta::finalizers(object).next().is_none()
+        && !held_by_namespace
+        && !held_by_node
 }

@@ -66,7 +66,10 @@ pub fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
 
 /// The message of a kind: options are the same message whatever group they say.
 fn message_of(api_version: &str, kind: &str) -> Option<&'static str> {
-    if matches!(kind, "DeleteOptions" | "CreateOptions" | "UpdateOptions" | "PatchOptions") {
+    if matches!(
+        kind,
+        "DeleteOptions" | "CreateOptions" | "UpdateOptions" | "PatchOptions"
+    ) {
         return table::name(&format!("meta.v1.{kind}"));
     }
     table::name(crate::builtin::type_of(api_version, kind)?)
@@ -80,14 +83,20 @@ fn message(name: &'static str, bytes: &[u8], depth: usize) -> Result<Map<String,
     if depth > DEPTH {
         return Err(ProtobufError::Malformed);
     }
-    let Some(numbers) = table::fields(name) else { return Err(ProtobufError::UnknownKind) };
+    let Some(numbers) = table::fields(name) else {
+        return Err(ProtobufError::UnknownKind);
+    };
     let mut object = Map::new();
     for field in Fields::of(bytes) {
         let (number, wire) = field?;
-        let Some(field) = numbers.get(&number) else { continue };
+        let Some(field) = numbers.get(&number) else {
+            continue;
+        };
         if field.is_map {
             let (key, value) = entry(field, wire, depth)?;
-            let map = object.entry(field.name).or_insert_with(|| Value::Object(Map::new()));
+            let map = object
+                .entry(field.name)
+                .or_insert_with(|| Value::Object(Map::new()));
             if let Value::Object(map) = map {
                 map.insert(key, value);
             }
@@ -95,7 +104,9 @@ fn message(name: &'static str, bytes: &[u8], depth: usize) -> Result<Map<String,
         }
         let value = value(field, wire, depth)?;
         if field.is_list {
-            let list = object.entry(field.name).or_insert_with(|| Value::Array(Vec::new()));
+            let list = object
+                .entry(field.name)
+                .or_insert_with(|| Value::Array(Vec::new()));
             if let Value::Array(items) = list {
                 items.push(value);
             }
@@ -111,7 +122,9 @@ fn message(name: &'static str, bytes: &[u8], depth: usize) -> Result<Map<String,
 }
 
 fn entry(field: &table::Field, wire: Wire<'_>, depth: usize) -> Result<(String, Value), ProtobufError> {
-    let Wire::Bytes(pair) = wire else { return Err(ProtobufError::Malformed) };
+    let Wire::Bytes(pair) = wire else {
+        return Err(ProtobufError::Malformed);
+    };
     let (mut key, mut found) = (String::new(), Value::Null);
     for part in Fields::of(pair) {
         match part? {
@@ -157,7 +170,9 @@ fn special(name: &'static str, bytes: &[u8], depth: usize) -> Result<Value, Prot
                 Ok((1, Wire::Bytes(raw))) => Some(raw),
                 _ => None,
             });
-            raw.map_or(Ok(Value::Null), |raw| serde_json::from_slice(raw).map_err(|_| ProtobufError::Malformed))?
+            raw.map_or(Ok(Value::Null), |raw| {
+                serde_json::from_slice(raw).map_err(|_| ProtobufError::Malformed)
+            })?
         }
         _ => Value::Object(plain(bytes)?),
     })
@@ -179,7 +194,8 @@ fn time(parts: &Map<String, Value>, with_micros: bool) -> Value {
 fn is_inline(parent: &str, field: &table::Field) -> bool {
     use crate::builtin::{Shape, shape_of};
     let is_message = matches!(field.kind, table::Kind::Message(_));
-    is_message && matches!(shape_of(parent), Some(Shape::Object { fields, .. }) if !fields.contains_key(field.name))
+    is_message
+        && matches!(shape_of(parent), Some(Shape::Object { fields, .. }) if !fields.contains_key(field.name))
 }
 
 /// Go writes zero values that JSON leaves out. A zero says something only in fields that may be absent in Go.
@@ -224,8 +240,16 @@ fn is_unset(name: &str, value: &Value) -> bool {
         Value::Null => true,
         Value::String(text) => text.is_empty(),
         Value::Bool(false) => !SAYS_SOMETHING.contains(&name),
-        Value::Number(number) => number.as_i64() == Some(0) && !SAYS_SOMETHING.contains(&name) && name != "seconds",
-        Value::Object(map) => map.is_empty() && matches!(name, "metadata" | "status" | "spec" | "resources" | "strategy" | "updateStrategy"),
+        Value::Number(number) => {
+            number.as_i64() == Some(0) && !SAYS_SOMETHING.contains(&name) && name != "seconds"
+        }
+        Value::Object(map) => {
+            map.is_empty()
+                && matches!(
+                    name,
+                    "metadata" | "status" | "spec" | "resources" | "strategy" | "updateStrategy"
+                )
+        }
         _ => false,
     }
 }
@@ -252,7 +276,8 @@ mod tests {
         let metadata = [bytes(1, b"a"), bytes(2, b""), bytes(8, b"")].concat();
         let entry = [bytes(1, b"k"), bytes(2, b"v")].concat();
         let raw = [bytes(1, &metadata), bytes(2, &entry)].concat();
-        let expect = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}});
+        let expect =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}});
         assert_eq!(decode(&envelope("v1", "ConfigMap", &raw)), Ok(expect));
     }
 
@@ -268,9 +293,19 @@ mod tests {
     #[test]
     fn what_is_not_an_envelope_is_refused() {
         for body in [&b""[..], b"{}", b"k8s\0\x0a\xff", b"k8s\0\x0a\x05ab"] {
-            assert_eq!(decode(body), Err(if body == b"k8s\0" { ProtobufError::UnknownKind } else { ProtobufError::Malformed }));
+            assert_eq!(
+                decode(body),
+                Err(if body == b"k8s\0" {
+                    ProtobufError::UnknownKind
+                } else {
+                    ProtobufError::Malformed
+                })
+            );
         }
-        assert_eq!(decode(&envelope("v1", "Nothing", b"")), Err(ProtobufError::UnknownKind));
+        assert_eq!(
+            decode(&envelope("v1", "Nothing", b"")),
+            Err(ProtobufError::UnknownKind)
+        );
     }
 
     #[test]

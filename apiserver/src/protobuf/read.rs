@@ -53,7 +53,9 @@ impl<'a> Fields<'a> {
         let number = u32::try_from(tag >> 3).map_err(|_| Malformed)?;
         let wire = match tag & 7 {
             0 => Wire::Varint(self.varint()?),
-            1 => Wire::Fixed64(u64::from_le_bytes(self.take(8)?.try_into().map_err(|_| Malformed)?)),
+            1 => Wire::Fixed64(u64::from_le_bytes(
+                self.take(8)?.try_into().map_err(|_| Malformed)?,
+            )),
             2 => {
                 let length = self.varint()?;
                 Wire::Bytes(self.take(length)?)

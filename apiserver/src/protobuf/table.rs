@@ -76,7 +76,10 @@ fn read(text: &'static str) -> Messages {
                 if let [number, kind, name] = words.as_slice()
                     && let Ok(number) = number.parse()
                 {
-                    messages.entry(current).or_default().insert(number, field(name, kind));
+                    messages
+                        .entry(current)
+                        .or_default()
+                        .insert(number, field(name, kind));
                 }
             }
         }
@@ -95,5 +98,10 @@ fn field(name: &'static str, text: &'static str) -> Field {
         "int" => Kind::Whole,
         message => Kind::Message(message),
     };
-    Field { name, kind, is_list, is_map }
+    Field {
+        name,
+        kind,
+        is_list,
+        is_map,
+    }
 }

@@ -98,7 +98,10 @@ struct Ring<T> {
 
 impl<T> Default for Ring<T> {
     fn default() -> Self {
-        Self { entries: VecDeque::new(), dropped: 0 }
+        Self {
+            entries: VecDeque::new(),
+            dropped: 0,
+        }
     }
 }
 
@@ -123,7 +126,10 @@ pub struct Recorder {
 impl Recorder {
     /// A recorder; the event log keeps every version of every object alive, so that it is a choice.
     pub fn new(keeps_events: bool) -> Self {
-        Self { keeps_events, ..Self::default() }
+        Self {
+            keeps_events,
+            ..Self::default()
+        }
     }
 
     /// The requests so far, oldest first.
@@ -149,7 +155,11 @@ impl Recorder {
 
     pub(crate) fn note(&self, resource: &GroupResource, change: &Arc<Change>) {
         if self.keeps_events {
-            let event = EventRecord { at: change.at, resource: resource.clone(), change: change.clone() };
+            let event = EventRecord {
+                at: change.at,
+                resource: resource.clone(),
+                change: change.clone(),
+            };
             self.events.lock().push(event);
         }
     }

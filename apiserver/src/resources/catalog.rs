@@ -29,7 +29,10 @@ impl Catalog {
     /// Adds or replaces a resource.
     pub fn insert(&mut self, resource: Arc<Resource>) {
         let key = (resource.group.clone(), resource.version.clone());
-        self.groups.entry(key).or_default().insert(resource.plural.clone(), resource);
+        self.groups
+            .entry(key)
+            .or_default()
+            .insert(resource.plural.clone(), resource);
     }
 
     /// Takes away all versions of a resource.
@@ -50,7 +53,9 @@ impl Catalog {
     /// The resource of a kind.
     pub fn find_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        self.version(group, version)?.values().find(|resource| resource.kind == kind)
+        self.version(group, version)?
+            .values()
+            .find(|resource| resource.kind == kind)
     }
 
     /// The resources of a group and version.
@@ -60,7 +65,9 @@ impl Catalog {
 
     /// All groups and versions, in order of names.
     pub fn versions(&self) -> impl Iterator<Item = (&str, &str, &Resources)> {
-        self.groups.iter().map(|((group, version), resources)| (group.as_str(), version.as_str(), resources))
+        self.groups
+            .iter()
+            .map(|((group, version), resources)| (group.as_str(), version.as_str(), resources))
     }
 
     /// The groups but the core one, each with its versions, the preferred one first.
@@ -86,9 +93,13 @@ impl Catalog {
 
 /// Kubernetes' order of versions: GA over beta over alpha, then the higher number; others last.
 fn priority(version: &str) -> (u8, u32, u32) {
-    let Some(rest) = version.strip_prefix('v') else { return (0, 0, 0) };
+    let Some(rest) = version.strip_prefix('v') else {
+        return (0, 0, 0);
+    };
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-    let Ok(major) = rest[..digits].parse() else { return (0, 0, 0) };
+    let Ok(major) = rest[..digits].parse() else {
+        return (0, 0, 0);
+    };
     let (stability, tail) = match &rest[digits..] {
         "" => (3, ""),
         beta if beta.starts_with("beta") => (2, &beta[4..]),
@@ -109,7 +120,9 @@ impl Registry {
     pub fn builtin() -> Self {
         use std::sync::LazyLock;
         static BUILTIN: LazyLock<Arc<Catalog>> = LazyLock::new(|| Arc::new(Catalog::builtin()));
-        Self { current: RwLock::new(BUILTIN.clone()) }
+        Self {
+            current: RwLock::new(BUILTIN.clone()),
+        }
     }
 
     /// What is served now.
@@ -130,8 +143,29 @@ mod tests {
 
     #[test]
     fn versions_are_ordered_as_kubernetes_does() {
-        let mut versions = ["foo1", "v1alpha2", "v2", "v1beta1", "v10", "v1", "v3beta2", "v1alpha10"];
+        let mut versions = [
+            "foo1",
+            "v1alpha2",
+            "v2",
+            "v1beta1",
+            "v10",
+            "v1",
+            "v3beta2",
+            "v1alpha10",
+        ];
         versions.sort_by(|a, b| priority(b).cmp(&priority(a)).then_with(|| a.cmp(b)));
-        assert_eq!(versions, ["v10", "v2", "v1", "v3beta2", "v1beta1", "v1alpha10", "v1alpha2", "foo1"]);
+        assert_eq!(
+            versions,
+            [
+                "v10",
+                "v2",
+                "v1",
+                "v3beta2",
+                "v1beta1",
+                "v1alpha10",
+                "v1alpha2",
+                "foo1"
+            ]
+        );
     }
 }

@@ -11,8 +11,13 @@ pub fn counts_generations(group: &str, kind: &str) -> bool {
     match group {
         "" => matches!(kind, "Pod" | "ReplicationController"),
         "apps" => kind != "ControllerRevision",
-        "batch" | "networking.k8s.io" | "policy" | "apiextensions.k8s.io" | "flowcontrol.apiserver.k8s.io"
-        | "admissionregistration.k8s.io" | "autoscaling" => true,
+        "batch"
+        | "networking.k8s.io"
+        | "policy"
+        | "apiextensions.k8s.io"
+        | "flowcontrol.apiserver.k8s.io"
+        | "admissionregistration.k8s.io"
+        | "autoscaling" => true,
         _ => false,
     }
 }
@@ -36,7 +41,10 @@ pub fn fill(resource: &Resource, object: &mut Value) {
         ("batch", "Job") => job(object),
         ("", "Namespace") => {
             let name = crate::meta::name(object).to_owned();
-            let mut labels = object["metadata"]["labels"].as_object().cloned().unwrap_or_default(); // none yet
+            let mut labels = object["metadata"]["labels"]
+                .as_object()
+                .cloned()
+                .unwrap_or_default(); // none yet
             labels.insert("kubernetes.io/metadata.name".to_owned(), name.into());
             crate::meta::set(object, "labels", labels.into());
         }
@@ -71,7 +79,10 @@ pub fn begin(resource: &Resource, object: &mut Value, core: &Core) {
         ("apps", "Deployment") | ("batch", "Job") => object["status"] = json!({}),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => {
             let versions = object["spec"]["versions"].as_array().into_iter().flatten();
-            let stored: Vec<Value> = versions.filter(|v| v["storage"] == true).map(|v| v["name"].clone()).collect();
+            let stored: Vec<Value> = versions
+                .filter(|v| v["storage"] == true)
+                .map(|v| v["name"].clone())
+                .collect();
             object["status"] = json!({
                 "acceptedNames": {"kind": "", "plural": ""}, "conditions": null, "storedVersions": stored,
             });
@@ -87,7 +98,9 @@ pub fn begin(resource: &Resource, object: &mut Value, core: &Core) {
 pub fn carry_over(resource: &Resource, old: &Value, new: &mut Value) {
     match (resource.group.as_str(), resource.kind.as_str()) {
         ("", "Service") => service::carry_over(old, new),
-        ("", "Namespace") => new["spec"]["finalizers"] = carried(&new["spec"]["finalizers"], &old["spec"]["finalizers"]),
+        ("", "Namespace") => {
+            new["spec"]["finalizers"] = carried(&new["spec"]["finalizers"], &old["spec"]["finalizers"])
+        }
         ("batch", "Job") => {
             for field in ["selector", "template"] {
                 if new["spec"][field].is_null() {
@@ -114,8 +127,12 @@ fn or(parent: &mut Value, field: &str, value: impl Into<Value>) {
 fn secret(object: &mut Value) {
     use base64::Engine as _;
     or(object, "type", "Opaque");
-    let Some(fields) = object.as_object_mut() else { return };
-    let Some(Value::Object(plain)) = fields.remove("stringData") else { return };
+    let Some(fields) = object.as_object_mut() else {
+        return;
+    };
+    let Some(Value::Object(plain)) = fields.remove("stringData") else {
+        return;
+    };
     let data = fields.entry("data").or_insert_with(|| Value::Object(Map::new()));
     for (key, text) in plain {
         let text = text.as_str().unwrap_or_default();
@@ -146,10 +163,18 @@ fn stateful_set(object: &mut Value) {
     or(spec, "revisionHistoryLimit", 10);
     or(spec, "podManagementPolicy", "OrderedReady");
     or(spec, "updateStrategy", json!({}));
-    or(spec, "persistentVolumeClaimRetentionPolicy", json!({"whenDeleted": "Retain", "whenScaled": "Retain"}));
+    or(
+        spec,
+        "persistentVolumeClaimRetentionPolicy",
+        json!({"whenDeleted": "Retain", "whenScaled": "Retain"}),
+    );
     or(&mut spec["updateStrategy"], "type", "RollingUpdate");
     if spec["updateStrategy"]["type"] == "RollingUpdate" {
-        or(&mut spec["updateStrategy"], "rollingUpdate", json!({"partition": 0}));
+        or(
+            &mut spec["updateStrategy"],
+            "rollingUpdate",
+            json!({"partition": 0}),
+        );
     }
 }
 
@@ -160,7 +185,11 @@ fn daemon_set(object: &mut Value) {
     or(spec, "updateStrategy", json!({}));
     or(&mut spec["updateStrategy"], "type", "RollingUpdate");
     if spec["updateStrategy"]["type"] == "RollingUpdate" {
-        or(&mut spec["updateStrategy"], "rollingUpdate", json!({"maxSurge": 0, "maxUnavailable": 1}));
+        or(
+            &mut spec["updateStrategy"],
+            "rollingUpdate",
+            json!({"maxSurge": 0, "maxUnavailable": 1}),
+        );
     }
 }
 
@@ -185,7 +214,10 @@ fn job(object: &mut Value) {
 
 /// Jobs select their pods by their own uid.
 fn job_selector(object: &mut Value) {
-    let (uid, name) = (crate::meta::uid(object).to_owned(), crate::meta::name(object).to_owned());
+    let (uid, name) = (
+        crate::meta::uid(object).to_owned(),
+        crate::meta::name(object).to_owned(),
+    );
     if !object["spec"]["template"].is_object() {
         return;
     }
@@ -227,7 +259,12 @@ fn pod_spec(spec: &mut Value) {
         or(spec, "serviceAccount", account);
     }
     for volume in spec["volumes"].as_array_mut().into_iter().flatten() {
-        for (source, mode) in [("configMap", 420), ("secret", 420), ("projected", 420), ("downwardAPI", 420)] {
+        for (source, mode) in [
+            ("configMap", 420),
+            ("secret", 420),
+            ("projected", 420),
+            ("downwardAPI", 420),
+        ] {
             or(&mut volume[source], "defaultMode", mode);
             if volume[source].is_null()
                 && let Some(volume) = volume.as_object_mut()
@@ -237,7 +274,11 @@ fn pod_spec(spec: &mut Value) {
         }
     }
     for list in ["containers", "initContainers"] {
-        spec[list].as_array_mut().into_iter().flatten().for_each(container);
+        spec[list]
+            .as_array_mut()
+            .into_iter()
+            .flatten()
+            .for_each(container);
         if spec[list].is_null()
             && let Some(spec) = spec.as_object_mut()
         {
@@ -251,10 +292,24 @@ fn container(container: &mut Value) {
     or(container, "terminationMessagePolicy", "File");
     or(container, "resources", json!({}));
     let image = container["image"].as_str().unwrap_or_default();
-    let tag = image.rsplit('/').next().unwrap_or_default().split_once(':').map(|(_, tag)| tag);
+    let tag = image
+        .rsplit('/')
+        .next()
+        .unwrap_or_default()
+        .split_once(':')
+        .map(|(_, tag)| tag);
     let is_latest = !image.contains('@') && tag.is_none_or(|tag| tag == "latest");
-    or(container, "imagePullPolicy", if is_latest { "Always" } else { "IfNotPresent" });
-    for port in container.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+    or(
+        container,
+        "imagePullPolicy",
+        if is_latest { "Always" } else { "IfNotPresent" },
+    );
+    for port in container
+        .get_mut("ports")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
         or(port, "protocol", "TCP");
     }
     for kind in ["livenessProbe", "readinessProbe", "startupProbe"] {
@@ -262,15 +317,28 @@ fn container(container: &mut Value) {
             probe_defaults(probe);
         }
     }
-    for variable in container.get_mut("env").and_then(Value::as_array_mut).into_iter().flatten() {
-        if let Some(field) = variable.get_mut("valueFrom").and_then(|from| from.get_mut("fieldRef")) {
+    for variable in container
+        .get_mut("env")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        if let Some(field) = variable
+            .get_mut("valueFrom")
+            .and_then(|from| from.get_mut("fieldRef"))
+        {
             or(field, "apiVersion", "v1");
         }
     }
 }
 
 fn probe_defaults(probe: &mut Value) {
-    for (field, value) in [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)] {
+    for (field, value) in [
+        ("timeoutSeconds", 1),
+        ("periodSeconds", 10),
+        ("successThreshold", 1),
+        ("failureThreshold", 3),
+    ] {
         or(probe, field, value);
     }
     if let Some(get) = probe.get_mut("httpGet") {

@@ -24,7 +24,9 @@ pub fn from_core(event: &mut Value) {
 }
 
 fn rename<'a>(event: &mut Value, names: impl Iterator<Item = (&'a str, &'a str)>, api_version: &str) {
-    let Some(fields) = event.as_object_mut() else { return };
+    let Some(fields) = event.as_object_mut() else {
+        return;
+    };
     for (from, to) in names {
         if let Some(value) = fields.remove(from) {
             fields.insert(to.to_owned(), value);

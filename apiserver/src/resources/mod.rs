@@ -95,7 +95,11 @@ pub struct Scale {
 impl Resource {
     /// `apiVersion` of objects at this version.
     pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 
     /// The resource as messages name it.

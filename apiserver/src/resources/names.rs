@@ -24,7 +24,10 @@ pub fn check(resource: &Resource, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let name = meta::name(object);
     if name.is_empty() {
-        causes.push(Cause::required("metadata.name", "name or generateName is required"));
+        causes.push(Cause::required(
+            "metadata.name",
+            "name or generateName is required",
+        ));
     } else if let Some(problem) = name_problem(resource, name) {
         causes.push(Cause::invalid("metadata.name", &name.into(), &problem));
     }
@@ -35,7 +38,11 @@ pub fn check(resource: &Resource, object: &Value) -> Vec<Cause> {
     }
     for finalizer in meta::finalizers(object) {
         if !is_qualified(finalizer) {
-            causes.push(Cause::invalid("metadata.finalizers", &finalizer.into(), QUALIFIED));
+            causes.push(Cause::invalid(
+                "metadata.finalizers",
+                &finalizer.into(),
+                QUALIFIED,
+            ));
         }
     }
     causes
@@ -63,7 +70,11 @@ fn labels(object: &Value, causes: &mut Vec<Cause>) {
         }
         let value = value.as_str().unwrap_or_default();
         if value.len() > LABEL_LIMIT {
-            causes.push(Cause::invalid("metadata.labels", &value.into(), "must be no more than 63 bytes"));
+            causes.push(Cause::invalid(
+                "metadata.labels",
+                &value.into(),
+                "must be no more than 63 bytes",
+            ));
         } else if !value.is_empty() && !is_name_part(value) {
             causes.push(Cause::invalid("metadata.labels", &value.into(), LABEL_VALUE));
         }
@@ -72,15 +83,27 @@ fn labels(object: &Value, causes: &mut Vec<Cause>) {
 
 fn annotations(object: &Value, causes: &mut Vec<Cause>) {
     let mut size = 0;
-    for (key, value) in object["metadata"]["annotations"].as_object().into_iter().flatten() {
+    for (key, value) in object["metadata"]["annotations"]
+        .as_object()
+        .into_iter()
+        .flatten()
+    {
         if !is_qualified(&key.to_lowercase()) {
-            causes.push(Cause::invalid("metadata.annotations", &key.as_str().into(), QUALIFIED));
+            causes.push(Cause::invalid(
+                "metadata.annotations",
+                &key.as_str().into(),
+                QUALIFIED,
+            ));
         }
         size += key.len() + value.as_str().unwrap_or_default().len();
     }
     if size > ANNOTATIONS_LIMIT {
         let message = format!("Too long: may not be more than {ANNOTATIONS_LIMIT} bytes");
-        causes.push(Cause::new(crate::schema::reason::TOO_LONG, "metadata.annotations", message));
+        causes.push(Cause::new(
+            crate::schema::reason::TOO_LONG,
+            "metadata.annotations",
+            message,
+        ));
     }
 }
 
@@ -133,8 +156,12 @@ fn is_name_part(text: &str) -> bool {
 }
 
 fn is_qualified(key: &str) -> bool {
-    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
-    prefix.is_none_or(|prefix| subdomain_problem(prefix).is_none()) && name.len() <= LABEL_LIMIT && is_name_part(name)
+    let (prefix, name) = key
+        .split_once('/')
+        .map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    prefix.is_none_or(|prefix| subdomain_problem(prefix).is_none())
+        && name.len() <= LABEL_LIMIT
+        && is_name_part(name)
 }
 
 #[cfg(test)]

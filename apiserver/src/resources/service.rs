@@ -25,7 +25,12 @@ pub fn fill(object: &mut Value) {
     if matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer")) {
         or(spec, "externalTrafficPolicy", "Cluster".into());
     }
-    for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+    for port in spec
+        .get_mut("ports")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
         or(port, "protocol", "TCP".into());
         let number = port["port"].clone();
         or(port, "targetPort", number);
@@ -49,14 +54,20 @@ pub fn assign_address(object: &mut Value, core: &Core) {
 /// An address of 10.96.0.0/16 that no service has.
 fn free_address(core: &Core) -> String {
     let services = core.store.all(&GroupResource::new("", "services"), None);
-    let taken: BTreeSet<&str> = services.iter().filter_map(|service| service.value["spec"]["clusterIP"].as_str()).collect();
+    let taken: BTreeSet<&str> = services
+        .iter()
+        .filter_map(|service| service.value["spec"]["clusterIP"].as_str())
+        .collect();
     let start = core.random_below(65_000);
     // More services than addresses would find none; then the first is given out again, and a network would not work anyway.
     let address = |offset: u32| {
         let number = 256 + (start + offset) % 65_000;
         format!("10.96.{}.{}", number / 256, number % 256)
     };
-    (0..65_000).map(address).find(|address| !taken.contains(address.as_str())).unwrap_or_else(|| address(0))
+    (0..65_000)
+        .map(address)
+        .find(|address| !taken.contains(address.as_str()))
+        .unwrap_or_else(|| address(0))
 }
 
 /// An update need not repeat the address.

@@ -6,7 +6,14 @@ use crate::builtin::{Scalar, Shape, shape_of};
 
 /// The first field of a wrong type, in the words of Go's decoder.
 pub fn mismatch(type_name: &'static str, object: &Value) -> Option<String> {
-    below(&Place { type_name, path: String::new() }, shape_of(type_name)?, object)
+    below(
+        &Place {
+            type_name,
+            path: String::new(),
+        },
+        shape_of(type_name)?,
+        object,
+    )
 }
 
 /// Where a value is: the type that has the field, and the path from the object.
@@ -17,8 +24,15 @@ struct Place {
 
 impl Place {
     fn field(&self, name: &str) -> Self {
-        let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
-        Self { type_name: self.type_name, path }
+        let path = if self.path.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{}.{name}", self.path)
+        };
+        Self {
+            type_name: self.type_name,
+            path,
+        }
     }
 
     fn wrong(&self, value: &Value, wanted: &str) -> String {
@@ -31,7 +45,10 @@ impl Place {
             Value::Object(_) => "object",
         };
         let owner = self.type_name.rsplit('.').next().unwrap_or_default();
-        format!("json: cannot unmarshal {got} into Go struct field {owner}.{} of type {wanted}", self.path)
+        format!(
+            "json: cannot unmarshal {got} into Go struct field {owner}.{} of type {wanted}",
+            self.path
+        )
     }
 }
 
@@ -40,9 +57,14 @@ fn below(place: &Place, shape: &'static Shape, value: &Value) -> Option<String> 
         return None;
     }
     match (shape, value) {
-        (Shape::Named(name, _), _) => {
-            below(&Place { type_name: name, path: place.path.clone() }, shape_of(name)?, value)
-        }
+        (Shape::Named(name, _), _) => below(
+            &Place {
+                type_name: name,
+                path: place.path.clone(),
+            },
+            shape_of(name)?,
+            value,
+        ),
         (Shape::Any | Shape::Raw | Shape::Scalar(Scalar::Untyped), _)
         | (Shape::Scalar(Scalar::Text), Value::String(_))
         | (Shape::Scalar(Scalar::Numeric), Value::Number(_))
@@ -57,7 +79,9 @@ fn below(place: &Place, shape: &'static Shape, value: &Value) -> Option<String> 
         (Shape::Map { element, .. }, Value::Object(members)) => {
             members.values().find_map(|member| below(place, element, member))
         }
-        (Shape::List(list), Value::Array(items)) => items.iter().find_map(|item| below(place, &list.item, item)),
+        (Shape::List(list), Value::Array(items)) => {
+            items.iter().find_map(|item| below(place, &list.item, item))
+        }
         (Shape::Object { .. }, _) => Some(place.wrong(value, place.type_name)),
         (Shape::Map { .. }, _) => Some(place.wrong(value, "map")),
         (Shape::List(_), _) => Some(place.wrong(value, "[]")),
@@ -77,11 +101,21 @@ mod tests {
 
     #[test]
     fn wrong_types_are_found_and_named() {
-        check(&json!({"spec": {"replicas": 1, "template": {"spec": {"containers": [{"name": "c"}]}}}}), None);
-        let text = "json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32";
+        check(
+            &json!({"spec": {"replicas": 1, "template": {"spec": {"containers": [{"name": "c"}]}}}}),
+            None,
+        );
+        let text =
+            "json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32";
         check(&json!({"spec": {"replicas": "1"}}), Some(text));
         let text = "json: cannot unmarshal number into Go struct field Container.spec.template.spec.containers.name of type string";
-        check(&json!({"spec": {"template": {"spec": {"containers": [{"name": 5}]}}}}), Some(text));
-        check(&json!({"spec": {"strategy": {"rollingUpdate": {"maxSurge": 1}}}}), None);
+        check(
+            &json!({"spec": {"template": {"spec": {"containers": [{"name": 5}]}}}}),
+            Some(text),
+        );
+        check(
+            &json!({"spec": {"strategy": {"rollingUpdate": {"maxSurge": 1}}}}),
+            None,
+        );
     }
 }

@@ -15,10 +15,18 @@ pub fn check(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<Cause
         ("", "ConfigMap") => config_map(new, old, &mut causes),
         ("", "Service") => service(new, old, &mut causes),
         ("", "Pod") => pod_spec(&new["spec"], "spec", &mut causes),
-        ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") => workload(resource, new, old, &mut causes),
-        ("batch", "Job") => pod_spec(&new["spec"]["template"]["spec"], "spec.template.spec", &mut causes),
+        ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") => {
+            workload(resource, new, old, &mut causes)
+        }
+        ("batch", "Job") => pod_spec(
+            &new["spec"]["template"]["spec"],
+            "spec.template.spec",
+            &mut causes,
+        ),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => causes.extend(crd::check::problems(new, old)),
-        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => role_binding(new, old, &mut causes),
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
+            role_binding(new, old, &mut causes)
+        }
         _ => {}
     }
     causes
@@ -33,10 +41,18 @@ fn data_keys(object: &Value, field: &str, causes: &mut Vec<Cause>) -> usize {
     for (key, value) in object[field].as_object().into_iter().flatten() {
         let fine = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if key.is_empty() || !key.chars().all(fine) {
-            causes.push(Cause::invalid(format!("{field}[{key}]"), &key.as_str().into(), DATA_KEY));
+            causes.push(Cause::invalid(
+                format!("{field}[{key}]"),
+                &key.as_str().into(),
+                DATA_KEY,
+            ));
         }
         if !value.is_string() {
-            causes.push(Cause::new(reason::TYPE_INVALID, format!("{field}[{key}]"), "Invalid value: must be a string"));
+            causes.push(Cause::new(
+                reason::TYPE_INVALID,
+                format!("{field}[{key}]"),
+                "Invalid value: must be a string",
+            ));
         }
         size += value.as_str().map_or(0, str::len);
     }
@@ -45,7 +61,11 @@ fn data_keys(object: &Value, field: &str, causes: &mut Vec<Cause>) -> usize {
 
 fn too_long(field: &str, size: usize, causes: &mut Vec<Cause>) {
     if size > DATA_LIMIT {
-        causes.push(Cause::new(reason::TOO_LONG, field, format!("Too long: may not be more than {DATA_LIMIT} bytes")));
+        causes.push(Cause::new(
+            reason::TOO_LONG,
+            field,
+            format!("Too long: may not be more than {DATA_LIMIT} bytes"),
+        ));
     }
 }
 
@@ -57,7 +77,11 @@ fn secret(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
         let text = value.as_str().unwrap_or_default();
         if base64::engine::general_purpose::STANDARD.decode(text).is_err() {
             // Never the value itself: it is a secret.
-            causes.push(Cause::new(reason::INVALID, format!("data[{key}]"), "Invalid value: illegal base64 data"));
+            causes.push(Cause::new(
+                reason::INVALID,
+                format!("data[{key}]"),
+                "Invalid value: illegal base64 data",
+            ));
         }
     }
     if let Some(old) = old {
@@ -111,7 +135,11 @@ fn service(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
         let number = port["port"].as_i64().unwrap_or_default(); // absent is as wrong as 0
         if !(1..=65_535).contains(&number) {
             let detail = "must be between 1 and 65535, inclusive";
-            causes.push(Cause::invalid(format!("spec.ports[{index}].port"), &number.into(), detail));
+            causes.push(Cause::invalid(
+                format!("spec.ports[{index}].port"),
+                &number.into(),
+                detail,
+            ));
         }
         if ports.len() > 1 && port["name"].as_str().unwrap_or_default().is_empty() {
             causes.push(Cause::required(format!("spec.ports[{index}].name"), ""));
@@ -131,19 +159,29 @@ fn workload(resource: &Resource, new: &Value, old: Option<&Value>, causes: &mut 
     let spec = &new["spec"];
     let labels = &spec["template"]["metadata"]["labels"];
     let selector = &spec["selector"];
-    let is_empty = |part: &str| selector[part].as_object().is_none_or(serde_json::Map::is_empty)
-        && selector[part].as_array().is_none_or(Vec::is_empty);
+    let is_empty = |part: &str| {
+        selector[part].as_object().is_none_or(serde_json::Map::is_empty)
+            && selector[part].as_array().is_none_or(Vec::is_empty)
+    };
     if selector.is_null() {
         causes.push(Cause::required("spec.selector", ""));
     } else if is_empty("matchLabels") && is_empty("matchExpressions") {
-        causes.push(Cause::invalid("spec.selector", selector, "empty selector is invalid for deployment"));
+        causes.push(Cause::invalid(
+            "spec.selector",
+            selector,
+            "empty selector is invalid for deployment",
+        ));
     }
     if selector.is_null() || !label_selector_matches(selector, labels) {
         let detail = "`selector` does not match template `labels`";
         causes.push(Cause::invalid("spec.template.metadata.labels", labels, detail));
     }
     if let Some(replicas) = spec["replicas"].as_i64().filter(|replicas| *replicas < 0) {
-        causes.push(Cause::invalid("spec.replicas", &replicas.into(), "must be greater than or equal to 0"));
+        causes.push(Cause::invalid(
+            "spec.replicas",
+            &replicas.into(),
+            "must be greater than or equal to 0",
+        ));
     }
     pod_spec(&spec["template"]["spec"], "spec.template.spec", causes);
     let Some(old) = old else { return };
@@ -164,7 +202,10 @@ fn workload(resource: &Resource, new: &Value, old: Option<&Value>, causes: &mut 
     ];
     let fixed = |spec: &Value| -> Vec<(String, Value)> {
         let fields = spec.as_object().into_iter().flatten();
-        fields.filter(|(key, _)| !mutable.contains(&key.as_str())).map(|(k, v)| (k.clone(), v.clone())).collect()
+        fields
+            .filter(|(key, _)| !mutable.contains(&key.as_str()))
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect()
     };
     if fixed(spec) != fixed(&old["spec"]) {
         let detail = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
@@ -186,7 +227,10 @@ fn pod_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
             let detail = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
             causes.push(Cause::invalid(format!("{at}.name"), &name.into(), detail));
         }
-        if containers[..index].iter().any(|earlier| earlier["name"] == container["name"]) {
+        if containers[..index]
+            .iter()
+            .any(|earlier| earlier["name"] == container["name"])
+        {
             causes.push(Cause::duplicate(format!("{at}.name"), &container["name"]));
         }
         if container["image"].as_str().unwrap_or_default().is_empty() {
@@ -202,6 +246,10 @@ fn role_binding(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     if let Some(old) = old
         && new["roleRef"] != old["roleRef"]
     {
-        causes.push(Cause::invalid("roleRef", &new["roleRef"], "cannot change roleRef"));
+        causes.push(Cause::invalid(
+            "roleRef",
+            &new["roleRef"],
+            "cannot change roleRef",
+        ));
     }
 }

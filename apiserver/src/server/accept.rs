@@ -42,13 +42,21 @@ pub struct MediaRange<'a> {
 impl<'a> MediaRange<'a> {
     /// A parameter, empty if absent.
     pub fn parameter(&self, name: &str) -> &'a str {
-        self.parameters.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| value)
+        self.parameters
+            .iter()
+            .find(|(key, _)| *key == name)
+            .map_or("", |(_, value)| value)
     }
 }
 
 /// The media ranges of an `Accept` header, in its order.
 pub fn ranges(header: &str) -> Vec<MediaRange<'_>> {
-    header.split(',').map(str::trim).filter(|range| !range.is_empty()).map(range).collect()
+    header
+        .split(',')
+        .map(str::trim)
+        .filter(|range| !range.is_empty())
+        .map(range)
+        .collect()
 }
 
 fn range(text: &str) -> MediaRange<'_> {
@@ -61,9 +69,15 @@ fn range(text: &str) -> MediaRange<'_> {
 /// What the header of a request for objects asks for.
 pub fn negotiate(header: &str) -> Result<Accept, ApiError> {
     if header.trim().is_empty() {
-        return Ok(Accept { view: View::Whole, format: Format::Json });
+        return Ok(Accept {
+            view: View::Whole,
+            format: Format::Json,
+        });
     }
-    ranges(header).iter().find_map(agree).ok_or_else(|| ApiError::not_acceptable(&["application/json", "application/yaml"]))
+    ranges(header)
+        .iter()
+        .find_map(agree)
+        .ok_or_else(|| ApiError::not_acceptable(&["application/json", "application/yaml"]))
 }
 
 fn agree(range: &MediaRange<'_>) -> Option<Accept> {
@@ -95,10 +109,22 @@ mod tests {
     fn the_first_range_that_can_be_served_wins() {
         check("", Some((View::Whole, Format::Json)));
         check("*/*", Some((View::Whole, Format::Json)));
-        check("application/vnd.kubernetes.protobuf, application/json", Some((View::Whole, Format::Json)));
-        check("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Some((View::Table, Format::Json)));
-        check("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", Some((View::Whole, Format::Json)));
-        check("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", Some((View::Metadata, Format::Json)));
+        check(
+            "application/vnd.kubernetes.protobuf, application/json",
+            Some((View::Whole, Format::Json)),
+        );
+        check(
+            "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
+            Some((View::Table, Format::Json)),
+        );
+        check(
+            "application/json;as=Table;v=v9;g=meta.k8s.io,application/json",
+            Some((View::Whole, Format::Json)),
+        );
+        check(
+            "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+            Some((View::Metadata, Format::Json)),
+        );
         check("application/yaml", Some((View::Whole, Format::Yaml)));
         check("application/vnd.kubernetes.protobuf", None);
     }

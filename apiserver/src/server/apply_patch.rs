@@ -3,7 +3,7 @@
 use super::decode::{self, Decoded};
 use super::intake::Body;
 use super::write::{self, Options, Tracking};
-use super::{Call, Step, respond};
+use super::{Call, Step, respond, shape};
 use crate::apply::{ApplyError, ApplyOptions, apply as merge};
 use crate::meta;
 use crate::schema::Cause;
@@ -37,11 +37,14 @@ pub(super) fn apply(call: &Call<'_>, options: &mut Options) -> Result<http::Resp
             return Err(ApiError::modified(&call.named(), &call.target.name));
         }
         let mut new = merge(Some(&shown), applied, call.resource.type_ref(), &how).map_err(refused)?;
-        warnings = write::shape(&call.resource, options, &mut new, &decoded.duplicates)?;
+        warnings = shape::shape(&call.resource, options, &mut new, &decoded.duplicates)?;
         write::finish(call, options, live, new, Tracking::Applied)
     });
     let (object, ()) = outcome?;
-    Ok(respond::with_warnings(respond::object(call, code, &object)?, &warnings))
+    Ok(respond::with_warnings(
+        respond::object(call, code, &object)?,
+        &warnings,
+    ))
 }
 
 fn required_manager(call: &Call<'_>) -> Result<String, ApiError> {
@@ -65,11 +68,21 @@ fn create(
     }
     let uid = meta::uid(applied);
     if !uid.is_empty() {
-        let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+        let why = format!(
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        );
         return Err(ApiError::conflict(&call.named(), &call.target.name, &why));
     }
     let value = merge(None, applied, call.resource.type_ref(), how).map_err(refused)?;
-    write::create_object(call, options, Decoded { value, duplicates: Vec::new() }, Tracking::Applied)
+    write::create_object(
+        call,
+        options,
+        Decoded {
+            value,
+            duplicates: Vec::new(),
+        },
+        Tracking::Applied,
+    )
 }
 
 fn refused(error: ApplyError) -> ApiError {

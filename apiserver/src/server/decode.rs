@@ -26,7 +26,10 @@ pub fn object(content_type: &str, body: &[u8]) -> Result<Decoded, ApiError> {
         "" | "application/json" | "*/*" => json(body),
         "application/yaml" => yaml(body),
         protobuf::MEDIA_TYPE => match protobuf::decode(body) {
-            Ok(value) => Ok(Decoded { value, duplicates: Vec::new() }),
+            Ok(value) => Ok(Decoded {
+                value,
+                duplicates: Vec::new(),
+            }),
             Err(error) => Err(ApiError::bad_request(&error.to_string())),
         },
         _ => Err(ApiError::unsupported_media_type(&OBJECT_TYPES)),
@@ -42,11 +45,18 @@ pub fn essence(content_type: &str) -> &str {
 pub fn json(body: &[u8]) -> Result<Decoded, ApiError> {
     let mut duplicates = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(body);
-    let seed = Spotting { path: String::new(), duplicates: &mut duplicates };
-    let value = seed.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
+    let seed = Spotting {
+        path: String::new(),
+        duplicates: &mut duplicates,
+    };
+    let value = seed
+        .deserialize(&mut deserializer)
+        .and_then(|value| deserializer.end().map(|()| value));
     match value {
         Ok(value) => Ok(Decoded { value, duplicates }),
-        Err(error) => Err(ApiError::bad_request(&format!("couldn't get version/kind; json parse error: {error}"))),
+        Err(error) => Err(ApiError::bad_request(&format!(
+            "couldn't get version/kind; json parse error: {error}"
+        ))),
     }
 }
 
@@ -56,7 +66,10 @@ pub fn yaml(body: &[u8]) -> Result<Decoded, ApiError> {
         return Ok(decoded);
     }
     match serde_yaml::from_slice(body) {
-        Ok(value) => Ok(Decoded { value, duplicates: Vec::new() }),
+        Ok(value) => Ok(Decoded {
+            value,
+            duplicates: Vec::new(),
+        }),
         Err(error) => Err(ApiError::bad_request(&format!("error decoding YAML: {error}"))),
     }
 }
@@ -110,7 +123,10 @@ impl<'de> Visitor<'de> for Spotting<'_> {
         let mut list = Vec::new();
         loop {
             let path = format!("{}[{}]", self.path, list.len());
-            match items.next_element_seed(Spotting { path, duplicates: &mut *self.duplicates })? {
+            match items.next_element_seed(Spotting {
+                path,
+                duplicates: &mut *self.duplicates,
+            })? {
                 Some(item) => list.push(item),
                 None => return Ok(Value::Array(list)),
             }
@@ -120,11 +136,18 @@ impl<'de> Visitor<'de> for Spotting<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
-            let path = if self.path.is_empty() { key.clone() } else { format!("{}.{key}", self.path) };
+            let path = if self.path.is_empty() {
+                key.clone()
+            } else {
+                format!("{}.{key}", self.path)
+            };
             if map.contains_key(&key) {
                 self.duplicates.push(path.clone());
             }
-            let value = entries.next_value_seed(Spotting { path, duplicates: &mut *self.duplicates })?;
+            let value = entries.next_value_seed(Spotting {
+                path,
+                duplicates: &mut *self.duplicates,
+            })?;
             map.insert(key, value);
         }
         Ok(Value::Object(map))
@@ -138,7 +161,10 @@ mod tests {
     #[test]
     fn repeated_keys_are_noted_and_the_last_counts() {
         let decoded = json(br#"{"a":1,"spec":{"b":[{"c":1,"c":2}],"d":1,"d":2},"a":3}"#).unwrap();
-        assert_eq!(decoded.value.to_string(), r#"{"a":3,"spec":{"b":[{"c":2}],"d":2}}"#);
+        assert_eq!(
+            decoded.value.to_string(),
+            r#"{"a":3,"spec":{"b":[{"c":2}],"d":2}}"#
+        );
         assert_eq!(decoded.duplicates, ["spec.b[0].c", "spec.d", "a"]);
     }
 

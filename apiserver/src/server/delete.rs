@@ -56,7 +56,13 @@ pub(super) fn one(call: &Call<'_>) -> Result<http::Response<Body>, ApiError> {
 fn returns_object(kind: &str) -> bool {
     matches!(
         kind,
-        "Pod" | "Service" | "ServiceAccount" | "PersistentVolume" | "PersistentVolumeClaim" | "PodTemplate" | "ResourceQuota"
+        "Pod"
+            | "Service"
+            | "ServiceAccount"
+            | "PersistentVolume"
+            | "PersistentVolumeClaim"
+            | "PodTemplate"
+            | "ResourceQuota"
     )
 }
 
@@ -65,7 +71,11 @@ pub(super) fn collection(call: &Call<'_>) -> Result<http::Response<Body>, ApiErr
     let selector = read::selector(call)?;
     let namespace = (!call.target.namespace.is_empty()).then_some(call.target.namespace.as_str());
     let matches = |object: &Value| selector.matches(object);
-    let query = PageQuery { namespace, filter: Some(&matches), ..PageQuery::default() };
+    let query = PageQuery {
+        namespace,
+        filter: Some(&matches),
+        ..PageQuery::default()
+    };
     let page = call
         .core
         .store
@@ -78,7 +88,11 @@ pub(super) fn collection(call: &Call<'_>) -> Result<http::Response<Body>, ApiErr
             Err(error) => return Err(error),
         }
     }
-    respond::list(call, &page, &json!({"resourceVersion": page.revision.to_string()}))
+    respond::list(
+        call,
+        &page,
+        &json!({"resourceVersion": page.revision.to_string()}),
+    )
 }
 
 fn options(call: &Call<'_>) -> Result<DeleteOptions, ApiError> {
@@ -106,28 +120,51 @@ fn delete(call: &Call<'_>, options: &DeleteOptions, key: &ObjectKey) -> Result<(
         let live = live.ok_or_else(|| ApiError::not_found(&call.named(), &key.name))?;
         check_preconditions(call, options, live)?;
         let now = call.core.clock.now();
-        let Some(doomed) = removal::doomed(resource, &live.value, propagation, options.grace_period_seconds, now)
-        else {
+        let Some(doomed) = removal::doomed(
+            resource,
+            &live.value,
+            propagation,
+            options.grace_period_seconds,
+            now,
+        ) else {
             return Ok(Step::Keep(live.clone(), Outcome::Terminating));
         };
         let is_due = removal::is_due(resource, &doomed);
-        let outcome = if is_due { Outcome::Gone } else { Outcome::Terminating };
+        let outcome = if is_due {
+            Outcome::Gone
+        } else {
+            Outcome::Terminating
+        };
         if dry_run {
             return Ok(Step::Keep(Stored::unsaved(doomed), outcome));
         }
         // An object that goes at once goes as it was: watchers see no deletionTimestamp.
-        let last = if meta::is_terminating(&live.value) { doomed.clone() } else { live.value.clone() };
-        let write = if is_due { Write::Remove(last) } else { Write::Put(doomed) };
+        let last = if meta::is_terminating(&live.value) {
+            doomed.clone()
+        } else {
+            live.value.clone()
+        };
+        let write = if is_due {
+            Write::Remove(last)
+        } else {
+            Write::Put(doomed)
+        };
         Ok(Step::Commit(write, outcome))
     })
 }
 
 fn check_preconditions(call: &Call<'_>, options: &DeleteOptions, live: &Object) -> Result<(), ApiError> {
-    let Some(wanted) = &options.preconditions else { return Ok(()) };
+    let Some(wanted) = &options.preconditions else {
+        return Ok(());
+    };
     let name = meta::name(&live.value);
     for (what, wanted, current) in [
         ("UID", &wanted.uid, meta::uid(&live.value)),
-        ("ResourceVersion", &wanted.resource_version, meta::resource_version(&live.value)),
+        (
+            "ResourceVersion",
+            &wanted.resource_version,
+            meta::resource_version(&live.value),
+        ),
     ] {
         if let Some(wanted) = wanted
             && wanted != current
@@ -154,7 +191,9 @@ fn propagation(call: &Call<'_>, options: &DeleteOptions) -> Result<Propagation, 
         (Some(other), _) => Err(ApiError::new(
             422,
             "Invalid",
-            &format!("DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Unsupported value: \"{other}\": supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""),
+            &format!(
+                "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Unsupported value: \"{other}\": supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
+            ),
             Value::Null,
         )),
     }

@@ -41,7 +41,9 @@ const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
 /// A whole body.
 pub fn full(bytes: impl Into<Bytes>) -> Body {
-    Full::new(bytes.into()).map_err(|never: Infallible| match never {}).boxed_unsync()
+    Full::new(bytes.into())
+        .map_err(|never: Infallible| match never {})
+        .boxed_unsync()
 }
 
 impl Core {
@@ -60,15 +62,26 @@ impl Core {
             return Err(BodyError::Closed);
         }
         let (parts, body) = request.into_parts();
-        let text = |name| parts.headers.get(name).and_then(|v: &http::HeaderValue| v.to_str().ok()).unwrap_or_default(); // not text: as if absent
-        let caller = Caller { client: client.to_owned(), agent: text(header::USER_AGENT).to_owned() };
+        let text = |name| {
+            parts
+                .headers
+                .get(name)
+                .and_then(|v: &http::HeaderValue| v.to_str().ok())
+                .unwrap_or_default()
+        }; // not text: as if absent
+        let caller = Caller {
+            client: client.to_owned(),
+            agent: text(header::USER_AGENT).to_owned(),
+        };
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let route = route(parts.uri.path());
         let verb = match &route {
             Route::Resource(target) => verb(&parts.method, target, &query),
             _ => None,
         };
-        let record = self.recorder.begin(&caller, &parts.method, &parts.uri, verb, self.clock.elapsed());
+        let record = self
+            .recorder
+            .begin(&caller, &parts.method, &parts.uri, verb, self.clock.elapsed());
         let verdict = self.faults.judge(&caller, verb, parts.uri.path());
         for delay in verdict.iter().filter_map(Verdict::delay) {
             tokio::time::sleep(delay).await;
@@ -98,19 +111,22 @@ impl Core {
             return Err(BodyError::Closed);
         }
         let code = answer.status().as_u16();
-        Ok(answer.map(|body| match http_body::Body::size_hint(&body).exact() {
-            Some(size) => {
-                record.end(code, size);
-                body
-            }
-            None => record.follow(code, body),
-        }))
+        Ok(
+            answer.map(|body| match http_body::Body::size_hint(&body).exact() {
+                Some(size) => {
+                    record.end(code, size);
+                    body
+                }
+                None => record.follow(code, body),
+            }),
+        )
     }
 
     async fn answer(self: &Arc<Self>, asked: Asked, body: Bytes) -> http::Response<Body> {
         let Asked { method, route, .. } = &asked;
         let catalog = self.registry.catalog();
-        if !matches!(route, Route::Resource(_)) && method != http::Method::GET && method != http::Method::HEAD {
+        if !matches!(route, Route::Resource(_)) && method != http::Method::GET && method != http::Method::HEAD
+        {
             return respond::error(&ApiError::method_not_allowed());
         }
         match route {
@@ -123,13 +139,19 @@ impl Core {
                 &asked.accept,
             )),
             Route::Group(group) => respond::found(discovery::group(&catalog, group)),
-            Route::Resources(group, version) => respond::found(discovery::resources(&catalog, group, version)),
+            Route::Resources(group, version) => {
+                respond::found(discovery::resources(&catalog, group, version))
+            }
             Route::OpenApiIndex => respond::json(200, &discovery::openapi::index(&catalog)),
-            Route::OpenApi(group, version) => respond::found(discovery::openapi::document(&catalog, group, version)),
+            Route::OpenApi(group, version) => {
+                respond::found(discovery::openapi::document(&catalog, group, version))
+            }
             Route::Nowhere => respond::error(&ApiError::no_such_path()),
             Route::Resource(target) => {
                 let target = target.clone();
-                self.resource(asked, &target, body).await.unwrap_or_else(|error| respond::error(&error))
+                self.resource(asked, &target, body)
+                    .await
+                    .unwrap_or_else(|error| respond::error(&error))
             }
         }
     }
@@ -179,7 +201,11 @@ impl Core {
         let builtin_group = catalog
             .version(&target.group, &target.version)
             .is_some_and(|resources| resources.values().any(is_builtin));
-        Err(if builtin_group { ApiError::no_such_resource() } else { ApiError::no_such_path() })
+        Err(if builtin_group {
+            ApiError::no_such_resource()
+        } else {
+            ApiError::no_such_path()
+        })
     }
 }
 
@@ -219,7 +245,9 @@ where
     match Limited::new(body, BODY_LIMIT).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(ApiError::too_large(BODY_LIMIT)),
-        Err(error) => Err(ApiError::bad_request(&format!("unable to read the body: {error}"))),
+        Err(error) => Err(ApiError::bad_request(&format!(
+            "unable to read the body: {error}"
+        ))),
     }
 }
 

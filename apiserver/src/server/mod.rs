@@ -14,6 +14,7 @@ mod read;
 mod respond;
 mod route;
 mod scale;
+mod shape;
 mod watch;
 mod write;
 
@@ -65,12 +66,28 @@ const RACES: usize = 64;
 impl Core {
     /// Puts the parts together.
     pub fn new(store: Store, parts: Parts) -> Self {
-        let Parts { clock, work, recorder, authority, random } = parts;
+        let Parts {
+            clock,
+            work,
+            recorder,
+            authority,
+            random,
+        } = parts;
         let registry = Registry::builtin();
         for resource in crate::resources::builtin::all() {
             store.open(&resource.storage, false);
         }
-        Self { store, registry, clock, work, recorder, faults: Faults::default(), authority, random: Mutex::new(random), stopped: AtomicBool::new(false) }
+        Self {
+            store,
+            registry,
+            clock,
+            work,
+            recorder,
+            faults: Faults::default(),
+            authority,
+            random: Mutex::new(random),
+            stopped: AtomicBool::new(false),
+        }
     }
 
     /// From here on nobody is answered.
@@ -94,14 +111,23 @@ impl Core {
             write!(hex, "{byte:02x}").unwrap_or_default(); // writing to a String cannot fail
             hex
         });
-        format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+        format!(
+            "{}-{}-{}-{}-{}",
+            &hex[..8],
+            &hex[8..12],
+            &hex[12..16],
+            &hex[16..20],
+            &hex[20..]
+        )
     }
 
     /// Five letters for a generated name, from Kubernetes' alphabet.
     pub fn name_suffix(&self) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         let mut random = self.random.lock();
-        (0..5).map(|_| char::from(ALPHABET[random.random_range(0..ALPHABET.len())])).collect()
+        (0..5)
+            .map(|_| char::from(ALPHABET[random.random_range(0..ALPHABET.len())]))
+            .collect()
     }
 
     /// A number below `bound`, for cluster addresses.
@@ -182,6 +208,9 @@ impl Call<'_> {
     }
 
     fn live(&self) -> Result<Object, ApiError> {
-        self.core.store.get(&self.resource.storage, &self.key()).ok_or_else(|| self.not_found())
+        self.core
+            .store
+            .get(&self.resource.storage, &self.key())
+            .ok_or_else(|| self.not_found())
     }
 }

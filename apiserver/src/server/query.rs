@@ -30,7 +30,9 @@ impl Query {
         let mut values = BTreeMap::new();
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            values.entry(decoded(key, true)).or_insert_with(|| decoded(value, true));
+            values
+                .entry(decoded(key, true))
+                .or_insert_with(|| decoded(value, true));
         }
         Self { values }
     }
@@ -72,7 +74,11 @@ impl Query {
             "All" => Ok(true),
             other => {
                 let message = format!("Unsupported value: {}: supported values: \"All\"", json!([other]));
-                Err(options_error(Cause::new(crate::schema::reason::NOT_SUPPORTED, "dryRun", message)))
+                Err(options_error(Cause::new(
+                    crate::schema::reason::NOT_SUPPORTED,
+                    "dryRun",
+                    message,
+                )))
             }
         }
     }
@@ -84,9 +90,14 @@ impl Query {
             "Strict" => Ok(FieldValidation::Strict),
             "Ignore" => Ok(FieldValidation::Ignore),
             other => {
-                let message =
-                    format!("Unsupported value: \"{other}\": supported values: \"Ignore\", \"Strict\", \"Warn\"");
-                Err(options_error(Cause::new(crate::schema::reason::NOT_SUPPORTED, "fieldValidation", message)))
+                let message = format!(
+                    "Unsupported value: \"{other}\": supported values: \"Ignore\", \"Strict\", \"Warn\""
+                );
+                Err(options_error(Cause::new(
+                    crate::schema::reason::NOT_SUPPORTED,
+                    "fieldValidation",
+                    message,
+                )))
             }
         }
     }
@@ -94,12 +105,22 @@ impl Query {
 
 /// A refusal of the options of a write.
 pub fn options_error(cause: Cause) -> ApiError {
-    let about = About { group: "meta.k8s.io", kind: "PatchOptions", name: "" };
+    let about = About {
+        group: "meta.k8s.io",
+        kind: "PatchOptions",
+        name: "",
+    };
     ApiError::invalid(about, &[cause])
 }
 
 /// Percent-decodes; with `plus` a plus sign is a space.
 pub fn decoded(text: &str, plus: bool) -> String {
-    let text = if plus { text.replace('+', " ") } else { text.to_owned() };
-    percent_encoding::percent_decode_str(&text).decode_utf8_lossy().into_owned()
+    let text = if plus {
+        text.replace('+', " ")
+    } else {
+        text.to_owned()
+    };
+    percent_encoding::percent_decode_str(&text)
+        .decode_utf8_lossy()
+        .into_owned()
 }

@@ -36,7 +36,11 @@ pub(super) async fn list(call: &Call<'_>) -> Result<http::Response<Body>, ApiErr
     let selector = selector(call)?;
     let namespace = (!call.target.namespace.is_empty()).then_some(call.target.namespace.as_str());
     let limit = call.query.number("limit")?.filter(|limit| *limit > 0);
-    let mut query = PageQuery { namespace, limit: limit.and_then(|l| usize::try_from(l).ok()), ..PageQuery::default() }; // a limit beyond memory is none
+    let mut query = PageQuery {
+        namespace,
+        limit: limit.and_then(|l| usize::try_from(l).ok()),
+        ..PageQuery::default()
+    }; // a limit beyond memory is none
     let matches = |object: &Value| selector.matches(object);
     if !selector.is_everything() {
         query.filter = Some(&matches);
@@ -50,11 +54,19 @@ pub(super) async fn list(call: &Call<'_>) -> Result<http::Response<Body>, ApiErr
         query.after = Some(ObjectKey::new(namespace, name));
         query.at = Some(token.rv);
     }
-    let page = call.core.store.page(&call.resource.storage, &query).map_err(|_| expired(token))?;
+    let page = call
+        .core
+        .store
+        .page(&call.resource.storage, &query)
+        .map_err(|_| expired(token))?;
     let mut metadata = json!({"resourceVersion": page.revision.to_string()});
     if let Some(last) = &page.more_after {
         let start = format!("{}/{}", last.namespace, last.name);
-        let next = Continue { v: "meta.k8s.io/v1".to_owned(), rv: page.revision, start };
+        let next = Continue {
+            v: "meta.k8s.io/v1".to_owned(),
+            rv: page.revision,
+            start,
+        };
         metadata["continue"] = URL_SAFE_NO_PAD.encode(json!(next).to_string()).into();
         if selector.is_everything() {
             metadata["remainingItemCount"] = page.remaining.into();
@@ -65,8 +77,11 @@ pub(super) async fn list(call: &Call<'_>) -> Result<http::Response<Body>, ApiErr
 
 /// The selectors of a request.
 pub(super) fn selector(call: &Call<'_>) -> Result<Selector, ApiError> {
-    let mut selector =
-        Selector::parse(&call.resource, call.query.get("labelSelector"), call.query.get("fieldSelector"))?;
+    let mut selector = Selector::parse(
+        &call.resource,
+        call.query.get("labelSelector"),
+        call.query.get("fieldSelector"),
+    )?;
     if !call.target.name.is_empty() {
         // A watch on the path of one object.
         selector.require_name(&call.target.name);
@@ -103,10 +118,12 @@ async fn at(call: &Call<'_>) -> Result<Option<u64>, ApiError> {
             reached(call, wanted).await?;
             Ok(Some(wanted))
         }
-        ("Exact", Some(_)) => Err(bad_match("Forbidden: resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"")),
-        ("Exact" | "NotOlderThan", None) => {
-            Err(bad_match("Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"))
-        }
+        ("Exact", Some(_)) => Err(bad_match(
+            "Forbidden: resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"",
+        )),
+        ("Exact" | "NotOlderThan", None) => Err(bad_match(
+            "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+        )),
         (other, _) => Err(bad_match(&format!(
             "Unsupported value: \"{other}\": supported values: \"Exact\", \"NotOlderThan\""
         ))),
@@ -114,8 +131,16 @@ async fn at(call: &Call<'_>) -> Result<Option<u64>, ApiError> {
 }
 
 fn bad_match(message: &str) -> ApiError {
-    let about = About { group: "meta.k8s.io", kind: "ListOptions", name: "" };
-    let reason = if message.starts_with("Forbidden") { reason::FORBIDDEN } else { reason::NOT_SUPPORTED };
+    let about = About {
+        group: "meta.k8s.io",
+        kind: "ListOptions",
+        name: "",
+    };
+    let reason = if message.starts_with("Forbidden") {
+        reason::FORBIDDEN
+    } else {
+        reason::NOT_SUPPORTED
+    };
     ApiError::invalid(about, &[Cause::new(reason, "resourceVersionMatch", message)])
 }
 
@@ -132,7 +157,9 @@ fn version(text: &str) -> Result<Option<u64>, ApiError> {
 /// Waits a little for a revision of the future.
 async fn reached(call: &Call<'_>, wanted: u64) -> Result<(), ApiError> {
     let store = &call.core.store;
-    let Some(mut wake) = store.subscribe(&call.resource.storage) else { return Err(ApiError::no_such_path()) };
+    let Some(mut wake) = store.subscribe(&call.resource.storage) else {
+        return Err(ApiError::no_such_path());
+    };
     let wait = async {
         while store.revision() < wanted {
             if wake.changed().await.is_err() {

@@ -16,7 +16,11 @@ use crate::table;
 
 /// JSON.
 pub fn json(code: u16, value: &impl Serialize) -> Response<Body> {
-    typed(code, "application/json", serde_json::to_vec(value).unwrap_or_default()) // values of ours always serialise
+    typed(
+        code,
+        "application/json",
+        serde_json::to_vec(value).unwrap_or_default(),
+    ) // values of ours always serialise
 }
 
 /// JSON with its own media type.
@@ -51,8 +55,11 @@ pub fn error(error: &ApiError) -> Response<Body> {
 /// Text of a media type.
 pub fn typed(code: u16, content_type: &'static str, bytes: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(full(bytes));
-    *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    *response.status_mut() =
+        http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }
 
@@ -79,7 +86,13 @@ pub(super) fn object(call: &Call<'_>, code: u16, object: &Object) -> Result<Resp
         View::Table => {
             let value = presented(resource, &object.value);
             let version = object.revision.to_string();
-            table::render(resource, &[&value], &json!({"resourceVersion": version}), include(call), call.core.clock.now())
+            table::render(
+                resource,
+                &[&value],
+                &json!({"resourceVersion": version}),
+                include(call),
+                call.core.clock.now(),
+            )
         }
     };
     formatted(call, code, &value)
@@ -90,7 +103,8 @@ pub(super) fn formatted(call: &Call<'_>, code: u16, value: &Value) -> Result<Res
     match call.accept.format {
         Format::Json => Ok(json(code, value)),
         Format::Yaml => {
-            let text = serde_yaml::to_string(value).map_err(|error| ApiError::internal(&error.to_string()))?;
+            let text =
+                serde_yaml::to_string(value).map_err(|error| ApiError::internal(&error.to_string()))?;
             Ok(typed(code, "application/yaml", text))
         }
     }
@@ -110,7 +124,11 @@ pub(super) fn list(call: &Call<'_>, page: &Page, metadata: &Value) -> Result<Res
     let resource = &call.resource;
     let value = match call.accept.view {
         View::Whole if call.accept.format == Format::Json => {
-            return Ok(typed(200, "application/json", whole_list(resource, page, metadata)?));
+            return Ok(typed(
+                200,
+                "application/json",
+                whole_list(resource, page, metadata)?,
+            ));
         }
         View::Whole => json!({
             "kind": resource.list_kind, "apiVersion": resource.api_version(), "metadata": metadata,
@@ -121,7 +139,11 @@ pub(super) fn list(call: &Call<'_>, page: &Page, metadata: &Value) -> Result<Res
             "items": page.items.iter().map(|object| table::partial(&object.value)).collect::<Vec<_>>(),
         }),
         View::Table => {
-            let values: Vec<Value> = page.items.iter().map(|object| presented(resource, &object.value)).collect();
+            let values: Vec<Value> = page
+                .items
+                .iter()
+                .map(|object| presented(resource, &object.value))
+                .collect();
             let values: Vec<&Value> = values.iter().collect();
             table::render(resource, &values, metadata, include(call), call.core.clock.now())
         }
@@ -142,13 +164,17 @@ fn whole_list(resource: &Resource, page: &Page, metadata: &Value) -> Result<Vec<
             text.push(b',');
         }
         let written = match &resource.typing {
-            Typing::Custom(_) if is_stored_version(resource) => serde_json::to_writer(&mut text, &object.value),
+            Typing::Custom(_) if is_stored_version(resource) => {
+                serde_json::to_writer(&mut text, &object.value)
+            }
             Typing::Custom(_) => serde_json::to_writer(&mut text, &presented(resource, &object.value)),
             // Items of built-in lists do not repeat their kind.
             Typing::Builtin(_) if is_stored_version(resource) => {
                 serde_json::to_writer(&mut text, &Untyped(&object.value))
             }
-            Typing::Builtin(_) => serde_json::to_writer(&mut text, &Untyped(&presented(resource, &object.value))),
+            Typing::Builtin(_) => {
+                serde_json::to_writer(&mut text, &Untyped(&presented(resource, &object.value)))
+            }
         };
         written.map_err(|error| ApiError::internal(&error.to_string()))?;
     }

@@ -90,8 +90,11 @@ pub enum Route {
 
 /// Reads a path. Its segments are percent-decoded one by one.
 pub fn route(path: &str) -> Route {
-    let segments: Vec<String> =
-        path.trim_matches('/').split('/').map(|s| super::query::decoded(s, false)).collect();
+    let segments: Vec<String> = path
+        .trim_matches('/')
+        .split('/')
+        .map(|s| super::query::decoded(s, false))
+        .collect();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     match segments.as_slice() {
         [""] => Route::Index,
@@ -104,7 +107,9 @@ pub fn route(path: &str) -> Route {
         ["apis", group, version] => Route::Resources((*group).to_owned(), (*version).to_owned()),
         ["openapi", "v3"] => Route::OpenApiIndex,
         ["openapi", "v3", "api", version] => Route::OpenApi(String::new(), (*version).to_owned()),
-        ["openapi", "v3", "apis", group, version] => Route::OpenApi((*group).to_owned(), (*version).to_owned()),
+        ["openapi", "v3", "apis", group, version] => {
+            Route::OpenApi((*group).to_owned(), (*version).to_owned())
+        }
         ["api", version, rest @ ..] => target("", version, rest),
         ["apis", group, version, rest @ ..] => target(group, version, rest),
         _ => Route::Nowhere,
@@ -158,7 +163,10 @@ mod tests {
     fn check(path: &str, expect: &str) {
         let shown = match route(path) {
             Route::Resource(t) => {
-                format!("{}|{}|{}|{}|{}|{}", t.group, t.version, t.plural, t.namespace, t.name, t.subresource)
+                format!(
+                    "{}|{}|{}|{}|{}|{}",
+                    t.group, t.version, t.plural, t.namespace, t.name, t.subresource
+                )
             }
             other => format!("{other:?}"),
         };
@@ -173,8 +181,14 @@ mod tests {
         check("/api/v1/namespaces/a/pods", "|v1|pods|a||");
         check("/api/v1/namespaces/a/pods/b/log", "|v1|pods|a|b|log");
         check("/apis/apps/v1/deployments", "apps|v1|deployments|||");
-        check("/apis/apps/v1/namespaces/a/deployments/b/scale", "apps|v1|deployments|a|b|scale");
-        check("/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode", "rbac.authorization.k8s.io|v1|clusterroles||system:node|");
+        check(
+            "/apis/apps/v1/namespaces/a/deployments/b/scale",
+            "apps|v1|deployments|a|b|scale",
+        );
+        check(
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode",
+            "rbac.authorization.k8s.io|v1|clusterroles||system:node|",
+        );
         check("/apis/apps/v1/", "Resources(\"apps\", \"v1\")");
         check("/readyz/ping", "Health");
         check("/nonsense", "Nowhere");

@@ -11,7 +11,11 @@ use crate::status::ApiError;
 use crate::store::Object;
 
 pub(super) fn serve(call: &Call<'_>, verb: Verb) -> Result<http::Response<Body>, ApiError> {
-    let scale = call.resource.scale.as_ref().ok_or_else(ApiError::no_such_resource)?;
+    let scale = call
+        .resource
+        .scale
+        .as_ref()
+        .ok_or_else(ApiError::no_such_resource)?;
     let object = match verb {
         Verb::Get => call.live()?,
         Verb::Update | Verb::Patch => change(call, scale, verb)?,
@@ -47,7 +51,11 @@ fn change(call: &Call<'_>, scale: &Scale, verb: Verb) -> Result<Object, ApiError
 }
 
 fn merge_kind(kind: &str) -> &str {
-    if kind == "application/json-patch+json" { kind } else { "application/merge-patch+json" }
+    if kind == "application/json-patch+json" {
+        kind
+    } else {
+        "application/merge-patch+json"
+    }
 }
 
 fn shown(object: &Object, scale: &Scale) -> Value {
@@ -62,7 +70,11 @@ fn shown(object: &Object, scale: &Scale) -> Value {
         "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata,
         "spec": {"replicas": number(value, &scale.spec)}, "status": {"replicas": number(value, &scale.status)},
     });
-    if let Some(selector) = scale.selector.as_ref().and_then(|path| selector_text(at(value, path))) {
+    if let Some(selector) = scale
+        .selector
+        .as_ref()
+        .and_then(|path| selector_text(at(value, path)))
+    {
         shown["status"]["selector"] = selector.into();
     }
     shown
@@ -73,7 +85,9 @@ fn number(value: &Value, path: &str) -> i64 {
 }
 
 fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
-    path.trim_start_matches('.').split('.').fold(value, |value, part| &value[part])
+    path.trim_start_matches('.')
+        .split('.')
+        .fold(value, |value, part| &value[part])
 }
 
 fn slot_mut<'a>(value: &'a mut Value, path: &str) -> Option<&'a mut Value> {
@@ -93,7 +107,9 @@ fn selector_text(selector: &Value) -> Option<String> {
         return Some(text.to_owned());
     }
     let labels = selector.get("matchLabels").unwrap_or(selector).as_object()?;
-    let pairs: Vec<String> =
-        labels.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect();
+    let pairs: Vec<String> = labels
+        .iter()
+        .filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)))
+        .collect();
     Some(pairs.join(","))
 }

@@ -62,9 +62,15 @@ pub(super) fn open(call: &Call<'_>) -> Result<http::Response<Body>, ApiError> {
     let selector = read::selector(call)?;
     let bookmarks = call.query.flag("allowWatchBookmarks").unwrap_or(false);
     let start = start(call, bookmarks)?;
-    let timeout = call.query.number("timeoutSeconds")?.filter(|s| *s > 0).map_or(DEFAULT_TIMEOUT, Duration::from_secs);
+    let timeout = call
+        .query
+        .number("timeoutSeconds")?
+        .filter(|s| *s > 0)
+        .map_or(DEFAULT_TIMEOUT, Duration::from_secs);
     let store = &call.core.store;
-    let wake = store.subscribe(&call.resource.storage).ok_or_else(ApiError::no_such_path)?;
+    let wake = store
+        .subscribe(&call.resource.storage)
+        .ok_or_else(ApiError::no_such_path)?;
     let now = Instant::now();
     let mut watch = Watch {
         core: call.core.clone(),
@@ -110,23 +116,47 @@ fn start(call: &Call<'_>, bookmarks: bool) -> Result<Start, ApiError> {
     match (initial, call.query.get("resourceVersionMatch")) {
         (Some(_), "NotOlderThan") | (None, "") => {}
         (Some(_), _) => {
-            return Err(refused("Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"));
+            return Err(refused(
+                "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            ));
         }
         (None, _) => {
-            return Err(refused("Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"));
+            return Err(refused(
+                "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            ));
         }
     }
     let current = call.core.store.revision();
     Ok(match initial {
-        Some(true) => Start { initial: true, bookmark: bookmarks, from: current },
-        Some(false) if version == 0 => Start { initial: false, bookmark: false, from: current },
-        None if version == 0 => Start { initial: true, bookmark: bookmarks && text.is_empty(), from: current },
-        Some(false) | None => Start { initial: false, bookmark: false, from: version },
+        Some(true) => Start {
+            initial: true,
+            bookmark: bookmarks,
+            from: current,
+        },
+        Some(false) if version == 0 => Start {
+            initial: false,
+            bookmark: false,
+            from: current,
+        },
+        None if version == 0 => Start {
+            initial: true,
+            bookmark: bookmarks && text.is_empty(),
+            from: current,
+        },
+        Some(false) | None => Start {
+            initial: false,
+            bookmark: false,
+            from: version,
+        },
     })
 }
 
 fn refused(message: &str) -> ApiError {
-    let about = About { group: "meta.k8s.io", kind: "ListOptions", name: "" };
+    let about = About {
+        group: "meta.k8s.io",
+        kind: "ListOptions",
+        name: "",
+    };
     let cause = Cause::new(crate::schema::reason::FORBIDDEN, "resourceVersionMatch", message);
     ApiError::invalid(about, &[cause])
 }
@@ -135,8 +165,14 @@ impl Watch {
     fn send_initial(&mut self, bookmark: bool) {
         let namespace = (!self.namespace.is_empty()).then_some(self.namespace.as_str());
         let matches = |object: &Value| self.selector.matches(object);
-        let query = PageQuery { namespace, filter: Some(&matches), ..PageQuery::default() };
-        let Ok(page) = self.core.store.page(&self.resource.storage, &query) else { return };
+        let query = PageQuery {
+            namespace,
+            filter: Some(&matches),
+            ..PageQuery::default()
+        };
+        let Ok(page) = self.core.store.page(&self.resource.storage, &query) else {
+            return;
+        };
         self.cursor = page.revision;
         for object in &page.items {
             let event = self.event("ADDED", object);
@@ -165,7 +201,11 @@ impl Watch {
 
     /// Waits until there is something to do.
     async fn wait(&mut self) {
-        let quiet = if self.bookmarks { self.next_bookmark.min(self.deadline) } else { self.deadline };
+        let quiet = if self.bookmarks {
+            self.next_bookmark.min(self.deadline)
+        } else {
+            self.deadline
+        };
         tokio::select! {
             changed = self.wake.changed() => self.over = changed.is_err(),
             () = self.closing.told(&self.caller, &self.resource.plural) => self.over = true,
@@ -181,7 +221,11 @@ impl Watch {
     }
 
     fn take_changes(&mut self) {
-        match self.core.store.changes_after(&self.resource.storage, self.cursor, BATCH) {
+        match self
+            .core
+            .store
+            .changes_after(&self.resource.storage, self.cursor, BATCH)
+        {
             Ok((changes, complete)) => {
                 for change in changes {
                     if let Some(event) = self.seen(&change) {
@@ -193,7 +237,8 @@ impl Watch {
             Err(expired) => {
                 let error = ApiError::too_old(self.cursor, expired.oldest);
                 if let ErrorBody::Status(status) = error.body {
-                    self.ready.push_back(line(&json!({"type": "ERROR", "object": status})));
+                    self.ready
+                        .push_back(line(&json!({"type": "ERROR", "object": status})));
                 }
                 self.over = true;
             }
@@ -205,13 +250,18 @@ impl Watch {
         if !self.namespace.is_empty() && change.key.namespace != self.namespace {
             return None;
         }
-        let was = change.previous.as_ref().is_some_and(|object| self.selector.matches(&object.value));
+        let was = change
+            .previous
+            .as_ref()
+            .is_some_and(|object| self.selector.matches(&object.value));
         let is = change.kind != ChangeKind::Deleted && self.selector.matches(&change.object.value);
         match (was, is) {
             (false, false) => None,
             (false, true) => Some(self.event("ADDED", &change.object)),
             (true, true) => Some(self.event("MODIFIED", &change.object)),
-            (true, false) if change.kind == ChangeKind::Deleted => Some(self.event("DELETED", &change.object)),
+            (true, false) if change.kind == ChangeKind::Deleted => {
+                Some(self.event("DELETED", &change.object))
+            }
             (true, false) => {
                 // It left the selection: its last state within, at the revision of leaving.
                 let mut last = change.previous.as_ref()?.value.clone();
@@ -242,8 +292,13 @@ impl Watch {
             View::Table => {
                 let value = respond::presented(&self.resource, stored);
                 let metadata = json!({"resourceVersion": crate::meta::resource_version(stored)});
-                let mut table =
-                    table::render(&self.resource, &[&value], &metadata, self.include, self.core.clock.now());
+                let mut table = table::render(
+                    &self.resource,
+                    &[&value],
+                    &metadata,
+                    self.include,
+                    self.core.clock.now(),
+                );
                 if std::mem::replace(&mut self.sent_columns, true) {
                     table["columnDefinitions"] = Value::Null;
                 }
@@ -269,7 +324,8 @@ impl Watch {
                 "columnDefinitions": null, "rows": [],
             }),
         };
-        self.ready.push_back(line(&json!({"type": "BOOKMARK", "object": object})));
+        self.ready
+            .push_back(line(&json!({"type": "BOOKMARK", "object": object})));
     }
 }
 

@@ -8,12 +8,13 @@ use serde_json::{Map, Value, json};
 use super::decode::{self, Decoded};
 use super::intake::Body;
 use super::query::FieldValidation;
+use super::shape::{problems, refuse_invalid, shape};
 use super::{Call, Step, apply_patch, respond};
 use crate::apply::{UpdateOptions, track_update};
 use crate::lifecycle::{metadata, removal};
 use crate::meta;
 use crate::patch::{self, PatchError};
-use crate::resources::{Resource, Typing, defaults, names, types, validate};
+use crate::resources::{Resource, Typing, defaults, names};
 use crate::schema::Cause;
 use crate::status::{About, ApiError, GroupResource};
 use crate::store::{Object, ObjectKey, Stored, Write};
@@ -67,7 +68,10 @@ pub(super) fn create(call: &Call<'_>) -> Response {
     let options = options(call)?;
     let decoded = decode::object(&call.content_type, &call.body)?;
     let (object, answer) = create_object(call, &options, decoded, Tracking::Update)?;
-    Ok(respond::with_warnings(respond::object(call, answer.code, &object)?, &answer.warnings))
+    Ok(respond::with_warnings(
+        respond::object(call, answer.code, &object)?,
+        &answer.warnings,
+    ))
 }
 
 /// Makes a new object. An apply of an absent object comes here too, its managers tracked already.
@@ -77,7 +81,10 @@ pub(super) fn create_object(
     decoded: Decoded,
     tracking: Tracking,
 ) -> Result<(Object, Answer), ApiError> {
-    let Decoded { value: mut object, duplicates } = decoded;
+    let Decoded {
+        value: mut object,
+        duplicates,
+    } = decoded;
     let resource = &*call.resource;
     identify(call, &mut object)?;
     if meta::name(&object).is_empty() && !meta::text(&object, "generateName").is_empty() {
@@ -88,14 +95,17 @@ pub(super) fn create_object(
     admit_creation(call, &name)?;
     if !meta::resource_version(&object).is_empty() {
         if tracking == Tracking::Update {
-            return Err(ApiError::internal("resourceVersion should not be set on objects to be created"));
+            return Err(ApiError::internal(
+                "resourceVersion should not be set on objects to be created",
+            ));
         }
         meta::set(&mut object, "resourceVersion", Value::Null);
     }
     let mut warnings = shape(resource, options, &mut object, &duplicates)?;
     warnings.extend(resource.custom().and_then(|custom| custom.deprecation.clone()));
     metadata::begin(&mut object, resource, call.core.uid(), &options.now);
-    if resource.status && !resource.is("", "Node")
+    if resource.status
+        && !resource.is("", "Node")
         && let Some(fields) = object.as_object_mut()
     {
         fields.remove("status");
@@ -106,14 +116,23 @@ pub(super) fn create_object(
     causes.extend(problems(resource, &object, None));
     refuse_invalid(resource, &object, &causes)?;
     if tracking == Tracking::Update {
-        track_update(None, &mut object, resource.type_ref(), &update_options(call, options, &resource.api_version()));
+        track_update(
+            None,
+            &mut object,
+            resource.type_ref(),
+            &update_options(call, options, &resource.api_version()),
+        );
     }
     respond::to_stored(resource, &mut object);
     let answer = Answer { code: 201, warnings };
     let key = ObjectKey::new(meta::namespace(&object), &name);
     if let Some(there) = call.core.store.get(&resource.storage, &key) {
         let error = ApiError::already_exists(&call.named(), &name);
-        return Err(if meta::is_terminating(&there.value) { error.with_prefix("object is being deleted: ") } else { error });
+        return Err(if meta::is_terminating(&there.value) {
+            error.with_prefix("object is being deleted: ")
+        } else {
+            error
+        });
     }
     if options.dry_run {
         return Ok((Stored::unsaved(object), answer));
@@ -143,12 +162,16 @@ fn identify(call: &Call<'_>, object: &mut Value) -> Result<(), ApiError> {
     let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
     let (kind, api_version) = (text("kind"), text("apiVersion"));
     if !object.is_object() {
-        return Err(ApiError::bad_request("couldn't get version/kind; json parse error: the body is not an object"));
+        return Err(ApiError::bad_request(
+            "couldn't get version/kind; json parse error: the body is not an object",
+        ));
     }
     // A body for a built-in kind may leave out its kind, as typed clients do.
     let may_be_absent = matches!(resource.typing, Typing::Builtin(_));
     if kind.is_empty() && !may_be_absent {
-        return Err(ApiError::bad_request(&format!("Object 'Kind' is missing in '{object}'")));
+        return Err(ApiError::bad_request(&format!(
+            "Object 'Kind' is missing in '{object}'"
+        )));
     }
     if !kind.is_empty() && kind != resource.kind {
         return Err(ApiError::bad_request(&format!(
@@ -178,7 +201,11 @@ fn identify(call: &Call<'_>, object: &mut Value) -> Result<(), ApiError> {
     }
     object["kind"] = resource.kind.clone().into();
     object["apiVersion"] = resource.api_version().into();
-    let namespace = if resource.namespaced { call.target.namespace.as_str().into() } else { Value::Null };
+    let namespace = if resource.namespaced {
+        call.target.namespace.as_str().into()
+    } else {
+        Value::Null
+    };
     meta::set(object, "namespace", namespace);
     if !call.target.name.is_empty() {
         meta::set(object, "name", call.target.name.clone().into());
@@ -192,14 +219,18 @@ fn admit_creation(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
     if resource.namespaced {
         let namespace = &call.target.namespace;
         if namespace.is_empty() {
-            return Err(ApiError::bad_request("an empty namespace may not be set during creation"));
+            return Err(ApiError::bad_request(
+                "an empty namespace may not be set during creation",
+            ));
         }
         let namespaces = GroupResource::new("", "namespaces");
         let Some(found) = call.core.store.get(&namespaces, &ObjectKey::new("", namespace)) else {
             return Err(ApiError::not_found(&namespaces, namespace));
         };
         if meta::is_terminating(&found.value) {
-            let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+            let why = format!(
+                "unable to create new content in namespace {namespace} because it is being terminated"
+            );
             let message = format!("namespace {namespace} is being terminated");
             let cause = Cause::new("NamespaceTerminating", "metadata.namespace", message);
             return Err(ApiError::forbidden(&call.named(), name, &why, &[cause]));
@@ -210,79 +241,6 @@ fn admit_creation(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
         return Err(ApiError::forbidden(&call.named(), name, why, &[]));
     }
     Ok(())
-}
-
-/// Drops what nobody declared and fills in defaults. Answers warnings, or refuses (Strict).
-pub(super) fn shape(
-    resource: &Resource,
-    options: &Options,
-    object: &mut Value,
-    duplicates: &[String],
-) -> Result<Vec<String>, ApiError> {
-    let mut unknown = metadata::prune(object);
-    match &resource.typing {
-        Typing::Custom(custom) => {
-            unknown.extend(custom.schema.prune(object));
-            custom.schema.default(object);
-        }
-        Typing::Builtin(name) => {
-            without_nulls(object);
-            if let Some(name) = name {
-                if let Some(problem) = types::mismatch(name, object) {
-                    return Err(ApiError::bad_request(&handled_as(resource, &problem)));
-                }
-                unknown.extend(crate::builtin::prune(name, object));
-            }
-        }
-    }
-    unknown.dedup();
-    let repeated = duplicates.iter().map(|path| format!("duplicate field \"{path}\""));
-    let problems: Vec<String> =
-        repeated.chain(unknown.iter().map(|path| format!("unknown field \"{path}\""))).collect();
-    match options.validation {
-        FieldValidation::Strict if !problems.is_empty() => {
-            let what = format!("strict decoding error: {}", problems.join(", "));
-            let message = match resource.typing {
-                Typing::Custom(_) => what,
-                Typing::Builtin(_) => handled_as(resource, &what),
-            };
-            Err(ApiError::bad_request(&message))
-        }
-        FieldValidation::Warn => Ok(problems),
-        FieldValidation::Strict | FieldValidation::Ignore => Ok(Vec::new()),
-    }
-}
-
-fn handled_as(resource: &Resource, problem: &str) -> String {
-    let (kind, version) = (&resource.kind, &resource.version);
-    format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {problem}")
-}
-
-/// Takes fields away that are null: for built-in kinds null is the same as absent.
-fn without_nulls(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            map.retain(|_, field| !field.is_null());
-            map.values_mut().for_each(without_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(without_nulls),
-        _ => {}
-    }
-}
-
-fn problems(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<Cause> {
-    match &resource.typing {
-        Typing::Custom(custom) => custom.schema.validate(new, old),
-        Typing::Builtin(_) => validate::check(resource, new, old),
-    }
-}
-
-fn refuse_invalid(resource: &Resource, object: &Value, causes: &[Cause]) -> Result<(), ApiError> {
-    if causes.is_empty() {
-        return Ok(());
-    }
-    let about = About { group: &resource.group, kind: &resource.kind, name: meta::name(object) };
-    Err(ApiError::invalid(about, causes))
 }
 
 /// Kinds that an update makes if they are not there.
@@ -302,7 +260,10 @@ pub(super) fn update(call: &Call<'_>) -> Response {
     let key = call.key();
     if creates_on_update(&call.resource) && call.core.store.get(&call.resource.storage, &key).is_none() {
         let (object, answer) = create_object(call, &options, decoded, Tracking::Update)?;
-        return Ok(respond::with_warnings(respond::object(call, answer.code, &object)?, &answer.warnings));
+        return Ok(respond::with_warnings(
+            respond::object(call, answer.code, &object)?,
+            &answer.warnings,
+        ));
     }
     let mut body = decoded.value;
     identify(call, &mut body)?;
@@ -311,20 +272,28 @@ pub(super) fn update(call: &Call<'_>) -> Response {
         let live = live.ok_or_else(|| call.not_found())?;
         let version = meta::resource_version(&body);
         if version.is_empty() && call.resource.custom().is_some() {
-            let cause = Cause::invalid("metadata.resourceVersion", &json!(0), "must be specified for an update");
+            let cause = Cause::invalid(
+                "metadata.resourceVersion",
+                &json!(0),
+                "must be specified for an update",
+            );
             refuse_invalid(&call.resource, &body, &[cause])?;
         }
         let uid = meta::uid(&body);
         if !uid.is_empty() && uid != meta::uid(&live.value) {
             let current = meta::uid(&live.value);
-            let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {current}");
+            let why =
+                format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {current}");
             return Err(ApiError::conflict(&call.named(), &key.name, &why));
         }
         let mut new = body.clone();
         warnings = shape(&call.resource, &options, &mut new, &decoded.duplicates)?;
         finish(call, &options, live, new, Tracking::Update)
     })?;
-    Ok(respond::with_warnings(respond::object(call, 200, &object)?, &warnings))
+    Ok(respond::with_warnings(
+        respond::object(call, 200, &object)?,
+        &warnings,
+    ))
 }
 
 pub(super) fn patch(call: &Call<'_>) -> Response {
@@ -350,7 +319,10 @@ pub(super) fn patch(call: &Call<'_>) -> Response {
         warnings = shape(&call.resource, &options, &mut new, &decoded.duplicates)?;
         finish(call, &options, live, new, Tracking::Update)
     })?;
-    Ok(respond::with_warnings(respond::object(call, 200, &object)?, &warnings))
+    Ok(respond::with_warnings(
+        respond::object(call, 200, &object)?,
+        &warnings,
+    ))
 }
 
 fn patch_types(resource: &Resource) -> Vec<&'static str> {
@@ -362,7 +334,12 @@ fn patch_types(resource: &Resource) -> Vec<&'static str> {
     types
 }
 
-pub(super) fn patched(resource: &Resource, kind: &str, shown: &Value, patch: &Value) -> Result<Value, ApiError> {
+pub(super) fn patched(
+    resource: &Resource,
+    kind: &str,
+    shown: &Value,
+    patch: &Value,
+) -> Result<Value, ApiError> {
     let result = match (kind, &resource.typing) {
         ("application/json-patch+json", _) => patch::json(shown, patch),
         ("application/strategic-merge-patch+json", Typing::Builtin(Some(name))) => {
@@ -372,7 +349,11 @@ pub(super) fn patched(resource: &Resource, kind: &str, shown: &Value, patch: &Va
     };
     result.map_err(|error| match error {
         PatchError::Malformed(message) => ApiError::bad_request(&message),
-        PatchError::Rejected => ApiError::unprocessable(About { group: "", kind: "", name: "" }),
+        PatchError::Rejected => ApiError::unprocessable(About {
+            group: "",
+            kind: "",
+            name: "",
+        }),
     })
 }
 
@@ -403,7 +384,12 @@ pub(super) fn finish(
     }
     if tracking == Tracking::Update {
         let api_version = resource.api_version();
-        track_update(Some(&old), &mut new, resource.type_ref(), &update_options(call, options, &api_version));
+        track_update(
+            Some(&old),
+            &mut new,
+            resource.type_ref(),
+            &update_options(call, options, &api_version),
+        );
     }
     respond::to_stored(resource, &mut new);
     if new == live.value {
@@ -412,7 +398,11 @@ pub(super) fn finish(
     if options.dry_run {
         return Ok(Step::Keep(Stored::unsaved(new), ()));
     }
-    let write = if removal::is_due(resource, &new) { Write::Remove(new) } else { Write::Put(new) };
+    let write = if removal::is_due(resource, &new) {
+        Write::Remove(new)
+    } else {
+        Write::Put(new)
+    };
     Ok(Step::Commit(write, ()))
 }
 
@@ -432,7 +422,11 @@ fn carry_over(call: &Call<'_>, old: &Value, new: &mut Value) {
         "finalize" => {
             let finalizers = new["spec"]["finalizers"].clone();
             let mut kept = old.clone();
-            kept["spec"]["finalizers"] = if finalizers.is_null() { json!([]) } else { finalizers };
+            kept["spec"]["finalizers"] = if finalizers.is_null() {
+                json!([])
+            } else {
+                finalizers
+            };
             *new = kept;
         }
         sub => {
@@ -451,7 +445,13 @@ fn carry_over(call: &Call<'_>, old: &Value, new: &mut Value) {
 
 /// What clients cannot change in metadata, whatever they send.
 fn restore(metadata: &mut Map<String, Value>, old: &Value) {
-    for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "generateName"] {
+    for field in [
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "generateName",
+    ] {
         match old.get(field) {
             Some(value) => metadata.insert(field.to_owned(), value.clone()),
             None => metadata.remove(field),

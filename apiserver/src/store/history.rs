@@ -51,7 +51,10 @@ pub(super) struct History {
 
 impl History {
     pub(super) fn new(compacted: u64) -> Self {
-        Self { changes: VecDeque::new(), compacted }
+        Self {
+            changes: VecDeque::new(),
+            compacted,
+        }
     }
 
     pub(super) fn push(&mut self, change: Arc<Change>, limit: usize) {
@@ -83,6 +86,12 @@ impl History {
     }
 
     fn check(&self, revision: u64) -> Result<(), Expired> {
-        if revision < self.compacted { Err(Expired { oldest: self.compacted }) } else { Ok(()) }
+        if revision < self.compacted {
+            Err(Expired {
+                oldest: self.compacted,
+            })
+        } else {
+            Ok(())
+        }
     }
 }

@@ -37,7 +37,10 @@ pub struct ObjectKey {
 impl ObjectKey {
     /// The key of `namespace`/`name`.
     pub fn new(namespace: &str, name: &str) -> Self {
-        Self { namespace: namespace.to_owned(), name: name.to_owned() }
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
     }
 
     /// The key that an object's own metadata gives.
@@ -68,18 +71,28 @@ pub struct Stored {
 impl Stored {
     fn new(mut value: Value, revision: u64) -> Self {
         meta::set(&mut value, "resourceVersion", revision.to_string().into());
-        Self { value, revision, json: OnceLock::new() }
+        Self {
+            value,
+            revision,
+            json: OnceLock::new(),
+        }
     }
 
     /// An object that is shown and not stored, as by a dry run.
     pub fn unsaved(value: Value) -> Object {
         let revision = meta::resource_version(&value).parse().unwrap_or_default(); // a new one has none
-        Arc::new(Self { value, revision, json: OnceLock::new() })
+        Arc::new(Self {
+            value,
+            revision,
+            json: OnceLock::new(),
+        })
     }
 
     /// The object as JSON text, made once and shared by all who send it.
     pub fn json(&self) -> Bytes {
-        self.json.get_or_init(|| Bytes::from(self.value.to_string())).clone()
+        self.json
+            .get_or_init(|| Bytes::from(self.value.to_string()))
+            .clone()
     }
 }
 
@@ -126,16 +139,28 @@ struct Table {
 
 impl Table {
     fn new(compacted: u64) -> Self {
-        Self { objects: BTreeMap::new(), history: History::new(compacted), wake: watch::Sender::new(0) }
+        Self {
+            objects: BTreeMap::new(),
+            history: History::new(compacted),
+            wake: watch::Sender::new(0),
+        }
     }
 }
 
 impl Store {
     /// An empty store that keeps `history_limit` changes of each resource for watches.
     pub fn new(history_limit: usize, observers: Vec<Observer>) -> Self {
-        let inner =
-            Inner { revision: 1, tables: HashMap::new(), uids: HashMap::new(), dependents: HashMap::new() };
-        Self { inner: RwLock::new(inner), observers, history_limit }
+        let inner = Inner {
+            revision: 1,
+            tables: HashMap::new(),
+            uids: HashMap::new(),
+            dependents: HashMap::new(),
+        };
+        Self {
+            inner: RwLock::new(inner),
+            observers,
+            history_limit,
+        }
     }
 
     /// The resource version of the newest write.
@@ -147,15 +172,23 @@ impl Store {
     pub fn open(&self, resource: &GroupResource, compacted: bool) {
         let mut inner = self.inner.write();
         let oldest = if compacted { inner.revision } else { 0 };
-        inner.tables.entry(resource.clone()).or_insert_with(|| Table::new(oldest));
+        inner
+            .tables
+            .entry(resource.clone())
+            .or_insert_with(|| Table::new(oldest));
     }
 
     /// Forgets a resource with all its objects and ends its watches.
     pub fn close(&self, resource: &GroupResource) {
         let mut inner = self.inner.write();
-        let Some(table) = inner.tables.remove(resource) else { return };
+        let Some(table) = inner.tables.remove(resource) else {
+            return;
+        };
         for (key, object) in table.objects {
-            let id = ObjectId { resource: resource.clone(), key };
+            let id = ObjectId {
+                resource: resource.clone(),
+                key,
+            };
             inner.unlink(&id, &object.value);
         }
     }
@@ -176,23 +209,37 @@ impl Store {
     /// The live objects that name the owner with this uid.
     pub fn dependents(&self, uid: &str) -> Vec<(ObjectId, Object)> {
         let inner = self.inner.read();
-        let Some(ids) = inner.dependents.get(uid) else { return Vec::new() };
+        let Some(ids) = inner.dependents.get(uid) else {
+            return Vec::new();
+        };
         ids.iter()
-            .filter_map(|id| Some((id.clone(), inner.tables.get(&id.resource)?.objects.get(&id.key)?.clone())))
+            .filter_map(|id| {
+                Some((
+                    id.clone(),
+                    inner.tables.get(&id.resource)?.objects.get(&id.key)?.clone(),
+                ))
+            })
             .collect()
     }
 
     /// One page of a list, in key order.
     pub fn page(&self, resource: &GroupResource, query: &PageQuery<'_>) -> Result<Page, Expired> {
         let inner = self.inner.read();
-        let Some(table) = inner.tables.get(resource) else { return Ok(Page::empty(inner.revision)) };
+        let Some(table) = inner.tables.get(resource) else {
+            return Ok(Page::empty(inner.revision));
+        };
         page::read(&table.objects, &table.history, inner.revision, query)
     }
 
     /// All objects of a resource, of one namespace or of all.
     pub fn all(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Object> {
-        let query = PageQuery { namespace, ..PageQuery::default() };
-        self.page(resource, &query).map(|page| page.items).unwrap_or_default() // only a list in the past can be expired
+        let query = PageQuery {
+            namespace,
+            ..PageQuery::default()
+        };
+        self.page(resource, &query)
+            .map(|page| page.items)
+            .unwrap_or_default() // only a list in the past can be expired
     }
 
     /// Writes one object. `expected` is the revision that the write replaces, `None` if there must be no object.
@@ -214,7 +261,14 @@ impl Store {
             Write::Put(value) => {
                 let object = Arc::new(Stored::new(value, revision));
                 table.objects.insert(key.clone(), object.clone());
-                (object, if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added })
+                (
+                    object,
+                    if previous.is_some() {
+                        ChangeKind::Modified
+                    } else {
+                        ChangeKind::Added
+                    },
+                )
             }
             Write::Remove(value) => {
                 table.objects.remove(key);
@@ -232,7 +286,10 @@ impl Store {
         table.history.push(change.clone(), self.history_limit);
         table.wake.send_replace(revision);
         inner.revision = revision;
-        let id = ObjectId { resource: resource.clone(), key: key.clone() };
+        let id = ObjectId {
+            resource: resource.clone(),
+            key: key.clone(),
+        };
         if let Some(previous) = &previous {
             inner.unlink(&id, &previous.value);
         }
@@ -259,7 +316,9 @@ impl Store {
         max: usize,
     ) -> Result<(Vec<Arc<Change>>, u64), Expired> {
         let inner = self.inner.read();
-        let Some(table) = inner.tables.get(resource) else { return Ok((Vec::new(), revision)) };
+        let Some(table) = inner.tables.get(resource) else {
+            return Ok((Vec::new(), revision));
+        };
         let changes = table.history.after(revision, max)?;
         let complete = match changes.last() {
             Some(last) if changes.len() == max => last.revision,
@@ -282,7 +341,10 @@ impl Inner {
     fn link(&mut self, id: &ObjectId, object: &Value) {
         self.uids.insert(meta::uid(object).to_owned(), id.clone());
         for owner in owner_uids(object) {
-            self.dependents.entry(owner.to_owned()).or_default().insert(id.clone());
+            self.dependents
+                .entry(owner.to_owned())
+                .or_default()
+                .insert(id.clone());
         }
     }
 

@@ -36,7 +36,12 @@ pub struct Page {
 
 impl Page {
     pub(super) fn empty(revision: u64) -> Self {
-        Self { items: Vec::new(), revision, more_after: None, remaining: 0 }
+        Self {
+            items: Vec::new(),
+            revision,
+            more_after: None,
+            remaining: 0,
+        }
     }
 }
 
@@ -47,12 +52,21 @@ pub(super) fn read(
     query: &PageQuery<'_>,
 ) -> Result<Page, Expired> {
     let revision = query.at.unwrap_or(current);
-    let then = if revision < current { undone(history, revision)? } else { BTreeMap::new() };
+    let then = if revision < current {
+        undone(history, revision)?
+    } else {
+        BTreeMap::new()
+    };
     let range = (lower_bound(query), Bound::Unbounded);
-    let in_namespace =
-        |key: &ObjectKey| query.namespace.is_none_or(|namespace| key.namespace == namespace);
-    let mut live = objects.range::<ObjectKey, _>(range.clone()).filter(|(key, _)| !then.contains_key(*key)).peekable();
-    let mut past = then.range::<ObjectKey, _>(range).filter_map(|(key, was)| Some((key, was.as_ref()?))).peekable();
+    let in_namespace = |key: &ObjectKey| query.namespace.is_none_or(|namespace| key.namespace == namespace);
+    let mut live = objects
+        .range::<ObjectKey, _>(range.clone())
+        .filter(|(key, _)| !then.contains_key(*key))
+        .peekable();
+    let mut past = then
+        .range::<ObjectKey, _>(range)
+        .filter_map(|(key, was)| Some((key, was.as_ref()?)))
+        .peekable();
     let merged = std::iter::from_fn(|| match (live.peek(), past.peek()) {
         (Some((a, _)), Some((b, _))) if b < a => past.next(),
         (Some(_), _) => live.next(),

@@ -14,7 +14,12 @@ pub fn of(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
         if custom.columns.is_empty() {
             cells.push(age_of(object, now));
         }
-        cells.extend(custom.columns.iter().map(|column| custom_cell(column, object, now)));
+        cells.extend(
+            custom
+                .columns
+                .iter()
+                .map(|column| custom_cell(column, object, now)),
+        );
         return cells;
     }
     builtin(resource, object, now)
@@ -23,7 +28,9 @@ pub fn of(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
 fn custom_cell(column: &Value, object: &Value, now: Timestamp) -> Value {
     let path = column["jsonPath"].as_str().unwrap_or_default();
     let found = jsonpath::find(object, path);
-    let Some(first) = found.first() else { return Value::Null };
+    let Some(first) = found.first() else {
+        return Value::Null;
+    };
     match (column["type"].as_str().unwrap_or_default(), *first) {
         (_, Value::Null) => Value::Null,
         ("integer", value) => value.as_f64().map_or(Value::Null, |number| {
@@ -47,14 +54,20 @@ fn age_of(object: &Value, now: Timestamp) -> Value {
 
 /// The time since a timestamp, as kubectl shows ages: `62s`, `5m3s`, `24h`, `3d4h`.
 pub fn age(since: &str, now: Timestamp) -> String {
-    let Ok(since) = since.parse::<Timestamp>() else { return "<unknown>".to_owned() };
+    let Ok(since) = since.parse::<Timestamp>() else {
+        return "<unknown>".to_owned();
+    };
     human(now.as_second() - since.as_second())
 }
 
 /// `HumanDuration` of apimachinery.
 fn human(seconds: i64) -> String {
     let with = |big: i64, unit: &str, small: i64, small_unit: &str| {
-        if small == 0 { format!("{big}{unit}") } else { format!("{big}{unit}{small}{small_unit}") }
+        if small == 0 {
+            format!("{big}{unit}")
+        } else {
+            format!("{big}{unit}{small}{small_unit}")
+        }
     };
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
     match seconds {
@@ -77,11 +90,20 @@ fn number(value: &Value) -> i64 {
 }
 
 fn text_or(value: &Value, otherwise: &str) -> Value {
-    value.as_str().filter(|text| !text.is_empty()).unwrap_or(otherwise).into()
+    value
+        .as_str()
+        .filter(|text| !text.is_empty())
+        .unwrap_or(otherwise)
+        .into()
 }
 
 fn count(value: &Value) -> Value {
-    value.as_object().map(serde_json::Map::len).or_else(|| value.as_array().map(Vec::len)).unwrap_or(0).into()
+    value
+        .as_object()
+        .map(serde_json::Map::len)
+        .or_else(|| value.as_array().map(Vec::len))
+        .unwrap_or(0)
+        .into()
 }
 
 fn items(value: &Value) -> impl Iterator<Item = &Value> {
@@ -90,7 +112,11 @@ fn items(value: &Value) -> impl Iterator<Item = &Value> {
 
 fn joined(values: impl Iterator<Item = String>) -> Value {
     let all: Vec<String> = values.collect();
-    if all.is_empty() { "<none>".into() } else { all.join(",").into() }
+    if all.is_empty() {
+        "<none>".into()
+    } else {
+        all.join(",").into()
+    }
 }
 
 fn builtin(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
@@ -103,7 +129,11 @@ fn builtin(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
         "Namespace" => vec![name, status["phase"].clone(), age],
         "Service" => service(spec, status, name, age),
         "Deployment" => {
-            let ready = format!("{}/{}", number(&status["readyReplicas"]), number(&spec["replicas"]));
+            let ready = format!(
+                "{}/{}",
+                number(&status["readyReplicas"]),
+                number(&spec["replicas"])
+            );
             let mut cells = vec![name, ready.into(), number(&status["updatedReplicas"]).into()];
             cells.extend([number(&status["availableReplicas"]).into(), age]);
             cells.extend(containers(spec));
@@ -111,21 +141,34 @@ fn builtin(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
             cells
         }
         "ReplicaSet" | "ReplicationController" => {
-            let mut cells = vec![name, number(&spec["replicas"]).into(), number(&status["replicas"]).into()];
+            let mut cells = vec![
+                name,
+                number(&spec["replicas"]).into(),
+                number(&status["replicas"]).into(),
+            ];
             cells.extend([number(&status["readyReplicas"]).into(), age]);
             cells.extend(containers(spec));
             cells.push(selector(&spec["selector"]));
             cells
         }
         "StatefulSet" => {
-            let ready = format!("{}/{}", number(&status["readyReplicas"]), number(&spec["replicas"]));
+            let ready = format!(
+                "{}/{}",
+                number(&status["readyReplicas"]),
+                number(&spec["replicas"])
+            );
             let mut cells = vec![name, ready.into(), age];
             cells.extend(containers(spec));
             cells
         }
         "DaemonSet" => {
-            let counts =
-                ["desiredNumberScheduled", "currentNumberScheduled", "numberReady", "updatedNumberScheduled", "numberAvailable"];
+            let counts = [
+                "desiredNumberScheduled",
+                "currentNumberScheduled",
+                "numberReady",
+                "updatedNumberScheduled",
+                "numberAvailable",
+            ];
             let mut cells = vec![name];
             cells.extend(counts.iter().map(|field| json!(number(&status[field]))));
             cells.extend([selector(&spec["template"]["spec"]["nodeSelector"]), age]);
@@ -135,7 +178,8 @@ fn builtin(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
         }
         "Job" => job(spec, status, name, age, now),
         "ConfigMap" => {
-            let data = count(&object["data"]).as_u64().unwrap_or(0) + count(&object["binaryData"]).as_u64().unwrap_or(0);
+            let data = count(&object["data"]).as_u64().unwrap_or(0)
+                + count(&object["binaryData"]).as_u64().unwrap_or(0);
             vec![name, data.into(), age]
         }
         "Secret" => vec![name, object["type"].clone(), count(&object["data"]), age],
@@ -146,20 +190,40 @@ fn builtin(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
         "EndpointSlice" => {
             let ports = joined(items(&object["ports"]).map(|port| jsonpath::shown(&port["port"])));
             let addresses = items(&object["endpoints"]).flat_map(|endpoint| items(&endpoint["addresses"]));
-            vec![name, object["addressType"].clone(), ports, joined(addresses.map(jsonpath::shown)), age]
+            vec![
+                name,
+                object["addressType"].clone(),
+                ports,
+                joined(addresses.map(jsonpath::shown)),
+                age,
+            ]
         }
         "RoleBinding" | "ClusterRoleBinding" => role_binding(object, name, age),
         "Ingress" => {
             let hosts = joined(items(&spec["rules"]).map(|rule| jsonpath::shown(&rule["host"])));
-            vec![name, text_or(&spec["ingressClassName"], "<none>"), hosts, "".into(), "80".into(), age]
+            vec![
+                name,
+                text_or(&spec["ingressClassName"], "<none>"),
+                hosts,
+                "".into(),
+                "80".into(),
+                age,
+            ]
         }
         "PersistentVolumeClaim" => {
             let modes = joined(items(&spec["accessModes"]).map(jsonpath::shown));
             let mut cells = vec![name, status["phase"].clone(), text_or(&spec["volumeName"], "")];
-            cells.extend([text_or(&status["capacity"]["storage"], ""), modes, text_or(&spec["storageClassName"], ""), age]);
+            cells.extend([
+                text_or(&status["capacity"]["storage"], ""),
+                modes,
+                text_or(&spec["storageClassName"], ""),
+                age,
+            ]);
             cells
         }
-        "CustomResourceDefinition" | "Role" | "ClusterRole" => vec![name, meta::text(object, "creationTimestamp").into()],
+        "CustomResourceDefinition" | "Role" | "ClusterRole" => {
+            vec![name, meta::text(object, "creationTimestamp").into()]
+        }
         _ => vec![name, age],
     }
 }
@@ -169,17 +233,31 @@ fn pod(object: &Value, name: Value, age: Value) -> Vec<Value> {
     let statuses: Vec<&Value> = items(&status["containerStatuses"]).collect();
     let ready = statuses.iter().filter(|status| status["ready"] == true).count();
     let total = items(&spec["containers"]).count();
-    let restarts: i64 = statuses.iter().map(|status| number(&status["restartCount"])).sum();
+    let restarts: i64 = statuses
+        .iter()
+        .map(|status| number(&status["restartCount"]))
+        .sum();
     let reason = statuses.iter().find_map(|status| {
         let state = &status["state"];
-        state["waiting"]["reason"].as_str().or_else(|| state["terminated"]["reason"].as_str())
+        state["waiting"]["reason"]
+            .as_str()
+            .or_else(|| state["terminated"]["reason"].as_str())
     });
     let shown = if meta::is_terminating(object) {
         "Terminating"
     } else {
-        reason.or_else(|| status["reason"].as_str()).or_else(|| status["phase"].as_str()).unwrap_or("Unknown")
+        reason
+            .or_else(|| status["reason"].as_str())
+            .or_else(|| status["phase"].as_str())
+            .unwrap_or("Unknown")
     };
-    let mut cells = vec![name, format!("{ready}/{total}").into(), shown.into(), restarts.to_string().into(), age];
+    let mut cells = vec![
+        name,
+        format!("{ready}/{total}").into(),
+        shown.into(),
+        restarts.to_string().into(),
+        age,
+    ];
     cells.extend([
         text_or(&status["podIP"], "<none>"),
         text_or(&spec["nodeName"], "<none>"),
@@ -207,7 +285,13 @@ fn node(object: &Value, name: Value, age: Value) -> Vec<Value> {
         let found = items(&status["addresses"]).find(|address| address["type"] == kind);
         found.map_or_else(|| "<none>".into(), |address| address["address"].clone())
     };
-    let mut cells = vec![name, state.into(), joined(roles), age, text_or(&info["kubeletVersion"], "")];
+    let mut cells = vec![
+        name,
+        state.into(),
+        joined(roles),
+        age,
+        text_or(&info["kubeletVersion"], ""),
+    ];
     cells.extend([
         address("InternalIP"),
         address("ExternalIP"),
@@ -223,12 +307,25 @@ fn service(spec: &Value, status: &Value, name: Value, age: Value) -> Vec<Value> 
         let node = number(&port["nodePort"]);
         let number = number(&port["port"]);
         let protocol = port["protocol"].as_str().unwrap_or("TCP");
-        if node > 0 { format!("{number}:{node}/{protocol}") } else { format!("{number}/{protocol}") }
+        if node > 0 {
+            format!("{number}:{node}/{protocol}")
+        } else {
+            format!("{number}/{protocol}")
+        }
     }));
     let balancers = items(&status["loadBalancer"]["ingress"]);
-    let external = joined(balancers.map(|at| jsonpath::shown(at.get("ip").unwrap_or_else(|| &at["hostname"]))));
+    let external =
+        joined(balancers.map(|at| jsonpath::shown(at.get("ip").unwrap_or_else(|| &at["hostname"]))));
     let kind = text_or(&spec["type"], "ClusterIP");
-    vec![name, kind, text_or(&spec["clusterIP"], "<none>"), external, ports, age, selector(&spec["selector"])]
+    vec![
+        name,
+        kind,
+        text_or(&spec["clusterIP"], "<none>"),
+        external,
+        ports,
+        age,
+        selector(&spec["selector"]),
+    ]
 }
 
 fn containers(spec: &Value) -> [Value; 2] {
@@ -237,7 +334,12 @@ fn containers(spec: &Value) -> [Value; 2] {
 }
 
 fn selector(selector: &Value) -> Value {
-    let labels = selector.get("matchLabels").unwrap_or(selector).as_object().into_iter().flatten();
+    let labels = selector
+        .get("matchLabels")
+        .unwrap_or(selector)
+        .as_object()
+        .into_iter()
+        .flatten();
     joined(labels.map(|(key, value)| format!("{key}={}", jsonpath::shown(value))))
 }
 
@@ -251,9 +353,18 @@ fn job(spec: &Value, status: &Value, name: Value, age: Value, now: Timestamp) ->
     };
     let wanted = spec["completions"].as_i64().unwrap_or(1); // unset: one
     let done = format!("{}/{wanted}", number(&status["succeeded"]));
-    let end = status["completionTime"].as_str().and_then(|text| text.parse::<Timestamp>().ok()).unwrap_or(now); // still running
+    let end = status["completionTime"]
+        .as_str()
+        .and_then(|text| text.parse::<Timestamp>().ok())
+        .unwrap_or(now); // still running
     let duration = status["startTime"].as_str().map(|start| self::age(start, end));
-    let mut cells = vec![name, state.into(), done.into(), duration.unwrap_or_default().into(), age];
+    let mut cells = vec![
+        name,
+        state.into(),
+        done.into(),
+        duration.unwrap_or_default().into(),
+        age,
+    ];
     cells.extend(containers(spec));
     cells.push(selector(&spec["selector"]));
     cells
@@ -261,23 +372,34 @@ fn job(spec: &Value, status: &Value, name: Value, age: Value, now: Timestamp) ->
 
 fn event(object: &Value, name: Value, now: Timestamp) -> Vec<Value> {
     let pick = |fields: &[&str]| {
-        let found = fields.iter().map(|field| &object[*field]).find(|value| !value.is_null());
+        let found = fields
+            .iter()
+            .map(|field| &object[*field])
+            .find(|value| !value.is_null());
         found.cloned().unwrap_or(Value::Null)
     };
     let seen = |fields: &[&str]| {
         let at = pick(fields);
-        at.as_str().map_or_else(|| "<unknown>".to_owned(), |text| age(text, now))
+        at.as_str()
+            .map_or_else(|| "<unknown>".to_owned(), |text| age(text, now))
     };
     let about = pick(&["involvedObject", "regarding"]);
     let kind = about["kind"].as_str().unwrap_or_default().to_lowercase();
     let target = format!("{kind}/{}", about["name"].as_str().unwrap_or_default());
     let source = pick(&["source", "deprecatedSource"])["component"].clone();
-    let source = if source.is_null() { pick(&["reportingComponent", "reportingController"]) } else { source };
+    let source = if source.is_null() {
+        pick(&["reportingComponent", "reportingController"])
+    } else {
+        source
+    };
     let last = match object["series"]["lastObservedTime"].as_str() {
         Some(text) => age(text, now),
         None => seen(&["lastTimestamp", "deprecatedLastTimestamp", "eventTime"]),
     };
-    let count = object["series"]["count"].as_i64().or_else(|| pick(&["count", "deprecatedCount"]).as_i64()).unwrap_or(1); // seen once
+    let count = object["series"]["count"]
+        .as_i64()
+        .or_else(|| pick(&["count", "deprecatedCount"]).as_i64())
+        .unwrap_or(1); // seen once
     vec![
         last.into(),
         pick(&["type"]),
@@ -294,17 +416,26 @@ fn event(object: &Value, name: Value, now: Timestamp) -> Vec<Value> {
 
 fn endpoints(object: &Value) -> Value {
     joined(items(&object["subsets"]).flat_map(|subset| {
-        let ports: Vec<String> = items(&subset["ports"]).map(|port| jsonpath::shown(&port["port"])).collect();
+        let ports: Vec<String> = items(&subset["ports"])
+            .map(|port| jsonpath::shown(&port["port"]))
+            .collect();
         items(&subset["addresses"]).flat_map(move |address| {
             let ip = jsonpath::shown(&address["ip"]);
-            ports.iter().map(|port| format!("{ip}:{port}")).collect::<Vec<_>>()
+            ports
+                .iter()
+                .map(|port| format!("{ip}:{port}"))
+                .collect::<Vec<_>>()
         })
     }))
 }
 
 fn role_binding(object: &Value, name: Value, age: Value) -> Vec<Value> {
     let role = &object["roleRef"];
-    let role = format!("{}/{}", jsonpath::shown(&role["kind"]), jsonpath::shown(&role["name"]));
+    let role = format!(
+        "{}/{}",
+        jsonpath::shown(&role["kind"]),
+        jsonpath::shown(&role["name"])
+    );
     let subjects = |kind: &'static str| {
         let of_kind = items(&object["subjects"]).filter(move |subject| subject["kind"] == kind);
         joined(of_kind.map(|subject| match subject["namespace"].as_str() {
@@ -312,7 +443,14 @@ fn role_binding(object: &Value, name: Value, age: Value) -> Vec<Value> {
             None => jsonpath::shown(&subject["name"]),
         }))
     };
-    vec![name, role.into(), age, subjects("User"), subjects("Group"), subjects("ServiceAccount")]
+    vec![
+        name,
+        role.into(),
+        age,
+        subjects("User"),
+        subjects("Group"),
+        subjects("ServiceAccount"),
+    ]
 }
 
 #[cfg(test)]

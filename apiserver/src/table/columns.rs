@@ -5,7 +5,9 @@ use crate::resources::Resource;
 
 /// The columns of a kind, in the order of its cells.
 pub fn of(resource: &Resource) -> Vec<Column> {
-    let Some(custom) = resource.custom() else { return builtin(&resource.kind) };
+    let Some(custom) = resource.custom() else {
+        return builtin(&resource.kind);
+    };
     let mut columns = vec![Column::new("Name", "string", 0)];
     if custom.columns.is_empty() {
         columns.push(Column::new("Age", "date", 0));
@@ -18,7 +20,10 @@ pub fn of(resource: &Resource) -> Vec<Column> {
             kind: text("type"),
             format: text("format"),
             description: if described.is_empty() {
-                format!("Custom resource definition column (in JSONPath format): {}", text("jsonPath"))
+                format!(
+                    "Custom resource definition column (in JSONPath format): {}",
+                    text("jsonPath")
+                )
             } else {
                 described
             },
@@ -31,9 +36,7 @@ pub fn of(resource: &Resource) -> Vec<Column> {
 /// The columns of the built-in kinds: `Name:type`, with `+` for wide output only.
 fn builtin(kind: &str) -> Vec<Column> {
     let list = match kind {
-        "Pod" => {
-            "Name Ready Status Restarts Age +IP +Node +Nominated_Node +Readiness_Gates"
-        }
+        "Pod" => "Name Ready Status Restarts Age +IP +Node +Nominated_Node +Readiness_Gates",
         "Node" => {
             "Name Status Roles Age Version +Internal-IP +External-IP +OS-Image +Kernel-Version +Container-Runtime"
         }

@@ -8,13 +8,19 @@ enum Step {
     Field(String),
     Index(i64),
     All,
-    Filter { path: Vec<Self>, equal: bool, value: Value },
+    Filter {
+        path: Vec<Self>,
+        equal: bool,
+        value: Value,
+    },
     Exists(Vec<Self>),
 }
 
 /// What the path leads to; nothing if the path cannot be read.
 pub fn find<'a>(root: &'a Value, path: &str) -> Vec<&'a Value> {
-    parse(path).map(|steps| walk(vec![root], &steps)).unwrap_or_default()
+    parse(path)
+        .map(|steps| walk(vec![root], &steps))
+        .unwrap_or_default()
 }
 
 /// The path without its leading dot, as field selectors name it.
@@ -43,17 +49,28 @@ fn take<'a>(value: &'a Value, step: &Step) -> Vec<&'a Value> {
         Step::Field(name) => value.get(name).into_iter().collect(),
         Step::Index(index) => item(value, *index).into_iter().collect(),
         Step::All => children(value),
-        Step::Filter { path, equal, value: wanted } => {
+        Step::Filter {
+            path,
+            equal,
+            value: wanted,
+        } => {
             let holds = |child: &&Value| walk(vec![child], path).contains(&wanted) == *equal;
             children(value).into_iter().filter(holds).collect()
         }
-        Step::Exists(path) => children(value).into_iter().filter(|child| !walk(vec![child], path).is_empty()).collect(),
+        Step::Exists(path) => children(value)
+            .into_iter()
+            .filter(|child| !walk(vec![child], path).is_empty())
+            .collect(),
     }
 }
 
 fn item(value: &Value, index: i64) -> Option<&Value> {
     let items = value.as_array()?;
-    let index = if index < 0 { i64::try_from(items.len()).ok()? + index } else { index }; // lists fit in i64
+    let index = if index < 0 {
+        i64::try_from(items.len()).ok()? + index
+    } else {
+        index
+    }; // lists fit in i64
     items.get(usize::try_from(index).ok()?) // before the start: nothing
 }
 
@@ -97,7 +114,6 @@ fn closing(text: &str) -> Option<usize> {
     for (at, c) in text.char_indices() {
         match (c, quote) {
             (c, Some(open)) if c == open => quote = None,
-            (_, Some(_)) => {}
             ('"' | '\'', None) => quote = Some(c),
             ('[', None) => depth += 1,
             (']', None) if depth == 0 => return Some(at),
@@ -137,7 +153,9 @@ fn bracket(text: &str) -> Option<Step> {
 
 fn unquoted(text: &str) -> Option<String> {
     let inner = |quote: char| text.strip_prefix(quote)?.strip_suffix(quote);
-    inner('\'').or_else(|| inner('"')).map(|name| name.replace("\\.", "."))
+    inner('\'')
+        .or_else(|| inner('"'))
+        .map(|name| name.replace("\\.", "."))
 }
 
 fn filter(condition: &str) -> Option<Step> {
@@ -179,7 +197,10 @@ mod tests {
         check(".spec.list[*].n", &json!(["x", "y"]));
         check(".spec['a.b']", &json!(["dot"]));
         check(".spec.a\\.b", &json!(["dot"]));
-        check(".status.conditions[?(@.type==\"Ready\")].status", &json!(["True"]));
+        check(
+            ".status.conditions[?(@.type==\"Ready\")].status",
+            &json!(["True"]),
+        );
         check(".status.conditions[?(@.type=='Ready')].status", &json!(["True"]));
         check(".status.conditions[?(@.type!='Ready')].status", &json!(["False"]));
         check(".status.conditions[?(@.type", &json!([]));

@@ -61,7 +61,13 @@ pub fn partial(object: &Value) -> Value {
 }
 
 /// Objects as a Table.
-pub fn render(resource: &Resource, objects: &[&Value], metadata: &Value, include: Include, now: Timestamp) -> Value {
+pub fn render(
+    resource: &Resource,
+    objects: &[&Value],
+    metadata: &Value,
+    include: Include,
+    now: Timestamp,
+) -> Value {
     let rows: Vec<Value> = objects
         .iter()
         .map(|object| {

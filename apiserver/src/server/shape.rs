@@ -1,0 +1,93 @@
+//! The shape of an object: what is dropped, defaulted, refused.
+
+use serde_json::Value;
+
+use super::query::FieldValidation;
+use super::write::Options;
+use crate::lifecycle::metadata;
+use crate::meta;
+use crate::resources::{Resource, Typing, types, validate};
+use crate::schema::Cause;
+use crate::status::{About, ApiError};
+
+/// Drops what nobody declared and fills in defaults. Answers warnings, or refuses (Strict).
+pub(super) fn shape(
+    resource: &Resource,
+    options: &Options,
+    object: &mut Value,
+    duplicates: &[String],
+) -> Result<Vec<String>, ApiError> {
+    let mut unknown = metadata::prune(object);
+    match &resource.typing {
+        Typing::Custom(custom) => {
+            unknown.extend(custom.schema.prune(object));
+            custom.schema.default(object);
+        }
+        Typing::Builtin(name) => {
+            without_nulls(object);
+            if let Some(name) = name {
+                if let Some(problem) = types::mismatch(name, object) {
+                    return Err(ApiError::bad_request(&handled_as(resource, &problem)));
+                }
+                unknown.extend(crate::builtin::prune(name, object));
+            }
+        }
+    }
+    unknown.dedup();
+    let repeated = duplicates
+        .iter()
+        .map(|path| format!("duplicate field \"{path}\""));
+    let problems: Vec<String> = repeated
+        .chain(unknown.iter().map(|path| format!("unknown field \"{path}\"")))
+        .collect();
+    match options.validation {
+        FieldValidation::Strict if !problems.is_empty() => {
+            let what = format!("strict decoding error: {}", problems.join(", "));
+            let message = match resource.typing {
+                Typing::Custom(_) => what,
+                Typing::Builtin(_) => handled_as(resource, &what),
+            };
+            Err(ApiError::bad_request(&message))
+        }
+        FieldValidation::Warn => Ok(problems),
+        FieldValidation::Strict | FieldValidation::Ignore => Ok(Vec::new()),
+    }
+}
+
+fn handled_as(resource: &Resource, problem: &str) -> String {
+    let (kind, version) = (&resource.kind, &resource.version);
+    format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {problem}")
+}
+
+/// Takes fields away that are null: for built-in kinds null is the same as absent.
+fn without_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, field| !field.is_null());
+            map.values_mut().for_each(without_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_nulls),
+        _ => {}
+    }
+}
+
+/// What is wrong with the content of an object.
+pub(super) fn problems(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+    match &resource.typing {
+        Typing::Custom(custom) => custom.schema.validate(new, old),
+        Typing::Builtin(_) => validate::check(resource, new, old),
+    }
+}
+
+/// Refuses if anything is wrong.
+pub(super) fn refuse_invalid(resource: &Resource, object: &Value, causes: &[Cause]) -> Result<(), ApiError> {
+    if causes.is_empty() {
+        return Ok(());
+    }
+    let about = About {
+        group: &resource.group,
+        kind: &resource.kind,
+        name: meta::name(object),
+    };
+    Err(ApiError::invalid(about, causes))
+}
