@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::door::{self, Credentials, CredentialsError, Identity, InProcess, ListenError, Login};
 use crate::fault::{Faults, Match};
 use crate::lifecycle::{self, WorkQueue};
+use crate::player::{self, Speeds};
 use crate::record::Recorder;
 use crate::server::{Core, Parts};
 use crate::store::Store;
@@ -34,6 +35,9 @@ const HISTORY: usize = 16_384;
 /// The user of the clients that are not named otherwise.
 const ADMIN: &str = "kubernetes-admin";
 
+/// The user of the workload player.
+const PLAYER: &str = "workload-player";
+
 /// A server that runs until it is stopped or dropped.
 pub struct ApiServer {
     core: Arc<Core>,
@@ -51,6 +55,7 @@ pub struct Builder {
     seed: Option<u64>,
     history: usize,
     events: bool,
+    log_limit: usize,
     name: String,
 }
 
@@ -61,6 +66,7 @@ impl Default for Builder {
             seed: None,
             history: HISTORY,
             events: false,
+            log_limit: crate::record::DEFAULT_LIMIT,
             name: "muster-apiserver".to_owned(),
         }
     }
@@ -95,6 +101,20 @@ impl Builder {
         self
     }
 
+    /// How many requests and events the recorder keeps; 0 for a server that is one of thousands.
+    #[must_use]
+    pub fn log_limit(mut self, entries: usize) -> Self {
+        self.log_limit = entries;
+        self
+    }
+
+    /// Plays the workloads of a cluster: see [`ApiServer::play_workloads`].
+    #[must_use]
+    pub fn workloads(mut self, speeds: Speeds) -> Self {
+        self.workloads = Some(speeds);
+        self
+    }
+
     /// The name of cluster, user and context in kubeconfigs.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
@@ -105,7 +125,7 @@ impl Builder {
     /// A server with the in-process door only. Must be called within a tokio runtime.
     pub fn in_process(self) -> Result<ApiServer, StartError> {
         let work = Arc::new(WorkQueue::default());
-        let recorder = Arc::new(Recorder::new(self.events));
+        let recorder = Arc::new(Recorder::new(self.events, self.log_limit));
         let (noted, kept) = (work.clone(), recorder.clone());
         let observers: Vec<crate::store::Observer> = vec![
             Box::new(move |resource, change| noted.note(resource, change)),
@@ -125,14 +145,18 @@ impl Builder {
         let core = Arc::new(Core::new(Store::new(self.history, observers), parts));
         lifecycle::namespaces::make_initial(&core);
         let worker = tokio::spawn(lifecycle::run(core.clone())).abort_handle();
-        Ok(ApiServer {
+        let server = ApiServer {
             core,
             credentials,
             admin,
             name: self.name,
             tasks: Mutex::new(vec![worker]),
             address: Mutex::new(None),
-        })
+        };
+        if let Some(speeds) = self.workloads {
+            server.play_workloads(speeds);
+        }
+        Ok(server)
     }
 
     /// A server with both doors, HTTPS on any free port.
@@ -247,6 +271,12 @@ impl ApiServer {
     /// Runs a task as long as the server.
     pub fn attach(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.lock().push(tokio::spawn(task).abort_handle());
+    }
+
+    /// Plays the controllers of workloads, scheduler and kubelets from here on, until the server stops. The recorder and
+    /// fault rules know the player as `workload-player`.
+    pub fn play_workloads(&self, speeds: Speeds) {
+        self.attach(player::play(self.client_as(PLAYER), self.clock(), speeds));
     }
 
     /// Ends the server: its tasks, doors and open watches.

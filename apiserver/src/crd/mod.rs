@@ -14,7 +14,7 @@ use crate::lifecycle::Work;
 use crate::lifecycle::namespaces::set_condition;
 use crate::lifecycle::removal::Propagation;
 use crate::meta;
-use crate::resources::{CustomVersion, Resource, Scale, Typing};
+use crate::resources::{CustomVersion, Resource, Scale, Typing, builtin};
 use crate::schema::Schema;
 use crate::server::Core;
 use crate::status::GroupResource;
@@ -53,15 +53,10 @@ fn withdraw(core: &Arc<Core>, name: &str) {
     let Some((plural, group)) = name.split_once('.') else {
         return;
     };
-    let catalog = core.registry.catalog();
-    let is_custom = |resource: &Arc<Resource>| resource.custom().is_some();
-    if catalog
-        .stores()
-        .get(&GroupResource::new(group, plural))
-        .is_some_and(is_custom)
-    {
+    let storage = GroupResource::new(group, plural);
+    if builtin::all().iter().all(|resource| resource.storage != storage) {
         core.registry.change(|catalog| catalog.remove(group, plural));
-        core.store.close(&GroupResource::new(group, plural));
+        core.store.close(&storage);
     }
 }
 
@@ -164,15 +159,25 @@ fn serve(core: &Arc<Core>, definition: &Value) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (group, plural) = (text(&spec["group"]), text(&spec["names"]["plural"]));
     let terminating = meta::is_terminating(definition);
+    let source = format!(
+        "{} {} {terminating}",
+        meta::uid(definition),
+        meta::generation(definition)
+    );
+    let storage = GroupResource::new(&group, &plural);
+    let served = core.registry.catalog().of_store(&storage).cloned();
+    if served.is_some_and(|resource| resource.custom().is_some_and(|custom| custom.source == source)) {
+        return; // this very definition is served: its schema need not be read again
+    }
     let resources: Vec<Arc<Resource>> = spec["versions"]
         .as_array()
         .into_iter()
         .flatten()
         .filter(|version| version["served"] == true)
-        .filter_map(|version| resource(spec, version, terminating))
+        .filter_map(|version| resource(spec, version, terminating, &source))
         .map(Arc::new)
         .collect();
-    core.store.open(&GroupResource::new(&group, &plural), true);
+    core.store.open(&storage, true);
     core.registry.change(|catalog| {
         catalog.remove(&group, &plural);
         for resource in resources {
@@ -181,7 +186,7 @@ fn serve(core: &Arc<Core>, definition: &Value) {
     });
 }
 
-fn resource(spec: &Value, version: &Value, terminating: bool) -> Option<Resource> {
+fn resource(spec: &Value, version: &Value, terminating: bool, source: &str) -> Option<Resource> {
     let openapi = version["schema"]["openAPIV3Schema"].clone();
     let schema = Schema::parse(&openapi).ok()?; // definitions with a bad schema were refused when they were written
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -230,6 +235,7 @@ fn resource(spec: &Value, version: &Value, terminating: bool) -> Option<Resource
                 .map(str::to_owned)
                 .collect(),
             terminating,
+            source: source.to_owned(),
             deprecation: deprecation(&group, version, names),
         })),
         group,

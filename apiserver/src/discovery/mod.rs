@@ -103,7 +103,7 @@ pub fn resources(catalog: &Catalog, group: &str, version: &str) -> Option<Value>
 fn legacy_entries(resource: &Resource) -> Vec<Value> {
     let mut main = json!({
         "name": resource.plural, "singularName": resource.singular, "namespaced": resource.namespaced,
-        "kind": resource.kind, "verbs": VERBS, "storageVersionHash": "",
+        "kind": resource.kind, "verbs": verbs(resource), "storageVersionHash": "",
     });
     if !resource.short_names.is_empty() {
         main["shortNames"] = json!(resource.short_names);
@@ -136,6 +136,15 @@ const VERBS: [&str; 8] = [
     "update",
     "watch",
 ];
+
+/// The verbs of a resource: namespaces are deleted one by one.
+fn verbs(resource: &Resource) -> Vec<&'static str> {
+    let is_namespace = resource.is("", "Namespace");
+    VERBS
+        .into_iter()
+        .filter(|verb| !(is_namespace && *verb == "deletecollection"))
+        .collect()
+}
 
 struct Subresource<'a> {
     name: &'static str,
@@ -211,7 +220,7 @@ fn aggregated_entry(resource: &Resource) -> Value {
     let mut entry = json!({
         "resource": resource.plural, "responseKind": kind(&resource.group, &resource.version, &resource.kind),
         "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
-        "singularResource": resource.singular, "verbs": VERBS,
+        "singularResource": resource.singular, "verbs": verbs(resource),
     });
     if !resource.short_names.is_empty() {
         entry["shortNames"] = json!(resource.short_names);

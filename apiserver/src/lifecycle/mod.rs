@@ -47,7 +47,7 @@ impl Core {
         id: &ObjectId,
         mut edit: impl FnMut(&Value) -> Option<Value>,
     ) -> Option<Object> {
-        let resource = self.registry.catalog().stores().get(&id.resource).cloned()?;
+        let resource = self.registry.catalog().of_store(&id.resource).cloned()?;
         let changed = self.replace(&id.resource, &id.key, |live| {
             let live = live.ok_or_else(|| ApiError::not_found(&id.resource, &id.key.name))?;
             let Some(new) = edit(&live.value).filter(|new| *new != live.value) else {
@@ -66,7 +66,7 @@ impl Core {
     /// Deletes an object from inside, if it still has this uid.
     pub(crate) fn remove(&self, id: &ObjectId, uid: &str, propagation: removal::Propagation) {
         let catalog = self.registry.catalog();
-        let Some(resource) = catalog.stores().get(&id.resource).cloned() else {
+        let Some(resource) = catalog.of_store(&id.resource).cloned() else {
             return;
         };
         let now = self.clock.now();

@@ -17,8 +17,9 @@ use crate::server::{Body, Caller, Verb};
 use crate::status::GroupResource;
 use crate::store::{Change, ChangeKind};
 
-/// How much is kept: a request takes about 300 bytes, an event little beside the object that it shares.
-const LIMIT: usize = 65_536;
+/// How many entries each log keeps unless chosen otherwise: a request takes about 300 bytes, an event little beside the
+/// object that it shares.
+pub const DEFAULT_LIMIT: usize = 65_536;
 
 /// One request. Code and bytes are known when the response has begun, and grow with a watch.
 #[derive(Debug)]
@@ -106,8 +107,11 @@ impl<T> Default for Ring<T> {
 }
 
 impl<T> Ring<T> {
-    fn push(&mut self, entry: T) {
-        if self.entries.len() == LIMIT {
+    fn push(&mut self, entry: T, limit: usize) {
+        if limit == 0 {
+            return;
+        }
+        if self.entries.len() >= limit {
             self.entries.pop_front();
             self.dropped += 1;
         }
@@ -121,13 +125,16 @@ pub struct Recorder {
     requests: Mutex<Ring<Arc<RequestRecord>>>,
     events: Mutex<Ring<EventRecord>>,
     keeps_events: bool,
+    limit: usize,
 }
 
 impl Recorder {
-    /// A recorder; the event log keeps every version of every object alive, so that it is a choice.
-    pub fn new(keeps_events: bool) -> Self {
+    /// A recorder that keeps `limit` entries in each log; the event log keeps every version of every object alive, so
+    /// that it is a choice.
+    pub fn new(keeps_events: bool, limit: usize) -> Self {
         Self {
             keeps_events,
+            limit,
             ..Self::default()
         }
     }
@@ -160,7 +167,7 @@ impl Recorder {
                 resource: resource.clone(),
                 change: change.clone(),
             };
-            self.events.lock().push(event);
+            self.events.lock().push(event, self.limit);
         }
     }
 
@@ -183,7 +190,7 @@ impl Recorder {
             code: AtomicU16::new(0),
             bytes: AtomicU64::new(0),
         });
-        self.requests.lock().push(record.clone());
+        self.requests.lock().push(record.clone(), self.limit);
         Recording(record)
     }
 }

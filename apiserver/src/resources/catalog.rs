@@ -82,6 +82,18 @@ impl Catalog {
         groups
     }
 
+    /// The resource whose objects are kept in a store.
+    pub fn of_store(&self, storage: &crate::status::GroupResource) -> Option<&Arc<Resource>> {
+        let start = (storage.group.clone(), String::new());
+        let versions = self
+            .groups
+            .range(start..)
+            .take_while(|((group, _), _)| *group == storage.group);
+        versions
+            .into_iter()
+            .find_map(|(_, resources)| resources.get(&storage.resource))
+    }
+
     /// One resource for each store: what must be gone through to see all objects once.
     pub fn stores(&self) -> BTreeMap<crate::status::GroupResource, Arc<Resource>> {
         let all = self.groups.values().flat_map(BTreeMap::values);

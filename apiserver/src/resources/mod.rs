@@ -77,6 +77,8 @@ pub struct CustomVersion {
     pub selectable: Vec<String>,
     /// The definition is being deleted: nothing may be created.
     pub terminating: bool,
+    /// Which state of which definition this was made from.
+    pub source: String,
     /// Uses of this version are answered with this warning.
     pub deprecation: Option<String>,
 }

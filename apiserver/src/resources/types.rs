@@ -6,36 +6,28 @@ use crate::builtin::{Scalar, Shape, shape_of};
 
 /// The first field of a wrong type, in the words of Go's decoder.
 pub fn mismatch(type_name: &'static str, object: &Value) -> Option<String> {
-    below(
-        &Place {
-            type_name,
-            path: String::new(),
-        },
-        shape_of(type_name)?,
-        object,
-    )
+    let wrong = below(type_name, shape_of(type_name)?, object)?;
+    let owner = wrong.type_name.rsplit('.').next().unwrap_or_default();
+    let path: Vec<String> = wrong.path.into_iter().rev().collect();
+    let (got, wanted) = (wrong.got, wrong.wanted);
+    let path = path.join(".");
+    Some(format!(
+        "json: cannot unmarshal {got} into Go struct field {owner}.{path} of type {wanted}"
+    ))
 }
 
-/// Where a value is: the type that has the field, and the path from the object.
-struct Place {
+/// A field of a wrong type.
+struct Wrong {
+    /// The type that has the field.
     type_name: &'static str,
-    path: String,
+    /// The names on the way to it, the last one first: most objects are right, and pay for no path.
+    path: Vec<String>,
+    got: &'static str,
+    wanted: &'static str,
 }
 
-impl Place {
-    fn field(&self, name: &str) -> Self {
-        let path = if self.path.is_empty() {
-            name.to_owned()
-        } else {
-            format!("{}.{name}", self.path)
-        };
-        Self {
-            type_name: self.type_name,
-            path,
-        }
-    }
-
-    fn wrong(&self, value: &Value, wanted: &str) -> String {
+impl Wrong {
+    fn new(type_name: &'static str, value: &Value, wanted: &'static str) -> Self {
         let got = match value {
             Value::Null => "null",
             Value::Bool(_) => "bool",
@@ -44,47 +36,49 @@ impl Place {
             Value::Array(_) => "array",
             Value::Object(_) => "object",
         };
-        let owner = self.type_name.rsplit('.').next().unwrap_or_default();
-        format!(
-            "json: cannot unmarshal {got} into Go struct field {owner}.{} of type {wanted}",
-            self.path
-        )
+        Self {
+            type_name,
+            path: Vec::new(),
+            got,
+            wanted,
+        }
+    }
+
+    fn within(mut self, name: &str) -> Self {
+        self.path.push(name.to_owned());
+        self
     }
 }
 
-fn below(place: &Place, shape: &'static Shape, value: &Value) -> Option<String> {
+fn below(type_name: &'static str, shape: &'static Shape, value: &Value) -> Option<Wrong> {
     if value.is_null() {
         return None;
     }
     match (shape, value) {
-        (Shape::Named(name, _), _) => below(
-            &Place {
-                type_name: name,
-                path: place.path.clone(),
-            },
-            shape_of(name)?,
-            value,
-        ),
+        (Shape::Named(name, _), _) => below(name, shape_of(name)?, value),
         (Shape::Any | Shape::Raw | Shape::Scalar(Scalar::Untyped), _)
         | (Shape::Scalar(Scalar::Text), Value::String(_))
         | (Shape::Scalar(Scalar::Numeric), Value::Number(_))
         | (Shape::Scalar(Scalar::Boolean), Value::Bool(_)) => None,
-        (Shape::Scalar(Scalar::Text), _) => Some(place.wrong(value, "string")),
-        (Shape::Scalar(Scalar::Numeric), _) => Some(place.wrong(value, "int32")),
-        (Shape::Scalar(Scalar::Boolean), _) => Some(place.wrong(value, "bool")),
+        (Shape::Scalar(Scalar::Text), _) => Some(Wrong::new(type_name, value, "string")),
+        (Shape::Scalar(Scalar::Numeric), _) => Some(Wrong::new(type_name, value, "int32")),
+        (Shape::Scalar(Scalar::Boolean), _) => Some(Wrong::new(type_name, value, "bool")),
         (Shape::Object { fields, .. }, Value::Object(members)) => members
             .iter()
             .filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind"))
-            .find_map(|(name, member)| below(&place.field(name), &fields.get(name.as_str())?.shape, member)),
-        (Shape::Map { element, .. }, Value::Object(members)) => {
-            members.values().find_map(|member| below(place, element, member))
-        }
+            .find_map(|(name, member)| {
+                let wrong = below(type_name, &fields.get(name.as_str())?.shape, member)?;
+                Some(wrong.within(name))
+            }),
+        (Shape::Map { element, .. }, Value::Object(members)) => members
+            .values()
+            .find_map(|member| below(type_name, element, member)),
         (Shape::List(list), Value::Array(items)) => {
-            items.iter().find_map(|item| below(place, &list.item, item))
+            items.iter().find_map(|item| below(type_name, &list.item, item))
         }
-        (Shape::Object { .. }, _) => Some(place.wrong(value, place.type_name)),
-        (Shape::Map { .. }, _) => Some(place.wrong(value, "map")),
-        (Shape::List(_), _) => Some(place.wrong(value, "[]")),
+        (Shape::Object { .. }, _) => Some(Wrong::new(type_name, value, type_name)),
+        (Shape::Map { .. }, _) => Some(Wrong::new(type_name, value, "map")),
+        (Shape::List(_), _) => Some(Wrong::new(type_name, value, "[]")),
     }
 }
 

@@ -27,7 +27,11 @@ pub(super) fn apply(call: &Call<'_>, options: &mut Options) -> Result<http::Resp
     let applied = &decoded.value;
     let outcome = call.core.replace(&call.resource.storage, &call.key(), |live| {
         let Some(live) = live else {
-            let (object, answer) = create(call, options, &how, applied)?;
+            let made = create(call, options, &how, applied);
+            if made.is_err() && call.live().is_ok() {
+                return Ok(Step::Again); // somebody else made it meanwhile: apply to that
+            }
+            let (object, answer) = made?;
             (code, warnings) = (answer.code, answer.warnings);
             return Ok(Step::Keep(object, ()));
         };

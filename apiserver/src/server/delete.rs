@@ -52,6 +52,9 @@ pub(super) fn one(call: &Call<'_>) -> Result<http::Response<Body>, ApiError> {
     }
 }
 
+/// Namespaces that admission protects.
+const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+
 /// Kinds whose deletion answers with the object though it is gone.
 fn returns_object(kind: &str) -> bool {
     matches!(
@@ -67,6 +70,9 @@ fn returns_object(kind: &str) -> bool {
 }
 
 pub(super) fn collection(call: &Call<'_>) -> Result<http::Response<Body>, ApiError> {
+    if call.resource.is("", "Namespace") {
+        return Err(ApiError::method_not_allowed());
+    }
     let options = options(call)?;
     let selector = read::selector(call)?;
     let namespace = (!call.target.namespace.is_empty()).then_some(call.target.namespace.as_str());
@@ -113,6 +119,14 @@ fn options(call: &Call<'_>) -> Result<DeleteOptions, ApiError> {
 }
 
 fn delete(call: &Call<'_>, options: &DeleteOptions, key: &ObjectKey) -> Result<(Object, Outcome), ApiError> {
+    if call.resource.is("", "Namespace") && IMMORTAL.contains(&key.name.as_str()) {
+        return Err(ApiError::forbidden(
+            &call.named(),
+            &key.name,
+            "this namespace may not be deleted",
+            &[],
+        ));
+    }
     let resource = &*call.resource;
     let propagation = propagation(call, options)?;
     let dry_run = options.dry_run.as_ref().is_some_and(|values| !values.is_empty());

@@ -146,6 +146,7 @@ impl Core {
             let live = self.store.get(resource, key);
             match step(live.as_ref())? {
                 Step::Keep(object, answer) => return Ok((object, answer)),
+                Step::Again => {}
                 Step::Commit(write, answer) => {
                     let expected = live.as_ref().map(|object| object.revision);
                     if let Ok(object) = self.store.commit(resource, key, expected, write) {
@@ -178,6 +179,8 @@ pub(crate) enum Step<T> {
     Keep(Object, T),
     /// Write this.
     Commit(Write, T),
+    /// Things have changed since: look again.
+    Again,
 }
 
 /// A request to a resource, as the handlers get it.
