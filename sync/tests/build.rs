@@ -1,5 +1,12 @@
 //! From files to manifests: order, checks, lists, substitution.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
 use std::collections::BTreeMap;
 
 use muster_sync::build::{BuildOptions, Manifest, build, set_namespace};

@@ -1,5 +1,12 @@
 //! Git over `file`: finding, fetching, keeping.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
 mod support;
 
 use std::path::Path;

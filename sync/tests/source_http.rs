@@ -1,5 +1,12 @@
 //! Git over `http` and `https`, against a real `git http-backend` on loopback.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
 mod support;
 
 use std::path::Path;

@@ -1,5 +1,12 @@
 //! Which entries of a repository are read, and which are refused.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
 mod support;
 
 use muster_sync::source::{

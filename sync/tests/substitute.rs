@@ -1,5 +1,12 @@
 //! The syntax of substitution: what Flux's envsubst makes of the same text, and what is refused by name.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
 use std::collections::BTreeMap;
 
 use muster_sync::substitute::{self, SubstituteProblem, Variables, expand};
@@ -155,7 +162,7 @@ fn document(text: &str, pairs: &[(&str, &str)]) -> Result<Value, String> {
 #[test]
 fn a_value_cannot_inject_structure() {
     let check = |text: &str, value: &str, expect: Value| {
-        assert_eq!(document(text, &[("N", value)]), Ok(expect), "{text}")
+        assert_eq!(document(text, &[("N", value)]), Ok(expect), "{text}");
     };
     check("a: ${N}\n", "3", json!({"a": 3}));
     check("a: ${N}\n", "yes", json!({"a": true}));

@@ -1,6 +1,13 @@
 //! The table of YAML, cell by cell. The right-hand sides are what `kubectl annotate --local -f F k=v -o json` (1.32) printed for
 //! the same bytes, except where a comment says why ours differs.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
 use muster_sync::yaml::{self, YamlProblem};
 use serde_json::{Value, json};
 
@@ -216,7 +223,7 @@ fn the_second_of_two_equal_keys_is_named() {
 
 #[test]
 fn aliases_have_a_budget() {
-    let nine = |name: &str, of: &str| format!("{name}: &{name} [{}]\n", vec![of; 9].join(","));
+    let nine = |name: &str, of: &str| format!("{name}: &{name} [{}]\n", [of; 9].join(","));
     let mut bomb = nine("a", "x");
     for (name, of) in [
         ("b", "*a"),
@@ -285,7 +292,7 @@ fn documents(text: &[u8]) -> Result<Vec<Value>, String> {
 #[test]
 fn files_of_several_documents() {
     let check = |text: &str, expect: &[Value]| {
-        assert_eq!(documents(text.as_bytes()).as_deref(), Ok(expect), "{text:?}")
+        assert_eq!(documents(text.as_bytes()).as_deref(), Ok(expect), "{text:?}");
     };
     check("", &[]);
     check("# only a comment\n", &[]);

@@ -29,60 +29,67 @@ pub enum BuildError {
         why: &'static str,
     },
     /// Two objects of one identity.
-    #[error(
-        "{identity} is defined twice, at {first} and at {second}; remove one, or give it another name or namespace"
-    )]
-    Duplicate {
-        /// What they both are.
-        identity: Identity,
-        /// The earlier place.
-        first: Origin,
-        /// The later place.
-        second: Origin,
-    },
+    #[error(transparent)]
+    Duplicate(Box<Duplicate>),
 }
 
-/// All that is wrong; never empty.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BuildErrors {
-    first: BuildError,
-    more: Vec<BuildError>,
+/// Two objects of one identity.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{identity} is defined twice, at {first} and at {second}; remove one, or give it another name or namespace"
+)]
+pub struct Duplicate {
+    /// What they both are.
+    pub identity: Identity,
+    /// The earlier place.
+    pub first: Origin,
+    /// The later place.
+    pub second: Origin,
 }
+
+/// All that is wrong, in the order of the files; never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BuildErrors(Vec<BuildError>);
 
 impl BuildErrors {
     pub(super) fn unless_empty(errors: Vec<BuildError>) -> Result<(), Self> {
-        let mut errors = errors.into_iter();
-        match errors.next() {
-            None => Ok(()),
-            Some(first) => Err(Self {
-                first,
-                more: errors.collect(),
-            }),
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(Self(errors))
         }
     }
 
     /// In the order of the files.
-    pub fn iter(&self) -> impl Iterator<Item = &BuildError> {
-        std::iter::once(&self.first).chain(&self.more)
+    pub fn iter(&self) -> std::slice::Iter<'_, BuildError> {
+        self.0.iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a BuildErrors {
+    type Item = &'a BuildError;
+    type IntoIter = std::slice::Iter<'a, BuildError>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
     }
 }
 
 impl From<BuildError> for BuildErrors {
-    fn from(first: BuildError) -> Self {
-        Self {
-            first,
-            more: Vec::new(),
-        }
+    fn from(error: BuildError) -> Self {
+        Self(vec![error])
     }
 }
 
 impl fmt::Display for BuildErrors {
     /// The first one, and how many there are besides.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.first)?;
-        match self.more.len() {
-            0 => Ok(()),
-            more => write!(f, "; and {more} more"),
+        if let Some(first) = self.0.first() {
+            write!(f, "{first}")?;
+        }
+        match self.0.len() {
+            0 | 1 => Ok(()),
+            all => write!(f, "; and {} more", all - 1),
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::source::{File, Files};
 use crate::substitute::{self, Variables};
 use crate::yaml::{self, Document, Kind};
 
-pub use self::error::{BuildError, BuildErrors};
+pub use self::error::{BuildError, BuildErrors, Duplicate};
 pub use self::manifest::{Identity, Manifest, Origin};
 pub use self::namespace::set_namespace;
 
@@ -143,11 +143,11 @@ fn duplicates(manifests: &[Manifest]) -> Vec<BuildError> {
             }
             Some(earlier) => {
                 let (first, second) = ((*earlier).clone(), manifest.origin.clone());
-                errors.push(BuildError::Duplicate {
+                errors.push(BuildError::Duplicate(Box::new(Duplicate {
                     identity,
                     first,
                     second,
-                });
+                })));
             }
         }
     }

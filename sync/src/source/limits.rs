@@ -32,7 +32,7 @@ impl Default for Limits {
             file_bytes: 8 << 20,
             total_bytes: 64 << 20,
             depth: 64,
-            timeout: Duration::from_secs(60),
+            timeout: Duration::from_mins(1),
             per_host: 4,
         }
     }

@@ -49,13 +49,13 @@ fn register() -> Result<(), git2::Error> {
     ] {
         // SAFETY: must not run while libgit2 reads the search paths or the list of transports in another thread. Every use of
         // libgit2 in this crate is behind `ready`, whose OnceLock runs this once, before the first of them.
-        unsafe { git2::opts::set_search_path(level, "")? };
+        unsafe { git2::opts::set_search_path(level, "") }?;
     }
     for scheme in ["http", "https"] {
         // SAFETY: as above; the function given is called with a live remote for the duration of the call only.
         unsafe {
-            git2::transport::register(scheme, |remote| Transport::smart(remote, true, Web::current()?))?
-        };
+            git2::transport::register(scheme, |remote| Transport::smart(remote, true, Web::current()?))
+        }?;
     }
     Ok(())
 }

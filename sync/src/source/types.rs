@@ -85,7 +85,7 @@ impl fmt::Display for Want {
 }
 
 /// A repository and how to enter it.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Remote {
     /// The URL as the user wrote it; `https`, or `http` and `file` where insecure sources are allowed.
     pub url: String,
@@ -93,6 +93,17 @@ pub struct Remote {
     pub credentials: Option<Credentials>,
     /// `spec.ignore` of the GitRepository: patterns of paths to leave out, stronger than those of `.sourceignore` and the default ones.
     pub ignore: Option<String>,
+}
+
+impl fmt::Debug for Remote {
+    /// Without what a URL may hold before an `@`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let url = super::url::redacted(&self.url);
+        f.debug_struct("Remote")
+            .field("url", &url)
+            .field("credentials", &self.credentials)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Remote {

@@ -61,8 +61,8 @@ impl GitUrl {
             ));
         }
         match parsed.scheme() {
-            "https" => Self::web(&parsed),
-            "http" if allow_insecure => Self::web(&parsed),
+            "https" => Ok(Self::web(&parsed)),
+            "http" if allow_insecure => Ok(Self::web(&parsed)),
             "file" if allow_insecure => Self::file(&parsed, &invalid),
             "http" | "file" => Err(SourceError::SchemeRefused {
                 url: shown,
@@ -92,15 +92,15 @@ impl GitUrl {
             .ok()
     }
 
-    fn web(parsed: &reqwest::Url) -> Result<Self, SourceError> {
+    fn web(parsed: &reqwest::Url) -> Self {
         let host = parsed.host_str().unwrap_or_default();
         let port = parsed.port_or_known_default().unwrap_or_default();
         let text = parsed.as_str().trim_end_matches('/').to_owned();
-        Ok(Self {
+        Self {
             host: format!("{host}:{port}"),
             text,
             scheme: Scheme::Web,
-        })
+        }
     }
 
     fn file(parsed: &reqwest::Url, invalid: &impl Fn(&str) -> SourceError) -> Result<Self, SourceError> {

@@ -91,12 +91,12 @@ impl<'de> Deserialize<'de> for Json {
 struct JsonVisitor;
 
 impl JsonVisitor {
-    fn plain<E>(text: impl ToString) -> Result<Json, E> {
-        Ok(Json::Scalar(Scalar {
-            text: text.to_string(),
+    fn plain(text: String) -> Json {
+        Json::Scalar(Scalar {
+            text,
             plain: true,
             tag: None,
-        }))
+        })
     }
 }
 
@@ -108,19 +108,19 @@ impl<'de> Visitor<'de> for JsonVisitor {
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
-        Self::plain(value)
+        Ok(Self::plain(value.to_string()))
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
-        Self::plain(value)
+        Ok(Self::plain(value.to_string()))
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
-        Self::plain(value)
+        Ok(Self::plain(value.to_string()))
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
-        Self::plain(format!("{value:e}"))
+        Ok(Self::plain(format!("{value:e}")))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Json, E> {
@@ -132,7 +132,7 @@ impl<'de> Visitor<'de> for JsonVisitor {
     }
 
     fn visit_unit<E>(self) -> Result<Json, E> {
-        Self::plain("null")
+        Ok(Self::plain("null".to_owned()))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {

@@ -142,10 +142,9 @@ fn float_key(float: f64) -> String {
     let scientific = format!("{short:e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
-    if exponent < -4 || exponent >= 6 {
-        let sign = if exponent < 0 { '-' } else { '+' };
-        format!("{mantissa}e{sign}{:02}", exponent.abs())
-    } else {
-        format!("{short}")
+    if (-4..6).contains(&exponent) {
+        return format!("{short}");
     }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}e{sign}{:02}", exponent.abs())
 }

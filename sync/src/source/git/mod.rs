@@ -86,14 +86,18 @@ impl GitSource {
         }
     }
 
-    /// What a commit that is here already has for a digest.
-    async fn held(&self, url: &GitUrl, want: &Want) -> Result<Option<String>, SourceError> {
+    /// A pinned commit that is here already, with its digest.
+    async fn held(&self, url: &GitUrl, want: &Want) -> Result<Option<(CommitId, String)>, SourceError> {
         let Want::Commit(commit) = want else {
             return Ok(None);
         };
         let (mirror, commit) = (self.mirror(url), commit.clone());
         let deadline = Deadline::after(self.options.limits.timeout);
-        blocking(url, deadline, move || Ok(mirror.digest(mirror::oid(&commit)?))).await
+        blocking(url, deadline, move || {
+            let digest = mirror.digest(mirror::oid(&commit)?);
+            Ok(digest.map(|digest| (commit, digest)))
+        })
+        .await
     }
 }
 
@@ -102,17 +106,16 @@ impl Source for GitSource {
     async fn resolve(&self, remote: &Remote, want: &Want) -> Result<Resolved, SourceError> {
         let deadline = Deadline::after(self.options.limits.timeout);
         let url = self.url(remote)?;
-        let commit = match check_want(want)? {
-            Want::Commit(commit) => commit.clone(),
-            _ => {
-                let turn = self.gate.host_turn(&url, deadline).await?;
-                let job = self.job(remote, url.clone(), want, deadline);
-                blocking(&url, deadline, move || {
-                    let _turn = turn;
-                    job.resolve()
-                })
-                .await?
-            }
+        let commit = if let Want::Commit(commit) = check_want(want)? {
+            commit.clone()
+        } else {
+            let turn = self.gate.host_turn(&url, deadline).await?;
+            let job = self.job(remote, url.clone(), want, deadline);
+            blocking(&url, deadline, move || {
+                let _turn = turn;
+                job.resolve()
+            })
+            .await?
         };
         Ok(Resolved {
             commit,
@@ -125,17 +128,16 @@ impl Source for GitSource {
         let deadline = Deadline::after(self.options.limits.timeout);
         let url = self.url(remote)?;
         check_want(want)?;
-        let (commit, digest) = match (want, self.held(&url, want).await?) {
-            (Want::Commit(commit), Some(digest)) => (commit.clone(), digest),
-            _ => {
-                let turn = self.gate.turn(&url, deadline).await?;
-                let job = self.job(remote, url.clone(), want, deadline);
-                blocking(&url, deadline, move || {
-                    let _turn = turn;
-                    job.fetch()
-                })
-                .await?
-            }
+        let (commit, digest) = if let Some(held) = self.held(&url, want).await? {
+            held
+        } else {
+            let turn = self.gate.turn(&url, deadline).await?;
+            let job = self.job(remote, url.clone(), want, deadline);
+            blocking(&url, deadline, move || {
+                let _turn = turn;
+                job.fetch()
+            })
+            .await?
         };
         Ok(Fetched {
             commit,

@@ -1,0 +1,213 @@
+//! Each error of a source as people read it, with what a caller does about it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use muster_sync::source::{CommitId, Credentials, Refusal, Remote, SourceError};
+
+const URL: &str = "https://git.example.com/fleet";
+const COMMIT: &str = "0123456789012345678901234567890123456789";
+
+fn all() -> Vec<SourceError> {
+    let url = URL.to_owned();
+    let commit = COMMIT.to_owned();
+    let mut all = vec![
+        SourceError::InvalidUrl {
+            url: url.clone(),
+            why: "it has a query or a fragment".to_owned(),
+        },
+        SourceError::SchemeRefused {
+            url: url.clone(),
+            scheme: "ssh".to_owned(),
+            next: "use https",
+        },
+        SourceError::Unsupported {
+            what: "semver range \"1.x\"".to_owned(),
+            next: "name a tag",
+        },
+        SourceError::Credentials {
+            why: "username and password go together".to_owned(),
+        },
+        SourceError::Unreachable {
+            url: url.clone(),
+            why: "connection refused".to_owned(),
+        },
+        SourceError::Timeout {
+            url: url.clone(),
+            after: Duration::from_mins(1),
+            phase: "receiving",
+        },
+        SourceError::Unauthorized {
+            url: url.clone(),
+            status: 401,
+            given: false,
+        },
+        SourceError::Unauthorized {
+            url: url.clone(),
+            status: 403,
+            given: true,
+        },
+        SourceError::RepositoryNotFound { url: url.clone() },
+        SourceError::RedirectRefused {
+            url: url.clone(),
+            to: "https://elsewhere.example.com".to_owned(),
+        },
+        SourceError::Protocol {
+            url: url.clone(),
+            why: "it answered 418".to_owned(),
+        },
+        SourceError::UnknownTag {
+            url: url.clone(),
+            tag: "v9".to_owned(),
+        },
+        SourceError::UnknownBranch {
+            url: url.clone(),
+            branch: "x".to_owned(),
+        },
+        SourceError::UnknownCommit {
+            url: url.clone(),
+            commit: commit.clone(),
+        },
+        SourceError::NotACommit {
+            url: url.clone(),
+            what: "tag \"v1\"".to_owned(),
+            kind: "blob".to_owned(),
+        },
+        SourceError::NotFetched {
+            url,
+            commit: commit.clone(),
+        },
+        SourceError::PathNotFound {
+            commit,
+            path: "deploy".to_owned(),
+        },
+        SourceError::InvalidPath {
+            path: "../x".to_owned(),
+            why: "it leads outside with ..",
+        },
+        SourceError::KustomizeUnsupported {
+            path: "deploy/kustomization.yaml".to_owned(),
+        },
+        SourceError::LimitExceeded {
+            what: "\"a.yaml\" with 9 bytes".to_owned(),
+            limit: 8,
+            option: "--git-max-file-bytes",
+        },
+        SourceError::IgnorePattern {
+            path: ".sourceignore".to_owned(),
+            pattern: "[".to_owned(),
+            why: "unclosed".to_owned(),
+        },
+        SourceError::Storage {
+            what: "making it",
+            why: "no space left on device".to_owned(),
+        },
+    ];
+    let refusals = [
+        Refusal::Symlink,
+        Refusal::Submodule,
+        Refusal::LfsPointer,
+        Refusal::ReservedName,
+        Refusal::NotUtf8,
+        Refusal::ControlCharacter,
+        Refusal::Separator,
+        Refusal::UnknownMode(0o100_000),
+    ];
+    all.extend(refusals.map(|why| SourceError::Refused {
+        path: "deploy/a.yaml".to_owned(),
+        why,
+    }));
+    all
+}
+
+#[test]
+fn errors_say_what_where_and_what_next() {
+    let mut shown = String::new();
+    for error in all() {
+        writeln!(shown, "{:?}: {error}", error.class()).unwrap();
+    }
+    insta::assert_snapshot!(shown);
+}
+
+#[test]
+fn secrets_become_credentials_or_an_error_without_a_value() {
+    let check = |pairs: &[(&str, &[u8])], expect: Result<&str, &str>| {
+        let data: BTreeMap<String, Vec<u8>> =
+            pairs.iter().map(|(k, v)| ((*k).to_owned(), v.to_vec())).collect();
+        let got = Credentials::from_secret(&data);
+        let shown = format!("{got:?}");
+        assert!(!shown.contains("hunter2"), "{shown}");
+        match (got, expect) {
+            (Ok(credentials), Ok(expect)) => assert_eq!(format!("{credentials:?}"), expect),
+            (Err(error), Err(expect)) => assert!(error.to_string().contains(expect), "{error}"),
+            (got, expect) => panic!("got {got:?}, not {expect:?}"),
+        }
+    };
+    check(&[], Ok("Credentials{}"));
+    check(
+        &[("username", b"ann"), ("password", b"hunter2")],
+        Ok("Credentials{\"username\", \"password\"}"),
+    );
+    check(
+        &[("bearerToken", b"hunter2"), ("ca.crt", b"pem")],
+        Ok("Credentials{\"bearerToken\", \"ca.crt\"}"),
+    );
+    check(
+        &[("tls.crt", b"pem"), ("tls.key", b"hunter2"), ("other", b"x")],
+        Ok("Credentials{\"tls.crt\", \"tls.key\"}"),
+    );
+    check(&[("username", b"ann")], Err("username and password go together"));
+    check(&[("tls.crt", b"pem")], Err("tls.crt and tls.key go together"));
+    check(
+        &[("username", b"a"), ("password", b"b"), ("bearerToken", b"c")],
+        Err("keep one"),
+    );
+    check(&[("identity", b"hunter2")], Err("ssh, which is not supported"));
+    check(
+        &[("bearerToken", b"hunter2\n")],
+        Err("key \"bearerToken\" holds a line feed"),
+    );
+    check(
+        &[("bearerToken", b"hunter2\xff")],
+        Err("key \"bearerToken\" is not UTF-8"),
+    );
+}
+
+#[test]
+fn commits_are_given_in_full() {
+    let check = |text: &str, expect: bool| assert_eq!(text.parse::<CommitId>().is_ok(), expect, "{text}");
+    check(COMMIT, true);
+    check(&"aB".repeat(20), true);
+    check(&"a".repeat(64), true);
+    check("0123456", false);
+    check("main", false);
+    check("", false);
+    check(&"g".repeat(40), false);
+    check(&"é".repeat(20), false);
+    assert_eq!(
+        "AB".repeat(20).parse::<CommitId>().unwrap().as_str(),
+        "ab".repeat(20)
+    );
+    assert_eq!(
+        "0123456".parse::<CommitId>().unwrap_err().to_string(),
+        "\"0123456\" is not a commit: 40 (or 64) hex digits are needed, an abbreviation is ambiguous"
+    );
+}
+
+#[test]
+fn a_remote_never_shows_its_secrets() {
+    let credentials = Credentials {
+        bearer_token: Some("hunter2".to_owned()),
+        ..Credentials::default()
+    };
+    assert!(!format!("{:?}", Remote::new(URL).with_credentials(credentials)).contains("hunter2"));
+    assert!(!format!("{:?}", Remote::new("https://ann:hunter2@example.com/x")).contains("hunter2"));
+}
