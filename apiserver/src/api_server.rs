@@ -57,6 +57,7 @@ pub struct Builder {
     events: bool,
     log_limit: usize,
     name: String,
+    workloads: Option<Speeds>,
 }
 
 impl Default for Builder {
@@ -68,6 +69,7 @@ impl Default for Builder {
             events: false,
             log_limit: crate::record::DEFAULT_LIMIT,
             name: "muster-apiserver".to_owned(),
+            workloads: None,
         }
     }
 }

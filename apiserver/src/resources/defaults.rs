@@ -99,7 +99,7 @@ pub fn carry_over(resource: &Resource, old: &Value, new: &mut Value) {
     match (resource.group.as_str(), resource.kind.as_str()) {
         ("", "Service") => service::carry_over(old, new),
         ("", "Namespace") => {
-            new["spec"]["finalizers"] = carried(&new["spec"]["finalizers"], &old["spec"]["finalizers"])
+            new["spec"]["finalizers"] = carried(&new["spec"]["finalizers"], &old["spec"]["finalizers"]);
         }
         ("batch", "Job") => {
             for field in ["selector", "template"] {

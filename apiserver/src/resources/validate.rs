@@ -16,7 +16,7 @@ pub fn check(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<Cause
         ("", "Service") => service(new, old, &mut causes),
         ("", "Pod") => pod_spec(&new["spec"], "spec", &mut causes),
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") => {
-            workload(resource, new, old, &mut causes)
+            workload(resource, new, old, &mut causes);
         }
         ("batch", "Job") => pod_spec(
             &new["spec"]["template"]["spec"],
@@ -25,7 +25,7 @@ pub fn check(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<Cause
         ),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => causes.extend(crd::check::problems(new, old)),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
-            role_binding(new, old, &mut causes)
+            role_binding(new, old, &mut causes);
         }
         _ => {}
     }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::jsonpath;
+use super::{jsonpath, workloads};
 use crate::meta;
 use crate::resources::Resource;
 
@@ -85,11 +85,11 @@ fn human(seconds: i64) -> String {
     }
 }
 
-fn number(value: &Value) -> i64 {
+pub(super) fn number(value: &Value) -> i64 {
     value.as_i64().unwrap_or_default() // what is not counted yet is 0
 }
 
-fn text_or(value: &Value, otherwise: &str) -> Value {
+pub(super) fn text_or(value: &Value, otherwise: &str) -> Value {
     value
         .as_str()
         .filter(|text| !text.is_empty())
@@ -106,11 +106,11 @@ fn count(value: &Value) -> Value {
         .into()
 }
 
-fn items(value: &Value) -> impl Iterator<Item = &Value> {
+pub(super) fn items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-fn joined(values: impl Iterator<Item = String>) -> Value {
+pub(super) fn joined(values: impl Iterator<Item = String>) -> Value {
     let all: Vec<String> = values.collect();
     if all.is_empty() {
         "<none>".into()
@@ -123,60 +123,13 @@ fn builtin(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status) = (&object["spec"], &object["status"]);
     let name = json!(meta::name(object));
     let age = age_of(object, now);
+    if let Some(cells) = workloads::cells(&resource.kind, object, &name, &age, now) {
+        return cells;
+    }
     match resource.kind.as_str() {
-        "Pod" => pod(object, name, age),
         "Node" => node(object, name, age),
         "Namespace" => vec![name, status["phase"].clone(), age],
         "Service" => service(spec, status, name, age),
-        "Deployment" => {
-            let ready = format!(
-                "{}/{}",
-                number(&status["readyReplicas"]),
-                number(&spec["replicas"])
-            );
-            let mut cells = vec![name, ready.into(), number(&status["updatedReplicas"]).into()];
-            cells.extend([number(&status["availableReplicas"]).into(), age]);
-            cells.extend(containers(spec));
-            cells.push(selector(&spec["selector"]));
-            cells
-        }
-        "ReplicaSet" | "ReplicationController" => {
-            let mut cells = vec![
-                name,
-                number(&spec["replicas"]).into(),
-                number(&status["replicas"]).into(),
-            ];
-            cells.extend([number(&status["readyReplicas"]).into(), age]);
-            cells.extend(containers(spec));
-            cells.push(selector(&spec["selector"]));
-            cells
-        }
-        "StatefulSet" => {
-            let ready = format!(
-                "{}/{}",
-                number(&status["readyReplicas"]),
-                number(&spec["replicas"])
-            );
-            let mut cells = vec![name, ready.into(), age];
-            cells.extend(containers(spec));
-            cells
-        }
-        "DaemonSet" => {
-            let counts = [
-                "desiredNumberScheduled",
-                "currentNumberScheduled",
-                "numberReady",
-                "updatedNumberScheduled",
-                "numberAvailable",
-            ];
-            let mut cells = vec![name];
-            cells.extend(counts.iter().map(|field| json!(number(&status[field]))));
-            cells.extend([selector(&spec["template"]["spec"]["nodeSelector"]), age]);
-            cells.extend(containers(spec));
-            cells.push(selector(&spec["selector"]));
-            cells
-        }
-        "Job" => job(spec, status, name, age, now),
         "ConfigMap" => {
             let data = count(&object["data"]).as_u64().unwrap_or(0)
                 + count(&object["binaryData"]).as_u64().unwrap_or(0);
@@ -226,45 +179,6 @@ fn builtin(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
         }
         _ => vec![name, age],
     }
-}
-
-fn pod(object: &Value, name: Value, age: Value) -> Vec<Value> {
-    let (spec, status) = (&object["spec"], &object["status"]);
-    let statuses: Vec<&Value> = items(&status["containerStatuses"]).collect();
-    let ready = statuses.iter().filter(|status| status["ready"] == true).count();
-    let total = items(&spec["containers"]).count();
-    let restarts: i64 = statuses
-        .iter()
-        .map(|status| number(&status["restartCount"]))
-        .sum();
-    let reason = statuses.iter().find_map(|status| {
-        let state = &status["state"];
-        state["waiting"]["reason"]
-            .as_str()
-            .or_else(|| state["terminated"]["reason"].as_str())
-    });
-    let shown = if meta::is_terminating(object) {
-        "Terminating"
-    } else {
-        reason
-            .or_else(|| status["reason"].as_str())
-            .or_else(|| status["phase"].as_str())
-            .unwrap_or("Unknown")
-    };
-    let mut cells = vec![
-        name,
-        format!("{ready}/{total}").into(),
-        shown.into(),
-        restarts.to_string().into(),
-        age,
-    ];
-    cells.extend([
-        text_or(&status["podIP"], "<none>"),
-        text_or(&spec["nodeName"], "<none>"),
-        text_or(&status["nominatedNodeName"], "<none>"),
-        "<none>".into(),
-    ]);
-    cells
 }
 
 fn node(object: &Value, name: Value, age: Value) -> Vec<Value> {
@@ -328,12 +242,7 @@ fn service(spec: &Value, status: &Value, name: Value, age: Value) -> Vec<Value> 
     ]
 }
 
-fn containers(spec: &Value) -> [Value; 2] {
-    let all = &spec["template"]["spec"]["containers"];
-    ["name", "image"].map(|field| joined(items(all).map(|container| jsonpath::shown(&container[field]))))
-}
-
-fn selector(selector: &Value) -> Value {
+pub(super) fn selector(selector: &Value) -> Value {
     let labels = selector
         .get("matchLabels")
         .unwrap_or(selector)
@@ -341,33 +250,6 @@ fn selector(selector: &Value) -> Value {
         .into_iter()
         .flatten();
     joined(labels.map(|(key, value)| format!("{key}={}", jsonpath::shown(value))))
-}
-
-fn job(spec: &Value, status: &Value, name: Value, age: Value, now: Timestamp) -> Vec<Value> {
-    let is = |kind: &str| items(&status["conditions"]).any(|c| c["type"] == kind && c["status"] == "True");
-    let state = match (is("Complete"), is("Failed"), is("Suspended")) {
-        (true, ..) => "Complete",
-        (_, true, _) => "Failed",
-        (.., true) => "Suspended",
-        _ => "Running",
-    };
-    let wanted = spec["completions"].as_i64().unwrap_or(1); // unset: one
-    let done = format!("{}/{wanted}", number(&status["succeeded"]));
-    let end = status["completionTime"]
-        .as_str()
-        .and_then(|text| text.parse::<Timestamp>().ok())
-        .unwrap_or(now); // still running
-    let duration = status["startTime"].as_str().map(|start| self::age(start, end));
-    let mut cells = vec![
-        name,
-        state.into(),
-        done.into(),
-        duration.unwrap_or_default().into(),
-        age,
-    ];
-    cells.extend(containers(spec));
-    cells.push(selector(&spec["selector"]));
-    cells
 }
 
 fn event(object: &Value, name: Value, now: Timestamp) -> Vec<Value> {

@@ -3,6 +3,7 @@
 mod cells;
 mod columns;
 pub mod jsonpath;
+mod workloads;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
