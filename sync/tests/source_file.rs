@@ -255,13 +255,30 @@ async fn a_damaged_mirror_is_made_anew() {
     let want = Want::Commit(commit(&first));
     source.fetch(&remote, &want).await.unwrap();
     let mirror = data.path().join(&left_in(data.path())[0]);
-    std::fs::write(mirror.join("HEAD"), "").unwrap();
-    std::fs::remove_file(mirror.join("config")).unwrap();
-    std::fs::remove_dir_all(mirror.join("objects")).unwrap();
-    let error = read(&source, &remote, &first, "").await.unwrap_err();
-    assert!(error.is_transient(), "{error}");
-    source.fetch(&remote, &want).await.unwrap();
-    assert_eq!(read(&source, &remote, &first, "").await.unwrap().len(), 1);
+    let no_repository = || {
+        std::fs::write(mirror.join("HEAD"), "").unwrap();
+        std::fs::remove_file(mirror.join("config")).unwrap();
+        std::fs::remove_dir_all(mirror.join("objects")).unwrap();
+    };
+    let bytes_changed = || {
+        let packs = std::fs::read_dir(mirror.join("objects/pack"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        for pack in packs.filter(|path| path.extension().is_some_and(|extension| extension == "pack")) {
+            let mut bytes = std::fs::read(&pack).unwrap();
+            bytes[12..].fill(0);
+            std::fs::remove_file(&pack).unwrap();
+            std::fs::write(&pack, bytes).unwrap();
+        }
+    };
+    let damages: [&dyn Fn(); 2] = [&no_repository, &bytes_changed];
+    for damage in damages {
+        damage();
+        let error = read(&source, &remote, &first, "").await.unwrap_err();
+        assert!(error.is_transient(), "{error}");
+        source.fetch(&remote, &want).await.unwrap();
+        assert_eq!(read(&source, &remote, &first, "").await.unwrap().len(), 1);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

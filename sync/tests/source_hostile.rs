@@ -27,11 +27,14 @@ use support::repo::Repo;
 
 const ADVERTISEMENT: &str = "application/x-git-upload-pack-advertisement";
 
-/// Asks a server for a tag, within a second and a few kilobytes.
-async fn ask(remote: &Remote) -> SourceError {
+/// Long enough for a busy machine to answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Asks a server for a tag, within some time and a few kilobytes.
+async fn ask(remote: &Remote, timeout: Duration) -> SourceError {
     let data = tempfile::tempdir().unwrap();
     let limits = Limits {
-        timeout: Duration::from_millis(500),
+        timeout,
         bytes: 4096,
         ..Limits::default()
     };
@@ -47,7 +50,7 @@ async fn ask(remote: &Remote) -> SourceError {
         .await
         .unwrap_err();
     assert!(
-        began.elapsed() < Duration::from_secs(10),
+        began.elapsed() < timeout + PATIENCE,
         "ended after {:?}",
         began.elapsed()
     );
@@ -55,8 +58,12 @@ async fn ask(remote: &Remote) -> SourceError {
 }
 
 async fn ask_router(router: Router) -> (WebServer, SourceError) {
+    ask_router_within(router, PATIENCE).await
+}
+
+async fn ask_router_within(router: Router, timeout: Duration) -> (WebServer, SourceError) {
     let server = WebServer::start(router, Door::Plain).await;
-    let error = ask(&Remote::new(format!("{}/repo", server.origin()))).await;
+    let error = ask(&Remote::new(format!("{}/repo", server.origin())), timeout).await;
     (server, error)
 }
 
@@ -69,7 +76,11 @@ fn advertisement(body: Body) -> Response<Body> {
 
 #[tokio::test]
 async fn a_silent_server_ends_at_the_deadline() {
-    let (_server, error) = ask_router(Router::new().fallback(std::future::pending::<StatusCode>)).await;
+    let (_server, error) = ask_router_within(
+        Router::new().fallback(std::future::pending::<StatusCode>),
+        Duration::from_millis(500),
+    )
+    .await;
     assert!(matches!(error, SourceError::Timeout { .. }), "{error}");
     assert!(
         error
@@ -90,7 +101,7 @@ async fn a_dripping_server_does_not_extend_the_deadline() {
         let start = futures::stream::iter([Ok(Bytes::from_static(b"1000# service=git-upload-pack\n"))]);
         advertisement(Body::from_stream(start.chain(drops)))
     };
-    let (_server, error) = ask_router(Router::new().fallback(drip)).await;
+    let (_server, error) = ask_router_within(Router::new().fallback(drip), Duration::from_millis(500)).await;
     assert!(matches!(error, SourceError::Timeout { .. }), "{error}");
 }
 
@@ -154,7 +165,7 @@ async fn a_redirect_to_another_host_is_refused_and_gets_no_credentials() {
             ..Credentials::default()
         };
         let remote = Remote::new(format!("{}/repo", server.origin())).with_credentials(credentials);
-        let error = ask(&remote).await;
+        let error = ask(&remote, PATIENCE).await;
         assert_eq!(
             error,
             SourceError::RedirectRefused {
@@ -253,7 +264,7 @@ async fn a_closed_port_is_unreachable() {
     let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = closed.local_addr().unwrap().port();
     drop(closed);
-    let error = ask(&Remote::new(format!("http://127.0.0.1:{port}/repo"))).await;
+    let error = ask(&Remote::new(format!("http://127.0.0.1:{port}/repo")), PATIENCE).await;
     assert!(
         matches!(error, SourceError::Unreachable { .. }) && error.is_transient(),
         "{error}"

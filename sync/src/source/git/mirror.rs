@@ -50,20 +50,22 @@ impl Mirror {
             commit: commit.to_string(),
         };
         let repository = self.open().ok_or_else(not_fetched)?;
-        let root = repository
-            .find_commit(oid(commit)?)
-            .and_then(|commit| commit.tree())
-            .map_err(|error| {
-                self.discard_if_broken(&error);
-                not_fetched()
-            })?;
-        tree::read(&repository, &root, remote, commit, path, limits).map_err(|problem| match problem {
-            tree::Problem::Source(error) => error,
-            tree::Problem::Git(error) => {
-                self.discard_if_broken(&error);
-                not_fetched()
+        let found = repository.find_commit(oid(commit)?).map_err(|error| {
+            if error.code() != ErrorCode::NotFound {
+                self.discard(error.message());
             }
-        })
+            not_fetched()
+        })?;
+        // A commit is here with all that it consists of: what of it cannot be read is damage.
+        let read = found.tree().map_err(tree::Problem::Git);
+        read.and_then(|root| tree::read(&repository, &root, remote, commit, path, limits))
+            .map_err(|problem| match problem {
+                tree::Problem::Source(error) => error,
+                tree::Problem::Git(error) => {
+                    self.discard(error.message());
+                    not_fetched()
+                }
+            })
     }
 
     /// Takes a commit over, with what of its tree is not here yet. `objects` is all that it consists of.
@@ -140,29 +142,16 @@ impl Mirror {
         match Repository::open_bare(&self.path) {
             Ok(repository) => Some(repository),
             Err(error) if error.code() == ErrorCode::NotFound && !self.path.exists() => None,
-            Err(_) => {
-                self.discard();
+            Err(error) => {
+                self.discard(error.message());
                 None
             }
         }
     }
 
-    /// A commit that is not here is no damage; an object that cannot be read is.
-    fn discard_if_broken(&self, error: &git2::Error) {
-        if error.code() != ErrorCode::NotFound || error.message().contains("no match for id") {
-            tracing::warn!(
-                url = self.url,
-                error = error.message(),
-                "an object of the mirror cannot be read"
-            );
-        }
-        if error.code() != ErrorCode::NotFound {
-            self.discard();
-        }
-    }
-
-    fn discard(&self) {
-        tracing::warn!(url = self.url, "the mirror is damaged and is fetched anew");
+    /// Moves the mirror out of the way, so that the next fetch makes a new one.
+    fn discard(&self, why: &str) {
+        tracing::warn!(url = self.url, why, "the mirror is damaged and is fetched anew");
         if let Ok(aside) = self.scratch() {
             // If it cannot be moved it stays, and the next use comes here again.
             let _ = std::fs::rename(&self.path, aside.path().join("damaged"));
