@@ -16,7 +16,7 @@ use crate::{
     bindings::Objects,
     expand::{
         Assembled, ExpandError, Expander, Setting,
-        values::{RowValues, bind, carried},
+        values::{RowValues, again, bind, carried},
     },
     runtime::{Action, Context, Key, Runner},
 };
@@ -43,7 +43,10 @@ pub async fn run(context: Context, objects: Arc<Objects>) {
     let store = runner.store();
     let (changes, bound) = (objects.changes(), store.clone());
     let expander = Expander::new(context, "Assemblage", manager::AGENT);
-    let runner = runner.rows(expander.kustomizations()).rows(expander.sources()).on(changes.flat_map(move |()| stream::iter(with_bindings(&bound))));
+    let runner = runner
+        .rows(expander.kustomizations())
+        .rows(expander.sources())
+        .on(changes.flat_map(move |()| stream::iter(with_bindings(&bound))));
     let assemblages = Arc::new(Assemblages { expander, objects });
     let lives = |key: &Key| store.get(&key.object_ref()).is_some();
     tokio::select! {
@@ -52,17 +55,32 @@ pub async fn run(context: Context, objects: Arc<Objects>) {
     }
 }
 
-async fn reconcile(assemblage: Arc<Assemblage>, assemblages: Arc<Assemblages>) -> Result<Action, ExpandError> {
+async fn reconcile(
+    assemblage: Arc<Assemblage>,
+    assemblages: Arc<Assemblages>,
+) -> Result<Action, ExpandError> {
     let mut values = RowValues::new();
     for row in carried(&assemblage.spec.syncs) {
-        values.insert(row.name.clone(), bind(&assemblages.objects, &row.bindings, row.values.clone()).await);
+        values.insert(
+            row.name.clone(),
+            bind(&assemblages.objects, &row.bindings, row.values.clone()).await,
+        );
     }
-    let setting = Setting { values, ..Setting::default() };
+    let setting = Setting {
+        again: again(&values),
+        values,
+        ..Setting::default()
+    };
     assemblages.expander.expand(&*assemblage, &setting).await
 }
 
 /// The assemblages that a change of a bound object may concern.
 fn with_bindings(store: &Store<Assemblage>) -> Vec<Key> {
     let bound = |row: &SyncRow| !row.bindings.is_empty();
-    store.state().iter().filter(|assemblage| assemblage.spec.syncs.iter().any(bound)).map(|assemblage| Key::of(&**assemblage)).collect()
+    store
+        .state()
+        .iter()
+        .filter(|assemblage| assemblage.spec.syncs.iter().any(bound))
+        .map(|assemblage| Key::of(&**assemblage))
+        .collect()
 }

@@ -37,10 +37,20 @@ impl Expander {
     /// Carries plans out. A write that fails is its row's trouble alone.
     pub(super) async fn carry_out(&self, plans: Vec<Plan>) -> Done {
         let mut sources = BTreeSet::new();
-        let plans = plans.into_iter().map(|plan| self.once(plan, &mut sources)).collect::<Vec<_>>();
-        let results: Vec<(SyncState, bool)> = stream::iter(plans).map(|plan| self.one(plan)).buffered(WRITERS).collect().await;
+        let plans = plans
+            .into_iter()
+            .map(|plan| self.once(plan, &mut sources))
+            .collect::<Vec<_>>();
+        let results: Vec<(SyncState, bool)> = stream::iter(plans)
+            .map(|plan| self.one(plan))
+            .buffered(WRITERS)
+            .collect()
+            .await;
         let again = results.iter().any(|(_, again)| *again);
-        Done { states: results.into_iter().map(|(state, _)| state).collect(), again }
+        Done {
+            states: results.into_iter().map(|(state, _)| state).collect(),
+            again,
+        }
     }
 
     /// Two rows may need the same source: it is written once.
@@ -53,42 +63,82 @@ impl Expander {
     }
 
     async fn one(&self, plan: Plan) -> (SyncState, bool) {
-        let Plan { writes, state } = plan;
+        let Plan { writes, state, again } = plan;
         for write in writes {
             if let Err(error) = self.write(write).await {
-                return if error.is_conflict() { (state, true) } else { (refused(state, &error), true) };
+                return if error.is_conflict() {
+                    (state, true)
+                } else {
+                    (refused(state, &error), true)
+                };
             }
         }
-        (state, false)
+        (state, again)
     }
 
     async fn write(&self, write: Write) -> Result<(), CallError> {
-        let by = PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() };
+        let by = PostParams {
+            field_manager: Some(self.manager.to_owned()),
+            ..PostParams::default()
+        };
         let (sources, kustomizations): (Api<GitRepository>, Api<Kustomization>) = (self.api(), self.api());
         match write {
             Write::CreateSource(source) => {
-                let written = call(format!("creating GitRepository {}", source.name_any()), sources.create(&by, &source)).await?;
+                let written = call(
+                    format!("creating GitRepository {}", source.name_any()),
+                    sources.create(&by, &source),
+                )
+                .await?;
                 self.sources.apply(&written);
             }
             Write::ReplaceSource(source) => {
                 let name = source.name_any();
-                let written = call(format!("putting GitRepository {name} right"), sources.replace(&name, &by, &source)).await?;
+                let written = call(
+                    format!("putting GitRepository {name} right"),
+                    sources.replace(&name, &by, &source),
+                )
+                .await?;
                 self.sources.apply(&written);
             }
             Write::Create(wanted) => {
-                let written = call(format!("creating Kustomization {}", wanted.name_any()), kustomizations.create(&by, &wanted)).await?;
+                let written = call(
+                    format!("creating Kustomization {}", wanted.name_any()),
+                    kustomizations.create(&by, &wanted),
+                )
+                .await?;
                 self.wrote(&written, "created");
             }
             Write::Replace(wanted) => {
                 let name = wanted.name_any();
-                let written = call(format!("changing Kustomization {name}"), kustomizations.replace(&name, &by, &wanted)).await?;
+                let written = call(
+                    format!("changing Kustomization {name}"),
+                    kustomizations.replace(&name, &by, &wanted),
+                )
+                .await?;
                 self.wrote(&written, "changed");
             }
-            Write::Delete { name, uid, resource_version } => {
-                let exactly = Preconditions { uid: Some(uid), resource_version: Some(resource_version) };
-                let parameters = DeleteParams { preconditions: Some(exactly), ..DeleteParams::background() };
-                info!(kustomization = name, "deleting a Kustomization, by its row's withdrawal");
-                call(format!("deleting Kustomization {name}"), kustomizations.delete(&name, &parameters)).await?;
+            Write::Delete {
+                name,
+                uid,
+                resource_version,
+            } => {
+                let exactly = Preconditions {
+                    uid: Some(uid),
+                    resource_version: Some(resource_version),
+                };
+                let parameters = DeleteParams {
+                    preconditions: Some(exactly),
+                    ..DeleteParams::background()
+                };
+                info!(
+                    kustomization = name,
+                    "deleting a Kustomization, by its row's withdrawal"
+                );
+                call(
+                    format!("deleting Kustomization {name}"),
+                    kustomizations.delete(&name, &parameters),
+                )
+                .await?;
             }
         }
         Ok(())
@@ -96,7 +146,11 @@ impl Expander {
 
     fn wrote(&self, written: &Kustomization, what: &str) {
         let name = written.name_any();
-        info!(kustomization = name, source = written.spec.source_ref.name, "{what} a Kustomization");
+        info!(
+            kustomization = name,
+            source = written.spec.source_ref.name,
+            "{what} a Kustomization"
+        );
         self.memory.written(&name, &KustomizationRow::of(written));
         self.kustomizations.apply(written);
     }
@@ -112,10 +166,16 @@ fn refused(state: SyncState, error: &CallError) -> SyncState {
     };
     SyncState {
         state: phase,
-        class: Some(if ours { FailureClass::Unit } else { FailureClass::Infra }),
+        class: Some(if ours {
+            FailureClass::Unit
+        } else {
+            FailureClass::Infra
+        }),
         terminal: false,
         reason: Some(ObjectReason::WriteFailed.into()),
-        message: Some(muster_api::conditions::bounded(&explain(error), muster_api::schema::MAX_MESSAGE).into_owned()),
+        message: Some(
+            muster_api::conditions::bounded(&explain(error), muster_api::schema::MAX_MESSAGE).into_owned(),
+        ),
         ..state
     }
 }

@@ -50,25 +50,35 @@ impl Expander {
                 continue;
             }
             if let Err(error) = self.collect::<K>(&due).await {
-                warn!(error = explain(&error), "sources that nothing refers to stay for now");
+                warn!(
+                    error = explain(&error),
+                    "sources that nothing refers to stay for now"
+                );
             }
         }
     }
 
     /// The sources of ours that neither an assemblage nor a Kustomization refers to, as far as is known here.
     fn unreferenced(&self) -> BTreeSet<String> {
-        let referred: BTreeSet<String> = self.kustomizations.with(|rows| rows.values().map(|row| row.source.clone()).collect());
+        let referred: BTreeSet<String> = self
+            .kustomizations
+            .with(|rows| rows.values().map(|row| row.source.clone()).collect());
         let ours: Vec<String> = self.sources.with(|rows| {
             let ours = rows.iter().filter(|(_, row)| row.labelled && !row.deleting);
             ours.map(|(key, _)| key.name.clone()).collect()
         });
-        ours.into_iter().filter(|name| !referred.contains(name) && self.needs.of_source(name).is_empty()).collect()
+        ours.into_iter()
+            .filter(|name| !referred.contains(name) && self.needs.of_source(name).is_empty())
+            .collect()
     }
 
     async fn collect<K: Assembled>(&self, due: &BTreeSet<String>) -> Result<(), CallError> {
         let mut referred = BTreeSet::new();
         let assemblages: Api<K> = self.api();
-        pages(&assemblages, |object| referred.extend(object.rows().iter().filter_map(source_of))).await?;
+        pages(&assemblages, |object| {
+            referred.extend(object.rows().iter().filter_map(source_of))
+        })
+        .await?;
         let kustomizations: Api<Kustomization> = self.api();
         pages(&kustomizations, |object| {
             referred.insert(object.spec.source_ref.name.clone());
@@ -84,10 +94,21 @@ impl Expander {
     }
 
     async fn delete_source(&self, name: &str, row: SourceRow) -> Result<(), CallError> {
-        let exactly = Preconditions { uid: Some(row.uid), resource_version: Some(row.resource_version) };
-        let parameters = DeleteParams { preconditions: Some(exactly), ..DeleteParams::background() };
+        let exactly = Preconditions {
+            uid: Some(row.uid),
+            resource_version: Some(row.resource_version),
+        };
+        let parameters = DeleteParams {
+            preconditions: Some(exactly),
+            ..DeleteParams::background()
+        };
         let api: Api<GitRepository> = self.api();
-        match call(format!("deleting GitRepository {name}"), api.delete(name, &parameters)).await {
+        match call(
+            format!("deleting GitRepository {name}"),
+            api.delete(name, &parameters),
+        )
+        .await
+        {
             Ok(_) => info!(source = name, "deleted a source that nothing refers to"),
             // Gone, or changed since: the next round sees.
             Err(error) if error.is_not_found() || error.is_conflict() => {}
@@ -98,12 +119,19 @@ impl Expander {
 }
 
 /// Of the unreferenced sources those that have been so for [`LINGER`]; remembers since when the others are.
-pub fn due(idle: &mut BTreeMap<String, Timestamp>, unreferenced: &BTreeSet<String>, now: Timestamp) -> BTreeSet<String> {
+pub fn due(
+    idle: &mut BTreeMap<String, Timestamp>,
+    unreferenced: &BTreeSet<String>,
+    now: Timestamp,
+) -> BTreeSet<String> {
     idle.retain(|name, _| unreferenced.contains(name));
     for name in unreferenced {
         idle.entry(name.clone()).or_insert(now);
     }
-    idle.iter().filter(|(_, since)| now.duration_since(**since) >= LINGER).map(|(name, _)| name.clone()).collect()
+    idle.iter()
+        .filter(|(_, since)| now.duration_since(**since) >= LINGER)
+        .map(|(name, _)| name.clone())
+        .collect()
 }
 
 /// The name of the source that a row refers to, if it is carried out.
@@ -111,7 +139,11 @@ fn source_of(row: &SyncRow) -> Option<String> {
     let Intent::Carry { source } = row.intent() else {
         return None;
     };
-    let secret = source.git.secret_ref.as_ref().map(|reference| reference.name.as_str());
+    let secret = source
+        .git
+        .secret_ref
+        .as_ref()
+        .map(|reference| reference.name.as_str());
     Some(names::source(&source.git.url, commit(row, &source.git)?, secret))
 }
 

@@ -136,12 +136,23 @@ pub struct Plan {
     pub writes: Vec<Write>,
     /// The row's status.
     pub state: SyncState,
+    /// Something could not be read: it is to be looked at again soon.
+    pub again: bool,
 }
 
 impl Plan {
     /// Nothing to write.
     pub const fn rest(state: SyncState) -> Self {
-        Self { writes: Vec::new(), state }
+        Self::new(state, Vec::new())
+    }
+
+    /// These writes.
+    pub const fn new(state: SyncState, writes: Vec<Write>) -> Self {
+        Self {
+            writes,
+            state,
+            again: false,
+        }
     }
 }
 
@@ -169,20 +180,29 @@ fn carry(scope: &Scope, view: &View<'_>, derived: &Derived) -> Plan {
     let step = kustomization_step(scope, view, derived);
     let source = source::step(&view.source, derived, &scope.manager);
     if let (SourceStep::Foreign(why), Step::Settled(_) | Step::Write(_)) = (&source, &step) {
-        let message = format!("GitRepository {} exists and is not muster's: {why}; rename or delete it", source_name(derived));
+        let message = format!(
+            "GitRepository {} exists and is not muster's: {why}; rename or delete it",
+            source_name(derived)
+        );
         return Plan::rest(echo::blocked(view.row, Reason::NameConflict, &message));
     }
     match (step, source) {
         (Step::Blocked(state), _) => Plan::rest(state),
-        (Step::Settled(current), source) => Plan { state: judge(scope, view, derived, current), writes: writes_of(scope, source.write()) },
+        (Step::Settled(current), source) => Plan::new(
+            judge(scope, view, derived, current),
+            writes_of(scope, source.write()),
+        ),
         (Step::Write(_), _) if scope.away.is_some() => Plan::rest(away(scope, view.row)),
-        (Step::Write(write), SourceStep::Holds) => Plan {
-            state: echo::updating(view.row, &format!("applying commit {}", derived.commit)),
-            writes: vec![write],
-        },
+        (Step::Write(write), SourceStep::Holds) => {
+            let message = format!("applying commit {}", derived.commit);
+            Plan::new(echo::updating(view.row, &message), vec![write])
+        }
         (Step::Write(_), source) => {
             let message = format!("GitRepository {}: {}", source_name(derived), source.trouble());
-            Plan { state: echo::waiting(view.row, Reason::SourceNotReady, &message), writes: writes_of(scope, source.write()) }
+            Plan::new(
+                echo::waiting(view.row, Reason::SourceNotReady, &message),
+                writes_of(scope, source.write()),
+            )
         }
     }
 }
@@ -201,7 +221,10 @@ fn kustomization_step<'a>(scope: &Scope, view: &'a View<'_>, derived: &Derived) 
     match &view.kustomization {
         Live::Absent => Step::Write(Write::Create(Box::new(derived.kustomization.clone()))),
         Live::AsDerived(row) => settled(view, row, derived),
-        Live::Differs(row, live) => match (untouchable(scope, view.row, live), drift::repaired(live, &derived.kustomization, &scope.manager)) {
+        Live::Differs(row, live) => match (
+            untouchable(scope, view.row, live),
+            drift::repaired(live, &derived.kustomization, &scope.manager),
+        ) {
             (Some(state), _) => Step::Blocked(state),
             // Also while it is being deleted: its deletionPolicy decides what becomes of what it installed.
             (None, Some(next)) => Step::Write(Write::Replace(Box::new(next))),
@@ -212,7 +235,10 @@ fn kustomization_step<'a>(scope: &Scope, view: &'a View<'_>, derived: &Derived) 
 
 fn settled<'a>(view: &View<'_>, row: &'a KustomizationRow, derived: &Derived) -> Step<'a> {
     if row.deleting {
-        let message = format!("Kustomization {} is being deleted; it is made again when it is gone", kustomization_name(derived));
+        let message = format!(
+            "Kustomization {} is being deleted; it is made again when it is gone",
+            kustomization_name(derived)
+        );
         return Step::Blocked(echo::updating(view.row, &message));
     }
     Step::Settled(row)
@@ -222,7 +248,8 @@ fn settled<'a>(view: &View<'_>, row: &'a KustomizationRow, derived: &Derived) ->
 pub fn untouchable(scope: &Scope, row: &SyncRow, live: &Kustomization) -> Option<SyncState> {
     let name = live.metadata.name.as_deref().unwrap_or_default();
     if let Claim::Foreign(why) = drift::claim(live, &scope.kind, &scope.assemblage, &scope.manager) {
-        let message = format!("Kustomization {name} exists and is not this assemblage's: {why}; rename or delete it");
+        let message =
+            format!("Kustomization {name} exists and is not this assemblage's: {why}; rename or delete it");
         return Some(echo::blocked(row, Reason::NameConflict, &message));
     }
     drift::held_by(live, &scope.manager).map(|manager| {
@@ -232,9 +259,14 @@ pub fn untouchable(scope: &Scope, row: &SyncRow, live: &Kustomization) -> Option
 }
 
 fn judge(scope: &Scope, view: &View<'_>, derived: &Derived, current: &KustomizationRow) -> SyncState {
-    let was_away = view.was_away.then_some("the cluster was away since this was written");
+    let was_away = view
+        .was_away
+        .then_some("the cluster was away since this was written");
     let away = scope.away.as_ref().map(|away| away.message.as_str()).or(was_away);
-    let trouble = view.source.row().map_or(Some("the source is not there"), |row| row.trouble.as_deref());
+    let trouble = view
+        .source
+        .row()
+        .map_or(Some("the source is not there"), |row| row.trouble.as_deref());
     let trouble = trouble.map(|trouble| format!("GitRepository {}: {trouble}", source_name(derived)));
     let evidence = Evidence {
         generation: current.generation,
@@ -256,13 +288,22 @@ fn away(scope: &Scope, row: &SyncRow) -> SyncState {
 fn bare(scope: &Scope, view: &View<'_>) -> SyncState {
     if view.kustomization.row().is_some_and(|row| owned(scope, row)) {
         let message = "what an earlier row installed is still there; a row with withdraw removes it";
-        return echo::state(view.row, SyncPhase::Updating, ObjectReason::Unclaimed, Some(message));
+        return echo::state(
+            view.row,
+            SyncPhase::Updating,
+            ObjectReason::Unclaimed,
+            Some(message),
+        );
     }
     echo::state(view.row, SyncPhase::Withdrawn, Reason::Excluded, None)
 }
 
 fn refused(row: &SyncRow, refusal: &Refusal) -> SyncState {
-    let phase = if refusal.terminal { SyncPhase::Failed } else { SyncPhase::Updating };
+    let phase = if refusal.terminal {
+        SyncPhase::Failed
+    } else {
+        SyncPhase::Updating
+    };
     SyncState {
         class: Some(refusal.class),
         terminal: refusal.terminal,
@@ -272,12 +313,17 @@ fn refused(row: &SyncRow, refusal: &Refusal) -> SyncState {
 
 /// The commit that is installed, by the word of a Kustomization that is ours.
 fn installed(scope: &Scope, view: &View<'_>) -> Option<String> {
-    view.kustomization.row().filter(|row| owned(scope, row)).and_then(|row| row.report.applied_commit.clone())
+    view.kustomization
+        .row()
+        .filter(|row| owned(scope, row))
+        .and_then(|row| row.report.applied_commit.clone())
 }
 
 /// Whether a Kustomization says that it belongs to this assemblage.
 pub fn owned(scope: &Scope, row: &KustomizationRow) -> bool {
-    row.owner.as_ref().is_some_and(|owner| owner.kind == scope.kind && owner.name == scope.assemblage)
+    row.owner
+        .as_ref()
+        .is_some_and(|owner| owner.kind == scope.kind && owner.name == scope.assemblage)
 }
 
 fn source_name(derived: &Derived) -> &str {

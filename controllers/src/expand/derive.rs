@@ -10,8 +10,8 @@ use kube::core::ObjectMeta;
 use muster_api::{
     assemblage::SyncRow,
     flux::{
-        DeletionPolicy, GitRepository, GitRepositoryRef, GitRepositorySpec, KubeConfigReference, Kustomization, KustomizationSpec,
-        LocalObjectReference, ObjectReference, PostBuild, SourceReference,
+        DeletionPolicy, GitRepository, GitRepositoryRef, GitRepositorySpec, KubeConfigReference,
+        Kustomization, KustomizationSpec, LocalObjectReference, ObjectReference, PostBuild, SourceReference,
     },
     names,
     sync::{GitSource, HealthCheck, Package},
@@ -61,7 +61,11 @@ pub fn derive(place: &Place, row: &SyncRow, git: &GitSource, commit: &str, packa
         commit: commit.to_owned(),
         kustomization: Kustomization {
             metadata: ObjectMeta {
-                name: Some(names::kustomization(&place.namespace, &place.assemblage, &row.name)),
+                name: Some(names::kustomization(
+                    &place.namespace,
+                    &place.assemblage,
+                    &row.name,
+                )),
                 namespace: Some(place.namespace.clone()),
                 labels: Some(labels::of_kustomization(&place.assemblage)),
                 owner_references: Some(vec![place.owner.clone()]),
@@ -87,8 +91,13 @@ fn source_spec(git: &GitSource, commit: &str) -> GitRepositorySpec {
     GitRepositorySpec {
         url: git.url.clone(),
         interval: SOURCE_INTERVAL.to_owned(),
-        reference: Some(GitRepositoryRef { commit: Some(commit.to_owned()), ..GitRepositoryRef::default() }),
-        secret_ref: git.secret_ref.as_ref().map(|reference| LocalObjectReference { name: reference.name.clone() }),
+        reference: Some(GitRepositoryRef {
+            commit: Some(commit.to_owned()),
+            ..GitRepositoryRef::default()
+        }),
+        secret_ref: git.secret_ref.as_ref().map(|reference| LocalObjectReference {
+            name: reference.name.clone(),
+        }),
         timeout: Some(SOURCE_TIMEOUT.to_owned()),
         ..GitRepositorySpec::default()
     }
@@ -96,9 +105,24 @@ fn source_spec(git: &GitSource, commit: &str) -> GitRepositorySpec {
 
 fn kustomization_spec(place: &Place, source: &str, package: &Package) -> KustomizationSpec {
     // Without `..`: a new field of a package must find its place here.
-    let Package { path, substitute, target_namespace, prune, wait, timeout, interval, retry_interval, force, health_checks } = package;
+    let Package {
+        path,
+        substitute,
+        target_namespace,
+        prune,
+        wait,
+        timeout,
+        interval,
+        retry_interval,
+        force,
+        health_checks,
+    } = package;
     KustomizationSpec {
-        source_ref: SourceReference { kind: "GitRepository".to_owned(), name: source.to_owned(), ..SourceReference::default() },
+        source_ref: SourceReference {
+            kind: "GitRepository".to_owned(),
+            name: source.to_owned(),
+            ..SourceReference::default()
+        },
         path: Some(path.clone()),
         prune: *prune,
         interval: interval.to_string(),
@@ -108,7 +132,10 @@ fn kustomization_spec(place: &Place, source: &str, package: &Package) -> Kustomi
         wait: Some(*wait && health_checks.is_empty()),
         health_checks: health_checks.iter().map(health_check).collect(),
         target_namespace: target_namespace.clone(),
-        post_build: (!substitute.is_empty()).then(|| PostBuild { substitute: substitute.clone(), ..PostBuild::default() }),
+        post_build: (!substitute.is_empty()).then(|| PostBuild {
+            substitute: substitute.clone(),
+            ..PostBuild::default()
+        }),
         kube_config: place.kube_config.clone(),
         force: Some(*force),
         deletion_policy: Some(DeletionPolicy::Orphan),
@@ -117,6 +144,16 @@ fn kustomization_spec(place: &Place, source: &str, package: &Package) -> Kustomi
 }
 
 fn health_check(check: &HealthCheck) -> ObjectReference {
-    let HealthCheck { api_version, kind, name, namespace } = check;
-    ObjectReference { api_version: Some(api_version.clone()), kind: kind.clone(), name: name.clone(), namespace: namespace.clone() }
+    let HealthCheck {
+        api_version,
+        kind,
+        name,
+        namespace,
+    } = check;
+    ObjectReference {
+        api_version: Some(api_version.clone()),
+        kind: kind.clone(),
+        name: name.clone(),
+        namespace: namespace.clone(),
+    }
 }

@@ -52,7 +52,11 @@ pub fn held_by(live: &Kustomization, manager: &str) -> Option<String> {
     if live.spec.suspend != Some(true) || wrote(live.managed_fields(), manager, &["spec", "suspend"]) {
         return None;
     }
-    let by = live.managed_fields().iter().find(|entry| has(entry, &["spec", "suspend"])).and_then(|entry| entry.manager.clone());
+    let by = live
+        .managed_fields()
+        .iter()
+        .find(|entry| has(entry, &["spec", "suspend"]))
+        .and_then(|entry| entry.manager.clone());
     Some(by.unwrap_or_else(|| "an unknown manager".to_owned()))
 }
 
@@ -62,7 +66,9 @@ pub fn repaired(live: &Kustomization, derived: &Kustomization, manager: &str) ->
     next.status = None;
     next.spec = derived.spec.clone();
     next.spec.other = live.spec.other.clone();
-    next.spec.other.retain(|field, _| !is_set_by_another(live.managed_fields(), manager, field));
+    next.spec
+        .other
+        .retain(|field, _| !is_set_by_another(live.managed_fields(), manager, field));
     next.labels_mut().extend(derived.labels().clone());
     let owners = next.owner_references_mut();
     owners.retain(|owner| owner.api_version.split('/').next() != Some(GROUP));
@@ -72,34 +78,54 @@ pub fn repaired(live: &Kustomization, derived: &Kustomization, manager: &str) ->
 }
 
 /// The source that makes `live` what `derived` says, with the resourceVersion of `live`; `None` if it is that already.
-pub fn repaired_source(live: &GitRepository, derived: &GitRepository, manager: &str) -> Option<GitRepository> {
+pub fn repaired_source(
+    live: &GitRepository,
+    derived: &GitRepository,
+    manager: &str,
+) -> Option<GitRepository> {
     let mut next = live.clone();
     next.status = None;
     next.spec = GitRepository::new("", derived.spec.clone()).spec;
     next.spec.suspend = live.spec.suspend;
     next.spec.other = live.spec.other.clone();
-    next.spec.other.retain(|field, _| !is_set_by_another(live.managed_fields(), manager, field));
+    next.spec
+        .other
+        .retain(|field, _| !is_set_by_another(live.managed_fields(), manager, field));
     next.labels_mut().extend(derived.labels().clone());
     (source_print(&next) != source_print(live)).then_some(next)
 }
 
 fn is_set_by_another(entries: &[ManagedFieldsEntry], manager: &str, field: &str) -> bool {
-    entries.iter().any(|entry| entry.manager.as_deref() != Some(manager) && has(entry, &["spec", field]))
+    entries
+        .iter()
+        .any(|entry| entry.manager.as_deref() != Some(manager) && has(entry, &["spec", field]))
 }
 
 fn wrote(entries: &[ManagedFieldsEntry], manager: &str, path: &[&str]) -> bool {
-    entries.iter().any(|entry| entry.manager.as_deref() == Some(manager) && has(entry, path))
+    entries
+        .iter()
+        .any(|entry| entry.manager.as_deref() == Some(manager) && has(entry, path))
 }
 
 /// Whether an entry owns a field, or something below it. Writes of status are another matter.
 fn has(entry: &ManagedFieldsEntry, path: &[&str]) -> bool {
     let pointer: String = path.iter().flat_map(|field| ["/f:", field]).collect();
-    let fields = entry.fields_v1.as_ref().map_or_else(|| json!(null), |fields| fields.0.clone());
-    entry.subresource.as_deref().unwrap_or_default().is_empty() && fields.pointer(&pointer).is_some_and(|owned: &Value| !owned.is_null())
+    let fields = entry
+        .fields_v1
+        .as_ref()
+        .map_or_else(|| json!(null), |fields| fields.0.clone());
+    entry.subresource.as_deref().unwrap_or_default().is_empty()
+        && fields
+            .pointer(&pointer)
+            .is_some_and(|owned: &Value| !owned.is_null())
 }
 
 fn made_by(entries: &[ManagedFieldsEntry]) -> String {
-    match entries.iter().find(|entry| has(entry, &["spec"])).and_then(|entry| entry.manager.as_deref()) {
+    match entries
+        .iter()
+        .find(|entry| has(entry, &["spec"]))
+        .and_then(|entry| entry.manager.as_deref())
+    {
         Some(manager) => format!("{manager} made it"),
         None => "it was made by another".to_owned(),
     }

@@ -31,20 +31,36 @@ pub fn updating(row: &SyncRow, message: &str) -> SyncState {
 
 /// A row that cannot go on, by nobody's failure.
 pub fn blocked(row: &SyncRow, reason: Reason, message: &str) -> SyncState {
-    SyncState { class: Some(FailureClass::Unit), ..state(row, SyncPhase::Updating, reason, Some(message)) }
+    SyncState {
+        class: Some(FailureClass::Unit),
+        ..state(row, SyncPhase::Updating, reason, Some(message))
+    }
 }
 
 /// A row that waits for something that is away.
 pub fn waiting(row: &SyncRow, reason: impl Into<String>, message: &str) -> SyncState {
-    SyncState { class: Some(FailureClass::Infra), ..state(row, SyncPhase::Updating, reason, Some(message)) }
+    SyncState {
+        class: Some(FailureClass::Infra),
+        ..state(row, SyncPhase::Updating, reason, Some(message))
+    }
 }
 
 /// What the verdict says.
 pub fn judged(row: &SyncRow, verdict: Verdict) -> SyncState {
-    let Verdict { phase, class, terminal, reason, message } = verdict;
+    let Verdict {
+        phase,
+        class,
+        terminal,
+        reason,
+        message,
+    } = verdict;
     let word = match phase {
         SyncPhase::Succeeded => Reason::UpToDate.into(),
         _ => reason.unwrap_or_else(|| Reason::Updating.into()),
     };
-    SyncState { class, terminal, ..state(row, phase, word, message.as_deref()) }
+    SyncState {
+        class,
+        terminal,
+        ..state(row, phase, word, message.as_deref())
+    }
 }

@@ -1,11 +1,6 @@
 //! The expansion of one assemblage, step by step, and what it works with.
 
-use std::{
-    collections::BTreeMap,
-    fmt::Debug,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream};
 use kube::{Api, Resource, ResourceExt, core::NamespaceResourceScope};
@@ -30,13 +25,26 @@ use super::{
     status,
     wish::{Values, wish},
 };
-use crate::runtime::{Action, CallError, Context, Event, Index, Key, Retry, Retryable, call::explain, status::{StatusError, patch_if_changed}};
+use crate::runtime::{
+    Action, CallError, Context, Event, Index, Key, Retry, Retryable, call,
+    call::explain,
+    status::{StatusError, patch_if_changed},
+};
 
 /// Reads at once, while looking at what is there.
 const READERS: usize = 8;
 
 /// An object whose rows are expanded: `Assemblage` or `RemoteAssemblage`.
-pub trait Assembled: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
+pub trait Assembled:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + Debug
+    + Serialize
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
     /// The rows of its spec.
     fn rows(&self) -> &[SyncRow];
     /// Its status as last written.
@@ -65,6 +73,9 @@ pub enum ExpandError {
     /// The status could not be written.
     #[error(transparent)]
     Status(#[from] StatusError),
+    /// The rows changed since the watch delivered them.
+    #[error("{0} changed meanwhile")]
+    Outdated(Key),
     /// A write was refused, or somebody was faster.
     #[error("some writes for {0} were not taken")]
     Again(Key),
@@ -74,7 +85,7 @@ impl Retryable for ExpandError {
     fn retry(&self) -> Retry {
         match self {
             Self::Read(error) => error.retry(),
-            Self::Status(_) | Self::Again(_) => Retry::Soon,
+            Self::Status(_) | Self::Outdated(_) | Self::Again(_) => Retry::Soon,
         }
     }
 }
@@ -103,11 +114,20 @@ impl Expander {
             kustomizations: Arc::new(Index::new(
                 |object| Some(KustomizationRow::of(object)),
                 move |key: &Key, row: &KustomizationRow| {
-                    let owner = row.owner.iter().filter(|owner| owner.kind == kind).map(|owner| Key::new(key.namespace.clone(), owner.name.clone()));
-                    owner.chain(of_kustomizations.of_kustomization(&key.name)).collect()
+                    let owner = row
+                        .owner
+                        .iter()
+                        .filter(|owner| owner.kind == kind)
+                        .map(|owner| Key::new(key.namespace.clone(), owner.name.clone()));
+                    owner
+                        .chain(of_kustomizations.of_kustomization(&key.name))
+                        .collect()
                 },
             )),
-            sources: Arc::new(Index::new(|object| Some(SourceRow::of(object)), move |key: &Key, _: &SourceRow| of_sources.of_source(&key.name))),
+            sources: Arc::new(Index::new(
+                |object| Some(SourceRow::of(object)),
+                move |key: &Key, _: &SourceRow| of_sources.of_source(&key.name),
+            )),
             needs,
             memory: Memory::default(),
         }
@@ -148,12 +168,25 @@ impl Expander {
         let wishes = self.wish(object, setting);
         self.need(object, &wishes);
         let plans = self.decide(object, &wishes, setting).await;
+        if plans.iter().any(removes) {
+            self.confirm(object).await?;
+        }
         let done = self.carry_out(plans).await;
         self.report(object, done.states).await?;
         if done.again {
             return Err(ExpandError::Again(Key::of(object)));
         }
         Ok(setting.again.map_or_else(Action::await_change, Action::requeue))
+    }
+
+    /// Nothing is removed because of rows that are not the present ones: what a watch delivered may be old.
+    async fn confirm<K: Assembled>(&self, seen: &K) -> Result<(), ExpandError> {
+        let (key, api): (Key, Api<K>) = (Key::of(seen), self.api());
+        let now = call(format!("reading {} {key}", self.kind), api.get(&key.name)).await?;
+        if now.uid() == seen.uid() && now.meta().generation == seen.meta().generation {
+            return Ok(());
+        }
+        Err(ExpandError::Outdated(key))
     }
 
     fn wish<K: Assembled>(&self, object: &K, setting: &Setting) -> Vec<(Entry, Wish)> {
@@ -166,10 +199,16 @@ impl Expander {
         };
         let none = Ok(Values::new());
         let entries = entries(object.rows(), object.state()).into_iter();
-        entries.map(|entry| {
-            let wish = wish(&place, &entry.row, setting.values.get(&entry.row.name).unwrap_or(&none));
-            (entry, wish)
-        }).collect()
+        entries
+            .map(|entry| {
+                let wish = wish(
+                    &place,
+                    &entry.row,
+                    setting.values.get(&entry.row.name).unwrap_or(&none),
+                );
+                (entry, wish)
+            })
+            .collect()
     }
 
     /// Remembers what changes concern this assemblage, before it looks: a change in between is not lost.
@@ -180,24 +219,45 @@ impl Expander {
         });
         let need = Need {
             sources: sources.collect(),
-            kustomizations: wishes.iter().map(|(entry, _)| self.kustomization_name(object, &entry.row)).collect(),
+            kustomizations: wishes
+                .iter()
+                .map(|(entry, _)| self.kustomization_name(object, &entry.row))
+                .collect(),
         };
         self.needs.set(&Key::of(object), need);
     }
 
-    async fn decide<K: Assembled>(&self, object: &K, wishes: &[(Entry, Wish)], setting: &Setting) -> Vec<Plan> {
+    async fn decide<K: Assembled>(
+        &self,
+        object: &K,
+        wishes: &[(Entry, Wish)],
+        setting: &Setting,
+    ) -> Vec<Plan> {
         let scope = Scope {
             kind: self.kind.to_owned(),
             assemblage: object.name_any(),
             manager: self.manager.to_owned(),
             away: setting.away.clone(),
         };
-        let plans: Vec<_> = wishes.iter().map(|(entry, wish)| self.decide_entry(object, &scope, entry, wish)).collect();
-        stream::iter(plans).buffered(READERS).filter_map(std::future::ready).collect().await
+        let plans: Vec<_> = wishes
+            .iter()
+            .map(|(entry, wish)| self.decide_entry(object, &scope, entry, wish))
+            .collect();
+        stream::iter(plans)
+            .buffered(READERS)
+            .filter_map(std::future::ready)
+            .collect()
+            .await
     }
 
     /// `None`: the row is gone, and so is what it installed.
-    async fn decide_entry<K: Assembled>(&self, object: &K, scope: &Scope, entry: &Entry, wish: &Wish) -> Option<Plan> {
+    async fn decide_entry<K: Assembled>(
+        &self,
+        object: &K,
+        scope: &Scope,
+        entry: &Entry,
+        wish: &Wish,
+    ) -> Option<Plan> {
         let plan = self.decide_one(object, scope, &entry.row, wish).await;
         let over = entry.vanished && plan.state.state == SyncPhase::Withdrawn;
         (!over).then_some(plan)
@@ -210,9 +270,24 @@ impl Expander {
         }
         let said = said(object, &row.name);
         let view = match self.look(&name, wish).await {
-            Ok((kustomization, source)) => View { row, wish, said, kustomization, source, was_away: self.memory.was_away(&name) },
+            Ok((kustomization, source)) => View {
+                row,
+                wish,
+                said,
+                kustomization,
+                source,
+                was_away: self.memory.was_away(&name),
+            },
             // What cannot be read is not touched, and stays as it was said.
-            Err(error) => return Plan::rest(said.cloned().unwrap_or_else(|| echo::waiting(row, Reason::Updating, &explain(&error)))),
+            Err(error) => {
+                let state = said
+                    .cloned()
+                    .unwrap_or_else(|| echo::waiting(row, Reason::Updating, &explain(&error)));
+                return Plan {
+                    again: true,
+                    ..Plan::rest(state)
+                };
+            }
         };
         let plan = decide::row(scope, &view);
         if plan.state.state == SyncPhase::Succeeded && scope.away.is_none() {
@@ -221,9 +296,23 @@ impl Expander {
         plan
     }
 
-    async fn look(&self, name: &str, wish: &Wish) -> Result<(Live<KustomizationRow, Kustomization>, Live<SourceRow, GitRepository>), ExpandError> {
+    async fn look(
+        &self,
+        name: &str,
+        wish: &Wish,
+    ) -> Result<
+        (
+            Live<KustomizationRow, Kustomization>,
+            Live<SourceRow, GitRepository>,
+        ),
+        ExpandError,
+    > {
         match wish {
-            Wish::Carry(derived) => Ok((self.look_at_kustomization(name, Some(&derived.kustomization)).await?, self.look_at_source(&derived.source).await?)),
+            Wish::Carry(derived) => Ok((
+                self.look_at_kustomization(name, Some(&derived.kustomization))
+                    .await?,
+                self.look_at_source(&derived.source).await?,
+            )),
             Wish::Withdraw(_) => Ok((self.look_at_kustomization(name, None).await?, Live::Absent)),
             // Nothing is decided by more than the index knows.
             Wish::Bare | Wish::Refused(_) => Ok((self.glance(name), Live::Absent)),
@@ -246,7 +335,10 @@ impl Expander {
             self.context.clock.now(),
         );
         let api: Api<K> = self.api();
-        if patch_if_changed(&api, object, old, &new, self.manager).await?.is_some() {
+        if patch_if_changed(&api, object, old, &new, self.manager)
+            .await?
+            .is_some()
+        {
             self.tell(object, &new).await;
         }
         Ok(())
@@ -266,8 +358,15 @@ impl Expander {
     }
 }
 
+/// Whether a plan takes something out of the cluster.
+fn removes(plan: &Plan) -> bool {
+    plan.state.state == SyncPhase::Withdrawing && !plan.writes.is_empty()
+}
+
 fn said<'a, K: Assembled>(object: &'a K, row: &str) -> Option<&'a SyncState> {
-    object.state().and_then(|status| status.syncs.iter().find(|state| state.name == row))
+    object
+        .state()
+        .and_then(|status| status.syncs.iter().find(|state| state.name == row))
 }
 
 /// What is worth an event: an end, good or bad, and what needs a hand.
@@ -277,12 +376,22 @@ fn event(state: &SyncState) -> Option<Event> {
     match state.state {
         SyncPhase::Succeeded => {
             let commit = state.commit.as_deref().unwrap_or("its commit");
-            Some(Event::normal(EventReason::ClusterUpdated, "Sync", format!("{} is ready at {commit}", state.name)))
+            Some(Event::normal(
+                EventReason::ClusterUpdated,
+                "Sync",
+                format!("{} is ready at {commit}", state.name),
+            ))
         }
-        SyncPhase::Withdrawn => Some(Event::normal(EventReason::ClusterWithdrawn, "Withdraw", format!("{} is withdrawn", state.name))),
+        SyncPhase::Withdrawn => Some(Event::normal(
+            EventReason::ClusterWithdrawn,
+            "Withdraw",
+            format!("{} is withdrawn", state.name),
+        )),
         SyncPhase::Failed => Some(Event::warning(reason, "Sync", note)),
         SyncPhase::Updating | SyncPhase::Withdrawing => {
-            let needs_a_hand = [Reason::NameConflict, Reason::Held, Reason::BindingFailed].iter().any(|word| word.as_str() == reason);
+            let needs_a_hand = [Reason::NameConflict, Reason::Held, Reason::BindingFailed]
+                .iter()
+                .any(|word| word.as_str() == reason);
             needs_a_hand.then(|| Event::warning(reason, "Sync", note))
         }
     }

@@ -27,5 +27,7 @@ pub fn of_source() -> BTreeMap<String, String> {
 
 /// Whether the labels say that muster made the object.
 pub fn is_ours(labels: &BTreeMap<String, String>) -> bool {
-    labels.get(label::APP_MANAGED_BY).is_some_and(|value| value == MUSTER)
+    labels
+        .get(label::APP_MANAGED_BY)
+        .is_some_and(|value| value == MUSTER)
 }

@@ -13,7 +13,11 @@ use crate::runtime::{Key, call};
 
 impl Expander {
     /// The Kustomization of that name; read whole unless it is exactly `wanted`.
-    pub(super) async fn look_at_kustomization(&self, name: &str, wanted: Option<&Kustomization>) -> Result<Live<KustomizationRow, Kustomization>, ExpandError> {
+    pub(super) async fn look_at_kustomization(
+        &self,
+        name: &str,
+        wanted: Option<&Kustomization>,
+    ) -> Result<Live<KustomizationRow, Kustomization>, ExpandError> {
         let Some(row) = self.kustomizations.get(&self.key(name)) else {
             self.memory.forget(name);
             return Ok(Live::Absent);
@@ -23,7 +27,11 @@ impl Expander {
             return Ok(Live::AsDerived(row));
         }
         let api: Api<Kustomization> = self.api();
-        let live = call(format!("reading Kustomization {}", self.key(name)), api.get_opt(name)).await?;
+        let live = call(
+            format!("reading Kustomization {}", self.key(name)),
+            api.get_opt(name),
+        )
+        .await?;
         Ok(live.map_or(Live::Absent, |live| {
             let row = KustomizationRow::of(&live);
             self.memory.read(name, &row);
@@ -32,7 +40,10 @@ impl Expander {
     }
 
     /// The source of that name; read whole unless it is exactly `wanted`.
-    pub(super) async fn look_at_source(&self, wanted: &GitRepository) -> Result<Live<SourceRow, GitRepository>, ExpandError> {
+    pub(super) async fn look_at_source(
+        &self,
+        wanted: &GitRepository,
+    ) -> Result<Live<SourceRow, GitRepository>, ExpandError> {
         let name = wanted.metadata.name.as_deref().unwrap_or_default();
         let Some(row) = self.sources.get(&self.key(name)) else {
             return Ok(Live::Absent);
@@ -41,13 +52,21 @@ impl Expander {
             return Ok(Live::AsDerived(row));
         }
         let api: Api<GitRepository> = self.api();
-        let live = call(format!("reading GitRepository {}", self.key(name)), api.get_opt(name)).await?;
-        Ok(live.map_or(Live::Absent, |live| Live::Differs(SourceRow::of(&live), Box::new(live))))
+        let live = call(
+            format!("reading GitRepository {}", self.key(name)),
+            api.get_opt(name),
+        )
+        .await?;
+        Ok(live.map_or(Live::Absent, |live| {
+            Live::Differs(SourceRow::of(&live), Box::new(live))
+        }))
     }
 
     /// The Kustomization of that name, as the index has it.
     pub(super) fn glance(&self, name: &str) -> Live<KustomizationRow, Kustomization> {
-        self.kustomizations.get(&self.key(name)).map_or(Live::Absent, Live::AsDerived)
+        self.kustomizations
+            .get(&self.key(name))
+            .map_or(Live::Absent, Live::AsDerived)
     }
 
     fn key(&self, name: &str) -> Key {

@@ -18,12 +18,17 @@ pub struct Memory {
 impl Memory {
     /// Whether a row of the index is not older than what was read or written before.
     pub fn is_current(&self, name: &str, row: &KustomizationRow) -> bool {
-        self.seen.lock().get(name).is_none_or(|(uid, generation)| *uid == row.uid && *generation <= row.generation)
+        self.seen
+            .lock()
+            .get(name)
+            .is_none_or(|(uid, generation)| *uid == row.uid && *generation <= row.generation)
     }
 
     /// The object was read.
     pub fn read(&self, name: &str, row: &KustomizationRow) {
-        self.seen.lock().insert(name.to_owned(), (row.uid.clone(), row.generation));
+        self.seen
+            .lock()
+            .insert(name.to_owned(), (row.uid.clone(), row.generation));
     }
 
     /// The object was written: what follows is told by its next reports.

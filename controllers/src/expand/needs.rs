@@ -42,6 +42,11 @@ impl Needs {
     }
 
     fn who(&self, needs: impl Fn(&Need) -> bool) -> Vec<Key> {
-        self.0.lock().iter().filter(|(_, need)| needs(need)).map(|(key, _)| key.clone()).collect()
+        self.0
+            .lock()
+            .iter()
+            .filter(|(_, need)| needs(need))
+            .map(|(key, _)| key.clone())
+            .collect()
     }
 }

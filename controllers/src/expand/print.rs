@@ -22,8 +22,16 @@ pub struct Print(String);
 
 /// The fingerprint of a Kustomization, derived or live: its spec, our labels on it, and the assemblage that owns it.
 pub fn kustomization_print(object: &Kustomization) -> Print {
-    let labels: BTreeMap<&String, &String> = object.labels().iter().filter(|(key, _)| labels::KEYS.contains(&key.as_str())).collect();
-    let owners: Vec<&OwnerReference> = object.owner_references().iter().filter(|owner| owner.api_version.starts_with(GROUP)).collect();
+    let labels: BTreeMap<&String, &String> = object
+        .labels()
+        .iter()
+        .filter(|(key, _)| labels::KEYS.contains(&key.as_str()))
+        .collect();
+    let owners: Vec<&OwnerReference> = object
+        .owner_references()
+        .iter()
+        .filter(|owner| owner.api_version.starts_with(GROUP))
+        .collect();
     print(&(without_suspend(&object.spec), labels, owners))
 }
 

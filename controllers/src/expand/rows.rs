@@ -22,13 +22,32 @@ pub struct Entry {
 pub fn entries(rows: &[SyncRow], status: Option<&AssemblageStatus>) -> Vec<Entry> {
     let names: BTreeSet<&str> = rows.iter().map(|row| row.name.as_str()).collect();
     let listed = status.map(|status| status.syncs.as_slice()).unwrap_or_default();
-    let gone = listed.iter().filter(|state| !names.contains(state.name.as_str())).map(|state| Entry { row: vanished(state), vanished: true });
-    let mut entries: Vec<Entry> = rows.iter().map(|row| Entry { row: row.clone(), vanished: false }).chain(gone).collect();
+    let gone = listed
+        .iter()
+        .filter(|state| !names.contains(state.name.as_str()))
+        .map(|state| Entry {
+            row: vanished(state),
+            vanished: true,
+        });
+    let mut entries: Vec<Entry> = rows
+        .iter()
+        .map(|row| Entry {
+            row: row.clone(),
+            vanished: false,
+        })
+        .chain(gone)
+        .collect();
     entries.sort_by(|a, b| a.row.name.cmp(&b.row.name));
     entries
 }
 
 fn vanished(state: &SyncState) -> SyncRow {
     let withdraw = (state.token.is_none() && !unclaimed(state)).then_some(Withdraw::Prune);
-    SyncRow { name: state.name.clone(), digest: state.digest.clone(), token: state.token, withdraw, ..SyncRow::default() }
+    SyncRow {
+        name: state.name.clone(),
+        digest: state.digest.clone(),
+        token: state.token,
+        withdraw,
+        ..SyncRow::default()
+    }
 }

@@ -99,7 +99,9 @@ impl KustomizationRow {
             report: Report {
                 ready: status.and_then(|status| Ready::among(&status.conditions)),
                 observed_generation: status.and_then(|status| status.observed_generation),
-                applied_commit: status.and_then(|status| status.last_applied_revision.as_deref()).map(|revision| commit_of(revision).to_owned()),
+                applied_commit: status
+                    .and_then(|status| status.last_applied_revision.as_deref())
+                    .map(|revision| commit_of(revision).to_owned()),
             },
         }
     }
@@ -111,7 +113,9 @@ impl SourceRow {
         let generation = object.metadata.generation;
         let status = object.status.as_ref();
         let current = status.filter(|status| status.observed_generation == generation);
-        let ready = status.and_then(|status| Ready::among(&status.conditions)).filter(|ready| ready.generation == generation);
+        let ready = status
+            .and_then(|status| Ready::among(&status.conditions))
+            .filter(|ready| ready.generation == generation);
         Self {
             uid: object.uid().unwrap_or_default(),
             resource_version: object.resource_version().unwrap_or_default(),
@@ -119,10 +123,19 @@ impl SourceRow {
             labelled: super::labels::is_ours(object.labels()),
             suspended: object.spec.suspend == Some(true),
             deleting: object.metadata.deletion_timestamp.is_some(),
-            commit: current.and_then(|status| status.artifact.as_ref()).map(|artifact| commit_of(&artifact.revision).to_owned()),
+            commit: current
+                .and_then(|status| status.artifact.as_ref())
+                .map(|artifact| commit_of(&artifact.revision).to_owned()),
             trouble: match ready {
-                Some(Ready { status: Some(true), .. }) => None,
-                Some(Ready { status: Some(false), reason, message, .. }) => Some(format!("{reason}: {message}")),
+                Some(Ready {
+                    status: Some(true), ..
+                }) => None,
+                Some(Ready {
+                    status: Some(false),
+                    reason,
+                    message,
+                    ..
+                }) => Some(format!("{reason}: {message}")),
                 Some(Ready { status: None, .. }) | None => Some("it is being fetched".to_owned()),
             },
         }
@@ -138,7 +151,10 @@ impl Owner {
     /// The owner of a reference, if it is an object of muster.
     pub fn of(reference: &OwnerReference) -> Option<Self> {
         let ours = reference.api_version.split('/').next() == Some(GROUP);
-        ours.then(|| Self { kind: reference.kind.clone(), name: reference.name.clone() })
+        ours.then(|| Self {
+            kind: reference.kind.clone(),
+            name: reference.name.clone(),
+        })
     }
 }
 

@@ -52,7 +52,10 @@ pub fn step(live: &Live<SourceRow, GitRepository>, derived: &Derived, manager: &
         Live::Differs(row, live) => match claim_source(live, manager) {
             Claim::Foreign(why) => SourceStep::Foreign(why),
             Claim::Ours if row.deleting => held(row, derived),
-            Claim::Ours => repaired_source(live, &derived.source, manager).map_or_else(|| held(row, derived), |next| write(Write::ReplaceSource(Box::new(next)))),
+            Claim::Ours => repaired_source(live, &derived.source, manager).map_or_else(
+                || held(row, derived),
+                |next| write(Write::ReplaceSource(Box::new(next))),
+            ),
         },
     }
 }
@@ -62,9 +65,14 @@ fn held(row: &SourceRow, derived: &Derived) -> SourceStep {
         return SourceStep::Holds;
     }
     SourceStep::Waits(match row {
-        SourceRow { deleting: true, .. } => "it is being deleted; it is made again when it is gone".to_owned(),
+        SourceRow { deleting: true, .. } => {
+            "it is being deleted; it is made again when it is gone".to_owned()
+        }
         SourceRow { suspended: true, .. } => "it is suspended, and does not hold the commit".to_owned(),
-        SourceRow { trouble: Some(trouble), .. } => trouble.clone(),
+        SourceRow {
+            trouble: Some(trouble),
+            ..
+        } => trouble.clone(),
         SourceRow { trouble: None, .. } => format!("it does not hold commit {}", derived.commit),
     })
 }

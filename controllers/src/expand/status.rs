@@ -17,8 +17,14 @@ const NAMED: usize = 3;
 /// The conditions that sum up rows: Ready, and Reconciling while something is under way.
 pub fn conditions(states: &[SyncState]) -> Conditions {
     let counted: Vec<&SyncState> = states.iter().filter(|state| !unclaimed(state)).collect();
-    let wanted = counted.iter().filter(|state| !matches!(state.state, SyncPhase::Withdrawing | SyncPhase::Withdrawn)).count();
-    let succeeded = counted.iter().filter(|state| state.state == SyncPhase::Succeeded).count();
+    let wanted = counted
+        .iter()
+        .filter(|state| !matches!(state.state, SyncPhase::Withdrawing | SyncPhase::Withdrawn))
+        .count();
+    let succeeded = counted
+        .iter()
+        .filter(|state| state.state == SyncPhase::Succeeded)
+        .count();
     let sum = format!("{succeeded} of {wanted} syncs succeeded");
     let troubled = worst_first(&counted);
     let Some(worst) = troubled.first() else {
@@ -27,11 +33,22 @@ pub fn conditions(states: &[SyncState]) -> Conditions {
     let message = format!("{sum}; {}", named(&troubled));
     let ready = Conditions::ready(Status::False, reason(worst), message.clone());
     let moving = troubled.iter().any(|state| state.state != SyncPhase::Failed);
-    if moving { ready.reconciling(ObjectReason::Progressing, message) } else { ready }
+    if moving {
+        ready.reconciling(ObjectReason::Progressing, message)
+    } else {
+        ready
+    }
 }
 
 /// The status to write. `requested_at` is the request that this reconcile answers.
-pub fn status(states: Vec<SyncState>, conditions: &Conditions, old: Option<&AssemblageStatus>, generation: i64, requested_at: Option<&String>, now: Timestamp) -> AssemblageStatus {
+pub fn status(
+    states: Vec<SyncState>,
+    conditions: &Conditions,
+    old: Option<&AssemblageStatus>,
+    generation: i64,
+    requested_at: Option<&String>,
+    now: Timestamp,
+) -> AssemblageStatus {
     let current = old.map(|old| old.conditions.as_slice()).unwrap_or_default();
     AssemblageStatus {
         observed_generation: Some(generation),
@@ -44,8 +61,19 @@ pub fn status(states: Vec<SyncState>, conditions: &Conditions, old: Option<&Asse
 
 /// Rows that are neither succeeded nor withdrawn: failed ones first, then those that need a hand, then the rest; by name within each.
 fn worst_first<'a>(states: &[&'a SyncState]) -> Vec<&'a SyncState> {
-    let mut troubled: Vec<&SyncState> = states.iter().copied().filter(|state| !matches!(state.state, SyncPhase::Succeeded | SyncPhase::Withdrawn)).collect();
-    troubled.sort_by_key(|state| (state.state != SyncPhase::Failed, !state.terminal, state.class.is_none(), state.name.clone()));
+    let mut troubled: Vec<&SyncState> = states
+        .iter()
+        .copied()
+        .filter(|state| !matches!(state.state, SyncPhase::Succeeded | SyncPhase::Withdrawn))
+        .collect();
+    troubled.sort_by_key(|state| {
+        (
+            state.state != SyncPhase::Failed,
+            !state.terminal,
+            state.class.is_none(),
+            state.name.clone(),
+        )
+    });
     troubled
 }
 

@@ -1,6 +1,6 @@
 //! The values of a row's variables: those given, those resolved by its writer, and its bindings.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use muster_api::{
     assemblage::{Intent, SyncRow},
@@ -19,7 +19,10 @@ use crate::{
 /// Adds the values of `bindings` to those known.
 pub async fn bind(objects: &Objects, bindings: &[Binding], mut known: Values) -> Result<Values, Refusal> {
     if !bindings.is_empty() {
-        let bound = objects.resolve(bindings, &known).await.map_err(|error: BindingError| unbound(&explain(&error)))?;
+        let bound = objects
+            .resolve(bindings, &known)
+            .await
+            .map_err(|error: BindingError| unbound(&explain(&error)))?;
         known.extend(bound);
     }
     Ok(known)
@@ -27,8 +30,17 @@ pub async fn bind(objects: &Objects, bindings: &[Binding], mut known: Values) ->
 
 /// The rows that have variables to be found: those that are carried out.
 pub fn carried(rows: &[SyncRow]) -> impl Iterator<Item = &SyncRow> {
-    rows.iter().filter(|row| matches!(row.intent(), Intent::Carry { .. }))
+    rows.iter()
+        .filter(|row| matches!(row.intent(), Intent::Carry { .. }))
 }
+
+/// When to look again at rows whose values could not all be had: what was missing tells of itself, what could not be read does not.
+pub fn again(values: &RowValues) -> Option<Duration> {
+    values.values().any(Result::is_err).then_some(AGAIN)
+}
+
+/// How soon bindings that failed are evaluated again.
+const AGAIN: Duration = Duration::from_secs(60);
 
 /// By name of the row.
 pub type RowValues = BTreeMap<String, Result<Values, Refusal>>;

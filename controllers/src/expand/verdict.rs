@@ -71,7 +71,12 @@ const DEADLINE_WORDS: &str = "context deadline exceeded";
 
 /// Draws the verdict.
 pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
-    let Some(ready) = evidence.report.ready.as_ref().filter(|ready| ready.generation == Some(evidence.generation)) else {
+    let Some(ready) = evidence
+        .report
+        .ready
+        .as_ref()
+        .filter(|ready| ready.generation == Some(evidence.generation))
+    else {
         return match evidence.away {
             Some(away) => Verdict::waiting(None, away),
             None => Verdict::updating(),
@@ -146,14 +151,22 @@ fn class(reason: &str, text: &str) -> Option<Class> {
 
 /// Rights, quota, or a namespace that is not there. A field that may not change is 'Forbidden' too, but that is the content's fault.
 fn is_about_the_cluster(text: &str) -> bool {
-    let refused = text.contains("is forbidden: ") || text.contains("(forbidden)") || text.contains("exceeded quota");
-    let namespace = text.contains("namespace not found") || text.contains("namespaces \"") && text.contains("\" not found");
+    let refused =
+        text.contains("is forbidden: ") || text.contains("(forbidden)") || text.contains("exceeded quota");
+    let namespace = text.contains("namespace not found")
+        || text.contains("namespaces \"") && text.contains("\" not found");
     refused || namespace
 }
 
 impl Verdict {
     const fn updating() -> Self {
-        Self { phase: SyncPhase::Updating, class: None, terminal: false, reason: None, message: None }
+        Self {
+            phase: SyncPhase::Updating,
+            class: None,
+            terminal: false,
+            reason: None,
+            message: None,
+        }
     }
 
     /// Something that is not the row's fault is away.

@@ -43,5 +43,10 @@ pub fn wish(place: &Place, row: &SyncRow, values: &Result<Values, Refusal>) -> W
 
 /// A binding that could not be evaluated: this cluster's alone.
 pub fn unbound(message: &str) -> Refusal {
-    Refusal { reason: Reason::BindingFailed.into(), message: message.to_owned(), class: FailureClass::Unit, terminal: false }
+    Refusal {
+        reason: Reason::BindingFailed.into(),
+        message: message.to_owned(),
+        class: FailureClass::Unit,
+        terminal: false,
+    }
 }

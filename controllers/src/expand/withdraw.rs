@@ -28,11 +28,17 @@ pub fn decide(scope: &Scope, view: &View<'_>, how: Withdraw) -> Plan {
         Live::Differs(row, live) => (row, live),
     };
     if let Some(state) = untouchable(scope, view.row, live) {
-        return Plan::rest(SyncState { state: SyncPhase::Withdrawing, ..state });
+        return Plan::rest(SyncState {
+            state: SyncPhase::Withdrawing,
+            ..state
+        });
     }
     if let Some(away) = &scope.away {
         let state = echo::waiting(view.row, away.reason.clone(), &away.message);
-        return Plan::rest(SyncState { state: SyncPhase::Withdrawing, ..state });
+        return Plan::rest(SyncState {
+            state: SyncPhase::Withdrawing,
+            ..state
+        });
     }
     next(view.row, row, live, policy(how))
 }
@@ -44,23 +50,40 @@ fn next(row: &SyncRow, seen: &KustomizationRow, live: &Kustomization, policy: De
         marked.status = None;
         marked.spec.deletion_policy = Some(policy);
         marked.spec.suspend = None;
-        return Plan {
-            state: withdrawing(row, &format!("preparing Kustomization {name}")),
-            writes: vec![Write::Replace(Box::new(marked))],
-        };
+        let state = withdrawing(row, &format!("preparing Kustomization {name}"));
+        return Plan::new(state, vec![Write::Replace(Box::new(marked))]);
     }
     if seen.deleting {
         return Plan::rest(withdrawing(row, &terminating(&name, seen, policy)));
     }
-    let delete = Write::Delete { name: name.clone(), uid: live.uid().unwrap_or_default(), resource_version: live.resource_version().unwrap_or_default() };
-    Plan { state: withdrawing(row, &format!("deleting Kustomization {name}")), writes: vec![delete] }
+    let delete = Write::Delete {
+        name: name.clone(),
+        uid: live.uid().unwrap_or_default(),
+        resource_version: live.resource_version().unwrap_or_default(),
+    };
+    Plan::new(
+        withdrawing(row, &format!("deleting Kustomization {name}")),
+        vec![delete],
+    )
 }
 
 /// What the deletion waits for, as far as its controller says.
 fn terminating(name: &str, seen: &KustomizationRow, policy: DeletionPolicy) -> String {
-    let said = seen.report.ready.as_ref().filter(|ready| ready.status == Some(false)).map(|ready| format!(": {}", ready.message));
-    let what = if policy == DeletionPolicy::Orphan { "let go" } else { "removed" };
-    format!("waiting until what Kustomization {name} installed is {what}{}", said.unwrap_or_default())
+    let said = seen
+        .report
+        .ready
+        .as_ref()
+        .filter(|ready| ready.status == Some(false))
+        .map(|ready| format!(": {}", ready.message));
+    let what = if policy == DeletionPolicy::Orphan {
+        "let go"
+    } else {
+        "removed"
+    };
+    format!(
+        "waiting until what Kustomization {name} installed is {what}{}",
+        said.unwrap_or_default()
+    )
 }
 
 const fn policy(how: Withdraw) -> DeletionPolicy {

@@ -23,23 +23,43 @@ impl Mirroring {
     /// Writes what was decided, on the version or the absence that it was decided on.
     pub(super) async fn act(&self, client: &Client, mirror: Mirror) -> Result<Outcome, CallError> {
         let api: Api<Assemblage> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
-        let by = PostParams { field_manager: Some(manager::CONTROLLER.to_owned()), ..PostParams::default() };
+        let by = PostParams {
+            field_manager: Some(manager::CONTROLLER.to_owned()),
+            ..PostParams::default()
+        };
         match mirror {
             Mirror::Equal | Mirror::Terminating => Ok(Outcome::default()),
-            Mirror::Foreign(origin) => Ok(Outcome { foreign: Some(origin), ..Outcome::default() }),
+            Mirror::Foreign(origin) => Ok(Outcome {
+                foreign: Some(origin),
+                ..Outcome::default()
+            }),
             Mirror::Create(wanted) => {
                 let name = wanted.name_any();
-                info!(assemblage = name, rows = wanted.spec.syncs.len(), "creating a mirror");
+                info!(
+                    assemblage = name,
+                    rows = wanted.spec.syncs.len(),
+                    "creating a mirror"
+                );
                 let what = format!("creating Assemblage {SYSTEM_NAMESPACE}/{name}");
                 let live = call_within(DOWNSTREAM_DEADLINE, what, api.create(&by, &wanted)).await?;
-                Ok(Outcome { live: Some(live), ..Outcome::default() })
+                Ok(Outcome {
+                    live: Some(live),
+                    ..Outcome::default()
+                })
             }
             Mirror::Replace(wanted) => {
                 let name = wanted.name_any();
-                info!(assemblage = name, rows = wanted.spec.syncs.len(), "changing a mirror");
+                info!(
+                    assemblage = name,
+                    rows = wanted.spec.syncs.len(),
+                    "changing a mirror"
+                );
                 let what = format!("changing Assemblage {SYSTEM_NAMESPACE}/{name}");
                 let live = call_within(DOWNSTREAM_DEADLINE, what, api.replace(&name, &by, &wanted)).await?;
-                Ok(Outcome { live: Some(live), ..Outcome::default() })
+                Ok(Outcome {
+                    live: Some(live),
+                    ..Outcome::default()
+                })
             }
         }
     }

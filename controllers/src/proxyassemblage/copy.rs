@@ -22,14 +22,34 @@ const MAX_DIGEST: usize = 71;
 const MAX_COMMIT: usize = 64;
 
 /// The states to report for the rows of a proxy, by name.
-pub fn states(rows: &[SyncRow], refused: &BTreeMap<String, Refusal>, unclaimed: &BTreeSet<String>, live: Option<&Assemblage>) -> Vec<SyncState> {
-    let reported = live.and_then(|live| live.status.as_ref()).map(|status| status.syncs.as_slice()).unwrap_or_default();
-    let reported = reported.iter().filter(|state| state.name.len() <= MAX_NAME).map(within_limits).collect();
-    let mut states: BTreeMap<String, SyncState> = completed(reported, rows).into_iter().map(|state| (state.name.clone(), state)).collect();
+pub fn states(
+    rows: &[SyncRow],
+    refused: &BTreeMap<String, Refusal>,
+    unclaimed: &BTreeSet<String>,
+    live: Option<&Assemblage>,
+) -> Vec<SyncState> {
+    let reported = live
+        .and_then(|live| live.status.as_ref())
+        .map(|status| status.syncs.as_slice())
+        .unwrap_or_default();
+    let reported = reported
+        .iter()
+        .filter(|state| state.name.len() <= MAX_NAME)
+        .map(within_limits)
+        .collect();
+    let mut states: BTreeMap<String, SyncState> = completed(reported, rows)
+        .into_iter()
+        .map(|state| (state.name.clone(), state))
+        .collect();
     for (name, refusal) in refused {
         if let Some(state) = states.get_mut(name) {
             // What is there stays and is reported; what cannot be brought there is said beside it.
-            state.state = SyncPhase::Updating;
+            state.state = if refusal.terminal {
+                SyncPhase::Failed
+            } else {
+                SyncPhase::Updating
+            };
+            state.terminal = refusal.terminal;
             state.class = Some(refusal.class);
             state.reason = Some(refusal.reason.clone());
             state.message = Some(bounded(&refusal.message, MAX_MESSAGE).into_owned());
@@ -38,16 +58,23 @@ pub fn states(rows: &[SyncRow], refused: &BTreeMap<String, Refusal>, unclaimed: 
     for name in unclaimed {
         let state = states.entry(name.clone()).or_insert_with(|| unacknowledged(name));
         state.reason = Some(ObjectReason::Unclaimed.into());
-        state.message = Some("this row is in the cluster and was never held here; a row of this name claims it".to_owned());
+        state.message = Some(
+            "this row is in the cluster and was never held here; a row of this name claims it".to_owned(),
+        );
     }
     states.into_values().take(MAX_STATES).collect()
 }
 
 /// The states given and one for each row that has none, by name.
 pub fn completed(reported: Vec<SyncState>, rows: &[SyncRow]) -> Vec<SyncState> {
-    let mut states: BTreeMap<String, SyncState> = reported.into_iter().map(|state| (state.name.clone(), state)).collect();
+    let mut states: BTreeMap<String, SyncState> = reported
+        .into_iter()
+        .map(|state| (state.name.clone(), state))
+        .collect();
     for row in rows {
-        states.entry(row.name.clone()).or_insert_with(|| unacknowledged(&row.name));
+        states
+            .entry(row.name.clone())
+            .or_insert_with(|| unacknowledged(&row.name));
     }
     states.into_values().collect()
 }
@@ -64,7 +91,17 @@ fn unacknowledged(name: &str) -> SyncState {
 }
 
 fn within_limits(state: &SyncState) -> SyncState {
-    let SyncState { name, digest, token, commit, state, class, terminal, reason, message } = state;
+    let SyncState {
+        name,
+        digest,
+        token,
+        commit,
+        state,
+        class,
+        terminal,
+        reason,
+        message,
+    } = state;
     let cut = |text: &Option<String>, max| text.as_ref().map(|text| bounded(text, max).into_owned());
     SyncState {
         name: name.clone(),

@@ -57,7 +57,10 @@ pub fn mirror(proxy: &Proxy<'_>, live: Option<&Assemblage>) -> Mirror {
         return Mirror::Create(Box::new(made(proxy)));
     };
     // An Assemblage that somebody made by hand has no origin; it is taken over by naming none.
-    let origin = live.annotations().get(annotation::ORIGIN).map_or("", String::as_str);
+    let origin = live
+        .annotations()
+        .get(annotation::ORIGIN)
+        .map_or("", String::as_str);
     if origin != proxy.origin && proxy.adopt != Some(origin) {
         return Mirror::Foreign(origin.to_owned());
     }
@@ -76,10 +79,26 @@ pub fn mirror(proxy: &Proxy<'_>, live: Option<&Assemblage>) -> Mirror {
     Mirror::Replace(Box::new(next))
 }
 
+/// Whether a row disappears downstream by what was decided.
+pub fn removes(mirror: &Mirror, live: Option<&Assemblage>) -> bool {
+    let (Mirror::Replace(next), Some(live)) = (mirror, live) else {
+        return false;
+    };
+    let stays: BTreeSet<&str> = next.spec.syncs.iter().map(|row| row.name.as_str()).collect();
+    live.spec
+        .syncs
+        .iter()
+        .any(|row| !stays.contains(row.name.as_str()))
+}
+
 /// The rows downstream that this proxy never held.
 pub fn unclaimed_rows(proxy: &Proxy<'_>, live: &Assemblage) -> BTreeSet<String> {
     let ours: BTreeSet<&str> = ours(proxy).collect();
-    let foreign = live.spec.syncs.iter().filter(|row| !ours.contains(row.name.as_str()) && stays(proxy, row));
+    let foreign = live
+        .spec
+        .syncs
+        .iter()
+        .filter(|row| !ours.contains(row.name.as_str()) && stays(proxy, row));
     foreign.map(|row| row.name.clone()).collect()
 }
 
@@ -92,19 +111,32 @@ fn made(proxy: &Proxy<'_>) -> Assemblage {
             labels: Some(labels(proxy)),
             ..ObjectMeta::default()
         },
-        spec: AssemblageSpec { syncs: rows(proxy, None) },
+        spec: AssemblageSpec {
+            syncs: rows(proxy, None),
+        },
         status: None,
     }
 }
 
 fn annotations(proxy: &Proxy<'_>) -> BTreeMap<String, String> {
-    let request = proxy.requested_at.map(|at| (annotation::RECONCILE_REQUESTED_AT.to_owned(), at.to_owned()));
-    request.into_iter().chain([(annotation::ORIGIN.to_owned(), proxy.origin.to_owned())]).collect()
+    let request = proxy
+        .requested_at
+        .map(|at| (annotation::RECONCILE_REQUESTED_AT.to_owned(), at.to_owned()));
+    request
+        .into_iter()
+        .chain([(annotation::ORIGIN.to_owned(), proxy.origin.to_owned())])
+        .collect()
 }
 
 fn labels(proxy: &Proxy<'_>) -> BTreeMap<String, String> {
-    let cluster = proxy.cluster.filter(|name| name.len() <= MAX_LABEL).map(|name| (label::CLUSTER.to_owned(), name.to_owned()));
-    cluster.into_iter().chain([(label::MANAGED_BY.to_owned(), MUSTER.to_owned())]).collect()
+    let cluster = proxy
+        .cluster
+        .filter(|name| name.len() <= MAX_LABEL)
+        .map(|name| (label::CLUSTER.to_owned(), name.to_owned()));
+    cluster
+        .into_iter()
+        .chain([(label::MANAGED_BY.to_owned(), MUSTER.to_owned())])
+        .collect()
 }
 
 /// Rows by name: order has no meaning, so that it never makes a difference.
@@ -115,21 +147,39 @@ fn sorted(spec: &AssemblageSpec) -> AssemblageSpec {
 }
 
 fn rows(proxy: &Proxy<'_>, live: Option<&Assemblage>) -> Vec<SyncRow> {
-    let there: BTreeMap<&str, &SyncRow> = live.iter().flat_map(|live| &live.spec.syncs).map(|row| (row.name.as_str(), row)).collect();
-    let states = live.and_then(|live| live.status.as_ref()).map(|status| status.syncs.as_slice()).unwrap_or_default();
+    let there: BTreeMap<&str, &SyncRow> = live
+        .iter()
+        .flat_map(|live| &live.spec.syncs)
+        .map(|row| (row.name.as_str(), row))
+        .collect();
+    let states = live
+        .and_then(|live| live.status.as_ref())
+        .map(|status| status.syncs.as_slice())
+        .unwrap_or_default();
     let ours: BTreeSet<&str> = ours(proxy).collect();
-    let mine = proxy.rows.iter().filter(|row| may_go(proxy, row)).map(|row| match there.get(row.name.as_str()) {
-        Some(old) => newer(row, old, states),
-        None => row.clone(),
+    let mine =
+        proxy
+            .rows
+            .iter()
+            .filter(|row| may_go(proxy, row))
+            .map(|row| match there.get(row.name.as_str()) {
+                Some(old) => newer(row, old, states),
+                None => row.clone(),
+            });
+    let kept = there.values().filter(|row| {
+        proxy.kept.contains(&row.name) || !ours.contains(row.name.as_str()) && stays(proxy, row)
     });
-    let kept = there.values().filter(|row| proxy.kept.contains(&row.name) || !ours.contains(row.name.as_str()) && stays(proxy, row));
     let mut rows: Vec<SyncRow> = mine.chain(kept.map(|row| (*row).clone())).collect();
     rows.sort_by(|a, b| a.name.cmp(&b.name));
     rows
 }
 
 fn ours<'a>(proxy: &'a Proxy<'_>) -> impl Iterator<Item = &'a str> {
-    proxy.rows.iter().map(|row| row.name.as_str()).chain(proxy.kept.iter().map(String::as_str))
+    proxy
+        .rows
+        .iter()
+        .map(|row| row.name.as_str())
+        .chain(proxy.kept.iter().map(String::as_str))
 }
 
 /// A row without token is withdrawn when it disappears, if status lists it: so it is listed before it goes.
@@ -143,7 +193,10 @@ fn stays(proxy: &Proxy<'_>, row: &SyncRow) -> bool {
 }
 
 fn listed(proxy: &Proxy<'_>, name: &str) -> bool {
-    proxy.said.iter().any(|state| state.name == name && !unclaimed(state))
+    proxy
+        .said
+        .iter()
+        .any(|state| state.name == name && !unclaimed(state))
 }
 
 /// Of the proxy's row and the one that is there the one that is to be there.
@@ -153,12 +206,20 @@ fn newer(row: &SyncRow, old: &SyncRow, states: &[SyncState]) -> SyncRow {
     }
     match (row.intent(), old.intent()) {
         // A fence leaves what is there and raises its token.
-        (Intent::Bare, Intent::Carry { .. }) => SyncRow { token: row.token, ..old.clone() },
-        (Intent::Bare, Intent::Withdraw(_)) if !withdrawn(&row.name, old, states) => SyncRow { token: row.token, ..old.clone() },
+        (Intent::Bare, Intent::Carry { .. }) => SyncRow {
+            token: row.token,
+            ..old.clone()
+        },
+        (Intent::Bare, Intent::Withdraw(_)) if !withdrawn(&row.name, old, states) => SyncRow {
+            token: row.token,
+            ..old.clone()
+        },
         _ => row.clone(),
     }
 }
 
 fn withdrawn(name: &str, row: &SyncRow, states: &[SyncState]) -> bool {
-    states.iter().any(|state| state.name == name && state.token == row.token && state.state == SyncPhase::Withdrawn)
+    states
+        .iter()
+        .any(|state| state.name == name && state.token == row.token && state.state == SyncPhase::Withdrawn)
 }

@@ -31,8 +31,9 @@ use crate::{
     runtime::{Action, CallError, Context, Key, Retry, Retryable, Runner, status::StatusError},
 };
 
-/// How often a mirror is read while a watch tells of its changes: a safety net.
-const WATCHED_POLL: Duration = Duration::from_secs(300);
+/// How long a mirror stays unread while a watch tells of its changes. The end of a watch, within five minutes, enqueues the proxy:
+/// this is for a watch that does not end.
+const WATCHED_POLL: Duration = Duration::from_secs(330);
 /// How far a poll strays from its interval, so that a fleet is not read in step.
 const JITTER: f64 = 0.1;
 /// How soon a kubeconfig that is no Cluster's, of which nothing tells, is tried again.
@@ -56,6 +57,9 @@ pub enum ProxyError {
         #[source]
         source: CallError,
     },
+    /// The rows changed since the watch delivered them.
+    #[error("ProxyAssemblage {0} changed meanwhile")]
+    Outdated(Key),
     /// The status could not be written.
     #[error(transparent)]
     Status(#[from] StatusError),
@@ -66,7 +70,7 @@ impl Retryable for ProxyError {
         match self {
             Self::Here(error) => error.retry(),
             Self::Downstream { source, .. } => source.retry(),
-            Self::Status(_) => Retry::Soon,
+            Self::Outdated(_) | Self::Status(_) => Retry::Soon,
         }
     }
 }
@@ -85,13 +89,26 @@ pub struct Mirroring {
 /// Mirrors the ProxyAssemblages of the context's namespace until its shutdown. `objects` are what control-plane bindings read.
 pub async fn run(context: Context, objects: Arc<Objects>) {
     let registry = Arc::clone(&context.registry);
-    let (sessions, changed) = Sessions::new(context.clock.clone());
+    let (sessions, changed) = Sessions::new(context.clock.clone(), context.jitter.clone());
     let runner = Runner::<ProxyAssemblage>::new("proxyassemblage", &context);
     let (bound, placed, present) = (runner.store(), runner.store(), runner.store());
-    let of_objects = objects.changes().flat_map(move |()| stream::iter(with_bindings(&bound)));
-    let of_clusters = registry.subscribe().flat_map(move |cluster| stream::iter(of_cluster(&placed, &cluster)));
-    let runner = runner.on(changed).on(of_objects).on(of_clusters).after(async move { registry.synced().await });
-    let mirroring = Arc::new(Mirroring { context, sessions, objects, identity: OnceCell::new() });
+    let of_objects = objects
+        .changes()
+        .flat_map(move |()| stream::iter(with_bindings(&bound)));
+    let of_clusters = registry
+        .subscribe()
+        .flat_map(move |cluster| stream::iter(of_cluster(&placed, &cluster)));
+    let runner = runner
+        .on(changed)
+        .on(of_objects)
+        .on(of_clusters)
+        .after(async move { registry.synced().await });
+    let mirroring = Arc::new(Mirroring {
+        context,
+        sessions,
+        objects,
+        identity: OnceCell::new(),
+    });
     tokio::select! {
         () = runner.run(Arc::clone(&mirroring), reconcile) => {}
         () = mirroring.sweep(&present) => {}
@@ -100,16 +117,33 @@ pub async fn run(context: Context, objects: Arc<Objects>) {
 
 /// The proxies that a change of an object bound here may concern.
 fn with_bindings(store: &Store<ProxyAssemblage>) -> Vec<Key> {
-    keys(store, |proxy| proxy.spec.syncs.iter().any(|row| !row.control_plane_bindings.is_empty()))
+    keys(store, |proxy| {
+        proxy
+            .spec
+            .syncs
+            .iter()
+            .any(|row| !row.control_plane_bindings.is_empty())
+    })
 }
 
 /// The proxies of a cluster.
 fn of_cluster(store: &Store<ProxyAssemblage>, cluster: &str) -> Vec<Key> {
-    keys(store, |proxy| proxy.spec.cluster_ref.as_ref().is_some_and(|reference| reference.name == cluster))
+    keys(store, |proxy| {
+        proxy
+            .spec
+            .cluster_ref
+            .as_ref()
+            .is_some_and(|reference| reference.name == cluster)
+    })
 }
 
 fn keys(store: &Store<ProxyAssemblage>, which: impl Fn(&ProxyAssemblage) -> bool) -> Vec<Key> {
-    store.state().iter().filter(|proxy| which(proxy)).map(|proxy| Key::of(&**proxy)).collect()
+    store
+        .state()
+        .iter()
+        .filter(|proxy| which(proxy))
+        .map(|proxy| Key::of(&**proxy))
+        .collect()
 }
 
 /// Brings the mirror to the proxy's rows and the proxy's status to what the mirror reports. A proxy that is being deleted lets go.
@@ -130,22 +164,48 @@ pub async fn reconcile(proxy: Arc<ProxyAssemblage>, mirroring: Arc<Mirroring>) -
     };
     let origin = mirroring.origin(&proxy).await?;
     let kept: BTreeSet<String> = rows.refused.keys().cloned().collect();
-    let held = proxy.status.as_ref().map(|status| status.syncs.as_slice()).unwrap_or_default();
+    let held = proxy
+        .status
+        .as_ref()
+        .map(|status| status.syncs.as_slice())
+        .unwrap_or_default();
     let view = Proxy {
         name: key.name.as_str(),
-        cluster: proxy.spec.cluster_ref.as_ref().map(|reference| reference.name.as_str()),
+        cluster: proxy
+            .spec
+            .cluster_ref
+            .as_ref()
+            .map(|reference| reference.name.as_str()),
         origin: &origin,
-        adopt: proxy.annotations().get(muster_api::labels::annotation::ADOPT).map(String::as_str),
-        requested_at: proxy.annotations().get(muster_api::labels::annotation::RECONCILE_REQUESTED_AT).map(String::as_str),
+        adopt: proxy
+            .annotations()
+            .get(muster_api::labels::annotation::ADOPT)
+            .map(String::as_str),
+        requested_at: proxy
+            .annotations()
+            .get(muster_api::labels::annotation::RECONCILE_REQUESTED_AT)
+            .map(String::as_str),
         rows: &rows.resolved,
         kept: &kept,
         said: held,
     };
-    let outcome = match mirroring.act(&client, mirror::mirror(&view, seen.as_ref())).await {
+    let wanted = mirror::mirror(&view, seen.as_ref());
+    if mirror::removes(&wanted, seen.as_ref()) {
+        mirroring.confirm(&proxy).await?;
+    }
+    let outcome = match mirroring.act(&client, wanted).await {
         Ok(outcome) => outcome,
         Err(error) => return mirroring.failed(&proxy, error).await,
     };
-    mirroring.report(&proxy, &view, &rows, outcome.live.as_ref().or(seen.as_ref()), outcome.foreign.as_deref()).await?;
+    mirroring
+        .report(
+            &proxy,
+            &view,
+            &rows,
+            outcome.live.as_ref().or(seen.as_ref()),
+            outcome.foreign.as_deref(),
+        )
+        .await?;
     Ok(Action::requeue(mirroring.next_poll(&key)))
 }
 
@@ -154,7 +214,8 @@ impl Mirroring {
     async fn sweep(&self, present: &Store<ProxyAssemblage>) {
         loop {
             tokio::time::sleep(SWEEP).await;
-            self.sessions.retain(|key| present.get(&key.object_ref()).is_some());
+            self.sessions
+                .retain(|key| present.get(&key.object_ref()).is_some());
         }
     }
 
@@ -162,7 +223,11 @@ impl Mirroring {
     async fn stand_by(&self, proxy: &ProxyAssemblage, away: &Away) -> Result<Action, ProxyError> {
         self.sessions.end(&Key::of(proxy));
         self.report_away(proxy, away).await?;
-        Ok(if proxy.spec.cluster_ref.is_some() { Action::await_change() } else { Action::requeue(UNTOLD) })
+        Ok(if proxy.spec.cluster_ref.is_some() {
+            Action::await_change()
+        } else {
+            Action::requeue(UNTOLD)
+        })
     }
 
     /// A call to the cluster failed: said in status, and the registry looks at the cluster now.
@@ -173,11 +238,18 @@ impl Mirroring {
         if !source.is_conflict() {
             self.report_failure(proxy, &source).await?;
         }
-        Err(ProxyError::Downstream { proxy: Key::of(proxy), source })
+        Err(ProxyError::Downstream {
+            proxy: Key::of(proxy),
+            source,
+        })
     }
 
     fn next_poll(&self, key: &Key) -> Duration {
-        let interval = if self.sessions.is_watched(key) { WATCHED_POLL } else { self.context.options.proxy_poll_interval };
-        self.context.jitter.spread(interval, JITTER)
+        if self.sessions.is_watched(key) {
+            return WATCHED_POLL;
+        }
+        self.context
+            .jitter
+            .spread(self.context.options.proxy_poll_interval, JITTER)
     }
 }

@@ -29,18 +29,31 @@ impl Mirroring {
     pub(super) async fn reach(&self, proxy: &ProxyAssemblage) -> Reach {
         match (&proxy.spec.cluster_ref, &proxy.spec.kubeconfig_ref) {
             (Some(cluster), _) => self.reach_cluster(&cluster.name),
-            (None, Some(secret)) => match self.context.remote.client(&self.context.namespace, &secret.name, None).await {
+            (None, Some(secret)) => match self
+                .context
+                .remote
+                .client(&self.context.namespace, &secret.name, None)
+                .await
+            {
                 Ok(client) => Reach::Ready(client),
                 Err(RemoteError::NotReady { reason, message }) => Reach::Away(away(reason, message)),
-                Err(error @ RemoteError::Call(_)) => Reach::Away(away(NotReady::NoKubeconfig, explain(&error))),
+                Err(error @ RemoteError::Call(_)) => {
+                    Reach::Away(away(NotReady::NoKubeconfig, explain(&error)))
+                }
             },
-            (None, None) => Reach::Away(away(NotReady::Deleting, "set spec.clusterRef or spec.kubeconfigRef".to_owned())),
+            (None, None) => Reach::Away(away(
+                NotReady::Deleting,
+                "set spec.clusterRef or spec.kubeconfigRef".to_owned(),
+            )),
         }
     }
 
     fn reach_cluster(&self, cluster: &str) -> Reach {
         let registry = &self.context.registry;
-        if let Some((reason, message)) = registry.get(cluster).and_then(|row| Some((row.state.reason()?, row.state.message().to_owned()))) {
+        if let Some((reason, message)) = registry
+            .get(cluster)
+            .and_then(|row| Some((row.state.reason()?, row.state.message().to_owned())))
+        {
             return Reach::Away(away(reason, message));
         }
         match registry.client(cluster) {
@@ -50,15 +63,40 @@ impl Mirroring {
     }
 
     /// Reads the mirror, and watches it from there on.
-    pub(super) async fn poll(&self, proxy: &ProxyAssemblage, client: &Client) -> Result<Option<Assemblage>, CallError> {
+    pub(super) async fn poll(
+        &self,
+        proxy: &ProxyAssemblage,
+        client: &Client,
+    ) -> Result<Option<Assemblage>, CallError> {
         let key = Key::of(proxy);
         let api: Api<Assemblage> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
         let one = ListParams::default().fields(&format!("metadata.name={}", key.name));
-        let list = call_within(DOWNSTREAM_DEADLINE, format!("reading Assemblage {SYSTEM_NAMESPACE}/{}", key.name), api.list(&one)).await?;
+        let list = call_within(
+            DOWNSTREAM_DEADLINE,
+            format!("reading Assemblage {SYSTEM_NAMESPACE}/{}", key.name),
+            api.list(&one),
+        )
+        .await?;
         if let Some(version) = list.metadata.resource_version {
             self.sessions.watch(&key, api, version);
         }
-        Ok(list.items.into_iter().find(|object| object.name_any() == key.name))
+        Ok(list
+            .items
+            .into_iter()
+            .find(|object| object.name_any() == key.name))
+    }
+
+    /// Nothing is removed because of rows that are not the present ones: what a watch delivered may be old.
+    pub(super) async fn confirm(&self, seen: &ProxyAssemblage) -> Result<(), ProxyError> {
+        let key = Key::of(seen);
+        let api: Api<ProxyAssemblage> = Api::namespaced(self.context.client.clone(), &self.context.namespace);
+        let now = call(format!("reading ProxyAssemblage {key}"), api.get(&key.name))
+            .await
+            .map_err(ProxyError::Here)?;
+        if now.uid() == seen.uid() && now.metadata.generation == seen.metadata.generation {
+            return Ok(());
+        }
+        Err(ProxyError::Outdated(key))
     }
 
     /// `<uid of this cluster's kube-system>/<namespace>/<name>`.
@@ -68,11 +106,18 @@ impl Mirroring {
             let namespace = call("reading Namespace kube-system", api.get("kube-system")).await?;
             Ok(namespace.uid().unwrap_or_default())
         };
-        let uid = self.identity.get_or_try_init(read).await.map_err(ProxyError::Here)?;
+        let uid = self
+            .identity
+            .get_or_try_init(read)
+            .await
+            .map_err(ProxyError::Here)?;
         Ok(format!("{uid}/{}", Key::of(proxy)))
     }
 }
 
 fn away(reason: NotReady, message: String) -> Away {
-    Away { reason: reason.as_str().to_owned(), message }
+    Away {
+        reason: reason.as_str().to_owned(),
+        message,
+    }
 }

@@ -25,12 +25,14 @@ use tracing::debug;
 
 use crate::{
     expand::Pending,
-    runtime::{Clock, Key, call::explain},
+    runtime::{Clock, Jitter, Key, call::explain},
 };
 
-/// How long a server keeps one watch open: kube-apiserver's clients ask for at most 295 s.
-const SESSION_SECONDS: u32 = 290;
-/// How long after that a session is given up.
+/// How long a server keeps one watch open, within [`STRAY`]: clients may ask for at most 295 s.
+const SESSION: Duration = Duration::from_secs(280);
+/// How far a session strays from that, so that a fleet's do not end in step.
+const STRAY: f64 = 0.05;
+/// How long after its end a session is given up.
 const GRACE: Duration = Duration::from_secs(10);
 /// The wait after the first failure; it doubles with each further one.
 const FIRST_WAIT: SignedDuration = SignedDuration::from_secs(15);
@@ -41,6 +43,7 @@ const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(5);
 #[derive(Debug)]
 pub struct Sessions {
     clock: Clock,
+    jitter: Jitter,
     sessions: Mutex<BTreeMap<Key, Session>>,
     changed: Pending,
 }
@@ -60,15 +63,26 @@ struct Failures {
 
 impl Sessions {
     /// No sessions yet, and the stream of proxies whose mirror changed, or is no more watched.
-    pub fn new(clock: Clock) -> (Self, impl Stream<Item = Key> + Send + 'static) {
+    pub fn new(clock: Clock, jitter: Jitter) -> (Self, impl Stream<Item = Key> + Send + 'static) {
         let changed = Pending::default();
         let keys = changed.keys();
-        (Self { clock, sessions: Mutex::default(), changed }, keys)
+        (
+            Self {
+                clock,
+                jitter,
+                sessions: Mutex::default(),
+                changed,
+            },
+            keys,
+        )
     }
 
     /// Whether the mirror of a proxy is being watched.
     pub fn is_watched(&self, proxy: &Key) -> bool {
-        self.sessions.lock().get(proxy).is_some_and(|session| session.alive.load(Ordering::Relaxed))
+        self.sessions
+            .lock()
+            .get(proxy)
+            .is_some_and(|session| session.alive.load(Ordering::Relaxed))
     }
 
     /// Watches the mirror of a proxy from `version` on, unless it is watched already, or failed lately.
@@ -79,7 +93,11 @@ impl Sessions {
             Some(session) => Arc::clone(&session.failures),
             None => Arc::default(),
         };
-        if failures.lock().not_before.is_some_and(|earliest| self.clock.now() < earliest) {
+        if failures
+            .lock()
+            .not_before
+            .is_some_and(|earliest| self.clock.now() < earliest)
+        {
             return;
         }
         let alive = Arc::new(AtomicBool::new(true));
@@ -87,12 +105,20 @@ impl Sessions {
             proxy: proxy.clone(),
             api,
             version,
+            length: self.jitter.spread(SESSION, STRAY),
             alive: Arc::clone(&alive),
             failures: Arc::clone(&failures),
             clock: self.clock.clone(),
             changed: self.changed.clone(),
         });
-        sessions.insert(proxy.clone(), Session { alive, failures, _task: AbortOnDropHandle::new(tokio::spawn(task)) });
+        sessions.insert(
+            proxy.clone(),
+            Session {
+                alive,
+                failures,
+                _task: AbortOnDropHandle::new(tokio::spawn(task)),
+            },
+        );
     }
 
     /// Ends the session of a proxy.
@@ -110,6 +136,7 @@ struct Watch {
     proxy: Key,
     api: Api<Assemblage>,
     version: String,
+    length: Duration,
     alive: Arc<AtomicBool>,
     failures: Arc<Mutex<Failures>>,
     clock: Clock,
@@ -117,8 +144,7 @@ struct Watch {
 }
 
 async fn follow(watch: Watch) {
-    let limit = Duration::from_secs(u64::from(SESSION_SECONDS)) + GRACE;
-    let ended_well = match tokio::time::timeout(limit, events(&watch)).await {
+    let ended_well = match tokio::time::timeout(watch.length + GRACE, events(&watch)).await {
         Ok(Ok(())) => true,
         Ok(Err(error)) => {
             debug!(proxy = %watch.proxy, error = explain(&error), "a watch on a mirrored assemblage ended");
@@ -129,7 +155,11 @@ async fn follow(watch: Watch) {
     let now = watch.clock.now();
     {
         let mut failures = watch.failures.lock();
-        failures.in_a_row = if ended_well { 0 } else { failures.in_a_row.saturating_add(1) };
+        failures.in_a_row = if ended_well {
+            0
+        } else {
+            failures.in_a_row.saturating_add(1)
+        };
         failures.not_before = (!ended_well).then(|| now + wait(failures.in_a_row));
     }
     watch.alive.store(false, Ordering::Relaxed);
@@ -137,11 +167,17 @@ async fn follow(watch: Watch) {
 }
 
 async fn events(watch: &Watch) -> Result<(), kube::Error> {
-    let parameters = WatchParams::default().fields(&format!("metadata.name={}", watch.proxy.name)).timeout(SESSION_SECONDS);
+    // A length of five minutes at most is a number of any size.
+    let seconds = u32::try_from(watch.length.as_secs()).unwrap_or(u32::MAX);
+    let parameters = WatchParams::default()
+        .fields(&format!("metadata.name={}", watch.proxy.name))
+        .timeout(seconds);
     let mut events = watch.api.watch(&parameters, &watch.version).await?.boxed();
     while let Some(event) = events.next().await {
         match event? {
-            WatchEvent::Added(_) | WatchEvent::Modified(_) | WatchEvent::Deleted(_) => watch.changed.add(watch.proxy.clone()),
+            WatchEvent::Added(_) | WatchEvent::Modified(_) | WatchEvent::Deleted(_) => {
+                watch.changed.add(watch.proxy.clone())
+            }
             WatchEvent::Bookmark(_) => {}
             WatchEvent::Error(status) => return Err(kube::Error::Api(status)),
         }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use muster_api::{
     ProxyAssemblage,
-    assemblage::{Intent, SyncRow},
+    assemblage::{FailureClass, Intent, SyncRow},
+    reasons::ObjectReason,
+    schema::{MAX_ASSEMBLAGE, MAX_ROW},
 };
 
 use super::Mirroring;
@@ -26,16 +28,11 @@ impl Mirroring {
     /// The rows of a proxy with their control-plane bindings evaluated.
     pub(super) async fn rows(&self, proxy: &ProxyAssemblage) -> Rows {
         let given = self.given(proxy);
-        let mut rows = Rows::default();
+        let mut rows = Vec::new();
         for row in &proxy.spec.syncs {
-            match self.resolved(row, &given).await {
-                Ok(row) => rows.resolved.push(row),
-                Err(refusal) => {
-                    rows.refused.insert(row.name.clone(), refusal);
-                }
-            }
+            rows.push((row.name.clone(), self.resolved(row, &given).await));
         }
-        rows
+        within_limits(rows)
     }
 
     async fn resolved(&self, row: &SyncRow, given: &Values) -> Result<SyncRow, Refusal> {
@@ -48,15 +45,97 @@ impl Mirroring {
         let bound = bind(&self.objects, &row.control_plane_bindings, known).await?;
         let used = used_by(&row.package.clone().unwrap_or_default(), &row.bindings);
         // The cluster does not know its name and labels here: what the row uses of them goes along.
-        values.extend(bound.into_iter().filter(|(name, _)| !given.contains_key(name) || used.contains(name)));
-        Ok(SyncRow { values, control_plane_bindings: Vec::new(), ..row.clone() })
+        values.extend(
+            bound
+                .into_iter()
+                .filter(|(name, _)| !given.contains_key(name) || used.contains(name)),
+        );
+        Ok(SyncRow {
+            values,
+            control_plane_bindings: Vec::new(),
+            ..row.clone()
+        })
     }
 
+    /// What is known of the cluster.
     fn given(&self, proxy: &ProxyAssemblage) -> Values {
         let Some(cluster) = &proxy.spec.cluster_ref else {
             return Values::new();
         };
-        let labels = self.context.registry.get(&cluster.name).map(|row| row.labels.clone()).unwrap_or_default();
+        let labels = self
+            .context
+            .registry
+            .get(&cluster.name)
+            .map(|row| row.labels.clone())
+            .unwrap_or_default();
         given(&cluster.name, &labels)
+    }
+}
+
+/// The rows that fit: one that is too large, or would make the assemblage too large, fails alone. By name, so that the same rows
+/// give the same answer whatever their order.
+pub(super) fn within_limits(mut rows: Vec<(String, Result<SyncRow, Refusal>)>) -> Rows {
+    rows.sort_by(|a, b| a.0.cmp(&b.0));
+    let mut fitting = Rows::default();
+    let mut total = 0;
+    for (name, row) in rows {
+        match row.and_then(|row| fits(row, &mut total)) {
+            Ok(row) => fitting.resolved.push(row),
+            Err(refusal) => {
+                fitting.refused.insert(name, refusal);
+            }
+        }
+    }
+    fitting
+}
+
+fn fits(row: SyncRow, total: &mut usize) -> Result<SyncRow, Refusal> {
+    // A row came from JSON: it goes back to it.
+    let size = serde_json::to_vec(&row).map_or(0, |text| text.len());
+    let too_large = |what: &str, size: usize, limit: usize| Refusal {
+        reason: ObjectReason::TooLarge.into(),
+        message: format!("{what} {size} bytes, at most {limit} are allowed"),
+        class: FailureClass::Unit,
+        terminal: true,
+    };
+    if size > MAX_ROW {
+        return Err(too_large("the row has", size, MAX_ROW));
+    }
+    if *total + size > MAX_ASSEMBLAGE {
+        return Err(too_large(
+            "with this row the assemblage would have",
+            *total + size,
+            MAX_ASSEMBLAGE,
+        ));
+    }
+    *total += size;
+    Ok(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, bytes: usize) -> (String, Result<SyncRow, Refusal>) {
+        let values = Values::from([("A".to_owned(), "x".repeat(bytes))]);
+        (
+            name.to_owned(),
+            Ok(SyncRow {
+                name: name.to_owned(),
+                values,
+                ..SyncRow::default()
+            }),
+        )
+    }
+
+    #[test]
+    fn a_row_that_does_not_fit_fails_alone() {
+        let mut rows = vec![row("large", MAX_ROW)];
+        rows.extend((0..30).map(|number| row(&format!("row-{number:02}"), 30_000)));
+        rows.push(row("small", 10));
+        let rows = within_limits(rows);
+        let refused: Vec<&str> = rows.refused.keys().map(String::as_str).collect();
+        assert_eq!(refused, ["large", "row-26", "row-27", "row-28", "row-29"]);
+        assert_eq!(rows.resolved.last().map(|row| row.name.as_str()), Some("small"));
     }
 }

@@ -48,11 +48,25 @@ pub async fn run(context: Context, objects: Arc<Objects>) {
     let runner = Runner::<RemoteAssemblage>::new("remoteassemblage", &context);
     let store = runner.store();
     let (bound, placed) = (store.clone(), store.clone());
-    let of_objects = objects.changes().flat_map(move |()| stream::iter(with_bindings(&bound)));
-    let of_clusters = registry.subscribe().flat_map(move |cluster| stream::iter(of_cluster(&placed, &cluster)));
+    let of_objects = objects
+        .changes()
+        .flat_map(move |()| stream::iter(with_bindings(&bound)));
+    let of_clusters = registry
+        .subscribe()
+        .flat_map(move |cluster| stream::iter(of_cluster(&placed, &cluster)));
     let expander = Expander::new(context.clone(), "RemoteAssemblage", manager::CONTROLLER);
-    let runner = runner.rows(expander.kustomizations()).rows(expander.sources()).on(of_objects).on(of_clusters).after(async move { registry.synced().await });
-    let remotes = Arc::new(Remotes { context, expander, objects, kinds });
+    let runner = runner
+        .rows(expander.kustomizations())
+        .rows(expander.sources())
+        .on(of_objects)
+        .on(of_clusters)
+        .after(async move { registry.synced().await });
+    let remotes = Arc::new(Remotes {
+        context,
+        expander,
+        objects,
+        kinds,
+    });
     let lives = |key: &Key| store.get(&key.object_ref()).is_some();
     tokio::select! {
         () = runner.run(Arc::clone(&remotes), reconcile) => {}
@@ -67,14 +81,31 @@ async fn reconcile(remote: Arc<RemoteAssemblage>, remotes: Arc<Remotes>) -> Resu
 
 /// The assemblages that a change of an object bound here may concern.
 fn with_bindings(store: &Store<RemoteAssemblage>) -> Vec<Key> {
-    keys(store, |remote| remote.spec.syncs.iter().any(|row| !row.control_plane_bindings.is_empty()))
+    keys(store, |remote| {
+        remote
+            .spec
+            .syncs
+            .iter()
+            .any(|row| !row.control_plane_bindings.is_empty())
+    })
 }
 
 /// The assemblages of a cluster.
 fn of_cluster(store: &Store<RemoteAssemblage>, cluster: &str) -> Vec<Key> {
-    keys(store, |remote| remote.spec.cluster_ref.as_ref().is_some_and(|reference| reference.name == cluster))
+    keys(store, |remote| {
+        remote
+            .spec
+            .cluster_ref
+            .as_ref()
+            .is_some_and(|reference| reference.name == cluster)
+    })
 }
 
 fn keys(store: &Store<RemoteAssemblage>, which: impl Fn(&RemoteAssemblage) -> bool) -> Vec<Key> {
-    store.state().iter().filter(|remote| which(remote)).map(|remote| Key::of(&**remote)).collect()
+    store
+        .state()
+        .iter()
+        .filter(|remote| which(remote))
+        .map(|remote| Key::of(&**remote))
+        .collect()
 }

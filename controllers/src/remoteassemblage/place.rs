@@ -18,7 +18,7 @@ use crate::{
     expand::{
         Setting,
         decide::{Away, Refusal},
-        values::{RowValues, bind, carried},
+        values::{RowValues, again, bind, carried},
         wish::{Values, unbound},
     },
     runtime::call::explain,
@@ -33,7 +33,11 @@ impl Remotes {
         let away = self.away(remote);
         let has_bindings = carried(&remote.spec.syncs).any(|row| !row.bindings.is_empty());
         let mut values = RowValues::new();
-        let there = if has_bindings { Some(self.client(remote).await) } else { None };
+        let there = if has_bindings {
+            Some(self.client(remote).await)
+        } else {
+            None
+        };
         for row in carried(&remote.spec.syncs) {
             values.insert(row.name.clone(), self.values(remote, row, there.as_ref()).await);
         }
@@ -43,8 +47,8 @@ impl Remotes {
                 ..KubeConfigReference::default()
             }),
             away,
+            again: has_bindings.then_some(BINDINGS_AGAIN).or_else(|| again(&values)),
             values,
-            again: has_bindings.then_some(BINDINGS_AGAIN),
         }
     }
 
@@ -55,13 +59,21 @@ impl Remotes {
             return nowhere.then(|| away(NotReady::Deleting, "set spec.clusterRef or spec.kubeconfigRef"));
         };
         let Some(row) = self.context.registry.get(&cluster.name) else {
-            return Some(away(NotReady::Deleting, &format!("there is no Cluster {}", cluster.name)));
+            return Some(away(
+                NotReady::Deleting,
+                &format!("there is no Cluster {}", cluster.name),
+            ));
         };
         let state = row.bootstrap_state();
         state.reason().map(|reason| away(reason, state.message()))
     }
 
-    async fn values(&self, remote: &RemoteAssemblage, row: &SyncRow, there: Option<&Result<Client, Refusal>>) -> Result<Values, Refusal> {
+    async fn values(
+        &self,
+        remote: &RemoteAssemblage,
+        row: &SyncRow,
+        there: Option<&Result<Client, Refusal>>,
+    ) -> Result<Values, Refusal> {
         let mut known = self.given(remote);
         known.extend(row.values.clone());
         let known = bind(&self.objects, &row.control_plane_bindings, known).await?;
@@ -78,15 +90,28 @@ impl Remotes {
         let Some(cluster) = &remote.spec.cluster_ref else {
             return Values::new();
         };
-        let labels = self.context.registry.get(&cluster.name).map(|row| row.labels.clone()).unwrap_or_default();
+        let labels = self
+            .context
+            .registry
+            .get(&cluster.name)
+            .map(|row| row.labels.clone())
+            .unwrap_or_default();
         given(&cluster.name, &labels)
     }
 
     async fn client(&self, remote: &RemoteAssemblage) -> Result<Client, Refusal> {
         match (&remote.spec.cluster_ref, secret(remote)) {
-            (Some(cluster), _) => self.context.registry.client(&cluster.name).map_err(|error| unbound(&explain(&error))),
+            (Some(cluster), _) => self
+                .context
+                .registry
+                .client(&cluster.name)
+                .map_err(|error| unbound(&explain(&error))),
             (None, Some(name)) => {
-                let client = self.context.remote.client(&self.context.namespace, &name, None).await;
+                let client = self
+                    .context
+                    .remote
+                    .client(&self.context.namespace, &name, None)
+                    .await;
                 client.map_err(|error| unbound(&explain(&error)))
             }
             (None, None) => Err(unbound("the assemblage names no cluster")),
@@ -96,10 +121,23 @@ impl Remotes {
 
 /// The Secret with the kubeconfig.
 fn secret(remote: &RemoteAssemblage) -> Option<String> {
-    let cluster = remote.spec.cluster_ref.as_ref().map(|reference| names::kubeconfig_secret(&reference.name));
-    cluster.or_else(|| remote.spec.kubeconfig_ref.as_ref().map(|reference| reference.name.clone()))
+    let cluster = remote
+        .spec
+        .cluster_ref
+        .as_ref()
+        .map(|reference| names::kubeconfig_secret(&reference.name));
+    cluster.or_else(|| {
+        remote
+            .spec
+            .kubeconfig_ref
+            .as_ref()
+            .map(|reference| reference.name.clone())
+    })
 }
 
 fn away(reason: NotReady, message: &str) -> Away {
-    Away { reason: reason.as_str().to_owned(), message: message.to_owned() }
+    Away {
+        reason: reason.as_str().to_owned(),
+        message: message.to_owned(),
+    }
 }

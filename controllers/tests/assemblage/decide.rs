@@ -1,219 +1,113 @@
 //! What a row needs, by what is there.
 
-use std::collections::BTreeMap;
-
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, FieldsV1, ManagedFieldsEntry, OwnerReference, Time};
-use kube::ResourceExt;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use muster_api::{
     assemblage::{SyncPhase, SyncRow, SyncState, Withdraw},
-    flux::{Artifact, DeletionPolicy, GitRepository, GitRepositoryStatus, Kustomization, KustomizationStatus},
-    sync::{GitSource, GitVersion, Package, Source},
+    flux::{DeletionPolicy, Kustomization},
 };
-use muster_controllers::expand::{
-    decide::{self, Away, Live, Plan, Scope, View, Wish, Write},
-    derive::{Derived, Place, derive},
-    seen::{KustomizationRow, SourceRow},
-};
+use muster_controllers::expand::decide::{Away, Wish, Write};
 use serde_json::json;
 
-const OLD: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
-const NEW: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
-const US: &str = "muster-agent";
-
-fn row(commit: &str, token: u64) -> SyncRow {
-    let git = GitSource { url: "https://git.example/web".to_owned(), version: GitVersion { tag: Some("v1".to_owned()), commit: None }, secret_ref: None };
-    SyncRow {
-        name: "web".to_owned(),
-        source: Some(Source { git }),
-        commit: Some(commit.to_owned()),
-        digest: Some(format!("sha256:{commit}")),
-        token: Some(token),
-        ..SyncRow::default()
-    }
-}
-
-fn derived(row: &SyncRow) -> Derived {
-    let place = Place {
-        namespace: "muster-system".to_owned(),
-        assemblage: "eu-1".to_owned(),
-        owner: OwnerReference {
-            api_version: "fleet.muster.dev/v1alpha1".to_owned(),
-            kind: "Assemblage".to_owned(),
-            name: "eu-1".to_owned(),
-            uid: "u-1".to_owned(),
-            controller: Some(true),
-            block_owner_deletion: None,
-        },
-        kube_config: None,
-    };
-    let git = &row.source.as_ref().unwrap().git;
-    let package = Package { substitute: BTreeMap::from([("REGION".to_owned(), "eu".to_owned())]), ..Package::default() };
-    derive(&place, row, git, row.commit.as_deref().unwrap(), &package)
-}
-
-fn fields(manager: &str, fields: serde_json::Value) -> ManagedFieldsEntry {
-    ManagedFieldsEntry { manager: Some(manager.to_owned()), operation: Some("Update".to_owned()), fields_v1: Some(FieldsV1(fields)), ..ManagedFieldsEntry::default() }
-}
-
-fn condition(status: &str, reason: &str, message: &str) -> Condition {
-    Condition {
-        type_: "Ready".to_owned(),
-        status: status.to_owned(),
-        reason: reason.to_owned(),
-        message: message.to_owned(),
-        observed_generation: Some(1),
-        last_transition_time: Time("2026-01-01T00:00:00Z".parse().unwrap()),
-    }
-}
-
-/// The Kustomization as an API server has it, carried out.
-fn live(derived: &Derived) -> Kustomization {
-    let mut live = derived.kustomization.clone();
-    live.metadata.uid = Some("k-1".to_owned());
-    live.metadata.resource_version = Some("7".to_owned());
-    live.metadata.generation = Some(1);
-    live.metadata.managed_fields = Some(vec![fields(US, json!({"f:spec": {"f:path": {}, "f:sourceRef": {}}}))]);
-    live.status = Some(KustomizationStatus {
-        observed_generation: Some(1),
-        conditions: vec![condition("True", "ReconciliationSucceeded", "Applied revision")],
-        last_applied_revision: Some(format!("v1@sha1:{}", derived.commit)),
-        ..KustomizationStatus::default()
-    });
-    live
-}
-
-fn live_source(derived: &Derived) -> GitRepository {
-    let mut live = derived.source.clone();
-    live.metadata.uid = Some("s-1".to_owned());
-    live.metadata.generation = Some(1);
-    live.metadata.managed_fields = Some(vec![fields(US, json!({"f:spec": {"f:url": {}}}))]);
-    live.status = Some(GitRepositoryStatus {
-        observed_generation: Some(1),
-        conditions: vec![condition("True", "Succeeded", "stored artifact")],
-        artifact: Some(Artifact {
-            revision: format!("sha1:{}", derived.commit),
-            digest: None,
-            size: None,
-            last_update_time: Time("2026-01-01T00:00:00Z".parse().unwrap()),
-            path: String::new(),
-            url: String::new(),
-        }),
-        ..GitRepositoryStatus::default()
-    });
-    live
-}
-
-fn scope() -> Scope {
-    Scope { kind: "Assemblage".to_owned(), assemblage: "eu-1".to_owned(), manager: US.to_owned(), away: None }
-}
-
-/// One situation: what is there of a row.
-struct Case {
-    row: SyncRow,
-    wish: Wish,
-    kustomization: Option<Kustomization>,
-    source: Option<GitRepository>,
-    scope: Scope,
-    said: Option<SyncState>,
-}
-
-impl Case {
-    fn carry(row: SyncRow) -> Self {
-        let wish = Wish::Carry(Box::new(derived(&row)));
-        Self { row, wish, kustomization: None, source: None, scope: scope(), said: None }
-    }
-
-    fn withdraw(how: Withdraw) -> Self {
-        Self { row: SyncRow::withdrawal("web", 9, how), wish: Wish::Withdraw(how), ..Self::carry(row(OLD, 1)) }
-    }
-
-    fn with(mut self, kustomization: Kustomization) -> Self {
-        self.kustomization = Some(kustomization);
-        self
-    }
-
-    fn source(mut self, source: GitRepository) -> Self {
-        self.source = Some(source);
-        self
-    }
-
-    fn plan(self) -> Plan {
-        let kustomization = self.kustomization.map_or(Live::Absent, |live| Live::Differs(KustomizationRow::of(&live), Box::new(live)));
-        let source = self.source.map_or(Live::Absent, |live| Live::Differs(SourceRow::of(&live), Box::new(live)));
-        decide::row(&self.scope, &View { row: &self.row, wish: &self.wish, said: self.said.as_ref(), kustomization, source, was_away: false })
-    }
-}
-
-/// The plan in one line: the writes, the state, the reason.
-fn line(plan: &Plan) -> String {
-    let writes: Vec<String> = plan
-        .writes
-        .iter()
-        .map(|write| match write {
-            Write::CreateSource(_) => "create source".to_owned(),
-            Write::ReplaceSource(_) => "replace source".to_owned(),
-            Write::Create(_) => "create".to_owned(),
-            Write::Replace(next) => format!("replace at {}", next.resource_version().unwrap_or_default()),
-            Write::Delete { uid, resource_version, .. } => format!("delete {uid} at {resource_version}"),
-        })
-        .collect();
-    format!("[{}] {:?} {}", writes.join(", "), plan.state.state, plan.state.reason.as_deref().unwrap_or_default())
-}
-
-#[track_caller]
-fn check(case: Case, expect: &str) -> Plan {
-    let plan = case.plan();
-    assert_eq!(line(&plan), expect, "{:?}", plan.state);
-    plan
-}
+use super::situation::*;
 
 #[test]
 fn a_new_row_gets_its_source_first() {
     let new = row(NEW, 2);
-    let plan = check(Case::carry(new.clone()), "[create source] Updating SourceNotReady");
-    assert_eq!((plan.state.token, plan.state.digest.as_deref()), (Some(2), new.digest.as_deref()), "acknowledged at once");
+    let plan = check(
+        Case::carry(new.clone()),
+        "[create source] Updating SourceNotReady",
+    );
+    assert_eq!(
+        (plan.state.token, plan.state.digest.as_deref()),
+        (Some(2), new.digest.as_deref()),
+        "acknowledged at once"
+    );
 
     let mut fetching = live_source(&derived(&new));
     fetching.status = None;
-    check(Case::carry(new.clone()).source(fetching), "[] Updating SourceNotReady");
+    check(
+        Case::carry(new.clone()).source(fetching),
+        "[] Updating SourceNotReady",
+    );
 
     let mut failing = live_source(&derived(&new));
     let status = failing.status.as_mut().unwrap();
     status.artifact = None;
     status.conditions = vec![condition("False", "GitOperationFailed", "commit is on no branch")];
-    let plan = check(Case::carry(new.clone()).source(failing), "[] Updating SourceNotReady");
-    assert!(plan.state.message.unwrap().ends_with("GitOperationFailed: commit is on no branch"));
+    let plan = check(
+        Case::carry(new.clone()).source(failing),
+        "[] Updating SourceNotReady",
+    );
+    assert!(
+        plan.state
+            .message
+            .unwrap()
+            .ends_with("GitOperationFailed: commit is on no branch")
+    );
 
-    check(Case::carry(new.clone()).source(live_source(&derived(&new))), "[create] Updating Updating");
+    check(
+        Case::carry(new.clone()).source(live_source(&derived(&new))),
+        "[create] Updating Updating",
+    );
 }
 
 #[test]
 fn a_changed_row_changes_the_kustomization_in_one_write_when_its_source_is_there() {
     let (old, new) = (derived(&row(OLD, 1)), row(NEW, 2));
-    check(Case::carry(new.clone()).with(live(&old)), "[create source] Updating SourceNotReady");
+    check(
+        Case::carry(new.clone()).with(live(&old)),
+        "[create source] Updating SourceNotReady",
+    );
     let mut earlier = live_source(&derived(&new));
     earlier.status.as_mut().unwrap().observed_generation = Some(0);
-    check(Case::carry(new.clone()).with(live(&old)).source(earlier), "[] Updating SourceNotReady");
+    check(
+        Case::carry(new.clone()).with(live(&old)).source(earlier),
+        "[] Updating SourceNotReady",
+    );
 
-    let plan = check(Case::carry(new.clone()).with(live(&old)).source(live_source(&derived(&new))), "[replace at 7] Updating Updating");
-    let [Write::Replace(next)] = plan.writes.as_slice() else { panic!("one write") };
+    let plan = check(
+        Case::carry(new.clone())
+            .with(live(&old))
+            .source(live_source(&derived(&new))),
+        "[replace at 7] Updating Updating",
+    );
+    let [Write::Replace(next)] = plan.writes.as_slice() else {
+        panic!("one write")
+    };
     assert_eq!(next.spec, derived(&new).kustomization.spec);
-    assert_eq!(plan.state.commit.as_deref(), Some(OLD), "what is installed is still the old commit");
+    assert_eq!(
+        plan.state.commit.as_deref(),
+        Some(OLD),
+        "what is installed is still the old commit"
+    );
 }
 
 #[test]
 fn only_what_is_as_derived_and_observed_has_succeeded() {
     let row = row(OLD, 1);
     let derived = derived(&row);
-    let plan = check(Case::carry(row.clone()).with(live(&derived)).source(live_source(&derived)), "[] Succeeded UpToDate");
+    let plan = check(
+        Case::carry(row.clone())
+            .with(live(&derived))
+            .source(live_source(&derived)),
+        "[] Succeeded UpToDate",
+    );
     assert_eq!(plan.state.commit.as_deref(), Some(OLD));
 
     let mut edited = live(&derived);
     edited.spec.path = Some("./other".to_owned());
-    check(Case::carry(row.clone()).with(edited).source(live_source(&derived)), "[replace at 7] Updating Updating");
+    check(
+        Case::carry(row.clone())
+            .with(edited)
+            .source(live_source(&derived)),
+        "[replace at 7] Updating Updating",
+    );
 
     // A source that disappeared is made again; what was seen stays seen.
-    check(Case::carry(row.clone()).with(live(&derived)), "[create source] Succeeded UpToDate");
+    check(
+        Case::carry(row.clone()).with(live(&derived)),
+        "[create source] Succeeded UpToDate",
+    );
 }
 
 #[test]
@@ -222,12 +116,22 @@ fn what_others_add_is_taken_away_and_what_defaults_add_is_not() {
     let derived = derived(&row);
     let mut added = live(&derived);
     added.spec.other.insert("components".to_owned(), json!(["extra"]));
-    check(Case::carry(row.clone()).with(added.clone()).source(live_source(&derived)), "[] Succeeded UpToDate");
+    check(
+        Case::carry(row.clone())
+            .with(added.clone())
+            .source(live_source(&derived)),
+        "[] Succeeded UpToDate",
+    );
 
     let foreign = fields("kubectl-edit", json!({"f:spec": {"f:components": {}}}));
     added.metadata.managed_fields.as_mut().unwrap().push(foreign);
-    let plan = check(Case::carry(row).with(added).source(live_source(&derived)), "[replace at 7] Updating Updating");
-    let [Write::Replace(next)] = plan.writes.as_slice() else { panic!("one write") };
+    let plan = check(
+        Case::carry(row).with(added).source(live_source(&derived)),
+        "[replace at 7] Updating Updating",
+    );
+    let [Write::Replace(next)] = plan.writes.as_slice() else {
+        panic!("one write")
+    };
     assert!(next.spec.other.is_empty());
 }
 
@@ -238,19 +142,37 @@ fn a_foreign_object_of_that_name_is_never_written() {
     let mut foreign = live(&derived);
     foreign.metadata.owner_references = None;
     foreign.metadata.managed_fields = Some(vec![fields("kubectl-create", json!({"f:spec": {"f:path": {}}}))]);
-    let plan = check(Case::carry(row.clone()).with(foreign.clone()).source(live_source(&derived)), "[] Updating NameConflict");
+    let plan = check(
+        Case::carry(row.clone())
+            .with(foreign.clone())
+            .source(live_source(&derived)),
+        "[] Updating NameConflict",
+    );
     assert!(plan.state.message.unwrap().contains("kubectl-create made it"));
     assert_eq!(plan.state.commit, None, "what it installed is not ours to report");
-    check(Case::withdraw(Withdraw::Prune).with(foreign), "[] Withdrawing NameConflict");
+    check(
+        Case::withdraw(Withdraw::Prune).with(foreign),
+        "[] Withdrawing NameConflict",
+    );
 
     let mut others = live(&derived);
     others.metadata.owner_references.as_mut().unwrap()[0].name = "eu-2".to_owned();
-    check(Case::carry(row.clone()).with(others).source(live_source(&derived)), "[] Updating NameConflict");
+    check(
+        Case::carry(row.clone())
+            .with(others)
+            .source(live_source(&derived)),
+        "[] Updating NameConflict",
+    );
 
     // An assemblage that was deleted without what it owns and made again finds what it wrote.
     let mut orphaned = live(&derived);
     orphaned.metadata.owner_references = None;
-    check(Case::carry(row.clone()).with(orphaned).source(live_source(&derived)), "[replace at 7] Updating Updating");
+    check(
+        Case::carry(row.clone())
+            .with(orphaned)
+            .source(live_source(&derived)),
+        "[replace at 7] Updating Updating",
+    );
 
     let mut source = live_source(&derived);
     source.spec.url = "https://git.example/other".to_owned();
@@ -263,32 +185,68 @@ fn a_row_that_another_suspended_is_held_with_the_managers_name() {
     let (old, new) = (row(OLD, 1), row(NEW, 2));
     let mut suspended = live(&derived(&old));
     suspended.spec.suspend = Some(true);
-    suspended.metadata.managed_fields.as_mut().unwrap().push(fields("kubectl-patch", json!({"f:spec": {"f:suspend": {}}})));
-    for case in [Case::carry(old), Case::carry(new.clone()).source(live_source(&derived(&new)))] {
+    suspended
+        .metadata
+        .managed_fields
+        .as_mut()
+        .unwrap()
+        .push(fields("kubectl-patch", json!({"f:spec": {"f:suspend": {}}})));
+    for case in [
+        Case::carry(old),
+        Case::carry(new.clone()).source(live_source(&derived(&new))),
+    ] {
         let plan = check(case.with(suspended.clone()), "[] Updating Held");
         assert!(plan.state.message.unwrap().contains("kubectl-patch"));
     }
-    check(Case::withdraw(Withdraw::Prune).with(suspended.clone()), "[] Withdrawing Held");
+    check(
+        Case::withdraw(Withdraw::Prune).with(suspended.clone()),
+        "[] Withdrawing Held",
+    );
 
     // Suspended by us: ours to end.
     suspended.metadata.managed_fields = Some(vec![fields(US, json!({"f:spec": {"f:suspend": {}}}))]);
-    check(Case::carry(new.clone()).with(suspended).source(live_source(&derived(&new))), "[replace at 7] Updating Updating");
+    check(
+        Case::carry(new.clone())
+            .with(suspended)
+            .source(live_source(&derived(&new))),
+        "[replace at 7] Updating Updating",
+    );
 }
 
 #[test]
 fn withdrawal_marks_deletes_and_waits() {
     let mut there = live(&derived(&row(OLD, 1)));
-    let plan = check(Case::withdraw(Withdraw::Prune).with(there.clone()), "[replace at 7] Withdrawing Withdrawing");
-    let [Write::Replace(next)] = plan.writes.as_slice() else { panic!("one write") };
-    assert_eq!(next.spec.deletion_policy, Some(DeletionPolicy::WaitForTermination));
+    let plan = check(
+        Case::withdraw(Withdraw::Prune).with(there.clone()),
+        "[replace at 7] Withdrawing Withdrawing",
+    );
+    let [Write::Replace(next)] = plan.writes.as_slice() else {
+        panic!("one write")
+    };
+    assert_eq!(
+        next.spec.deletion_policy,
+        Some(DeletionPolicy::WaitForTermination)
+    );
 
-    check(Case::withdraw(Withdraw::Orphan).with(there.clone()), "[delete k-1 at 7] Withdrawing Withdrawing");
+    check(
+        Case::withdraw(Withdraw::Orphan).with(there.clone()),
+        "[delete k-1 at 7] Withdrawing Withdrawing",
+    );
     there.spec.deletion_policy = Some(DeletionPolicy::WaitForTermination);
-    check(Case::withdraw(Withdraw::Prune).with(there.clone()), "[delete k-1 at 7] Withdrawing Withdrawing");
-    check(Case::withdraw(Withdraw::Orphan).with(there.clone()), "[replace at 7] Withdrawing Withdrawing");
+    check(
+        Case::withdraw(Withdraw::Prune).with(there.clone()),
+        "[delete k-1 at 7] Withdrawing Withdrawing",
+    );
+    check(
+        Case::withdraw(Withdraw::Orphan).with(there.clone()),
+        "[replace at 7] Withdrawing Withdrawing",
+    );
 
     there.metadata.deletion_timestamp = Some(Time("2026-01-01T00:00:00Z".parse().unwrap()));
-    check(Case::withdraw(Withdraw::Prune).with(there), "[] Withdrawing Withdrawing");
+    check(
+        Case::withdraw(Withdraw::Prune).with(there),
+        "[] Withdrawing Withdrawing",
+    );
     let plan = check(Case::withdraw(Withdraw::Prune), "[] Withdrawn Excluded");
     assert_eq!(plan.state.token, Some(9));
 }
@@ -299,26 +257,64 @@ fn a_deleted_kustomization_is_made_again_and_meanwhile_protected() {
     let derived = derived(&row);
     let mut going = live(&derived);
     going.metadata.deletion_timestamp = Some(Time("2026-01-01T00:00:00Z".parse().unwrap()));
-    check(Case::carry(row.clone()).with(going.clone()).source(live_source(&derived)), "[] Updating Updating");
+    check(
+        Case::carry(row.clone())
+            .with(going.clone())
+            .source(live_source(&derived)),
+        "[] Updating Updating",
+    );
     going.spec.deletion_policy = Some(DeletionPolicy::Delete);
-    check(Case::carry(row.clone()).with(going).source(live_source(&derived)), "[replace at 7] Updating Updating");
-    check(Case::carry(row).source(live_source(&derived)), "[create] Updating Updating");
+    check(
+        Case::carry(row.clone()).with(going).source(live_source(&derived)),
+        "[replace at 7] Updating Updating",
+    );
+    check(
+        Case::carry(row).source(live_source(&derived)),
+        "[create] Updating Updating",
+    );
 }
 
 #[test]
 fn nothing_is_written_while_the_cluster_is_away() {
     let away = |mut case: Case| {
-        case.scope.away = Some(Away { reason: "Unreachable".to_owned(), message: "no answer from eu-1".to_owned() });
+        case.scope.away = Some(Away {
+            reason: "Unreachable".to_owned(),
+            message: "no answer from eu-1".to_owned(),
+        });
         case
     };
     let (old, new) = (row(OLD, 1), row(NEW, 2));
     check(away(Case::carry(new.clone())), "[] Updating Unreachable");
-    check(away(Case::carry(new.clone()).with(live(&derived(&old))).source(live_source(&derived(&new)))), "[] Updating Unreachable");
-    check(away(Case::withdraw(Withdraw::Prune).with(live(&derived(&old)))), "[] Withdrawing Unreachable");
-    check(away(Case::carry(old.clone()).with(live(&derived(&old))).source(live_source(&derived(&old)))), "[] Succeeded UpToDate");
+    check(
+        away(
+            Case::carry(new.clone())
+                .with(live(&derived(&old)))
+                .source(live_source(&derived(&new))),
+        ),
+        "[] Updating Unreachable",
+    );
+    check(
+        away(Case::withdraw(Withdraw::Prune).with(live(&derived(&old)))),
+        "[] Withdrawing Unreachable",
+    );
+    check(
+        away(
+            Case::carry(old.clone())
+                .with(live(&derived(&old)))
+                .source(live_source(&derived(&old))),
+        ),
+        "[] Succeeded UpToDate",
+    );
     let mut failing = live(&derived(&old));
     failing.status.as_mut().unwrap().conditions = vec![condition("False", "BuildFailed", "broken")];
-    check(away(Case::carry(old.clone()).with(failing).source(live_source(&derived(&old)))), "[] Updating BuildFailed");
+    check(
+        away(
+            Case::carry(old.clone())
+                .with(failing)
+                .source(live_source(&derived(&old))),
+        ),
+        "[] Updating BuildFailed",
+    );
 }
 
 #[test]
@@ -327,13 +323,22 @@ fn a_row_without_token_is_listed_before_anything_is_made_for_it() {
     row.token = None;
     let mut case = Case::carry(row.clone());
     check(Case::carry(row), "[] Updating SourceNotReady");
-    case.said = Some(SyncState { name: "web".to_owned(), state: SyncPhase::Updating, ..SyncState::default() });
+    case.said = Some(SyncState {
+        name: "web".to_owned(),
+        state: SyncPhase::Updating,
+        ..SyncState::default()
+    });
     check(case, "[create source] Updating SourceNotReady");
 }
 
 #[test]
 fn a_bare_row_leaves_what_is_there() {
-    let bare = |kustomization: Option<Kustomization>| Case { row: SyncRow::bare("web", 9), wish: Wish::Bare, kustomization, ..Case::carry(row(OLD, 1)) };
+    let bare = |kustomization: Option<Kustomization>| Case {
+        row: SyncRow::bare("web", 9),
+        wish: Wish::Bare,
+        kustomization,
+        ..Case::carry(row(OLD, 1))
+    };
     check(bare(None), "[] Withdrawn Excluded");
     check(bare(Some(live(&derived(&row(OLD, 1))))), "[] Updating Unclaimed");
 }

@@ -10,15 +10,30 @@ const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 const GENERATION: i64 = 3;
 
 fn ready(status: Option<bool>, reason: &str, message: &str) -> Ready {
-    Ready { status, reason: reason.to_owned(), message: message.to_owned(), generation: Some(GENERATION) }
+    Ready {
+        status,
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        generation: Some(GENERATION),
+    }
 }
 
 fn report(ready: Ready) -> Report {
-    Report { ready: Some(ready), observed_generation: Some(GENERATION), applied_commit: Some(COMMIT.to_owned()) }
+    Report {
+        ready: Some(ready),
+        observed_generation: Some(GENERATION),
+        applied_commit: Some(COMMIT.to_owned()),
+    }
 }
 
 fn of(report: &Report, source: Option<&str>, away: Option<&str>) -> Verdict {
-    verdict(&Evidence { generation: GENERATION, report, commit: COMMIT, source, away })
+    verdict(&Evidence {
+        generation: GENERATION,
+        report,
+        commit: COMMIT,
+        source,
+        away,
+    })
 }
 
 /// What a verdict comes to, in one line.
@@ -35,7 +50,10 @@ fn line(verdict: &Verdict) -> String {
         Some(FailureClass::Infra) => " Infra",
         None => "",
     };
-    format!("{phase}{class}{}", if verdict.terminal { " terminal" } else { "" })
+    format!(
+        "{phase}{class}{}",
+        if verdict.terminal { " terminal" } else { "" }
+    )
 }
 
 #[track_caller]
@@ -49,35 +67,131 @@ fn check(reason: &str, message: &str, expect: &str) {
 fn failures_by_reason_and_words() {
     for (reason, message, expect) in [
         // The content cannot be built, or is not there.
-        ("BuildFailed", "kustomize build failed: accumulating resources: accumulation err='accumulating resources from 'deploy.yaml'", "failed Revision terminal"),
-        ("BuildFailed", "web/app.yaml:3:1: duplicate key \"data\"", "failed Revision terminal"),
-        ("ArtifactFailed", "kustomization path not found: stat /tmp/kustomization-1845/nope: no such file or directory", "failed Revision terminal"),
+        (
+            "BuildFailed",
+            "kustomize build failed: accumulating resources: accumulation err='accumulating resources from 'deploy.yaml'",
+            "failed Revision terminal",
+        ),
+        (
+            "BuildFailed",
+            "web/app.yaml:3:1: duplicate key \"data\"",
+            "failed Revision terminal",
+        ),
+        (
+            "ArtifactFailed",
+            "kustomization path not found: stat /tmp/kustomization-1845/nope: no such file or directory",
+            "failed Revision terminal",
+        ),
         // The source is away.
-        ("ArtifactFailed", "Source artifact not found, retrying in 30s", "updating Infra"),
-        ("ArtifactFailed", "failed to download archive: GET http://source-controller/x.tar.gz giving up after 10 attempt(s): connection refused", "updating Infra"),
-        ("DependencyNotReady", "dependency 'flux-system/base' is not ready", "updating Infra"),
-        ("HealthCheckCanceled", "New reconciliation triggered by GitRepository/flux-system/app", "updating Infra"),
+        (
+            "ArtifactFailed",
+            "Source artifact not found, retrying in 30s",
+            "updating Infra",
+        ),
+        (
+            "ArtifactFailed",
+            "failed to download archive: GET http://source-controller/x.tar.gz giving up after 10 attempt(s): connection refused",
+            "updating Infra",
+        ),
+        (
+            "DependencyNotReady",
+            "dependency 'flux-system/base' is not ready",
+            "updating Infra",
+        ),
+        (
+            "HealthCheckCanceled",
+            "New reconciliation triggered by GitRepository/flux-system/app",
+            "updating Infra",
+        ),
         // Health.
-        ("HealthCheckFailed", "failed early due to stalled resources: [Deployment/shop/web status: 'Failed']", "failed Revision terminal"),
-        ("HealthCheckFailed", "failed early due to stalled resources: [Job/shop/migrate status: 'Failed': dial tcp: connection refused]", "failed Revision terminal"),
-        ("HealthCheckFailed", "timeout waiting for: [Deployment/shop/web status: 'InProgress']", "failed Revision"),
-        ("HealthCheckFailed", "timeout waiting for: [Deployment/shop/web status: 'InProgress': context deadline exceeded]", "failed Revision"),
-        ("HealthCheckFailed", "timeout waiting for: [Deployment/shop/web status: 'Unknown': Get \"https://10.0.0.1:443/apis\": dial tcp 10.0.0.1:443: connect: connection refused]", "updating Infra"),
+        (
+            "HealthCheckFailed",
+            "failed early due to stalled resources: [Deployment/shop/web status: 'Failed']",
+            "failed Revision terminal",
+        ),
+        (
+            "HealthCheckFailed",
+            "failed early due to stalled resources: [Job/shop/migrate status: 'Failed': dial tcp: connection refused]",
+            "failed Revision terminal",
+        ),
+        (
+            "HealthCheckFailed",
+            "timeout waiting for: [Deployment/shop/web status: 'InProgress']",
+            "failed Revision",
+        ),
+        (
+            "HealthCheckFailed",
+            "timeout waiting for: [Deployment/shop/web status: 'InProgress': context deadline exceeded]",
+            "failed Revision",
+        ),
+        (
+            "HealthCheckFailed",
+            "timeout waiting for: [Deployment/shop/web status: 'Unknown': Get \"https://10.0.0.1:443/apis\": dial tcp 10.0.0.1:443: connect: connection refused]",
+            "updating Infra",
+        ),
         // Applying: the content.
-        ("ReconciliationFailed", "Deployment/shop/web dry-run failed (Invalid): Deployment.apps \"web\" is invalid: spec.selector: Invalid value: field is immutable", "failed Revision"),
-        ("ReconciliationFailed", "StatefulSet/shop/db dry-run failed (Invalid): StatefulSet.apps \"db\" is invalid: spec: Forbidden: updates to statefulset spec for fields other than 'replicas'", "failed Revision"),
-        ("ReconciliationFailed", "Widget/shop/w dry-run failed: no matches for kind \"Widget\" in version \"t.example/v1\"", "failed Revision"),
+        (
+            "ReconciliationFailed",
+            "Deployment/shop/web dry-run failed (Invalid): Deployment.apps \"web\" is invalid: spec.selector: Invalid value: field is immutable",
+            "failed Revision",
+        ),
+        (
+            "ReconciliationFailed",
+            "StatefulSet/shop/db dry-run failed (Invalid): StatefulSet.apps \"db\" is invalid: spec: Forbidden: updates to statefulset spec for fields other than 'replicas'",
+            "failed Revision",
+        ),
+        (
+            "ReconciliationFailed",
+            "Widget/shop/w dry-run failed: no matches for kind \"Widget\" in version \"t.example/v1\"",
+            "failed Revision",
+        ),
         // Applying: the cluster.
-        ("ReconciliationFailed", "Deployment/shop/web dry-run failed (Forbidden): deployments.apps \"web\" is forbidden: User \"system:serviceaccount:a:b\" cannot patch resource \"deployments\"", "failed Unit"),
-        ("ReconciliationFailed", "ConfigMap/shop/a dry-run failed (Forbidden): configmaps \"a\" is forbidden: exceeded quota: small, requested: configmaps=1", "failed Unit"),
-        ("ReconciliationFailed", "ConfigMap/nope/a not found: namespaces \"nope\" not found", "failed Unit"),
-        ("PruneFailed", "delete failed, errors: ConfigMap/shop/a delete failed: admission webhook denied the request", "failed Unit"),
+        (
+            "ReconciliationFailed",
+            "Deployment/shop/web dry-run failed (Forbidden): deployments.apps \"web\" is forbidden: User \"system:serviceaccount:a:b\" cannot patch resource \"deployments\"",
+            "failed Unit",
+        ),
+        (
+            "ReconciliationFailed",
+            "ConfigMap/shop/a dry-run failed (Forbidden): configmaps \"a\" is forbidden: exceeded quota: small, requested: configmaps=1",
+            "failed Unit",
+        ),
+        (
+            "ReconciliationFailed",
+            "ConfigMap/nope/a not found: namespaces \"nope\" not found",
+            "failed Unit",
+        ),
+        (
+            "PruneFailed",
+            "delete failed, errors: ConfigMap/shop/a delete failed: admission webhook denied the request",
+            "failed Unit",
+        ),
         // Applying: the network.
-        ("ReconciliationFailed", "failed to build kube client: unable to read KubeConfig secret 'fleet/eu-1-kubeconfig'", "updating Infra"),
-        ("ReconciliationFailed", "Namespace/shop dry-run failed: Patch \"https://10.0.0.1:443/api\": dial tcp 10.0.0.1:443: i/o timeout", "updating Infra"),
-        ("ReconciliationFailed", "Namespace/shop dry-run failed: Patch \"https://10.0.0.1:443/api\": context deadline exceeded", "updating Infra"),
-        ("ReconciliationFailed", "Namespace/shop dry-run failed (Unauthorized): Unauthorized", "updating Infra"),
-        ("PruneFailed", "delete failed: Delete \"https://10.0.0.1:443/api\": read: connection reset by peer", "updating Infra"),
+        (
+            "ReconciliationFailed",
+            "failed to build kube client: unable to read KubeConfig secret 'fleet/eu-1-kubeconfig'",
+            "updating Infra",
+        ),
+        (
+            "ReconciliationFailed",
+            "Namespace/shop dry-run failed: Patch \"https://10.0.0.1:443/api\": dial tcp 10.0.0.1:443: i/o timeout",
+            "updating Infra",
+        ),
+        (
+            "ReconciliationFailed",
+            "Namespace/shop dry-run failed: Patch \"https://10.0.0.1:443/api\": context deadline exceeded",
+            "updating Infra",
+        ),
+        (
+            "ReconciliationFailed",
+            "Namespace/shop dry-run failed (Unauthorized): Unauthorized",
+            "updating Infra",
+        ),
+        (
+            "PruneFailed",
+            "delete failed: Delete \"https://10.0.0.1:443/api\": read: connection reset by peer",
+            "updating Infra",
+        ),
         // Words that say nothing about the row.
         ("SomethingNew", "whatever", "updating"),
     ] {
@@ -88,8 +202,16 @@ fn failures_by_reason_and_words() {
 #[test]
 fn a_failure_is_nobodys_while_source_or_cluster_are_away() {
     let failed = report(ready(Some(false), "BuildFailed", "broken"));
-    for (source, away) in [(Some("GitFailed: no such host"), None), (None, Some("Unreachable: five failures in a row")), (Some("x"), Some("y"))] {
-        assert_eq!(line(&of(&failed, source, away)), "updating Infra", "{source:?} {away:?}");
+    for (source, away) in [
+        (Some("GitFailed: no such host"), None),
+        (None, Some("Unreachable: five failures in a row")),
+        (Some("x"), Some("y")),
+    ] {
+        assert_eq!(
+            line(&of(&failed, source, away)),
+            "updating Infra",
+            "{source:?} {away:?}"
+        );
     }
 }
 
@@ -97,7 +219,15 @@ fn a_failure_is_nobodys_while_source_or_cluster_are_away() {
 fn success_is_seen_at_this_generation_and_commit_only() {
     let good = report(ready(Some(true), "ReconciliationSucceeded", "Applied revision"));
     assert_eq!(line(&of(&good, None, None)), "succeeded");
-    assert_eq!(line(&of(&good, Some("it cannot be fetched any more"), Some("unreachable"))), "succeeded", "what was seen was seen");
+    assert_eq!(
+        line(&of(
+            &good,
+            Some("it cannot be fetched any more"),
+            Some("unreachable")
+        )),
+        "succeeded",
+        "what was seen was seen"
+    );
 
     let mut other = good.clone();
     other.applied_commit = Some("f".repeat(40));
@@ -107,23 +237,43 @@ fn success_is_seen_at_this_generation_and_commit_only() {
 
     let mut other = good.clone();
     other.observed_generation = Some(GENERATION - 1);
-    assert_eq!(line(&of(&other, None, None)), "updating", "status is of an earlier generation");
+    assert_eq!(
+        line(&of(&other, None, None)),
+        "updating",
+        "status is of an earlier generation"
+    );
 
     let mut other = good.clone();
     other.ready.as_mut().unwrap().generation = Some(GENERATION - 1);
-    assert_eq!(line(&of(&other, None, None)), "updating", "Ready is of an earlier generation");
+    assert_eq!(
+        line(&of(&other, None, None)),
+        "updating",
+        "Ready is of an earlier generation"
+    );
     other.ready.as_mut().unwrap().generation = None;
-    assert_eq!(line(&of(&other, None, None)), "updating", "Ready of no generation");
+    assert_eq!(
+        line(&of(&other, None, None)),
+        "updating",
+        "Ready of no generation"
+    );
     other.ready = None;
     assert_eq!(line(&of(&other, None, None)), "updating", "no condition at all");
 }
 
 #[test]
 fn what_is_in_progress_changes_nothing() {
-    let verdict = of(&report(ready(None, "Progressing", "Reconciliation in progress")), None, None);
+    let verdict = of(
+        &report(ready(None, "Progressing", "Reconciliation in progress")),
+        None,
+        None,
+    );
     assert_eq!(line(&verdict), "updating");
     assert_eq!(verdict.message.as_deref(), Some("Reconciliation in progress"));
     let mut old = report(ready(Some(false), "BuildFailed", "of the commit before"));
     old.ready.as_mut().unwrap().generation = Some(GENERATION - 1);
-    assert_eq!(line(&of(&old, None, None)), "updating", "a failure of the generation before is none of this one");
+    assert_eq!(
+        line(&of(&old, None, None)),
+        "updating",
+        "a failure of the generation before is none of this one"
+    );
 }

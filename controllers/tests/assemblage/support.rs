@@ -1,0 +1,494 @@
+//! API servers with the kinds of muster, controllers on them, and Flux, played by the test.
+
+use std::{collections::BTreeMap, fmt::Debug, future::Future, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{DynamicObject, Patch, PatchParams, PostParams},
+    core::NamespaceResourceScope,
+};
+use muster_api::{
+    Assemblage, ProxyAssemblage, RemoteAssemblage,
+    assemblage::{AssemblageSpec, SyncRow, SyncState, TargetedAssemblageSpec},
+    cluster::Version,
+    crds,
+    flux::{GitRepository, Kustomization},
+    names,
+    sync::{GitSource, GitVersion, LocalReference, Source},
+};
+use muster_apiserver::ApiServer;
+use muster_controllers::{
+    assemblage,
+    bindings::{Kinds, Objects},
+    proxyassemblage,
+    registry::{Access, Connect, ConnectError, Registry, Setup},
+    remoteassemblage,
+    runtime::{Clock, Context, Events, Jitter, Options, Shutdown},
+};
+use muster_sync::source::MemorySource;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
+
+/// The commit that rows begin with.
+pub const OLD: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+/// The commit that they go to.
+pub const NEW: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+/// The namespace of the management cluster.
+pub const FLEET: &str = "fleet";
+/// The namespace of downstream clusters.
+pub const SYSTEM: &str = "muster-system";
+/// As which client the controllers are known to a server's recorder.
+pub const CONTROLLERS: &str = "controllers";
+/// The longest that anything is waited for, in virtual time.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// One cluster: its API server, and what runs on it.
+pub struct Cluster {
+    pub server: ApiServer,
+    pub namespace: &'static str,
+    tasks: Vec<AbortOnDropHandle<()>>,
+}
+
+impl Cluster {
+    /// A cluster with the kinds that an agent needs.
+    pub async fn downstream() -> Self {
+        Self::with(SYSTEM, crds::downstream().into_iter().chain(crds::flux())).await
+    }
+
+    /// A cluster with the kinds that the controllers need.
+    pub async fn management() -> Self {
+        Self::with(
+            FLEET,
+            crds::management()
+                .into_iter()
+                .chain(crds::flux())
+                .chain([crds::cluster_api()]),
+        )
+        .await
+    }
+
+    async fn with(namespace: &'static str, kinds: impl Iterator<Item = CustomResourceDefinition>) -> Self {
+        let server = ApiServer::builder().event_log(true).in_process().unwrap();
+        let client = server.client();
+        let object = Namespace {
+            metadata: kube::core::ObjectMeta {
+                name: Some(namespace.to_owned()),
+                ..Default::default()
+            },
+            ..Default::default()
+        };
+        Api::all(client.clone())
+            .create(&PostParams::default(), &object)
+            .await
+            .unwrap();
+        for kind in kinds {
+            let kinds: Api<CustomResourceDefinition> = Api::all(client.clone());
+            let name = kinds
+                .create(&PostParams::default(), &kind)
+                .await
+                .unwrap()
+                .name_any();
+            let established = kube::runtime::wait::conditions::is_crd_established();
+            tokio::time::timeout(
+                LIMIT,
+                kube::runtime::wait::await_condition(kinds, &name, established),
+            )
+            .await
+            .unwrap()
+            .unwrap();
+        }
+        Self {
+            server,
+            namespace,
+            tasks: Vec::new(),
+        }
+    }
+
+    /// The objects of a kind in this cluster's namespace, as the test reaches them.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.server.client(), self.namespace)
+    }
+
+    /// What controllers on this cluster may use.
+    pub fn context(&self, connect: Connect) -> (Context, Arc<Objects>) {
+        let client = self.server.client_as(CONTROLLERS);
+        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
+        let jitter = Jitter::seeded(1);
+        let namespace = self.namespace.to_owned();
+        let registry = Registry::new(Setup {
+            client: client.clone(),
+            namespace: namespace.clone(),
+            clock: clock.clone(),
+            jitter: jitter.clone(),
+            connect,
+        });
+        let objects = Objects::new(client.clone(), &*namespace, Kinds::default());
+        let sources = {
+            let clock = clock.clone();
+            MemorySource::new(muster_sync::source::Clock::new(move || clock.now()))
+        };
+        let context = Context {
+            events: Events::new(client.clone(), "test", "0", clock.clone()),
+            client,
+            namespace,
+            options: Arc::new(Options::default()),
+            clock,
+            jitter,
+            source: Arc::new(sources),
+            remote: registry.clone(),
+            registry,
+            shutdown: Shutdown::new(),
+        };
+        (context, objects)
+    }
+
+    /// Runs something until the cluster is dropped, or [`Cluster::crash`].
+    pub fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.push(AbortOnDropHandle::new(tokio::spawn(task)));
+    }
+
+    /// Ends everything that runs, at once.
+    pub fn crash(&mut self) {
+        self.tasks.clear();
+    }
+
+    /// Runs the controller of Assemblages.
+    pub fn run_assemblages(&mut self) {
+        let (context, objects) = self.context(no_clusters());
+        self.spawn(Arc::clone(&objects).run(context.shutdown.clone()));
+        self.spawn(assemblage::run(context, objects));
+    }
+
+    /// Runs the registry and the controllers of both assemblages of a management cluster.
+    pub fn run_management(&mut self, downstream: &BTreeMap<&'static str, Cluster>) {
+        let (context, objects) = self.context(connect(downstream));
+        self.spawn(Arc::clone(&context.registry).run(context.shutdown.clone()));
+        self.spawn(Arc::clone(&objects).run(context.shutdown.clone()));
+        self.spawn(proxyassemblage::run(context.clone(), Arc::clone(&objects)));
+        self.spawn(remoteassemblage::run(context, objects));
+    }
+
+    /// Creates an object.
+    pub async fn create<K>(&self, object: K) -> K
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + Debug
+            + serde::Serialize
+            + DeserializeOwned,
+    {
+        self.api().create(&PostParams::default(), &object).await.unwrap()
+    }
+
+    /// Changes an object as `kubectl` would.
+    pub async fn patch<K>(&self, name: &str, patch: Value) -> K
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    {
+        let by = PatchParams {
+            field_manager: Some("kubectl-patch".to_owned()),
+            ..PatchParams::default()
+        };
+        self.api().patch(name, &by, &Patch::Merge(patch)).await.unwrap()
+    }
+
+    /// Replaces the rows of an Assemblage, a RemoteAssemblage or a ProxyAssemblage.
+    pub async fn set_rows<K>(&self, name: &str, rows: &[SyncRow])
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    {
+        let _: K = self.patch(name, json!({"spec": {"syncs": rows}})).await;
+    }
+
+    /// All Kustomizations, by name.
+    pub async fn kustomizations(&self) -> Vec<Kustomization> {
+        self.api().list(&Default::default()).await.unwrap().items
+    }
+
+    /// The Kustomization of a row, if it is there.
+    pub async fn kustomization(&self, assemblage: &str, row: &str) -> Option<Kustomization> {
+        self.api()
+            .get_opt(&names::kustomization(self.namespace, assemblage, row))
+            .await
+            .unwrap()
+    }
+
+    /// Waits for the Kustomization of a row.
+    pub async fn until_kustomization(
+        &self,
+        assemblage: &str,
+        row: &str,
+        holds: impl Fn(&Kustomization) -> bool,
+    ) -> Kustomization {
+        until(&format!("the Kustomization of {row}"), || async {
+            self.kustomization(assemblage, row)
+                .await
+                .filter(|object| holds(object))
+        })
+        .await
+    }
+
+    /// Waits for the state of a row.
+    pub async fn until_state<K: HasStates>(&self, assemblage: &str, row: &str, expect: &str) -> SyncState {
+        until(&format!("{row} {expect}"), || async {
+            let object: K = self.api().get(assemblage).await.unwrap();
+            object
+                .states()
+                .into_iter()
+                .find(|state| state.name == row && line(state) == expect)
+        })
+        .await
+    }
+
+    /// Plays source-controller: all sources hold their commits.
+    pub async fn fetch_sources(&self) {
+        for source in self
+            .api::<GitRepository>()
+            .list(&Default::default())
+            .await
+            .unwrap()
+        {
+            let commit = source.spec.reference.clone().unwrap().commit.unwrap();
+            let status = json!({"status": {
+                "observedGeneration": source.metadata.generation,
+                "artifact": {"revision": format!("sha1:{commit}"), "lastUpdateTime": "2026-01-01T00:00:00Z", "path": "", "url": ""},
+                "conditions": [condition(source.metadata.generation, "True", "Succeeded", "stored artifact")],
+            }});
+            self.api::<GitRepository>()
+                .patch_status(&source.name_any(), &PatchParams::default(), &Patch::Merge(status))
+                .await
+                .unwrap();
+        }
+    }
+
+    /// Waits for the source of a commit, and plays source-controller.
+    pub async fn until_fetched(&self, commit: &str) {
+        let name = names::source(URL, commit, None);
+        until(&format!("the source of {commit}"), || async {
+            self.api::<GitRepository>().get_opt(&name).await.unwrap()
+        })
+        .await;
+        self.fetch_sources().await;
+    }
+
+    /// Plays kustomize-controller: it has carried a Kustomization out, or failed to.
+    pub async fn report(&self, kustomization: &Kustomization, status: &str, reason: &str, message: &str) {
+        let commit = self.commit_of(kustomization).await;
+        let mut body = json!({"status": {"conditions": [condition(kustomization.metadata.generation, status, reason, message)]}});
+        if status == "True" {
+            body["status"]["observedGeneration"] = json!(kustomization.metadata.generation);
+            body["status"]["lastAppliedRevision"] = json!(format!("sha1:{commit}"));
+        }
+        self.api::<Kustomization>()
+            .patch_status(
+                &kustomization.name_any(),
+                &PatchParams::default(),
+                &Patch::Merge(body),
+            )
+            .await
+            .unwrap();
+    }
+
+    /// Plays Flux for a row of a new commit until it has succeeded.
+    pub async fn carry_out(&self, assemblage: &str, row: &str, commit: &str) -> Kustomization {
+        self.until_fetched(commit).await;
+        let source = names::source(URL, commit, None);
+        let kustomization = self
+            .until_kustomization(assemblage, row, |object| object.spec.source_ref.name == source)
+            .await;
+        self.report(
+            &kustomization,
+            "True",
+            "ReconciliationSucceeded",
+            "Applied revision",
+        )
+        .await;
+        kustomization
+    }
+
+    async fn commit_of(&self, kustomization: &Kustomization) -> String {
+        let source: GitRepository = self.api().get(&kustomization.spec.source_ref.name).await.unwrap();
+        source.spec.reference.unwrap().commit.unwrap()
+    }
+
+    /// How many requests controllers have sent, as many as `counts`.
+    pub fn requests(&self, counts: impl Fn(&muster_apiserver::record::RequestRecord) -> bool) -> usize {
+        self.server
+            .recorder()
+            .requests()
+            .iter()
+            .filter(|request| request.client == CONTROLLERS && counts(request))
+            .count()
+    }
+
+    /// How many writes controllers have sent.
+    pub fn writes(&self) -> usize {
+        self.requests(|request| request.is_write())
+    }
+}
+
+/// An object with states of rows.
+pub trait HasStates:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned
+{
+    /// Its states.
+    fn states(&self) -> Vec<SyncState>;
+}
+
+macro_rules! has_states {
+    ($($kind:ty),*) => {
+        $(impl HasStates for $kind {
+            fn states(&self) -> Vec<SyncState> {
+                self.status.as_ref().map(|status| status.syncs.clone()).unwrap_or_default()
+            }
+        })*
+    };
+}
+
+has_states!(Assemblage, RemoteAssemblage, ProxyAssemblage);
+
+/// Where all rows come from.
+pub const URL: &str = "https://git.test/web";
+
+/// A row at a commit.
+pub fn row(name: &str, commit: &str, token: u64) -> SyncRow {
+    SyncRow {
+        name: name.to_owned(),
+        source: Some(Source {
+            git: GitSource {
+                url: URL.to_owned(),
+                version: GitVersion {
+                    commit: Some(commit.to_owned()),
+                    tag: None,
+                },
+                secret_ref: None,
+            },
+        }),
+        commit: Some(commit.to_owned()),
+        digest: Some(format!("sha256:{commit}")),
+        token: Some(token),
+        ..SyncRow::default()
+    }
+}
+
+/// An Assemblage.
+pub fn assemblage(name: &str, rows: &[SyncRow]) -> Assemblage {
+    Assemblage::new(name, AssemblageSpec { syncs: rows.to_vec() })
+}
+
+/// The spec of a ProxyAssemblage or RemoteAssemblage for a Cluster.
+pub fn targeted(cluster: &str, rows: &[SyncRow]) -> TargetedAssemblageSpec {
+    TargetedAssemblageSpec {
+        cluster_ref: Some(LocalReference {
+            name: cluster.to_owned(),
+        }),
+        kubeconfig_ref: None,
+        syncs: rows.to_vec(),
+    }
+}
+
+/// A state in one line: token, phase, reason.
+pub fn line(state: &SyncState) -> String {
+    let token = state
+        .token
+        .map_or_else(|| "-".to_owned(), |token| token.to_string());
+    let class = state.class.map(|class| format!(" {class:?}")).unwrap_or_default();
+    format!(
+        "{token} {:?} {}{class}",
+        state.state,
+        state.reason.as_deref().unwrap_or("-")
+    )
+}
+
+/// Waits, in virtual time, until something is there.
+pub async fn until<T, F: Future<Output = Option<T>>>(what: &str, look: impl Fn() -> F) -> T {
+    let reached = async {
+        loop {
+            if let Some(found) = look().await {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, reached)
+        .await
+        .unwrap_or_else(|_| panic!("not within {LIMIT:?}: {what}"))
+}
+
+/// Lets virtual time pass.
+pub async fn pass(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
+fn condition(generation: Option<i64>, status: &str, reason: &str, message: &str) -> Value {
+    json!({"type": "Ready", "status": status, "reason": reason, "message": message, "observedGeneration": generation, "lastTransitionTime": "2026-01-01T00:00:00Z"})
+}
+
+/// The way to no cluster.
+pub fn no_clusters() -> Connect {
+    connect(&BTreeMap::new())
+}
+
+/// The way to clusters: each by its URL.
+pub fn connect(downstream: &BTreeMap<&'static str, Cluster>) -> Connect {
+    let doors: BTreeMap<String, Client> = downstream
+        .iter()
+        .map(|(name, cluster)| {
+            (
+                format!("https://{name}.test"),
+                cluster.server.client_as(CONTROLLERS),
+            )
+        })
+        .collect();
+    Arc::new(move |access: &Access| {
+        doors
+            .get(&access.server)
+            .cloned()
+            .ok_or_else(|| ConnectError::Field {
+                field: "server",
+                problem: "no such server in this test".to_owned(),
+            })
+    })
+}
+
+/// Clusters with a control plane and a kubeconfig.
+pub async fn enrol(management: &Cluster, clusters: &[&str]) {
+    for name in clusters {
+        let objects: Api<DynamicObject> = Api::namespaced_with(
+            management.server.client(),
+            FLEET,
+            &Version::V1Beta2.api_resource(),
+        );
+        let cluster = json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+            "metadata": {"name": name, "namespace": FLEET, "labels": {"env": "test"}, "annotations": {"fleet.muster.dev/enrolled": "true"}}, "spec": {},
+        });
+        objects
+            .create(&PostParams::default(), &serde_json::from_value(cluster).unwrap())
+            .await
+            .unwrap();
+        let config = json!({
+            "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [{"name": "c", "cluster": {"server": format!("https://{name}.test"), "certificate-authority-data": "Q0E="}}],
+            "users": [{"name": "u", "user": {"token": "t"}}],
+        });
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "type": "cluster.x-k8s.io/secret",
+            "metadata": {"name": format!("{name}-kubeconfig"), "namespace": FLEET}, "stringData": {"value": config.to_string()},
+        });
+        let secrets: Api<k8s_openapi::api::core::v1::Secret> =
+            Api::namespaced(management.server.client(), FLEET);
+        secrets
+            .create(&PostParams::default(), &serde_json::from_value(secret).unwrap())
+            .await
+            .unwrap();
+    }
+}

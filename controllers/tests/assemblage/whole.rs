@@ -1,0 +1,165 @@
+//! Promise: with the sync controllers of muster a row's objects arrive in the cluster, follow its commits, and leave with its withdrawal;
+//! for both ways, by the agent and over the network.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, api::PostParams};
+use muster_api::{
+    ProxyAssemblage, RemoteAssemblage,
+    assemblage::{SyncRow, Withdraw},
+};
+use muster_controllers::{
+    process::{self, Setup},
+    registry::Connect,
+    runtime::{Clock, Jitter, Options, Shutdown},
+};
+use muster_sync::source::MemorySource;
+
+use super::support::*;
+
+const NAMESPACE: &str = "shop";
+
+struct Whole {
+    source: MemorySource,
+    management: Cluster,
+    downstream: BTreeMap<&'static str, Cluster>,
+}
+
+impl Whole {
+    async fn new() -> Self {
+        let clock = clock();
+        let source = MemorySource::new(muster_sync::source::Clock::new(move || clock.now()));
+        let mut cluster = Cluster::downstream().await;
+        create_namespace(&cluster).await;
+        let agent = setup(&cluster, &source, no_clusters());
+        cluster.spawn(async { process::agent(agent).await.unwrap() });
+        let downstream = BTreeMap::from([("eu-1", cluster)]);
+        let mut management = Cluster::management().await;
+        enrol(&management, &["eu-1"]).await;
+        let controller = setup(&management, &source, connect(&downstream));
+        management.spawn(async { process::controller(controller).await.unwrap() });
+        Self {
+            source,
+            management,
+            downstream,
+        }
+    }
+
+    fn commit(&self, text: &str) -> String {
+        let manifest = format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: web, namespace: {NAMESPACE}}}\ndata: {{text: {text}}}\n"
+        );
+        self.source
+            .commit(URL, "main", [("web.yaml", manifest)])
+            .to_string()
+    }
+
+    async fn text(&self) -> Option<String> {
+        let objects: Api<ConfigMap> = Api::namespaced(self.downstream["eu-1"].server.client(), NAMESPACE);
+        objects
+            .get_opt("web")
+            .await
+            .unwrap()
+            .and_then(|object| object.data?.remove("text"))
+    }
+}
+
+fn clock() -> Clock {
+    Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap())
+}
+
+fn setup(cluster: &Cluster, source: &MemorySource, connect: Connect) -> Setup {
+    Setup {
+        client: cluster.server.client_as(CONTROLLERS),
+        namespace: cluster.namespace.to_owned(),
+        options: Options::default(),
+        clock: clock(),
+        jitter: Jitter::seeded(1),
+        source: Arc::new(source.clone()),
+        connect,
+        instance: "0".to_owned(),
+        shutdown: Shutdown::new(),
+    }
+}
+
+async fn create_namespace(cluster: &Cluster) {
+    let namespace = serde_json::from_value(serde_json::json!({"metadata": {"name": NAMESPACE}})).unwrap();
+    let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(cluster.server.client());
+    namespaces
+        .create(&PostParams::default(), &namespace)
+        .await
+        .unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn by_the_agent() {
+    let whole = Whole::new().await;
+    let (first, second) = (whole.commit("one"), whole.commit("two"));
+    whole
+        .management
+        .create(ProxyAssemblage::new(
+            "eu-1",
+            targeted("eu-1", &[row("web", &first, 1)]),
+        ))
+        .await;
+    whole
+        .management
+        .until_state::<ProxyAssemblage>("eu-1", "web", "1 Succeeded UpToDate")
+        .await;
+    assert_eq!(whole.text().await.as_deref(), Some("one"));
+    whole
+        .management
+        .set_rows::<ProxyAssemblage>("eu-1", &[row("web", &second, 2)])
+        .await;
+    whole
+        .management
+        .until_state::<ProxyAssemblage>("eu-1", "web", "2 Succeeded UpToDate")
+        .await;
+    assert_eq!(whole.text().await.as_deref(), Some("two"));
+    whole
+        .management
+        .set_rows::<ProxyAssemblage>("eu-1", &[SyncRow::withdrawal("web", 3, Withdraw::Prune)])
+        .await;
+    whole
+        .management
+        .until_state::<ProxyAssemblage>("eu-1", "web", "3 Withdrawn Excluded")
+        .await;
+    assert_eq!(whole.text().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn over_the_network() {
+    let whole = Whole::new().await;
+    let (first, second) = (whole.commit("one"), whole.commit("two"));
+    whole
+        .management
+        .create(RemoteAssemblage::new(
+            "eu-1",
+            targeted("eu-1", &[row("web", &first, 1)]),
+        ))
+        .await;
+    whole
+        .management
+        .until_state::<RemoteAssemblage>("eu-1", "web", "1 Succeeded UpToDate")
+        .await;
+    assert_eq!(whole.text().await.as_deref(), Some("one"));
+    whole
+        .management
+        .set_rows::<RemoteAssemblage>("eu-1", &[row("web", &second, 2)])
+        .await;
+    whole
+        .management
+        .until_state::<RemoteAssemblage>("eu-1", "web", "2 Succeeded UpToDate")
+        .await;
+    assert_eq!(whole.text().await.as_deref(), Some("two"));
+    whole
+        .management
+        .set_rows::<RemoteAssemblage>("eu-1", &[SyncRow::withdrawal("web", 3, Withdraw::Orphan)])
+        .await;
+    whole
+        .management
+        .until_state::<RemoteAssemblage>("eu-1", "web", "3 Withdrawn Excluded")
+        .await;
+    assert_eq!(whole.text().await.as_deref(), Some("two"), "let go");
+}
