@@ -12,7 +12,7 @@ use muster_api::flux;
 
 use crate::apply::stage::{self, Stage};
 
-/// The separator of the parts of an id. No part can hold it: names have no underscores, but for the escape below.
+/// The separator of the parts of an id. Of the parts only the name can hold it, and the others are read around it.
 const SEPARATOR: char = '_';
 
 /// How a colon in the name of an RBAC object is written; Kubernetes allows colons there and nowhere else.
@@ -87,7 +87,7 @@ impl FromStr for ObjectId {
         let (rest, kind) = rest.rsplit_once(SEPARATOR).ok_or_else(invalid)?;
         let (name, group) = rest.rsplit_once(SEPARATOR).ok_or_else(invalid)?;
         let name = name.replace(COLON, ":");
-        if name.is_empty() || kind.is_empty() || name.contains(SEPARATOR) {
+        if name.is_empty() || kind.is_empty() {
             return Err(invalid());
         }
         Ok(Self {

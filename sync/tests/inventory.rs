@@ -32,6 +32,7 @@ fn ids_are_written_as_flux_writes_them() {
             id("", "system:auth", "rbac.authorization.k8s.io", "ClusterRole"),
             "_system__auth_rbac.authorization.k8s.io_ClusterRole",
         ),
+        (id("", "a_role", "rbac.authorization.k8s.io", "ClusterRole"), "_a_role_rbac.authorization.k8s.io_ClusterRole"),
         (
             id(
                 "",

@@ -22,7 +22,7 @@ const BRANCH: &str = "master";
 pub(super) enum Decision {
     /// The object is being deleted; `held`: our finalizer is to be taken off.
     Leave { held: bool },
-    /// Suspended: nothing, and nothing is said.
+    /// Suspended, or Flux's: nothing, and nothing is said.
     Suspended,
     /// Nothing is due before then.
     Rest { until: Timestamp },
@@ -54,6 +54,9 @@ pub(super) struct Fetch {
 }
 
 pub(super) fn decide(observed: &Observed<'_>) -> Decision {
+    if observed.flux {
+        return Decision::Suspended;
+    }
     if let Some(held) = observed.deleting {
         return Decision::Leave { held };
     }
@@ -172,6 +175,7 @@ mod tests {
             uid: "u".into(),
             generation: 2,
             spec: &object.spec,
+            flux: false,
             requested: requested.map(str::to_owned),
             deleting: None,
             attempt,

@@ -18,11 +18,15 @@ mod status;
 
 use std::sync::Arc;
 
+use futures::{StreamExt, stream};
 use muster_api::flux::GitRepository;
 
 use self::attempts::Attempts;
 pub use self::error::Error;
-use crate::runtime::{Action, Context, Runner};
+use crate::{
+    kustomization::{keys, presence::Presence},
+    runtime::{Action, Context, Runner},
+};
 
 /// Repositories in the works at once. Each is one waiting future; what git does at once is bounded by the source, four per
 /// host, so that a host that hangs holds up none of another.
@@ -31,14 +35,19 @@ const WORKERS: u16 = 1_024;
 /// What a reconcile of a repository may use.
 struct Repositories {
     context: Context,
+    flux: Arc<Presence>,
     attempts: Attempts,
 }
 
 /// Carries GitRepositories out until the context's shutdown.
 pub async fn run(context: Context) {
     let runner = Runner::<GitRepository>::new("gitrepository", &context).workers(WORKERS);
+    let (flux, all) = (Presence::new(), runner.store());
+    let everyone = flux.changes(&context).flat_map(move |()| stream::iter(keys(&all)));
+    let runner = runner.on(everyone).after(Arc::clone(&flux).known());
     let repositories = Arc::new(Repositories {
         context,
+        flux,
         attempts: Attempts::new(runner.store()),
     });
     runner.run(repositories, reconcile).await;

@@ -16,6 +16,8 @@ pub(super) struct Observed<'a> {
     pub uid: String,
     pub generation: i64,
     pub spec: &'a GitRepositorySpec,
+    /// Whether Flux carries the object out.
+    pub flux: bool,
     /// The value of the annotation that asks for a fetch now.
     pub requested: Option<String>,
     /// Whether the object is being deleted, and if so whether our finalizer holds it.
@@ -33,6 +35,7 @@ pub(super) fn observe<'a>(object: &'a GitRepository, repositories: &Repositories
         uid: object.uid().unwrap_or_default(),
         generation: object.metadata.generation.unwrap_or_default(),
         spec: &object.spec,
+        flux: repositories.flux.is_there(),
         requested: object
             .annotations()
             .get(annotation::RECONCILE_REQUESTED_AT)

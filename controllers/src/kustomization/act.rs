@@ -142,6 +142,22 @@ pub(super) async fn act(
 /// How often dependencies are looked at; they are in memory, so a look costs nothing.
 const DEPENDENCY_POLL: Duration = Duration::from_secs(2);
 
+impl Outcome {
+    /// What was changed in the cluster, for people; empty if nothing was.
+    pub(super) fn changes(&self) -> &str {
+        match self {
+            Self::Succeeded { report, .. } | Self::Checking { report, .. } => &report.changes,
+            Self::Idle
+            | Self::Gone
+            | Self::Rest { .. }
+            | Self::Refused(_)
+            | Self::Waiting { .. }
+            | Self::Finalizing { .. }
+            | Self::Failed { .. } => "",
+        }
+    }
+}
+
 impl Applied {
     /// Nothing but a further health check.
     fn again() -> Self {

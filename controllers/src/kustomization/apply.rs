@@ -7,7 +7,7 @@ use muster_sync::{
         self, ApplyError, Cluster, Ledger, LedgerError, Options, Outcome as Of, Owner, Plan, Pruned,
         error::summary,
     },
-    inventory::Inventory,
+    inventory::{Inventory, ObjectId},
 };
 use tokio::sync::Mutex;
 
@@ -17,6 +17,7 @@ use super::{
     decide::Work,
     health,
     manifests::manifests,
+    settings::Settings,
     status::{self, Writer},
 };
 
@@ -132,31 +133,11 @@ async fn attempt(
         writer: Mutex::new(writer),
         work,
     };
-    let applied = tokio::time::timeout(settings.timeout, apply::run(cluster, &plan, &recorder)).await;
-    let applied = match applied {
-        Ok(Ok(applied)) => applied,
-        Ok(Err(ApplyError::Ledger(error))) => return Err(Trouble::Error(Error::Ledger(error))),
-        Ok(Err(error @ ApplyError::Objects { .. })) => return Err(refused(&error).into()),
-        Err(_elapsed) => {
-            let message = format!(
-                "applying took longer than {:?}: context deadline exceeded",
-                settings.timeout
-            );
-            return Err(Failure::reconciliation(message).soon().into());
-        }
-    };
+    let applied = carry_out(cluster, &plan, &recorder, settings).await?;
     let wanted = plan.inventory();
     let unwanted = before.pruned_by(&wanted);
     let mut inventory = before.merged(&wanted);
-    let pruned = if settings.prune {
-        apply::prune(cluster, &owner, &unwanted).await
-    } else {
-        // As with Flux, what is not to be pruned is let go.
-        Pruned {
-            released: unwanted.into_iter().map(|(id, _)| id).collect(),
-            ..Pruned::default()
-        }
-    };
+    let pruned = prune(cluster, &owner, settings, unwanted, &inventory).await?;
     for id in pruned.settled() {
         inventory.remove(id);
     }
@@ -174,6 +155,43 @@ async fn attempt(
         changes: changes(&applied, &pruned),
     };
     Ok((plan, report))
+}
+
+async fn carry_out(
+    cluster: &Cluster,
+    plan: &Plan,
+    recorder: &Recorder<'_>,
+    settings: &Settings,
+) -> Result<apply::Applied, Trouble> {
+    match tokio::time::timeout(settings.timeout, apply::run(cluster, plan, recorder)).await {
+        Ok(Ok(applied)) => Ok(applied),
+        Ok(Err(ApplyError::Ledger(error))) => Err(Trouble::Error(Error::Ledger(error))),
+        Ok(Err(error @ ApplyError::Objects { .. })) => Err(refused(&error).into()),
+        Err(_elapsed) => {
+            let message = format!("applying took longer than {:?}: context deadline exceeded", settings.timeout);
+            Err(Failure::reconciliation(message).soon().into())
+        }
+    }
+}
+
+/// Deletes what is no longer wanted.
+async fn prune(
+    cluster: &Cluster,
+    owner: &Owner,
+    settings: &Settings,
+    unwanted: Vec<(ObjectId, String)>,
+    inventory: &Inventory,
+) -> Result<Pruned, Failure> {
+    if !settings.prune {
+        // As with Flux, what is not to be pruned is let go.
+        let released = unwanted.into_iter().map(|(id, _)| id).collect();
+        return Ok(Pruned { released, ..Pruned::default() });
+    }
+    let pruned = tokio::time::timeout(settings.timeout, apply::prune(cluster, owner, &unwanted)).await;
+    pruned.map_err(|_elapsed| {
+        let message = format!("pruning took longer than {:?}: context deadline exceeded", settings.timeout);
+        Failure::prune(message, inventory.to_status()).soon()
+    })
 }
 
 /// Objects that were refused. If the cluster is the trouble it is likely to pass.

@@ -18,7 +18,7 @@ pub(super) enum Decision {
     Finalize,
     /// Our finalizer comes first.
     Hold,
-    /// Suspended: nothing, and nothing is said.
+    /// Suspended, or Flux's: nothing, and nothing is said.
     Suspended,
     /// The spec cannot be carried out.
     Refuse(Refusal),
@@ -51,6 +51,9 @@ pub(super) struct Work {
 }
 
 pub(super) fn decide(observed: &Observed) -> Decision {
+    if observed.flux {
+        return Decision::Suspended;
+    }
     if observed.deleting {
         return if observed.held {
             Decision::Finalize
@@ -113,4 +116,164 @@ pub(super) fn decide(observed: &Observed) -> Decision {
         allow_empty,
         anew,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        gitrepository::remote::Address,
+        kustomization::{runs::Run, settings},
+        runtime::Key,
+    };
+
+    const NOW: &str = "2026-11-21T12:00:00Z";
+
+    fn observed() -> Observed {
+        let spec =
+            json!({"interval": "10m", "prune": true, "sourceRef": {"kind": "GitRepository", "name": "src"}});
+        let address = Address {
+            namespace: "ns".into(),
+            url: "https://git.test/r".into(),
+            secret: None,
+            ignore: None,
+        };
+        Observed {
+            uid: "u".into(),
+            generation: 2,
+            settings: settings::parse(&serde_json::from_value(spec).unwrap(), "ns"),
+            flux: false,
+            suspended: false,
+            deleting: false,
+            held: true,
+            requested: None,
+            allow_empty: false,
+            source_name: Key::new("ns", "src"),
+            source: Some(SourceRow {
+                address,
+                revision: Some("sha1:b".into()),
+                trouble: None,
+            }),
+            spoken_of: Some("sha1:b".into()),
+            waits_for: None,
+            run: None,
+            now: NOW.parse().unwrap(),
+        }
+    }
+
+    /// The aim of [`observed`].
+    fn aim() -> Aim {
+        Aim {
+            uid: "u".into(),
+            generation: 2,
+            revision: "sha1:b".into(),
+            requested: None,
+        }
+    }
+
+    fn resting(aim: Aim, until: &str) -> Option<Run> {
+        let until = until.parse().unwrap();
+        Some(Run {
+            aim,
+            phase: Phase::Resting { until },
+        })
+    }
+
+    fn checking(aim: Aim) -> Option<Run> {
+        let since = NOW.parse().unwrap();
+        Some(Run {
+            aim,
+            phase: Phase::Checking {
+                since,
+                targets: Vec::new(),
+            },
+        })
+    }
+
+    #[track_caller]
+    fn check(change: impl Fn(&mut Observed), expect: &str) {
+        let mut observed = observed();
+        change(&mut observed);
+        let got = match decide(&observed) {
+            Decision::Forget => "forget".to_owned(),
+            Decision::Finalize => "finalize".to_owned(),
+            Decision::Hold => "hold".to_owned(),
+            Decision::Suspended => "suspended".to_owned(),
+            Decision::Refuse(refusal) => format!("refuse {}", refusal.reason),
+            Decision::AwaitSource { message } | Decision::AwaitDependency { message } => message,
+            Decision::Apply(work) => format!("apply {} anew={}", work.aim.revision, work.anew),
+            Decision::Check { .. } => "check".to_owned(),
+            Decision::Rest { until } => format!("rest until {until}"),
+        };
+        assert_eq!(got, expect);
+    }
+
+    #[test]
+    fn what_comes_first() {
+        check(|_| {}, "apply sha1:b anew=false");
+        check(|o| o.spoken_of = None, "apply sha1:b anew=true");
+        check(|o| o.held = false, "hold");
+        check(
+            |o| {
+                o.held = false;
+                o.suspended = true;
+            },
+            "hold",
+        );
+        check(|o| o.suspended = true, "suspended");
+        check(|o| o.flux = true, "suspended");
+        check(
+            |o| {
+                o.suspended = true;
+                o.deleting = true;
+            },
+            "finalize",
+        );
+        check(
+            |o| {
+                o.held = false;
+                o.deleting = true;
+            },
+            "forget",
+        );
+        let refusal = Refusal {
+            reason: "Unsupported",
+            message: String::new(),
+        };
+        check(|o| o.settings = Err(refusal.clone()), "refuse Unsupported");
+        check(|o| o.source = None, "Source 'GitRepository/ns/src' not found");
+        let unread = |o: &mut Observed| o.source.as_mut().unwrap().revision = None;
+        check(unread, "Source artifact not found: GitRepository/ns/src: it was not fetched yet");
+        check(|o| o.waits_for = Some("dependency".into()), "dependency");
+    }
+
+    #[test]
+    fn when_a_run_is_due_again() {
+        let later = "2026-11-21T12:00:01Z";
+        check(|o| o.run = resting(aim(), later), "rest until 2026-11-21T12:00:01Z");
+        check(|o| o.run = resting(aim(), NOW), "apply sha1:b anew=false");
+        check(|o| o.run = checking(aim()), "check");
+        let others: [fn(&mut Aim); 4] = [
+            |aim| aim.uid = "v".into(),
+            |aim| aim.generation = 1,
+            |aim| aim.revision = "sha1:a".into(),
+            |aim| aim.requested = Some("then".into()),
+        ];
+        for change in others {
+            let mut other = aim();
+            change(&mut other);
+            check(|o| o.run = checking(other.clone()), "apply sha1:b anew=false");
+            check(|o| o.run = resting(other.clone(), later), "apply sha1:b anew=false");
+        }
+        // A dependency that is away for a while changes nothing about what is applied already.
+        check(
+            |o| {
+                o.run = resting(aim(), later);
+                o.waits_for = Some("dependency".into());
+            },
+            "rest until 2026-11-21T12:00:01Z",
+        );
+    }
 }

@@ -22,6 +22,9 @@ use crate::runtime::{CallError, Context, call};
 /// How often objects that are going are looked for.
 const POLL: Duration = Duration::from_secs(2);
 
+/// How long one round of deleting may take: with a cluster that is silent each of eight calls at a time costs its deadline.
+const ROUND: Duration = Duration::from_secs(300);
+
 /// How long until objects that could not be deleted are tried again.
 const RETRY: Duration = Duration::from_secs(15);
 
@@ -100,7 +103,10 @@ async fn empty(
         }
     };
     let all = inventory.pruned_by(&Inventory::default());
-    let pruned = apply::prune(&cluster, &owner, &all).await;
+    let Ok(pruned) = tokio::time::timeout(ROUND, apply::prune(&cluster, &owner, &all)).await else {
+        let message = format!("deleting took longer than {} s; it is tried again", ROUND.as_secs());
+        return Some(Outcome::Finalizing { message, inventory: inventory.to_status(), after: RETRY });
+    };
     for id in pruned.settled() {
         inventory.remove(id);
     }

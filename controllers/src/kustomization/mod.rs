@@ -11,6 +11,7 @@
 //!
 //! Invariant: an id is in `status.inventory` before its object is created, and leaves it after the object was seen gone.
 //! Invariant: nothing is pruned but after a complete read, build and apply of the revision.
+//! Invariant: where Flux runs, nothing is done here.
 //! Invariant: waiting for health occupies no worker: a check that is not done yet is taken up again later, and a new
 //! revision ends it.
 
@@ -24,6 +25,7 @@ pub(crate) mod finalizers;
 mod health;
 mod manifests;
 mod observe;
+pub(crate) mod presence;
 mod runs;
 mod settings;
 mod source;
@@ -38,8 +40,8 @@ use kube::runtime::{reflector::Store, watcher};
 use muster_api::flux::{GitRepository, Kustomization};
 
 pub use self::error::Error;
-use self::{runs::Runs, source::Sources, targets::Targets};
-use crate::runtime::{Action, Context, Runner, watch};
+use self::{presence::Presence, runs::Runs, source::Sources, targets::Targets};
+use crate::runtime::{Action, Context, Key, Runner, watch};
 
 /// Kustomizations in the works at once. Each is one waiting future; calls are bounded per cluster, so that a cluster that
 /// hangs holds up none of another.
@@ -50,6 +52,7 @@ struct Kustomizations {
     context: Context,
     store: Store<Kustomization>,
     sources: Arc<Sources>,
+    flux: Arc<Presence>,
     runs: Runs,
     targets: Targets,
 }
@@ -67,15 +70,31 @@ pub async fn run(context: Context) {
     let concerned = watch::rows(events, Arc::clone(&sources))
         .flat_map(move |key| stream::iter(source::dependents(&dependents, &key)));
     let synced = Arc::clone(&sources);
-    let runner = runner.on(concerned).after(async move { synced.synced().await });
+    let flux = Presence::new();
+    let all = store.clone();
+    let everyone = flux.changes(&context).flat_map(move |()| stream::iter(keys(&all)));
+    let runner = runner
+        .on(concerned)
+        .after(async move { synced.synced().await })
+        .on(everyone)
+        .after(Arc::clone(&flux).known());
     let kustomizations = Arc::new(Kustomizations {
         runs: Runs::new(store.clone()),
         targets: Targets::new(&context),
         context,
         store,
         sources,
+        flux,
     });
     runner.run(kustomizations, reconcile).await;
+}
+
+/// The keys of all objects of a store.
+pub(crate) fn keys<K>(store: &Store<K>) -> Vec<Key>
+where
+    K: kube::Resource<DynamicType = ()> + Clone + 'static,
+{
+    store.state().iter().map(|object| Key::of(&**object)).collect()
 }
 
 async fn reconcile(object: Arc<Kustomization>, kustomizations: Arc<Kustomizations>) -> Result<Action, Error> {

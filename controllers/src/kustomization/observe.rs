@@ -22,6 +22,8 @@ pub(super) struct Observed {
     pub uid: String,
     pub generation: i64,
     pub settings: Result<Settings, Refusal>,
+    /// Whether Flux carries the object out.
+    pub flux: bool,
     pub suspended: bool,
     pub deleting: bool,
     /// Whether our finalizer is on.
@@ -59,6 +61,7 @@ pub(super) fn observe(object: &Kustomization, kustomizations: &Kustomizations) -
         uid: object.uid().unwrap_or_default(),
         generation: object.metadata.generation.unwrap_or_default(),
         settings: settings::parse(&object.spec, &namespace),
+        flux: kustomizations.flux.is_there(),
         suspended: object.spec.suspend.unwrap_or_default(),
         deleting: object.metadata.deletion_timestamp.is_some(),
         held: object

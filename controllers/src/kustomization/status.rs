@@ -127,83 +127,50 @@ pub(super) async fn conclude(
     outcome: Outcome,
     kustomizations: &Kustomizations,
 ) -> Result<Action, Error> {
-    let key = Key::of(writer.object());
+    if let Some(status) = told(writer, &outcome) {
+        say(writer, status, outcome.changes()).await?;
+    }
+    Ok(next(&Key::of(writer.object()), outcome, kustomizations))
+}
+
+/// The status that an outcome makes; `None` if nothing is to be said.
+fn told(writer: &Writer, outcome: &Outcome) -> Option<KustomizationStatus> {
+    Some(match outcome {
+        Outcome::Idle | Outcome::Gone | Outcome::Rest { .. } => return None,
+        Outcome::Refused(refusal) => refused(writer, refusal),
+        Outcome::Waiting { reason, message, .. } => waiting(writer, reason, message),
+        Outcome::Finalizing { message, inventory, .. } => KustomizationStatus {
+            inventory: Some(inventory.clone()),
+            ..waiting(writer, "PruneFailed", message)
+        },
+        Outcome::Succeeded { aim, report, .. } => succeeded(writer, aim, report),
+        Outcome::Checking { aim, timeout, summary, report, .. } => checking(writer, aim, *timeout, summary, report),
+        Outcome::Failed { aim, failure, .. } => failed(writer, aim, failure),
+    })
+}
+
+/// When to look again; what a later look needs is remembered.
+fn next(key: &Key, outcome: Outcome, kustomizations: &Kustomizations) -> Action {
     let now = kustomizations.context.clock.now();
     match outcome {
-        Outcome::Idle => Ok(Action::await_change()),
+        Outcome::Idle | Outcome::Refused(_) | Outcome::Waiting { after: None, .. } => Action::await_change(),
         Outcome::Gone => {
-            kustomizations.runs.forget(&key);
-            Ok(Action::await_change())
+            kustomizations.runs.forget(key);
+            Action::await_change()
         }
-        Outcome::Rest { until } => Ok(until_then(now, until)),
-        Outcome::Refused(refusal) => {
-            let status = refused(writer, &refusal);
-            say(writer, status, None).await?;
-            Ok(Action::await_change())
+        Outcome::Rest { until } => Action::requeue(between(now, until)),
+        Outcome::Waiting { after: Some(after), .. } | Outcome::Finalizing { after, .. } => Action::requeue(after),
+        Outcome::Succeeded { aim, settings, report } => {
+            let wait = if report.leftovers { settings.interval.min(LEFTOVERS) } else { settings.interval };
+            rest(key, aim, wait, kustomizations)
         }
-        Outcome::Waiting {
-            reason,
-            message,
-            after,
-        } => {
-            let status = waiting(writer, reason, &message);
-            say(writer, status, None).await?;
-            Ok(after.map_or_else(Action::await_change, Action::requeue))
+        Outcome::Checking { aim, since, targets, .. } => {
+            let phase = Phase::Checking { since, targets };
+            kustomizations.runs.put(key.clone(), Run { aim, phase });
+            Action::requeue(poll(between(since, now)))
         }
-        Outcome::Finalizing {
-            message,
-            inventory,
-            after,
-        } => {
-            let mut status = waiting(writer, "PruneFailed", &message);
-            status.inventory = Some(inventory);
-            say(writer, status, None).await?;
-            Ok(Action::requeue(after))
-        }
-        Outcome::Succeeded {
-            aim,
-            settings,
-            report,
-        } => {
-            let wait = if report.leftovers {
-                settings.interval.min(LEFTOVERS)
-            } else {
-                settings.interval
-            };
-            let status = succeeded(writer, &aim, &report);
-            say(writer, status, Some(&report)).await?;
-            Ok(rest(&key, aim, wait, kustomizations))
-        }
-        Outcome::Checking {
-            aim,
-            since,
-            targets,
-            timeout,
-            summary,
-            report,
-        } => {
-            let status = checking(writer, &aim, timeout, &summary, &report);
-            say(writer, status, Some(&report)).await?;
-            // A span that is negative, as after a step of the clock, is no time at all.
-            let elapsed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
-            kustomizations.runs.put(
-                key,
-                Run {
-                    aim,
-                    phase: Phase::Checking { since, targets },
-                },
-            );
-            Ok(Action::requeue(poll(elapsed)))
-        }
-        Outcome::Failed {
-            aim,
-            settings,
-            failure,
-        } => {
-            let wait = retry_after(&settings, &failure);
-            let status = failed(writer, &aim, failure);
-            say(writer, status, None).await?;
-            Ok(rest(&key, aim, wait, kustomizations))
+        Outcome::Failed { aim, settings, failure } => {
+            rest(key, aim, retry_after(&settings, &failure), kustomizations)
         }
     }
 }
@@ -224,9 +191,9 @@ fn rest(key: &Key, aim: Aim, wait: Duration, kustomizations: &Kustomizations) ->
     Action::requeue(wait)
 }
 
-fn until_then(now: Timestamp, then: Timestamp) -> Action {
-    // A time that has passed by now is no wait at all.
-    Action::requeue(Duration::try_from(then.duration_since(now)).unwrap_or_default())
+/// The time from one to the other; none if it is the other way round, as after a step of the clock.
+fn between(from: Timestamp, to: Timestamp) -> Duration {
+    Duration::try_from(to.duration_since(from)).unwrap_or_default()
 }
 
 fn retry_after(settings: &Settings, failure: &Failure) -> Duration {
@@ -238,16 +205,12 @@ fn retry_after(settings: &Settings, failure: &Failure) -> Duration {
 }
 
 /// Writes the status, and an event where Ready became another or something was changed in the cluster.
-async fn say(
-    writer: &mut Writer,
-    status: KustomizationStatus,
-    report: Option<&Applied>,
-) -> Result<(), Error> {
+async fn say(writer: &mut Writer, status: KustomizationStatus, changes: &str) -> Result<(), Error> {
     let before = writer.ready();
     writer.write(status).await?;
     let events = writer.context.events.clone();
-    if let Some(report) = report.filter(|report| !report.changes.is_empty()) {
-        let event = Event::normal("ReconciliationSucceeded", "Apply", report.changes.clone());
+    if !changes.is_empty() {
+        let event = Event::normal("ReconciliationSucceeded", "Apply", changes);
         events.publish(writer.object(), event).await;
     }
     let Some(ready) = find(&writer.status().conditions, READY).cloned() else {
@@ -316,10 +279,10 @@ fn checking(
     writer.with(status, &conditions)
 }
 
-fn failed(writer: &Writer, aim: &Aim, failure: Failure) -> KustomizationStatus {
+fn failed(writer: &Writer, aim: &Aim, failure: &Failure) -> KustomizationStatus {
     let mut status = writer.handled();
-    if failure.inventory.is_some() {
-        status.inventory = failure.inventory;
+    if let Some(inventory) = &failure.inventory {
+        status.inventory = Some(inventory.clone());
     }
     if failure.reason != "ArtifactFailed" {
         status.last_attempted_revision = Some(aim.revision.clone());

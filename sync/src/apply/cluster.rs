@@ -48,9 +48,9 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// Whether the server says that the thing is not there.
+    /// Whether the server says that the thing is not there. By its code: what is not served at all is answered in plain text.
     pub fn is_not_found(&self) -> bool {
-        matches!(self, Self::Refused(status) if status.is_not_found())
+        matches!(self, Self::Refused(status) if status.code == 404)
     }
 
     /// Whether the cluster, and not an object, is the trouble: no answer, an overload, or credentials that it does not take.
@@ -138,12 +138,27 @@ impl Cluster {
         self.kinds.forget(group);
     }
 
-    /// The object, if it is there.
+    /// The object, if it is there. A kind that is not served as it was is looked up once more, so that an object is not
+    /// taken for gone because it is served in another version now.
     pub async fn get(&self, kind: &Kind, id: &ObjectId) -> Result<Option<Value>, CallError> {
+        match self.get_as(kind, id).await {
+            Err(CallError::Refused(status)) if status.code == 404 && status.reason != "NotFound" => {
+                self.forget_group(&id.group);
+                match self.kind_in_any_version(id, &kind.resource.version).await? {
+                    None => Ok(None),
+                    Some(served) if served == *kind => Err(CallError::Refused(status)),
+                    Some(served) => self.get_as(&served, id).await,
+                }
+            }
+            found => found,
+        }
+    }
+
+    async fn get_as(&self, kind: &Kind, id: &ObjectId) -> Result<Option<Value>, CallError> {
         let request = self.requests(kind, id).get(&id.name, &GetParams::default());
         match self.call(request).await {
             Ok(object) => Ok(Some(object)),
-            Err(error) if error.is_not_found() => Ok(None),
+            Err(CallError::Refused(status)) if status.code == 404 && status.reason == "NotFound" => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -13,7 +13,7 @@ const WORDS: [&str; 4] = [
 /// The fields that cannot be changed, if the server refuses for that and nothing else can be read from it.
 /// The list is never empty; a refusal that names no field gives `the object`.
 pub fn fields(status: &Status) -> Option<Vec<String>> {
-    if !status.is_invalid() {
+    if status.code != 422 {
         return None;
     }
     let causes = status

@@ -54,9 +54,7 @@ pub async fn prune(cluster: &Cluster, owner: &Owner, objects: &[(ObjectId, Strin
             .filter(|(id, _)| stage::of(&id.group, &id.kind) == stage)
             .collect();
         if !pruned.is_complete() {
-            pruned
-                .waiting
-                .extend(of_stage.into_iter().map(|(id, _)| id.clone()));
+            pruned.blocked.extend(of_stage.into_iter().map(|(id, _)| id.clone()));
             continue;
         }
         let tries: Vec<_> = of_stage
@@ -105,7 +103,7 @@ async fn prune_one(
         Ok(()) => {}
         Err(error) if error.is_not_found() => return Ok(Fate::Gone),
         // Another object of that name is there by now. The next round looks whose it is.
-        Err(CallError::Refused(status)) if status.is_conflict() => return Ok(Fate::Waiting),
+        Err(CallError::Refused(status)) if status.code == 409 => return Ok(Fate::Waiting),
         Err(error) => return Err(error),
     }
     Ok(match cluster.get(&kind, id).await? {

@@ -1,0 +1,195 @@
+//! What leaves the source leaves the cluster, and nothing else does.
+
+use std::time::Duration;
+
+use muster_apiserver::{
+    Verb,
+    fault::{Failure, Fault, Match, Rule},
+};
+use muster_sync::source::{self, SourceError};
+use serde_json::{Value, json};
+
+use crate::support::{Bed, URL, config, config_yaml, kustomization, message, ready, repository};
+
+fn ids(object: &Value) -> Vec<String> {
+    let entries = object["status"]["inventory"]["entries"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    entries
+        .iter()
+        .map(|entry| entry["id"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_leaves_the_source_leaves_the_cluster() {
+    let bed = Bed::new().await;
+    let first = bed.commit(&[
+        ("app/a.yaml", &config_yaml("a", "x")),
+        ("app/b.yaml", &config_yaml("b", "x")),
+    ]);
+    bed.deploy(json!({})).await;
+    bed.until_at("app", &first).await;
+    let second = bed.commit(&[("app/a.yaml", &config_yaml("a", "x"))]);
+    let object = bed.until_at("app", &second).await;
+    assert!(bed.read(&config("b")).await.is_none());
+    assert_eq!(ids(&object), ["default_a__ConfigMap"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_prune_it_is_let_go() {
+    let bed = Bed::new().await;
+    let first = bed.commit(&[
+        ("app/a.yaml", &config_yaml("a", "x")),
+        ("app/b.yaml", &config_yaml("b", "x")),
+    ]);
+    bed.deploy(json!({"prune": false})).await;
+    bed.until_at("app", &first).await;
+    let second = bed.commit(&[("app/a.yaml", &config_yaml("a", "x"))]);
+    let object = bed.until_at("app", &second).await;
+    assert!(bed.read(&config("b")).await.is_some());
+    assert_eq!(ids(&object), ["default_a__ConfigMap"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_is_away_or_broken_is_no_reason_to_delete() {
+    let bed = Bed::new().await;
+    let good = bed.commit(&[("app/a.yaml", &config_yaml("a", "x"))]);
+    bed.deploy(json!({})).await;
+    bed.until_at("app", &good).await;
+    let away = SourceError::Unreachable {
+        url: URL.into(),
+        why: "connection refused".into(),
+    };
+    bed.source.break_with(URL, source::Fault::Fail(away));
+    let object = bed
+        .until(&repository("src"), |object| {
+            ready(object) == "False GitOperationFailed"
+        })
+        .await;
+    let said = message(&object, "Ready");
+    assert!(said.starts_with("https://git.test/fleet cannot be reached: connection refused; the last good revision is main@sha1:"), "{said}");
+    assert_eq!(
+        object["status"]["artifact"]["revision"],
+        format!("main@sha1:{good}")
+    );
+    bed.pass(Duration::from_secs(3_600)).await;
+    assert!(bed.read(&config("a")).await.is_some());
+    assert_eq!(
+        ready(&bed.read(&kustomization("app")).await.unwrap()),
+        "True ReconciliationSucceeded"
+    );
+    bed.source.mend(URL);
+    let next = bed.commit(&[("app/b.yaml", "a: [b")]);
+    let object = bed.until_ready("app", "False BuildFailed").await;
+    assert_eq!(
+        object["status"]["lastAttemptedRevision"],
+        format!("main@sha1:{next}")
+    );
+    assert_eq!(
+        object["status"]["lastAppliedRevision"],
+        format!("main@sha1:{good}")
+    );
+    assert!(bed.read(&config("a")).await.is_some());
+    bed.delete(&repository("src")).await;
+    bed.until_ready("app", "False ArtifactFailed").await;
+    bed.pass(Duration::from_secs(3_600)).await;
+    assert!(bed.read(&config("a")).await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_path_is_not_believed() {
+    let bed = Bed::new().await;
+    let first = bed.commit(&[("app/a.yaml", &config_yaml("a", "x"))]);
+    bed.deploy(json!({})).await;
+    bed.until_at("app", &first).await;
+    let empty = bed.commit(&[("app/empty.yaml", "# nothing\n")]);
+    bed.until_ready("app", "False EmptyWouldPruneAll").await;
+    assert!(bed.read(&config("a")).await.is_some());
+    let meant = json!({"metadata": {"annotations": {"fleet.muster.dev/allow-empty": "true"}}});
+    bed.edit(&kustomization("app"), meant).await;
+    bed.until_at("app", &empty).await;
+    assert!(bed.read(&config("a")).await.is_none());
+}
+
+/// An object that is refused keeps everything of the revision before from being pruned.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_pruned_before_everything_is_applied() {
+    let bed = Bed::new().await;
+    let first = bed.commit(&[("app/a.yaml", &config_yaml("a", "x"))]);
+    bed.deploy(json!({})).await;
+    bed.until_at("app", &first).await;
+    bed.commit(&[
+        ("app/b.yaml", &config_yaml("b", "x")),
+        ("app/c.yaml", &config_yaml("Not_A_Name", "x")),
+    ]);
+    let object = bed.until_ready("app", "False ReconciliationFailed").await;
+    assert!(bed.read(&config("a")).await.is_some());
+    assert!(
+        bed.read(&config("b")).await.is_some(),
+        "the others of the stage are applied"
+    );
+    assert_eq!(
+        ids(&object),
+        [
+            "default_Not_A_Name__ConfigMap",
+            "default_a__ConfigMap",
+            "default_b__ConfigMap"
+        ]
+    );
+    let third = bed.commit(&[("app/b.yaml", &config_yaml("b", "x"))]);
+    let object = bed.until_at("app", &third).await;
+    assert_eq!(ids(&object), ["default_b__ConfigMap"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn survivors_of_a_prune_stay_on_record_until_they_are_gone() {
+    let bed = Bed::new().await;
+    let first = bed.commit(&[
+        ("app/a.yaml", &config_yaml("a", "x")),
+        ("app/b.yaml", &config_yaml("b", "x")),
+    ]);
+    bed.deploy(json!({})).await;
+    bed.until_at("app", &first).await;
+    let matching = Match {
+        verbs: vec![Verb::Delete],
+        path: Some("configmaps/b".into()),
+        ..Match::default()
+    };
+    let rule = bed
+        .api
+        .faults()
+        .add(Rule::always(matching, Fault::Status(Failure::Forbidden)));
+    let second = bed.commit(&[("app/a.yaml", &config_yaml("a", "x"))]);
+    let object = bed.until_ready("app", "False PruneFailed").await;
+    assert_eq!(ids(&object), ["default_a__ConfigMap", "default_b__ConfigMap"]);
+    assert!(message(&object, "Ready").starts_with("ConfigMap/default/b delete failed (Forbidden)"));
+    bed.api.faults().remove(rule);
+    let object = bed.until_at("app", &second).await;
+    assert_eq!(ids(&object), ["default_a__ConfigMap"]);
+    assert!(bed.read(&config("b")).await.is_none());
+}
+
+/// Whatever instant a crash comes at: an object that exists is on record.
+#[tokio::test(start_paused = true)]
+async fn an_object_is_on_record_before_it_exists() {
+    let mut bed = Bed::new().await;
+    let matching = Match {
+        verbs: vec![Verb::Patch],
+        path: Some("configmaps/a".into()),
+        ..Match::default()
+    };
+    bed.api.faults().add(Rule::always(matching, Fault::DropResponse));
+    bed.commit(&[("app/a.yaml", &config_yaml("a", "x"))]);
+    bed.deploy(json!({})).await;
+    bed.until(&config("a"), |_| true).await;
+    bed.crash();
+    let object = bed.read(&kustomization("app")).await.unwrap();
+    assert_eq!(ids(&object), ["default_a__ConfigMap"]);
+    bed.api.faults().clear();
+    let gone = bed.commit(&[("app/b.yaml", &config_yaml("b", "x"))]);
+    bed.start();
+    bed.until_at("app", &gone).await;
+    assert!(bed.read(&config("a")).await.is_none());
+}

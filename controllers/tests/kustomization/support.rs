@@ -1,0 +1,370 @@
+//! A cluster whose GitRepositories and Kustomizations are carried out, and a repository.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use kube::Client;
+use muster_api::cluster::NotReady;
+use muster_apiserver::ApiServer;
+use muster_controllers::{
+    gitrepository, kustomization,
+    registry::{Registry, RemoteClients, RemoteError, Setup},
+    runtime::{Clock, Context, Events, Jitter, Options, Shutdown},
+};
+use muster_sync::source::{self, MemorySource};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
+
+pub const NS: &str = "fleet";
+pub const URL: &str = "https://git.test/fleet";
+/// How long a state may take to come, in virtual time, before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(7_200);
+/// How often a state is looked for.
+const LOOK: Duration = Duration::from_millis(100);
+const START: &str = "2026-11-21T12:00:00Z";
+
+pub struct Bed {
+    pub api: ApiServer,
+    pub source: MemorySource,
+    pub remotes: Arc<Remotes>,
+    context: Context,
+    running: Vec<AbortOnDropHandle<()>>,
+}
+
+/// Clusters by the names of their Secrets.
+#[derive(Default)]
+pub struct Remotes(pub Mutex<BTreeMap<String, Client>>);
+
+#[async_trait]
+impl RemoteClients for Remotes {
+    async fn client(&self, namespace: &str, secret: &str, key: Option<&str>) -> Result<Client, RemoteError> {
+        assert_eq!((namespace, key), (NS, None));
+        self.0
+            .lock()
+            .get(secret)
+            .cloned()
+            .ok_or_else(|| RemoteError::NotReady {
+                reason: NotReady::NoKubeconfig,
+                message: format!("Secret {namespace}/{secret} is not there"),
+            })
+    }
+}
+
+impl Bed {
+    /// A cluster with the namespace `fleet`, the Flux kinds, and a GitRepository `src` on branch `main` each minute.
+    pub async fn new() -> Self {
+        let api = ApiServer::builder().event_log(true).seed(1).in_process().unwrap();
+        let clock = Clock::starting_at(START.parse().unwrap());
+        let source_clock = clock.clone();
+        let source = MemorySource::new(source::Clock::new(move || source_clock.now()));
+        let remotes = Arc::new(Remotes::default());
+        let (client, jitter, shutdown) = (api.client_as("muster"), Jitter::seeded(1), Shutdown::new());
+        let context = Context {
+            client: client.clone(),
+            namespace: NS.to_owned(),
+            options: Arc::new(Options::default()),
+            clock: clock.clone(),
+            jitter: jitter.clone(),
+            source: Arc::new(source.clone()),
+            registry: Registry::new(Setup {
+                client: client.clone(),
+                namespace: NS.to_owned(),
+                clock: clock.clone(),
+                jitter,
+                connect: Arc::new(|_| unreachable!("no cluster is registered")),
+            }),
+            remote: Arc::clone(&remotes) as Arc<dyn RemoteClients>,
+            events: Events::new(client, "muster", "test", clock),
+            shutdown,
+        };
+        let mut bed = Self {
+            api,
+            source,
+            remotes,
+            context,
+            running: Vec::new(),
+        };
+        for crd in muster_api::crds::flux() {
+            bed.create(
+                "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+                serde_json::to_value(crd).unwrap(),
+            )
+            .await;
+        }
+        bed.create("/api/v1/namespaces", json!({"metadata": {"name": NS}}))
+            .await;
+        for list in [repository(""), kustomization("")] {
+            bed.until(list.trim_end_matches('/'), |_| true).await;
+        }
+        bed.start();
+        bed
+    }
+
+    /// Starts the controllers, anew if they run already: what they had in memory is lost, as after a crash.
+    pub fn start(&mut self) {
+        self.running.clear();
+        self.running
+            .push(AbortOnDropHandle::new(tokio::spawn(gitrepository::run(
+                self.context.clone(),
+            ))));
+        self.running
+            .push(AbortOnDropHandle::new(tokio::spawn(kustomization::run(
+                self.context.clone(),
+            ))));
+    }
+
+    /// Ends the controllers as a crash does.
+    pub fn crash(&mut self) {
+        self.running.clear();
+    }
+
+    /// Commits these files and nothing else to branch `main`.
+    pub fn commit(&self, files: &[(&str, &str)]) -> String {
+        let files = files
+            .iter()
+            .map(|(path, text)| ((*path).to_owned(), (*text).to_owned().into_bytes()));
+        self.source.commit(URL, "main", files).to_string()
+    }
+
+    /// A GitRepository `src` and a Kustomization `app` of its path `app`, with these fields beside the usual ones.
+    pub async fn deploy(&self, extra: Value) {
+        self.repository("src", json!({})).await;
+        self.kustomization("app", extra).await;
+    }
+
+    pub async fn repository(&self, name: &str, extra: Value) {
+        let mut spec = json!({"url": URL, "interval": "1m", "ref": {"branch": "main"}});
+        spec.as_object_mut()
+            .unwrap()
+            .extend(extra.as_object().unwrap().clone());
+        self.create(
+            &format!("/apis/source.toolkit.fluxcd.io/v1/namespaces/{NS}/gitrepositories"),
+            json!({"apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository", "metadata": {"name": name}, "spec": spec}),
+        )
+        .await;
+    }
+
+    pub async fn kustomization(&self, name: &str, extra: Value) {
+        let mut spec = json!({
+            "sourceRef": {"kind": "GitRepository", "name": "src"}, "path": name, "prune": true, "wait": true,
+            "interval": "10m", "retryInterval": "1m", "timeout": "5m",
+        });
+        spec.as_object_mut()
+            .unwrap()
+            .extend(extra.as_object().unwrap().clone());
+        self.create(
+            &format!("/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/{NS}/kustomizations"),
+            json!({"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "metadata": {"name": name}, "spec": spec}),
+        )
+        .await;
+    }
+
+    pub async fn create(&self, path: &str, object: Value) {
+        send(&self.api, "POST", path, Some(object))
+            .await
+            .unwrap_or_else(|error| panic!("{path}: {error}"));
+    }
+
+    pub async fn edit(&self, path: &str, patch: Value) {
+        send(&self.api, "PATCH", path, Some(patch))
+            .await
+            .unwrap_or_else(|error| panic!("{path}: {error}"));
+    }
+
+    pub async fn delete(&self, path: &str) {
+        send(&self.api, "DELETE", path, None)
+            .await
+            .unwrap_or_else(|error| panic!("{path}: {error}"));
+    }
+
+    pub async fn read(&self, path: &str) -> Option<Value> {
+        read(&self.api, path).await
+    }
+
+    /// Waits until what `path` serves is as `wanted` says; returns it.
+    #[track_caller]
+    pub fn until<'a, F: Fn(&Value) -> bool>(
+        &'a self,
+        path: &str,
+        wanted: F,
+    ) -> impl Future<Output = Value> + use<'a, F> {
+        until(&self.api, path.to_owned(), move |object| {
+            object.filter(|object| wanted(object)).cloned()
+        })
+    }
+
+    /// Waits until nothing is served at `path`.
+    #[track_caller]
+    pub fn until_gone<'a>(&'a self, path: &str) -> impl Future<Output = ()> + use<'a> {
+        until(&self.api, path.to_owned(), |object| {
+            object.is_none().then_some(())
+        })
+    }
+
+    /// Waits until the Ready condition of a Kustomization is `<status> <reason>` at its present generation; returns the object.
+    #[track_caller]
+    pub fn until_ready<'a>(&'a self, name: &str, wanted: &str) -> impl Future<Output = Value> + use<'a> {
+        let wanted = wanted.to_owned();
+        self.until(&kustomization(name), move |object| ready(object) == wanted)
+    }
+
+    /// Waits until a Kustomization is Ready at the commit; returns it.
+    #[track_caller]
+    pub fn until_at<'a>(&'a self, name: &str, commit: &str) -> impl Future<Output = Value> + use<'a> {
+        let revision = format!("main@sha1:{commit}");
+        self.until(&kustomization(name), move |object| {
+            ready(object) == "True ReconciliationSucceeded"
+                && object["status"]["lastAppliedRevision"] == revision
+        })
+    }
+
+    /// The requests of the controllers that were writes since the recorder was cleared, as `<method> <path>`.
+    pub fn writes(&self) -> Vec<String> {
+        let requests = self.api.recorder().requests();
+        let ours = requests
+            .iter()
+            .filter(|request| request.is_write() && request.client == "muster");
+        ours.map(|request| format!("{} {}", request.method, request.path))
+            .collect()
+    }
+
+    /// Lets virtual time pass.
+    pub async fn pass(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
+    /// Asks for a reconciliation now.
+    pub async fn request(&self, name: &str, at: &str) {
+        let annotation = json!({"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": at}}});
+        self.edit(&kustomization(name), annotation).await;
+    }
+}
+
+/// The path of a Kustomization.
+pub fn kustomization(name: &str) -> String {
+    format!("/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/{NS}/kustomizations/{name}")
+}
+
+/// The path of a GitRepository.
+pub fn repository(name: &str) -> String {
+    format!("/apis/source.toolkit.fluxcd.io/v1/namespaces/{NS}/gitrepositories/{name}")
+}
+
+/// The path of a ConfigMap.
+pub fn config(name: &str) -> String {
+    format!("/api/v1/namespaces/default/configmaps/{name}")
+}
+
+/// The path of a Deployment.
+pub fn deployment(name: &str) -> String {
+    format!("/apis/apps/v1/namespaces/default/deployments/{name}")
+}
+
+/// A condition as `<status> <reason>`, if it speaks of the present generation.
+pub fn ready(object: &Value) -> String {
+    condition(object, "Ready").map_or_else(String::new, |ready| {
+        if ready["observedGeneration"] != object["metadata"]["generation"] {
+            return String::new();
+        }
+        format!(
+            "{} {}",
+            ready["status"].as_str().unwrap(),
+            ready["reason"].as_str().unwrap()
+        )
+    })
+}
+
+pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    object["status"]["conditions"]
+        .as_array()?
+        .iter()
+        .find(|condition| condition["type"] == kind)
+}
+
+/// What the condition says to people.
+pub fn message<'a>(object: &'a Value, kind: &str) -> &'a str {
+    condition(object, kind)
+        .and_then(|condition| condition["message"].as_str())
+        .unwrap_or_default()
+}
+
+pub async fn send(
+    api: &ApiServer,
+    method: &str,
+    path: &str,
+    body: Option<Value>,
+) -> Result<Value, kube::Error> {
+    let content = if method == "PATCH" {
+        "application/merge-patch+json"
+    } else {
+        "application/json"
+    };
+    let request = http::Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", content);
+    let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+    api.client_as("somebody")
+        .request(request.body(body).unwrap())
+        .await
+}
+
+pub async fn read(api: &ApiServer, path: &str) -> Option<Value> {
+    match send(api, "GET", path, None).await {
+        Ok(object) => Some(object),
+        Err(kube::Error::Api(status)) if status.code == 404 => None,
+        Err(error) => panic!("{path}: {error}"),
+    }
+}
+
+#[track_caller]
+pub fn until<T>(
+    api: &ApiServer,
+    path: String,
+    wanted: impl Fn(Option<&Value>) -> Option<T>,
+) -> impl Future<Output = T> {
+    let caller = std::panic::Location::caller();
+    async move {
+        let end = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let found = read(api, &path).await;
+            if let Some(found) = wanted(found.as_ref()) {
+                return found;
+            }
+            let status = found.as_ref().map(|object| &object["status"]);
+            assert!(
+                tokio::time::Instant::now() < end,
+                "{caller}: {path} did not come to it: {status:#?}"
+            );
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+/// A manifest of a ConfigMap.
+pub fn config_yaml(name: &str, value: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: default}}\ndata: {{key: {value}}}\n"
+    )
+}
+
+/// A manifest of a Deployment.
+pub fn deployment_yaml(name: &str, image: &str) -> String {
+    format!(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}, namespace: default}}\nspec:\n  selector: {{matchLabels: \
+         {{app: {name}}}}}\n  template:\n    metadata: {{labels: {{app: {name}}}}}\n    spec: {{containers: [{{name: main, image: \
+         '{image}'}}]}}\n"
+    )
+}
+
+/// The status of a Deployment of generation `generation` that is done.
+pub fn done(generation: i64) -> Value {
+    json!({"status": {
+        "observedGeneration": generation, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1,
+        "conditions": [
+            {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"},
+            {"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable"},
+        ],
+    }})
+}

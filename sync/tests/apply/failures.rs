@@ -1,0 +1,138 @@
+//! One bad object never stops the others of its stage, and says what is wrong with it.
+
+use std::time::Duration;
+
+use muster_apiserver::{
+    Verb,
+    fault::{Failure, Fault, Match, Rule},
+};
+use muster_sync::apply::{self, ApplyError, Cluster, PlanError};
+use serde_json::json;
+
+use crate::support::{Bed, config_map, namespace, widget, widget_definition};
+
+#[tokio::test(start_paused = true)]
+async fn all_others_of_the_stage_are_tried_and_later_stages_are_not() {
+    let bed = Bed::new();
+    let unnamed = namespace("Not_A_Name");
+    let error = bed
+        .apply(&[config_map("later", &json!({})), unnamed, namespace("good")])
+        .await
+        .unwrap_err();
+    insta::assert_snapshot!(error.to_string().split(": ").next().unwrap(), @"Namespace/Not_A_Name apply failed (Invalid)");
+    assert!(
+        error.to_string().ends_with("; 1 of later stages not tried"),
+        "{error}"
+    );
+    assert!(bed.read("/api/v1/namespaces/good").await.is_some());
+    assert!(
+        bed.read("/api/v1/namespaces/default/configmaps/later")
+            .await
+            .is_none()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_failing_object_then_counts() {
+    let bed = Bed::new();
+    bed.applied(&[widget_definition("Namespaced")]).await;
+    let error = bed
+        .apply(&[
+            widget("bad", 0),
+            widget("worse", -1),
+            widget("good", 1),
+            config_map("good", &json!({})),
+        ])
+        .await
+        .unwrap_err();
+    insta::assert_snapshot!(error);
+    assert!(
+        bed.read("/apis/example.org/v1/namespaces/default/widgets/good")
+            .await
+            .is_some()
+    );
+    assert!(
+        bed.read("/api/v1/namespaces/default/configmaps/good")
+            .await
+            .is_some()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_applied_is_said_in_full() {
+    let bed = Bed::new();
+    let refused = async |manifest| match bed.apply(&[manifest]).await.unwrap_err() {
+        ApplyError::Objects { failures, .. } => format!("{}: {}", failures[0].reason, failures[0]),
+        ApplyError::Ledger(error) => panic!("{error}"),
+    };
+    let unknown = json!({"apiVersion": "example.org/v1", "kind": "Gadget", "metadata": {"name": "g"}});
+    let mut homeless = config_map("homeless", &json!({}));
+    homeless["metadata"].as_object_mut().unwrap().remove("namespace");
+    let mut lost = config_map("lost", &json!({}));
+    lost["metadata"]["namespace"] = json!("nowhere");
+    let mut labelled = config_map("labelled", &json!({}));
+    labelled["metadata"]["labels"] = json!(["a"]);
+    let mut said = Vec::new();
+    for manifest in [unknown, homeless, lost, labelled] {
+        said.push(refused(manifest).await);
+    }
+    insta::assert_snapshot!(said.join("\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_that_become_one_are_refused() {
+    let mut bed = Bed::new();
+    bed.options.target_namespace = Some("default".into());
+    let mut other = config_map("twin", &json!({}));
+    other["metadata"]["namespace"] = json!("kube-system");
+    let error = bed
+        .apply(&[config_map("twin", &json!({})), other])
+        .await
+        .unwrap_err();
+    insta::assert_snapshot!(error, @"ConfigMap/default/twin occurs twice once spec.targetNamespace is set; rename one of them");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_secret_no_value_is_ever_quoted() {
+    let bed = Bed::new();
+    let bad = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"},
+        "data": {"password": "hunter2 is not base64"}});
+    let error = bed.apply(&[bad]).await.unwrap_err().to_string();
+    assert!(!error.contains("hunter2"), "{error}");
+    assert!(error.starts_with("Secret/default/s apply failed ("), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_cluster_costs_its_deadline() {
+    let bed = Bed::new();
+    let plan = bed.plan(&[config_map("a", &json!({}))]).await;
+    let silent = Fault::Delay(Duration::from_secs(3_600));
+    bed.api.faults().add(Rule::always(
+        Match {
+            verbs: vec![Verb::Get],
+            ..Match::default()
+        },
+        silent.clone(),
+    ));
+    let started = tokio::time::Instant::now();
+    let error = apply::run(&bed.cluster, &plan, &bed.ledger).await.unwrap_err();
+    assert_eq!(started.elapsed().as_secs(), 10);
+    insta::assert_snapshot!(error, @"ConfigMap/default/a reading it failed (Timeout): no answer within 10 s");
+    let ApplyError::Objects { failures, .. } = error else {
+        panic!("{error}")
+    };
+    assert!(failures[0].of_cluster);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_is_away_is_no_fault_of_the_objects() {
+    let bed = Bed::new();
+    bed.api.faults().add(Rule::always(
+        Match::default(),
+        Fault::Status(Failure::Unavailable),
+    ));
+    let fresh = Cluster::new(bed.api.client(), Duration::from_secs(10));
+    let planned = apply::plan(&fresh, vec![config_map("a", &json!({}))], bed.options.clone()).await;
+    let PlanError::Discovery(error) = planned.unwrap_err();
+    assert!(error.is_of_cluster(), "{error}");
+}

@@ -1,0 +1,199 @@
+//! What is no longer wanted goes, last stage first, and only if it is ours.
+
+use muster_apiserver::{
+    Verb,
+    fault::{Failure, Fault, Match, Rule},
+};
+use muster_sync::apply::Pruned;
+use serde_json::{Value, json};
+
+use crate::support::{Bed, config_map, namespace, widget, widget_definition};
+
+fn names(pruned: &Pruned) -> Value {
+    let names =
+        |ids: &[muster_sync::inventory::ObjectId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
+    json!({
+        "gone": names(&pruned.gone),
+        "released": names(&pruned.released),
+        "waiting": names(&pruned.waiting),
+        "blocked": names(&pruned.blocked),
+        "failures": pruned.failures.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}
+
+#[track_caller]
+fn check(pruned: &Pruned, expect: Value) {
+    let mut all = json!({"gone": [], "released": [], "waiting": [], "blocked": [], "failures": []});
+    all.as_object_mut()
+        .unwrap()
+        .extend(expect.as_object().unwrap().clone());
+    assert_eq!(names(pruned), all);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_stage_goes_first() {
+    let bed = Bed::new();
+    bed.applied(&[
+        widget_definition("Namespaced"),
+        widget("w", 1),
+        config_map("stays", &json!({})),
+    ])
+    .await;
+    bed.api.recorder().clear();
+    let pruned = bed.prune(&[config_map("stays", &json!({}))]).await;
+    let definition = "CustomResourceDefinition/widgets.example.org";
+    // A definition goes after the server has looked for objects of its kind.
+    check(
+        &pruned,
+        json!({"gone": ["Widget/default/w"], "waiting": [definition]}),
+    );
+    assert_eq!(
+        bed.writes(),
+        [
+            "DELETE /apis/example.org/v1/namespaces/default/widgets/w",
+            "DELETE /apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.org",
+        ]
+    );
+    assert!(
+        bed.read("/api/v1/namespaces/default/configmaps/stays")
+            .await
+            .is_some()
+    );
+    bed.until_gone("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.org")
+        .await;
+    let pruned = bed.prune(&[config_map("stays", &json!({}))]).await;
+    check(&pruned, json!({"gone": ["Widget/default/w", definition]}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_held_keeps_its_place_and_blocks_what_it_needs() {
+    let bed = Bed::new();
+    let mut held = config_map("held", &json!({}));
+    held["metadata"]["finalizers"] = json!(["example.org/hold"]);
+    bed.applied(&[namespace("made"), held]).await;
+    let pruned = bed.prune(&[]).await;
+    check(
+        &pruned,
+        json!({"waiting": ["ConfigMap/default/held"], "blocked": ["Namespace/made"]}),
+    );
+    bed.edit(
+        "/api/v1/namespaces/default/configmaps/held",
+        json!({"metadata": {"finalizers": null}}),
+    )
+    .await;
+    let pruned = bed.prune(&[]).await;
+    assert_eq!(names(&pruned)["gone"][0], "ConfigMap/default/held");
+    assert_eq!(names(&pruned)["blocked"], json!([]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_carries_our_labels_is_deleted() {
+    let bed = Bed::new();
+    bed.applied(&[config_map("taken", &json!({})), config_map("copied", &json!({}))])
+        .await;
+    let label = |name: &str| json!({"metadata": {"labels": {"kustomize.toolkit.fluxcd.io/name": name}}});
+    bed.edit("/api/v1/namespaces/default/configmaps/taken", label("another"))
+        .await;
+    bed.edit(
+        "/api/v1/namespaces/default/configmaps/copied",
+        json!({"metadata": {"labels": null}}),
+    )
+    .await;
+    check(
+        &bed.prune(&[]).await,
+        json!({"released": ["ConfigMap/default/taken", "ConfigMap/default/copied"]}),
+    );
+    assert!(
+        bed.read("/api/v1/namespaces/default/configmaps/taken")
+            .await
+            .is_some()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_asks_to_stay_stays() {
+    let bed = Bed::new();
+    let asking = |name: &str, key: &str| {
+        let mut object = config_map(name, &json!({}));
+        object["metadata"]["annotations"] = json!({format!("kustomize.toolkit.fluxcd.io/{key}"): "disabled"});
+        object
+    };
+    bed.applied(&[asking("a", "prune")]).await;
+    check(
+        &bed.prune(&[]).await,
+        json!({"released": ["ConfigMap/default/a"]}),
+    );
+    assert!(
+        bed.read("/api/v1/namespaces/default/configmaps/a")
+            .await
+            .is_some()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_gone_already_is_gone() {
+    let bed = Bed::new();
+    bed.applied(&[
+        widget_definition("Namespaced"),
+        widget("w", 1),
+        config_map("a", &json!({})),
+    ])
+    .await;
+    bed.send("DELETE", "/api/v1/namespaces/default/configmaps/a", None)
+        .await
+        .unwrap();
+    bed.send(
+        "DELETE",
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.org",
+        None,
+    )
+    .await
+    .unwrap();
+    bed.until_gone("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.org")
+        .await;
+    let pruned = bed.prune(&[]).await;
+    assert!(pruned.is_complete(), "{pruned:?}");
+    assert_eq!(pruned.gone.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_could_not_be_deleted_is_told_and_kept() {
+    let bed = Bed::new();
+    bed.applied(&[config_map("a", &json!({})), config_map("b", &json!({}))])
+        .await;
+    let matching = Match {
+        verbs: vec![Verb::Delete],
+        path: Some("configmaps/a".into()),
+        ..Match::default()
+    };
+    bed.api
+        .faults()
+        .add(Rule::always(matching, Fault::Status(Failure::Forbidden)));
+    let pruned = bed.prune(&[]).await;
+    assert_eq!(names(&pruned)["gone"], json!(["ConfigMap/default/b"]));
+    assert_eq!(pruned.failures[0].reason, "Forbidden");
+}
+
+/// A read that fails proves nothing.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_cannot_be_read_loses_nothing() {
+    let bed = Bed::new();
+    bed.applied(&[config_map("a", &json!({}))]).await;
+    let unwanted = bed
+        .ledger
+        .recorded
+        .lock()
+        .pruned_by(&muster_sync::inventory::Inventory::default());
+    let rule = bed.api.faults().add(Rule::always(
+        Match::default(),
+        Fault::Status(Failure::Unavailable),
+    ));
+    let pruned = muster_sync::apply::prune(&bed.cluster, &bed.options.owner, &unwanted).await;
+    assert_eq!(pruned.settled().count(), 0);
+    bed.api.faults().remove(rule);
+    assert!(
+        bed.read("/api/v1/namespaces/default/configmaps/a")
+            .await
+            .is_some()
+    );
+}

@@ -1,0 +1,73 @@
+//! What authors ask for by annotations is honoured.
+
+use muster_sync::apply::Outcome;
+use serde_json::{Value, json};
+
+use crate::support::{Bed, config_map};
+
+const PATH: &str = "/api/v1/namespaces/default/configmaps/a";
+
+fn asking(key: &str, value: &str, data: &Value) -> Value {
+    let mut object = config_map("a", data);
+    object["metadata"]["annotations"] = json!({format!("kustomize.toolkit.fluxcd.io/{key}"): value});
+    object
+}
+
+#[tokio::test(start_paused = true)]
+async fn hands_off_means_hands_off() {
+    for (key, value) in [("ssa", "Ignore"), ("reconcile", "disabled"), ("ssa", "ignore")] {
+        let bed = Bed::new();
+        let outcomes = bed.applied(&[asking(key, value, &json!({"k": "v"}))]).await;
+        assert_eq!(
+            outcomes["ConfigMap/default/a"],
+            Outcome::Skipped,
+            "{key}: {value}"
+        );
+        assert!(bed.read(PATH).await.is_none());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_live_object_may_say_so_too() {
+    let bed = Bed::new();
+    bed.applied(&[config_map("a", &json!({"k": "v"}))]).await;
+    let annotation = json!({"kustomize.toolkit.fluxcd.io/reconcile": "disabled"});
+    bed.edit(
+        PATH,
+        json!({"metadata": {"annotations": annotation}, "data": {"k": "mine"}}),
+    )
+    .await;
+    assert_eq!(
+        bed.applied(&[config_map("a", &json!({"k": "v"}))]).await["ConfigMap/default/a"],
+        Outcome::Skipped
+    );
+    assert_eq!(bed.read(PATH).await.unwrap()["data"]["k"], "mine");
+}
+
+#[tokio::test(start_paused = true)]
+async fn if_not_present_is_created_and_never_changed() {
+    let bed = Bed::new();
+    let wanted = |value: &str| [asking("ssa", "IfNotPresent", &json!({"k": value}))];
+    assert_eq!(
+        bed.applied(&wanted("v")).await["ConfigMap/default/a"],
+        Outcome::Created
+    );
+    assert_eq!(
+        bed.applied(&wanted("w")).await["ConfigMap/default/a"],
+        Outcome::Skipped
+    );
+    assert_eq!(bed.read(PATH).await.unwrap()["data"]["k"], "v");
+}
+
+#[tokio::test(start_paused = true)]
+async fn merge_leaves_fields_of_others() {
+    let bed = Bed::new();
+    let wanted = [asking("ssa", "Merge", &json!({"k": "v"}))];
+    bed.applied(&wanted).await;
+    bed.edit(PATH, json!({"data": {"theirs": "stays"}})).await;
+    assert_eq!(
+        bed.applied(&wanted).await["ConfigMap/default/a"],
+        Outcome::Unchanged
+    );
+    assert_eq!(bed.read(PATH).await.unwrap()["data"]["theirs"], "stays");
+}
