@@ -1,3 +1,67 @@
-//! The command: controllers, agent, demo, and eyes on a fleet.
+//! The command `muster`: the processes of an installation, a demo, and eyes on a fleet.
+//!
+//! ```text
+//!   args ─► run ─┬─► demo, controller, agent      (wiring of the libraries)
+//!                ├─► get, matrix, why, rollout    (objects ─► view models ─► tables)
+//!                └─► reconcile, crds, version
+//! ```
+//!
+//! Invariant: exit code 0 is done, healthy, or no difference; 1 failed or timed out; 2 usage, or could not find out.
 
-fn main() {}
+mod args;
+mod connect;
+mod crds;
+mod demo;
+mod fleet;
+mod get;
+mod logs;
+mod matrix;
+mod output;
+mod process;
+mod reconcile;
+mod rollout;
+mod version;
+mod why;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Arguments, Verb};
+
+/// Done, healthy, no difference.
+const DONE: u8 = 0;
+/// Failed, aborted, timed out.
+const FAILED: u8 = 1;
+/// Usage, or could not find out.
+const UNKNOWN: u8 = 2;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    // One TLS provider for everything in this process; only a second call could fail.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    match run(arguments).await {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            anstream::eprintln!("error: {error:#}");
+            ExitCode::from(UNKNOWN)
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> anyhow::Result<u8> {
+    let Arguments { cluster, verb } = arguments;
+    match verb {
+        Verb::Demo(flags) => demo::run(flags).await,
+        Verb::Controller(flags) => process::controller(&cluster, flags).await,
+        Verb::Agent(flags) => process::agent(&cluster, flags).await,
+        Verb::Crds(flags) => Ok(crds::run(&flags)),
+        Verb::Get(flags) => get::run(&cluster, &flags).await,
+        Verb::Matrix(flags) => matrix::run(&cluster, &flags).await,
+        Verb::Why(flags) => why::run(&cluster, &flags).await,
+        Verb::Rollout(flags) => rollout::run(&cluster, &flags).await,
+        Verb::Reconcile(flags) => reconcile::run(&cluster, &flags).await,
+        Verb::Version(flags) => version::run(&cluster, &flags).await,
+    }
+}

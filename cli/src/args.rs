@@ -1,0 +1,292 @@
+//! What can be said on the command line.
+
+use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use muster_api::module::ModuleKind;
+
+/// Rolls git-pinned configuration over a fleet of Kubernetes clusters, cluster by cluster.
+#[derive(Debug, Parser)]
+#[command(name = "muster", version, propagate_version = true, after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(flatten)]
+    pub cluster: ClusterFlags,
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  muster demo                         a management plane and five simulated clusters, here
+  muster matrix -w                    who is at what, at a glance, as it changes
+  muster why module/podinfo           why a module is where it is
+  muster rollout status module/podinfo
+  muster get modules -o wide";
+
+/// Which management cluster, and which namespace of it: kubectl's own flags.
+#[derive(Args, Clone, Debug)]
+pub struct ClusterFlags {
+    /// The kubeconfig file; else $KUBECONFIG, else ~/.kube/config, else the cluster that this runs in
+    #[arg(long, global = true, value_name = "FILE", env = "MUSTER_KUBECONFIG")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig
+    #[arg(long, global = true)]
+    pub context: Option<String>,
+    /// The namespace of modules and clusters; else the context's
+    #[arg(short, long, global = true, env = "MUSTER_NAMESPACE")]
+    pub namespace: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// A management plane and a fleet of simulated clusters in one process, with a real git repository
+    Demo(DemoFlags),
+    /// The process of the management cluster: modules, assemblages, cluster registry
+    Controller(ProcessFlags),
+    /// The process of each downstream cluster: assemblages
+    Agent(ProcessFlags),
+    /// Print the CustomResourceDefinitions to apply before the processes
+    Crds(CrdsFlags),
+    /// Modules, clusters, assemblages or revisions, as kubectl shows them
+    Get(GetFlags),
+    /// Modules by clusters: who is at what
+    Matrix(MatrixFlags),
+    /// Why a module is where it is, down to the object that fails
+    Why(WhyFlags),
+    /// The rollout of a module
+    Rollout(RolloutFlags),
+    /// Look at a module now, not at the next interval
+    Reconcile(ReconcileFlags),
+    /// The version of this command, and of the management cluster's API server
+    Version(VersionFlags),
+}
+
+#[derive(Args, Debug)]
+pub struct DemoFlags {
+    /// How many clusters, 1 to 50
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=50))]
+    pub clusters: u16,
+    /// Where kubeconfigs and the git work tree are put; else a fresh folder that is removed at the end
+    #[arg(long, value_name = "FOLDER")]
+    pub dir: Option<PathBuf>,
+    /// Keep the folder
+    #[arg(long)]
+    pub keep: bool,
+    /// The seed of all jitter: the same seed gives the same delays
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct ProcessFlags {
+    /// Who carries the Flux kinds out
+    #[arg(long, value_enum, default_value_t = Sync::Builtin, env = "MUSTER_SYNC")]
+    pub sync: Sync,
+    /// How often a mirrored assemblage is read when it cannot be watched (± 10 %)
+    #[arg(long, default_value = "20s", value_parser = duration, env = "MUSTER_PROXY_POLL_INTERVAL")]
+    pub proxy_poll_interval: Duration,
+    /// A kind that bindings may read besides ConfigMap and Cluster, such as apps/v1/Deployment; may be repeated
+    #[arg(long, value_delimiter = ',', value_name = "APIVERSION/KIND", env = "MUSTER_BINDING_KINDS")]
+    pub binding_kinds: Vec<String>,
+    /// Where git mirrors are kept
+    #[arg(long, default_value = "/var/lib/muster", env = "MUSTER_DATA_DIR")]
+    pub data_dir: PathBuf,
+    /// Allow sources by http and file
+    #[arg(long, env = "MUSTER_ALLOW_INSECURE_SOURCES")]
+    pub allow_insecure_sources: bool,
+    /// How log lines are written
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "MUSTER_LOG_FORMAT")]
+    pub log_format: LogFormat,
+}
+
+/// Who carries the Flux kinds out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sync {
+    /// muster itself
+    Builtin,
+    /// Flux: muster writes the Flux kinds and reads their status
+    Flux,
+}
+
+/// How log lines are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+pub struct CrdsFlags {
+    /// Those of the management cluster
+    #[arg(long)]
+    pub management: bool,
+    /// Those of downstream clusters
+    #[arg(long)]
+    pub downstream: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct GetFlags {
+    /// What to list
+    #[arg(value_enum)]
+    pub what: What,
+    /// Only this one
+    pub name: Option<String>,
+    /// Only those with these labels
+    #[arg(short = 'l', long)]
+    pub selector: Option<String>,
+    /// In all namespaces
+    #[arg(short = 'A', long)]
+    pub all_namespaces: bool,
+    /// Print a line for each change until interrupted
+    #[arg(short, long)]
+    pub watch: bool,
+    /// How it is printed
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    pub output: Output,
+}
+
+/// What `get` lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum What {
+    /// Modules and BootstrapModules
+    #[value(alias = "module", alias = "mmod")]
+    Modules,
+    /// Clusters
+    #[value(alias = "cluster")]
+    Clusters,
+    /// ProxyAssemblages and RemoteAssemblages
+    #[value(alias = "assemblage")]
+    Assemblages,
+    /// ModuleRevisions
+    #[value(alias = "revision", alias = "mrev")]
+    Revisions,
+    /// All of them
+    All,
+}
+
+/// How objects are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// As a table
+    Table,
+    /// As a table with more columns
+    Wide,
+    /// As JSON
+    Json,
+    /// As YAML
+    Yaml,
+    /// kind/name, one a line
+    Name,
+}
+
+#[derive(Args, Debug)]
+pub struct MatrixFlags {
+    /// Show each change until interrupted
+    #[arg(short, long)]
+    pub watch: bool,
+    /// How it is printed: table or json
+    #[arg(short, long, value_enum, default_value_t = View::Table)]
+    pub output: View,
+}
+
+#[derive(Args, Debug)]
+pub struct WhyFlags {
+    /// module/NAME or bootstrapmodule/NAME
+    pub module: ModuleName,
+    /// Only this cluster
+    #[arg(short, long)]
+    pub cluster: Option<String>,
+    /// How it is printed: table or json
+    #[arg(short, long, value_enum, default_value_t = View::Table)]
+    pub output: View,
+}
+
+/// How a view is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum View {
+    /// For people
+    Table,
+    /// As JSON
+    Json,
+}
+
+#[derive(Args, Debug)]
+pub struct RolloutFlags {
+    #[command(subcommand)]
+    pub verb: RolloutVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum RolloutVerb {
+    /// Follow a rollout until it is done or has failed
+    Status(StatusFlags),
+}
+
+#[derive(Args, Debug)]
+pub struct StatusFlags {
+    /// module/NAME or bootstrapmodule/NAME
+    pub module: ModuleName,
+    /// Say where it stands now, and do not follow it
+    #[arg(long)]
+    pub no_watch: bool,
+    /// Give up after this time; exit code 1
+    #[arg(long, value_parser = duration)]
+    pub timeout: Option<Duration>,
+}
+
+#[derive(Args, Debug)]
+pub struct ReconcileFlags {
+    /// module/NAME or bootstrapmodule/NAME
+    pub module: ModuleName,
+    /// Give up after this time; exit code 1
+    #[arg(long, default_value = "30s", value_parser = duration)]
+    pub timeout: Duration,
+}
+
+#[derive(Args, Debug)]
+pub struct VersionFlags {
+    /// Only of this command
+    #[arg(long)]
+    pub client: bool,
+}
+
+/// A module by kind and name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModuleName {
+    /// Its kind.
+    pub kind: ModuleKind,
+    /// Its name.
+    pub name: String,
+}
+
+impl FromStr for ModuleName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (kind, name) = text.split_once('/').unwrap_or(("module", text));
+        let kind = match kind {
+            "module" | "modules" | "mmod" => ModuleKind::Module,
+            "bootstrapmodule" | "bootstrapmodules" | "bmod" => ModuleKind::BootstrapModule,
+            other => return Err(format!("{other:?} is no kind of module: write module/{name} or bootstrapmodule/{name}")),
+        };
+        if name.is_empty() {
+            return Err("the name is missing: write module/NAME".to_owned());
+        }
+        Ok(Self { kind, name: name.to_owned() })
+    }
+}
+
+impl fmt::Display for ModuleName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.kind.as_str().to_lowercase(), self.name)
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let duration: muster_api::Duration = text.parse().map_err(|error: muster_api::duration::DurationError| error.to_string())?;
+    Ok(duration.to_std())
+}

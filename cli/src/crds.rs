@@ -1,0 +1,15 @@
+//! `muster crds`: what to apply before the processes.
+
+use muster_api::crds;
+
+use crate::{DONE, args::CrdsFlags};
+
+/// Prints definitions as a stream of YAML documents, for `kubectl apply --server-side -f -`.
+pub fn run(flags: &CrdsFlags) -> u8 {
+    let mut definitions = if flags.management { crds::management() } else { crds::downstream() };
+    definitions.extend(crds::flux());
+    for definition in &definitions {
+        anstream::print!("---\n{}", crds::yaml(definition));
+    }
+    DONE
+}

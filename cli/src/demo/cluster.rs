@@ -1,0 +1,136 @@
+//! A simulated cluster: an embedded API server with a workload player, and the real agent.
+
+use std::{fmt, sync::Arc};
+
+use anyhow::Context as _;
+use k8s_openapi::{
+    api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::{Api, Client, api::PostParams};
+use muster_api::{crds, labels::SYSTEM_NAMESPACE};
+use muster_apiserver::ApiServer;
+use muster_controllers::{
+    process::{self, Setup},
+    registry,
+    runtime::Options,
+};
+use muster_sync::source::{self, GitOptions, GitSource, Limits};
+
+use super::Ground;
+
+/// The name of a cluster of the demo: its region and a number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    region: &'static str,
+    number: u16,
+}
+
+impl Name {
+    /// `dev` for the first, `prod` for all others.
+    pub fn environment(&self) -> &'static str {
+        if self.region == "dev" { "dev" } else { "prod" }
+    }
+
+    /// The labels that modules select by.
+    pub fn labels(&self) -> [(&'static str, &'static str); 3] {
+        let region = if self.region == "dev" { "eu" } else { self.region };
+        let stage = if self.region == "dev" { "canary" } else { "fleet" };
+        [("env", self.environment()), ("region", region), ("stage", stage)]
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.region, self.number)
+    }
+}
+
+/// `dev-1`, then pairs by region: `eu-1`, `eu-2`, `us-1`, `us-2`, `eu-3`, …
+pub fn names(count: u16) -> Vec<Name> {
+    let rest = (0..count.saturating_sub(1)).map(|place| {
+        let region = if (place / 2) % 2 == 0 { "eu" } else { "us" };
+        Name { region, number: (place / 4) * 2 + place % 2 + 1 }
+    });
+    std::iter::once(Name { region: "dev", number: 1 }).chain(rest).collect()
+}
+
+/// A running cluster; dropping it ends it.
+pub struct Cluster {
+    /// Its name.
+    pub name: Name,
+    api: ApiServer,
+}
+
+impl Cluster {
+    /// Starts the API server, the player and the agent.
+    pub async fn start(name: &Name, ground: &Ground) -> anyhow::Result<Self> {
+        let api = ApiServer::builder().name(&name.to_string()).workloads(muster_apiserver::player::Speeds::default()).start().await?;
+
+        let client = api.client_as("installer");
+        let mut definitions = crds::downstream();
+        definitions.extend(crds::flux());
+        install(&client, &definitions, Some(SYSTEM_NAMESPACE)).await?;
+        let setup = setup(&api, "muster-agent", SYSTEM_NAMESPACE, &name.to_string(), ground)?;
+        api.attach(async move {
+            if let Err(error) = process::agent(setup).await {
+                anstream::eprintln!("error: an agent ended: {error}");
+            }
+        });
+        Ok(Self { name: name.clone(), api })
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> anyhow::Result<String> {
+        self.api.kubeconfig().context("the HTTPS door is not open")
+    }
+}
+
+/// The setup of a process of muster beside an embedded API server: the one that ships, but for its way in.
+pub fn setup(api: &ApiServer, user: &str, namespace: &str, instance: &str, ground: &Ground) -> anyhow::Result<Setup> {
+    let Ground { clock, jitter, shutdown, data } = ground.clone();
+    let git = GitOptions { data_dir: data.join(instance), allow_insecure: true, limits: Limits::default() };
+    let now = clock.clone();
+    Ok(Setup {
+        client: api.client_as(user),
+        namespace: namespace.to_owned(),
+        options: Options::default(),
+        clock,
+        jitter,
+        source: Arc::new(GitSource::new(git, source::Clock::new(move || now.now()))?),
+        connect: Arc::new(registry::connect_over_network),
+        instance: instance.to_owned(),
+        shutdown,
+    })
+}
+
+/// Creates definitions and a namespace on a fresh API server.
+pub async fn install(client: &Client, definitions: &[CustomResourceDefinition], namespace: Option<&str>) -> anyhow::Result<()> {
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for definition in definitions {
+        crds.create(&PostParams::default(), definition).await.with_context(|| format!("creating {:?}", definition.metadata.name))?;
+    }
+    if let Some(name) = namespace {
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+        namespaces.create(&PostParams::default(), &Namespace { metadata, ..Namespace::default() }).await?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(count: u16, expect: &str) {
+        let names: Vec<String> = names(count).iter().map(Name::to_string).collect();
+        assert_eq!(names.join(" "), expect);
+    }
+
+    #[test]
+    fn names_go_by_pairs() {
+        check(5, "dev-1 eu-1 eu-2 us-1 us-2");
+        check(1, "dev-1");
+        check(8, "dev-1 eu-1 eu-2 us-1 us-2 eu-3 eu-4 us-3");
+    }
+}

@@ -1,0 +1,67 @@
+//! The folder of a demo: kubeconfigs, the git work tree, mirrors. Removed at the end, unless it is to be kept.
+
+use std::{
+    fs,
+    io::Write as _,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use anyhow::{Context as _, ensure};
+use tempfile::TempDir;
+
+/// Where everything of a demo lies.
+pub struct Folder {
+    path: PathBuf,
+    /// Removes itself when dropped.
+    temporary: Option<TempDir>,
+}
+
+impl Folder {
+    /// A fresh folder, or the one given, which must be empty.
+    pub fn make(dir: Option<PathBuf>, keep: bool) -> anyhow::Result<Self> {
+        let (path, temporary) = if let Some(dir) = dir {
+            fs::create_dir_all(&dir).with_context(|| format!("folder {}", dir.display()))?;
+            let empty = fs::read_dir(&dir)?.next().is_none();
+            ensure!(empty, "folder {} is not empty: name another one with --dir", dir.display());
+            (dir.canonicalize()?, None)
+        } else {
+            let made = tempfile::Builder::new().prefix("muster-demo-").tempdir().context("a fresh folder cannot be made")?;
+            if keep { (made.keep(), None) } else { (made.path().to_owned(), Some(made)) }
+        };
+        fs::create_dir_all(path.join("clusters"))?;
+        fs::create_dir_all(path.join("data"))?;
+        Ok(Self { path, temporary })
+    }
+
+    /// The folder itself.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The git work tree.
+    pub fn fleet(&self) -> PathBuf {
+        self.path.join("fleet")
+    }
+
+    /// Where the mirrors of git are kept.
+    pub fn data(&self) -> Arc<Path> {
+        self.path.join("data").into()
+    }
+
+    /// Writes a kubeconfig, which holds a key: only its owner may read it.
+    pub fn write_kubeconfig(&self, name: &str, text: &str) -> anyhow::Result<()> {
+        let path = self.path.join(name);
+        let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
+        file.and_then(|mut file| file.write_all(text.as_bytes())).with_context(|| format!("writing {}", path.display()))
+    }
+
+    /// Removes the folder, if it is a fresh one that is not to be kept.
+    pub fn remove(self) -> anyhow::Result<()> {
+        match self.temporary {
+            Some(temporary) => temporary.close().context("the demo's folder cannot be removed"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The management plane of a demo: an embedded API server and the real controller, which syncs `modules/` by itself.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context as _;
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams, PostParams},
+    core::DynamicObject,
+};
+use muster_api::{
+    cluster::Version,
+    crds,
+    flux::{GitRepository, Kustomization},
+    labels::{CAPI_SECRET_TYPE, KUBECONFIG_KEY, manager},
+    names,
+};
+use muster_apiserver::ApiServer;
+use muster_controllers::process::{self, ProcessError};
+use serde_json::json;
+use tokio::sync::watch;
+
+use super::{
+    Ground,
+    cluster::{Cluster, install, setup},
+};
+
+/// Where modules and clusters are: what kubectl takes without `-n`.
+pub const NAMESPACE: &str = "default";
+/// The name of the sync of `modules/`.
+const FLEET: &str = "fleet";
+/// How often the branch is looked at: a person waits for it.
+const LOOK: &str = "3s";
+
+/// A running management plane; dropping it ends it.
+pub struct Plane {
+    api: ApiServer,
+    ended: watch::Receiver<Option<String>>,
+}
+
+impl Plane {
+    /// Starts the API server and the controller.
+    pub async fn start(ground: &Ground) -> anyhow::Result<Self> {
+        let api = ApiServer::builder().name("management").start().await?;
+        let mut definitions = crds::management();
+        definitions.extend(crds::flux());
+        definitions.push(crds::cluster_api());
+        install(&api.client_as("installer"), &definitions, None).await?;
+        let setup = setup(&api, "muster-controller", NAMESPACE, "management", ground)?;
+        let (tell, ended) = watch::channel(None);
+        api.attach(async move {
+            let said = process::controller(setup).await.map_err(|error: ProcessError| error.to_string());
+            // Nobody listens any more: then it does not matter.
+            let _ = tell.send(said.err());
+        });
+        Ok(Self { api, ended })
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> anyhow::Result<String> {
+        self.api.kubeconfig().context("the HTTPS door is not open")
+    }
+
+    /// A client for looking.
+    pub fn client(&self) -> Client {
+        self.api.client()
+    }
+
+    /// What a cluster provider does: a Cluster, its kubeconfig, and in the end a control plane that is ready.
+    pub async fn enrol(&self, cluster: &Cluster) -> anyhow::Result<()> {
+        let client = self.api.client_as("cluster-provider");
+        let name = cluster.name.to_string();
+        let labels: BTreeMap<&str, &str> = cluster.name.labels().into();
+        let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+        let mut secret = Secret { type_: Some(CAPI_SECRET_TYPE.to_owned()), ..Secret::default() };
+        secret.metadata.name = Some(names::kubeconfig_secret(&name));
+        secret.data = Some([(KUBECONFIG_KEY.to_owned(), ByteString(cluster.kubeconfig()?.into_bytes()))].into());
+        secrets.create(&PostParams::default(), &secret).await?;
+        let version = Version::V1Beta2;
+        let clusters: Api<DynamicObject> = Api::namespaced_with(client, NAMESPACE, &version.api_resource());
+        let object = json!({"apiVersion": version.api_resource().api_version, "kind": "Cluster", "metadata": {"name": name, "labels": labels}, "spec": {}});
+        clusters.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+        let status = json!({"status": {"initialization": {"controlPlaneInitialized": true}}});
+        clusters.patch_status(&name, &PatchParams::default(), &Patch::Merge(status)).await?;
+        Ok(())
+    }
+
+    /// GitOps from end to end: branch `main` of the repository, folder `modules`, by the builtin sync of this plane.
+    pub async fn sync(&self, repository: &str) -> anyhow::Result<()> {
+        let client = self.api.client_as("installer");
+        let source = json!({
+            "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository", "metadata": {"name": FLEET},
+            "spec": {"url": repository, "interval": LOOK, "ref": {"branch": "main"}},
+        });
+        let sync = json!({
+            "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "metadata": {"name": FLEET},
+            "spec": {
+                "sourceRef": {"kind": "GitRepository", "name": FLEET}, "path": "modules", "targetNamespace": NAMESPACE,
+                "interval": "1m", "retryInterval": LOOK, "prune": true,
+                "postBuild": {"substitute": {"FLEET_URL": repository}},
+            },
+        });
+        let parameters = PostParams { field_manager: Some(manager::CLI.to_owned()), ..PostParams::default() };
+        let sources: Api<GitRepository> = Api::namespaced(client.clone(), NAMESPACE);
+        sources.create(&parameters, &serde_json::from_value(source)?).await?;
+        let syncs: Api<Kustomization> = Api::namespaced(client, NAMESPACE);
+        syncs.create(&parameters, &serde_json::from_value(sync)?).await?;
+        Ok(())
+    }
+
+    /// Returns when the controller ended by itself.
+    pub async fn ended(&self) -> anyhow::Result<()> {
+        let mut ended = self.ended.clone();
+        let said = ended.wait_for(Option::is_some).await.map(|said| said.clone());
+        match said {
+            Ok(said) => anyhow::bail!(said.unwrap_or_default()),
+            // The controller ended as it was told to.
+            Err(_closed) => std::future::pending().await,
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The git repository of a demo: a real one, from the example fleet.
+
+use std::{fs, path::Path};
+
+use anyhow::Context as _;
+use git2::{IndexAddOption, Repository, RepositoryInitOptions, Signature};
+use include_dir::{Dir, include_dir};
+
+use super::cluster::Name;
+
+/// The example fleet, as it lies in `examples/fleet`.
+static FLEET: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../examples/fleet");
+
+/// The tag that the modules of the example name.
+pub const FIRST_TAG: &str = "v1.0.0";
+
+/// Makes the work tree with a first commit on `main` and its tag. Answers its URL.
+pub fn make(folder: &Path, clusters: &[Name]) -> anyhow::Result<String> {
+    fs::create_dir_all(folder)?;
+    FLEET.extract(folder).context("the example fleet cannot be written")?;
+    fs::write(folder.join("modules/clusters/all.yaml"), facts(clusters))?;
+    for environment in ["dev", "prod"] {
+        fs::remove_file(folder.join(format!("modules/clusters/{environment}.yaml")))?;
+    }
+    commit(folder).with_context(|| format!("git in {}", folder.display()))?;
+    Ok(format!("file://{}", folder.display()))
+}
+
+fn commit(folder: &Path) -> Result<(), git2::Error> {
+    let repository = Repository::init_opts(folder, RepositoryInitOptions::new().initial_head("main"))?;
+    let mut config = repository.config()?;
+    config.set_str("user.name", "muster demo")?;
+    config.set_str("user.email", "demo@example.com")?;
+    let mut index = repository.index()?;
+    index.add_all(["*"], IndexAddOption::DEFAULT, None)?;
+    index.write()?;
+    let tree = repository.find_tree(index.write_tree()?)?;
+    let author = Signature::now("muster demo", "demo@example.com")?;
+    let commit = repository.commit(Some("HEAD"), &author, &author, "A small fleet", &tree, &[])?;
+    repository.tag_lightweight(FIRST_TAG, &repository.find_object(commit, None)?, false)?;
+    Ok(())
+}
+
+/// The facts of each cluster, which the modules' bindings read.
+fn facts(clusters: &[Name]) -> String {
+    let of = |cluster: &Name| {
+        let (replicas, days) = if cluster.environment() == "dev" { (1, 1) } else { (2, 30) };
+        format!(
+            "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {cluster}-facts\ndata:\n  replicas: \"{replicas}\"\n  retentionDays: \"{days}\"\n"
+        )
+    };
+    let documents: String = clusters.iter().map(of).collect();
+    format!("# Facts of each cluster: the modules' controlPlaneBindings read them.\n{documents}")
+}

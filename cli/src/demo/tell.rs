@@ -1,0 +1,80 @@
+//! What the terminal shows: how to look, what moves, and what to do next.
+
+use std::collections::BTreeMap;
+
+use futures::StreamExt as _;
+use kube::Client;
+use muster_dashboard::{Fleet, Shape};
+
+use super::{cluster::Name, folder::Folder, plane::NAMESPACE};
+use crate::fleet;
+
+/// Printed at once.
+pub fn how_to_look(folder: &Folder, clusters: &[Name]) {
+    let path = folder.path().display();
+    let names: Vec<String> = clusters.iter().map(Name::to_string).collect();
+    anstream::println!("muster demo: a management plane and {} simulated clusters ({})", clusters.len(), names.join(", "));
+    anstream::println!("The clusters are simulated: their API servers run in this process, and their pods only say that they run.");
+    anstream::println!("Git, HTTPS, the controller and the agents are real.\n");
+    anstream::println!("Look, in another terminal:");
+    anstream::println!("  export KUBECONFIG={path}/management.kubeconfig");
+    anstream::println!("  kubectl get modules,clusters");
+    anstream::println!("  cargo run -q -p muster -- matrix -w");
+    if let Some(first) = names.first() {
+        anstream::println!("  kubectl --kubeconfig {path}/clusters/{first}.kubeconfig get deployments -A\n");
+    }
+}
+
+/// Printed once everything is there and the first rollout is done.
+fn what_next(folder: &Folder) {
+    let fleet = folder.fleet();
+    let fleet = fleet.display();
+    anstream::println!("\nAll is up to date. Now roll a new version: commit and tag, nothing else.");
+    anstream::println!("  cd {fleet}");
+    anstream::println!("  sed -i 's/podinfo:6.0.0/podinfo:6.1.0/' apps/podinfo/deployment.yaml");
+    anstream::println!("  sed -i 's/tag: v1.0.0/tag: v1.1.0/' modules/podinfo.yaml");
+    anstream::println!("  git commit -am 'podinfo 6.1.0' && git tag v1.1.0");
+    anstream::println!("\nThen break it (an image with 'bad' in its name cannot be pulled), and ask why:");
+    anstream::println!("  sed -i 's/podinfo:6.1.0/podinfo:bad/' apps/podinfo/deployment.yaml");
+    anstream::println!("  sed -i 's/tag: v1.1.0/tag: v1.2.0/' modules/podinfo.yaml");
+    anstream::println!("  git commit -am 'podinfo bad' && git tag v1.2.0");
+    anstream::println!("  cargo run -q -p muster -- why module/podinfo");
+    anstream::println!("  git revert --no-edit HEAD\n\nCtrl-C ends all.\n");
+}
+
+/// One line for each module and cluster whose word changes, until something fails for good.
+pub async fn what_moves(client: &Client, folder: &Folder) -> anyhow::Result<()> {
+    let mut told = BTreeMap::new();
+    let (mut is_ready, mut invited) = (false, false);
+    let mut changes = fleet::changes(client, NAMESPACE);
+    while let Some(()) = changes.next().await {
+        let fleet = fleet::read(client, NAMESPACE).await?;
+        if !is_ready && fleet.modules.iter().any(|module| module.observed) {
+            is_ready = true;
+            anstream::println!("ready\n");
+        }
+        tell(&fleet, &mut told);
+        if !invited && is_ready && fleet.modules.iter().all(|module| module.ready == "True" && module.observed) {
+            invited = true;
+            what_next(folder);
+        }
+    }
+    Ok(())
+}
+
+fn tell(fleet: &Fleet, told: &mut BTreeMap<(String, String), (String, Option<String>)>) {
+    for module in &fleet.modules {
+        for cell in module.cells.iter().filter(|cell| cell.shape != Shape::NotSelected) {
+            let place = (format!("{}/{}", module.kind, module.name), cell.cluster.clone());
+            let stands = (cell.reason.clone(), cell.version.clone());
+            if told.get(&place) == Some(&stands) {
+                continue;
+            }
+            let quiet = cell.shape == Shape::Waiting || cell.message.is_empty();
+            let message = if quiet { String::new() } else { format!(": {}", cell.message) };
+            let version = cell.version.as_deref().unwrap_or("-");
+            anstream::println!("{} {:<10} {:<8} {:<8} {}{message}", cell.shape.glyph(), module.name, cell.cluster, version, cell.reason);
+            told.insert(place, stands);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! `muster get`: objects as kubectl shows them. Tables are made by the API server, so the columns are the definitions' own.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use kube::{Client, core::ApiResource};
+use muster_api::{BootstrapModule, Module, ModuleRevision, ProxyAssemblage, RemoteAssemblage};
+use serde_json::Value;
+
+use crate::{
+    DONE,
+    args::{ClusterFlags, GetFlags, Output, What},
+    connect, fleet, output,
+};
+
+/// What kubectl asks for to get a table.
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+
+/// How often `-w` looks again when nothing wakes it: ages tick.
+const TICK: Duration = Duration::from_secs(10);
+
+/// Prints a list once, or at each change.
+pub async fn run(cluster: &ClusterFlags, flags: &GetFlags) -> anyhow::Result<u8> {
+    let (client, namespace) = connect::client(cluster).await?;
+    let kinds = kinds(&client, flags.what).await?;
+    if !flags.watch {
+        print(&client, &namespace, &kinds, flags).await?;
+        return Ok(DONE);
+    }
+    let mut live = output::Live::default();
+    let mut changes = fleet::changes(&client, &namespace);
+    loop {
+        // The end of a tick and a change are the same here: look again.
+        let _ = tokio::time::timeout(TICK, futures::StreamExt::next(&mut changes)).await;
+        live.show(tables(&client, &namespace, &kinds, flags).await?);
+    }
+}
+
+async fn kinds(client: &Client, what: What) -> anyhow::Result<Vec<ApiResource>> {
+    let modules = [ApiResource::erase::<Module>(&()), ApiResource::erase::<BootstrapModule>(&())];
+    let assemblages = [ApiResource::erase::<ProxyAssemblage>(&()), ApiResource::erase::<RemoteAssemblage>(&())];
+    let revisions = [ApiResource::erase::<ModuleRevision>(&())];
+    let clusters = match what {
+        What::Clusters | What::All => fleet::served(client).await?.map(muster_api::cluster::Version::api_resource),
+        What::Modules | What::Assemblages | What::Revisions => None,
+    };
+    Ok(match what {
+        What::Modules => modules.into(),
+        What::Clusters => clusters.into_iter().collect(),
+        What::Assemblages => assemblages.into(),
+        What::Revisions => revisions.into(),
+        What::All => modules.into_iter().chain(clusters).chain(assemblages).chain(revisions).collect(),
+    })
+}
+
+async fn print(client: &Client, namespace: &str, kinds: &[ApiResource], flags: &GetFlags) -> anyhow::Result<()> {
+    match flags.output {
+        Output::Table | Output::Wide => {
+            let lines = tables(client, namespace, kinds, flags).await?;
+            if lines.is_empty() {
+                anstream::eprintln!("No resources found in {namespace} namespace.");
+            }
+            lines.iter().for_each(|line| anstream::println!("{line}"));
+        }
+        Output::Name => {
+            for (kind, item) in items(client, namespace, kinds, flags).await? {
+                anstream::println!("{}.{}/{}", kind.kind.to_lowercase(), kind.group, name(&item));
+            }
+        }
+        Output::Json | Output::Yaml => {
+            let items: Vec<Value> = items(client, namespace, kinds, flags).await?.into_iter().map(|(_, item)| item).collect();
+            let list = match (&flags.name, &items[..]) {
+                (Some(_), [only]) => only.clone(),
+                _ => serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items}),
+            };
+            let text = if flags.output == Output::Json { serde_json::to_string_pretty(&list)? + "\n" } else { serde_yaml::to_string(&list)? };
+            anstream::print!("{text}");
+        }
+    }
+    Ok(())
+}
+
+/// A table for each kind that has objects, with an empty line between.
+async fn tables(client: &Client, namespace: &str, kinds: &[ApiResource], flags: &GetFlags) -> anyhow::Result<Vec<String>> {
+    let mut lines = Vec::new();
+    for kind in kinds {
+        let mut answer = ask(client, namespace, kind, flags, TABLE).await?;
+        let rows = answer["rows"].as_array_mut().map(std::mem::take).unwrap_or_default();
+        let columns = answer["columnDefinitions"].as_array().cloned().unwrap_or_default();
+        let rows: Vec<Value> = rows.into_iter().filter(|row| wanted(&row["object"], flags)).collect();
+        if rows.is_empty() {
+            continue;
+        }
+        if !lines.is_empty() {
+            lines.push(String::new());
+        }
+        lines.extend(drawn(kind, &columns, &rows, kinds.len() > 1, flags));
+    }
+    Ok(lines)
+}
+
+fn drawn(kind: &ApiResource, columns: &[Value], rows: &[Value], prefixed: bool, flags: &GetFlags) -> Vec<String> {
+    let shown = |column: &Value| flags.output == Output::Wide || column["priority"].as_i64().unwrap_or(0) == 0;
+    let places: Vec<usize> = (0..columns.len()).filter(|place| shown(&columns[*place])).collect();
+    let title = |place: &usize| columns[*place]["name"].as_str().unwrap_or_default().to_uppercase();
+    let mut titles: Vec<String> = places.iter().map(title).collect();
+    if flags.all_namespaces {
+        titles.insert(0, "NAMESPACE".to_owned());
+    }
+    let mut table = output::table(titles.iter().map(String::as_str));
+    for row in rows {
+        let mut cells: Vec<String> = places.iter().map(|place| text(&row["cells"][*place])).collect();
+        if let Some(first) = cells.first_mut().filter(|_| prefixed) {
+            *first = format!("{}.{}/{first}", kind.kind.to_lowercase(), kind.group);
+        }
+        if flags.all_namespaces {
+            cells.insert(0, text(&row["object"]["metadata"]["namespace"]));
+        }
+        table.add_row(cells);
+    }
+    output::lines(&table)
+}
+
+fn text(cell: &Value) -> String {
+    match cell {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+async fn items(client: &Client, namespace: &str, kinds: &[ApiResource], flags: &GetFlags) -> anyhow::Result<Vec<(ApiResource, Value)>> {
+    let mut items = Vec::new();
+    for kind in kinds {
+        let mut answer = ask(client, namespace, kind, flags, "application/json").await?;
+        let found = answer["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
+        let complete = found.into_iter().filter(|item| wanted(item, flags)).map(|mut item| {
+            item["apiVersion"] = Value::from(kind.api_version.clone());
+            item["kind"] = Value::from(kind.kind.clone());
+            (kind.clone(), item)
+        });
+        items.extend(complete);
+    }
+    if let (Some(name), true) = (&flags.name, items.is_empty()) {
+        anyhow::bail!("nothing of the name {name} was found in namespace {namespace}");
+    }
+    Ok(items)
+}
+
+fn wanted(object: &Value, flags: &GetFlags) -> bool {
+    flags.name.as_ref().is_none_or(|wanted| name(object) == wanted)
+}
+
+fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+/// One list, in the form that `accept` says.
+async fn ask(client: &Client, namespace: &str, kind: &ApiResource, flags: &GetFlags, accept: &str) -> anyhow::Result<Value> {
+    let ApiResource { group, version, plural, .. } = kind;
+    let within = if flags.all_namespaces { String::new() } else { format!("/namespaces/{namespace}") };
+    let selector = flags.selector.as_ref().map_or_else(String::new, |selector| format!("?labelSelector={}", encoded(selector)));
+    let request = http::Request::get(format!("/apis/{group}/{version}{within}/{plural}{selector}"))
+        .header(http::header::ACCEPT, accept)
+        .body(Vec::new())
+        .context("the request cannot be made: is the selector well-formed?")?;
+    client.request(request).await.with_context(|| format!("listing {plural}.{group}"))
+}
+
+fn encoded(text: &str) -> String {
+    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+}

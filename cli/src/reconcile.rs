@@ -1,0 +1,60 @@
+//! `muster reconcile`: look now, not at the next interval.
+
+use anyhow::Context as _;
+use futures::TryStreamExt as _;
+use kube::{
+    api::{Patch, PatchParams},
+    core::DynamicObject,
+    runtime::watcher,
+};
+use muster_api::labels::{annotation, manager};
+use muster_controllers::runtime::Clock;
+use serde_json::json;
+
+use crate::{
+    DONE, FAILED,
+    args::{ClusterFlags, ReconcileFlags},
+    connect,
+    fleet::Address,
+};
+
+/// Asks for a reconcile by Flux's annotation, and waits until it was handled.
+pub async fn run(cluster: &ClusterFlags, flags: &ReconcileFlags) -> anyhow::Result<u8> {
+    let (client, namespace) = connect::client(cluster).await?;
+    let ReconcileFlags { module, timeout } = flags;
+    let address = Address::of(&client, &namespace, module);
+    address.get().await?;
+    let asked = Clock::system().now().to_string();
+    let body = json!({"metadata": {"annotations": {annotation::RECONCILE_REQUESTED_AT: asked}}});
+    let parameters = PatchParams { field_manager: Some(manager::CLI.to_owned()), ..PatchParams::default() };
+    address.api.patch(&address.name, &parameters, &Patch::Merge(body)).await.with_context(|| format!("annotating {module}"))?;
+    match tokio::time::timeout(*timeout, handled(&address, &asked)).await {
+        Ok(said) => {
+            anstream::println!("{module} reconciled: {}", said?);
+            Ok(DONE)
+        }
+        Err(_elapsed) => {
+            anstream::println!("{module} was not reconciled within {}s: does muster controller run?", timeout.as_secs());
+            Ok(FAILED)
+        }
+    }
+}
+
+/// What Ready says once the request is echoed.
+async fn handled(address: &Address, asked: &str) -> anyhow::Result<String> {
+    let mut objects = std::pin::pin!(watcher::watch_object(address.api.clone(), &address.name));
+    while let Some(object) = objects.try_next().await? {
+        let object = object.with_context(|| format!("{} is gone", address.name))?;
+        if object.data.pointer("/status/lastHandledReconcileAt").and_then(|value| value.as_str()) == Some(asked) {
+            return Ok(ready(&object));
+        }
+    }
+    anyhow::bail!("the watch on {} ended", address.name)
+}
+
+fn ready(object: &DynamicObject) -> String {
+    let conditions = object.data.pointer("/status/conditions").and_then(|value| value.as_array());
+    let ready = conditions.into_iter().flatten().find(|condition| condition["type"] == "Ready");
+    let text = |field: &str| ready.and_then(|ready| ready[field].as_str()).unwrap_or("unknown").to_owned();
+    format!("{}: {}", text("reason"), text("message"))
+}

@@ -1,0 +1,79 @@
+//! `muster rollout status`: follow a rollout until it is done or has failed.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context as _;
+use futures::StreamExt as _;
+use kube::Client;
+use muster_dashboard::{ModuleView, Shape};
+
+use crate::{
+    DONE, FAILED,
+    args::{ClusterFlags, RolloutFlags, RolloutVerb, StatusFlags},
+    connect, fleet,
+};
+
+/// Runs a verb of `muster rollout`.
+pub async fn run(cluster: &ClusterFlags, flags: &RolloutFlags) -> anyhow::Result<u8> {
+    let (client, namespace) = connect::client(cluster).await?;
+    match &flags.verb {
+        RolloutVerb::Status(flags) => status(&client, &namespace, flags).await,
+    }
+}
+
+async fn status(client: &Client, namespace: &str, flags: &StatusFlags) -> anyhow::Result<u8> {
+    let following = follow(client, namespace, flags);
+    let Some(timeout) = flags.timeout else { return following.await };
+    if let Ok(ended) = tokio::time::timeout(timeout, following).await {
+        return ended;
+    }
+    anstream::println!("{} is not done after {}s; the rollout goes on in the cluster", flags.module, timeout.as_secs());
+    Ok(FAILED)
+}
+
+/// One line for each cluster whose word changes, until the module is ready or stalled.
+async fn follow(client: &Client, namespace: &str, flags: &StatusFlags) -> anyhow::Result<u8> {
+    let mut told = BTreeMap::new();
+    let mut changes = fleet::changes(client, namespace);
+    while let Some(()) = changes.next().await {
+        let fleet = fleet::read(client, namespace).await?;
+        let StatusFlags { module, no_watch, timeout: _ } = flags;
+        let view = fleet.module(module.kind, &module.name).with_context(|| format!("there is no {module} in namespace {namespace}"))?;
+        tell(view, &mut told);
+        match ended(view) {
+            Some(code) => {
+                anstream::println!("{module} {}: {}", view.reason, view.message);
+                return Ok(code);
+            }
+            None if *no_watch => {
+                anstream::println!("{module} {}: {}", view.reason, view.message);
+                return Ok(FAILED);
+            }
+            None => {}
+        }
+    }
+    Ok(FAILED)
+}
+
+fn tell(view: &ModuleView, told: &mut BTreeMap<String, String>) {
+    for cell in view.cells.iter().filter(|cell| cell.shape != Shape::NotSelected) {
+        if told.get(&cell.cluster) != Some(&cell.reason) {
+            let version = cell.version.as_deref().unwrap_or("nothing");
+            let message = if cell.message.is_empty() { String::new() } else { format!(": {}", cell.message) };
+            anstream::println!("{} {} {} ({version}){message}", cell.shape.glyph(), cell.cluster, cell.reason);
+            told.insert(cell.cluster.clone(), cell.reason.clone());
+        }
+    }
+}
+
+/// The exit code, once nothing moves by itself any more.
+fn ended(view: &ModuleView) -> Option<u8> {
+    if !view.observed {
+        return None;
+    }
+    match (view.ready.as_str(), view.stalled) {
+        ("True", _) => Some(DONE),
+        (_, true) => Some(FAILED),
+        (_, false) => None,
+    }
+}
