@@ -35,6 +35,7 @@ pub mod fault;
 mod lifecycle;
 mod meta;
 pub mod patch;
+pub mod player;
 pub mod protobuf;
 pub mod record;
 mod resources;

@@ -1,0 +1,86 @@
+//! Finds what belongs to an object and lets its kind decide.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+
+use super::deployment::{self, Child};
+use super::plan::Plan;
+use super::pod::{self, Place};
+use super::settings::Speeds;
+use super::shelf::{Key, Seen};
+use super::world::{Item, Kind, World};
+use super::{node, replica_set};
+
+/// What is to be done about what stands at a place.
+pub fn decide(item: &Item, world: &World, speeds: &Speeds, now: Timestamp) -> Plan {
+    let plan = match item.kind {
+        Kind::Deployment => deployment(&item.key, world, speeds, now),
+        Kind::ReplicaSet => replica_set(&item.key, world, now),
+        Kind::Pod => pod(&item.key, world, speeds, now),
+        Kind::Node => node(&item.key, world, speeds, now),
+        _ => None,
+    };
+    plan.unwrap_or_default() // it is gone: nothing is to be done
+}
+
+/// The nodes that there are to be, whether they are there or not.
+pub fn nodes(speeds: &Speeds) -> impl Iterator<Item = Item> {
+    let key = |name| Key { namespace: String::new(), name };
+    node::names(speeds.nodes).map(move |name| Item { kind: Kind::Node, key: key(name) })
+}
+
+fn deployment(key: &Key, world: &World, speeds: &Speeds, now: Timestamp) -> Option<Plan> {
+    let deployment = &world.deployments.get(key)?.object;
+    let sets = world.replica_sets.controlled_by(&deployment.metadata);
+    let children: Vec<Child<'_>> = sets
+        .into_iter()
+        .map(|seen| {
+            let pods = world.pods.controlled_by(&seen.object.metadata);
+            let pods = pods.into_iter().filter(|pod| !pod::is_over(&pod.object)).count();
+            Child { set: &seen.object, pods }
+        })
+        .collect();
+    let is_taken = |name: &str| {
+        let key = Key { namespace: key.namespace.clone(), name: name.to_owned() };
+        world.replica_sets.get(&key).is_some()
+    };
+    let settings = world.settings(&deployment.metadata, speeds);
+    Some(deployment::decide(deployment, &children, is_taken, &settings, now))
+}
+
+fn replica_set(key: &Key, world: &World, now: Timestamp) -> Option<Plan> {
+    let set = &world.replica_sets.get(key)?.object;
+    let pods = objects(world.pods.controlled_by(&set.metadata));
+    Some(replica_set::decide(set, &pods, now))
+}
+
+fn pod(key: &Key, world: &World, speeds: &Speeds, now: Timestamp) -> Option<Plan> {
+    let pod = world.pods.get(key)?;
+    let settings = world.settings(&pod.object.metadata, speeds);
+    let places = if super::world::is_placed(&pod.object) { Vec::new() } else { places(world) };
+    Some(pod::decide(pod, &places, &settings, now))
+}
+
+fn node(key: &Key, world: &World, speeds: &Speeds, now: Timestamp) -> Option<Plan> {
+    let is_ours = node::names(speeds.nodes).any(|name| name == key.name);
+    is_ours.then(|| node::decide(&key.name, world.nodes.get(key).map(|seen| &seen.object), now))
+}
+
+/// The nodes, with how many pods each has.
+fn places(world: &World) -> Vec<Place<'_>> {
+    let mut pods: BTreeMap<&str, usize> = BTreeMap::new();
+    for pod in world.pods.all().filter(|seen| !pod::is_over(&seen.object)) {
+        if let Some(name) = pod.object.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) {
+            *pods.entry(name).or_default() += 1;
+        }
+    }
+    let on = |name: &Option<String>| name.as_deref().and_then(|name| pods.get(name)).copied().unwrap_or_default();
+    let nodes = world.nodes.all().map(|seen| &seen.object);
+    nodes.map(|node| Place { node, pods: on(&node.metadata.name) }).collect()
+}
+
+fn objects(pods: Vec<&Seen<Pod>>) -> Vec<&Pod> {
+    pods.into_iter().map(|seen| &seen.object).collect()
+}

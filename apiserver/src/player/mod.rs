@@ -1,0 +1,50 @@
+//! The workload player: plays the controllers, scheduler and kubelets that a cluster has, through the public API.
+//!
+//! ```text
+//! watches ─► world (what is known) ─► decide (pure, per object) ─► plan ─► writes with preconditions
+//!               ▲                                                             │
+//!               └────────────── answers, before the watches tell ◄────────────┘
+//! ```
+//!
+//! Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, Service (EndpointSlice, address of a load balancer),
+//! PersistentVolumeClaim (bound at once), Pod and Node. No container runs: a pod becomes ready after a while, see
+//! [`Speeds`] for how fast and how it fails.
+//!
+//! - Invariant: a decision is a function of the objects, the settings and the time; only the driver reads and writes.
+//! - Invariant: every write names the version or the uid that it is about; at rest nothing is written.
+//! - Invariant: what was made names its owner, so that the collector takes it away; the player deletes no dependents.
+//!
+//! Not played: adoption of pods and ReplicaSets without an owner, proportional scaling in the middle of a rollout,
+//! taints and resources in placement, probes, events.
+
+mod decide;
+mod deployment;
+mod driver;
+mod hash;
+mod node;
+mod plan;
+mod pod;
+mod replica_set;
+mod settings;
+mod shelf;
+mod world;
+mod write;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Resource;
+
+pub use driver::play;
+pub use settings::{PREFIX, Speeds};
+
+/// The reference to an object that controls what it is put on.
+fn owner<K: Resource<DynamicType = ()>>(object: &K) -> OwnerReference {
+    let text = |field: &Option<String>| field.clone().unwrap_or_default(); // the server gives both
+    OwnerReference {
+        api_version: K::api_version(&()).into_owned(),
+        kind: K::kind(&()).into_owned(),
+        name: text(&object.meta().name),
+        uid: text(&object.meta().uid),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}

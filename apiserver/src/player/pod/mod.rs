@@ -1,0 +1,132 @@
+//! Pods, as scheduler and kubelet treat them: placed on a node, begun, ready after a while, stopped after a while.
+
+mod stage;
+mod status;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Pod};
+
+use super::node;
+use super::plan::{Plan, Verb, after};
+use super::settings::Settings;
+use super::shelf::Seen;
+use super::world::is_placed;
+
+/// A node and how many pods it has.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The node.
+    pub node: &'a Node,
+    /// How many pods are on it.
+    pub pods: usize,
+}
+
+/// What is to be done about a pod.
+pub fn decide(pod: &Seen<Pod>, places: &[Place<'_>], settings: &Settings, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    if is_over(&pod.object) {
+        return plan;
+    }
+    if let Some(since) = pod.stopping_since {
+        stop(&mut plan, pod, after(since, settings.stop_after), now);
+    } else if is_placed(&pod.object) {
+        live(&mut plan, pod, settings, now);
+    } else if let Some(node) = place(&pod.object, places) {
+        let mut placed = pod.object.clone();
+        placed.spec.get_or_insert_default().node_name = Some(node);
+        plan.write(Verb::Replace, placed);
+    } else {
+        let status = status::unschedulable(&pod.object, places.len(), now);
+        write_status(&mut plan, &pod.object, status);
+    }
+    plan
+}
+
+/// Whether a pod has ended and stays so.
+pub fn is_over(pod: &Pod) -> bool {
+    matches!(phase(pod), "Succeeded" | "Failed")
+}
+
+/// Whether a pod counts for the controller that made it: neither over nor going.
+pub fn is_active(pod: &Pod) -> bool {
+    !is_over(pod) && pod.metadata.deletion_timestamp.is_none()
+}
+
+/// The phase; empty if there is none yet.
+pub fn phase(pod: &Pod) -> &str {
+    pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
+}
+
+/// Since when a pod is ready.
+pub fn ready_since(pod: &Pod) -> Option<Timestamp> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let ready = conditions.iter().find(|condition| condition.type_ == "Ready" && condition.status == "True")?;
+    ready.last_transition_time.as_ref().map(|time| time.0)
+}
+
+/// From when on a pod is available: ready for so many seconds.
+pub fn available_from(pod: &Pod, min_ready_seconds: i32) -> Option<Timestamp> {
+    let seconds = u64::try_from(min_ready_seconds).unwrap_or_default(); // negative is none
+    ready_since(pod).map(|since| after(since, std::time::Duration::from_secs(seconds)))
+}
+
+/// How far the pods of a controller are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Ready ones.
+    pub ready: i32,
+    /// Those that were ready long enough.
+    pub available: i32,
+    /// When the next one becomes available by time alone.
+    pub next: Option<Timestamp>,
+}
+
+impl Progress {
+    /// Counts active pods.
+    pub fn of<'a>(pods: impl IntoIterator<Item = &'a Pod>, min_ready_seconds: Option<i32>, now: Timestamp) -> Self {
+        let mut progress = Self::default();
+        for from in pods.into_iter().filter_map(|pod| available_from(pod, min_ready_seconds.unwrap_or_default())) {
+            progress.ready += 1;
+            if from <= now {
+                progress.available += 1;
+            } else {
+                progress.next = Some(progress.next.map_or(from, |next| next.min(from)));
+            }
+        }
+        progress
+    }
+}
+
+fn stop(plan: &mut Plan, pod: &Seen<Pod>, end: Timestamp, now: Timestamp) {
+    let left = pod.object.metadata.deletion_grace_period_seconds.unwrap_or_default(); // none: it only waits for finalizers
+    if left > 0 && end <= now {
+        plan.write(Verb::Stop, pod.object.clone());
+    } else if left > 0 {
+        plan.wake_at(end);
+    }
+}
+
+fn live(plan: &mut Plan, pod: &Seen<Pod>, settings: &Settings, now: Timestamp) {
+    let (stage, next) = stage::of(pod, settings, now);
+    write_status(plan, &pod.object, status::at(&pod.object, &stage, now));
+    if let Some(next) = next {
+        plan.wake_at(next);
+    }
+}
+
+fn write_status(plan: &mut Plan, pod: &Pod, status: k8s_openapi::api::core::v1::PodStatus) {
+    if pod.status.as_ref() != Some(&status) {
+        plan.write(Verb::Status, Pod { status: Some(status), ..pod.clone() });
+    }
+}
+
+/// The emptiest node that the pod may go to, the first one by name of several.
+fn place(pod: &Pod, places: &[Place<'_>]) -> Option<String> {
+    let none = BTreeMap::new();
+    let wanted = pod.spec.as_ref().and_then(|spec| spec.node_selector.as_ref()).unwrap_or(&none);
+    let fits = |place: &&Place<'_>| node::is_schedulable(place.node) && node::has_labels(place.node, wanted);
+    let best = places.iter().filter(fits).min_by_key(|place| (place.pods, &place.node.metadata.name))?;
+    best.node.metadata.name.clone()
+}

@@ -1,0 +1,85 @@
+//! ReplicaSets: as many pods as wanted.
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
+use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
+use kube::ResourceExt as _;
+use kube::core::ObjectMeta;
+
+use super::plan::{Plan, Verb, count, nonzero};
+use super::pod::{self, Progress};
+use super::world::is_placed;
+
+/// What is to be done about a ReplicaSet that controls these pods.
+pub fn decide(set: &ReplicaSet, pods: &[&Pod], now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    let active: Vec<&Pod> = pods.iter().copied().filter(|pod| pod::is_active(pod)).collect();
+    let spec = set.spec.clone().unwrap_or_default(); // the server asks for one
+    let wanted = usize::try_from(spec.replicas.unwrap_or(1)).unwrap_or_default(); // negative is refused
+    if set.metadata.deletion_timestamp.is_none() {
+        let template = spec.template.unwrap_or_default(); // the server asks for one
+        for _ in active.len()..wanted {
+            plan.write(Verb::Create, new_pod(set, &template));
+        }
+        for pod in surplus(active.clone(), wanted) {
+            plan.write(Verb::Delete, pod.clone());
+        }
+    }
+    let progress = Progress::of(active.iter().copied(), spec.min_ready_seconds, now);
+    let labels = set.spec.as_ref().and_then(|spec| spec.template.as_ref()?.metadata.as_ref()?.labels.clone());
+    let labels = labels.unwrap_or_default(); // no labels, all have them
+    let labelled = |pod: &&&Pod| labels.iter().all(|(key, value)| pod.labels().get(key) == Some(value));
+    let old = set.status.clone().unwrap_or_default(); // none yet
+    let status = ReplicaSetStatus {
+        replicas: count(active.len()),
+        fully_labeled_replicas: nonzero(count(active.iter().filter(labelled).count())),
+        ready_replicas: nonzero(progress.ready),
+        available_replicas: nonzero(progress.available),
+        observed_generation: set.metadata.generation,
+        ..old
+    };
+    if set.status.as_ref() != Some(&status) {
+        plan.write(Verb::Status, ReplicaSet { status: Some(status), ..set.clone() });
+    }
+    if let Some(next) = progress.next {
+        plan.wake_at(next);
+    }
+    plan
+}
+
+fn new_pod(set: &ReplicaSet, template: &PodTemplateSpec) -> Pod {
+    let metadata = ObjectMeta {
+        generate_name: Some(format!("{}-", set.name_any())),
+        namespace: set.metadata.namespace.clone(),
+        ..ObjectMeta::default()
+    };
+    from_template(template, metadata, super::owner(set))
+}
+
+/// A pod of a template. `metadata` names it and its namespace, and may bring labels and annotations of its own.
+pub fn from_template(
+    template: &PodTemplateSpec,
+    mut metadata: ObjectMeta,
+    owner: k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference,
+) -> Pod {
+    let given = template.metadata.clone().unwrap_or_default(); // a template may have none
+    metadata.labels.get_or_insert_default().extend(given.labels.into_iter().flatten());
+    metadata.annotations.get_or_insert_default().extend(given.annotations.into_iter().flatten());
+    metadata.finalizers = given.finalizers;
+    metadata.owner_references = Some(vec![owner]);
+    Pod { metadata, spec: template.spec.clone(), status: None }
+}
+
+/// Those that go first when there are too many: unplaced, pending, not ready, young.
+fn surplus(mut active: Vec<&Pod>, wanted: usize) -> Vec<&Pod> {
+    let too_many = active.len().saturating_sub(wanted);
+    let rank = |pod: &&Pod| {
+        (is_placed(pod), pod::phase(pod) == "Running", pod::ready_since(pod).is_some())
+    };
+    active.sort_by(|a, b| {
+        let young_first = b.metadata.creation_timestamp.cmp(&a.metadata.creation_timestamp);
+        rank(a).cmp(&rank(b)).then(young_first).then_with(|| a.metadata.name.cmp(&b.metadata.name))
+    });
+    active.truncate(too_many);
+    active
+}

@@ -1,0 +1,143 @@
+//! How fast things go and what goes wrong: for all objects, and for one by its annotations.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+/// The prefix of the annotations that a player reads.
+pub const PREFIX: &str = "player.muster-apiserver.dev/";
+
+/// How fast the played cluster is, and how large.
+///
+/// Annotations overrule it for one object and for what that object controls (a Deployment for its ReplicaSets and pods);
+/// the annotation that is nearest to the pod counts. A duration is written as `3s`, `250ms`, `1m 30s`; one that cannot be
+/// read counts as absent.
+///
+/// | annotation | on | meaning |
+/// |---|---|---|
+/// | `player.muster-apiserver.dev/ready-after` | pod, owner | from creation to ready |
+/// | `player.muster-apiserver.dev/stop-after` | pod, owner | from deletion to gone |
+/// | `player.muster-apiserver.dev/finish-after` | pod, Job | from ready to finished, of pods that end |
+/// | `player.muster-apiserver.dev/retry-after` | Job | from a failed pod to the next one |
+/// | `player.muster-apiserver.dev/progress-deadline` | Deployment | in place of `spec.progressDeadlineSeconds` |
+/// | `player.muster-apiserver.dev/fail` | pod, owner | `image-pull`, `crash` or `unready`; `none` overrules an owner |
+///
+/// Whatever the annotations say, an image whose name contains `bad` cannot be pulled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Speeds {
+    /// From a pod's creation to its readiness.
+    pub ready_after: Duration,
+    /// From a pod's deletion to its end.
+    pub stop_after: Duration,
+    /// From readiness to the end, of pods that are to end.
+    pub finish_after: Duration,
+    /// From the failure of a Job's pod to the next try.
+    pub retry_after: Duration,
+    /// How many simulated nodes there are.
+    pub nodes: u32,
+}
+
+impl Default for Speeds {
+    fn default() -> Self {
+        Self {
+            ready_after: Duration::from_secs(1),
+            stop_after: Duration::from_millis(500),
+            finish_after: Duration::from_secs(1),
+            retry_after: Duration::from_secs(1),
+            nodes: 1,
+        }
+    }
+}
+
+/// What is to go wrong with a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The image cannot be pulled.
+    ImagePull,
+    /// The containers end with an error as soon as they have begun.
+    Crash,
+    /// The containers run and never become ready.
+    Unready,
+}
+
+/// What holds for one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// See [`Speeds::ready_after`].
+    pub ready_after: Duration,
+    /// See [`Speeds::stop_after`].
+    pub stop_after: Duration,
+    /// See [`Speeds::finish_after`].
+    pub finish_after: Duration,
+    /// See [`Speeds::retry_after`].
+    pub retry_after: Duration,
+    /// Overrules the deadline of the specification.
+    pub progress_deadline: Option<Duration>,
+    /// What goes wrong.
+    pub failure: Option<Failure>,
+}
+
+impl Settings {
+    /// What holds for an object with these annotations, its own first, then those of what controls it.
+    pub fn of(speeds: &Speeds, annotations: &[&BTreeMap<String, String>]) -> Self {
+        let text = |name: &str| {
+            let key = format!("{PREFIX}{name}");
+            annotations.iter().find_map(|own| own.get(&key)).map(String::as_str)
+        };
+        let duration = |name: &str| text(name).and_then(parse_duration);
+        Self {
+            ready_after: duration("ready-after").unwrap_or(speeds.ready_after),
+            stop_after: duration("stop-after").unwrap_or(speeds.stop_after),
+            finish_after: duration("finish-after").unwrap_or(speeds.finish_after),
+            retry_after: duration("retry-after").unwrap_or(speeds.retry_after),
+            progress_deadline: duration("progress-deadline"),
+            failure: match text("fail") {
+                Some("image-pull") => Some(Failure::ImagePull),
+                Some("crash") => Some(Failure::Crash),
+                Some("unready") => Some(Failure::Unready),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// The annotations that a player reads.
+pub fn own(annotations: Option<&BTreeMap<String, String>>) -> BTreeMap<&str, &str> {
+    let all = annotations.into_iter().flatten();
+    all.filter(|(key, _)| key.starts_with(PREFIX)).map(|(key, value)| (key.as_str(), value.as_str())).collect()
+}
+
+fn parse_duration(text: &str) -> Option<Duration> {
+    // What cannot be read, or is negative, counts as absent: documented with `Speeds`.
+    text.parse::<SignedDuration>().ok().and_then(|duration| duration.try_into().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn annotations(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, value)| (format!("{PREFIX}{name}"), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn the_nearest_annotation_that_can_be_read_counts() {
+        let (pod, owner) = (
+            annotations(&[("ready-after", "250ms"), ("stop-after", "soon"), ("fail", "none")]),
+            annotations(&[("ready-after", "9s"), ("finish-after", "1m 30s"), ("fail", "crash"), ("progress-deadline", "2s")]),
+        );
+        let speeds = Speeds::default();
+        let settings = Settings::of(&speeds, &[&pod, &owner]);
+        let expected = Settings {
+            ready_after: Duration::from_millis(250),
+            stop_after: speeds.stop_after,
+            finish_after: Duration::from_secs(90),
+            retry_after: speeds.retry_after,
+            progress_deadline: Some(Duration::from_secs(2)),
+            failure: None,
+        };
+        assert_eq!(settings, expected);
+        assert_eq!(Settings::of(&speeds, &[&owner]).failure, Some(Failure::Crash));
+    }
+}

@@ -1,0 +1,81 @@
+//! Carries out one write.
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use kube::Client;
+use kube::api::{DeleteParams, PostParams, Preconditions};
+use kube::core::Request;
+use kube::core::request::Error as RequestError;
+
+use super::plan::{Verb, Write};
+use super::world::{Object, Played, VisitObject};
+
+/// The field manager of all writes.
+const MANAGER: &str = "workload-player";
+
+/// What became of the object.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// It is this now.
+    Is(Object),
+    /// It was this, and is gone.
+    Gone(Object),
+}
+
+/// A write was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The request could not be made.
+    #[error("the request could not be made")]
+    Request(#[from] RequestError),
+    /// The object could not be serialized.
+    #[error("the object could not be serialized")]
+    Serialize(#[from] serde_json::Error),
+    /// The API server refused it or did not answer.
+    #[error("the API server did not do it")]
+    Refused(#[from] kube::Error),
+}
+
+/// Carries out a write.
+pub async fn send(client: &Client, write: &Write) -> Result<Reply, WriteError> {
+    write.object.visit(Sender { client: client.clone(), verb: write.verb }).await
+}
+
+struct Sender {
+    client: Client,
+    verb: Verb,
+}
+
+impl VisitObject for Sender {
+    type Out = BoxFuture<'static, Result<Reply, WriteError>>;
+
+    fn visit<K: Played>(self, object: &K) -> Self::Out {
+        let object = object.clone();
+        async move {
+            let request = request(self.verb, &object)?;
+            if matches!(self.verb, Verb::Create | Verb::Replace | Verb::Status) {
+                return Ok(Reply::Is(self.client.request::<K>(request).await?.erase()));
+            }
+            let rest = self.client.request_status::<K>(request).await?.left();
+            // Some kinds are answered though they are gone; what stays is marked.
+            let staying = rest.filter(|rest| rest.meta().deletion_timestamp.is_some());
+            Ok(staying.map_or_else(|| Reply::Gone(object.erase()), |rest| Reply::Is(rest.erase())))
+        }
+        .boxed()
+    }
+}
+
+fn request<K: Played>(verb: Verb, object: &K) -> Result<http::Request<Vec<u8>>, WriteError> {
+    let meta = object.meta();
+    let request = Request::new(K::url_path(&(), meta.namespace.as_deref()));
+    let name = meta.name.as_deref().unwrap_or_default(); // only what is created may have none
+    let options = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+    let uid = Preconditions { uid: meta.uid.clone(), resource_version: None };
+    Ok(match verb {
+        Verb::Create => request.create(&options, serde_json::to_vec(object)?)?,
+        Verb::Replace => request.replace(name, &options, serde_json::to_vec(object)?)?,
+        Verb::Status => request.replace_subresource("status", name, &options, serde_json::to_vec(object)?)?,
+        Verb::Delete => request.delete(name, &DeleteParams::background().preconditions(uid))?,
+        Verb::Stop => request.delete(name, &DeleteParams::default().grace_period(0).preconditions(uid))?,
+    })
+}

@@ -1,0 +1,159 @@
+//! A server with a player, and questions about its state.
+
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::core::NamespaceResourceScope;
+use kube::{Resource, ResourceExt as _};
+use muster_apiserver::ApiServer;
+use muster_apiserver::player::Speeds;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+/// The longest that a condition is waited for.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How often it is looked at.
+const TICK: Duration = Duration::from_millis(50);
+
+pub struct Bed {
+    pub api: ApiServer,
+}
+
+/// A kind that is stored in namespaces.
+pub trait Kind:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + Serialize + DeserializeOwned
+{
+}
+
+impl<K> Kind for K where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + Serialize + DeserializeOwned
+{
+}
+
+impl Bed {
+    pub fn new() -> Self {
+        Self::with(Speeds::default())
+    }
+
+    pub fn with(speeds: Speeds) -> Self {
+        Self { api: ApiServer::builder().seed(7).event_log(true).workloads(speeds).in_process().unwrap() }
+    }
+
+    pub fn of<K: Kind>(&self) -> Api<K> {
+        Api::default_namespaced(self.api.client_as("tester"))
+    }
+
+    pub async fn create<K: Kind>(&self, object: Value) -> K {
+        let object: K = serde_json::from_value(object).unwrap();
+        self.of().create(&PostParams::default(), &object).await.unwrap()
+    }
+
+    pub async fn patch<K: Kind>(&self, name: &str, patch: Value) -> K {
+        self.of().patch(name, &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap()
+    }
+
+    pub async fn delete<K: Kind>(&self, name: &str) {
+        self.of::<K>().delete(name, &DeleteParams::background()).await.unwrap();
+    }
+
+    pub async fn all<K: Kind>(&self) -> Vec<K> {
+        self.of().list(&ListParams::default()).await.unwrap().items
+    }
+
+    pub async fn names<K: Kind>(&self) -> Vec<String> {
+        self.all::<K>().await.iter().map(|object| object.name_any()).collect()
+    }
+
+    /// The object as JSON, when it is there and `holds`.
+    pub async fn until<K: Kind>(&self, name: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        let end = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let object = self.of::<K>().get_opt(name).await.unwrap();
+            let object = object.map_or(Value::Null, |object| serde_json::to_value(object).unwrap());
+            if holds(&object) {
+                return object;
+            }
+            assert!(tokio::time::Instant::now() < end, "never: {object:#}");
+            tokio::time::sleep(TICK).await;
+        }
+    }
+
+    /// All objects of a kind as JSON, when `holds`.
+    pub async fn until_all<K: Kind>(&self, holds: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+        let end = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let all: Vec<Value> = self.all::<K>().await.iter().map(|o| serde_json::to_value(o).unwrap()).collect();
+            if holds(&all) {
+                return all;
+            }
+            assert!(tokio::time::Instant::now() < end, "never: {all:#?}");
+            tokio::time::sleep(TICK).await;
+        }
+    }
+
+    pub async fn deployment_done(&self, name: &str) -> Value {
+        self.until::<Deployment>(name, is_done).await
+    }
+
+    pub async fn replica_sets(&self) -> Vec<ReplicaSet> {
+        self.all().await
+    }
+
+    pub async fn pods(&self) -> Vec<Pod> {
+        self.all().await
+    }
+
+    /// The instants since the start of the server at which something was written by the player.
+    pub fn writes(&self) -> Vec<String> {
+        let requests = self.api.recorder().requests();
+        let own = requests.iter().filter(|request| request.client == "workload-player" && request.is_write());
+        own.map(|request| format!("{:?} {} {} {}", request.at, request.method, request.path, request.code())).collect()
+    }
+
+    pub async fn pass(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+}
+
+/// Whether a Deployment has come to its end, as `kubectl rollout status` has it.
+pub fn is_done(deployment: &Value) -> bool {
+    let (spec, status) = (&deployment["spec"]["replicas"], &deployment["status"]);
+    deployment["metadata"]["generation"] == status["observedGeneration"]
+        && ["replicas", "updatedReplicas", "availableReplicas"].iter().all(|count| &status[*count] == spec)
+        && reason(deployment, "Progressing") == "NewReplicaSetAvailable"
+}
+
+/// The condition of an object.
+pub fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
+    let all = object["status"]["conditions"].as_array().into_iter().flatten();
+    all.into_iter().find(|condition| condition["type"] == kind).unwrap_or(&Value::Null)
+}
+
+pub fn reason<'a>(object: &'a Value, kind: &str) -> &'a str {
+    condition(object, kind)["reason"].as_str().unwrap_or_default()
+}
+
+pub fn deployment(name: &str, replicas: i32, image: &str) -> Value {
+    json!({"metadata": {"name": name}, "spec": {
+        "replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template(name, image),
+    }})
+}
+
+pub fn template(app: &str, image: &str) -> Value {
+    json!({"metadata": {"labels": {"app": app}}, "spec": {"containers": [{"name": "main", "image": image}]}})
+}
+
+pub fn set_image(image: &str) -> Value {
+    json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}})
+}
+
+/// The image of a pod, ReplicaSet or the like.
+pub fn image(object: &Value) -> &str {
+    let spec = &object["spec"];
+    let spec = if spec["template"].is_null() { spec } else { &spec["template"]["spec"] };
+    spec["containers"][0]["image"].as_str().unwrap_or_default()
+}
