@@ -54,26 +54,13 @@ pub enum BindingError {
         object: ObjectId,
     },
     /// The pointer leads to nothing.
-    #[error("binding {binding}: {object} has no field {pointer}")]
-    FieldMissing {
-        /// The binding.
-        binding: String,
-        /// The object.
-        object: ObjectId,
-        /// The JSON pointer.
-        pointer: String,
-    },
+    #[error("binding {}: {} has no field {}", .0.binding, .0.object, .0.pointer)]
+    FieldMissing(Box<Place>),
     /// The pointer leads to what is no text.
-    #[error(
-        "binding {binding}: field {pointer} of {object} is {found}; only strings, numbers and booleans can be bound"
-    )]
+    #[error("binding {}: field {} of {} is {found}; only strings, numbers and booleans can be bound", .place.binding, .place.pointer, .place.object)]
     NotScalar {
-        /// The binding.
-        binding: String,
-        /// The object.
-        object: ObjectId,
-        /// The JSON pointer.
-        pointer: String,
+        /// Where.
+        place: Box<Place>,
         /// What is there.
         found: &'static str,
     },
@@ -93,6 +80,17 @@ pub enum BindingError {
     /// A referenced object could not be read.
     #[error("a referenced object could not be read")]
     Read(#[from] CallError),
+}
+
+/// A field of an object, and the binding that names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The binding.
+    pub binding: String,
+    /// The object.
+    pub object: ObjectId,
+    /// The JSON pointer.
+    pub pointer: String,
 }
 
 fn list(names: &[String]) -> String {

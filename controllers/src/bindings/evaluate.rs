@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::{
     BindingError, Kinds, Values,
+    error::Place,
     template::{self, Part},
 };
 
@@ -138,18 +139,12 @@ impl Run<'_> {
             if let Some(value) = self.given.get(name) {
                 return Ok(Some(value.clone()));
             }
-            match self.by_name.get(name).copied() {
-                Some(binding) => self.value(binding),
-                None => {
-                    let known: BTreeSet<String> = self
-                        .given
-                        .keys()
-                        .cloned()
-                        .chain(self.by_name.keys().map(|name| (*name).to_owned()))
-                        .collect();
-                    Err(unknown(place, name, known.iter()))
-                }
+            if let Some(binding) = self.by_name.get(name).copied() {
+                return self.value(binding);
             }
+            let bindings = self.by_name.keys().map(|name| (*name).to_owned());
+            let known: BTreeSet<String> = self.given.keys().cloned().chain(bindings).collect();
+            Err(unknown(place, name, known.iter()))
         })
     }
 
@@ -192,34 +187,32 @@ impl Run<'_> {
             binding: binding.name.clone(),
             object: object.clone(),
         })?;
-        scalar(value, &binding.name, object, pointer).map(Some)
+        let binding = binding.name.clone();
+        scalar(
+            value,
+            Place {
+                binding,
+                object,
+                pointer,
+            },
+        )
+        .map(Some)
     }
 }
 
 /// The text of a field.
-fn scalar(value: &Value, binding: &str, object: ObjectId, pointer: String) -> Result<String, BindingError> {
-    let binding = binding.to_owned();
-    let found = match value.pointer(&pointer) {
+fn scalar(value: &Value, place: Place) -> Result<String, BindingError> {
+    let found = match value.pointer(&place.pointer) {
         Some(Value::String(text)) => return Ok(text.clone()),
         Some(Value::Number(number)) => return Ok(number.to_string()),
         Some(Value::Bool(truth)) => return Ok(truth.to_string()),
         Some(Value::Null) => "null",
         Some(Value::Array(_)) => "a list",
         Some(Value::Object(_)) => "a mapping",
-        None => {
-            return Err(BindingError::FieldMissing {
-                binding,
-                object,
-                pointer,
-            });
-        }
+        None => return Err(BindingError::FieldMissing(Box::new(place))),
     };
-    Err(BindingError::NotScalar {
-        binding,
-        object,
-        pointer,
-        found,
-    })
+    let place = Box::new(place);
+    Err(BindingError::NotScalar { place, found })
 }
 
 /// Replaces the variables of a text; `None` if one of them waits for an object (the others are asked for nevertheless).

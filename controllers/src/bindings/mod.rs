@@ -19,7 +19,7 @@ mod template;
 use std::collections::BTreeMap;
 
 pub use self::{
-    error::BindingError,
+    error::{BindingError, Place},
     evaluate::{Evaluation, Known, ObjectId, evaluate},
     kinds::Kinds,
     objects::Objects,

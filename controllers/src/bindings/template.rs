@@ -49,31 +49,31 @@ mod tests {
         *,
     };
 
-    fn check(text: &str, expect: Result<Vec<Part<'_>>, Unterminated>) {
-        assert_eq!(parts(text), expect, "{text}");
+    fn check(text: &str, expect: &Result<Vec<Part<'_>>, Unterminated>) {
+        assert_eq!(&parts(text), expect, "{text}");
     }
 
     #[test]
     fn texts_and_names() {
-        check("", Ok(vec![]));
-        check("plain $HOME $ ${X} $", Ok(vec![Text("plain $HOME $ ${X} $")]));
-        check("$(A)", Ok(vec![Name("A")]));
+        check("", &Ok(vec![]));
+        check("plain $HOME $ ${X} $", &Ok(vec![Text("plain $HOME $ ${X} $")]));
+        check("$(A)", &Ok(vec![Name("A")]));
         check(
             "a-$(A).$(B)c",
-            Ok(vec![Text("a-"), Name("A"), Text("."), Name("B"), Text("c")]),
+            &Ok(vec![Text("a-"), Name("A"), Text("."), Name("B"), Text("c")]),
         );
-        check("$$(A)", Ok(vec![Text("$("), Text("A)")]));
+        check("$$(A)", &Ok(vec![Text("$("), Text("A)")]));
         check(
             "x$$(A)$(B)",
-            Ok(vec![Text("x"), Text("$("), Text("A)"), Name("B")]),
+            &Ok(vec![Text("x"), Text("$("), Text("A)"), Name("B")]),
         );
-        check("$$$(A)", Ok(vec![Text("$"), Text("$("), Text("A)")]));
+        check("$$$(A)", &Ok(vec![Text("$"), Text("$("), Text("A)")]));
         check(
             "$(CLUSTER_LABEL_topology.kubernetes.io/zone)",
-            Ok(vec![Name("CLUSTER_LABEL_topology.kubernetes.io/zone")]),
+            &Ok(vec![Name("CLUSTER_LABEL_topology.kubernetes.io/zone")]),
         );
-        check("ä$(A)ö", Ok(vec![Text("ä"), Name("A"), Text("ö")]));
-        check("$(A", Err(Unterminated));
-        check("$()", Err(Unterminated));
+        check("ä$(A)ö", &Ok(vec![Text("ä"), Name("A"), Text("ö")]));
+        check("$(A", &Err(Unterminated));
+        check("$()", &Err(Unterminated));
     }
 }

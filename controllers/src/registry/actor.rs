@@ -32,7 +32,7 @@ const READ_AGAIN: Duration = Duration::from_secs(2);
 /// While Cluster API is not there, or could not be asked for.
 const DISCOVER_AGAIN: Duration = Duration::from_secs(5);
 /// How often the versions of Cluster are looked up again: an upgrade of Cluster API may end the one that is read.
-const DISCOVER_EVERY: Duration = Duration::from_secs(300);
+const DISCOVER_EVERY: Duration = Duration::from_mins(5);
 /// So long the first answers of clusters are waited for before the registry counts as synced.
 const SETTLE: Duration = Duration::from_secs(5);
 /// ± 10 %: clusters are not probed in step.
@@ -168,7 +168,7 @@ impl<'a> Actor<'a> {
             Ok(Some(version)) => self.watch_clusters(version),
             // With a watch that once worked, the absence of the kind is no proof of the absence of clusters.
             Ok(None) if known.is_some() => {
-                warn!("the kind Cluster is no longer served; what is known of clusters stands")
+                warn!("the kind Cluster is no longer served; what is known of clusters stands");
             }
             Ok(None) => {
                 debug!("Cluster API is not installed");
@@ -278,7 +278,7 @@ impl<'a> Actor<'a> {
         match self.watched_kubeconfig(name) {
             Some(found) => self.take_kubeconfig(name, found),
             None if self.typed.is_synced() && self.labelled.is_synced() => {
-                self.read_secret(name, Duration::ZERO, None)
+                self.read_secret(name, Duration::ZERO, None);
             }
             // The first lists are under way.
             None => {}

@@ -39,8 +39,11 @@ pub struct Access {
     /// Bearer token.
     pub token: Option<Secret<String>>,
     /// Certificate and key, PEM.
-    pub client_certificate: Option<(Vec<u8>, Secret<Vec<u8>>)>,
+    pub client_certificate: Option<CertificateAndKey>,
 }
+
+/// A certificate and its key, PEM.
+pub type CertificateAndKey = (Vec<u8>, Secret<Vec<u8>>);
 
 impl Access {
     /// The same API server, seen by the same CA; the credential may differ.
@@ -200,7 +203,7 @@ fn server(cluster: &Fields<'_>) -> Result<String, KubeconfigError> {
     Ok(server.to_owned())
 }
 
-fn client_certificate(user: &Fields<'_>) -> Result<Option<(Vec<u8>, Secret<Vec<u8>>)>, KubeconfigError> {
+fn client_certificate(user: &Fields<'_>) -> Result<Option<CertificateAndKey>, KubeconfigError> {
     match (
         user.base64("client-certificate-data")?,
         user.base64("client-key-data")?,

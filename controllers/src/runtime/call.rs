@@ -75,7 +75,7 @@ impl CallError {
     /// What usually follows: wait for a change after a refusal of the content, else try again soon.
     pub fn retry(&self) -> Retry {
         match self.code() {
-            Some(400 | 422) => Retry::At(Duration::from_secs(60)),
+            Some(400 | 422) => Retry::At(Duration::from_mins(1)),
             _ => Retry::Soon,
         }
     }

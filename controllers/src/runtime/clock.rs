@@ -61,9 +61,9 @@ mod tests {
     async fn the_clock_follows_paused_time() {
         let start: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
         let clock = Clock::starting_at(start);
-        tokio::time::advance(Duration::from_secs(3_600)).await;
+        tokio::time::advance(Duration::from_hours(1)).await;
         assert_eq!(clock.now().to_string(), "2026-01-02T04:04:05Z");
-        assert_eq!(clock.since(start), Duration::from_secs(3_600));
+        assert_eq!(clock.since(start), Duration::from_hours(1));
         assert_eq!(clock.since(Timestamp::MAX), Duration::ZERO);
     }
 }

@@ -187,7 +187,10 @@ where
             Config::default().concurrency(workers),
         );
         results
-            .for_each(|result| std::future::ready(note(name, &failures, result)))
+            .for_each(|result| {
+                note(name, &failures, result);
+                future::ready(())
+            })
             .await;
     }
 }
@@ -212,7 +215,7 @@ impl<E: Retryable> Failed<E> {
 }
 
 /// How long an object is left alone after its reconcile panicked.
-const AFTER_PANIC: Duration = Duration::from_secs(300);
+const AFTER_PANIC: Duration = Duration::from_mins(5);
 
 /// Runs a reconcile as a task of its own, so that a panic is that object's alone. Dropping the future ends the task.
 async fn supervised<E: Retryable>(

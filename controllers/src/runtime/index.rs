@@ -58,10 +58,15 @@ impl fmt::Display for Key {
     }
 }
 
+/// Of an object, its row; `None`: not of interest.
+type Project<K, R> = Box<dyn Fn(&K) -> Option<R> + Send + Sync>;
+/// Of a row, whom it concerns.
+type Targets<R> = Box<dyn Fn(&Key, &R) -> Vec<Key> + Send + Sync>;
+
 /// Small rows of one watched kind `K`.
 pub struct Index<K, R> {
-    row: Box<dyn Fn(&K) -> Option<R> + Send + Sync>,
-    targets: Box<dyn Fn(&Key, &R) -> Vec<Key> + Send + Sync>,
+    row: Project<K, R>,
+    targets: Targets<R>,
     state: RwLock<State<R>>,
     synced: watch::Sender<bool>,
 }

@@ -87,7 +87,7 @@ mod tests {
         failures.forget(&key);
         assert!(failures.after_failure(&key, Retry::Soon, &jitter).unwrap() <= Duration::from_millis(300));
         assert_eq!(failures.after_failure(&key, Retry::AwaitChange, &jitter), None);
-        let at = Duration::from_secs(60);
+        let at = Duration::from_mins(1);
         assert_eq!(failures.after_failure(&key, Retry::At(at), &jitter), Some(at));
     }
 }
