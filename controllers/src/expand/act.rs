@@ -39,7 +39,7 @@ impl Expander {
         let mut sources = BTreeSet::new();
         let plans = plans
             .into_iter()
-            .map(|plan| self.once(plan, &mut sources))
+            .map(|plan| once(plan, &mut sources))
             .collect::<Vec<_>>();
         let results: Vec<(SyncState, bool)> = stream::iter(plans)
             .map(|plan| self.one(plan))
@@ -51,15 +51,6 @@ impl Expander {
             states: results.into_iter().map(|(state, _)| state).collect(),
             again,
         }
-    }
-
-    /// Two rows may need the same source: it is written once.
-    fn once(&self, mut plan: Plan, sources: &mut BTreeSet<String>) -> Plan {
-        plan.writes.retain(|write| match write {
-            Write::CreateSource(source) | Write::ReplaceSource(source) => sources.insert(source.name_any()),
-            Write::Create(_) | Write::Replace(_) | Write::Delete { .. } => true,
-        });
-        plan
     }
 
     async fn one(&self, plan: Plan) -> (SyncState, bool) {
@@ -154,6 +145,15 @@ impl Expander {
         self.memory.written(&name, &KustomizationRow::of(written));
         self.kustomizations.apply(written);
     }
+}
+
+/// Two rows may need the same source: it is written once.
+fn once(mut plan: Plan, sources: &mut BTreeSet<String>) -> Plan {
+    plan.writes.retain(|write| match write {
+        Write::CreateSource(source) | Write::ReplaceSource(source) => sources.insert(source.name_any()),
+        Write::Create(_) | Write::Replace(_) | Write::Delete { .. } => true,
+    });
+    plan
 }
 
 /// The state of a row whose write was not taken.

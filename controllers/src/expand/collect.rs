@@ -31,7 +31,7 @@ use crate::runtime::{CallError, Key, call, call::explain};
 /// How long a source outlives its last reference: long enough for a row that is taken back.
 pub const LINGER: SignedDuration = SignedDuration::from_mins(10);
 /// How often it is looked for such sources, in memory: a tenth of the time that they linger.
-const PERIOD: Duration = Duration::from_secs(60);
+const PERIOD: Duration = Duration::from_mins(1);
 /// Objects of one page of a list.
 const PAGE: u32 = 100;
 
@@ -76,7 +76,7 @@ impl Expander {
         let mut referred = BTreeSet::new();
         let assemblages: Api<K> = self.api();
         pages(&assemblages, |object| {
-            referred.extend(object.rows().iter().filter_map(source_of))
+            referred.extend(object.rows().iter().filter_map(source_of));
         })
         .await?;
         let kustomizations: Api<Kustomization> = self.api();

@@ -40,7 +40,7 @@ pub fn again(values: &RowValues) -> Option<Duration> {
 }
 
 /// How soon bindings that failed are evaluated again.
-const AGAIN: Duration = Duration::from_secs(60);
+const AGAIN: Duration = Duration::from_mins(1);
 
 /// By name of the row.
 pub type RowValues = BTreeMap<String, Result<Values, Refusal>>;

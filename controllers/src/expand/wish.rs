@@ -5,7 +5,6 @@
 use muster_api::{
     assemblage::{FailureClass, Intent, SyncRow},
     reasons::{ObjectReason, Reason},
-    sync::Package,
 };
 
 use super::{
@@ -34,7 +33,7 @@ pub fn wish(place: &Place, row: &SyncRow, values: &Result<Values, Refusal>) -> W
         Ok(values) => values,
         Err(refusal) => return Wish::Refused(refusal.clone()),
     };
-    let package = row.package.clone().unwrap_or_else(Package::default);
+    let package = row.package.clone().unwrap_or_default();
     match substitute_package(&package, values) {
         Ok(package) => Wish::Carry(Box::new(derive(place, row, &source.git, commit, &package))),
         Err(error) => Wish::Refused(unbound(&explain(&error))),

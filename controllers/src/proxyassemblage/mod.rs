@@ -40,7 +40,7 @@ const JITTER: f64 = 0.1;
 const UNTOLD: Duration = Duration::from_secs(30);
 
 /// How often watches without a proxy are looked for, in memory.
-const SWEEP: Duration = Duration::from_secs(60);
+const SWEEP: Duration = Duration::from_mins(1);
 
 /// A reconcile that has to be tried again.
 #[derive(Debug, Error)]

@@ -44,7 +44,7 @@ const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(5);
 pub struct Sessions {
     clock: Clock,
     jitter: Jitter,
-    sessions: Mutex<BTreeMap<Key, Session>>,
+    by_proxy: Mutex<BTreeMap<Key, Session>>,
     changed: Pending,
 }
 
@@ -70,7 +70,7 @@ impl Sessions {
             Self {
                 clock,
                 jitter,
-                sessions: Mutex::default(),
+                by_proxy: Mutex::default(),
                 changed,
             },
             keys,
@@ -79,7 +79,7 @@ impl Sessions {
 
     /// Whether the mirror of a proxy is being watched.
     pub fn is_watched(&self, proxy: &Key) -> bool {
-        self.sessions
+        self.by_proxy
             .lock()
             .get(proxy)
             .is_some_and(|session| session.alive.load(Ordering::Relaxed))
@@ -87,7 +87,7 @@ impl Sessions {
 
     /// Watches the mirror of a proxy from `version` on, unless it is watched already, or failed lately.
     pub fn watch(&self, proxy: &Key, api: Api<Assemblage>, version: String) {
-        let mut sessions = self.sessions.lock();
+        let mut sessions = self.by_proxy.lock();
         let failures = match sessions.get(proxy) {
             Some(session) if session.alive.load(Ordering::Relaxed) => return,
             Some(session) => Arc::clone(&session.failures),
@@ -123,12 +123,12 @@ impl Sessions {
 
     /// Ends the session of a proxy.
     pub fn end(&self, proxy: &Key) {
-        self.sessions.lock().remove(proxy);
+        self.by_proxy.lock().remove(proxy);
     }
 
     /// Ends the sessions of proxies that are no more.
     pub fn retain(&self, lives: impl Fn(&Key) -> bool) {
-        self.sessions.lock().retain(|key, _| lives(key));
+        self.by_proxy.lock().retain(|key, _| lives(key));
     }
 }
 
@@ -176,7 +176,7 @@ async fn events(watch: &Watch) -> Result<(), kube::Error> {
     while let Some(event) = events.next().await {
         match event? {
             WatchEvent::Added(_) | WatchEvent::Modified(_) | WatchEvent::Deleted(_) => {
-                watch.changed.add(watch.proxy.clone())
+                watch.changed.add(watch.proxy.clone());
             }
             WatchEvent::Bookmark(_) => {}
             WatchEvent::Error(status) => return Err(kube::Error::Api(status)),

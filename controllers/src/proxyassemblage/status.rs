@@ -34,15 +34,15 @@ impl Mirroring {
             return self.report_conflict(proxy, origin).await;
         }
         let unclaimed = live.map(|live| unclaimed_rows(view, live)).unwrap_or_default();
-        let states = copy::states(&proxy.spec.syncs, &rows.refused, &unclaimed, live);
+        let reported = copy::states(&proxy.spec.syncs, &rows.refused, &unclaimed, live);
         let conditions =
-            expanded::conditions(&states).with(REACHABLE, Status::True, ObjectReason::Answering, "");
+            expanded::conditions(&reported).with(REACHABLE, Status::True, ObjectReason::Answering, "");
         let handled = live
             .and_then(|live| live.status.as_ref())
             .and_then(|status| status.last_handled_reconcile_at.as_deref());
         let status = AssemblageStatus {
             last_handled_reconcile_at: handled.map(|at| bounded(at, MAX_REQUEST).into_owned()),
-            ..self.status(proxy, states, &conditions)
+            ..self.status(proxy, reported, &conditions)
         };
         self.write(proxy, &status).await
     }

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// How often bindings of another cluster are read again: no watch tells of their changes here.
-const BINDINGS_AGAIN: Duration = Duration::from_secs(60);
+const BINDINGS_AGAIN: Duration = Duration::from_mins(1);
 
 impl Remotes {
     /// What is particular to this assemblage now.
