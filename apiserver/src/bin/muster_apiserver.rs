@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use muster_apiserver::ApiServer;
+use muster_apiserver::player::Speeds;
 
 /// A Kubernetes API server in one process, on 127.0.0.1, with everything in memory.
 #[derive(Parser)]
@@ -16,6 +17,9 @@ struct Arguments {
     /// Where to write the kubeconfig.
     #[arg(long, value_name = "FILE")]
     kubeconfig: PathBuf,
+    /// Play the controllers, scheduler and kubelets that a cluster has.
+    #[arg(long)]
+    workloads: bool,
 }
 
 #[tokio::main]
@@ -36,6 +40,9 @@ async fn main() -> ExitCode {
 
 async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let api = ApiServer::in_process()?;
+    if arguments.workloads {
+        api.play_workloads(Speeds::default());
+    }
     let address = api.listen(arguments.port).await?;
     let kubeconfig = api.kubeconfig().ok_or("the HTTPS door is not open")?;
     write_private(&arguments.kubeconfig, &kubeconfig)?;
