@@ -15,7 +15,7 @@ pub async fn run(cluster: &ClusterFlags, flags: &WhyFlags) -> anyhow::Result<u8>
     let fleet = fleet::read(&client, &namespace).await?;
     let WhyFlags { module, cluster, output } = flags;
     let view = fleet.module(module.kind, &module.name).with_context(|| format!("there is no {module} in namespace {namespace}"))?;
-    let why = muster_dashboard::why(&fleet, view, cluster.as_deref());
+    let why = muster_dashboard::why(view, cluster.as_deref());
     match output {
         View::Json => anstream::println!("{}", serde_json::to_string_pretty(&why)?),
         View::Table => print(&why),

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use kube::{ResourceExt, core::DynamicObject};
 use muster_api::{
     assemblage::{AssemblageStatus, ProxyAssemblage, RemoteAssemblage, SyncPhase, SyncRow, SyncState, TargetedAssemblageSpec},
-    conditions::READY,
+    conditions::{READY, STALLED},
     module::{BootstrapModule, Module, ModuleKind, ModuleObject, Summary},
     reasons::Reason,
     selector::Matcher,
@@ -69,6 +69,10 @@ pub struct ModuleView {
     pub message: String,
     /// Since when.
     pub since: Option<Timestamp>,
+    /// The controller has seen the spec as it is now.
+    pub observed: bool,
+    /// Nothing goes on without a change by someone.
+    pub stalled: bool,
     /// The clusters in numbers.
     pub summary: Summary,
     /// By cluster, in the order of [`Fleet::clusters`].
@@ -154,6 +158,8 @@ fn module_view<K: ModuleObject>(module: &K, members: &[Member], rows: &Rows<'_>)
         reason: ready.map_or("Pending", |ready| &ready.reason).to_owned(),
         message: ready.map_or("muster controller has not looked at it yet", |ready| &ready.message).to_owned(),
         since: ready.map(|ready| ready.last_transition_time.0),
+        observed: status.observed_generation.is_some() && status.observed_generation == module.meta().generation,
+        stalled: status.conditions.iter().any(|condition| condition.type_ == STALLED && condition.status == "True"),
         summary: status.summary.unwrap_or_default(),
         cells: cells.collect(),
     }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{Cell, Fleet, ModuleView, Shape, fold_names};
+use crate::{Cell, ModuleView, Shape, fold_names};
 
 /// The answer to `why`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -36,10 +36,10 @@ pub struct Step {
 const SHOWN: usize = 3;
 
 /// Explains a module, or one cluster of it.
-pub fn why(fleet: &Fleet, module: &ModuleView, cluster: Option<&str>) -> Why {
+pub fn why(module: &ModuleView, cluster: Option<&str>) -> Why {
     match cluster {
         Some(cluster) => about_cluster(module, cluster),
-        None => about_module(fleet, module),
+        None => about_module(module),
     }
 }
 
@@ -55,7 +55,7 @@ fn about_cluster(module: &ModuleView, cluster: &str) -> Why {
     }
 }
 
-fn about_module(fleet: &Fleet, module: &ModuleView) -> Why {
+fn about_module(module: &ModuleView) -> Why {
     let mut open: Vec<&Cell> = module.cells.iter().filter(|cell| !matches!(cell.shape, Shape::Ready | Shape::NotSelected)).collect();
     open.sort_by_key(|cell| (urgency(cell.shape), &cell.cluster));
     let mut steps: Vec<Step> = Vec::new();
@@ -64,6 +64,10 @@ fn about_module(fleet: &Fleet, module: &ModuleView) -> Why {
         let shown = if single { SHOWN.min(alike.len()) } else { 0 };
         steps.extend(alike.iter().take(shown).map(|cell| step(cell)));
         steps.extend(grouped(&alike[shown..]));
+    }
+    if steps.is_empty() && module.ready != "True" {
+        // Nothing is wrong on any cluster: it is the module itself.
+        steps.push(Step { shape: Shape::Failed, who: module.name.clone(), reason: module.reason.clone(), message: module.message.clone(), since: module.since });
     }
     let ready: Vec<&str> = module.cells.iter().filter(|cell| cell.shape == Shape::Ready).map(|cell| cell.cluster.as_str()).collect();
     if !ready.is_empty() {
@@ -76,7 +80,10 @@ fn about_module(fleet: &Fleet, module: &ModuleView) -> Why {
         });
     }
     Why {
-        headline: format!("{} {} on {}/{} of {} clusters: {}: {}", module.name, module.version, module.summary.updated, module.summary.total, fleet.clusters.len(), module.reason, module.message),
+        headline: format!(
+            "{} {} on {}/{} clusters: {}",
+            module.name, module.version, module.summary.updated, module.summary.total, module.reason
+        ),
         steps,
         next: open.first().and_then(|cell| next(module, cell)),
     }

@@ -1,0 +1,113 @@
+//! The views of a fleet: the matrix and `why` say what the statuses say, equal clusters are one column, problems never fold.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::core::DynamicObject;
+use muster_api::{
+    BootstrapModule, Module, ProxyAssemblage,
+    module::{Attention, ModuleKind},
+};
+use muster_dashboard::{Fleet, Matrix, Objects, Shape, why};
+use serde_json::{Value, json};
+
+fn cluster(name: &str, env: &str) -> DynamicObject {
+    let object = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": name, "labels": {"env": env}}, "spec": {}});
+    serde_json::from_value(object).unwrap()
+}
+
+fn module(attention: &[(&str, &str, &str)]) -> Module {
+    let told: Vec<Attention> = attention
+        .iter()
+        .map(|(cluster, reason, message)| Attention {
+            cluster: (*cluster).to_owned(),
+            reason: (*reason).to_owned(),
+            since: Some(Time("2026-01-02T03:04:05Z".parse().unwrap())),
+            message: (*message).to_owned(),
+        })
+        .collect();
+    let object = json!({
+        "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "Module", "metadata": {"name": "web", "generation": 2},
+        "spec": {
+            "selector": {"matchLabels": {"env": "prod"}},
+            "sync": {"source": {"git": {"url": "https://git.test/fleet", "version": {"tag": "v2"}}}},
+        },
+        "status": {
+            "observedGeneration": 2, "revision": "r2", "attention": told,
+            "summary": {"total": 4, "updated": 1, "ready": 1, "updating": 0, "waiting": 0, "failed": 0, "skipped": 0, "held": 0, "withdrawing": 0, "clusters": "1/4"},
+            "conditions": [{"type": "Ready", "status": "False", "reason": "Failed", "message": "m", "lastTransitionTime": "2026-01-02T03:04:05Z"}],
+        },
+    });
+    serde_json::from_value(object).unwrap()
+}
+
+fn proxy(name: &str, tag: &str, revision: &str, state: &str) -> ProxyAssemblage {
+    let row = json!({
+        "name": "web", "token": 3, "digest": "d", "revision": revision,
+        "source": {"git": {"url": "https://git.test/fleet", "version": {"tag": tag}}},
+    });
+    let object = json!({
+        "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "ProxyAssemblage", "metadata": {"name": name},
+        "spec": {"clusterRef": {"name": name}, "syncs": [row]},
+        "status": {"syncs": [{"name": "web", "token": 3, "digest": "d", "state": state}]},
+    });
+    serde_json::from_value(object).unwrap()
+}
+
+fn fleet() -> Fleet {
+    Fleet::of(&Objects {
+        modules: vec![module(&[
+            ("eu-1", "Failed", "Deployment web/web: ImagePullBackOff"),
+            ("eu-2", "Halted", "v2 is condemned"),
+            ("eu-3", "Halted", "v2 is condemned"),
+        ])],
+        bootstrap_modules: Vec::<BootstrapModule>::new(),
+        proxies: vec![
+            proxy("dev-1", "v2", "r2", "succeeded"),
+            proxy("eu-1", "v2", "r2", "failed"),
+            proxy("eu-2", "v1", "r1", "succeeded"),
+            proxy("eu-3", "v1", "r1", "succeeded"),
+        ],
+        remotes: Vec::new(),
+        clusters: vec![cluster("eu-3", "prod"), cluster("eu-1", "prod"), cluster("eu-2", "prod"), cluster("dev-1", "prod"), cluster("lab", "none")],
+    })
+}
+
+#[test]
+fn a_cell_says_what_the_status_and_the_row_say() {
+    let fleet = fleet();
+    let cells: Vec<String> = fleet.modules[0]
+        .cells
+        .iter()
+        .map(|cell| format!("{} {} {} {}", cell.cluster, cell.shape.glyph(), cell.reason, cell.version.as_deref().unwrap_or("-")))
+        .collect();
+    assert_eq!(cells, ["dev-1 ● UpToDate v2", "eu-1 ✗ Failed v2", "eu-2 ○ Halted v1", "eu-3 ○ Halted v1", "lab · Excluded -"]);
+}
+
+#[test]
+fn equal_columns_fold_and_problems_do_not() {
+    let titles = |fold_from: usize| Matrix::of(&fleet(), fold_from).columns.into_iter().map(|column| column.title).collect::<Vec<_>>();
+    assert_eq!(titles(12), ["dev-1", "eu-1", "eu-2", "eu-3", "lab"]);
+    assert_eq!(titles(2), ["dev-1", "eu-1", "eu-2 +1", "lab"]);
+}
+
+#[test]
+fn why_begins_with_the_failure_and_groups_who_waits() {
+    let fleet = fleet();
+    let why = why(fleet.module(ModuleKind::Module, "web").unwrap(), None);
+    assert_eq!(why.headline, "web v2 on 1/4 clusters: Failed");
+    let steps: Vec<String> = why.steps.iter().map(|step| format!("{} {} {}", step.shape.glyph(), step.who, step.reason)).collect();
+    assert_eq!(steps, ["✗ eu-1 Failed", "○ eu-2, eu-3 Halted", "● dev-1 UpToDate"]);
+    assert!(why.steps[0].message.contains("ImagePullBackOff"), "down to the object: {}", why.steps[0].message);
+}
+
+#[test]
+fn a_failed_cluster_is_not_counted_as_ready_though_its_row_is_the_target() {
+    let counts = fleet().counts();
+    assert_eq!((counts.get(&Shape::Ready), counts.get(&Shape::Failed), counts.get(&Shape::Waiting)), (Some(&1), Some(&1), Some(&2)));
+}
+
+#[test]
+fn a_matrix_is_documented_json() {
+    let json: Value = serde_json::to_value(Matrix::of(&fleet(), 12)).unwrap();
+    assert_eq!(json["rows"][0]["cells"][1]["shape"], "failed");
+    assert_eq!(json["columns"][0], json!({"title": "dev-1", "clusters": ["dev-1"]}));
+}
