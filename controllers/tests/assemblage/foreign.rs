@@ -53,7 +53,7 @@ async fn a_foreign_object_of_our_name_or_labels_is_not_touched() {
     cluster
         .until_state::<Assemblage>("eu-1", "web", "3 Withdrawing NameConflict Unit")
         .await;
-    pass(Duration::from_secs(600)).await;
+    pass(Duration::from_mins(10)).await;
     for object in [named, labelled] {
         let now: Kustomization = cluster.api().get(&object.name_any()).await.unwrap();
         assert_eq!(

@@ -1,4 +1,12 @@
 //! The assemblages: what they decide, and what becomes of them on API servers in this process, on paused time.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    clippy::use_self,
+    clippy::redundant_closure_for_method_calls,
+    reason = "a test ends at the first thing that is not as it must be"
+)]
 
 mod changes;
 mod decide;

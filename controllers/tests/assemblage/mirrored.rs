@@ -4,7 +4,10 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, ResourceExt, api::DeleteParams};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, PatchParams},
+};
 use muster_api::{Assemblage, ProxyAssemblage, assemblage::SyncRow};
 use muster_apiserver::{
     Verb,
@@ -118,12 +121,12 @@ async fn a_watched_mirror_is_read_each_five_minutes_and_an_unwatched_one_each_tw
     let fleet = Fleet::new(&["eu-1"]).await;
     fleet.proxy("eu-1", &[row("web", OLD, 1)]).await;
     fleet.succeeded("eu-1", "web", OLD, 1).await;
-    pass(Duration::from_secs(60)).await;
+    pass(Duration::from_mins(1)).await;
     let (polls, writes) = (
         fleet.polls("eu-1"),
         fleet.management.writes() + fleet.downstream["eu-1"].writes(),
     );
-    pass(Duration::from_secs(3_600)).await;
+    pass(Duration::from_hours(1)).await;
     let watched = fleet.polls("eu-1") - polls;
     assert!((10..=15).contains(&watched), "{watched} reads in an hour");
     assert_eq!(
@@ -144,7 +147,7 @@ async fn a_watched_mirror_is_read_each_five_minutes_and_an_unwatched_one_each_tw
     faults.close_watches(refuse);
     pass(Duration::from_secs(400)).await;
     let polls = fleet.polls("eu-1");
-    pass(Duration::from_secs(3_600)).await;
+    pass(Duration::from_hours(1)).await;
     let unwatched = fleet.polls("eu-1") - polls;
     assert!((160..=215).contains(&unwatched), "{unwatched} reads in an hour");
     assert_eq!(
@@ -158,7 +161,7 @@ async fn a_change_downstream_is_known_at_once_while_it_is_watched() {
     let fleet = Fleet::new(&["eu-1"]).await;
     fleet.proxy("eu-1", &[row("web", OLD, 1)]).await;
     fleet.succeeded("eu-1", "web", OLD, 1).await;
-    pass(Duration::from_secs(60)).await;
+    pass(Duration::from_mins(1)).await;
     let web = fleet.downstream["eu-1"]
         .kustomization("eu-1", "web")
         .await
@@ -230,7 +233,7 @@ async fn an_assemblage_of_another_origin_is_not_written_until_it_is_adopted() {
     fleet.proxy("eu-1", &[row("web", OLD, 1)]).await;
     let message = fleet.condition("eu-1", "Ready", "False NameConflict").await;
     assert!(message.contains("belongs to other/fleet/eu-1"), "{message}");
-    pass(Duration::from_secs(600)).await;
+    pass(Duration::from_mins(10)).await;
     let untouched: Assemblage = fleet.downstream["eu-1"].api().get("eu-1").await.unwrap();
     assert_eq!(untouched.metadata.generation, Some(1));
 
@@ -279,9 +282,9 @@ async fn an_unreachable_cluster_is_named_and_what_it_reported_stays() {
         .await;
     fleet.succeeded("eu-2", "web", NEW, 2).await;
 
-    pass(Duration::from_secs(60)).await;
+    pass(Duration::from_mins(1)).await;
     let polls = fleet.polls("eu-1");
-    pass(Duration::from_secs(600)).await;
+    pass(Duration::from_mins(10)).await;
     assert_eq!(fleet.polls("eu-1"), polls, "only the registry's probes go there");
     faults.clear();
     fleet.succeeded("eu-1", "web", NEW, 2).await;
@@ -305,7 +308,11 @@ async fn a_paused_cluster_gets_no_call() {
     );
     let pause = |paused: bool| json!({"spec": {"paused": paused}});
     clusters
-        .patch("eu-1", &Default::default(), &kube::api::Patch::Merge(pause(true)))
+        .patch(
+            "eu-1",
+            &PatchParams::default(),
+            &kube::api::Patch::Merge(pause(true)),
+        )
         .await
         .unwrap();
     fleet.condition("eu-1", "Ready", "Unknown ClusterPaused").await;
@@ -314,12 +321,12 @@ async fn a_paused_cluster_gets_no_call() {
         .set_rows::<ProxyAssemblage>("eu-1", &[row("web", NEW, 2)])
         .await;
     let polls = fleet.polls("eu-1");
-    pass(Duration::from_secs(600)).await;
+    pass(Duration::from_mins(10)).await;
     assert_eq!(fleet.polls("eu-1"), polls);
     clusters
         .patch(
             "eu-1",
-            &Default::default(),
+            &PatchParams::default(),
             &kube::api::Patch::Merge(pause(false)),
         )
         .await

@@ -27,12 +27,12 @@ async fn at_rest_nothing_is_asked_and_nothing_is_written() {
             )
             .await;
     }
-    pass(Duration::from_secs(60)).await;
+    pass(Duration::from_mins(1)).await;
     let (writes, reads) = (
         cluster.writes(),
         cluster.requests(|request| request.verb != Some(Verb::Watch)),
     );
-    pass(Duration::from_secs(3_600)).await;
+    pass(Duration::from_hours(1)).await;
     assert_eq!(cluster.writes(), writes);
     assert_eq!(
         cluster.requests(|request| request.verb != Some(Verb::Watch)),
@@ -41,7 +41,7 @@ async fn at_rest_nothing_is_asked_and_nothing_is_written() {
 
     cluster.crash();
     cluster.run_assemblages();
-    pass(Duration::from_secs(3_600)).await;
+    pass(Duration::from_hours(1)).await;
     assert_eq!(
         cluster.writes(),
         writes,

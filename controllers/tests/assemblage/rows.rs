@@ -1,6 +1,6 @@
 //! Promise: a row becomes exactly one source and one Kustomization, and has succeeded only when Flux says so at this commit and generation.
 
-use kube::ResourceExt;
+use kube::{ResourceExt, api::ListParams};
 use muster_api::{
     Assemblage,
     flux::{DeletionPolicy, GitRepository},
@@ -33,7 +33,7 @@ async fn a_row_is_expanded_and_echoed_when_it_is_ready_and_not_before() {
     );
     let sources = cluster
         .api::<GitRepository>()
-        .list(&Default::default())
+        .list(&ListParams::default())
         .await
         .unwrap()
         .items;

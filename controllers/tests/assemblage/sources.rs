@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use kube::ResourceExt;
+use kube::{
+    ResourceExt,
+    api::{DeleteParams, ListParams},
+};
 use muster_api::{
     Assemblage,
     flux::{GitRepository, Kustomization},
@@ -15,7 +18,7 @@ use super::support::*;
 async fn names_of_sources(cluster: &Cluster) -> Vec<String> {
     let mut names: Vec<String> = cluster
         .api::<GitRepository>()
-        .list(&Default::default())
+        .list(&ListParams::default())
         .await
         .unwrap()
         .into_iter()
@@ -45,7 +48,7 @@ async fn assemblages_share_a_source_and_the_last_reference_decides() {
         .set_rows::<Assemblage>("eu-1", &[row("web", NEW, 2)])
         .await;
     cluster.carry_out("eu-1", "web", NEW).await;
-    pass(Duration::from_secs(3_600)).await;
+    pass(Duration::from_hours(1)).await;
     assert_eq!(
         names_of_sources(&cluster).await.len(),
         2,
@@ -61,7 +64,7 @@ async fn assemblages_share_a_source_and_the_last_reference_decides() {
         .set_rows::<Assemblage>("eu-2", &[row("web", NEW, 2)])
         .await;
     cluster.carry_out("eu-2", "web", NEW).await;
-    pass(Duration::from_secs(3_600)).await;
+    pass(Duration::from_hours(1)).await;
     assert_eq!(
         names_of_sources(&cluster).await.len(),
         2,
@@ -70,12 +73,12 @@ async fn assemblages_share_a_source_and_the_last_reference_decides() {
 
     cluster
         .api::<Kustomization>()
-        .delete("theirs", &Default::default())
+        .delete("theirs", &DeleteParams::default())
         .await
         .unwrap();
-    pass(Duration::from_secs(9 * 60)).await;
+    pass(Duration::from_mins(9)).await;
     assert_eq!(names_of_sources(&cluster).await.len(), 2, "it lingers");
-    pass(Duration::from_secs(3 * 60)).await;
+    pass(Duration::from_mins(3)).await;
     assert_eq!(names_of_sources(&cluster).await, [new]);
 }
 
@@ -89,7 +92,7 @@ async fn a_source_that_is_not_ours_is_left_alone() {
     }))
     .unwrap();
     let theirs = cluster.create(theirs).await;
-    pass(Duration::from_secs(3_600)).await;
+    pass(Duration::from_hours(1)).await;
     let now: GitRepository = cluster.api().get("theirs").await.unwrap();
     assert_eq!(now.resource_version(), theirs.resource_version());
 }

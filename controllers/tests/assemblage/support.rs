@@ -8,7 +8,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{DynamicObject, Patch, PatchParams, PostParams},
+    api::{DynamicObject, ListParams, Patch, PatchParams, PostParams},
     core::NamespaceResourceScope,
 };
 use muster_api::{
@@ -45,7 +45,7 @@ pub const SYSTEM: &str = "muster-system";
 /// As which client the controllers are known to a server's recorder.
 pub const CONTROLLERS: &str = "controllers";
 /// The longest that anything is waited for, in virtual time.
-const LIMIT: Duration = Duration::from_secs(600);
+const LIMIT: Duration = Duration::from_mins(10);
 
 /// One cluster: its API server, and what runs on it.
 pub struct Cluster {
@@ -210,7 +210,7 @@ impl Cluster {
 
     /// All Kustomizations, by name.
     pub async fn kustomizations(&self) -> Vec<Kustomization> {
-        self.api().list(&Default::default()).await.unwrap().items
+        self.api().list(&ListParams::default()).await.unwrap().items
     }
 
     /// The Kustomization of a row, if it is there.
@@ -252,7 +252,7 @@ impl Cluster {
     pub async fn fetch_sources(&self) {
         for source in self
             .api::<GitRepository>()
-            .list(&Default::default())
+            .list(&ListParams::default())
             .await
             .unwrap()
         {

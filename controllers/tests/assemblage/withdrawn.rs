@@ -19,7 +19,7 @@ async fn installed(cluster: &mut Cluster, row: SyncRow) -> Kustomization {
         row.name.clone(),
         format!(
             "{} Succeeded UpToDate",
-            row.token.map_or("-".to_owned(), |token| token.to_string())
+            row.token.map_or_else(|| "-".to_owned(), |token| token.to_string())
         ),
     );
     cluster.create(assemblage("eu-1", &[row])).await;
@@ -63,7 +63,7 @@ async fn a_row_is_withdrawn_by_its_policy_and_echoed_when_it_is_gone() {
         cluster
             .until_state::<Assemblage>("eu-1", "web", "2 Withdrawing Withdrawing")
             .await;
-        pass(Duration::from_secs(600)).await;
+        pass(Duration::from_mins(10)).await;
         cluster
             .until_state::<Assemblage>("eu-1", "web", "2 Withdrawing Withdrawing")
             .await;
@@ -128,7 +128,7 @@ async fn a_row_with_a_token_never_just_disappears() {
     cluster
         .until_state::<Assemblage>("eu-1", "web", "1 Updating Unclaimed")
         .await;
-    pass(Duration::from_secs(600)).await;
+    pass(Duration::from_mins(10)).await;
     let now = cluster.kustomization("eu-1", "web").await.unwrap();
     assert_eq!(
         (now.uid(), now.metadata.generation),
