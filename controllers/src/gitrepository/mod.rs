@@ -43,7 +43,9 @@ struct Repositories {
 pub async fn run(context: Context) {
     let runner = Runner::<GitRepository>::new("gitrepository", &context).workers(WORKERS);
     let (flux, all) = (Presence::new(), runner.store());
-    let everyone = flux.changes(&context).flat_map(move |()| stream::iter(keys(&all)));
+    let everyone = flux
+        .changes(&context)
+        .flat_map(move |()| stream::iter(keys(&all)));
     let runner = runner.on(everyone).after(Arc::clone(&flux).known());
     let repositories = Arc::new(Repositories {
         context,

@@ -168,7 +168,10 @@ async fn carry_out(
         Ok(Err(ApplyError::Ledger(error))) => Err(Trouble::Error(Error::Ledger(error))),
         Ok(Err(error @ ApplyError::Objects { .. })) => Err(refused(&error).into()),
         Err(_elapsed) => {
-            let message = format!("applying took longer than {:?}: context deadline exceeded", settings.timeout);
+            let message = format!(
+                "applying took longer than {:?}: context deadline exceeded",
+                settings.timeout
+            );
             Err(Failure::reconciliation(message).soon().into())
         }
     }
@@ -185,11 +188,17 @@ async fn prune(
     if !settings.prune {
         // As with Flux, what is not to be pruned is let go.
         let released = unwanted.into_iter().map(|(id, _)| id).collect();
-        return Ok(Pruned { released, ..Pruned::default() });
+        return Ok(Pruned {
+            released,
+            ..Pruned::default()
+        });
     }
     let pruned = tokio::time::timeout(settings.timeout, apply::prune(cluster, owner, &unwanted)).await;
     pruned.map_err(|_elapsed| {
-        let message = format!("pruning took longer than {:?}: context deadline exceeded", settings.timeout);
+        let message = format!(
+            "pruning took longer than {:?}: context deadline exceeded",
+            settings.timeout
+        );
         Failure::prune(message, inventory.to_status()).soon()
     })
 }

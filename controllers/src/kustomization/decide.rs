@@ -245,14 +245,20 @@ mod tests {
         check(|o| o.settings = Err(refusal.clone()), "refuse Unsupported");
         check(|o| o.source = None, "Source 'GitRepository/ns/src' not found");
         let unread = |o: &mut Observed| o.source.as_mut().unwrap().revision = None;
-        check(unread, "Source artifact not found: GitRepository/ns/src: it was not fetched yet");
+        check(
+            unread,
+            "Source artifact not found: GitRepository/ns/src: it was not fetched yet",
+        );
         check(|o| o.waits_for = Some("dependency".into()), "dependency");
     }
 
     #[test]
     fn when_a_run_is_due_again() {
         let later = "2026-11-21T12:00:01Z";
-        check(|o| o.run = resting(aim(), later), "rest until 2026-11-21T12:00:01Z");
+        check(
+            |o| o.run = resting(aim(), later),
+            "rest until 2026-11-21T12:00:01Z",
+        );
         check(|o| o.run = resting(aim(), NOW), "apply sha1:b anew=false");
         check(|o| o.run = checking(aim()), "check");
         let others: [fn(&mut Aim); 4] = [
@@ -265,7 +271,10 @@ mod tests {
             let mut other = aim();
             change(&mut other);
             check(|o| o.run = checking(other.clone()), "apply sha1:b anew=false");
-            check(|o| o.run = resting(other.clone(), later), "apply sha1:b anew=false");
+            check(
+                |o| o.run = resting(other.clone(), later),
+                "apply sha1:b anew=false",
+            );
         }
         // A dependency that is away for a while changes nothing about what is applied already.
         check(

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::{
     api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
@@ -19,8 +20,11 @@ use serde::de::DeserializeOwned;
 use super::{Error, Kustomizations, act::Outcome, finalizers, settings, status::Writer};
 use crate::runtime::{CallError, Context, call};
 
-/// How often objects that are going are looked for.
-const POLL: Duration = Duration::from_secs(2);
+/// How soon objects that are going are looked for again, at first.
+const POLL_MIN: Duration = Duration::from_secs(1);
+
+/// And when it has taken long already: what is held for hours is looked for twice a minute.
+const POLL_MAX: Duration = Duration::from_secs(30);
 
 /// How long one round of deleting may take: with a cluster that is silent each of eight calls at a time costs its deadline.
 const ROUND: Duration = Duration::from_secs(300);
@@ -104,20 +108,43 @@ async fn empty(
     };
     let all = inventory.pruned_by(&Inventory::default());
     let Ok(pruned) = tokio::time::timeout(ROUND, apply::prune(&cluster, &owner, &all)).await else {
-        let message = format!("deleting took longer than {} s; it is tried again", ROUND.as_secs());
-        return Some(Outcome::Finalizing { message, inventory: inventory.to_status(), after: RETRY });
+        let message = format!(
+            "deleting took longer than {} s; it is tried again",
+            ROUND.as_secs()
+        );
+        return Some(Outcome::Finalizing {
+            message,
+            inventory: inventory.to_status(),
+            after: RETRY,
+        });
     };
     for id in pruned.settled() {
         inventory.remove(id);
     }
     let waits = object.spec.deletion_policy == Some(DeletionPolicy::WaitForTermination);
     let message = held_by(&pruned, waits)?;
-    let after = if pruned.failures.is_empty() { POLL } else { RETRY };
+    let after = if pruned.failures.is_empty() {
+        poll(object, kustomizations.context.clock.now())
+    } else {
+        RETRY
+    };
     Some(Outcome::Finalizing {
         message,
         inventory: inventory.to_status(),
         after,
     })
+}
+
+/// The wait until the next look: the longer it has taken already, the longer.
+fn poll(object: &Kustomization, now: Timestamp) -> Duration {
+    let since = object
+        .metadata
+        .deletion_timestamp
+        .as_ref()
+        .map_or(now, |time| time.0);
+    // A span that is negative, as with a clock that is behind the server's, is no time at all.
+    let elapsed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
+    (elapsed / 8).clamp(POLL_MIN, POLL_MAX)
 }
 
 /// What keeps the Kustomization from going, if anything does: refusals, objects not tried yet, and by the policy that waits

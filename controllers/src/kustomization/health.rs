@@ -81,7 +81,11 @@ pub(super) async fn targets(
 /// One look.
 pub(super) async fn check(cluster: &Cluster, check: Check, context: &Context) -> Outcome {
     let now = context.clock.now();
-    let look = tokio::time::timeout(check.settings.timeout, health::check::check(cluster, &check.targets, now)).await;
+    let look = tokio::time::timeout(
+        check.settings.timeout,
+        health::check::check(cluster, &check.targets, now),
+    )
+    .await;
     // A look that takes longer than all looks may is one that found nothing out.
     let look = look.unwrap_or(Err(CallError::Deadline(check.settings.timeout)));
     match look {

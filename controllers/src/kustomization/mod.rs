@@ -72,7 +72,9 @@ pub async fn run(context: Context) {
     let synced = Arc::clone(&sources);
     let flux = Presence::new();
     let all = store.clone();
-    let everyone = flux.changes(&context).flat_map(move |()| stream::iter(keys(&all)));
+    let everyone = flux
+        .changes(&context)
+        .flat_map(move |()| stream::iter(keys(&all)));
     let runner = runner
         .on(concerned)
         .after(async move { synced.synced().await })

@@ -139,12 +139,20 @@ fn told(writer: &Writer, outcome: &Outcome) -> Option<KustomizationStatus> {
         Outcome::Idle | Outcome::Gone | Outcome::Rest { .. } => return None,
         Outcome::Refused(refusal) => refused(writer, refusal),
         Outcome::Waiting { reason, message, .. } => waiting(writer, reason, message),
-        Outcome::Finalizing { message, inventory, .. } => KustomizationStatus {
+        Outcome::Finalizing {
+            message, inventory, ..
+        } => KustomizationStatus {
             inventory: Some(inventory.clone()),
             ..waiting(writer, "PruneFailed", message)
         },
         Outcome::Succeeded { aim, report, .. } => succeeded(writer, aim, report),
-        Outcome::Checking { aim, timeout, summary, report, .. } => checking(writer, aim, *timeout, summary, report),
+        Outcome::Checking {
+            aim,
+            timeout,
+            summary,
+            report,
+            ..
+        } => checking(writer, aim, *timeout, summary, report),
         Outcome::Failed { aim, failure, .. } => failed(writer, aim, failure),
     })
 }
@@ -159,19 +167,34 @@ fn next(key: &Key, outcome: Outcome, kustomizations: &Kustomizations) -> Action 
             Action::await_change()
         }
         Outcome::Rest { until } => Action::requeue(between(now, until)),
-        Outcome::Waiting { after: Some(after), .. } | Outcome::Finalizing { after, .. } => Action::requeue(after),
-        Outcome::Succeeded { aim, settings, report } => {
-            let wait = if report.leftovers { settings.interval.min(LEFTOVERS) } else { settings.interval };
+        Outcome::Waiting {
+            after: Some(after), ..
+        }
+        | Outcome::Finalizing { after, .. } => Action::requeue(after),
+        Outcome::Succeeded {
+            aim,
+            settings,
+            report,
+        } => {
+            let wait = if report.leftovers {
+                settings.interval.min(LEFTOVERS)
+            } else {
+                settings.interval
+            };
             rest(key, aim, wait, kustomizations)
         }
-        Outcome::Checking { aim, since, targets, .. } => {
+        Outcome::Checking {
+            aim, since, targets, ..
+        } => {
             let phase = Phase::Checking { since, targets };
             kustomizations.runs.put(key.clone(), Run { aim, phase });
             Action::requeue(poll(between(since, now)))
         }
-        Outcome::Failed { aim, settings, failure } => {
-            rest(key, aim, retry_after(&settings, &failure), kustomizations)
-        }
+        Outcome::Failed {
+            aim,
+            settings,
+            failure,
+        } => rest(key, aim, retry_after(&settings, &failure), kustomizations),
     }
 }
 

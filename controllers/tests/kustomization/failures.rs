@@ -42,7 +42,7 @@ async fn what_is_wrong_is_said() {
     );
     said.push(
         fails(
-            &config_yaml("a", "${MISSING}"),
+            &config_yaml("a", "'${MISSING}'"),
             json!({"postBuild": {"substitute": {"OTHER": "x"}}}),
         )
         .await,

@@ -160,3 +160,28 @@ async fn without_wait_only_the_named_objects_count() {
     let object = bed.until_at("other", &commit).await;
     assert!(condition(&object, "Healthy").is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn after_that_ready_follows_health() {
+    let bed = Bed::new().await;
+    let commit = bed.commit(&[("app/d.yaml", &deployment_yaml("d", "nginx"))]);
+    bed.deploy(json!({})).await;
+    bed.until(&deployment("d"), |_| true).await;
+    bed.edit(&format!("{}/status", deployment("d")), done(1)).await;
+    bed.until_at("app", &commit).await;
+    let broken = json!({"status": {"readyReplicas": 0, "availableReplicas": 0}});
+    bed.edit(&format!("{}/status", deployment("d")), broken).await;
+    let started = tokio::time::Instant::now();
+    let object = bed.until_ready("app", "False HealthCheckFailed").await;
+    let took = started.elapsed();
+    assert!(
+        took <= Duration::from_secs(940),
+        "interval, jitter and timeout, but {took:?}"
+    );
+    assert_eq!(
+        object["status"]["lastAppliedRevision"],
+        format!("main@sha1:{commit}")
+    );
+    bed.edit(&format!("{}/status", deployment("d")), done(1)).await;
+    bed.until_ready("app", "True ReconciliationSucceeded").await;
+}

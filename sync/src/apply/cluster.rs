@@ -155,7 +155,7 @@ impl Cluster {
     }
 
     async fn get_as(&self, kind: &Kind, id: &ObjectId) -> Result<Option<Value>, CallError> {
-        let request = self.requests(kind, id).get(&id.name, &GetParams::default());
+        let request = requests(kind, id).get(&id.name, &GetParams::default());
         match self.call(request).await {
             Ok(object) => Ok(Some(object)),
             Err(CallError::Refused(status)) if status.code == 404 && status.reason == "NotFound" => Ok(None),
@@ -176,7 +176,7 @@ impl Cluster {
             ..PatchParams::apply(FIELD_MANAGER).force()
         };
         self.call(
-            self.requests(kind, id)
+            requests(kind, id)
                 .patch(&id.name, &params, &Patch::Apply(body)),
         )
         .await
@@ -193,7 +193,7 @@ impl Cluster {
             ..DeleteParams::default()
         };
         let _: Value = self
-            .call(self.requests(kind, id).delete(&id.name, &params))
+            .call(requests(kind, id).delete(&id.name, &params))
             .await?;
         Ok(())
     }
@@ -208,11 +208,6 @@ impl Cluster {
             .and_then(Value::as_array_mut)
             .map(std::mem::take)
             .unwrap_or_default())
-    }
-
-    fn requests(&self, kind: &Kind, id: &ObjectId) -> Request {
-        let namespace = kind.namespaced.then_some(id.namespace.as_str());
-        Request::new(DynamicObject::url_path(&kind.resource, namespace))
     }
 
     async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {
@@ -243,6 +238,12 @@ impl Cluster {
             Err(_) => Err(CallError::Deadline(self.deadline)),
         }
     }
+}
+
+/// Requests for objects of a kind, in the namespace of one of them.
+fn requests(kind: &Kind, id: &ObjectId) -> Request {
+    let namespace = kind.namespaced.then_some(id.namespace.as_str());
+    Request::new(DynamicObject::url_path(&kind.resource, namespace))
 }
 
 /// An error and its causes in one line; a cause whose words the error above it has already said is left out.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::{
     CallError, Cluster, Kind, ObjectFailure, Options, Outcome, Prepared, drift::drifted,
@@ -84,24 +84,37 @@ async fn around_immutable(
         Err(error) if !error.is_not_found() => return Err(failed("delete", &error)),
         Ok(()) | Err(_) => {}
     }
-    let end = Instant::now() + options.timeout;
-    while let Some(there) = cluster
-        .get(kind, id)
-        .await
-        .map_err(|error| failed("reading it", &error))?
-    {
-        if there.pointer("/metadata/uid").and_then(Value::as_str) != Some(uid) {
-            // Somebody else was faster: it is theirs until the next round looks at it anew.
-            return Err(ObjectFailure::terminating(id.clone()));
-        }
-        if Instant::now() >= end {
-            return Err(ObjectFailure::not_gone(id.clone()));
-        }
-        sleep(GONE_POLL).await;
+    let gone = await_gone(cluster, kind, object, uid);
+    match tokio::time::timeout(options.timeout, gone).await {
+        Ok(gone) => gone?,
+        Err(_elapsed) => return Err(ObjectFailure::not_gone(id.clone())),
     }
     cluster
         .apply(kind, id, &object.body, false)
         .await
         .map_err(|error| failed("apply", &error))?;
     Ok(Outcome::Recreated)
+}
+
+/// Waits until the object of that uid is not there any more.
+async fn await_gone(
+    cluster: &Cluster,
+    kind: &Kind,
+    object: &Prepared,
+    uid: &str,
+) -> Result<(), ObjectFailure> {
+    let id = &object.id;
+    loop {
+        let there = cluster.get(kind, id).await;
+        let there = there.map_err(|error| ObjectFailure::call(id.clone(), "reading it", &error))?;
+        match there
+            .as_ref()
+            .map(|there| there.pointer("/metadata/uid").and_then(Value::as_str))
+        {
+            None => return Ok(()),
+            Some(found) if found == Some(uid) => sleep(GONE_POLL).await,
+            // Somebody else was faster: it is theirs until the next round looks at it anew.
+            Some(_) => return Err(ObjectFailure::terminating(id.clone())),
+        }
+    }
 }

@@ -63,7 +63,7 @@ pub async fn plan(cluster: &Cluster, manifests: Vec<Value>, options: Options) ->
         };
         match prepare(manifest, *namespaced, &options) {
             Ok(object) => objects.push(object),
-            Err(failure) => failures.push(failure),
+            Err(failure) => failures.push(*failure),
         }
     }
     sort(&mut objects);

@@ -99,19 +99,19 @@ impl Owner {
 }
 
 /// Prepares one manifest whose kind is served as `kind` says.
-pub fn prepare(manifest: Value, namespaced: bool, options: &Options) -> Result<Prepared, ObjectFailure> {
+pub fn prepare(manifest: Value, namespaced: bool, options: &Options) -> Result<Prepared, Box<ObjectFailure>> {
     let mut id = identity(&manifest);
     let version = split(text(&manifest, "/apiVersion")).1.to_owned();
     id.namespace = match (namespaced, &options.target_namespace) {
         (false, _) => String::new(),
         (true, Some(target)) => target.clone(),
-        (true, None) if id.namespace.is_empty() => return Err(ObjectFailure::no_namespace(id)),
+        (true, None) if id.namespace.is_empty() => return Err(Box::new(ObjectFailure::no_namespace(id))),
         (true, None) => id.namespace,
     };
     let wishes = Wishes::of(&manifest);
     let mut body = manifest;
     let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) else {
-        return Err(ObjectFailure::no_metadata(id));
+        return Err(Box::new(ObjectFailure::no_metadata(id)));
     };
     for field in SERVER_METADATA {
         metadata.remove(field);
@@ -128,7 +128,7 @@ pub fn prepare(manifest: Value, namespaced: bool, options: &Options) -> Result<P
         *labels = Value::Object(Map::new());
     }
     let Some(labels) = labels.as_object_mut() else {
-        return Err(ObjectFailure::labels_are_no_map(id));
+        return Err(Box::new(ObjectFailure::labels_are_no_map(id)));
     };
     labels.insert(label::KUSTOMIZE_NAME.into(), options.owner.name.clone().into());
     labels.insert(

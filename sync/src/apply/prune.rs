@@ -54,7 +54,9 @@ pub async fn prune(cluster: &Cluster, owner: &Owner, objects: &[(ObjectId, Strin
             .filter(|(id, _)| stage::of(&id.group, &id.kind) == stage)
             .collect();
         if !pruned.is_complete() {
-            pruned.blocked.extend(of_stage.into_iter().map(|(id, _)| id.clone()));
+            pruned
+                .blocked
+                .extend(of_stage.into_iter().map(|(id, _)| id.clone()));
             continue;
         }
         let tries: Vec<_> = of_stage

@@ -4,16 +4,18 @@ use std::{error::Error, time::Duration};
 
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
-use tokio::time::{Instant, sleep};
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::time::sleep;
 
 use super::{
-    ApplyError, CONCURRENCY, Cluster, ObjectFailure, Plan, Prepared,
+    ApplyError, CONCURRENCY, CallError, Cluster, ObjectFailure, Plan, Prepared,
     one::apply_one,
     prepare::is_definition,
     stage::{self, Stage},
 };
 use crate::{
-    health::{self, State},
+    health::{self, Health, State},
     inventory::{Inventory, ObjectId},
 };
 
@@ -132,56 +134,59 @@ async fn await_definitions(
     objects: &[&Prepared],
     timeout: Duration,
 ) -> Vec<ObjectFailure> {
-    let end = Instant::now() + timeout;
     let definitions: Vec<_> = objects
         .iter()
         .filter(|object| is_definition(&object.id) && !object.wishes.ignore)
-        .map(|object| await_definition(cluster, object, end))
+        .map(|object| await_definition(cluster, object, timeout))
         .collect();
-    let failures = stream::iter(definitions)
-        .buffered(CONCURRENCY)
-        .filter_map(std::future::ready)
+    let waits = stream::iter(definitions).buffered(CONCURRENCY);
+    let failures = waits
+        .filter_map(|wait| std::future::ready(wait.err()))
         .collect()
         .await;
     // Their kinds are served from now on, perhaps in another scope than before.
     for object in objects.iter().filter(|object| is_definition(&object.id)) {
-        cluster.forget_group(
-            object
-                .body
-                .pointer("/spec/group")
-                .and_then(|group| group.as_str())
-                .unwrap_or_default(),
-        );
+        let group = object.body.pointer("/spec/group").and_then(Value::as_str);
+        cluster.forget_group(group.unwrap_or_default());
     }
     failures
 }
 
-async fn await_definition(cluster: &Cluster, object: &Prepared, end: Instant) -> Option<ObjectFailure> {
-    let failed = |error: &super::CallError| Some(ObjectFailure::call(object.id.clone(), "reading it", error));
-    let kind = match cluster.kind(&object.api_version(), &object.id.kind).await {
-        Ok(Some(kind)) => kind,
-        Ok(None) => {
-            return Some(ObjectFailure::unknown_kind(
-                object.id.clone(),
-                &object.api_version(),
-            ));
-        }
-        Err(error) => return failed(&error),
-    };
-    loop {
-        let health = match cluster.get(&kind, &object.id).await {
+async fn await_definition(
+    cluster: &Cluster,
+    object: &Prepared,
+    timeout: Duration,
+) -> Result<(), ObjectFailure> {
+    let api_version = object.api_version();
+    let failed = |error: &CallError| ObjectFailure::call(object.id.clone(), "reading it", error);
+    let served = cluster
+        .kind(&api_version, &object.id.kind)
+        .await
+        .map_err(|error| failed(&error))?;
+    let kind = served.ok_or_else(|| ObjectFailure::unknown_kind(object.id.clone(), &api_version))?;
+    let established = async {
+        loop {
+            let live = cluster
+                .get(&kind, &object.id)
+                .await
+                .map_err(|error| failed(&error))?;
             // The rule of definitions knows no time.
-            Ok(Some(live)) => health::of(&live, jiff::Timestamp::UNIX_EPOCH),
-            Ok(None) => health::Health::not_found(),
-            Err(error) => return failed(&error),
-        };
-        if health.is_current() {
-            return None;
+            let health = live.map_or_else(Health::not_found, |live| health::of(&live, Timestamp::UNIX_EPOCH));
+            if health.is_current() {
+                return Ok(());
+            }
+            if health.terminal || health.state == State::NotFound {
+                return Err(ObjectFailure::not_established(object.id.clone(), &health.message));
+            }
+            sleep(ESTABLISH_POLL).await;
         }
-        if health.terminal || health.state == State::NotFound || Instant::now() >= end {
-            return Some(ObjectFailure::not_established(object.id.clone(), &health.message));
+    };
+    match tokio::time::timeout(timeout, established).await {
+        Ok(established) => established,
+        Err(_elapsed) => {
+            let why = format!("not within {} s", timeout.as_secs());
+            Err(ObjectFailure::not_established(object.id.clone(), &why))
         }
-        sleep(ESTABLISH_POLL).await;
     }
 }
 
