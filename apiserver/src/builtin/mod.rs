@@ -33,6 +33,41 @@ pub fn prune(ty: &str, object: &mut Value) -> Vec<String> {
     dropped
 }
 
+/// Drops optional lists and maps that are empty, as a built-in object loses them on its way through the real server.
+pub fn drop_empty(ty: &str, object: &mut Value) {
+    if let Some(shape) = shape_of(ty) {
+        drop_empty_below(shape, object);
+    }
+}
+
+fn drop_empty_below(shape: &'static Shape, value: &mut Value) {
+    match (shape.resolved(), value) {
+        (Shape::Object { fields, .. }, Value::Object(members)) => members.retain(|name, value| {
+            let Some(field) = fields.get(name.as_str()) else {
+                return true;
+            };
+            drop_empty_below(&field.shape, value);
+            let empty = match (&field.shape, value) {
+                (Shape::List(_), Value::Array(items)) => items.is_empty(),
+                (Shape::Map { .. }, Value::Object(members)) => members.is_empty(),
+                _ => false,
+            };
+            field.required || !empty
+        }),
+        (Shape::Map { element, .. }, Value::Object(members)) => {
+            members
+                .values_mut()
+                .for_each(|value| drop_empty_below(element, value));
+        }
+        (Shape::List(list), Value::Array(items)) => {
+            items
+                .iter_mut()
+                .for_each(|item| drop_empty_below(&list.item, item));
+        }
+        _ => {}
+    }
+}
+
 fn prune_below(shape: &'static Shape, path: &str, value: &mut Value, dropped: &mut Vec<String>) {
     match (shape.resolved(), value) {
         (Shape::Object { fields, .. }, Value::Object(members)) => members.retain(|name, value| {

@@ -232,11 +232,20 @@ fn job_selector(object: &mut Value) {
 
 fn role_binding(object: &mut Value) {
     or(&mut object["roleRef"], "apiGroup", "rbac.authorization.k8s.io");
-    for subject in object["subjects"].as_array_mut().into_iter().flatten() {
+    for subject in items_mut(object, "subjects") {
         if matches!(subject["kind"].as_str(), Some("User" | "Group")) {
             or(subject, "apiGroup", "rbac.authorization.k8s.io");
         }
     }
+}
+
+/// The items of a list; nothing, and nothing added, if it is not there.
+fn items_mut<'a>(object: &'a mut Value, list: &str) -> impl Iterator<Item = &'a mut Value> {
+    object
+        .get_mut(list)
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
 }
 
 fn template(object: &mut Value) {
@@ -258,7 +267,7 @@ fn pod_spec(spec: &mut Value) {
     if let Some(account) = spec["serviceAccountName"].as_str().map(str::to_owned) {
         or(spec, "serviceAccount", account);
     }
-    for volume in spec["volumes"].as_array_mut().into_iter().flatten() {
+    for volume in items_mut(spec, "volumes") {
         for (source, mode) in [
             ("configMap", 420),
             ("secret", 420),

@@ -30,7 +30,8 @@ fn drop_nulls(value: &mut Value, node: Option<&Node>) {
     }
 }
 
-fn fill(value: &mut Value, node: &Node) {
+/// Fills in defaults.
+pub(super) fn fill(value: &mut Value, node: &Node) {
     match value {
         Value::Object(members) => {
             for (name, property) in &node.properties {

@@ -59,10 +59,35 @@ impl Schema {
         default::apply(object, &self.root);
     }
 
+    /// Fills in defaults and leaves nulls where they are: what the result of an apply gets.
+    pub fn fill(&self, object: &mut Value) {
+        default::fill(object, &self.root);
+    }
+
     /// Everything that is wrong with `new`, CEL rules included; `old` is the object that it replaces. What was wrong
     /// before and did not change is let through, as the real server does.
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<Cause> {
-        let mut causes = value::check(new, old, &self.root, "");
+        self.validate_more(value::check(new, old, &self.root, ""), new, old)
+    }
+
+    /// What is wrong with `new` after a write to its status: of what has no rules only the status is looked at.
+    pub fn validate_status(&self, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        if let (Some(status), Some(node)) = (new.get("status"), self.root.properties.get("status")) {
+            causes = value::check(status, old.and_then(|old| old.get("status")), node, "");
+        }
+        for cause in &mut causes {
+            cause.field = if cause.field == "<nil>" {
+                "status".to_owned()
+            } else {
+                format!("status.{}", cause.field)
+            };
+        }
+        self.validate_more(causes, new, old)
+    }
+
+    /// Adds what is wrong with lists and rules.
+    fn validate_more(&self, mut causes: Vec<Cause>, new: &Value, old: Option<&Value>) -> Vec<Cause> {
         let duplicates = |value: &Value| {
             let mut causes = Vec::new();
             lists::duplicates(value, &self.root, "", &mut causes);

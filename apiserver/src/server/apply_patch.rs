@@ -5,6 +5,7 @@ use super::intake::Body;
 use super::write::{self, Options, Tracking};
 use super::{Call, Step, respond, shape};
 use crate::apply::{ApplyError, ApplyOptions, apply as merge};
+use crate::lifecycle::metadata;
 use crate::meta;
 use crate::schema::Cause;
 use crate::status::ApiError;
@@ -41,7 +42,14 @@ pub(super) fn apply(call: &Call<'_>, options: &mut Options) -> Result<http::Resp
             return Err(ApiError::modified(&call.named(), &call.target.name));
         }
         let mut new = merge(Some(&shown), applied, call.resource.type_ref(), &how).map_err(refused)?;
-        warnings = shape::shape(&call.resource, options, &mut new, &decoded.duplicates)?;
+        metadata::clean(&mut new)?;
+        warnings = shape::shape(
+            &call.resource,
+            options,
+            &mut new,
+            &decoded.duplicates,
+            Tracking::Applied,
+        )?;
         write::finish(call, options, live, new, Tracking::Applied)
     });
     let (object, ()) = outcome?;

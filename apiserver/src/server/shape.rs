@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::query::FieldValidation;
-use super::write::Options;
+use super::write::{Options, Tracking};
+use crate::apply::keep_times;
 use crate::lifecycle::metadata;
 use crate::meta;
 use crate::resources::{Resource, Typing, types, validate};
@@ -16,16 +17,21 @@ pub(super) fn shape(
     options: &Options,
     object: &mut Value,
     duplicates: &[String],
+    tracking: Tracking,
 ) -> Result<Vec<String>, ApiError> {
     let mut unknown = metadata::prune(object);
     match &resource.typing {
         Typing::Custom(custom) => {
             unknown.extend(custom.schema.prune(object));
-            custom.schema.default(object);
+            match tracking {
+                Tracking::Update => custom.schema.default(object),
+                Tracking::Applied => custom.schema.fill(object),
+            }
         }
         Typing::Builtin(name) => {
             without_nulls(object);
             if let Some(name) = name {
+                crate::builtin::drop_empty(name, object);
                 if let Some(problem) = types::mismatch(name, object) {
                     return Err(ApiError::bad_request(&handled_as(resource, &problem)));
                 }
@@ -71,9 +77,21 @@ fn without_nulls(value: &mut Value) {
     }
 }
 
+/// What is read back of the result of an apply, once it is known to be valid: nulls that it left are gone, and times
+/// of managers are those of `old` if nothing else changed.
+pub(super) fn settle(resource: &Resource, old: Option<&Value>, new: &mut Value) {
+    if let Typing::Custom(custom) = &resource.typing {
+        custom.schema.default(new);
+    }
+    if let Some(old) = old {
+        keep_times(old, new);
+    }
+}
+
 /// What is wrong with the content of an object.
-pub(super) fn problems(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+pub(super) fn problems(resource: &Resource, new: &Value, old: Option<&Value>, status: bool) -> Vec<Cause> {
     match &resource.typing {
+        Typing::Custom(custom) if status => custom.schema.validate_status(new, old),
         Typing::Custom(custom) => custom.schema.validate(new, old),
         Typing::Builtin(_) => validate::check(resource, new, old),
     }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::decode::{self, Decoded};
 use super::intake::Body;
 use super::query::FieldValidation;
-use super::shape::{problems, refuse_invalid, shape};
+use super::shape::{problems, refuse_invalid, settle, shape};
 use super::{Call, Step, apply_patch, respond};
 use crate::apply::{UpdateOptions, track_update};
 use crate::lifecycle::{metadata, removal};
@@ -101,7 +101,7 @@ pub(super) fn create_object(
         }
         meta::set(&mut object, "resourceVersion", Value::Null);
     }
-    let mut warnings = shape(resource, options, &mut object, &duplicates)?;
+    let mut warnings = shape(resource, options, &mut object, &duplicates, tracking)?;
     warnings.extend(resource.custom().and_then(|custom| custom.deprecation.clone()));
     metadata::begin(&mut object, resource, call.core.uid(), &options.now);
     if resource.status
@@ -113,8 +113,11 @@ pub(super) fn create_object(
     defaults::fill(resource, &mut object);
     defaults::begin(resource, &mut object, call.core);
     let mut causes = names::check(resource, &object);
-    causes.extend(problems(resource, &object, None));
+    causes.extend(problems(resource, &object, None, false));
     refuse_invalid(resource, &object, &causes)?;
+    if tracking == Tracking::Applied {
+        settle(resource, None, &mut object);
+    }
     if tracking == Tracking::Update {
         track_update(
             None,
@@ -287,7 +290,13 @@ pub(super) fn update(call: &Call<'_>) -> Response {
             return Err(ApiError::conflict(&call.named(), &key.name, &why));
         }
         let mut new = body.clone();
-        warnings = shape(&call.resource, &options, &mut new, &decoded.duplicates)?;
+        warnings = shape(
+            &call.resource,
+            &options,
+            &mut new,
+            &decoded.duplicates,
+            Tracking::Update,
+        )?;
         finish(call, &options, live, new, Tracking::Update)
     })?;
     Ok(respond::with_warnings(
@@ -316,7 +325,13 @@ pub(super) fn patch(call: &Call<'_>) -> Response {
         let shown = respond::presented(&call.resource, &live.value);
         let mut new = patched(&call.resource, kind, &shown, &decoded.value)?;
         identify(call, &mut new)?;
-        warnings = shape(&call.resource, &options, &mut new, &decoded.duplicates)?;
+        warnings = shape(
+            &call.resource,
+            &options,
+            &mut new,
+            &decoded.duplicates,
+            Tracking::Update,
+        )?;
         finish(call, &options, live, new, Tracking::Update)
     })?;
     Ok(respond::with_warnings(
@@ -376,9 +391,17 @@ pub(super) fn finish(
     defaults::carry_over(resource, &old, &mut new);
     let mut causes = metadata::changes_refused(&old, &new);
     causes.extend(names::check(resource, &new));
-    causes.extend(problems(resource, &new, Some(&old)));
+    causes.extend(problems(
+        resource,
+        &new,
+        Some(&old),
+        call.target.subresource == "status",
+    ));
     refuse_invalid(resource, &new, &causes)?;
     metadata::keep(&old, &mut new);
+    if tracking == Tracking::Applied {
+        settle(resource, Some(&old), &mut new);
+    }
     if resource.counts_generations() && metadata::wants_changed(resource, &old, &new) {
         meta::set(&mut new, "generation", (meta::generation(&old) + 1).into());
     }

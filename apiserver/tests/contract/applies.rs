@@ -421,3 +421,50 @@ async fn validation_runs_after_an_apply_too() {
     reply.refuses(422, "Invalid", "num must be at most 10");
     cx.get(&widgets.at("a")).await.refuses(404, "NotFound", "");
 }
+
+#[tokio::test]
+async fn an_apply_that_would_leave_an_empty_object_is_refused() {
+    let (cx, widgets) = widgets().await;
+    cx.apply(
+        "x",
+        &widgets.at("a"),
+        &widgets.object("a", &json!({"labels": {"a": "1"}})),
+    )
+    .await
+    .is(201);
+    let owner = format!("{}?fieldManager=m", widgets.at("a"));
+    cx.merge(&owner, &json!({"spec": {"labels": null}})).await.is(200);
+    cx.merge(&owner, &json!({"spec": {"labels": {}}})).await.is(200);
+    cx.apply(
+        "x",
+        &widgets.at("a"),
+        &widgets.object("a", &json!({"labels": {"a": "1"}})),
+    )
+    .await
+    .is(200);
+    let reply = cx
+        .apply("x", &widgets.at("a"), &widgets.object("a", &json!({})))
+        .await;
+    reply.refuses(422, "Invalid", "").causes(&[
+        "FieldValueTypeInvalid spec.labels: Invalid value: \"null\": spec.labels in body must be of type object: \"null\"",
+        concat!(
+            "FieldValueInvalid <nil>: Invalid value: null: some validation rules were not checked because the object ",
+            "was invalid; correct the existing errors to complete validation",
+        ),
+    ]);
+}
+
+#[tokio::test]
+async fn empty_lists_and_maps_of_built_in_kinds_are_gone() {
+    let cx = Cx::new().await;
+    let path = format!("{}/a", cx.cm());
+    let body = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {}, "finalizers": []}, "data": {},
+    });
+    let made = cx.apply("x", &path, &body).await.is(201);
+    assert_eq!(made.get("data"), None);
+    assert_eq!(
+        (made["metadata"].get("labels"), made["metadata"].get("finalizers")),
+        (None, None)
+    );
+}

@@ -181,3 +181,25 @@ async fn deployments_have_a_status_subresource() {
         .collect();
     assert!(kinds.contains(&&json!("Odd")), "{kinds:?}");
 }
+
+#[tokio::test]
+async fn a_wrong_status_is_named_below_status() {
+    let cx = Cx::new().await;
+    let schema = json!({"type": "object", "properties": {
+        "spec": {"type": "object", "properties": {"n": {"type": "integer"}}},
+        "status": {"type": "object", "properties": {"n": {"type": "integer", "maximum": 3}}},
+    }});
+    let widgets = cx.crd("widgets", &schema, &json!({})).await;
+    cx.post(&widgets.path, &widgets.object("a", &json!({})))
+        .await
+        .is(201);
+    let reply = cx
+        .merge(
+            &format!("{}/status", widgets.at("a")),
+            &json!({"status": {"n": 4}}),
+        )
+        .await;
+    reply.refuses(422, "Invalid", "").causes(&[
+        "FieldValueInvalid status.n: Invalid value: 4: n in body should be less than or equal to 3",
+    ]);
+}
