@@ -199,8 +199,9 @@ mod tests {
     }
 
     fn check(version: Version, metadata: Value, rest: Value, expect: Result<(), NotReady>) {
-        let facts = cluster(version, metadata.clone(), rest.clone());
-        assert_eq!(state(Some(&facts)), expect, "{version:?} {metadata} {rest}");
+        let shown = format!("{version:?} {metadata} {rest}");
+        let facts = cluster(version, metadata, rest);
+        assert_eq!(state(Some(&facts)), expect, "{shown}");
     }
 
     #[test]

@@ -344,9 +344,9 @@ async fn a_tag_reaches_every_cluster_one_after_another() {
     let summary = bed.module().await["status"]["summary"].clone();
     assert_eq!(summary["clusters"], "3/3", "{summary}");
 
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     bed.forget_requests();
-    tokio::time::sleep(Duration::from_secs(540)).await;
+    tokio::time::sleep(Duration::from_mins(9)).await;
     assert_eq!(bed.writes(), Vec::<String>::new(), "at rest nothing is written");
 }
 

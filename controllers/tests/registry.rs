@@ -152,7 +152,7 @@ impl Bed {
                 changes.next().await.unwrap();
             }
         };
-        let limit = Duration::from_secs(300);
+        let limit = Duration::from_mins(5);
         assert!(
             tokio::time::timeout(limit, reached).await.is_ok(),
             "{name} is {:?}, not {expect:?}",
@@ -321,7 +321,7 @@ async fn the_cluster_object_alone_decides_rows_a_to_c() {
     assert!(bed.until("eu-1", Some(NotReady::ClusterPaused)).await <= SOON);
     assert!(bed.registry.client("eu-1").is_err());
     let calls = bed.calls("eu-1");
-    tokio::time::sleep(Duration::from_secs(120)).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
     assert!(
         bed.calls("eu-1") <= calls + 2,
         "a paused cluster is not called, but for a probe that was under way"
@@ -426,7 +426,7 @@ async fn five_failures_in_a_row_and_a_return_after_one_probe() {
             message.starts_with("the API server of eu-1 does not answer: reading namespace muster-system: "),
             "{message}"
         );
-        tokio::time::sleep(Duration::from_secs(600)).await;
+        tokio::time::sleep(Duration::from_mins(10)).await;
         let calls = bed.calls("eu-1");
         bed.repair("eu-1");
         assert!(
@@ -449,7 +449,7 @@ async fn fewer_failures_change_nothing() {
     let mut changes = Box::pin(bed.registry.subscribe());
     assert_eq!(changes.next().await.as_deref(), Some("eu-1"));
     assert!(
-        tokio::time::timeout(Duration::from_secs(120), changes.next())
+        tokio::time::timeout(Duration::from_mins(2), changes.next())
             .await
             .is_err(),
         "no row changed"
@@ -462,7 +462,7 @@ async fn ten_seconds_of_silence_are_a_failure_and_cost_the_others_nothing() {
     let bed = Bed::new(Version::V1Beta2, &["eu-1", "us-1"]).await;
     bed.good("eu-1").await;
     bed.until("eu-1", None).await;
-    bed.break_down("eu-1", Fault::Delay(Duration::from_secs(3_600)));
+    bed.break_down("eu-1", Fault::Delay(Duration::from_hours(1)));
     bed.registry.suspect("eu-1");
     bed.good("us-1").await;
     assert!(bed.until("us-1", None).await <= SOON);
@@ -570,7 +570,7 @@ async fn since_moves_with_the_reason_and_a_cluster_made_anew_is_another() {
     bed.good("eu-1").await;
     bed.until("eu-1", None).await;
     let before = bed.registry.get("eu-1").unwrap();
-    tokio::time::sleep(Duration::from_secs(300)).await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
     let after = bed.registry.get("eu-1").unwrap();
     assert_eq!(before.since, after.since);
     assert!(after.last_contact > before.last_contact);
@@ -593,7 +593,7 @@ async fn at_rest_a_cluster_costs_one_small_call_in_eighteen_seconds_and_no_write
     bed.until("eu-1", None).await;
     bed.downstream["eu-1"].recorder().clear();
     bed.management.recorder().clear();
-    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    tokio::time::sleep(Duration::from_hours(1)).await;
     let calls = bed.calls("eu-1");
     assert!(
         (180..=260).contains(&calls),

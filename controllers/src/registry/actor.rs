@@ -20,7 +20,6 @@ use super::{
     Published, Registry,
     entry::{Entry, Found},
     probe::{self, Probe},
-    row::ClusterRow,
     watching::{self, ClusterIndex, SecretIndex},
 };
 use crate::runtime::{CallError, Key, call::explain};
@@ -459,7 +458,7 @@ impl<'a> Actor<'a> {
             poke: Arc::clone(&entry.poke),
         };
         let before = self.registry.clusters.write().insert(name.to_owned(), published);
-        if before.is_none_or(|before| differs(&before.row, &row)) {
+        if before.is_none_or(|before| before.row.differs(&row)) {
             info!(
                 cluster = name,
                 reason = row.state.reason().map_or("Ready", |reason| reason.as_str()),
@@ -494,13 +493,4 @@ async fn next(clusters: &mut Option<Clusters>) -> String {
         return name;
     }
     futures::future::pending().await
-}
-
-/// Whether readers have to know: the time of the last contact alone is no change.
-fn differs(before: &ClusterRow, after: &ClusterRow) -> bool {
-    let before = ClusterRow {
-        last_contact: after.last_contact,
-        ..before.clone()
-    };
-    before != *after
 }

@@ -81,4 +81,13 @@ impl ClusterRow {
             _ => self.state.clone(),
         }
     }
+
+    /// Whether readers have to know: the time of the last contact alone is no change.
+    pub(super) fn differs(&self, after: &Self) -> bool {
+        let before = Self {
+            last_contact: after.last_contact,
+            ..self.clone()
+        };
+        before != *after
+    }
 }
