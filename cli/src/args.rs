@@ -4,6 +4,7 @@ use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use muster_api::module::ModuleKind;
+use muster_sync::source::Limits;
 
 /// Rolls git-pinned configuration over a fleet of Kubernetes clusters, cluster by cluster.
 #[derive(Debug, Parser)]
@@ -97,6 +98,54 @@ pub struct ProcessFlags {
     /// How log lines are written
     #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "MUSTER_LOG_FORMAT")]
     pub log_format: LogFormat,
+    #[command(flatten)]
+    pub git: GitFlags,
+}
+
+/// What a repository may cost. An error that meets a limit names its flag.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Limits of git")]
+pub struct GitFlags {
+    /// Bytes received by one fetch
+    #[arg(long, default_value_t = Limits::default().bytes, env = "MUSTER_GIT_MAX_BYTES")]
+    pub git_max_bytes: u64,
+    /// Objects in one fetch, and entries walked in one commit
+    #[arg(long, default_value_t = Limits::default().objects, env = "MUSTER_GIT_MAX_OBJECTS")]
+    pub git_max_objects: usize,
+    /// Manifests below a path
+    #[arg(long, default_value_t = Limits::default().files, env = "MUSTER_GIT_MAX_FILES")]
+    pub git_max_files: usize,
+    /// Bytes of one manifest
+    #[arg(long, default_value_t = Limits::default().file_bytes, env = "MUSTER_GIT_MAX_FILE_BYTES")]
+    pub git_max_file_bytes: u64,
+    /// Bytes of all manifests of one path together
+    #[arg(long, default_value_t = Limits::default().total_bytes, env = "MUSTER_GIT_MAX_TOTAL_BYTES")]
+    pub git_max_total_bytes: u64,
+    /// Folders within folders
+    #[arg(long, default_value_t = Limits::default().depth, env = "MUSTER_GIT_MAX_DEPTH")]
+    pub git_max_depth: usize,
+    /// Total time of one look at a repository, waiting for its turn included
+    #[arg(long, default_value = "1m", value_parser = duration, env = "MUSTER_GIT_TIMEOUT")]
+    pub git_timeout: Duration,
+    /// Fetches from one host at a time
+    #[arg(long, default_value_t = Limits::default().per_host, env = "MUSTER_GIT_FETCHES_PER_HOST")]
+    pub git_fetches_per_host: usize,
+}
+
+impl From<GitFlags> for Limits {
+    fn from(flags: GitFlags) -> Self {
+        let GitFlags {
+            git_max_bytes: bytes,
+            git_max_objects: objects,
+            git_max_files: files,
+            git_max_file_bytes: file_bytes,
+            git_max_total_bytes: total_bytes,
+            git_max_depth: depth,
+            git_timeout: timeout,
+            git_fetches_per_host: per_host,
+        } = flags;
+        Self { bytes, objects, files, file_bytes, total_bytes, depth, timeout, per_host }
+    }
 }
 
 /// Who carries the Flux kinds out.
@@ -118,14 +167,16 @@ pub enum LogFormat {
 }
 
 #[derive(Args, Debug)]
-#[group(required = true, multiple = false)]
 pub struct CrdsFlags {
     /// Those of the management cluster
-    #[arg(long)]
+    #[arg(long, required_unless_present = "downstream", conflicts_with = "downstream")]
     pub management: bool,
     /// Those of downstream clusters
     #[arg(long)]
     pub downstream: bool,
+    /// Also a minimal kind Cluster, for a management cluster without the Cluster API
+    #[arg(long, requires = "management")]
+    pub cluster_api: bool,
 }
 
 #[derive(Args, Debug)]

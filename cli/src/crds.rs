@@ -8,6 +8,7 @@ use crate::{DONE, args::CrdsFlags};
 pub fn run(flags: &CrdsFlags) -> u8 {
     let mut definitions = if flags.management { crds::management() } else { crds::downstream() };
     definitions.extend(crds::flux());
+    definitions.extend(flags.cluster_api.then(crds::cluster_api));
     for definition in &definitions {
         anstream::print!("---\n{}", crds::yaml(definition));
     }

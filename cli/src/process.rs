@@ -9,7 +9,7 @@ use muster_controllers::{
     registry,
     runtime::{BindingKind, Clock, Jitter, Options, Shutdown, SyncMode},
 };
-use muster_sync::source::{self, GitOptions, GitSource, Limits};
+use muster_sync::source::{self, GitOptions, GitSource};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
@@ -35,7 +35,7 @@ pub async fn agent(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Resul
 }
 
 async fn setup(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<Setup> {
-    let ProcessFlags { sync, proxy_poll_interval, binding_kinds, data_dir, allow_insecure_sources, log_format: _ } = flags;
+    let ProcessFlags { sync, proxy_poll_interval, binding_kinds, data_dir, allow_insecure_sources, log_format: _, git } = flags;
     let mut config = connect::config(cluster).await?;
     // Retries are ours: bounded, and only of what may be repeated.
     config.default_retry = false;
@@ -43,7 +43,7 @@ async fn setup(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<Se
     let kinds: anyhow::Result<BTreeSet<BindingKind>> = binding_kinds.iter().map(|text| binding_kind(text)).collect();
     let clock = Clock::system();
     let now = clock.clone();
-    let git = GitOptions { data_dir, allow_insecure: allow_insecure_sources, limits: Limits::default() };
+    let git = GitOptions { data_dir, allow_insecure: allow_insecure_sources, limits: git.into() };
     Ok(Setup {
         client: Client::try_from(config).context("the kubeconfig cannot be used")?,
         namespace,
