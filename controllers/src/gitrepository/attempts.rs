@@ -13,7 +13,7 @@ use crate::runtime::Key;
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);
 
 /// The longest wait after a failure that may pass by itself: a host that is back is noticed within a minute.
-const BACKOFF_MAX: Duration = Duration::from_secs(60);
+const BACKOFF_MAX: Duration = Duration::from_mins(1);
 
 /// More entries than objects by this many and the ones of objects that are gone are dropped.
 const SLACK: usize = 64;

@@ -12,7 +12,7 @@ use muster_sync::source::{CommitId, Want};
 use super::observe::Observed;
 
 /// The deadline of a fetch whose object names none; Flux's.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The branch of an object that names no reference; Flux's.
 const BRANCH: &str = "master";

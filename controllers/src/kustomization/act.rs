@@ -122,7 +122,7 @@ pub(super) async fn act(
             let namespace = writer.object().namespace().unwrap_or_default();
             let check = health::Check {
                 aim,
-                settings,
+                settings: *settings,
                 since,
                 targets,
                 report: Applied::again(),

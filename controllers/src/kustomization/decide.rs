@@ -31,7 +31,7 @@ pub(super) enum Decision {
     /// Look at the health of what was applied.
     Check {
         aim: Aim,
-        settings: Settings,
+        settings: Box<Settings>,
         since: Timestamp,
         targets: Vec<Target>,
     },
@@ -94,7 +94,7 @@ pub(super) fn decide(observed: &Observed) -> Decision {
         Some(Phase::Checking { since, targets }) => {
             return Decision::Check {
                 aim,
-                settings,
+                settings: Box::new(settings),
                 since: *since,
                 targets: targets.clone(),
             };

@@ -27,7 +27,7 @@ const POLL_MIN: Duration = Duration::from_secs(1);
 const POLL_MAX: Duration = Duration::from_secs(30);
 
 /// How long one round of deleting may take: with a cluster that is silent each of eight calls at a time costs its deadline.
-const ROUND: Duration = Duration::from_secs(300);
+const ROUND: Duration = Duration::from_mins(5);
 
 /// How long until objects that could not be deleted are tried again.
 const RETRY: Duration = Duration::from_secs(15);
@@ -153,9 +153,8 @@ fn held_by(pruned: &Pruned, waits: bool) -> Option<String> {
     if !pruned.failures.is_empty() {
         return Some(summary(&pruned.failures, pruned.blocked.len()));
     }
-    let first = match (pruned.waiting.first(), waits || !pruned.blocked.is_empty()) {
-        (Some(first), true) => first,
-        (Some(_) | None, _) => return None,
+    let (Some(first), true) = (pruned.waiting.first(), waits || !pruned.blocked.is_empty()) else {
+        return None;
     };
     let more = pruned.waiting.len() + pruned.blocked.len() - 1;
     let others = if more > 0 {

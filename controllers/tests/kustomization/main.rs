@@ -1,5 +1,14 @@
 //! The built-in sync, from a commit to objects and back: on API servers in process, paused time, and repositories in memory.
 
+#![allow(
+    clippy::duration_suboptimal_units,
+    clippy::needless_pass_by_value,
+    clippy::panic,
+    clippy::similar_names,
+    clippy::unwrap_used,
+    reason = "helpers of tests: what is not as expected ends the test"
+)]
+
 mod at_rest;
 mod deletion;
 mod dependencies;

@@ -54,7 +54,12 @@ impl RemoteClients for Remotes {
 impl Bed {
     /// A cluster with the namespace `fleet`, the Flux kinds, and a GitRepository `src` on branch `main` each minute.
     pub async fn new() -> Self {
-        let api = ApiServer::builder().event_log(true).seed(1).in_process().unwrap();
+        let api = ApiServer::builder()
+            .clock(muster_apiserver::Clock::starting_at(START.parse().unwrap()))
+            .event_log(true)
+            .seed(1)
+            .in_process()
+            .unwrap();
         let clock = Clock::starting_at(START.parse().unwrap());
         let source_clock = clock.clone();
         let source = MemorySource::new(source::Clock::new(move || source_clock.now()));

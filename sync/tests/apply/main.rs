@@ -1,5 +1,14 @@
 //! Applying and pruning, on an API server in process; one file for each promise.
 
+#![allow(
+    clippy::duration_suboptimal_units,
+    clippy::needless_pass_by_value,
+    clippy::panic,
+    clippy::similar_names,
+    clippy::unwrap_used,
+    reason = "helpers of tests: what is not as expected ends the test"
+)]
+
 mod drift;
 mod failures;
 mod health;

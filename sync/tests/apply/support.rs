@@ -69,19 +69,16 @@ impl Bed {
     }
 
     /// Applies what must be accepted; returns the outcomes by object.
-    #[track_caller]
-    pub fn applied(&self, manifests: &[Value]) -> impl Future<Output = BTreeMap<String, Outcome>> {
-        async move {
-            let applied = self
-                .apply(manifests)
-                .await
-                .unwrap_or_else(|error| panic!("refused: {error}"));
-            applied
-                .outcomes
-                .into_iter()
-                .map(|(id, outcome)| (id.to_string(), outcome))
-                .collect()
-        }
+    pub async fn applied(&self, manifests: &[Value]) -> BTreeMap<String, Outcome> {
+        let applied = self
+            .apply(manifests)
+            .await
+            .unwrap_or_else(|error| panic!("refused: {error}"));
+        applied
+            .outcomes
+            .into_iter()
+            .map(|(id, outcome)| (id.to_string(), outcome))
+            .collect()
     }
 
     /// Prunes what is on record and not among the manifests.
