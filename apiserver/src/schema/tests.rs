@@ -574,6 +574,11 @@ fn rules_see_types_formats_and_escaped_names() {
         json!({"a": ""}),
     );
     holds(
+        json!({"o": {"type": "object", "properties": {"p": {"type": "object", "properties": {"q": {"type": "string"}}}}}}),
+        "self.?o.p.q.orValue('x') == 'x' && self.?o.?p.hasValue() && !self.o.?p.q.hasValue()",
+        json!({"o": {"p": {}}}),
+    );
+    holds(
         json!({"s": {"type": "string"}}),
         "self.?s.orValue('x') == 'x'",
         json!({}),

@@ -5,6 +5,7 @@
 
 mod declared;
 mod field_path;
+mod optional;
 mod run;
 mod values;
 
@@ -41,9 +42,11 @@ impl Rule {
         Some(Self {
             text: text.to_owned(),
             uses_old: uses_old(&expression),
-            expression,
+            expression: evaluable(expression),
             message: self::text(rule, "message").trim().to_owned(),
-            message_expression: message_expression.and_then(|text| parse(text).ok()),
+            message_expression: message_expression
+                .and_then(|text| parse(text).ok())
+                .map(evaluable),
             reason: self::text(rule, "reason").to_owned(),
             field_path: field_path.and_then(|path| field_path::normal(path, schema).ok()),
             optional_old: rule
@@ -240,6 +243,12 @@ fn parse(source: &str) -> Result<Expression, String> {
         .enable_optional_syntax(true)
         .parse(source)
         .map_err(|error| error.to_string())
+}
+
+/// The expression in the form that the evaluator understands best.
+fn evaluable(mut expression: Expression) -> Expression {
+    optional::rewrite(&mut expression);
+    expression
 }
 
 fn uses_old(expression: &Expression) -> bool {
