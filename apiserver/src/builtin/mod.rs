@@ -60,9 +60,9 @@ fn drop_empty_below(shape: &'static Shape, value: &mut Value) {
                 .for_each(|value| drop_empty_below(element, value));
         }
         (Shape::List(list), Value::Array(items)) => {
-            items
-                .iter_mut()
-                .for_each(|item| drop_empty_below(&list.item, item));
+            for item in items {
+                drop_empty_below(&list.item, item);
+            }
         }
         _ => {}
     }
