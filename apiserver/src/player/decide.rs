@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
 
 use super::deployment::{self, Child};
 use super::plan::Plan;
@@ -11,7 +10,7 @@ use super::pod::{self, Place};
 use super::settings::Speeds;
 use super::shelf::{Key, Seen};
 use super::world::{Item, Kind, World};
-use super::{node, replica_set};
+use super::{claim, daemon_set, job, node, replica_set, service, stateful_set};
 
 /// What is to be done about what stands at a place.
 pub fn decide(item: &Item, world: &World, speeds: &Speeds, now: Timestamp) -> Plan {
@@ -20,15 +19,30 @@ pub fn decide(item: &Item, world: &World, speeds: &Speeds, now: Timestamp) -> Pl
         Kind::ReplicaSet => replica_set(&item.key, world, now),
         Kind::Pod => pod(&item.key, world, speeds, now),
         Kind::Node => node(&item.key, world, speeds, now),
-        _ => None,
+        Kind::StatefulSet => stateful_set(&item.key, world, now),
+        Kind::DaemonSet => daemon_set(&item.key, world, now),
+        Kind::Job => job(&item.key, world, speeds, now),
+        Kind::Service => service(&item.key, world),
+        Kind::PersistentVolumeClaim => world
+            .claims
+            .get(&item.key)
+            .map(|seen| claim::decide(&seen.object)),
+        // Looked at with their owners.
+        Kind::ControllerRevision | Kind::EndpointSlice => None,
     };
     plan.unwrap_or_default() // it is gone: nothing is to be done
 }
 
 /// The nodes that there are to be, whether they are there or not.
 pub fn nodes(speeds: &Speeds) -> impl Iterator<Item = Item> {
-    let key = |name| Key { namespace: String::new(), name };
-    node::names(speeds.nodes).map(move |name| Item { kind: Kind::Node, key: key(name) })
+    let key = |name| Key {
+        namespace: String::new(),
+        name,
+    };
+    node::names(speeds.nodes).map(move |name| Item {
+        kind: Kind::Node,
+        key: key(name),
+    })
 }
 
 fn deployment(key: &Key, world: &World, speeds: &Speeds, now: Timestamp) -> Option<Plan> {
@@ -39,15 +53,23 @@ fn deployment(key: &Key, world: &World, speeds: &Speeds, now: Timestamp) -> Opti
         .map(|seen| {
             let pods = world.pods.controlled_by(&seen.object.metadata);
             let pods = pods.into_iter().filter(|pod| !pod::is_over(&pod.object)).count();
-            Child { set: &seen.object, pods }
+            Child {
+                set: &seen.object,
+                pods,
+            }
         })
         .collect();
     let is_taken = |name: &str| {
-        let key = Key { namespace: key.namespace.clone(), name: name.to_owned() };
+        let key = Key {
+            namespace: key.namespace.clone(),
+            name: name.to_owned(),
+        };
         world.replica_sets.get(&key).is_some()
     };
     let settings = world.settings(&deployment.metadata, speeds);
-    Some(deployment::decide(deployment, &children, is_taken, &settings, now))
+    Some(deployment::decide(
+        deployment, &children, is_taken, &settings, now,
+    ))
 }
 
 fn replica_set(key: &Key, world: &World, now: Timestamp) -> Option<Plan> {
@@ -56,10 +78,58 @@ fn replica_set(key: &Key, world: &World, now: Timestamp) -> Option<Plan> {
     Some(replica_set::decide(set, &pods, now))
 }
 
+fn stateful_set(key: &Key, world: &World, now: Timestamp) -> Option<Plan> {
+    let set = &world.stateful_sets.get(key)?.object;
+    let revisions = objects(world.revisions.controlled_by(&set.metadata));
+    let pods = objects(world.pods.controlled_by(&set.metadata));
+    let is_claimed = |name: &str| {
+        let key = Key {
+            namespace: key.namespace.clone(),
+            name: name.to_owned(),
+        };
+        world.claims.get(&key).is_some()
+    };
+    Some(stateful_set::decide(set, &revisions, &pods, is_claimed, now))
+}
+
+fn daemon_set(key: &Key, world: &World, now: Timestamp) -> Option<Plan> {
+    let set = &world.daemon_sets.get(key)?.object;
+    let revisions = objects(world.revisions.controlled_by(&set.metadata));
+    let pods = objects(world.pods.controlled_by(&set.metadata));
+    Some(daemon_set::decide(
+        set,
+        &revisions,
+        &pods,
+        &objects(world.nodes.all()),
+        now,
+    ))
+}
+
+fn job(key: &Key, world: &World, speeds: &Speeds, now: Timestamp) -> Option<Plan> {
+    let job = &world.jobs.get(key)?.object;
+    let pods = objects(world.pods.controlled_by(&job.metadata));
+    let settings = world.settings(&job.metadata, speeds);
+    Some(job::decide(job, &pods, &settings, now))
+}
+
+fn service(key: &Key, world: &World) -> Option<Plan> {
+    let service = &world.services.get(key)?.object;
+    let slices = objects(world.slices.controlled_by(&service.metadata));
+    Some(service::decide(
+        service,
+        &slices,
+        &objects(world.pods.within(&key.namespace)),
+    ))
+}
+
 fn pod(key: &Key, world: &World, speeds: &Speeds, now: Timestamp) -> Option<Plan> {
     let pod = world.pods.get(key)?;
     let settings = world.settings(&pod.object.metadata, speeds);
-    let places = if super::world::is_placed(&pod.object) { Vec::new() } else { places(world) };
+    let places = if super::world::is_placed(&pod.object) {
+        Vec::new()
+    } else {
+        places(world)
+    };
     Some(pod::decide(pod, &places, &settings, now))
 }
 
@@ -72,15 +142,30 @@ fn node(key: &Key, world: &World, speeds: &Speeds, now: Timestamp) -> Option<Pla
 fn places(world: &World) -> Vec<Place<'_>> {
     let mut pods: BTreeMap<&str, usize> = BTreeMap::new();
     for pod in world.pods.all().filter(|seen| !pod::is_over(&seen.object)) {
-        if let Some(name) = pod.object.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) {
+        if let Some(name) = pod
+            .object
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.node_name.as_deref())
+        {
             *pods.entry(name).or_default() += 1;
         }
     }
-    let on = |name: &Option<String>| name.as_deref().and_then(|name| pods.get(name)).copied().unwrap_or_default();
+    let on = |name: &Option<String>| {
+        name.as_deref()
+            .and_then(|name| pods.get(name))
+            .copied()
+            .unwrap_or_default()
+    };
     let nodes = world.nodes.all().map(|seen| &seen.object);
-    nodes.map(|node| Place { node, pods: on(&node.metadata.name) }).collect()
+    nodes
+        .map(|node| Place {
+            node,
+            pods: on(&node.metadata.name),
+        })
+        .collect()
 }
 
-fn objects(pods: Vec<&Seen<Pod>>) -> Vec<&Pod> {
-    pods.into_iter().map(|seen| &seen.object).collect()
+fn objects<'a, K>(seen: impl IntoIterator<Item = &'a Seen<K>>) -> Vec<&'a K> {
+    seen.into_iter().map(|seen| &seen.object).collect()
 }

@@ -30,7 +30,13 @@ type Change = Box<dyn FnOnce(&mut World, Timestamp) + Send>;
 /// One player for one cluster: a second one would undo and redo the first one's work.
 pub async fn play(client: Client, clock: Clock, speeds: Speeds) {
     let mut changes = select_all(each_kind(&Watch(client.clone())));
-    let mut player = Player { client, clock, speeds, world: World::default(), wakes: BTreeMap::new() };
+    let mut player = Player {
+        client,
+        clock,
+        speeds,
+        world: World::default(),
+        wakes: BTreeMap::new(),
+    };
     player.world.dirty.extend(nodes(&player.speeds));
     loop {
         if !player.wait(&mut changes).await {
@@ -55,7 +61,11 @@ impl Player {
     async fn wait(&mut self, changes: &mut SelectAll<BoxStream<'static, Change>>) -> bool {
         let now = self.clock.now();
         let is_busy = self.world.is_synced() && !self.world.dirty.is_empty();
-        let next = if is_busy { Some(now) } else { self.wakes.values().min().copied() };
+        let next = if is_busy {
+            Some(now)
+        } else {
+            self.wakes.values().min().copied()
+        };
         let left = next.map(|next| Duration::try_from(next.duration_since(now)).unwrap_or_default()); // past: at once
         tokio::select! {
             change = changes.next() => match change {
@@ -76,11 +86,17 @@ impl Player {
     /// Looks at what has changed or whose time has come.
     async fn work(&mut self) {
         let now = self.clock.now();
-        let due = self.wakes.iter().filter(|(_, at)| **at <= now).map(|(item, _)| item.clone());
+        let due = self
+            .wakes
+            .iter()
+            .filter(|(_, at)| **at <= now)
+            .map(|(item, _)| item.clone());
         let due: Vec<Item> = due.collect();
         self.world.dirty.extend(due);
         for _ in 0..BATCH {
-            let Some(item) = self.world.dirty.pop_first() else { return };
+            let Some(item) = self.world.dirty.pop_first() else {
+                return;
+            };
             self.wakes.remove(&item);
             let plan = decide(&item, &self.world, &self.speeds, self.clock.now());
             let mut wake = plan.wake;
@@ -101,8 +117,13 @@ impl Player {
     async fn write(&mut self, item: &Item, write: &Write) -> bool {
         let now = self.clock.now();
         match send(&self.client, write).await {
-            Ok(Reply::Is(object)) => object.visit(Put { world: &mut self.world, now }),
-            Ok(Reply::Gone(object)) => object.visit(Doom { world: &mut self.world }),
+            Ok(Reply::Is(object)) => object.visit(Put {
+                world: &mut self.world,
+                now,
+            }),
+            Ok(Reply::Gone(object)) => object.visit(Doom {
+                world: &mut self.world,
+            }),
             Err(error) => {
                 let why = std::error::Error::source(&error).map(ToString::to_string);
                 tracing::debug!(%error, why, kind = ?item.kind, name = item.key.name, "will be tried again");

@@ -17,34 +17,25 @@
 //! Not played: adoption of pods and ReplicaSets without an owner, proportional scaling in the middle of a rollout,
 //! taints and resources in placement, probes, events.
 
+mod claim;
+mod daemon_set;
 mod decide;
 mod deployment;
 mod driver;
 mod hash;
+mod job;
 mod node;
 mod plan;
 mod pod;
 mod replica_set;
+mod revision;
+mod service;
 mod settings;
 mod shelf;
+mod stateful_set;
+mod template;
 mod world;
 mod write;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::Resource;
-
 pub use driver::play;
 pub use settings::{PREFIX, Speeds};
-
-/// The reference to an object that controls what it is put on.
-fn owner<K: Resource<DynamicType = ()>>(object: &K) -> OwnerReference {
-    let text = |field: &Option<String>| field.clone().unwrap_or_default(); // the server gives both
-    OwnerReference {
-        api_version: K::api_version(&()).into_owned(),
-        kind: K::kind(&()).into_owned(),
-        name: text(&object.meta().name),
-        uid: text(&object.meta().uid),
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-    }
-}

@@ -23,7 +23,13 @@ pub fn decide(name: &str, node: Option<&Node>, now: Timestamp) -> Plan {
     match node {
         None => plan.write(Verb::Create, new(name)),
         Some(node) if is_simulated(node) && !has_status(node) => {
-            plan.write(Verb::Status, Node { status: Some(status(name, now)), ..node.clone() });
+            plan.write(
+                Verb::Status,
+                Node {
+                    status: Some(status(name, now)),
+                    ..node.clone()
+                },
+            );
         }
         Some(_) => {}
     }
@@ -32,23 +38,34 @@ pub fn decide(name: &str, node: Option<&Node>, now: Timestamp) -> Plan {
 
 /// Whether pods may be placed on it.
 pub fn is_schedulable(node: &Node) -> bool {
-    let cordoned = node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true));
+    let cordoned = node
+        .spec
+        .as_ref()
+        .is_some_and(|spec| spec.unschedulable == Some(true));
     node.metadata.deletion_timestamp.is_none() && !cordoned && has_status(node)
 }
 
 /// Whether a node has all these labels.
 pub fn has_labels(node: &Node, wanted: &BTreeMap<String, String>) -> bool {
     let labels = node.metadata.labels.as_ref();
-    wanted.iter().all(|(key, value)| labels.is_some_and(|labels| labels.get(key) == Some(value)))
+    wanted
+        .iter()
+        .all(|(key, value)| labels.is_some_and(|labels| labels.get(key) == Some(value)))
 }
 
 fn is_simulated(node: &Node) -> bool {
-    node.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(SIMULATED))
+    node.metadata
+        .labels
+        .as_ref()
+        .is_some_and(|labels| labels.contains_key(SIMULATED))
 }
 
 /// Whether the node says that it is ready.
 fn has_status(node: &Node) -> bool {
-    let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let mut conditions = node
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
     conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
@@ -61,16 +78,24 @@ fn new(name: &str) -> Node {
     ];
     let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
     Node {
-        metadata: ObjectMeta { name: Some(name.to_owned()), labels: Some(labels.into()), ..ObjectMeta::default() },
-        spec: Some(NodeSpec { provider_id: Some(format!("simulated://{name}")), ..NodeSpec::default() }),
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            labels: Some(labels.into()),
+            ..ObjectMeta::default()
+        },
+        spec: Some(NodeSpec {
+            provider_id: Some(format!("simulated://{name}")),
+            ..NodeSpec::default()
+        }),
         status: None,
     }
 }
 
 fn status(name: &str, now: Timestamp) -> NodeStatus {
     let capacity = [("cpu", "16"), ("memory", "64Gi"), ("pods", "10000")];
-    let capacity: BTreeMap<String, Quantity> =
-        capacity.map(|(resource, amount)| (resource.to_owned(), Quantity(amount.to_owned()))).into();
+    let capacity: BTreeMap<String, Quantity> = capacity
+        .map(|(resource, amount)| (resource.to_owned(), Quantity(amount.to_owned())))
+        .into();
     let condition = |kind: &str, status: &str, reason: &str| NodeCondition {
         type_: kind.to_owned(),
         status: status.to_owned(),
@@ -79,9 +104,15 @@ fn status(name: &str, now: Timestamp) -> NodeStatus {
         last_heartbeat_time: Some(time(now)),
         last_transition_time: Some(time(now)),
     };
-    let address = |kind: &str, address: &str| NodeAddress { type_: kind.to_owned(), address: address.to_owned() };
+    let address = |kind: &str, address: &str| NodeAddress {
+        type_: kind.to_owned(),
+        address: address.to_owned(),
+    };
     NodeStatus {
-        addresses: Some(vec![address("InternalIP", "192.0.2.1"), address("Hostname", name)]),
+        addresses: Some(vec![
+            address("InternalIP", "192.0.2.1"),
+            address("Hostname", name),
+        ]),
         allocatable: Some(capacity.clone()),
         capacity: Some(capacity),
         conditions: Some(vec![

@@ -43,7 +43,10 @@ pub struct Plan {
 impl Plan {
     /// Adds a write.
     pub fn write<K: Played>(&mut self, verb: Verb, object: K) {
-        self.writes.push(Write { verb, object: object.erase() });
+        self.writes.push(Write {
+            verb,
+            object: object.erase(),
+        });
     }
 
     /// Looks again at `at`, or before.

@@ -8,6 +8,7 @@ use kube::core::ObjectMeta;
 
 use super::plan::{Plan, Verb, count, nonzero};
 use super::pod::{self, Progress};
+use super::template::{from_template, owner};
 use super::world::is_placed;
 
 /// What is to be done about a ReplicaSet that controls these pods.
@@ -26,9 +27,16 @@ pub fn decide(set: &ReplicaSet, pods: &[&Pod], now: Timestamp) -> Plan {
         }
     }
     let progress = Progress::of(active.iter().copied(), spec.min_ready_seconds, now);
-    let labels = set.spec.as_ref().and_then(|spec| spec.template.as_ref()?.metadata.as_ref()?.labels.clone());
+    let labels = set
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.template.as_ref()?.metadata.as_ref()?.labels.clone());
     let labels = labels.unwrap_or_default(); // no labels, all have them
-    let labelled = |pod: &&&Pod| labels.iter().all(|(key, value)| pod.labels().get(key) == Some(value));
+    let labelled = |pod: &&&Pod| {
+        labels
+            .iter()
+            .all(|(key, value)| pod.labels().get(key) == Some(value))
+    };
     let old = set.status.clone().unwrap_or_default(); // none yet
     let status = ReplicaSetStatus {
         replicas: count(active.len()),
@@ -39,7 +47,13 @@ pub fn decide(set: &ReplicaSet, pods: &[&Pod], now: Timestamp) -> Plan {
         ..old
     };
     if set.status.as_ref() != Some(&status) {
-        plan.write(Verb::Status, ReplicaSet { status: Some(status), ..set.clone() });
+        plan.write(
+            Verb::Status,
+            ReplicaSet {
+                status: Some(status),
+                ..set.clone()
+            },
+        );
     }
     if let Some(next) = progress.next {
         plan.wake_at(next);
@@ -53,32 +67,25 @@ fn new_pod(set: &ReplicaSet, template: &PodTemplateSpec) -> Pod {
         namespace: set.metadata.namespace.clone(),
         ..ObjectMeta::default()
     };
-    from_template(template, metadata, super::owner(set))
-}
-
-/// A pod of a template. `metadata` names it and its namespace, and may bring labels and annotations of its own.
-pub fn from_template(
-    template: &PodTemplateSpec,
-    mut metadata: ObjectMeta,
-    owner: k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference,
-) -> Pod {
-    let given = template.metadata.clone().unwrap_or_default(); // a template may have none
-    metadata.labels.get_or_insert_default().extend(given.labels.into_iter().flatten());
-    metadata.annotations.get_or_insert_default().extend(given.annotations.into_iter().flatten());
-    metadata.finalizers = given.finalizers;
-    metadata.owner_references = Some(vec![owner]);
-    Pod { metadata, spec: template.spec.clone(), status: None }
+    from_template(template, metadata, owner(set))
 }
 
 /// Those that go first when there are too many: unplaced, pending, not ready, young.
 fn surplus(mut active: Vec<&Pod>, wanted: usize) -> Vec<&Pod> {
     let too_many = active.len().saturating_sub(wanted);
     let rank = |pod: &&Pod| {
-        (is_placed(pod), pod::phase(pod) == "Running", pod::ready_since(pod).is_some())
+        (
+            is_placed(pod),
+            pod::phase(pod) == "Running",
+            pod::ready_since(pod).is_some(),
+        )
     };
     active.sort_by(|a, b| {
         let young_first = b.metadata.creation_timestamp.cmp(&a.metadata.creation_timestamp);
-        rank(a).cmp(&rank(b)).then(young_first).then_with(|| a.metadata.name.cmp(&b.metadata.name))
+        rank(a)
+            .cmp(&rank(b))
+            .then(young_first)
+            .then_with(|| a.metadata.name.cmp(&b.metadata.name))
     });
     active.truncate(too_many);
     active

@@ -83,7 +83,10 @@ impl Settings {
     pub fn of(speeds: &Speeds, annotations: &[&BTreeMap<String, String>]) -> Self {
         let text = |name: &str| {
             let key = format!("{PREFIX}{name}");
-            annotations.iter().find_map(|own| own.get(&key)).map(String::as_str)
+            annotations
+                .iter()
+                .find_map(|own| own.get(&key))
+                .map(String::as_str)
         };
         let duration = |name: &str| text(name).and_then(parse_duration);
         Self {
@@ -105,12 +108,16 @@ impl Settings {
 /// The annotations that a player reads.
 pub fn own(annotations: Option<&BTreeMap<String, String>>) -> BTreeMap<&str, &str> {
     let all = annotations.into_iter().flatten();
-    all.filter(|(key, _)| key.starts_with(PREFIX)).map(|(key, value)| (key.as_str(), value.as_str())).collect()
+    all.filter(|(key, _)| key.starts_with(PREFIX))
+        .map(|(key, value)| (key.as_str(), value.as_str()))
+        .collect()
 }
 
 fn parse_duration(text: &str) -> Option<Duration> {
     // What cannot be read, or is negative, counts as absent: documented with `Speeds`.
-    text.parse::<SignedDuration>().ok().and_then(|duration| duration.try_into().ok())
+    text.parse::<SignedDuration>()
+        .ok()
+        .and_then(|duration| duration.try_into().ok())
 }
 
 #[cfg(test)]
@@ -118,14 +125,22 @@ mod tests {
     use super::*;
 
     fn annotations(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-        pairs.iter().map(|(name, value)| (format!("{PREFIX}{name}"), (*value).to_owned())).collect()
+        pairs
+            .iter()
+            .map(|(name, value)| (format!("{PREFIX}{name}"), (*value).to_owned()))
+            .collect()
     }
 
     #[test]
     fn the_nearest_annotation_that_can_be_read_counts() {
         let (pod, owner) = (
             annotations(&[("ready-after", "250ms"), ("stop-after", "soon"), ("fail", "none")]),
-            annotations(&[("ready-after", "9s"), ("finish-after", "1m 30s"), ("fail", "crash"), ("progress-deadline", "2s")]),
+            annotations(&[
+                ("ready-after", "9s"),
+                ("finish-after", "1m 30s"),
+                ("fail", "crash"),
+                ("progress-deadline", "2s"),
+            ]),
         );
         let speeds = Speeds::default();
         let settings = Settings::of(&speeds, &[&pod, &owner]);

@@ -19,7 +19,10 @@ impl Key {
     /// The key of an object.
     pub fn of(meta: &ObjectMeta) -> Self {
         let text = |field: &Option<String>| field.clone().unwrap_or_default(); // absent is empty
-        Self { namespace: text(&meta.namespace), name: text(&meta.name) }
+        Self {
+            namespace: text(&meta.namespace),
+            name: text(&meta.name),
+        }
     }
 }
 
@@ -62,19 +65,28 @@ impl<K> Default for Shelf<K> {
 impl<K: Resource<DynamicType = ()>> Shelf<K> {
     /// One object.
     pub fn get(&self, key: &Key) -> Option<&Seen<K>> {
-        self.entries.get(key).filter(|seen| !self.doomed.contains(uid(seen.object.meta())))
+        self.entries
+            .get(key)
+            .filter(|seen| !self.doomed.contains(uid(seen.object.meta())))
     }
 
     /// All objects, by key.
     pub fn all(&self) -> impl Iterator<Item = &Seen<K>> {
-        self.entries.values().filter(|seen| !self.doomed.contains(uid(seen.object.meta())))
+        self.entries
+            .values()
+            .filter(|seen| !self.doomed.contains(uid(seen.object.meta())))
     }
 
     /// The objects of a namespace, by name.
     pub fn within(&self, namespace: &str) -> impl Iterator<Item = &Seen<K>> {
-        let from = Key { namespace: namespace.to_owned(), name: String::new() };
+        let from = Key {
+            namespace: namespace.to_owned(),
+            name: String::new(),
+        };
         let all = self.entries.range(from..);
-        let here = all.take_while(move |(key, _)| key.namespace == namespace).map(|(_, seen)| seen);
+        let here = all
+            .take_while(move |(key, _)| key.namespace == namespace)
+            .map(|(_, seen)| seen);
         here.filter(|seen| !self.doomed.contains(uid(seen.object.meta())))
     }
 
@@ -95,16 +107,28 @@ impl<K: Resource<DynamicType = ()>> Shelf<K> {
             return (None, false);
         }
         let before = self.take(&key);
-        let same = before.as_ref().filter(|before| uid(before.object.meta()) == uid(object.meta()));
+        let same = before
+            .as_ref()
+            .filter(|before| uid(before.object.meta()) == uid(object.meta()));
         let since = same.map_or(now, |before| before.since);
         let stopping_since = object.meta().deletion_timestamp.as_ref().map(|_| {
             let known = same.and_then(|before| before.stopping_since);
             known.unwrap_or(now)
         });
         if let Some(owner) = controller(object.meta()) {
-            self.by_owner.entry(owner.uid.clone()).or_default().insert(key.clone());
+            self.by_owner
+                .entry(owner.uid.clone())
+                .or_default()
+                .insert(key.clone());
         }
-        self.entries.insert(key, Seen { object, since, stopping_since });
+        self.entries.insert(
+            key,
+            Seen {
+                object,
+                since,
+                stopping_since,
+            },
+        );
         (before.map(|seen| seen.object), true)
     }
 
@@ -112,7 +136,10 @@ impl<K: Resource<DynamicType = ()>> Shelf<K> {
     pub fn remove(&mut self, meta: &ObjectMeta) -> bool {
         self.doomed.remove(uid(meta));
         let key = Key::of(meta);
-        let is_known = self.entries.get(&key).is_some_and(|seen| uid(seen.object.meta()) == uid(meta));
+        let is_known = self
+            .entries
+            .get(&key)
+            .is_some_and(|seen| uid(seen.object.meta()) == uid(meta));
         is_known && self.take(&key).is_some()
     }
 
@@ -129,9 +156,20 @@ impl<K: Resource<DynamicType = ()>> Shelf<K> {
     /// The list is read: what it did not show is gone. Answers that.
     pub fn end_list(&mut self) -> Vec<K> {
         self.is_synced = true;
-        let Some(listed) = self.listing.take() else { return Vec::new() };
-        let gone: Vec<Key> = self.entries.keys().filter(|key| !listed.contains(key)).cloned().collect();
-        let gone: Vec<K> = gone.iter().filter_map(|key| self.take(key)).map(|seen| seen.object).collect();
+        let Some(listed) = self.listing.take() else {
+            return Vec::new();
+        };
+        let gone: Vec<Key> = self
+            .entries
+            .keys()
+            .filter(|key| !listed.contains(key))
+            .cloned()
+            .collect();
+        let gone: Vec<K> = gone
+            .iter()
+            .filter_map(|key| self.take(key))
+            .map(|seen| seen.object)
+            .collect();
         for object in &gone {
             self.doomed.remove(uid(object.meta()));
         }
@@ -159,13 +197,18 @@ pub fn uid(meta: &ObjectMeta) -> &str {
 
 /// The owner that controls an object.
 pub fn controller(meta: &ObjectMeta) -> Option<&OwnerReference> {
-    meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+    meta.owner_references
+        .iter()
+        .flatten()
+        .find(|owner| owner.controller == Some(true))
 }
 
 /// Resource versions can be compared since Kubernetes 1.35. What cannot be compared counts as newer.
 fn is_newer(meta: &ObjectMeta, known: &ObjectMeta) -> bool {
     let version = |meta: &ObjectMeta| meta.resource_version.as_deref()?.parse::<u64>().ok(); // no number, no order
-    version(known).zip(version(meta)).is_none_or(|(known, new)| new > known)
+    version(known)
+        .zip(version(meta))
+        .is_none_or(|(known, new)| new > known)
 }
 
 #[cfg(test)]
@@ -184,7 +227,10 @@ mod tests {
     }
 
     fn owner(uid: &str) -> ObjectMeta {
-        ObjectMeta { uid: Some(uid.to_owned()), ..ObjectMeta::default() }
+        ObjectMeta {
+            uid: Some(uid.to_owned()),
+            ..ObjectMeta::default()
+        }
     }
 
     fn at(second: i64) -> Timestamp {
@@ -198,9 +244,21 @@ mod tests {
         assert!(!shelf.put(pod("1", 4, "o"), at(2)).1);
         assert!(shelf.put(pod("1", 6, "p"), at(3)).1);
         assert_eq!(shelf.all().map(|seen| seen.since).collect::<Vec<_>>(), [at(1)]);
-        assert_eq!((shelf.controlled_by(&owner("o")).len(), shelf.controlled_by(&owner("p")).len()), (0, 1));
-        assert!(shelf.put(pod("2", 9, "p"), at(4)).1, "another object of the same name");
-        assert!(!shelf.remove(&pod("1", 8, "p").metadata), "the end of the first is old news");
+        assert_eq!(
+            (
+                shelf.controlled_by(&owner("o")).len(),
+                shelf.controlled_by(&owner("p")).len()
+            ),
+            (0, 1)
+        );
+        assert!(
+            shelf.put(pod("2", 9, "p"), at(4)).1,
+            "another object of the same name"
+        );
+        assert!(
+            !shelf.remove(&pod("1", 8, "p").metadata),
+            "the end of the first is old news"
+        );
         assert_eq!(shelf.all().map(|seen| seen.since).collect::<Vec<_>>(), [at(4)]);
     }
 

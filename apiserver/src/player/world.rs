@@ -18,7 +18,9 @@ use super::settings::{self, Settings, Speeds};
 use super::shelf::{Key, Seen, Shelf, controller};
 
 /// A kind that is played.
-pub trait Played: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned + Send + 'static {
+pub trait Played:
+    Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned + Send + 'static
+{
     /// Its name.
     const KIND: Kind;
     /// The objects of this kind.
@@ -168,26 +170,56 @@ impl World {
         if let Some(owner) = controller(meta)
             && let Some(kind) = Kind::named(&owner.kind)
         {
-            let owner = Key { namespace: key.namespace.clone(), name: owner.name.clone() };
-            self.dirty.insert(Item { kind, key: owner.clone() });
-            if kind == Kind::ReplicaSet && let Some(set) = self.replica_sets.get(&owner) {
+            let owner = Key {
+                namespace: key.namespace.clone(),
+                name: owner.name.clone(),
+            };
+            self.dirty.insert(Item {
+                kind,
+                key: owner.clone(),
+            });
+            if kind == Kind::ReplicaSet
+                && let Some(set) = self.replica_sets.get(&owner)
+            {
                 // A Deployment that recreates waits for pods, not only for its ReplicaSets.
                 if let Some(owner) = controller(&set.object.metadata) {
-                    let key = Key { namespace: key.namespace.clone(), name: owner.name.clone() };
-                    self.dirty.insert(Item { kind: Kind::Deployment, key });
+                    let key = Key {
+                        namespace: key.namespace.clone(),
+                        name: owner.name.clone(),
+                    };
+                    self.dirty.insert(Item {
+                        kind: Kind::Deployment,
+                        key,
+                    });
                 }
             }
         }
         match K::KIND {
             Kind::Pod => {
-                let services = self.services.within(&key.namespace).map(|seen| Key::of(&seen.object.metadata));
-                self.dirty.extend(services.map(|key| Item { kind: Kind::Service, key }));
+                let services = self
+                    .services
+                    .within(&key.namespace)
+                    .map(|seen| Key::of(&seen.object.metadata));
+                self.dirty.extend(services.map(|key| Item {
+                    kind: Kind::Service,
+                    key,
+                }));
             }
             Kind::Node => {
-                let sets = self.daemon_sets.all().map(|seen| (Kind::DaemonSet, &seen.object.metadata));
+                let sets = self
+                    .daemon_sets
+                    .all()
+                    .map(|seen| (Kind::DaemonSet, &seen.object.metadata));
                 let unplaced = |pod: &&Seen<Pod>| !is_placed(&pod.object);
-                let pods = self.pods.all().filter(unplaced).map(|seen| (Kind::Pod, &seen.object.metadata));
-                self.dirty.extend(sets.chain(pods).map(|(kind, meta)| Item { kind, key: Key::of(meta) }));
+                let pods = self
+                    .pods
+                    .all()
+                    .filter(unplaced)
+                    .map(|seen| (Kind::Pod, &seen.object.metadata));
+                self.dirty.extend(sets.chain(pods).map(|(kind, meta)| Item {
+                    kind,
+                    key: Key::of(meta),
+                }));
             }
             _ => {}
         }
@@ -196,9 +228,18 @@ impl World {
 
     /// Marks the pods that take annotations from this object, directly or by a ReplicaSet.
     fn touch_descendants(&mut self, meta: &ObjectMeta) {
-        let sets = self.replica_sets.controlled_by(meta).into_iter().map(|seen| &seen.object.metadata);
-        let pods = sets.chain([meta]).flat_map(|owner| self.pods.controlled_by(owner));
-        let items = pods.map(|seen| Item { kind: Kind::Pod, key: Key::of(&seen.object.metadata) });
+        let sets = self
+            .replica_sets
+            .controlled_by(meta)
+            .into_iter()
+            .map(|seen| &seen.object.metadata);
+        let pods = sets
+            .chain([meta])
+            .flat_map(|owner| self.pods.controlled_by(owner));
+        let items = pods.map(|seen| Item {
+            kind: Kind::Pod,
+            key: Key::of(&seen.object.metadata),
+        });
         let items: Vec<Item> = items.collect();
         self.dirty.extend(items);
     }
@@ -212,12 +253,18 @@ impl World {
         {
             chain.push(found);
         }
-        let annotations: Vec<_> = chain.iter().filter_map(|meta| meta.annotations.as_ref()).collect();
+        let annotations: Vec<_> = chain
+            .iter()
+            .filter_map(|meta| meta.annotations.as_ref())
+            .collect();
         Settings::of(speeds, &annotations)
     }
 
     fn owner(&self, near: &ObjectMeta, kind: &str, name: &str, uid: &str) -> Option<&ObjectMeta> {
-        let key = Key { namespace: near.namespace.clone().unwrap_or_default(), name: name.to_owned() }; // none is empty
+        let key = Key {
+            namespace: near.namespace.clone().unwrap_or_default(),
+            name: name.to_owned(),
+        }; // none is empty
         let meta = match Kind::named(kind)? {
             Kind::Deployment => &self.deployments.get(&key)?.object.metadata,
             Kind::ReplicaSet => &self.replica_sets.get(&key)?.object.metadata,
@@ -235,5 +282,7 @@ const LONGEST_CHAIN: usize = 3;
 
 /// Whether a pod has a node.
 pub fn is_placed(pod: &Pod) -> bool {
-    pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_deref().is_some_and(|name| !name.is_empty()))
+    pod.spec
+        .as_ref()
+        .is_some_and(|spec| spec.node_name.as_deref().is_some_and(|name| !name.is_empty()))
 }

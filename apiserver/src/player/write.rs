@@ -38,7 +38,13 @@ pub enum WriteError {
 
 /// Carries out a write.
 pub async fn send(client: &Client, write: &Write) -> Result<Reply, WriteError> {
-    write.object.visit(Sender { client: client.clone(), verb: write.verb }).await
+    write
+        .object
+        .visit(Sender {
+            client: client.clone(),
+            verb: write.verb,
+        })
+        .await
 }
 
 struct Sender {
@@ -69,8 +75,14 @@ fn request<K: Played>(verb: Verb, object: &K) -> Result<http::Request<Vec<u8>>, 
     let meta = object.meta();
     let request = Request::new(K::url_path(&(), meta.namespace.as_deref()));
     let name = meta.name.as_deref().unwrap_or_default(); // only what is created may have none
-    let options = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
-    let uid = Preconditions { uid: meta.uid.clone(), resource_version: None };
+    let options = PostParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PostParams::default()
+    };
+    let uid = Preconditions {
+        uid: meta.uid.clone(),
+        resource_version: None,
+    };
     Ok(match verb {
         Verb::Create => request.create(&options, serde_json::to_vec(object)?)?,
         Verb::Replace => request.replace(name, &options, serde_json::to_vec(object)?)?,

@@ -25,12 +25,20 @@ pub struct Bed {
 
 /// A kind that is stored in namespaces.
 pub trait Kind:
-    Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + Serialize + DeserializeOwned
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + std::fmt::Debug
+    + Serialize
+    + DeserializeOwned
 {
 }
 
 impl<K> Kind for K where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + Serialize + DeserializeOwned
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + Serialize
+        + DeserializeOwned
 {
 }
 
@@ -40,7 +48,14 @@ impl Bed {
     }
 
     pub fn with(speeds: Speeds) -> Self {
-        Self { api: ApiServer::builder().seed(7).event_log(true).workloads(speeds).in_process().unwrap() }
+        Self {
+            api: ApiServer::builder()
+                .seed(7)
+                .event_log(true)
+                .workloads(speeds)
+                .in_process()
+                .unwrap(),
+        }
     }
 
     pub fn of<K: Kind>(&self) -> Api<K> {
@@ -53,11 +68,17 @@ impl Bed {
     }
 
     pub async fn patch<K: Kind>(&self, name: &str, patch: Value) -> K {
-        self.of().patch(name, &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap()
+        self.of()
+            .patch(name, &PatchParams::default(), &Patch::Strategic(patch))
+            .await
+            .unwrap()
     }
 
     pub async fn delete<K: Kind>(&self, name: &str) {
-        self.of::<K>().delete(name, &DeleteParams::background()).await.unwrap();
+        self.of::<K>()
+            .delete(name, &DeleteParams::background())
+            .await
+            .unwrap();
     }
 
     pub async fn all<K: Kind>(&self) -> Vec<K> {
@@ -65,7 +86,11 @@ impl Bed {
     }
 
     pub async fn names<K: Kind>(&self) -> Vec<String> {
-        self.all::<K>().await.iter().map(|object| object.name_any()).collect()
+        self.all::<K>()
+            .await
+            .iter()
+            .map(|object| object.name_any())
+            .collect()
     }
 
     /// The object as JSON, when it is there and `holds`.
@@ -86,7 +111,12 @@ impl Bed {
     pub async fn until_all<K: Kind>(&self, holds: impl Fn(&[Value]) -> bool) -> Vec<Value> {
         let end = tokio::time::Instant::now() + PATIENCE;
         loop {
-            let all: Vec<Value> = self.all::<K>().await.iter().map(|o| serde_json::to_value(o).unwrap()).collect();
+            let all: Vec<Value> = self
+                .all::<K>()
+                .await
+                .iter()
+                .map(|o| serde_json::to_value(o).unwrap())
+                .collect();
             if holds(&all) {
                 return all;
             }
@@ -110,8 +140,19 @@ impl Bed {
     /// The instants since the start of the server at which something was written by the player.
     pub fn writes(&self) -> Vec<String> {
         let requests = self.api.recorder().requests();
-        let own = requests.iter().filter(|request| request.client == "workload-player" && request.is_write());
-        own.map(|request| format!("{:?} {} {} {}", request.at, request.method, request.path, request.code())).collect()
+        let own = requests
+            .iter()
+            .filter(|request| request.client == "workload-player" && request.is_write());
+        own.map(|request| {
+            format!(
+                "{:?} {} {} {}",
+                request.at,
+                request.method,
+                request.path,
+                request.code()
+            )
+        })
+        .collect()
     }
 
     pub async fn pass(&self, duration: Duration) {
@@ -123,14 +164,18 @@ impl Bed {
 pub fn is_done(deployment: &Value) -> bool {
     let (spec, status) = (&deployment["spec"]["replicas"], &deployment["status"]);
     deployment["metadata"]["generation"] == status["observedGeneration"]
-        && ["replicas", "updatedReplicas", "availableReplicas"].iter().all(|count| &status[*count] == spec)
+        && ["replicas", "updatedReplicas", "availableReplicas"]
+            .iter()
+            .all(|count| &status[*count] == spec)
         && reason(deployment, "Progressing") == "NewReplicaSetAvailable"
 }
 
 /// The condition of an object.
 pub fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
     let all = object["status"]["conditions"].as_array().into_iter().flatten();
-    all.into_iter().find(|condition| condition["type"] == kind).unwrap_or(&Value::Null)
+    all.into_iter()
+        .find(|condition| condition["type"] == kind)
+        .unwrap_or(&Value::Null)
 }
 
 pub fn reason<'a>(object: &'a Value, kind: &str) -> &'a str {
@@ -154,6 +199,10 @@ pub fn set_image(image: &str) -> Value {
 /// The image of a pod, ReplicaSet or the like.
 pub fn image(object: &Value) -> &str {
     let spec = &object["spec"];
-    let spec = if spec["template"].is_null() { spec } else { &spec["template"]["spec"] };
+    let spec = if spec["template"].is_null() {
+        spec
+    } else {
+        &spec["template"]["spec"]
+    };
     spec["containers"][0]["image"].as_str().unwrap_or_default()
 }

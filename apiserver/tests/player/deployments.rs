@@ -13,20 +13,31 @@ use crate::bed::{Bed, condition, deployment, image, is_done, reason, set_image};
 async fn becomes_available_after_the_delay() {
     let bed = Bed::new();
     bed.create::<Deployment>(deployment("web", 3, "web:1")).await;
-    let young = bed.until::<Deployment>("web", |d| d["status"]["replicas"] == 3).await;
+    let young = bed
+        .until::<Deployment>("web", |d| d["status"]["replicas"] == 3)
+        .await;
     assert_eq!(reason(&young, "Available"), "MinimumReplicasUnavailable");
     assert_eq!(condition(&young, "Available")["status"], "False");
     assert_eq!(young["status"]["unavailableReplicas"], 3);
     assert!(bed.api.clock().elapsed() < Duration::from_secs(1));
     let done = bed.deployment_done("web").await;
-    assert!(bed.api.clock().elapsed() >= Duration::from_secs(1) && bed.api.clock().elapsed() < Duration::from_secs(2));
+    assert!(
+        bed.api.clock().elapsed() >= Duration::from_secs(1)
+            && bed.api.clock().elapsed() < Duration::from_secs(2)
+    );
     assert_eq!(reason(&done, "Available"), "MinimumReplicasAvailable");
-    assert_eq!(done["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "1");
+    assert_eq!(
+        done["metadata"]["annotations"]["deployment.kubernetes.io/revision"],
+        "1"
+    );
     assert_eq!(done["status"]["readyReplicas"], 3);
     assert!(done["status"]["unavailableReplicas"].is_null());
     for pod in bed.pods().await {
         let pod = serde_json::to_value(pod).unwrap();
-        assert_eq!((&pod["status"]["phase"], &pod["spec"]["nodeName"]), (&json!("Running"), &json!("node-1")));
+        assert_eq!(
+            (&pod["status"]["phase"], &pod["spec"]["nodeName"]),
+            (&json!("Running"), &json!("node-1"))
+        );
         assert_eq!(pod["metadata"]["ownerReferences"][0]["kind"], "ReplicaSet");
         assert!(pod["metadata"]["labels"]["pod-template-hash"].is_string());
     }
@@ -39,7 +50,10 @@ async fn a_new_template_replaces_the_pods_within_the_limits() {
     bed.deployment_done("web").await;
     bed.patch::<Deployment>("web", set_image("web:2")).await;
     let done = bed.deployment_done("web").await;
-    assert_eq!(done["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "2");
+    assert_eq!(
+        done["metadata"]["annotations"]["deployment.kubernetes.io/revision"],
+        "2"
+    );
     let running = |pods: &[Value]| pods.len() == 4 && pods.iter().all(|pod| image(pod) == "web:2");
     bed.until_all::<Pod>(running).await;
     let (mut most, mut fewest) = (0, 4);
@@ -54,8 +68,17 @@ async fn a_new_template_replaces_the_pods_within_the_limits() {
         }
     }
     assert_eq!((most, fewest), (5, 3), "25% of 4 is one");
-    let sets: Vec<i32> = bed.replica_sets().await.into_iter().map(|set| set.spec.unwrap().replicas.unwrap()).collect();
-    assert_eq!((sets.len(), sets.iter().sum::<i32>()), (2, 4), "the old ReplicaSet stays as history");
+    let sets: Vec<i32> = bed
+        .replica_sets()
+        .await
+        .into_iter()
+        .map(|set| set.spec.unwrap().replicas.unwrap())
+        .collect();
+    assert_eq!(
+        (sets.len(), sets.iter().sum::<i32>()),
+        (2, 4),
+        "the old ReplicaSet stays as history"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,18 +91,29 @@ async fn a_bad_image_stops_at_the_deadline_and_a_fix_rolls_on() {
     bed.patch::<Deployment>("web", set_image("web:bad")).await;
     let begun = bed.api.clock().elapsed();
     let waiting = |pods: &[Value], reason: &str| {
-        pods.iter().any(|p| p["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == reason)
+        pods.iter()
+            .any(|p| p["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == reason)
     };
     bed.until_all::<Pod>(|pods| waiting(pods, "ErrImagePull")).await;
-    bed.until_all::<Pod>(|pods| waiting(pods, "ImagePullBackOff")).await;
-    let stalled = bed.until::<Deployment>("web", |d| reason(d, "Progressing") == "ProgressDeadlineExceeded").await;
+    bed.until_all::<Pod>(|pods| waiting(pods, "ImagePullBackOff"))
+        .await;
+    let stalled = bed
+        .until::<Deployment>("web", |d| reason(d, "Progressing") == "ProgressDeadlineExceeded")
+        .await;
     let took = bed.api.clock().elapsed() - begun;
     assert!((9..12).contains(&took.as_secs()), "{took:?}");
     assert_eq!(condition(&stalled, "Progressing")["status"], "False");
-    assert_eq!((&stalled["status"]["availableReplicas"], &stalled["status"]["updatedReplicas"]), (&json!(2), &json!(1)));
+    assert_eq!(
+        (
+            &stalled["status"]["availableReplicas"],
+            &stalled["status"]["updatedReplicas"]
+        ),
+        (&json!(2), &json!(1))
+    );
     bed.patch::<Deployment>("web", set_image("web:2")).await;
     bed.deployment_done("web").await;
-    bed.until_all::<Pod>(|pods| pods.len() == 2 && pods.iter().all(|pod| image(pod) == "web:2")).await;
+    bed.until_all::<Pod>(|pods| pods.len() == 2 && pods.iter().all(|pod| image(pod) == "web:2"))
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,9 +124,12 @@ async fn an_annotation_shortens_the_deadline_and_another_breaks_the_pods() {
         "player.muster-apiserver.dev/progress-deadline": "3s", "player.muster-apiserver.dev/fail": "crash",
     });
     bed.create::<Deployment>(object).await;
-    bed.until::<Deployment>("web", |d| reason(d, "Progressing") == "ProgressDeadlineExceeded").await;
+    bed.until::<Deployment>("web", |d| reason(d, "Progressing") == "ProgressDeadlineExceeded")
+        .await;
     assert!(bed.api.clock().elapsed() < Duration::from_secs(5));
-    let crashed = |pods: &[Value]| pods[0]["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == "CrashLoopBackOff";
+    let crashed = |pods: &[Value]| {
+        pods[0]["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+    };
     bed.until_all::<Pod>(crashed).await;
     let mend = json!({"metadata": {"annotations": {"player.muster-apiserver.dev/fail": null}}});
     bed.patch::<Deployment>("web", mend).await;
@@ -122,7 +159,8 @@ async fn history_is_kept_as_long_as_wanted() {
     bed.create::<Deployment>(object).await;
     for version in 1..5 {
         bed.deployment_done("web").await;
-        bed.patch::<Deployment>("web", set_image(&format!("web:{version}"))).await;
+        bed.patch::<Deployment>("web", set_image(&format!("web:{version}")))
+            .await;
     }
     bed.deployment_done("web").await;
     let sets = bed.until_all::<ReplicaSet>(|sets| sets.len() == 2).await;
@@ -136,15 +174,25 @@ async fn scales_while_it_is_paused_and_rolls_when_it_goes_on() {
     let bed = Bed::new();
     bed.create::<Deployment>(deployment("web", 1, "web:1")).await;
     bed.deployment_done("web").await;
-    bed.patch::<Deployment>("web", json!({"spec": {"paused": true, "replicas": 3}})).await;
+    bed.patch::<Deployment>("web", json!({"spec": {"paused": true, "replicas": 3}}))
+        .await;
     bed.patch::<Deployment>("web", set_image("web:2")).await;
-    let paused = bed.until::<Deployment>("web", |d| d["status"]["availableReplicas"] == 3).await;
+    let paused = bed
+        .until::<Deployment>("web", |d| d["status"]["availableReplicas"] == 3)
+        .await;
     assert_eq!(reason(&paused, "Progressing"), "DeploymentPaused");
-    let images: Vec<String> = bed.pods().await.iter().map(|p| image(&serde_json::to_value(p).unwrap()).to_owned()).collect();
+    let images: Vec<String> = bed
+        .pods()
+        .await
+        .iter()
+        .map(|p| image(&serde_json::to_value(p).unwrap()).to_owned())
+        .collect();
     assert_eq!(images, ["web:1"; 3]);
-    bed.patch::<Deployment>("web", json!({"spec": {"paused": null}})).await;
+    bed.patch::<Deployment>("web", json!({"spec": {"paused": null}}))
+        .await;
     bed.deployment_done("web").await;
-    bed.patch::<Deployment>("web", json!({"spec": {"replicas": 0}})).await;
+    bed.patch::<Deployment>("web", json!({"spec": {"replicas": 0}}))
+        .await;
     bed.until_all::<Pod>(<[Value]>::is_empty).await;
 }
 
@@ -159,8 +207,12 @@ async fn recreate_stops_the_old_pods_before_it_starts_new_ones() {
     bed.deployment_done("web").await;
     let events = bed.api.recorder().events();
     let pods = || events.iter().filter(|event| event.resource.resource == "pods");
-    let last_old = pods().filter(|e| e.kind() == ChangeKind::Deleted && image(e.object()) == "web:1").map(|e| e.revision());
-    let first_new = pods().filter(|e| image(e.object()) == "web:2").map(|e| e.revision());
+    let last_old = pods()
+        .filter(|e| e.kind() == ChangeKind::Deleted && image(e.object()) == "web:1")
+        .map(|e| e.revision());
+    let first_new = pods()
+        .filter(|e| image(e.object()) == "web:2")
+        .map(|e| e.revision());
     assert!(last_old.max().unwrap() < first_new.min().unwrap());
 }
 
@@ -171,11 +223,17 @@ async fn what_is_deleted_comes_back_and_goes_with_its_owner() {
     bed.deployment_done("web").await;
     let victim = bed.names::<Pod>().await.remove(0);
     bed.delete::<Pod>(&victim).await;
-    bed.until_all::<Pod>(|pods| pods.len() == 2 && pods.iter().all(|pod| pod["metadata"]["name"] != victim.as_str())).await;
+    bed.until_all::<Pod>(|pods| {
+        pods.len() == 2 && pods.iter().all(|pod| pod["metadata"]["name"] != victim.as_str())
+    })
+    .await;
     let set = bed.names::<ReplicaSet>().await.remove(0);
     let uid = bed.replica_sets().await.remove(0).metadata.uid;
     bed.delete::<ReplicaSet>(&set).await;
-    bed.until::<ReplicaSet>(&set, |set| !set.is_null() && set["metadata"]["uid"].as_str() != uid.as_deref()).await;
+    bed.until::<ReplicaSet>(&set, |set| {
+        !set.is_null() && set["metadata"]["uid"].as_str() != uid.as_deref()
+    })
+    .await;
     bed.deployment_done("web").await;
     bed.delete::<Deployment>("web").await;
     bed.until_all::<ReplicaSet>(<[Value]>::is_empty).await;

@@ -9,6 +9,7 @@ use kube::core::ObjectMeta;
 
 use super::super::hash::{fnv, suffix};
 use super::super::settings::PREFIX;
+use super::super::template::owner;
 use super::Child;
 use super::rolling;
 
@@ -41,9 +42,16 @@ impl<'a> Family<'a> {
         let mut old: Vec<Child<'a>> = children.to_vec();
         old.retain(|child| child.set.metadata.deletion_timestamp.is_none());
         old.sort_by_key(|child| (&child.set.metadata.creation_timestamp, &child.set.metadata.name));
-        let new = old.iter().position(|child| template_of(child.set) == Some(spec.template.clone()));
+        let new = old
+            .iter()
+            .position(|child| template_of(child.set) == Some(spec.template.clone()));
         let new = new.map(|index| old.remove(index));
-        Self { deployment, spec, new, old }
+        Self {
+            deployment,
+            spec,
+            new,
+            old,
+        }
     }
 
     /// How many replicas are wanted.
@@ -63,7 +71,11 @@ impl<'a> Family<'a> {
 
     /// The ReplicaSet for the template as it is now; `None` if its name is taken.
     pub fn next_set(&self, replicas: i32, is_taken: impl Fn(&str) -> bool) -> Option<ReplicaSet> {
-        let collisions = self.deployment.status.as_ref().and_then(|status| status.collision_count);
+        let collisions = self
+            .deployment
+            .status
+            .as_ref()
+            .and_then(|status| status.collision_count);
         let text = format!("{:?} {}", self.spec.template, collisions.unwrap_or_default());
         let hash = suffix(fnv(text.as_bytes()));
         let name = format!("{}-{hash}", self.deployment.name_any());
@@ -72,14 +84,20 @@ impl<'a> Family<'a> {
         }
         let mut template = self.spec.template.clone();
         let metadata = template.metadata.get_or_insert_default();
-        metadata.labels.get_or_insert_default().insert(HASH.to_owned(), hash.clone());
+        metadata
+            .labels
+            .get_or_insert_default()
+            .insert(HASH.to_owned(), hash.clone());
         let labels = metadata.labels.clone();
         let mut selector = self.spec.selector.clone();
-        selector.match_labels.get_or_insert_default().insert(HASH.to_owned(), hash);
+        selector
+            .match_labels
+            .get_or_insert_default()
+            .insert(HASH.to_owned(), hash);
         let mut annotations = self.inherited();
         annotations.insert(REVISION.to_owned(), (self.newest_revision() + 1).to_string());
         annotations.extend(self.size_annotations());
-        let owner = super::super::owner(self.deployment);
+        let owner = owner(self.deployment);
         Some(ReplicaSet {
             metadata: ObjectMeta {
                 name: Some(name),
@@ -108,7 +126,9 @@ impl<'a> Family<'a> {
         }
         let mut changed = set.clone();
         if !is_newest {
-            changed.annotations_mut().insert(REVISION.to_owned(), (self.newest_revision() + 1).to_string());
+            changed
+                .annotations_mut()
+                .insert(REVISION.to_owned(), (self.newest_revision() + 1).to_string());
         }
         changed.spec.get_or_insert_default().min_ready_seconds = self.spec.min_ready_seconds;
         Some(changed)
@@ -121,7 +141,9 @@ impl<'a> Family<'a> {
             return None;
         }
         let mut changed = self.deployment.clone();
-        changed.annotations_mut().insert(REVISION.to_owned(), revision.clone());
+        changed
+            .annotations_mut()
+            .insert(REVISION.to_owned(), revision.clone());
         Some(changed)
     }
 
@@ -136,7 +158,8 @@ impl<'a> Family<'a> {
     /// The empty old ReplicaSets that are too many to keep, oldest first.
     pub fn beyond_history(&self) -> impl Iterator<Item = &'a ReplicaSet> {
         let is_empty = |child: &&Child<'a>| size(child.set) == 0 && child.pods == 0;
-        let mut empty: Vec<&'a ReplicaSet> = self.old.iter().filter(is_empty).map(|child| child.set).collect();
+        let mut empty: Vec<&'a ReplicaSet> =
+            self.old.iter().filter(is_empty).map(|child| child.set).collect();
         empty.sort_by_key(|set| revision(&set.metadata));
         let keep = usize::try_from(self.spec.revision_history_limit.unwrap_or(HISTORY)).unwrap_or(usize::MAX);
         let too_many = empty.len().saturating_sub(keep);
@@ -144,7 +167,11 @@ impl<'a> Family<'a> {
     }
 
     fn newest_revision(&self) -> i64 {
-        self.old.iter().map(|child| revision(&child.set.metadata)).max().unwrap_or_default() // none before the first
+        self.old
+            .iter()
+            .map(|child| revision(&child.set.metadata))
+            .max()
+            .unwrap_or_default() // none before the first
     }
 
     fn inherited(&self) -> BTreeMap<String, String> {
@@ -156,13 +183,19 @@ impl<'a> Family<'a> {
 
     fn size_annotations(&self) -> [(String, String); 2] {
         let maximum = self.replicas() + rolling::limits(&self.spec).surge;
-        [(DESIRED.to_owned(), self.replicas().to_string()), (MAXIMUM.to_owned(), maximum.to_string())]
+        [
+            (DESIRED.to_owned(), self.replicas().to_string()),
+            (MAXIMUM.to_owned(), maximum.to_string()),
+        ]
     }
 }
 
 /// How many replicas a ReplicaSet is to have.
 pub fn size(set: &ReplicaSet) -> i32 {
-    set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or_default() // defaulted by the server
+    set.spec
+        .as_ref()
+        .and_then(|spec| spec.replicas)
+        .unwrap_or_default() // defaulted by the server
 }
 
 /// How many replicas of a ReplicaSet are available, not counting those that it is about to lose.
@@ -182,6 +215,9 @@ fn template_of(set: &ReplicaSet) -> Option<PodTemplateSpec> {
 }
 
 fn revision(meta: &ObjectMeta) -> i64 {
-    let text = meta.annotations.as_ref().and_then(|annotations| annotations.get(REVISION));
+    let text = meta
+        .annotations
+        .as_ref()
+        .and_then(|annotations| annotations.get(REVISION));
     text.and_then(|text| text.parse().ok()).unwrap_or_default() // absent or no number: before all others
 }

@@ -3,7 +3,7 @@
 //! revise (which ReplicaSet is the new one) ─► roll (how many replicas has each) ─► status
 
 mod family;
-mod rolling;
+pub mod rolling;
 mod status;
 
 use jiff::Timestamp;

@@ -18,13 +18,27 @@ pub struct Limits {
 pub fn limits(spec: &DeploymentSpec) -> Limits {
     let replicas = spec.replicas.unwrap_or(1);
     if recreates(spec) {
-        return Limits { surge: 0, unavailable: 0 };
+        return Limits {
+            surge: 0,
+            unavailable: 0,
+        };
     }
-    let rolling = spec.strategy.as_ref().and_then(|strategy| strategy.rolling_update.clone()).unwrap_or_default();
+    let rolling = spec
+        .strategy
+        .as_ref()
+        .and_then(|strategy| strategy.rolling_update.clone())
+        .unwrap_or_default();
     let surge = resolve(rolling.max_surge.as_ref(), replicas, Round::Up);
     let unavailable = resolve(rolling.max_unavailable.as_ref(), replicas, Round::Down).min(replicas);
     // With neither, nothing could ever move.
-    Limits { surge, unavailable: if surge == 0 && unavailable == 0 { 1 } else { unavailable } }
+    Limits {
+        surge,
+        unavailable: if surge == 0 && unavailable == 0 {
+            1
+        } else {
+            unavailable
+        },
+    }
 }
 
 /// To which side the part of a pod is counted.
@@ -44,7 +58,11 @@ pub fn resolve(value: Option<&IntOrString>, total: i32, round: Round) -> i32 {
         None => 25_i64,
     };
     let hundredths = percent * i64::from(total);
-    let number = if round == Round::Up { (hundredths + 99) / 100 } else { hundredths / 100 };
+    let number = if round == Round::Up {
+        (hundredths + 99) / 100
+    } else {
+        hundredths / 100
+    };
     i32::try_from(number).unwrap_or(i32::MAX) // more than there can be
 }
 
@@ -65,11 +83,16 @@ pub fn sizes<'a>(family: &Family<'a>) -> Vec<(&'a ReplicaSet, i32)> {
         (Some(new), false) => roll(family, new.set),
         (None, _) => Vec::new(),
     };
-    wanted.into_iter().filter(|(set, replicas)| size(set) != *replicas).collect()
+    wanted
+        .into_iter()
+        .filter(|(set, replicas)| size(set) != *replicas)
+        .collect()
 }
 
 fn recreates(spec: &DeploymentSpec) -> bool {
-    spec.strategy.as_ref().is_some_and(|strategy| strategy.type_.as_deref() == Some("Recreate"))
+    spec.strategy
+        .as_ref()
+        .is_some_and(|strategy| strategy.type_.as_deref() == Some("Recreate"))
 }
 
 /// A paused Deployment follows its number of replicas as long as that is clear: with its only ReplicaSet in use.
@@ -82,7 +105,11 @@ fn paused<'a>(family: &Family<'a>) -> Vec<(&'a ReplicaSet, i32)> {
     }
 }
 
-fn recreate<'a>(family: &Family<'a>, new: &'a ReplicaSet, old_pods_are_gone: bool) -> Vec<(&'a ReplicaSet, i32)> {
+fn recreate<'a>(
+    family: &Family<'a>,
+    new: &'a ReplicaSet,
+    old_pods_are_gone: bool,
+) -> Vec<(&'a ReplicaSet, i32)> {
     let mut wanted: Vec<_> = family.old.iter().map(|child| (child.set, 0)).collect();
     if old_pods_are_gone {
         wanted.push((new, family.replicas()));
@@ -114,7 +141,11 @@ fn shrink_old<'a>(family: &Family<'a>, new: &'a ReplicaSet) -> Vec<(&'a ReplicaS
     let minimum = family.replicas() - limits(&family.spec).unavailable;
     let total: i32 = family.all().map(size).sum();
     let mut left = (total - minimum - (size(new) - available(new))).max(0);
-    let mut sizes: Vec<_> = family.old.iter().map(|child| (child.set, size(child.set))).collect();
+    let mut sizes: Vec<_> = family
+        .old
+        .iter()
+        .map(|child| (child.set, size(child.set)))
+        .collect();
     for (set, wanted) in &mut sizes {
         let broken = (*wanted - available(set)).clamp(0, left);
         *wanted -= broken;
@@ -145,7 +176,10 @@ mod tests {
             (None, 4, 1, 1),
             (None, 1, 1, 0),
         ] {
-            let both = (resolve(value.as_ref(), total, Round::Up), resolve(value.as_ref(), total, Round::Down));
+            let both = (
+                resolve(value.as_ref(), total, Round::Up),
+                resolve(value.as_ref(), total, Round::Down),
+            );
             assert_eq!(both, (up, down), "{value:?} of {total}");
         }
     }

@@ -27,16 +27,31 @@ const NO_DEADLINE: i32 = i32::MAX;
 
 /// How long a Deployment may go without progress.
 fn deadline(deployment: &Deployment, settings: &Settings) -> Option<Duration> {
-    let seconds = deployment.spec.as_ref().and_then(|spec| spec.progress_deadline_seconds);
-    let own = seconds.filter(|seconds| *seconds != NO_DEADLINE).and_then(|seconds| u64::try_from(seconds).ok());
-    settings.progress_deadline.or_else(|| own.map(Duration::from_secs))
+    let seconds = deployment
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.progress_deadline_seconds);
+    let own = seconds
+        .filter(|seconds| *seconds != NO_DEADLINE)
+        .and_then(|seconds| u64::try_from(seconds).ok());
+    settings
+        .progress_deadline
+        .or_else(|| own.map(Duration::from_secs))
 }
 
 /// Whether a status says that all is as wanted.
 pub fn is_complete(deployment: &Deployment, status: Option<&DeploymentStatus>) -> bool {
     let Some(status) = status else { return false };
-    let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
-    let counts = [status.updated_replicas, status.replicas, status.available_replicas];
+    let wanted = deployment
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.replicas)
+        .unwrap_or(1);
+    let counts = [
+        status.updated_replicas,
+        status.replicas,
+        status.available_replicas,
+    ];
     counts.iter().all(|number| number.unwrap_or_default() == wanted)
         && status.observed_generation >= deployment.metadata.generation
 }
@@ -61,16 +76,29 @@ pub fn write(plan: &mut Plan, family: &Family<'_>, event: &Event, settings: &Set
     let available = availability(family, &status, &old, now);
     status.conditions = Some([Some(available), progressing].into_iter().flatten().collect());
     if deployment.status.as_ref() != Some(&status) {
-        plan.write(Verb::Status, Deployment { status: Some(status), ..deployment.clone() });
+        plan.write(
+            Verb::Status,
+            Deployment {
+                status: Some(status),
+                ..deployment.clone()
+            },
+        );
     }
 }
 
 fn counts(family: &Family<'_>, old: &DeploymentStatus) -> DeploymentStatus {
     let sum = |number: fn(&k8s_openapi::api::apps::v1::ReplicaSetStatus) -> i32| -> i32 {
-        family.all().filter_map(|set| set.status.as_ref()).map(number).sum()
+        family
+            .all()
+            .filter_map(|set| set.status.as_ref())
+            .map(number)
+            .sum()
     };
     let available = sum(|status| status.available_replicas.unwrap_or_default());
-    let updated = family.new.and_then(|child| child.set.status.as_ref()).map(|status| status.replicas);
+    let updated = family
+        .new
+        .and_then(|child| child.set.status.as_ref())
+        .map(|status| status.replicas);
     let wanted: i32 = family.all().map(super::family::size).sum();
     DeploymentStatus {
         observed_generation: family.deployment.metadata.generation,
@@ -83,13 +111,30 @@ fn counts(family: &Family<'_>, old: &DeploymentStatus) -> DeploymentStatus {
     }
 }
 
-fn availability(family: &Family<'_>, status: &DeploymentStatus, old: &DeploymentStatus, now: Timestamp) -> DeploymentCondition {
+fn availability(
+    family: &Family<'_>,
+    status: &DeploymentStatus,
+    old: &DeploymentStatus,
+    now: Timestamp,
+) -> DeploymentCondition {
     let minimum = family.replicas() - rolling::limits(&family.spec).unavailable;
     let has_minimum = status.available_replicas.unwrap_or_default() >= minimum;
     let new = if has_minimum {
-        condition("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.", now)
+        condition(
+            "Available",
+            "True",
+            "MinimumReplicasAvailable",
+            "Deployment has minimum availability.",
+            now,
+        )
     } else {
-        condition("Available", "False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.", now)
+        condition(
+            "Available",
+            "False",
+            "MinimumReplicasUnavailable",
+            "Deployment does not have minimum availability.",
+            now,
+        )
     };
     match find(old, "Available") {
         Some(old) if old.status == new.status && old.reason == new.reason => old.clone(),
@@ -107,17 +152,26 @@ fn progress(
     now: Timestamp,
 ) -> Option<DeploymentCondition> {
     let current = find(old, "Progressing");
-    let reason = current.and_then(|current| current.reason.as_deref()).unwrap_or_default();
-    let name = family.new.map_or_else(|| family.deployment.name_any(), |child| child.set.name_any());
+    let reason = current
+        .and_then(|current| current.reason.as_deref())
+        .unwrap_or_default();
+    let name = family
+        .new
+        .map_or_else(|| family.deployment.name_any(), |child| child.set.name_any());
     let say = |status: &str, reason: &str, message: &str| {
         let mut said = condition("Progressing", status, reason, message, now);
         if let Some(current) = current.filter(|current| current.status == status) {
-            said.last_transition_time.clone_from(&current.last_transition_time);
+            said.last_transition_time
+                .clone_from(&current.last_transition_time);
         }
         Some(said)
     };
     if let Event::Created(name) = event {
-        return say("True", "NewReplicaSetCreated", &format!("Created new replica set \"{name}\""));
+        return say(
+            "True",
+            "NewReplicaSetCreated",
+            &format!("Created new replica set \"{name}\""),
+        );
     }
     match (family.is_paused(), reason) {
         (true, "DeploymentPaused" | TIMED_OUT) => return current.cloned(),
@@ -129,16 +183,30 @@ fn progress(
         return current.cloned();
     }
     if is_complete(family.deployment, Some(new)) {
-        return say("True", AVAILABLE, &format!("ReplicaSet \"{name}\" has successfully progressed."));
+        return say(
+            "True",
+            AVAILABLE,
+            &format!("ReplicaSet \"{name}\" has successfully progressed."),
+        );
     }
     if has_moved(old, new) {
-        return say("True", "ReplicaSetUpdated", &format!("ReplicaSet \"{name}\" is progressing."));
+        return say(
+            "True",
+            "ReplicaSetUpdated",
+            &format!("ReplicaSet \"{name}\" is progressing."),
+        );
     }
     match current {
-        None => say("True", "FoundNewReplicaSet", &format!("Found new replica set \"{name}\"")),
-        Some(current) if waits(current) && deadline_of(current, deadline) <= now => {
-            say("False", TIMED_OUT, &format!("ReplicaSet \"{name}\" has timed out progressing."))
-        }
+        None => say(
+            "True",
+            "FoundNewReplicaSet",
+            &format!("Found new replica set \"{name}\""),
+        ),
+        Some(current) if waits(current) && deadline_of(current, deadline) <= now => say(
+            "False",
+            TIMED_OUT,
+            &format!("ReplicaSet \"{name}\" has timed out progressing."),
+        ),
         Some(current) => Some(current.clone()),
     }
 }
@@ -158,15 +226,25 @@ fn has_moved(old: &DeploymentStatus, new: &DeploymentStatus) -> bool {
 
 /// Whether the deadline runs.
 fn waits(progressing: &DeploymentCondition) -> bool {
-    !matches!(progressing.reason.as_deref(), Some(AVAILABLE | TIMED_OUT | "DeploymentPaused"))
+    !matches!(
+        progressing.reason.as_deref(),
+        Some(AVAILABLE | TIMED_OUT | "DeploymentPaused")
+    )
 }
 
 fn deadline_of(progressing: &DeploymentCondition, deadline: Duration) -> Timestamp {
-    progressing.last_update_time.as_ref().map_or(Timestamp::MAX, |time| after(time.0, deadline))
+    progressing
+        .last_update_time
+        .as_ref()
+        .map_or(Timestamp::MAX, |time| after(time.0, deadline))
 }
 
 fn find<'a>(status: &'a DeploymentStatus, kind: &str) -> Option<&'a DeploymentCondition> {
-    status.conditions.iter().flatten().find(|condition| condition.type_ == kind)
+    status
+        .conditions
+        .iter()
+        .flatten()
+        .find(|condition| condition.type_ == kind)
 }
 
 fn condition(kind: &str, status: &str, reason: &str, message: &str, now: Timestamp) -> DeploymentCondition {

@@ -1,9 +1,8 @@
 //! Pods, as scheduler and kubelet treat them: placed on a node, begun, ready after a while, stopped after a while.
 
+mod containers;
 mod stage;
 mod status;
-
-use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -34,9 +33,9 @@ pub fn decide(pod: &Seen<Pod>, places: &[Place<'_>], settings: &Settings, now: T
     } else if is_placed(&pod.object) {
         live(&mut plan, pod, settings, now);
     } else if let Some(node) = place(&pod.object, places) {
-        let mut placed = pod.object.clone();
-        placed.spec.get_or_insert_default().node_name = Some(node);
-        plan.write(Verb::Replace, placed);
+        let mut changed = pod.object.clone();
+        changed.spec.get_or_insert_default().node_name = Some(node);
+        plan.write(Verb::Replace, changed);
     } else {
         let status = status::unschedulable(&pod.object, places.len(), now);
         write_status(&mut plan, &pod.object, status);
@@ -56,13 +55,18 @@ pub fn is_active(pod: &Pod) -> bool {
 
 /// The phase; empty if there is none yet.
 pub fn phase(pod: &Pod) -> &str {
-    pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
+    pod.status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref())
+        .unwrap_or_default()
 }
 
 /// Since when a pod is ready.
 pub fn ready_since(pod: &Pod) -> Option<Timestamp> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-    let ready = conditions.iter().find(|condition| condition.type_ == "Ready" && condition.status == "True")?;
+    let ready = conditions
+        .iter()
+        .find(|condition| condition.type_ == "Ready" && condition.status == "True")?;
     ready.last_transition_time.as_ref().map(|time| time.0)
 }
 
@@ -85,9 +89,16 @@ pub struct Progress {
 
 impl Progress {
     /// Counts active pods.
-    pub fn of<'a>(pods: impl IntoIterator<Item = &'a Pod>, min_ready_seconds: Option<i32>, now: Timestamp) -> Self {
+    pub fn of<'a>(
+        pods: impl IntoIterator<Item = &'a Pod>,
+        min_ready_seconds: Option<i32>,
+        now: Timestamp,
+    ) -> Self {
         let mut progress = Self::default();
-        for from in pods.into_iter().filter_map(|pod| available_from(pod, min_ready_seconds.unwrap_or_default())) {
+        for from in pods
+            .into_iter()
+            .filter_map(|pod| available_from(pod, min_ready_seconds.unwrap_or_default()))
+        {
             progress.ready += 1;
             if from <= now {
                 progress.available += 1;
@@ -100,7 +111,11 @@ impl Progress {
 }
 
 fn stop(plan: &mut Plan, pod: &Seen<Pod>, end: Timestamp, now: Timestamp) {
-    let left = pod.object.metadata.deletion_grace_period_seconds.unwrap_or_default(); // none: it only waits for finalizers
+    let left = pod
+        .object
+        .metadata
+        .deletion_grace_period_seconds
+        .unwrap_or_default(); // none: it only waits for finalizers
     if left > 0 && end <= now {
         plan.write(Verb::Stop, pod.object.clone());
     } else if left > 0 {
@@ -118,15 +133,25 @@ fn live(plan: &mut Plan, pod: &Seen<Pod>, settings: &Settings, now: Timestamp) {
 
 fn write_status(plan: &mut Plan, pod: &Pod, status: k8s_openapi::api::core::v1::PodStatus) {
     if pod.status.as_ref() != Some(&status) {
-        plan.write(Verb::Status, Pod { status: Some(status), ..pod.clone() });
+        plan.write(
+            Verb::Status,
+            Pod {
+                status: Some(status),
+                ..pod.clone()
+            },
+        );
     }
 }
 
 /// The emptiest node that the pod may go to, the first one by name of several.
 fn place(pod: &Pod, places: &[Place<'_>]) -> Option<String> {
-    let none = BTreeMap::new();
-    let wanted = pod.spec.as_ref().and_then(|spec| spec.node_selector.as_ref()).unwrap_or(&none);
-    let fits = |place: &&Place<'_>| node::is_schedulable(place.node) && node::has_labels(place.node, wanted);
-    let best = places.iter().filter(fits).min_by_key(|place| (place.pods, &place.node.metadata.name))?;
+    let wanted = pod.spec.as_ref().and_then(|spec| spec.node_selector.as_ref());
+    let fits = |place: &&Place<'_>| {
+        node::is_schedulable(place.node) && wanted.is_none_or(|wanted| node::has_labels(place.node, wanted))
+    };
+    let best = places
+        .iter()
+        .filter(fits)
+        .min_by_key(|place| (place.pods, &place.node.metadata.name))?;
     best.node.metadata.name.clone()
 }

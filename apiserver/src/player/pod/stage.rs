@@ -47,7 +47,12 @@ pub fn of(pod: &Seen<Pod>, settings: &Settings, now: Timestamp) -> (Stage, Optio
     if !has_begun {
         return (Stage::Creating, Some(ready));
     }
-    let policy = pod.object.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()).unwrap_or("Always");
+    let policy = pod
+        .object
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.restart_policy.as_deref())
+        .unwrap_or("Always");
     match (settings.failure, policy) {
         (Some(Failure::Crash), "Never") => (Stage::Failed, None),
         (Some(Failure::Crash), _) => (Stage::Crashing, None),
@@ -55,7 +60,11 @@ pub fn of(pod: &Seen<Pod>, settings: &Settings, now: Timestamp) -> (Stage, Optio
         (_, "Always") => (Stage::Running { ready: true }, None),
         (_, _) => {
             let end = after(ready, settings.finish_after);
-            if now >= end { (Stage::Succeeded, None) } else { (Stage::Running { ready: true }, Some(end)) }
+            if now >= end {
+                (Stage::Succeeded, None)
+            } else {
+                (Stage::Running { ready: true }, Some(end))
+            }
         }
     }
 }

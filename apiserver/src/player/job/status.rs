@@ -1,0 +1,112 @@
+//! The status of a Job.
+
+use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::{Job, JobCondition, JobStatus, UncountedTerminatedPods};
+use k8s_openapi::api::core::v1::Pod;
+
+use super::super::plan::{Plan, Verb, count, nonzero, time};
+use super::super::pod;
+use super::{Outcome, Row, indexes};
+
+/// When a Job was over, whichever way.
+pub fn finished_at(job: &Job) -> Option<Timestamp> {
+    let mut conditions = job.status.as_ref()?.conditions.iter().flatten();
+    let over =
+        conditions.find(|c| matches!(c.type_.as_str(), "Complete" | "Failed") && c.status == "True")?;
+    over.last_transition_time.as_ref().map(|time| time.0)
+}
+
+/// Writes the status if it has changed.
+pub fn write(plan: &mut Plan, row: &Row<'_>, outcome: Outcome, now: Timestamp) {
+    let old = row.job.status.clone().unwrap_or_default(); // none yet
+    let is_still = row.active.is_empty() && row.terminating == 0;
+    let conditions = conditions(&old, outcome, is_still, now);
+    let is_complete = outcome == Outcome::Complete && is_still;
+    // What is about to be deleted does not count any more.
+    let active: &[&Pod] = if outcome == Outcome::Open {
+        &row.active
+    } else {
+        &[]
+    };
+    let ready = active
+        .iter()
+        .filter(|pod| pod::ready_since(pod).is_some())
+        .count();
+    let start = if outcome == Outcome::Suspended {
+        None
+    } else {
+        old.start_time.clone().or_else(|| Some(time(now)))
+    };
+    let status = JobStatus {
+        active: nonzero(count(active.len())),
+        ready: Some(count(ready)),
+        succeeded: nonzero(count(row.succeeded.len())),
+        failed: nonzero(count(row.failed.len())),
+        terminating: Some(count(row.terminating)),
+        completed_indexes: row
+            .is_indexed()
+            .then(|| indexes::text(&indexes::done(&row.succeeded))),
+        start_time: start,
+        completion_time: is_complete.then(|| time(now)),
+        uncounted_terminated_pods: Some(UncountedTerminatedPods::default()),
+        conditions: (!conditions.is_empty()).then_some(conditions),
+        ..old
+    };
+    if row.job.status.as_ref() != Some(&status) {
+        plan.write(
+            Verb::Status,
+            Job {
+                status: Some(status),
+                ..row.job.clone()
+            },
+        );
+    }
+}
+
+/// The conditions: what is to become of it, and, when no pod is left, what has become of it.
+fn conditions(old: &JobStatus, outcome: Outcome, is_still: bool, now: Timestamp) -> Vec<JobCondition> {
+    let wanted: Vec<(&str, &str, &str, &str)> = match outcome {
+        Outcome::Complete => {
+            let (reason, message) = ("CompletionsReached", "Reached expected number of succeeded pods");
+            vec![
+                ("SuccessCriteriaMet", "True", reason, message),
+                ("Complete", "True", reason, message),
+            ]
+        }
+        Outcome::Failed(reason, message) => {
+            vec![
+                ("FailureTarget", "True", reason, message),
+                ("Failed", "True", reason, message),
+            ]
+        }
+        Outcome::Suspended => vec![("Suspended", "True", "JobSuspended", "Job suspended")],
+        Outcome::Open if find(old, "Suspended").is_some() => {
+            vec![("Suspended", "False", "JobResumed", "Job resumed")]
+        }
+        Outcome::Open => Vec::new(),
+    };
+    let due = wanted
+        .into_iter()
+        .filter(|(kind, ..)| is_still || !matches!(*kind, "Complete" | "Failed"));
+    due.map(|(kind, status, reason, message)| {
+        let same =
+            find(old, kind).filter(|old| old.status == status && old.reason.as_deref() == Some(reason));
+        same.cloned().unwrap_or_else(|| JobCondition {
+            type_: kind.to_owned(),
+            status: status.to_owned(),
+            reason: Some(reason.to_owned()),
+            message: Some(message.to_owned()),
+            last_probe_time: Some(time(now)),
+            last_transition_time: Some(time(now)),
+        })
+    })
+    .collect()
+}
+
+fn find<'a>(status: &'a JobStatus, kind: &str) -> Option<&'a JobCondition> {
+    status
+        .conditions
+        .iter()
+        .flatten()
+        .find(|condition| condition.type_ == kind)
+}

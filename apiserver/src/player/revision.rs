@@ -1,0 +1,109 @@
+//! ControllerRevisions: the templates that a StatefulSet or DaemonSet has had.
+
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
+use kube::core::ObjectMeta;
+use kube::{Resource, ResourceExt as _};
+use serde_json::json;
+
+use super::hash::{fnv, suffix};
+use super::plan::{Plan, Verb};
+use super::template::owner;
+
+/// The label by which pods name their revision.
+pub const LABEL: &str = "controller-revision-hash";
+
+/// How many old revisions are kept if the owner does not say.
+const HISTORY: i32 = 10;
+
+/// What is to be done so that the template of now has the newest revision.
+#[derive(Clone, Debug)]
+pub enum Newest<'a> {
+    /// It has.
+    Is(&'a ControllerRevision),
+    /// This is to be created.
+    Make(ControllerRevision),
+    /// This is to be replaced: the template was an old one until it came back.
+    Renumber(ControllerRevision),
+}
+
+/// Finds the revision of a template among those that its owner controls.
+pub fn newest<'a, K>(owned_by: &K, template: &PodTemplateSpec, all: &[&'a ControllerRevision]) -> Newest<'a>
+where
+    K: Resource<DynamicType = ()>,
+{
+    let highest = all
+        .iter()
+        .map(|revision| revision.revision)
+        .max()
+        .unwrap_or_default(); // none before the first
+    let same = all
+        .iter()
+        .filter(|revision| template_of(revision).as_ref() == Some(template));
+    match same.max_by_key(|revision| revision.revision) {
+        Some(found) if found.revision == highest => Newest::Is(found),
+        Some(found) => Newest::Renumber(ControllerRevision {
+            revision: highest + 1,
+            ..(*found).clone()
+        }),
+        None => Newest::Make(new(owned_by, template, highest + 1)),
+    }
+}
+
+/// The template of a revision.
+pub fn template_of(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
+    let template = &revision.data.as_ref()?.0["spec"]["template"];
+    serde_json::from_value(template.clone()).ok() // what is no template is the revision of none
+}
+
+/// The part of a revision's name that is its own.
+pub fn hash(revision: &ControllerRevision) -> String {
+    revision.labels().get(LABEL).cloned().unwrap_or_default() // ours have it
+}
+
+/// Deletes the oldest revisions that nothing uses, as far as they are too many.
+pub fn forget(
+    plan: &mut Plan,
+    all: &[&ControllerRevision],
+    limit: Option<i32>,
+    is_used: impl Fn(&str) -> bool,
+) {
+    let mut unused: Vec<_> = all
+        .iter()
+        .filter(|revision| !is_used(&revision.name_any()))
+        .collect();
+    unused.sort_by_key(|revision| revision.revision);
+    let keep = usize::try_from(limit.unwrap_or(HISTORY)).unwrap_or(usize::MAX); // negative is refused
+    let too_many = unused.len().saturating_sub(keep);
+    for revision in unused.into_iter().take(too_many) {
+        plan.write(Verb::Delete, (*revision).clone());
+    }
+}
+
+fn new<K: Resource<DynamicType = ()>>(
+    owned_by: &K,
+    template: &PodTemplateSpec,
+    number: i64,
+) -> ControllerRevision {
+    let hash = suffix(fnv(format!("{template:?} {number}").as_bytes()));
+    let mut labels = template
+        .metadata
+        .as_ref()
+        .and_then(|metadata| metadata.labels.clone())
+        .unwrap_or_default(); // none
+    labels.insert(LABEL.to_owned(), hash.clone());
+    let mut data = json!({"spec": {"template": template}});
+    data["spec"]["template"]["$patch"] = "replace".into();
+    ControllerRevision {
+        metadata: ObjectMeta {
+            name: Some(format!("{}-{hash}", owned_by.name_any())),
+            namespace: owned_by.namespace(),
+            labels: Some(labels),
+            owner_references: Some(vec![owner(owned_by)]),
+            ..ObjectMeta::default()
+        },
+        data: Some(RawExtension(data)),
+        revision: number,
+    }
+}

@@ -1,0 +1,108 @@
+//! Which pods come and go next.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+
+use super::super::plan::{Plan, Verb};
+use super::super::pod;
+use super::super::revision::LABEL;
+use super::{Row, pods};
+
+/// Plans the next moves: missing pods from the first number on, then those that are too many from the last, then those
+/// of another revision from the last. An ordered set makes one move and waits until its pod is there.
+pub fn plan(plan: &mut Plan, row: &Row<'_>, is_claimed: &impl Fn(&str) -> bool) {
+    if fill(plan, row, is_claimed) || shrink(plan, row) || !row.rolls() {
+        return;
+    }
+    for (number, pod) in row
+        .pods
+        .iter()
+        .rev()
+        .filter(|(number, _)| (row.partition()..row.end()).contains(number))
+    {
+        let is_old = pod.labels().get(LABEL) != Some(&row.update);
+        if is_old && !is_going(pod) {
+            plan.write(Verb::Delete, (*pod).clone());
+            return;
+        }
+        if is_going(pod) || !is_available(plan, row, pod) {
+            tracing::trace!(number, "the rollout waits");
+            return;
+        }
+    }
+}
+
+/// Makes missing pods. Answers whether nothing else may be done now.
+fn fill(plan: &mut Plan, row: &Row<'_>, is_claimed: &impl Fn(&str) -> bool) -> bool {
+    let mut waits = false;
+    for number in row.start()..row.end() {
+        let there = row
+            .pods
+            .iter()
+            .find(|(own, _)| *own == number)
+            .map(|(_, pod)| *pod);
+        match there {
+            None => make(plan, row, number, is_claimed),
+            Some(pod) if pod::is_over(pod) && !is_going(pod) => plan.write(Verb::Delete, pod.clone()),
+            Some(pod) if !is_going(pod) && is_available(plan, row, pod) => continue,
+            // A pod that comes or goes holds up the next ones of an ordered set only.
+            Some(_) if !row.is_ordered() => continue,
+            Some(_) => {}
+        }
+        waits = true;
+        if row.is_ordered() {
+            break;
+        }
+    }
+    waits
+}
+
+fn make(plan: &mut Plan, row: &Row<'_>, number: i32, is_claimed: &impl Fn(&str) -> bool) {
+    for claim in pods::claims(row.set, number).filter(|claim| !is_claimed(&claim.name_any())) {
+        plan.write(Verb::Create, claim);
+    }
+    let keeps_current = row.rolls() && number < row.partition();
+    let (revision, template) = if keeps_current {
+        (&row.current.0, &row.current.1)
+    } else {
+        (&row.update, &row.spec.template)
+    };
+    plan.write(Verb::Create, pods::new(row.set, number, revision, template));
+}
+
+/// Deletes pods that are too many. Answers whether nothing else may be done now.
+fn shrink(plan: &mut Plan, row: &Row<'_>) -> bool {
+    let range = row.start()..row.end();
+    let mut waits = false;
+    for (_, pod) in row
+        .pods
+        .iter()
+        .rev()
+        .filter(|(number, _)| !range.contains(number))
+    {
+        if !is_going(pod) {
+            plan.write(Verb::Delete, (*pod).clone());
+        }
+        waits = true;
+        if row.is_ordered() {
+            break;
+        }
+    }
+    waits
+}
+
+fn is_going(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_some()
+}
+
+/// Whether a pod is available; if it only takes time, it is looked at again then.
+fn is_available(plan: &mut Plan, row: &Row<'_>, pod: &Pod) -> bool {
+    match pod::available_from(pod, row.spec.min_ready_seconds.unwrap_or_default()) {
+        Some(from) if from <= row.now => true,
+        Some(from) => {
+            plan.wake_at(from);
+            false
+        }
+        None => false,
+    }
+}
