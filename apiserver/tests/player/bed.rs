@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
-use kube::{Resource, ResourceExt as _};
+use kube::{Resource, ResourceExt};
 use muster_apiserver::ApiServer;
 use muster_apiserver::player::Speeds;
 use serde::Serialize;
@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// The longest that a condition is waited for.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// How often it is looked at.
 const TICK: Duration = Duration::from_millis(50);
@@ -86,11 +86,7 @@ impl Bed {
     }
 
     pub async fn names<K: Kind>(&self) -> Vec<String> {
-        self.all::<K>()
-            .await
-            .iter()
-            .map(|object| object.name_any())
-            .collect()
+        self.all::<K>().await.iter().map(ResourceExt::name_any).collect()
     }
 
     /// The object as JSON, when it is there and `holds`.
@@ -135,6 +131,11 @@ impl Bed {
 
     pub async fn pods(&self) -> Vec<Pod> {
         self.all().await
+    }
+
+    /// The time since the server started.
+    pub fn elapsed(&self) -> Duration {
+        self.api.clock().elapsed()
     }
 
     /// The instants since the start of the server at which something was written by the player.

@@ -59,7 +59,7 @@ async fn at_rest_nothing_is_written() {
     })
     .await;
     bed.api.recorder().clear();
-    bed.pass(Duration::from_secs(600)).await;
+    bed.pass(Duration::from_mins(10)).await;
     assert_eq!(bed.writes(), Vec::<String>::new());
     assert!(
         !bed.api.recorder().requests().is_empty(),

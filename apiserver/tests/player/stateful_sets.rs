@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::bed::{Bed, image, set_image, template};
 
-fn stateful_set(replicas: i32, extra: Value) -> Value {
+fn stateful_set(replicas: i32, extra: &Value) -> Value {
     let mut object = json!({"metadata": {"name": "db"}, "spec": {
         "replicas": replicas, "serviceName": "db", "selector": {"matchLabels": {"app": "db"}},
         "template": template("db", "db:1"),
@@ -47,10 +47,10 @@ fn story(bed: &Bed) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn pods_come_one_after_the_other_and_go_from_the_last() {
     let bed = Bed::new();
-    bed.create::<StatefulSet>(stateful_set(3, json!({}))).await;
+    bed.create::<StatefulSet>(stateful_set(3, &json!({}))).await;
     bed.until::<StatefulSet>("db", is_done).await;
     assert!(
-        bed.api.clock().elapsed() >= Duration::from_secs(3),
+        bed.elapsed() >= Duration::from_secs(3),
         "each waits for the one before"
     );
     bed.patch::<StatefulSet>("db", json!({"spec": {"replicas": 1}}))
@@ -71,16 +71,16 @@ async fn pods_come_one_after_the_other_and_go_from_the_last() {
 #[tokio::test(start_paused = true)]
 async fn parallel_pods_come_at_once() {
     let bed = Bed::new();
-    bed.create::<StatefulSet>(stateful_set(3, json!({"podManagementPolicy": "Parallel"})))
+    bed.create::<StatefulSet>(stateful_set(3, &json!({"podManagementPolicy": "Parallel"})))
         .await;
     bed.until::<StatefulSet>("db", is_done).await;
-    assert!(bed.api.clock().elapsed() < Duration::from_secs(2));
+    assert!(bed.elapsed() < Duration::from_secs(2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_rolling_update_goes_from_the_last_to_the_partition() {
     let bed = Bed::new();
-    bed.create::<StatefulSet>(stateful_set(3, json!({}))).await;
+    bed.create::<StatefulSet>(stateful_set(3, &json!({}))).await;
     let first = bed.until::<StatefulSet>("db", is_done).await;
     let partition = json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 1}});
     let mut patch = set_image("db:2");
@@ -131,7 +131,7 @@ async fn a_rolling_update_goes_from_the_last_to_the_partition() {
 #[tokio::test(start_paused = true)]
 async fn on_delete_waits_for_somebody_to_delete() {
     let bed = Bed::new();
-    bed.create::<StatefulSet>(stateful_set(2, json!({"updateStrategy": {"type": "OnDelete"}})))
+    bed.create::<StatefulSet>(stateful_set(2, &json!({"updateStrategy": {"type": "OnDelete"}})))
         .await;
     bed.until::<StatefulSet>("db", |set| set["status"]["readyReplicas"] == 2)
         .await;
@@ -149,10 +149,10 @@ async fn on_delete_waits_for_somebody_to_delete() {
 #[tokio::test(start_paused = true)]
 async fn a_bad_image_holds_up_the_others() {
     let bed = Bed::new();
-    bed.create::<StatefulSet>(stateful_set(2, json!({}))).await;
+    bed.create::<StatefulSet>(stateful_set(2, &json!({}))).await;
     bed.until::<StatefulSet>("db", is_done).await;
     bed.patch::<StatefulSet>("db", set_image("db:bad")).await;
-    bed.pass(Duration::from_secs(60)).await;
+    bed.pass(Duration::from_mins(1)).await;
     assert_eq!(story(&bed)[2..], ["-db-1", "+db-1 db:bad"]);
 }
 
@@ -162,7 +162,7 @@ async fn each_pod_has_its_claims_and_they_stay() {
     let claims = json!([{"metadata": {"name": "data"}, "spec": {
         "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
     }}]);
-    bed.create::<StatefulSet>(stateful_set(2, json!({"volumeClaimTemplates": claims})))
+    bed.create::<StatefulSet>(stateful_set(2, &json!({"volumeClaimTemplates": claims})))
         .await;
     bed.until::<StatefulSet>("db", is_done).await;
     assert_eq!(
