@@ -1,1 +1,24 @@
-//! Scenario tests, fault and crash runs of muster: not a product crate.
+//! Scenarios of muster, the same code on two beds: not a product crate.
+//!
+//! ```text
+//!   scenario (one promise each) ──► Bed ──┬─ virtual: tasks, in-process doors, git in memory, paused time
+//!                                         └─ wire: the binary `muster`, HTTPS, `git http-backend`, SIGKILL
+//!                        observer ◄── event logs of all API servers, one time line
+//! ```
+//!
+//! Invariant: a scenario asserts the state of the world and what the event logs of the API servers hold, never calls.
+//! Invariant: time is asserted on paused time only; on the wire it is printed.
+
+#![allow(
+    clippy::expect_used,
+    clippy::missing_panics_doc,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a crate of tests: a panic is how a test fails"
+)]
+
+pub mod bed;
+pub mod fleet;
+pub mod scenario;
+#[path = "../../sync/tests/support/mod.rs"]
+mod support;

@@ -1,0 +1,186 @@
+//! Clusters: API servers with a workload player, how they join the fleet, and what keeps muster away from them.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api, ResourceExt,
+    api::PostParams,
+    runtime::wait::{await_condition, conditions::is_crd_established},
+};
+use muster_api::{
+    crds,
+    labels::{CAPI_SECRET_TYPE, KUBECONFIG_KEY, SYSTEM_NAMESPACE},
+    names,
+};
+use muster_apiserver::{
+    ApiServer, Clock,
+    fault::{Fault, Match, Rule, RuleId},
+    player::Speeds,
+};
+use serde_json::{Value, json};
+
+use super::{Bed, CONTROLLER, Ground, PERSON, kinds, process};
+
+/// How long a definition may take to be served.
+const ESTABLISHED: Duration = Duration::from_secs(30);
+
+/// A downstream cluster.
+pub struct Cluster {
+    pub api: ApiServer,
+    /// The rule that makes it unreachable.
+    away: Option<RuleId>,
+}
+
+/// Why nothing can be rolled to a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// Its control plane is not initialized.
+    ControlPlane,
+    /// Its kubeconfig Secret is not there.
+    Kubeconfig,
+    /// The kind Assemblage, its namespace and the agent are not there.
+    Kind,
+    /// The Cluster is paused.
+    Paused,
+    /// Its API server refuses every connection of the controller.
+    Unreachable,
+}
+
+impl Obstacle {
+    /// All of them, in the order in which a provider gets them out of the way.
+    pub const ALL: [Self; 5] = [Self::Kind, Self::Paused, Self::Unreachable, Self::Kubeconfig, Self::ControlPlane];
+
+    /// The word that muster has for it.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::ControlPlane => "ControlPlaneNotReady",
+            Self::Kubeconfig => "NoKubeconfig",
+            Self::Kind => "KindMissing",
+            Self::Paused => "ClusterPaused",
+            Self::Unreachable => "Unreachable",
+        }
+    }
+}
+
+impl Bed {
+    /// A cluster is made and joins, as a cluster provider does it, but for what `obstacles` say.
+    pub async fn join(&mut self, name: &str, labels: &[(&str, &str)], obstacles: &[Obstacle]) {
+        let api = serve(self.ground, name, self.clock.now()).await;
+        self.doors.lock().insert(address(name), api.client_as(CONTROLLER));
+        self.clusters.insert(name.to_owned(), Cluster { api, away: None });
+        let labels: std::collections::BTreeMap<_, _> = labels.iter().copied().collect();
+        let cluster = json!({"metadata": {"name": name, "labels": labels}, "spec": {}});
+        self.fleet().create(kinds::CLUSTER, cluster).await;
+        for obstacle in obstacles {
+            self.obstruct(name, *obstacle).await;
+        }
+        for obstacle in Obstacle::ALL.iter().filter(|obstacle| !obstacles.contains(obstacle)) {
+            self.clear(name, *obstacle).await;
+        }
+    }
+
+    /// Puts an obstacle in the way of a cluster; of the kind Assemblage it only can be there from the beginning.
+    pub async fn obstruct(&mut self, name: &str, obstacle: Obstacle) {
+        match obstacle {
+            Obstacle::ControlPlane => self.set_control_plane(name, false).await,
+            Obstacle::Kubeconfig => self.fleet().delete(kinds::SECRET, &names::kubeconfig_secret(name)).await,
+            Obstacle::Kind => assert!(!self.agents.contains_key(name), "a cluster only begins without the kind"),
+            Obstacle::Paused => self.pause_cluster(name, true).await,
+            Obstacle::Unreachable => {
+                let faults = self.clusters[name].api.faults();
+                let away = faults.add(Rule::always(Match::client(CONTROLLER), Fault::Refuse));
+                faults.close_watches(Match::client(CONTROLLER));
+                self.clusters.get_mut(name).unwrap().away = Some(away);
+            }
+        }
+    }
+
+    /// Takes an obstacle away; it is as well if it is not there.
+    pub async fn clear(&mut self, name: &str, obstacle: Obstacle) {
+        match obstacle {
+            Obstacle::ControlPlane => self.set_control_plane(name, true).await,
+            Obstacle::Kubeconfig => self.give_kubeconfig(name, &self.kubeconfig(name)).await,
+            Obstacle::Kind => {
+                let definitions = crds::downstream().into_iter().chain(crds::flux());
+                install(&self.clusters[name].api, SYSTEM_NAMESPACE, definitions).await;
+                self.start_agent(name);
+            }
+            Obstacle::Paused => self.pause_cluster(name, false).await,
+            Obstacle::Unreachable => {
+                let cluster = self.clusters.get_mut(name).unwrap();
+                if let Some(away) = cluster.away.take() {
+                    cluster.api.faults().remove(away);
+                }
+            }
+        }
+    }
+
+    /// Puts a kubeconfig into the cluster's Secret, as Cluster API does.
+    pub async fn give_kubeconfig(&self, name: &str, text: &str) {
+        let (secret, fleet) = (names::kubeconfig_secret(name), self.fleet());
+        let content = json!({"stringData": {KUBECONFIG_KEY: text}});
+        if fleet.get(kinds::SECRET, &secret).await.is_some() {
+            fleet.patch(kinds::SECRET, &secret, content).await;
+        } else {
+            let whole = json!({"metadata": {"name": secret}, "type": CAPI_SECRET_TYPE, "stringData": content["stringData"]});
+            fleet.create(kinds::SECRET, whole).await;
+        }
+    }
+
+    /// The kubeconfig that leads the controller to a cluster.
+    pub fn kubeconfig(&self, name: &str) -> String {
+        match self.ground {
+            Ground::Wire => process::kubeconfig_of(&self.clusters[name].api, CONTROLLER),
+            Ground::Virtual => json!({
+                "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                "clusters": [{"name": "c", "cluster": {"server": address(name), "certificate-authority-data": "Q0E="}}],
+                "users": [{"name": "u", "user": {"token": "t"}}],
+            })
+            .to_string(),
+        }
+    }
+
+    /// Changes the labels of a Cluster; `null` takes one away.
+    pub async fn label_cluster(&self, name: &str, labels: Value) {
+        self.fleet().patch(kinds::CLUSTER, name, json!({"metadata": {"labels": labels}})).await;
+    }
+
+    async fn set_control_plane(&self, name: &str, ready: bool) {
+        let status = json!({"status": {"initialization": {"controlPlaneInitialized": ready}}});
+        self.fleet().patch_status(kinds::CLUSTER, name, status).await;
+    }
+
+    async fn pause_cluster(&self, name: &str, paused: bool) {
+        self.fleet().patch(kinds::CLUSTER, name, json!({"spec": {"paused": paused}})).await;
+    }
+}
+
+/// The address of a cluster on paused time.
+fn address(name: &str) -> String {
+    format!("https://{name}.test")
+}
+
+/// An API server whose event log is kept; with a workload player.
+pub async fn serve(ground: Ground, name: &str, now: Timestamp) -> ApiServer {
+    let seed = name.bytes().fold(0, |seed: u64, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
+    let server = ApiServer::builder().name(name).event_log(true).seed(seed).clock(Clock::starting_at(now)).workloads(Speeds::default());
+    match ground {
+        Ground::Virtual => server.in_process().unwrap(),
+        Ground::Wire => server.start().await.unwrap(),
+    }
+}
+
+/// Creates a namespace and definitions, and waits until they are served.
+pub async fn install(api: &ApiServer, namespace: &str, definitions: impl Iterator<Item = CustomResourceDefinition>) {
+    let client = api.client_as(PERSON);
+    super::Objects::new(client.clone(), "").create(kinds::NAMESPACE, json!({"metadata": {"name": namespace}})).await;
+    let served: Api<CustomResourceDefinition> = Api::all(client);
+    for definition in definitions {
+        let name = definition.name_any();
+        served.create(&PostParams::default(), &definition).await.unwrap();
+        let established = await_condition(served.clone(), &name, is_crd_established());
+        tokio::time::timeout(ESTABLISHED, established).await.unwrap().unwrap();
+    }
+}

@@ -1,0 +1,84 @@
+//! The git host: maps in memory, or a real repository behind `git http-backend`.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use muster_controllers::runtime::Clock;
+use muster_sync::source::{CommitId, MemorySource, Source};
+use parking_lot::Mutex;
+
+use super::Ground;
+use crate::support::{
+    git_server::{Door, GitServer},
+    repo::Repo,
+};
+
+/// The address on paused time.
+const URL: &str = "https://git.test/fleet.git";
+/// The branch that is committed to.
+const BRANCH: &str = "main";
+
+/// A repository that everybody can read.
+pub struct Git {
+    url: String,
+    host: Host,
+}
+
+enum Host {
+    Memory { source: MemorySource, files: Mutex<BTreeMap<String, String>>, head: Mutex<Option<CommitId>> },
+    Http { repo: Repo, _server: GitServer },
+}
+
+impl Git {
+    /// An empty repository.
+    pub(super) async fn new(ground: Ground, clock: &Clock) -> Self {
+        match ground {
+            Ground::Virtual => {
+                let now = clock.clone();
+                let source = MemorySource::new(muster_sync::source::Clock::new(move || now.now()));
+                Self { url: URL.to_owned(), host: Host::Memory { source, files: Mutex::default(), head: Mutex::default() } }
+            }
+            Ground::Wire => {
+                let repo = Repo::new();
+                let server = GitServer::start(repo.path(), Door::Plain, None).await;
+                Self { url: server.url(".git"), host: Host::Http { repo, _server: server } }
+            }
+        }
+    }
+
+    /// Its address, as modules name it.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// `git commit` on branch main after these files were written; the commit.
+    pub fn commit(&self, changes: &[(&str, &str)]) -> String {
+        match &self.host {
+            Host::Http { repo, .. } => repo.commit(changes),
+            Host::Memory { source, files, head } => {
+                let mut files = files.lock();
+                files.extend(changes.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())));
+                let commit = source.commit(&self.url, BRANCH, files.clone());
+                *head.lock() = Some(commit.clone());
+                commit.to_string()
+            }
+        }
+    }
+
+    /// `git tag` of the last commit.
+    pub fn tag(&self, tag: &str) {
+        match &self.host {
+            Host::Http { repo, .. } => {
+                repo.git(&["tag", tag]);
+            }
+            Host::Memory { source, head, .. } => source.tag(&self.url, tag, head.lock().as_ref().expect("a commit to tag")),
+        }
+    }
+
+    /// What the processes read from on paused time.
+    pub(super) fn source(&self) -> Arc<dyn Source> {
+        match &self.host {
+            Host::Memory { source, .. } => Arc::new(source.clone()),
+            Host::Http { .. } => panic!("on the wire processes read for themselves"),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Objects of any kind as plain JSON, as a person with kubectl reaches them.
+
+use kube::{
+    Api, Client,
+    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+
+/// The field manager of a person.
+const MANAGER: &str = "kubectl-edit";
+
+/// A kind of objects.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    namespaced: bool,
+}
+
+/// The kinds that scenarios speak of.
+pub mod kinds {
+    use super::Kind;
+
+    const fn kind(group: &'static str, version: &'static str, kind: &'static str, plural: &'static str) -> Kind {
+        Kind { group, version, kind, plural, namespaced: true }
+    }
+
+    /// Module.
+    pub const MODULE: Kind = kind("fleet.muster.dev", "v1alpha1", "Module", "modules");
+    /// BootstrapModule.
+    pub const BOOTSTRAP_MODULE: Kind = kind("fleet.muster.dev", "v1alpha1", "BootstrapModule", "bootstrapmodules");
+    /// ProxyAssemblage.
+    pub const PROXY_ASSEMBLAGE: Kind = kind("fleet.muster.dev", "v1alpha1", "ProxyAssemblage", "proxyassemblages");
+    /// RemoteAssemblage.
+    pub const REMOTE_ASSEMBLAGE: Kind = kind("fleet.muster.dev", "v1alpha1", "RemoteAssemblage", "remoteassemblages");
+    /// Assemblage.
+    pub const ASSEMBLAGE: Kind = kind("fleet.muster.dev", "v1alpha1", "Assemblage", "assemblages");
+    /// Cluster API's Cluster.
+    pub const CLUSTER: Kind = kind("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters");
+    /// Flux's GitRepository.
+    pub const GIT_REPOSITORY: Kind = kind("source.toolkit.fluxcd.io", "v1", "GitRepository", "gitrepositories");
+    /// Flux's Kustomization.
+    pub const KUSTOMIZATION: Kind = kind("kustomize.toolkit.fluxcd.io", "v1", "Kustomization", "kustomizations");
+    /// Deployment.
+    pub const DEPLOYMENT: Kind = kind("apps", "v1", "Deployment", "deployments");
+    /// ConfigMap.
+    pub const CONFIG_MAP: Kind = kind("", "v1", "ConfigMap", "configmaps");
+    /// Secret.
+    pub const SECRET: Kind = kind("", "v1", "Secret", "secrets");
+    /// Namespace.
+    pub const NAMESPACE: Kind = Kind { namespaced: false, ..kind("", "v1", "Namespace", "namespaces") };
+    /// The custom resource of the example fleet.
+    pub const SCHEDULE: Kind = kind("backup.example.com", "v1", "Schedule", "schedules");
+}
+
+impl Kind {
+    /// Group and plural name, as the event log has them.
+    pub const fn resource(&self) -> (&'static str, &'static str) {
+        (self.group, self.plural)
+    }
+
+    fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
+    }
+}
+
+/// The objects of one namespace of one cluster.
+pub struct Objects {
+    client: Client,
+    namespace: String,
+}
+
+impl Objects {
+    /// Those of a namespace.
+    pub fn new(client: Client, namespace: &str) -> Self {
+        Self { client, namespace: namespace.to_owned() }
+    }
+
+    /// An object, if it is there.
+    pub async fn get(&self, kind: Kind, name: &str) -> Option<Value> {
+        self.api(kind).get_opt(name).await.unwrap().map(value)
+    }
+
+    /// All objects of a kind, by name.
+    pub async fn list(&self, kind: Kind) -> Vec<Value> {
+        let mut items: Vec<Value> = self.api(kind).list(&ListParams::default()).await.unwrap().items.into_iter().map(value).collect();
+        items.sort_by_key(|object| name(object).to_owned());
+        items
+    }
+
+    /// Creates an object.
+    pub async fn create(&self, kind: Kind, object: Value) -> Value {
+        self.try_create(kind, object).await.unwrap()
+    }
+
+    /// Creates an object, or says in which words the API server refuses it.
+    pub async fn try_create(&self, kind: Kind, object: Value) -> Result<Value, String> {
+        let by = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+        match self.api(kind).create(&by, &whole(kind, object)).await {
+            Ok(object) => Ok(value(object)),
+            Err(kube::Error::Api(status)) => Err(format!("{} {}: {}", status.code, status.reason, status.message)),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// `kubectl apply --server-side --force-conflicts`.
+    pub async fn apply(&self, kind: Kind, object: Value) -> Value {
+        let (name, by) = (name(&object).to_owned(), PatchParams::apply(MANAGER).force());
+        value(self.api(kind).patch(&name, &by, &Patch::Apply(whole(kind, object))).await.unwrap())
+    }
+
+    /// `kubectl patch --type=merge`.
+    pub async fn patch(&self, kind: Kind, name: &str, patch: Value) -> Value {
+        value(self.api(kind).patch(name, &by(), &Patch::Merge(patch)).await.unwrap())
+    }
+
+    /// The same of the status.
+    pub async fn patch_status(&self, kind: Kind, name: &str, patch: Value) -> Value {
+        value(self.api(kind).patch_status(name, &by(), &Patch::Merge(patch)).await.unwrap())
+    }
+
+    /// Deletes an object; it is as well if it is not there.
+    pub async fn delete(&self, kind: Kind, name: &str) {
+        match self.api(kind).delete(name, &DeleteParams::default()).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn api(&self, kind: Kind) -> Api<DynamicObject> {
+        let resource = ApiResource {
+            group: kind.group.to_owned(),
+            version: kind.version.to_owned(),
+            api_version: kind.api_version(),
+            kind: kind.kind.to_owned(),
+            plural: kind.plural.to_owned(),
+        };
+        if kind.namespaced { Api::namespaced_with(self.client.clone(), &self.namespace, &resource) } else { Api::all_with(self.client.clone(), &resource) }
+    }
+}
+
+/// The name of an object.
+pub fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().expect("an object has a name")
+}
+
+fn by() -> PatchParams {
+    PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() }
+}
+
+fn whole(kind: Kind, mut object: Value) -> DynamicObject {
+    object["apiVersion"] = json!(kind.api_version());
+    object["kind"] = json!(kind.kind);
+    serde_json::from_value(object).unwrap()
+}
+
+fn value(object: DynamicObject) -> Value {
+    serde_json::to_value(object).unwrap()
+}

@@ -1,0 +1,195 @@
+//! An observer who believes nobody: what happened, from the event logs of all API servers, on one time line.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_apiserver::{ApiServer, ChangeKind, GroupResource, record::EventRecord};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{Bed, Kind, kinds, objects};
+use crate::fleet::image_tag;
+
+/// A Deployment of downstream clusters, whose image tag is its version.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    namespace: String,
+    name: String,
+}
+
+/// What a cluster's workload did at an instant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// When.
+    pub at: Instant,
+    /// In which cluster.
+    pub cluster: String,
+    /// Which version its Deployment wants.
+    pub version: String,
+    /// Whether that version is ready, by kstatus.
+    pub healthy: bool,
+}
+
+/// A cluster was said to be at a version.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// When.
+    pub at: Instant,
+    /// Who said it.
+    pub by: String,
+    /// Of how many clusters, if not of a certain one.
+    pub count: usize,
+    /// Of which cluster.
+    pub cluster: Option<String>,
+    /// Which version.
+    pub version: String,
+}
+
+impl Workload {
+    /// A Deployment by namespace and name.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+
+    fn is(&self, object: &Value) -> bool {
+        object["metadata"]["name"] == *self.name && object["metadata"]["namespace"] == *self.namespace
+    }
+}
+
+impl Bed {
+    /// All that a workload did, in order; at one instant those who became healthy come first.
+    pub fn moments(&self, workload: &Workload) -> Vec<Moment> {
+        let mut moments = Vec::new();
+        for (name, cluster) in &self.clusters {
+            let events = events(&cluster.api, kinds::DEPLOYMENT);
+            moments.extend(events.iter().filter(|event| workload.is(event.object())).filter_map(|event| {
+                let version = image_tag(event.object())?.to_owned();
+                Some(Moment { at: event.at, cluster: name.clone(), version, healthy: is_healthy(event.object()) })
+            }));
+        }
+        moments.sort_by_key(|moment| (moment.at, !moment.healthy));
+        moments
+    }
+
+    /// The clusters in the order in which a version was first seen in them.
+    pub fn order(&self, workload: &Workload, version: &str) -> Vec<String> {
+        let mut order: Vec<String> = Vec::new();
+        for moment in self.moments(workload).into_iter().filter(|moment| moment.version == version) {
+            if !order.contains(&moment.cluster) {
+                order.push(moment.cluster);
+            }
+        }
+        order
+    }
+
+    /// The largest number of clusters that were changing at one instant: that wanted a version and were not yet ready at it.
+    pub fn most_changing(&self, workload: &Workload) -> usize {
+        let mut reached: BTreeSet<(String, String)> = BTreeSet::new();
+        let mut changing: BTreeMap<String, String> = BTreeMap::new();
+        let mut most = 0;
+        for Moment { cluster, version, healthy, .. } in self.moments(workload) {
+            let state = (cluster.clone(), version.clone());
+            if healthy {
+                reached.insert(state);
+                changing.remove(&cluster);
+            } else if !reached.contains(&state) {
+                changing.insert(cluster, version);
+            }
+            most = most.max(changing.len());
+        }
+        most
+    }
+
+    /// The largest number of clusters counted at the write of a new token: from the write of a row with a new token until its echo,
+    /// succeeded, is seen in the same object. From the log of the management cluster alone.
+    pub fn most_charged(&self, kind: Kind, sync: &str) -> usize {
+        let (mut tokens, mut counted, mut most) = (BTreeMap::new(), BTreeMap::new(), 0);
+        for event in events(&self.management, kind) {
+            let cluster = objects::name(event.object()).to_owned();
+            let row = named(&event.object()["spec"]["syncs"], sync);
+            let token = row.and_then(|row| row["token"].as_u64());
+            let (Some(row), Some(token)) = (row, token.filter(|_| event.kind() != ChangeKind::Deleted)) else {
+                counted.remove(&cluster);
+                continue;
+            };
+            if tokens.insert(cluster.clone(), token) != Some(token) {
+                counted.remove(&cluster);
+                if row["source"].is_object() {
+                    counted.insert(cluster.clone(), token);
+                    most = most.max(counted.len());
+                }
+            }
+            let echo = named(&event.object()["status"]["syncs"], sync);
+            let confirmed = echo.is_some_and(|echo| echo["token"] == token && echo["digest"] == row["digest"] && echo["state"] == "succeeded");
+            if confirmed {
+                counted.remove(&cluster);
+            }
+        }
+        most
+    }
+
+    /// Everything that a Module, ProxyAssemblage or Assemblage said about clusters that are at a version of `app`.
+    pub fn claims(&self, app: &str) -> Vec<Claim> {
+        let commits = self.versions_by_commit(app);
+        let mut claims = Vec::new();
+        for event in events(&self.management, kinds::MODULE) {
+            let status = &event.object()["status"];
+            let (count, version) = (status["summary"]["updated"].as_u64().unwrap_or_default(), status["source"]["tag"].as_str());
+            if let Some(version) = version.filter(|_| objects::name(event.object()) == app) {
+                let count = usize::try_from(count).unwrap();
+                claims.push(Claim { at: event.at, by: format!("Module {app}"), count, cluster: None, version: version.to_owned() });
+            }
+        }
+        let proxies = events(&self.management, kinds::PROXY_ASSEMBLAGE);
+        let inside = self.clusters.values().flat_map(|cluster| events(&cluster.api, kinds::ASSEMBLAGE));
+        for event in proxies.into_iter().chain(inside) {
+            let cluster = objects::name(event.object()).to_owned();
+            let state = named(&event.object()["status"]["syncs"], app).filter(|state| state["state"] == "succeeded");
+            let version = state.and_then(|state| commits.get(state["commit"].as_str()?));
+            let by = event.object()["kind"].as_str().unwrap_or_default().to_owned();
+            claims.extend(version.map(|version| Claim { at: event.at, by, count: 1, cluster: Some(cluster), version: version.clone() }));
+        }
+        claims
+    }
+
+    /// The claims about `app` that came before the truth: none, if muster keeps its promise. Fails if there were no claims at all.
+    pub fn premature_claims(&self, app: &str) -> Vec<Claim> {
+        let moments = self.moments(&crate::fleet::workload(app));
+        let claims = self.claims(app);
+        assert!(claims.iter().any(|claim| claim.cluster.is_some()) && claims.iter().any(|claim| claim.count > 1), "nobody claimed anything: {claims:?}");
+        let is_true = |claim: &Claim| {
+            let healthy = moments.iter().filter(|moment| moment.healthy && moment.version == claim.version && moment.at <= claim.at);
+            let clusters: BTreeSet<&str> = healthy.map(|moment| moment.cluster.as_str()).collect();
+            match &claim.cluster {
+                Some(cluster) => clusters.contains(cluster.as_str()),
+                None => clusters.len() >= claim.count,
+            }
+        };
+        claims.into_iter().filter(|claim| !is_true(claim)).collect()
+    }
+
+    /// The versions of `app` by commit, as its Module resolved them.
+    fn versions_by_commit(&self, app: &str) -> BTreeMap<String, String> {
+        let modules = events(&self.management, kinds::MODULE);
+        let sources = modules.iter().filter(|event| objects::name(event.object()) == app).map(|event| &event.object()["status"]["source"]);
+        sources.filter_map(|source| Some((source["commit"].as_str()?.to_owned(), source["tag"].as_str()?.to_owned()))).collect()
+    }
+}
+
+fn events(api: &ApiServer, kind: Kind) -> Vec<EventRecord> {
+    let (group, resource) = kind.resource();
+    let resource = GroupResource::new(group, resource);
+    assert_eq!(api.recorder().dropped().1, 0, "the event log is complete");
+    api.recorder().events().into_iter().filter(|event| event.resource == resource).collect()
+}
+
+fn named<'a>(list: &'a Value, name: &str) -> Option<&'a Value> {
+    list.as_array()?.iter().find(|item| item["name"] == name)
+}
+
+/// By the rules of kstatus for a Deployment.
+fn is_healthy(deployment: &Value) -> bool {
+    let number = |pointer: &str| deployment.pointer(pointer).and_then(Value::as_u64).unwrap_or_default();
+    let wanted = number("/spec/replicas");
+    let observed = deployment["status"]["observedGeneration"] == deployment["metadata"]["generation"];
+    observed && ["/status/replicas", "/status/updatedReplicas", "/status/availableReplicas"].iter().all(|pointer| number(pointer) == wanted)
+}

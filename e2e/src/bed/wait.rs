@@ -1,0 +1,40 @@
+//! Waiting for a condition, on the bed's time.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Bed, Ground};
+
+impl Bed {
+    /// Looks until something is there; an `Err` says what is seen instead. How long it took, and what was found.
+    pub async fn wait_until<T>(&self, what: &str, deadline: Duration, look: impl AsyncFn() -> Result<T, String>) -> (Duration, T) {
+        let started = Instant::now();
+        loop {
+            let seen = look().await;
+            let seen = match seen {
+                Ok(found) => return (started.elapsed(), found),
+                Err(seen) => seen,
+            };
+            assert!(started.elapsed() < deadline, "not within {deadline:?}: {what}\nseen: {seen}");
+            self.pass(self.step()).await;
+        }
+    }
+
+    /// Lets time pass. Only for what is said of a time span; everything else waits for a condition.
+    pub async fn pass(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
+    /// The bed's time since it was made.
+    pub fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn step(&self) -> Duration {
+        match self.ground {
+            Ground::Virtual => Duration::from_millis(100),
+            Ground::Wire => Duration::from_millis(50),
+        }
+    }
+}

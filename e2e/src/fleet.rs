@@ -1,0 +1,212 @@
+//! What is rolled out: small applications with a Deployment and a ConfigMap each, and the example fleet of this repository.
+
+use std::{fs, path::Path, time::Duration};
+
+use serde_json::{Value, json};
+
+use crate::bed::{Bed, Kind, Workload, kinds};
+
+/// The namespace of all small applications.
+pub const APPS: &str = "default";
+/// Longer than any rollout over a few clusters takes.
+pub const ROLLED: Duration = Duration::from_secs(60);
+
+/// Whether the pods of a version become ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quality {
+    /// They do.
+    Good,
+    /// Their image cannot be pulled.
+    Bad,
+}
+
+/// The manifests of an application at a version. Deadlines are short, so that a failure is seen soon.
+pub fn manifests(app: &str, version: &str, quality: Quality) -> String {
+    let image = match quality {
+        Quality::Good => format!("example.com/{app}:{version}"),
+        Quality::Bad => format!("example.com/{app}-bad:{version}"),
+    };
+    format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {app}, namespace: {APPS}}}\ndata: {{version: {version}, cluster: \"${{CLUSTER}}\"}}\n---\n\
+         apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {app}, namespace: {APPS}}}\nspec:\n  replicas: 1\n  progressDeadlineSeconds: 3\n  \
+         selector: {{matchLabels: {{app: {app}}}}}\n  template:\n    metadata: {{labels: {{app: {app}}}}}\n    spec:\n      containers: [{{name: {app}, image: {image}}}]\n"
+    )
+}
+
+/// The Deployment of an application, whose image tag is the version.
+pub fn workload(app: &str) -> Workload {
+    Workload::new(APPS, app)
+}
+
+impl Bed {
+    /// `git commit && git tag` of a new version of an application. The tag, which is the version too.
+    pub fn release(&self, app: &str, number: u32, quality: Quality) -> String {
+        let version = format!("{app}-v{number}");
+        self.commit_version(app, &manifests(app, &version, quality), &version);
+        version
+    }
+
+    /// The same with manifests of one's own.
+    pub fn commit_version(&self, app: &str, manifests: &str, tag: &str) {
+        self.git.commit(&[(&format!("apps/{app}/all.yaml"), manifests)]);
+        self.git.tag(tag);
+    }
+
+    /// The spec of a module for `env: prod`, one cluster at a time.
+    pub fn spec(&self, app: &str, tag: &str) -> Value {
+        json!({
+            "selector": {"matchLabels": {"env": "prod"}},
+            "sync": {
+                "source": {"git": {"url": self.git.url(), "version": {"tag": tag}}},
+                "package": {
+                    "path": format!("apps/{app}"), "substitute": {"CLUSTER": "$(CLUSTER_NAME)"},
+                    "interval": "1m", "retryInterval": "10s", "timeout": "30s",
+                },
+            },
+            "onDelete": "Withdraw",
+        })
+    }
+
+    /// Makes a module.
+    pub async fn create_module(&self, kind: Kind, app: &str, tag: &str) {
+        self.fleet().create(kind, json!({"metadata": {"name": app}, "spec": self.spec(app, tag)})).await;
+    }
+
+    /// Makes modules at their first versions, and waits until they are ready.
+    pub async fn deploy(&self, apps: &[&str]) {
+        for app in apps {
+            let version = self.release(app, 1, Quality::Good);
+            self.create_module(kinds::MODULE, app, &version).await;
+        }
+        for app in apps {
+            self.until_ready(app, &format!("{app}-v1")).await;
+        }
+    }
+
+    /// Commits a version of an application and points its module at it.
+    pub async fn roll(&self, app: &str, number: u32, quality: Quality) -> String {
+        let version = self.release(app, number, quality);
+        self.target(app, &version).await;
+        version
+    }
+
+    /// Points a module at a tag.
+    pub async fn target(&self, app: &str, tag: &str) {
+        let version = json!({"spec": {"sync": {"source": {"git": {"version": {"tag": tag}}}}}});
+        self.fleet().patch(kinds::MODULE, app, version).await;
+    }
+
+    /// A Module.
+    pub async fn module(&self, app: &str) -> Value {
+        self.fleet().get(kinds::MODULE, app).await.expect("the module is there")
+    }
+
+    /// Waits until a module says that it is ready at a tag. How long it took.
+    pub async fn until_ready(&self, app: &str, tag: &str) -> Duration {
+        self.until_ready_within(kinds::MODULE, app, tag, ROLLED).await
+    }
+
+    /// The same for both kinds, with a deadline.
+    pub async fn until_ready_within(&self, kind: Kind, app: &str, tag: &str, deadline: Duration) -> Duration {
+        let look = async || {
+            let module = self.fleet().get(kind, app).await.ok_or("no such module")?;
+            let there = is_current(&module) && module["status"]["source"]["tag"] == tag && is_ready(&module);
+            if there { Ok(()) } else { Err(told(&module)) }
+        };
+        self.wait_until(&format!("{app} is ready at {tag}"), deadline, look).await.0
+    }
+
+    /// Waits until a module's current Ready condition has a reason. The module.
+    pub async fn until_reason(&self, app: &str, reason: &str, deadline: Duration) -> Value {
+        let look = async || {
+            let module = self.module(app).await;
+            let found = is_current(&module) && condition(&module, "Ready").is_some_and(|ready| ready["reason"] == reason);
+            if found { Ok(module) } else { Err(told(&module)) }
+        };
+        self.wait_until(&format!("{app} is {reason}"), deadline, look).await.1
+    }
+
+    /// Waits until a cluster's Deployment wants a version: the cluster has begun to change.
+    pub async fn until_wanted(&self, cluster: &str, app: &str, version: &str) {
+        let look = async || {
+            let deployment = self.inside(cluster, APPS).get(kinds::DEPLOYMENT, app).await;
+            let wanted = deployment.as_ref().and_then(image_tag);
+            if wanted == Some(version) { Ok(()) } else { Err(format!("{wanted:?}")) }
+        };
+        self.wait_until(&format!("{cluster} wants {version}"), ROLLED, look).await;
+    }
+
+    /// The version that a cluster's objects have, if all agree.
+    pub async fn version_in(&self, cluster: &str, app: &str) -> Option<String> {
+        let inside = self.inside(cluster, APPS);
+        let config = inside.get(kinds::CONFIG_MAP, app).await?;
+        let deployment = inside.get(kinds::DEPLOYMENT, app).await?;
+        let text = config["data"]["version"].as_str()?.to_owned();
+        image_tag(&deployment).is_some_and(|tag| tag == text).then_some(text)
+    }
+
+    /// The resource versions of an application's objects in a cluster: they stay as long as nobody writes.
+    pub async fn resource_versions(&self, cluster: &str, app: &str) -> Vec<String> {
+        let inside = self.inside(cluster, APPS);
+        let mut versions = Vec::new();
+        for kind in [kinds::CONFIG_MAP, kinds::DEPLOYMENT] {
+            let object = inside.get(kind, app).await.expect("the object is there");
+            versions.push(object["metadata"]["resourceVersion"].as_str().unwrap().to_owned());
+        }
+        versions
+    }
+
+    /// Copies the example fleet of this repository into git, as its first version `v1.0.0`.
+    pub fn commit_example_fleet(&self) {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/fleet");
+        let files = read_folder(&root, &root);
+        let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        self.git.commit(&files);
+        self.git.tag("v1.0.0");
+    }
+}
+
+/// The tag of the first container's image of a Deployment.
+pub fn image_tag(deployment: &Value) -> Option<&str> {
+    let image = deployment.pointer("/spec/template/spec/containers/0/image")?.as_str()?;
+    image.rsplit_once(':').map(|(_, tag)| tag)
+}
+
+/// A condition of an object.
+pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
+}
+
+/// Whether its Ready condition is true.
+pub fn is_ready(object: &Value) -> bool {
+    condition(object, "Ready").is_some_and(|ready| ready["status"] == "True")
+}
+
+/// Whether its status is about its present spec.
+pub fn is_current(object: &Value) -> bool {
+    object["status"]["observedGeneration"] == object["metadata"]["generation"]
+}
+
+/// What a module's status says, but for the engine's memory.
+pub fn told(module: &Value) -> String {
+    let mut status = module["status"].clone();
+    if let Some(status) = status.as_object_mut() {
+        status.remove("rollout");
+    }
+    format!("{status:#}")
+}
+
+fn read_folder(root: &Path, folder: &Path) -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(read_folder(root, &path));
+        } else {
+            let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+            files.push((name, fs::read_to_string(&path).unwrap()));
+        }
+    }
+    files.sort();
+    files
+}

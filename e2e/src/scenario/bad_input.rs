@@ -1,0 +1,183 @@
+//! Promise: bad input is refused by a typed reason and a message with what, where and what next; nothing deployed changes, all else goes on.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::CLUSTERS;
+use crate::{
+    bed::{Bed, Ground, kinds},
+    fleet::{Quality, ROLLED, condition, manifests, told},
+};
+
+/// Longer than `rollout.deadlines.progress`, after which everything that may pass by waiting counts as failed.
+const TOLD: Duration = Duration::from_secs(700);
+
+/// What the API server itself refuses: the version is written wrongly.
+pub async fn refused_at_the_door(ground: Ground) {
+    let bed = Bed::with_clusters(ground, &["eu-1"]).await;
+    let commit = bed.git.commit(&[("apps/web/all.yaml", &manifests("web", "v1", Quality::Good))]);
+    let check = async |version: Value, words: &[&str]| {
+        let mut spec = bed.spec("web", "-");
+        spec["sync"]["source"]["git"]["version"] = version.clone();
+        let refused = bed.fleet().try_create(kinds::MODULE, json!({"metadata": {"name": "web"}, "spec": spec})).await;
+        let refused = refused.expect_err(&version.to_string());
+        println!("{refused}");
+        for word in words {
+            assert!(refused.contains(word), "{word} is not said for {version}: {refused}");
+        }
+    };
+    let place = "spec.sync.source.git.version";
+    check(json!({"tag": "v1", "commit": commit}), &["422 Invalid", place, "set exactly one of tag and commit"]).await;
+    check(json!({}), &["422 Invalid", place, "set exactly one of tag and commit"]).await;
+    check(json!({"commit": &commit[..12]}), &["422 Invalid", "spec.sync.source.git.version.commit"]).await;
+    assert_eq!(bed.fleet().list(kinds::MODULE).await, Vec::<Value>::new());
+}
+
+/// What cannot be resolved or understood: no cluster is touched at all.
+pub async fn nothing_moves(ground: Ground) {
+    let bed = Bed::with_clusters(ground, &CLUSTERS).await;
+    bed.deploy(&["web", "other"]).await;
+    let before = all(&bed, "web").await;
+    let url = "https://nowhere.test/fleet.git";
+    let cases = [
+        ("an unknown tag", json!({"sync": {"source": {"git": {"version": {"tag": "web-v99"}}}}}), "SourceNotReady", vec!["web-v99", "since", "clusters keep what they have"]),
+        ("an unreachable repository", json!({"sync": {"source": {"git": {"url": url}}}}), "SourceNotReady", vec![url, "since", "clusters keep what they have"]),
+        (
+            "a selector with a bad operator",
+            json!({"selector": {"matchExpressions": [{"key": "env", "operator": "Equals", "values": ["prod"]}]}}),
+            "InvalidSpec",
+            vec!["spec.selector", "Equals", "NotIn"],
+        ),
+    ];
+    for (number, (what, patch, reason, words)) in (2..).zip(cases) {
+        bed.fleet().patch(kinds::MODULE, "web", json!({"spec": patch})).await;
+        let module = bed.until_reason("web", reason, TOLD).await;
+        said(what, &module, &words);
+        goes_on(&bed, "other", number).await;
+        bed.pass(ROLLED).await;
+        assert_eq!(all(&bed, "web").await, before, "{what}: nothing deployed changes");
+        let mended = json!({"metadata": {"name": "web"}, "spec": bed.spec("web", "web-v1")});
+        bed.fleet().patch(kinds::MODULE, "web", json!({"spec": {"selector": {"matchExpressions": null}}})).await;
+        bed.fleet().patch(kinds::MODULE, "web", mended).await;
+        bed.until_ready("web", "web-v1").await;
+        assert_eq!(all(&bed, "web").await, before, "{what}: mended, nothing had to change");
+    }
+}
+
+/// What is found out by carrying it out: it stops at the first cluster, whose other modules go on.
+pub async fn stops_at_the_first_cluster(ground: Ground) {
+    let bed = Bed::with_clusters(ground, &CLUSTERS).await;
+    bed.deploy(&["web", "other"]).await;
+    let config = |rest: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: web, namespace: default}}\n{rest}");
+    let elsewhere = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: web, namespace: nowhere}\ndata: {a: b}\n";
+    let refused = "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: odd, namespace: default}\nspec: {replicas: many}\n";
+    let good = manifests("web", "web-v1", Quality::Good);
+    let cases: [(&str, Option<String>, Vec<&str>); 4] = [
+        ("a path that is not there", None, vec!["apps/nowhere"]),
+        ("a duplicate key", Some(config("data: {a: b}\ndata: {a: c}\n")), vec!["apps/web/all.yaml:5:", "data"]),
+        ("an object that the API refuses", Some(format!("{good}{refused}")), vec!["Deployment", "odd", "replicas"]),
+        ("a namespace that is not there", Some(format!("{good}{elsewhere}")), vec!["nowhere", "not found"]),
+    ];
+    for (number, (what, manifests, words)) in (2..).zip(cases) {
+        let before = all(&bed, "web").await;
+        let bad = format!("web-v{}", number * 10);
+        match &manifests {
+            Some(manifests) => bed.commit_version("web", manifests, &bad),
+            None => bed.git.tag(&bad),
+        }
+        let path = if manifests.is_some() { "apps/web" } else { "apps/nowhere" };
+        let target = json!({"spec": {"sync": {"package": {"path": path}, "source": {"git": {"version": {"tag": bad}}}}}});
+        bed.fleet().patch(kinds::MODULE, "web", target).await;
+        let module = until_halted(&bed, what).await;
+        said(what, &module, &[&words[..], &["eu-1", "next: "]].concat());
+        goes_on(&bed, "other", number).await;
+        bed.pass(ROLLED).await;
+        assert_eq!(all(&bed, "web").await, before, "{what}: nothing deployed changes");
+        let good = bed.release("web", number * 10 + 1, Quality::Good);
+        let mended = json!({"spec": {"sync": {"package": {"path": "apps/web"}, "source": {"git": {"version": {"tag": good}}}}}});
+        bed.fleet().patch(kinds::MODULE, "web", mended).await;
+        bed.until_ready("web", &good).await;
+    }
+    assert_eq!(bed.most_charged(kinds::PROXY_ASSEMBLAGE, "web"), 1);
+}
+
+/// Each field that a kubeconfig may not have: the cluster is skipped by the field's name, and goes on when it is mended.
+pub async fn kubeconfigs(ground: Ground) {
+    let bed = Bed::with_clusters(ground, &CLUSTERS).await;
+    bed.deploy(&["web"]).await;
+    let before = all(&bed, "web").await;
+    let good: Value = serde_json::from_str(&bed.kubeconfig("eu-2")).unwrap();
+    let cases = [
+        ("/users/0/user", "exec", json!({"command": "/bin/true"})),
+        ("/users/0/user", "auth-provider", json!({"name": "gcp"})),
+        ("/users/0/user", "tokenFile", json!("/etc/passwd")),
+        ("/users/0/user", "client-certificate", json!("/etc/passwd")),
+        ("/users/0/user", "client-key", json!("/etc/passwd")),
+        ("/users/0/user", "as", json!("admin")),
+        ("/users/0/user", "as-uid", json!("0")),
+        ("/users/0/user", "as-groups", json!(["system:masters"])),
+        ("/users/0/user", "as-user-extra", json!({"a": ["b"]})),
+        ("/users/0/user", "username", json!("admin")),
+        ("/users/0/user", "password", json!("admin")),
+        ("/clusters/0/cluster", "certificate-authority", json!("/etc/passwd")),
+        ("/clusters/0/cluster", "proxy-url", json!("http://proxy.test")),
+        ("/clusters/0/cluster", "insecure-skip-tls-verify", json!(true)),
+        ("/clusters/0/cluster", "server", json!("http://eu-2.test")),
+    ];
+    for (place, field, value) in cases {
+        let mut config = good.clone();
+        config.pointer_mut(place).unwrap()[field] = value.clone();
+        bed.give_kubeconfig("eu-2", &config.to_string()).await;
+        let look = async || {
+            let module = bed.module("web").await;
+            let entry = module["status"]["attention"].as_array().into_iter().flatten().find(|entry| entry["cluster"] == "eu-2").cloned();
+            let named = entry.filter(|entry| entry["reason"] == "KubeconfigRejected" && entry["message"].as_str().is_some_and(|text| text.contains(field)));
+            named.ok_or_else(|| told(&module))
+        };
+        let (_, entry) = bed.wait_until(&format!("{field} is named"), ROLLED, look).await;
+        let text = entry.to_string();
+        assert!(value.as_str().is_none_or(|value| !text.contains(value)), "a value is repeated: {text}");
+        println!("{}", entry["message"].as_str().unwrap());
+    }
+    assert_eq!(bed.module("web").await["status"]["summary"]["skipped"], 1);
+    assert_eq!(all(&bed, "web").await, before, "nothing deployed changes");
+    let version = bed.roll("web", 2, Quality::Good).await;
+    bed.until_ready("web", &version).await;
+    assert_eq!(bed.version_in("eu-2", "web").await.as_deref(), Some("web-v1"));
+    bed.give_kubeconfig("eu-2", &good.to_string()).await;
+    bed.until_wanted("eu-2", "web", &version).await;
+}
+
+async fn until_halted(bed: &Bed, what: &str) -> Value {
+    let look = async || {
+        let module = bed.module("web").await;
+        let halted = condition(&module, "Halted").is_some() && module["status"]["summary"]["failed"] == 1;
+        if halted { Ok(module) } else { Err(told(&module)) }
+    };
+    bed.wait_until(what, TOLD, look).await.1
+}
+
+/// Another module rolls a version over all clusters in the meantime.
+async fn goes_on(bed: &Bed, app: &str, number: u32) {
+    let version = bed.roll(app, number, Quality::Good).await;
+    bed.until_ready(app, &version).await;
+}
+
+fn said(what: &str, module: &Value, words: &[&str]) {
+    let ready = condition(module, "Ready").unwrap();
+    let message = ready["message"].as_str().unwrap();
+    println!("{what}: {}: {message}", ready["reason"].as_str().unwrap());
+    assert_eq!(ready["status"], "False", "{what}");
+    for word in words {
+        assert!(message.contains(word), "{what}: {word} is not said: {message}");
+    }
+}
+
+async fn all(bed: &Bed, app: &str) -> Vec<Vec<String>> {
+    let mut versions = Vec::new();
+    for cluster in CLUSTERS {
+        versions.push(bed.resource_versions(cluster, app).await);
+    }
+    versions
+}

@@ -1,0 +1,14 @@
+//! The promises, one function each, for both beds.
+
+pub mod bad_input;
+pub mod bad_version;
+pub mod bootstrap;
+pub mod commit;
+pub mod crash;
+pub mod rest;
+pub mod rollout;
+pub mod skipped;
+pub mod will;
+
+/// The clusters of most scenarios.
+pub const CLUSTERS: [&str; 3] = ["eu-1", "eu-2", "us-1"];

@@ -1,0 +1,84 @@
+//! Promise: a cluster that cannot be touched is skipped, counted, named with its reason, and taken when it can be; nobody waits for it.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde_json::Value;
+
+use crate::{
+    bed::{Bed, Ground, Obstacle, kinds},
+    fleet::{Quality, ROLLED, is_ready, told},
+};
+
+/// Clusters that begin with an obstacle, and how soon they are taken when it goes: within 2 s of an event; the kind within one poll of
+/// 20 s; after one probe, of which two are at most 27 s apart, ± 10 %.
+const LAME: [(&str, Obstacle, Duration); 5] = [
+    ("away", Obstacle::Unreachable, Duration::from_secs(30)),
+    ("no-kind", Obstacle::Kind, Duration::from_secs(22)),
+    ("no-plane", Obstacle::ControlPlane, Duration::from_secs(2)),
+    ("no-secret", Obstacle::Kubeconfig, Duration::from_secs(2)),
+    ("paused", Obstacle::Paused, Duration::from_secs(2)),
+];
+/// The step of looking, which is added to what is measured.
+const STEP: Duration = Duration::from_millis(100);
+
+/// All five reasons at once, then one after another goes away.
+pub async fn five_reasons(ground: Ground) {
+    let mut bed = Bed::with_clusters(ground, &["eu-1"]).await;
+    for (name, obstacle, _) in LAME {
+        bed.join(name, &[("env", "prod")], &[obstacle]).await;
+    }
+    bed.deploy(&["web"]).await;
+    let mut skipped: BTreeMap<&str, &str> = LAME.map(|(name, obstacle, _)| (name, obstacle.reason())).into();
+    until_skipped(&bed, &skipped).await;
+    for (name, obstacle, within) in LAME {
+        bed.clear(name, obstacle).await;
+        let took = until_assigned(&bed, name).await;
+        println!("{name} is taken {took:?} after its obstacle went away");
+        assert!(!bed.is_virtual() || took <= within + STEP, "{name} was taken after {took:?}");
+        skipped.remove(name);
+        until_skipped(&bed, &skipped).await;
+        assert_eq!(bed.version_in(name, "web").await.as_deref(), Some("web-v1"));
+    }
+    assert_eq!(bed.module("web").await["status"]["summary"]["clusters"], "6/6");
+    assert!(bed.premature_claims("web").is_empty());
+}
+
+/// A cluster that has a version goes away: it keeps what it has, the others go on without it, and it follows when it is back.
+pub async fn away_for_a_while(ground: Ground) {
+    let mut bed = Bed::with_clusters(ground, &["eu-1", "eu-2", "us-1"]).await;
+    bed.deploy(&["web"]).await;
+    bed.obstruct("eu-2", Obstacle::Unreachable).await;
+    until_skipped(&bed, &[("eu-2", "Unreachable")].into()).await;
+    let version = bed.roll("web", 2, Quality::Good).await;
+    bed.until_ready("web", &version).await;
+    let summary = bed.module("web").await["status"]["summary"].clone();
+    assert_eq!((&summary["clusters"], &summary["skipped"]), (&"2/3".into(), &1.into()));
+    assert_eq!(bed.version_in("eu-2", "web").await.as_deref(), Some("web-v1"));
+    bed.clear("eu-2", Obstacle::Unreachable).await;
+    until_skipped(&bed, &BTreeMap::new()).await;
+    assert_eq!(bed.version_in("eu-2", "web").await.as_deref(), Some("web-v2"));
+}
+
+/// Waits until exactly these clusters are skipped, counted and named, and all others are confirmed.
+async fn until_skipped(bed: &Bed, skipped: &BTreeMap<&str, &str>) {
+    let look = async || {
+        let module = bed.module("web").await;
+        let named: BTreeMap<&str, &str> = module["status"]["attention"].as_array().into_iter().flatten().filter_map(named).collect();
+        let counted = module["status"]["summary"]["skipped"] == skipped.len();
+        if named == *skipped && counted && is_ready(&module) { Ok(()) } else { Err(told(&module)) }
+    };
+    bed.wait_until(&format!("skipped are {skipped:?}"), ROLLED, look).await;
+}
+
+fn named(entry: &Value) -> Option<(&str, &str)> {
+    Some((entry["cluster"].as_str()?, entry["reason"].as_str()?))
+}
+
+async fn until_assigned(bed: &Bed, cluster: &str) -> Duration {
+    let look = async || {
+        let assemblage = bed.fleet().get(kinds::PROXY_ASSEMBLAGE, cluster).await;
+        let row = assemblage.and_then(|assemblage| assemblage.pointer("/spec/syncs/0/source").cloned());
+        row.map(|_| ()).ok_or_else(|| "no row".to_owned())
+    };
+    bed.wait_until(&format!("{cluster} is taken"), ROLLED, look).await.0
+}

@@ -1,0 +1,27 @@
+//! All promises on the virtual bed: paused time, so that times are asserted too.
+
+use muster_e2e::{bed::Ground::Virtual, scenario};
+
+/// One test for each scenario.
+macro_rules! promises {
+    ($($file:ident { $($promise:ident),* })*) => {
+        $(mod $file {
+            $(#[tokio::test(start_paused = true)]
+            async fn $promise() {
+                super::scenario::$file::$promise(super::Virtual).await;
+            })*
+        })*
+    };
+}
+
+promises! {
+    rollout { one_after_another, two_at_a_time, newest_wins }
+    commit { is_all_it_takes }
+    bad_version { stops_and_is_fixed }
+    skipped { five_reasons, away_for_a_while }
+    bootstrap { needs_no_agent, flux_objects_come_back, foreign_objects_are_left_alone }
+    crash { in_the_middle, anywhere, told_to_end }
+    will { paused, deselected, deleted }
+    bad_input { refused_at_the_door, nothing_moves, stops_at_the_first_cluster, kubeconfigs }
+    rest { nothing_is_written }
+}
