@@ -56,7 +56,8 @@ pub fn decide<K: ModuleObject>(module: &K, seen: &Observation, now: Timestamp) -
         module.spec(),
         seen.target.definition(),
         observe::acknowledged(module),
-        observe::paused(module),
+        // What is being deleted is withdrawn, paused or not.
+        observe::paused(module) && !seen.deleting,
         seen.deleting,
         true,
     );

@@ -261,3 +261,81 @@ fn time(at: Millis) -> Time {
     let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
     Time(Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn revision(digit: char) -> String {
+        digit.to_string().repeat(64)
+    }
+
+    fn rows(digits: &str) -> BTreeMap<String, RevisionRow> {
+        let row = |(age, digit): (usize, char)| {
+            let row = RevisionRow {
+                module: "web".to_owned(),
+                revision: revision(digit),
+                uid: digit.to_string(),
+                created: Timestamp::from_second(i64::try_from(age).unwrap()).ok(),
+                status: ModuleRevisionStatus::default(),
+            };
+            (format!("web-{digit}"), row)
+        };
+        digits.chars().enumerate().map(row).collect()
+    }
+
+    fn memory(target: char, state: RunState, good: Option<char>) -> Memory {
+        let parsed = |digit| Revision::parse(&revision(digit)).unwrap();
+        let run = muster_rollout::Run { id: 1, target: parsed(target), from: None, started: Millis::seconds(5), state };
+        Memory { run: Some(run), last_good: good.map(parsed), ..Memory::default() }
+    }
+
+    #[test]
+    fn the_oldest_go_first_and_target_last_good_and_bad_ones_stay() {
+        let mut memory = memory('a', RunState::Open, Some('b'));
+        let evidence = muster_rollout::Evidence { unit: "eu-1".into(), message: "m".into(), at: Millis(0) };
+        memory.bad.insert(Revision::parse(&revision('c')).unwrap(), evidence);
+        let target = revision('a');
+        let check = |limit, expect: &[&str]| assert_eq!(surplus(&rows("cbadef"), &memory, Some(&target), limit), expect, "limit {limit}");
+        check(6, &[]);
+        check(5, &["web-d"]);
+        check(1, &["web-d", "web-e", "web-f"]);
+    }
+
+    #[test]
+    fn a_story_follows_the_memory_and_is_told_once() {
+        let now = Timestamp::from_second(60).unwrap();
+        let counts = Summary { total: 2, ..Summary::default() };
+        let mut rows = rows("ab");
+        let mut tell = |memory: &Memory| {
+            let told = stories(&rows, memory, &counts, now);
+            for (name, status) in &told {
+                rows.get_mut(name).unwrap().status = status.clone();
+            }
+            let again = stories(&rows, memory, &counts, now);
+            let said = told.into_iter().map(|(name, status)| (name, status.verdict, status.started.is_some(), status.finished.is_some()));
+            (said.collect::<Vec<_>>(), again.len())
+        };
+        let (said, again) = tell(&memory('a', RunState::Open, None));
+        assert_eq!(said[0], ("web-a".to_owned(), None, true, false));
+        assert_eq!(again, 0, "told once");
+        let (said, _) = tell(&memory('a', RunState::Good, Some('a')));
+        assert_eq!(said, [("web-a".to_owned(), Some(Verdict::Good), true, true)]);
+        let (said, _) = tell(&memory('b', RunState::Open, Some('a')));
+        assert_eq!(said, [("web-b".to_owned(), None, true, false)], "the last good one keeps its verdict");
+        let (said, _) = tell(&memory('a', RunState::Good, Some('a')));
+        let b = said.iter().find(|(name, ..)| name == "web-b").unwrap();
+        assert_eq!(b.1, Some(Verdict::Superseded));
+    }
+
+    #[test]
+    fn a_lost_memory_remembers_verdicts() {
+        let mut rows = rows("abc");
+        rows.get_mut("web-a").unwrap().status.verdict = Some(Verdict::Good);
+        rows.get_mut("web-b").unwrap().status.verdict = Some(Verdict::Bad);
+        let memory = rebuild(&rows, &[], Millis(0));
+        assert_eq!(memory.last_good, Revision::parse(&revision('a')));
+        assert!(memory.is_bad(Revision::parse(&revision('b')).unwrap()));
+        assert!(!memory.is_bad(Revision::parse(&revision('c')).unwrap()));
+    }
+}

@@ -176,7 +176,7 @@ fn matcher<K: ModuleObject>(module: &K) -> Result<Matcher, Error> {
     Ok(Matcher::new(module.spec().selector.as_ref())?)
 }
 
-/// Every cluster of the registry that is selected or has a row, and those that only a row still names.
+/// Every cluster of the registry that is selected, has a row or is being changed, and those that only a row still names.
 async fn clusters<K: Rolled>(module: &K, modules: &Modules<K>, selector: Option<&Matcher>, seen: &Observation) -> Vec<ClusterSeen> {
     let key = Key::of(module);
     let name = module.name_any();
@@ -187,7 +187,9 @@ async fn clusters<K: Rolled>(module: &K, modules: &Modules<K>, selector: Option<
         let own = rows.remove(&cluster.name);
         let selected = selector.is_some_and(|selector| selector.matches(&cluster.labels));
         let row = own.as_ref().and_then(|own| own.syncs.iter().find(|row| row.name == name).cloned());
-        if selected || row.is_some() {
+        // A cluster that is being changed stays in sight, though its row may not be visible yet.
+        let charged = seen.memory.memory.charges.contains_key(&cluster.name.as_str().into());
+        if selected || charged || row.is_some() {
             clusters.push(one(&cluster, selected, row, modules, &key.namespace, seen).await);
         }
     }
@@ -255,10 +257,15 @@ fn foreign<K: Rolled>(cluster: &ClusterRow, modules: &Modules<K>, namespace: &st
     Some((Reason::NameConflict, message))
 }
 
+/// The values that a cluster's row holds: the bindings, and what the package uses of the variables that are given, so that a
+/// changed label is rolled like any other change.
 async fn values<K: Rolled>(cluster: &ClusterRow, definition: &Definition, modules: &Modules<K>) -> Result<Values, String> {
     let given = bindings::given(&cluster.name, &cluster.labels);
     let resolved = modules.bindings.resolve(&definition.control_plane_bindings, &given).await;
-    resolved.map_err(|error| error.to_string())
+    let mut values = resolved.map_err(|error| error.to_string())?;
+    let used = bindings::used_by(&definition.sync.package, &definition.sync.bindings);
+    values.extend(given.into_iter().filter(|(name, _)| used.contains(name)));
+    Ok(values)
 }
 
 /// Whether a person paused the module, by its spec or by the annotation.

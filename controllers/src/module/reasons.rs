@@ -163,3 +163,44 @@ pub fn instant(at: Millis) -> Timestamp {
     let seconds = i64::try_from(at.0 / 1000).unwrap_or(i64::MAX);
     Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(why: &Why, reason: Reason, says: &str) {
+        let obstacles = BTreeMap::from([("eu-1".to_owned(), "Cluster eu-1 is paused".to_owned())]);
+        let background = Background { module: "module/web", obstacles: &obstacles, source: Some("https://git.test cannot be reached"), version: "v2" };
+        let told = explain(&"eu-1".into(), why, &background);
+        assert_eq!(told.reason, reason, "{why:?}");
+        assert_eq!(told.reason.rank(), why.rank(), "the engine and the public table order {reason} alike");
+        assert!(told.message.contains(says), "{}", told.message);
+    }
+
+    #[test]
+    fn every_reason_of_the_engine_has_its_word_its_place_and_its_message() {
+        let at = Millis::seconds(1);
+        let evidence = Evidence { unit: "dev-1".into(), message: "no image".into(), at };
+        let revision = Revision::new([7; 16]);
+        let paused = Ineligible { code: Reason::ClusterPaused.as_str(), rank: Reason::ClusterPaused.rank() };
+        check(&Why::Ineligible { reason: paused, since: None }, Reason::ClusterPaused, "Cluster eu-1 is paused");
+        check(&Why::WithdrawalHeld { acknowledge: "x1".into(), units: 4 }, Reason::WithdrawalHeld, "acknowledge-withdrawal=x1");
+        check(&Why::Withdrawing { since: at, message: None }, Reason::Withdrawing, "being removed");
+        check(&Why::Failed { class: Class::Revision, message: "no image".into(), since: None, until: None }, Reason::Failed, "no image; next: commit");
+        check(&Why::Overdue { since: at }, Reason::Overdue, "deadlines.progress");
+        check(&Why::NotPickedUp { since: at }, Reason::NotPickedUp, "muster agent");
+        check(&Why::AlreadyUnready { message: None, since: None }, Reason::AlreadyUnready, "not ready before");
+        check(&Why::Relapsed { since: at, until: None }, Reason::Relapsed, "is not any more");
+        check(&Why::Updating { since: at, until: None, picked_up: false, message: None }, Reason::Updating, "not picked up yet");
+        check(&Why::Soaking { since: at, until: at }, Reason::Soaking, "watched until");
+        check(&Why::KnownBad { revision, evidence: evidence.clone() }, Reason::KnownBad, "dev-1 failed");
+        check(&Why::Halted { revision, evidence }, Reason::Halted, "dev-1 failed");
+        check(&Why::Paused, Reason::Paused, "spec.rollout.paused");
+        check(&Why::Unresolved, Reason::SourceNotReady, "cannot be reached");
+        check(&Why::WaitingTurn { holders: ["dev-1".into()].into(), limit: 1 }, Reason::WaitingTurn, "waits for dev-1 (at most 1");
+        check(&Why::WaitingTurn { holders: [].into(), limit: 0 }, Reason::WaitingTurn, "moves nothing");
+        check(&Why::WaitingRead, Reason::WaitingTurn, "complete read");
+        check(&Why::UpToDate, Reason::UpToDate, "ready at v2");
+        check(&Why::Excluded, Reason::Excluded, "not selected");
+    }
+}

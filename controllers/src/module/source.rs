@@ -188,3 +188,42 @@ fn later(at: Timestamp, wait: Duration) -> Timestamp {
     let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX);
     at.checked_add(wait).unwrap_or(Timestamp::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use muster_api::sync::GitVersion;
+
+    use super::*;
+
+    fn git(url: &str, tag: Option<&str>, commit: Option<&str>) -> GitSource {
+        let version = GitVersion { tag: tag.map(str::to_owned), commit: commit.map(str::to_owned) };
+        GitSource { url: url.to_owned(), version, secret_ref: None }
+    }
+
+    fn check(wanted: &GitSource, tag: Option<&str>, pinned_to: Option<&str>) {
+        let status = SourceStatus {
+            url: Some("https://git.test/a".to_owned()),
+            tag: tag.map(str::to_owned),
+            commit: "c1".to_owned(),
+            fetched_at: None,
+        };
+        assert_eq!(pinned(wanted, Some(&status)).map(|pinned| pinned.commit).as_deref(), pinned_to, "{wanted:?}");
+    }
+
+    #[test]
+    fn a_tag_stays_pinned_until_the_spec_names_another_or_another_repository() {
+        check(&git("https://git.test/a", Some("v1"), None), Some("v1"), Some("c1"));
+        check(&git("https://git.test/a", Some("v2"), None), Some("v1"), None);
+        check(&git("https://git.test/b", Some("v1"), None), Some("v1"), None);
+        check(&git("https://git.test/a", None, Some("c1")), None, Some("c1"));
+        check(&git("https://git.test/a", None, Some("c2")), None, None);
+        check(&git("https://git.test/a", None, Some("c1")), Some("v1"), None);
+    }
+
+    #[test]
+    fn a_failure_is_tried_again_later_and_later_up_to_the_retry_interval() {
+        let after = |count| wait(&Failure { message: String::new(), since: Timestamp::UNIX_EPOCH, count }, Duration::from_secs(10));
+        let waits: Vec<u64> = (0..6).map(|count| after(count).as_secs()).collect();
+        assert_eq!(waits, [1, 2, 4, 8, 10, 10]);
+    }
+}

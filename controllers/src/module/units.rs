@@ -9,6 +9,7 @@ use muster_api::{
     module::{ModuleSpec, OnDelete},
     reasons::Reason,
     rollout as api,
+    schema::MAX_ROW,
 };
 use muster_rollout as engine;
 
@@ -20,13 +21,10 @@ use super::{
 /// What a cluster's row is to hold for a digest, without name and token.
 pub type Contents = BTreeMap<(String, engine::Digest), SyncRow>;
 
-/// The longest row, in bytes of JSON: 256 rows of an assemblage at a quarter of this each stay below what an API server stores.
-pub const MAX_ROW: usize = 32 * 1024;
-
 /// The clusters as units, and the contents that rows may get.
 #[derive(Debug, Default)]
 pub struct Units {
-    /// One for each selected cluster, and for each that has a row of this module.
+    /// One for each cluster that was seen.
     pub units: Vec<engine::Unit>,
     /// By cluster and digest.
     pub contents: Contents,
@@ -34,14 +32,12 @@ pub struct Units {
     pub obstacles: BTreeMap<String, String>,
 }
 
-/// Everything that is selected or has a row.
+/// A unit for each cluster, with the contents that it may get.
 pub fn units(seen: &Observation, module: &str) -> Units {
     let mut all = Units::default();
     for cluster in &seen.clusters {
-        if cluster.selected || cluster.row.is_some() {
-            let unit = unit(cluster, seen, module, &mut all);
-            all.units.push(unit);
-        }
+        let unit = unit(cluster, seen, module, &mut all);
+        all.units.push(unit);
     }
     all
 }
@@ -147,7 +143,7 @@ fn content(cluster: &ClusterSeen, definition: &Definition, values: &Values, modu
 }
 
 fn eligible(cluster: &ClusterSeen, all: &mut Units) -> engine::Eligible {
-    let no = |reason: Reason| engine::Eligible::No(engine::Ineligible { code: reason.as_str(), rank: reason.rank().into() });
+    let no = |reason: Reason| engine::Eligible::No(engine::Ineligible { code: reason.as_str(), rank: reason.rank() });
     if let Some((reason, message)) = &cluster.obstacle {
         all.obstacles.insert(cluster.name.clone(), message.clone());
         return no(*reason);
