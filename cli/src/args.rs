@@ -87,7 +87,12 @@ pub struct ProcessFlags {
     #[arg(long, default_value = "20s", value_parser = duration, env = "MUSTER_PROXY_POLL_INTERVAL")]
     pub proxy_poll_interval: Duration,
     /// A kind that bindings may read besides ConfigMap and Cluster, such as apps/v1/Deployment; may be repeated
-    #[arg(long, value_delimiter = ',', value_name = "APIVERSION/KIND", env = "MUSTER_BINDING_KINDS")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "APIVERSION/KIND",
+        env = "MUSTER_BINDING_KINDS"
+    )]
     pub binding_kinds: Vec<String>,
     /// Where git mirrors are kept
     #[arg(long, default_value = "/var/lib/muster", env = "MUSTER_DATA_DIR")]
@@ -144,7 +149,16 @@ impl From<GitFlags> for Limits {
             git_timeout: timeout,
             git_fetches_per_host: per_host,
         } = flags;
-        Self { bytes, objects, files, file_bytes, total_bytes, depth, timeout, per_host }
+        Self {
+            bytes,
+            objects,
+            files,
+            file_bytes,
+            total_bytes,
+            depth,
+            timeout,
+            per_host,
+        }
     }
 }
 
@@ -322,12 +336,19 @@ impl FromStr for ModuleName {
         let kind = match kind {
             "module" | "modules" | "mmod" => ModuleKind::Module,
             "bootstrapmodule" | "bootstrapmodules" | "bmod" => ModuleKind::BootstrapModule,
-            other => return Err(format!("{other:?} is no kind of module: write module/{name} or bootstrapmodule/{name}")),
+            other => {
+                return Err(format!(
+                    "{other:?} is no kind of module: write module/{name} or bootstrapmodule/{name}"
+                ));
+            }
         };
         if name.is_empty() {
             return Err("the name is missing: write module/NAME".to_owned());
         }
-        Ok(Self { kind, name: name.to_owned() })
+        Ok(Self {
+            kind,
+            name: name.to_owned(),
+        })
     }
 }
 
@@ -338,6 +359,8 @@ impl fmt::Display for ModuleName {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    let duration: muster_api::Duration = text.parse().map_err(|error: muster_api::duration::DurationError| error.to_string())?;
+    let duration: muster_api::Duration = text
+        .parse()
+        .map_err(|error: muster_api::duration::DurationError| error.to_string())?;
     Ok(duration.to_std())
 }

@@ -13,23 +13,34 @@ use crate::args::ClusterFlags;
 /// A client, and the namespace to work in. The user's own kubeconfig is read as kubectl reads it.
 pub async fn client(flags: &ClusterFlags) -> anyhow::Result<(Client, String)> {
     let config = config(flags).await?;
-    let namespace = flags.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-    Ok((Client::try_from(config).context("the kubeconfig cannot be used")?, namespace))
+    let namespace = flags
+        .namespace
+        .clone()
+        .unwrap_or_else(|| config.default_namespace.clone());
+    Ok((
+        Client::try_from(config).context("the kubeconfig cannot be used")?,
+        namespace,
+    ))
 }
 
 /// The configuration of a client, by `--kubeconfig`, `$KUBECONFIG`, `~/.kube/config`, or from inside a cluster.
 pub async fn config(flags: &ClusterFlags) -> anyhow::Result<Config> {
-    let options = KubeConfigOptions { context: flags.context.clone(), ..KubeConfigOptions::default() };
+    let options = KubeConfigOptions {
+        context: flags.context.clone(),
+        ..KubeConfigOptions::default()
+    };
     if let Some(file) = &flags.kubeconfig {
         let what = || format!("kubeconfig {}", file.display());
         let kubeconfig = Kubeconfig::read_from(file).with_context(what)?;
-        return Config::from_custom_kubeconfig(kubeconfig, &options).await.with_context(what);
+        return Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .with_context(what);
     }
     let inside = env::var_os("KUBERNETES_SERVICE_HOST").is_some() && env::var_os("KUBECONFIG").is_none();
     if inside && flags.context.is_none() {
         return Config::incluster().context("the configuration of the cluster that this runs in");
     }
-    Config::from_kubeconfig(&options)
-        .await
-        .context("no kubeconfig: set KUBECONFIG, or name one with --kubeconfig (try it all with: muster demo)")
+    Config::from_kubeconfig(&options).await.context(
+        "no kubeconfig: set KUBECONFIG, or name one with --kubeconfig (try it all with: muster demo)",
+    )
 }

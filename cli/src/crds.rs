@@ -6,7 +6,11 @@ use crate::{DONE, args::CrdsFlags};
 
 /// Prints definitions as a stream of YAML documents, for `kubectl apply --server-side -f -`.
 pub fn run(flags: &CrdsFlags) -> u8 {
-    let mut definitions = if flags.management { crds::management() } else { crds::downstream() };
+    let mut definitions = if flags.management {
+        crds::management()
+    } else {
+        crds::downstream()
+    };
     definitions.extend(crds::flux());
     definitions.extend(flags.cluster_api.then(crds::cluster_api));
     for definition in &definitions {

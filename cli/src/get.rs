@@ -37,11 +37,19 @@ pub async fn run(cluster: &ClusterFlags, flags: &GetFlags) -> anyhow::Result<u8>
 }
 
 async fn kinds(client: &Client, what: What) -> anyhow::Result<Vec<ApiResource>> {
-    let modules = [ApiResource::erase::<Module>(&()), ApiResource::erase::<BootstrapModule>(&())];
-    let assemblages = [ApiResource::erase::<ProxyAssemblage>(&()), ApiResource::erase::<RemoteAssemblage>(&())];
+    let modules = [
+        ApiResource::erase::<Module>(&()),
+        ApiResource::erase::<BootstrapModule>(&()),
+    ];
+    let assemblages = [
+        ApiResource::erase::<ProxyAssemblage>(&()),
+        ApiResource::erase::<RemoteAssemblage>(&()),
+    ];
     let revisions = [ApiResource::erase::<ModuleRevision>(&())];
     let clusters = match what {
-        What::Clusters | What::All => fleet::served(client).await?.map(muster_api::cluster::Version::api_resource),
+        What::Clusters | What::All => fleet::served(client)
+            .await?
+            .map(muster_api::cluster::Version::api_resource),
         What::Modules | What::Assemblages | What::Revisions => None,
     };
     Ok(match what {
@@ -49,11 +57,21 @@ async fn kinds(client: &Client, what: What) -> anyhow::Result<Vec<ApiResource>> 
         What::Clusters => clusters.into_iter().collect(),
         What::Assemblages => assemblages.into(),
         What::Revisions => revisions.into(),
-        What::All => modules.into_iter().chain(clusters).chain(assemblages).chain(revisions).collect(),
+        What::All => modules
+            .into_iter()
+            .chain(clusters)
+            .chain(assemblages)
+            .chain(revisions)
+            .collect(),
     })
 }
 
-async fn print(client: &Client, namespace: &str, kinds: &[ApiResource], flags: &GetFlags) -> anyhow::Result<()> {
+async fn print(
+    client: &Client,
+    namespace: &str,
+    kinds: &[ApiResource],
+    flags: &GetFlags,
+) -> anyhow::Result<()> {
     match flags.output {
         Output::Table | Output::Wide => {
             let lines = tables(client, namespace, kinds, flags).await?;
@@ -68,12 +86,20 @@ async fn print(client: &Client, namespace: &str, kinds: &[ApiResource], flags: &
             }
         }
         Output::Json | Output::Yaml => {
-            let items: Vec<Value> = items(client, namespace, kinds, flags).await?.into_iter().map(|(_, item)| item).collect();
+            let items: Vec<Value> = items(client, namespace, kinds, flags)
+                .await?
+                .into_iter()
+                .map(|(_, item)| item)
+                .collect();
             let list = match (&flags.name, &items[..]) {
                 (Some(_), [only]) => only.clone(),
                 _ => serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items}),
             };
-            let text = if flags.output == Output::Json { serde_json::to_string_pretty(&list)? + "\n" } else { serde_yaml::to_string(&list)? };
+            let text = if flags.output == Output::Json {
+                serde_json::to_string_pretty(&list)? + "\n"
+            } else {
+                serde_yaml::to_string(&list)?
+            };
             anstream::print!("{text}");
         }
     }
@@ -81,13 +107,27 @@ async fn print(client: &Client, namespace: &str, kinds: &[ApiResource], flags: &
 }
 
 /// A table for each kind that has objects, with an empty line between.
-async fn tables(client: &Client, namespace: &str, kinds: &[ApiResource], flags: &GetFlags) -> anyhow::Result<Vec<String>> {
+async fn tables(
+    client: &Client,
+    namespace: &str,
+    kinds: &[ApiResource],
+    flags: &GetFlags,
+) -> anyhow::Result<Vec<String>> {
     let mut lines = Vec::new();
     for kind in kinds {
         let mut answer = ask(client, namespace, kind, flags, TABLE).await?;
-        let rows = answer["rows"].as_array_mut().map(std::mem::take).unwrap_or_default();
-        let columns = answer["columnDefinitions"].as_array().cloned().unwrap_or_default();
-        let rows: Vec<Value> = rows.into_iter().filter(|row| wanted(&row["object"], flags)).collect();
+        let rows = answer["rows"]
+            .as_array_mut()
+            .map(std::mem::take)
+            .unwrap_or_default();
+        let columns = answer["columnDefinitions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let rows: Vec<Value> = rows
+            .into_iter()
+            .filter(|row| wanted(&row["object"], flags))
+            .collect();
         if rows.is_empty() {
             continue;
         }
@@ -99,10 +139,24 @@ async fn tables(client: &Client, namespace: &str, kinds: &[ApiResource], flags: 
     Ok(lines)
 }
 
-fn drawn(kind: &ApiResource, columns: &[Value], rows: &[Value], prefixed: bool, flags: &GetFlags) -> Vec<String> {
-    let shown = |column: &Value| flags.output == Output::Wide || column["priority"].as_i64().unwrap_or(0) == 0;
-    let places: Vec<usize> = (0..columns.len()).filter(|place| shown(&columns[*place])).collect();
-    let title = |place: &usize| columns[*place]["name"].as_str().unwrap_or_default().to_uppercase();
+fn drawn(
+    kind: &ApiResource,
+    columns: &[Value],
+    rows: &[Value],
+    prefixed: bool,
+    flags: &GetFlags,
+) -> Vec<String> {
+    let shown =
+        |column: &Value| flags.output == Output::Wide || column["priority"].as_i64().unwrap_or(0) == 0;
+    let places: Vec<usize> = (0..columns.len())
+        .filter(|place| shown(&columns[*place]))
+        .collect();
+    let title = |place: &usize| {
+        columns[*place]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_uppercase()
+    };
     let mut titles: Vec<String> = places.iter().map(title).collect();
     if flags.all_namespaces {
         titles.insert(0, "NAMESPACE".to_owned());
@@ -129,16 +183,27 @@ fn text(cell: &Value) -> String {
     }
 }
 
-async fn items(client: &Client, namespace: &str, kinds: &[ApiResource], flags: &GetFlags) -> anyhow::Result<Vec<(ApiResource, Value)>> {
+async fn items(
+    client: &Client,
+    namespace: &str,
+    kinds: &[ApiResource],
+    flags: &GetFlags,
+) -> anyhow::Result<Vec<(ApiResource, Value)>> {
     let mut items = Vec::new();
     for kind in kinds {
         let mut answer = ask(client, namespace, kind, flags, "application/json").await?;
-        let found = answer["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
-        let complete = found.into_iter().filter(|item| wanted(item, flags)).map(|mut item| {
-            item["apiVersion"] = Value::from(kind.api_version.clone());
-            item["kind"] = Value::from(kind.kind.clone());
-            (kind.clone(), item)
-        });
+        let found = answer["items"]
+            .as_array_mut()
+            .map(std::mem::take)
+            .unwrap_or_default();
+        let complete = found
+            .into_iter()
+            .filter(|item| wanted(item, flags))
+            .map(|mut item| {
+                item["apiVersion"] = Value::from(kind.api_version.clone());
+                item["kind"] = Value::from(kind.kind.clone());
+                (kind.clone(), item)
+            });
         items.extend(complete);
     }
     if let (Some(name), true) = (&flags.name, items.is_empty()) {
@@ -156,15 +221,35 @@ fn name(object: &Value) -> &str {
 }
 
 /// One list, in the form that `accept` says.
-async fn ask(client: &Client, namespace: &str, kind: &ApiResource, flags: &GetFlags, accept: &str) -> anyhow::Result<Value> {
-    let ApiResource { group, version, plural, .. } = kind;
-    let within = if flags.all_namespaces { String::new() } else { format!("/namespaces/{namespace}") };
-    let selector = flags.selector.as_ref().map_or_else(String::new, |selector| format!("?labelSelector={}", encoded(selector)));
+async fn ask(
+    client: &Client,
+    namespace: &str,
+    kind: &ApiResource,
+    flags: &GetFlags,
+    accept: &str,
+) -> anyhow::Result<Value> {
+    let ApiResource {
+        group,
+        version,
+        plural,
+        ..
+    } = kind;
+    let within = if flags.all_namespaces {
+        String::new()
+    } else {
+        format!("/namespaces/{namespace}")
+    };
+    let selector = flags.selector.as_ref().map_or_else(String::new, |selector| {
+        format!("?labelSelector={}", encoded(selector))
+    });
     let request = http::Request::get(format!("/apis/{group}/{version}{within}/{plural}{selector}"))
         .header(http::header::ACCEPT, accept)
         .body(Vec::new())
         .context("the request cannot be made: is the selector well-formed?")?;
-    client.request(request).await.with_context(|| format!("listing {plural}.{group}"))
+    client
+        .request(request)
+        .await
+        .with_context(|| format!("listing {plural}.{group}"))
 }
 
 fn encoded(text: &str) -> String {

@@ -6,8 +6,12 @@ use crate::args::LogFormat;
 
 /// Starts logging; `RUST_LOG` changes what is told.
 pub fn start(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_unset| EnvFilter::new("info,kube_client=warn"));
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let filter =
+        EnvFilter::try_from_default_env().unwrap_or_else(|_unset| EnvFilter::new("info,kube_client=warn"));
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false);
     match format {
         LogFormat::Text => lines.init(),
         LogFormat::Json => lines.json().init(),

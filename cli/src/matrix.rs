@@ -32,14 +32,18 @@ fn print(fleet: &Fleet, view: View) -> anyhow::Result<()> {
     let matrix = Matrix::of(fleet, FOLD_FROM);
     match view {
         View::Json => anstream::println!("{}", serde_json::to_string_pretty(&matrix)?),
-        View::Table => lines(&matrix).iter().for_each(|line| anstream::println!("{line}")),
+        View::Table => lines(&matrix)
+            .iter()
+            .for_each(|line| anstream::println!("{line}")),
     }
     Ok(())
 }
 
 /// The matrix as text: a legend of the shapes that occur, and the totals.
 pub fn lines(matrix: &Matrix) -> Vec<String> {
-    let titles = ["MODULE", "TARGET"].into_iter().chain(matrix.columns.iter().map(|column| column.title.as_str()));
+    let titles = ["MODULE", "TARGET"]
+        .into_iter()
+        .chain(matrix.columns.iter().map(|column| column.title.as_str()));
     let mut table = output::table(titles);
     for row in &matrix.rows {
         let cells = row.cells.iter().map(|cell| match &cell.version {
@@ -50,8 +54,16 @@ pub fn lines(matrix: &Matrix) -> Vec<String> {
     }
     let mut lines = output::lines(&table);
     lines.push(matrix.total.clone());
-    let used = Shape::ALL.into_iter().filter(|shape| matrix.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.shape == *shape));
-    let legend: Vec<String> = used.map(|shape| format!("{} {}", shape.glyph(), shape.word())).collect();
+    let used = Shape::ALL.into_iter().filter(|shape| {
+        matrix
+            .rows
+            .iter()
+            .flat_map(|row| &row.cells)
+            .any(|cell| cell.shape == *shape)
+    });
+    let legend: Vec<String> = used
+        .map(|shape| format!("{} {}", shape.glyph(), shape.word()))
+        .collect();
     lines.push(legend.join("  "));
     lines
 }

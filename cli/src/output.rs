@@ -7,7 +7,10 @@ use comfy_table::{ContentArrangement, Table, presets};
 /// A table of these columns.
 pub fn table<'a>(columns: impl IntoIterator<Item = &'a str>) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(columns);
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(columns);
     table
 }
 
@@ -35,7 +38,10 @@ impl Live {
             }
             lines.iter().for_each(|line| anstream::println!("{line}"));
         } else {
-            lines.iter().filter(|line| !self.shown.contains(line)).for_each(|line| anstream::println!("{line}"));
+            lines
+                .iter()
+                .filter(|line| !self.shown.contains(line))
+                .for_each(|line| anstream::println!("{line}"));
         }
         self.shown = lines;
     }

@@ -28,22 +28,44 @@ pub async fn controller(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::
 /// Runs the process of a downstream cluster until SIGTERM or Ctrl-C.
 pub async fn agent(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<u8> {
     logs::start(flags.log_format);
-    let namespace = cluster.namespace.clone().unwrap_or_else(|| muster_api::labels::SYSTEM_NAMESPACE.to_owned());
-    let cluster = ClusterFlags { namespace: Some(namespace), ..cluster.clone() };
+    let namespace = cluster
+        .namespace
+        .clone()
+        .unwrap_or_else(|| muster_api::labels::SYSTEM_NAMESPACE.to_owned());
+    let cluster = ClusterFlags {
+        namespace: Some(namespace),
+        ..cluster.clone()
+    };
     process::agent(setup(&cluster, flags).await?).await?;
     Ok(DONE)
 }
 
 async fn setup(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<Setup> {
-    let ProcessFlags { sync, proxy_poll_interval, binding_kinds, data_dir, allow_insecure_sources, log_format: _, git } = flags;
+    let ProcessFlags {
+        sync,
+        proxy_poll_interval,
+        binding_kinds,
+        data_dir,
+        allow_insecure_sources,
+        log_format: _,
+        git,
+    } = flags;
     let mut config = connect::config(cluster).await?;
     // Retries are ours: bounded, and only of what may be repeated.
     config.default_retry = false;
-    let namespace = cluster.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-    let kinds: anyhow::Result<BTreeSet<BindingKind>> = binding_kinds.iter().map(|text| binding_kind(text)).collect();
+    let namespace = cluster
+        .namespace
+        .clone()
+        .unwrap_or_else(|| config.default_namespace.clone());
+    let kinds: anyhow::Result<BTreeSet<BindingKind>> =
+        binding_kinds.iter().map(|text| binding_kind(text)).collect();
     let clock = Clock::system();
     let now = clock.clone();
-    let git = GitOptions { data_dir, allow_insecure: allow_insecure_sources, limits: git.into() };
+    let git = GitOptions {
+        data_dir,
+        allow_insecure: allow_insecure_sources,
+        limits: git.into(),
+    };
     Ok(Setup {
         client: Client::try_from(config).context("the kubeconfig cannot be used")?,
         namespace,
@@ -66,9 +88,10 @@ async fn setup(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<Se
 
 fn binding_kind(text: &str) -> anyhow::Result<BindingKind> {
     match text.rsplit_once('/') {
-        Some((api_version, kind)) if !api_version.is_empty() && !kind.is_empty() => {
-            Ok(BindingKind { api_version: api_version.to_owned(), kind: kind.to_owned() })
-        }
+        Some((api_version, kind)) if !api_version.is_empty() && !kind.is_empty() => Ok(BindingKind {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+        }),
         _ => bail!("--binding-kinds {text}: write APIVERSION/KIND, such as apps/v1/Deployment"),
     }
 }

@@ -26,15 +26,25 @@ pub async fn run(cluster: &ClusterFlags, flags: &ReconcileFlags) -> anyhow::Resu
     address.get().await?;
     let asked = Clock::system().now().to_string();
     let body = json!({"metadata": {"annotations": {annotation::RECONCILE_REQUESTED_AT: asked}}});
-    let parameters = PatchParams { field_manager: Some(manager::CLI.to_owned()), ..PatchParams::default() };
-    address.api.patch(&address.name, &parameters, &Patch::Merge(body)).await.with_context(|| format!("annotating {module}"))?;
+    let parameters = PatchParams {
+        field_manager: Some(manager::CLI.to_owned()),
+        ..PatchParams::default()
+    };
+    address
+        .api
+        .patch(&address.name, &parameters, &Patch::Merge(body))
+        .await
+        .with_context(|| format!("annotating {module}"))?;
     match tokio::time::timeout(*timeout, handled(&address, &asked)).await {
         Ok(said) => {
             anstream::println!("{module} reconciled: {}", said?);
             Ok(DONE)
         }
         Err(_elapsed) => {
-            anstream::println!("{module} was not reconciled within {}s: does muster controller run?", timeout.as_secs());
+            anstream::println!(
+                "{module} was not reconciled within {}s: does muster controller run?",
+                timeout.as_secs()
+            );
             Ok(FAILED)
         }
     }
@@ -45,7 +55,12 @@ async fn handled(address: &Address, asked: &str) -> anyhow::Result<String> {
     let mut objects = std::pin::pin!(watcher::watch_object(address.api.clone(), &address.name));
     while let Some(object) = objects.try_next().await? {
         let object = object.with_context(|| format!("{} is gone", address.name))?;
-        if object.data.pointer("/status/lastHandledReconcileAt").and_then(|value| value.as_str()) == Some(asked) {
+        if object
+            .data
+            .pointer("/status/lastHandledReconcileAt")
+            .and_then(|value| value.as_str())
+            == Some(asked)
+        {
             return Ok(ready(&object));
         }
     }
@@ -53,8 +68,19 @@ async fn handled(address: &Address, asked: &str) -> anyhow::Result<String> {
 }
 
 fn ready(object: &DynamicObject) -> String {
-    let conditions = object.data.pointer("/status/conditions").and_then(|value| value.as_array());
-    let ready = conditions.into_iter().flatten().find(|condition| condition["type"] == "Ready");
-    let text = |field: &str| ready.and_then(|ready| ready[field].as_str()).unwrap_or("unknown").to_owned();
+    let conditions = object
+        .data
+        .pointer("/status/conditions")
+        .and_then(|value| value.as_array());
+    let ready = conditions
+        .into_iter()
+        .flatten()
+        .find(|condition| condition["type"] == "Ready");
+    let text = |field: &str| {
+        ready
+            .and_then(|ready| ready[field].as_str())
+            .unwrap_or("unknown")
+            .to_owned()
+    };
     format!("{}: {}", text("reason"), text("message"))
 }

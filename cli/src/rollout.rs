@@ -23,11 +23,17 @@ pub async fn run(cluster: &ClusterFlags, flags: &RolloutFlags) -> anyhow::Result
 
 async fn status(client: &Client, namespace: &str, flags: &StatusFlags) -> anyhow::Result<u8> {
     let following = follow(client, namespace, flags);
-    let Some(timeout) = flags.timeout else { return following.await };
+    let Some(timeout) = flags.timeout else {
+        return following.await;
+    };
     if let Ok(ended) = tokio::time::timeout(timeout, following).await {
         return ended;
     }
-    anstream::println!("{} is not done after {}s; the rollout goes on in the cluster", flags.module, timeout.as_secs());
+    anstream::println!(
+        "{} is not done after {}s; the rollout goes on in the cluster",
+        flags.module,
+        timeout.as_secs()
+    );
     Ok(FAILED)
 }
 
@@ -37,8 +43,14 @@ async fn follow(client: &Client, namespace: &str, flags: &StatusFlags) -> anyhow
     let mut changes = fleet::changes(client, namespace);
     while let Some(()) = changes.next().await {
         let fleet = fleet::read(client, namespace).await?;
-        let StatusFlags { module, no_watch, timeout: _ } = flags;
-        let view = fleet.module(module.kind, &module.name).with_context(|| format!("there is no {module} in namespace {namespace}"))?;
+        let StatusFlags {
+            module,
+            no_watch,
+            timeout: _,
+        } = flags;
+        let view = fleet
+            .module(module.kind, &module.name)
+            .with_context(|| format!("there is no {module} in namespace {namespace}"))?;
         tell(view, &mut told);
         match ended(view) {
             Some(code) => {
@@ -59,8 +71,17 @@ fn tell(view: &ModuleView, told: &mut BTreeMap<String, String>) {
     for cell in view.cells.iter().filter(|cell| cell.shape != Shape::NotSelected) {
         if told.get(&cell.cluster) != Some(&cell.reason) {
             let version = cell.version.as_deref().unwrap_or("nothing");
-            let message = if cell.message.is_empty() { String::new() } else { format!(": {}", cell.message) };
-            anstream::println!("{} {} {} ({version}){message}", cell.shape.glyph(), cell.cluster, cell.reason);
+            let message = if cell.message.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", cell.message)
+            };
+            anstream::println!(
+                "{} {} {} ({version}){message}",
+                cell.shape.glyph(),
+                cell.cluster,
+                cell.reason
+            );
             told.insert(cell.cluster.clone(), cell.reason.clone());
         }
     }

@@ -13,7 +13,10 @@ pub async fn run(cluster: &ClusterFlags, flags: &VersionFlags) -> anyhow::Result
     anstream::println!("muster {}", env!("CARGO_PKG_VERSION"));
     if !flags.client {
         let (client, _) = connect::client(cluster).await?;
-        let server = client.apiserver_version().await.context("the API server does not tell its version (--client: do not ask)")?;
+        let server = client
+            .apiserver_version()
+            .await
+            .context("the API server does not tell its version (--client: do not ask)")?;
         anstream::println!("API server {}", server.git_version);
     }
     Ok(DONE)

@@ -13,8 +13,14 @@ use crate::{
 pub async fn run(cluster: &ClusterFlags, flags: &WhyFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let fleet = fleet::read(&client, &namespace).await?;
-    let WhyFlags { module, cluster, output } = flags;
-    let view = fleet.module(module.kind, &module.name).with_context(|| format!("there is no {module} in namespace {namespace}"))?;
+    let WhyFlags {
+        module,
+        cluster,
+        output,
+    } = flags;
+    let view = fleet
+        .module(module.kind, &module.name)
+        .with_context(|| format!("there is no {module} in namespace {namespace}"))?;
     let why = muster_dashboard::why(view, cluster.as_deref());
     match output {
         View::Json => anstream::println!("{}", serde_json::to_string_pretty(&why)?),
@@ -24,10 +30,16 @@ pub async fn run(cluster: &ClusterFlags, flags: &WhyFlags) -> anyhow::Result<u8>
 }
 
 fn print(why: &Why) {
-    let Why { headline, steps, next } = why;
+    let Why {
+        headline,
+        steps,
+        next,
+    } = why;
     anstream::println!("{headline}");
     for step in steps {
-        let since = step.since.map_or_else(String::new, |since| format!("  (since {})", since.strftime("%H:%M:%S UTC")));
+        let since = step.since.map_or_else(String::new, |since| {
+            format!("  (since {})", since.strftime("%H:%M:%S UTC"))
+        });
         anstream::println!("  {} {}  {}{since}", step.shape.glyph(), step.who, step.reason);
         if !step.message.is_empty() {
             anstream::println!("      {}", step.message);

@@ -4,7 +4,12 @@ use std::process::{Command, Output};
 
 fn muster(arguments: &[&str]) -> Output {
     let folder = tempfile::tempdir().unwrap();
-    Command::new(env!("CARGO_BIN_EXE_muster")).args(arguments).env_clear().env("HOME", folder.path()).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_muster"))
+        .args(arguments)
+        .env_clear()
+        .env("HOME", folder.path())
+        .output()
+        .unwrap()
 }
 
 fn check(arguments: &[&str], code: i32, says: &str) {
@@ -16,10 +21,18 @@ fn check(arguments: &[&str], code: i32, says: &str) {
 
 #[test]
 fn what_needs_no_cluster_answers_without_one() {
-    check(&["version", "--client"], 0, concat!("muster ", env!("CARGO_PKG_VERSION")));
+    check(
+        &["version", "--client"],
+        0,
+        concat!("muster ", env!("CARGO_PKG_VERSION")),
+    );
     check(&["crds", "--management"], 0, "name: modules.fleet.muster.dev");
     check(&["crds", "--downstream"], 0, "name: assemblages.fleet.muster.dev");
-    check(&["crds", "--management", "--cluster-api"], 0, "name: clusters.cluster.x-k8s.io");
+    check(
+        &["crds", "--management", "--cluster-api"],
+        0,
+        "name: clusters.cluster.x-k8s.io",
+    );
     check(&["--help"], 0, "muster why module/podinfo");
 }
 
@@ -30,12 +43,19 @@ fn a_mistake_is_exit_code_2_and_names_what_to_do() {
     check(&["crds"], 2, "--management");
     check(&["demo", "--clusters", "0"], 2, "1..=50");
     check(&["matrix"], 2, "set KUBECONFIG");
-    check(&["agent", "--git-timeout", "soon", "--kubeconfig", "none"], 2, "soon");
+    check(
+        &["agent", "--git-timeout", "soon", "--kubeconfig", "none"],
+        2,
+        "soon",
+    );
 }
 
 #[test]
 fn downstream_gets_what_an_agent_needs_and_nothing_of_the_management_plane() {
     let text = String::from_utf8(muster(&["crds", "--downstream"]).stdout).unwrap();
-    assert!(text.contains("kustomizations.kustomize.toolkit.fluxcd.io") && text.contains("gitrepositories.source.toolkit.fluxcd.io"));
+    assert!(
+        text.contains("kustomizations.kustomize.toolkit.fluxcd.io")
+            && text.contains("gitrepositories.source.toolkit.fluxcd.io")
+    );
     assert!(!text.contains("modules.fleet.muster.dev"));
 }

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use kube::{ResourceExt, core::DynamicObject};
 use muster_api::{
-    assemblage::{AssemblageStatus, ProxyAssemblage, RemoteAssemblage, SyncPhase, SyncRow, SyncState, TargetedAssemblageSpec},
+    assemblage::{
+        AssemblageStatus, ProxyAssemblage, RemoteAssemblage, SyncPhase, SyncRow, SyncState,
+        TargetedAssemblageSpec,
+    },
     conditions::{READY, STALLED},
     module::{BootstrapModule, Module, ModuleKind, ModuleObject, Summary},
     reasons::Reason,
@@ -100,27 +103,63 @@ pub struct Cell {
 impl Fleet {
     /// Computes the view.
     pub fn of(objects: &Objects) -> Self {
-        let Objects { modules, bootstrap_modules, proxies, remotes, clusters } = objects;
-        let mut members: Vec<Member> =
-            clusters.iter().map(|cluster| Member { name: cluster.name_any(), labels: cluster.labels().clone() }).collect();
+        let Objects {
+            modules,
+            bootstrap_modules,
+            proxies,
+            remotes,
+            clusters,
+        } = objects;
+        let mut members: Vec<Member> = clusters
+            .iter()
+            .map(|cluster| Member {
+                name: cluster.name_any(),
+                labels: cluster.labels().clone(),
+            })
+            .collect();
         members.sort_by(|a, b| a.name.cmp(&b.name));
-        let proxied = rows(proxies.iter().map(|proxy| (proxy.name_any(), &proxy.spec, proxy.status.as_ref())));
-        let remote = rows(remotes.iter().map(|remote| (remote.name_any(), &remote.spec, remote.status.as_ref())));
-        let mut views: Vec<ModuleView> = modules.iter().map(|module| module_view(module, &members, &proxied)).collect();
-        views.extend(bootstrap_modules.iter().map(|module| module_view(module, &members, &remote)));
+        let proxied = rows(
+            proxies
+                .iter()
+                .map(|proxy| (proxy.name_any(), &proxy.spec, proxy.status.as_ref())),
+        );
+        let remote = rows(
+            remotes
+                .iter()
+                .map(|remote| (remote.name_any(), &remote.spec, remote.status.as_ref())),
+        );
+        let mut views: Vec<ModuleView> = modules
+            .iter()
+            .map(|module| module_view(module, &members, &proxied))
+            .collect();
+        views.extend(
+            bootstrap_modules
+                .iter()
+                .map(|module| module_view(module, &members, &remote)),
+        );
         views.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
-        Self { clusters: members, modules: views }
+        Self {
+            clusters: members,
+            modules: views,
+        }
     }
 
     /// A module of the view.
     pub fn module(&self, kind: ModuleKind, name: &str) -> Option<&ModuleView> {
-        self.modules.iter().find(|module| module.kind == kind && module.name == name)
+        self.modules
+            .iter()
+            .find(|module| module.kind == kind && module.name == name)
     }
 
     /// How many selected cells there are of each shape.
     pub fn counts(&self) -> BTreeMap<Shape, usize> {
         let mut counts = BTreeMap::new();
-        for cell in self.modules.iter().flat_map(|module| &module.cells).filter(|cell| cell.shape != Shape::NotSelected) {
+        for cell in self
+            .modules
+            .iter()
+            .flat_map(|module| &module.cells)
+            .filter(|cell| cell.shape != Shape::NotSelected)
+        {
             *counts.entry(cell.shape).or_default() += 1;
         }
         counts
@@ -130,7 +169,9 @@ impl Fleet {
 /// A row and its echo, by cluster and sync.
 type Rows<'a> = BTreeMap<(String, &'a str), (&'a SyncRow, Option<&'a SyncState>)>;
 
-fn rows<'a>(assemblages: impl Iterator<Item = (String, &'a TargetedAssemblageSpec, Option<&'a AssemblageStatus>)>) -> Rows<'a> {
+fn rows<'a>(
+    assemblages: impl Iterator<Item = (String, &'a TargetedAssemblageSpec, Option<&'a AssemblageStatus>)>,
+) -> Rows<'a> {
     let mut rows = Rows::new();
     for (name, spec, status) in assemblages {
         for row in &spec.syncs {
@@ -143,11 +184,16 @@ fn rows<'a>(assemblages: impl Iterator<Item = (String, &'a TargetedAssemblageSpe
 
 fn module_view<K: ModuleObject>(module: &K, members: &[Member], rows: &Rows<'_>) -> ModuleView {
     let status = module.status().cloned().unwrap_or_default();
-    let ready = status.conditions.iter().find(|condition| condition.type_ == READY);
+    let ready = status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == READY);
     // A selector that cannot be read selects nothing; the module's own condition says what is wrong with it.
     let matcher = Matcher::new(module.spec().selector.as_ref()).ok();
     let cells = members.iter().map(|member| {
-        let selected = matcher.as_ref().is_some_and(|matcher| matcher.matches(&member.labels));
+        let selected = matcher
+            .as_ref()
+            .is_some_and(|matcher| matcher.matches(&member.labels));
         cell(module, member, selected, rows)
     });
     ModuleView {
@@ -156,10 +202,18 @@ fn module_view<K: ModuleObject>(module: &K, members: &[Member], rows: &Rows<'_>)
         version: version(&module.spec().sync.source.git.version, None),
         ready: ready.map_or("Unknown", |ready| &ready.status).to_owned(),
         reason: ready.map_or("Pending", |ready| &ready.reason).to_owned(),
-        message: ready.map_or("muster controller has not looked at it yet", |ready| &ready.message).to_owned(),
+        message: ready
+            .map_or("muster controller has not looked at it yet", |ready| {
+                &ready.message
+            })
+            .to_owned(),
         since: ready.map(|ready| ready.last_transition_time.0),
-        observed: status.observed_generation.is_some() && status.observed_generation == module.meta().generation,
-        stalled: status.conditions.iter().any(|condition| condition.type_ == STALLED && condition.status == "True"),
+        observed: status.observed_generation.is_some()
+            && status.observed_generation == module.meta().generation,
+        stalled: status
+            .conditions
+            .iter()
+            .any(|condition| condition.type_ == STALLED && condition.status == "True"),
         summary: status.summary.unwrap_or_default(),
         cells: cells.collect(),
     }
@@ -168,9 +222,19 @@ fn module_view<K: ModuleObject>(module: &K, members: &[Member], rows: &Rows<'_>)
 fn cell<K: ModuleObject>(module: &K, member: &Member, selected: bool, rows: &Rows<'_>) -> Cell {
     let name = module.name_any();
     let row = rows.get(&(member.name.clone(), &name)).copied();
-    let version = row.and_then(|(row, _)| Some(version(&row.source.as_ref()?.git.version, row.commit.as_deref())));
-    let told = module.status().and_then(|status| status.attention.iter().find(|told| told.cluster == member.name));
-    let base = Cell { cluster: member.name.clone(), shape: Shape::NotSelected, reason: String::new(), version, since: None, message: String::new() };
+    let version =
+        row.and_then(|(row, _)| Some(version(&row.source.as_ref()?.git.version, row.commit.as_deref())));
+    let told = module
+        .status()
+        .and_then(|status| status.attention.iter().find(|told| told.cluster == member.name));
+    let base = Cell {
+        cluster: member.name.clone(),
+        shape: Shape::NotSelected,
+        reason: String::new(),
+        version,
+        since: None,
+        message: String::new(),
+    };
     if let Some(told) = told {
         let shape = told.reason.parse().map_or(Shape::Unreachable, Shape::of);
         return Cell {
@@ -182,16 +246,25 @@ fn cell<K: ModuleObject>(module: &K, member: &Member, selected: bool, rows: &Row
         };
     }
     if !selected {
-        return Cell { reason: Reason::Excluded.into(), ..base };
+        return Cell {
+            reason: Reason::Excluded.into(),
+            ..base
+        };
     }
     // Everything that is not ready is told, or the list was too long: then the row says as much as is known.
     let target = module.status().and_then(|status| status.revision.as_deref());
     let reason = match row {
-        Some((row, Some(echo))) if confirmed(row, echo) && row.revision.as_deref() == target => Reason::UpToDate,
+        Some((row, Some(echo))) if confirmed(row, echo) && row.revision.as_deref() == target => {
+            Reason::UpToDate
+        }
         Some((row, _)) if row.revision.as_deref() == target => Reason::Updating,
         _ => Reason::WaitingTurn,
     };
-    Cell { shape: Shape::of(reason), reason: reason.into(), ..base }
+    Cell {
+        shape: Shape::of(reason),
+        reason: reason.into(),
+        ..base
+    }
 }
 
 fn confirmed(row: &SyncRow, echo: &SyncState) -> bool {

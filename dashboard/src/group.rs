@@ -20,7 +20,9 @@ pub fn fold_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
         numbers.dedup();
         for run in numbers.chunk_by(|a, b| a + 1 == *b) {
             match run {
-                [first, .., last] if run.len() >= FOLD_FROM => folded.push(format!("{stem}{{{first}..{last}}} ({})", run.len())),
+                [first, .., last] if run.len() >= FOLD_FROM => {
+                    folded.push(format!("{stem}{{{first}..{last}}} ({})", run.len()))
+                }
                 _ => folded.extend(run.iter().map(|number| format!("{stem}{number}"))),
             }
         }
@@ -50,7 +52,10 @@ mod tests {
     fn runs_of_numbers_fold() {
         check(&["eu-1", "eu-2", "eu-3", "us-1"], &["eu-{1..3} (3)", "us-1"]);
         check(&["eu-1", "eu-2"], &["eu-1", "eu-2"]);
-        check(&["eu-1", "eu-3", "eu-4", "eu-5", "eu-9"], &["eu-1", "eu-9", "eu-{3..5} (3)"]);
+        check(
+            &["eu-1", "eu-3", "eu-4", "eu-5", "eu-9"],
+            &["eu-1", "eu-9", "eu-{3..5} (3)"],
+        );
         check(&["a-01", "a-02", "a-03"], &["a-01", "a-02", "a-03"]);
         check(&["prod", "dev"], &["dev", "prod"]);
         check(&[], &[]);

@@ -44,18 +44,28 @@ impl Matrix {
         let fold = fleet.clusters.len() > fold_from;
         let mut groups: Vec<Vec<usize>> = Vec::new();
         for index in 0..fleet.clusters.len() {
-            match groups.iter_mut().find(|group| fold && group.first().is_some_and(|first| alike(fleet, *first, index))) {
+            match groups
+                .iter_mut()
+                .find(|group| fold && group.first().is_some_and(|first| alike(fleet, *first, index)))
+            {
                 Some(group) => group.push(index),
                 None => groups.push(vec![index]),
             }
         }
         Self {
             columns: groups.iter().map(|group| column(fleet, group)).collect(),
-            rows: fleet.modules.iter().map(|module| Row {
-                module: module.name.clone(),
-                target: module.version.clone(),
-                cells: groups.iter().filter_map(|group| module.cells.get(*group.first()?).cloned()).collect(),
-            }).collect(),
+            rows: fleet
+                .modules
+                .iter()
+                .map(|module| Row {
+                    module: module.name.clone(),
+                    target: module.version.clone(),
+                    cells: groups
+                        .iter()
+                        .filter_map(|group| module.cells.get(*group.first()?).cloned())
+                        .collect(),
+                })
+                .collect(),
             total: total(fleet),
         }
     }
@@ -63,14 +73,24 @@ impl Matrix {
 
 /// Two clusters with the same shapes and versions in every row. A problem is never folded away.
 fn alike(fleet: &Fleet, a: usize, b: usize) -> bool {
-    fleet.modules.iter().all(|module| match (module.cells.get(a), module.cells.get(b)) {
-        (Some(a), Some(b)) => (a.shape, &a.version) == (b.shape, &b.version) && !matches!(a.shape, Shape::Failed | Shape::Unreachable),
-        _ => false,
-    })
+    fleet
+        .modules
+        .iter()
+        .all(|module| match (module.cells.get(a), module.cells.get(b)) {
+            (Some(a), Some(b)) => {
+                (a.shape, &a.version) == (b.shape, &b.version)
+                    && !matches!(a.shape, Shape::Failed | Shape::Unreachable)
+            }
+            _ => false,
+        })
 }
 
 fn column(fleet: &Fleet, group: &[usize]) -> Column {
-    let clusters: Vec<String> = group.iter().filter_map(|index| fleet.clusters.get(*index)).map(|cluster| cluster.name.clone()).collect();
+    let clusters: Vec<String> = group
+        .iter()
+        .filter_map(|index| fleet.clusters.get(*index))
+        .map(|cluster| cluster.name.clone())
+        .collect();
     let folded = fold_names(clusters.iter().map(String::as_str));
     let title = match &folded[..] {
         [first, _, ..] => format!("{first} +{}", clusters.len().saturating_sub(1)),
@@ -80,7 +100,19 @@ fn column(fleet: &Fleet, group: &[usize]) -> Column {
 }
 
 fn total(fleet: &Fleet) -> String {
-    let counts: Vec<String> = fleet.counts().into_iter().map(|(shape, count)| format!("{count} {}", shape.word())).collect();
-    let counts = if counts.is_empty() { "nothing is selected".to_owned() } else { counts.join(", ") };
-    format!("{} modules × {} clusters: {counts}", fleet.modules.len(), fleet.clusters.len())
+    let counts: Vec<String> = fleet
+        .counts()
+        .into_iter()
+        .map(|(shape, count)| format!("{count} {}", shape.word()))
+        .collect();
+    let counts = if counts.is_empty() {
+        "nothing is selected".to_owned()
+    } else {
+        counts.join(", ")
+    };
+    format!(
+        "{} modules × {} clusters: {counts}",
+        fleet.modules.len(),
+        fleet.clusters.len()
+    )
 }

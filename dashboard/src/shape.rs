@@ -25,8 +25,15 @@ pub enum Shape {
 
 impl Shape {
     /// Every shape, in the order of the legend.
-    pub const ALL: [Self; 7] =
-        [Self::Ready, Self::Updating, Self::Waiting, Self::Failed, Self::Held, Self::Unreachable, Self::NotSelected];
+    pub const ALL: [Self; 7] = [
+        Self::Ready,
+        Self::Updating,
+        Self::Waiting,
+        Self::Failed,
+        Self::Held,
+        Self::Unreachable,
+        Self::NotSelected,
+    ];
 
     /// The shape of a reason.
     pub const fn of(reason: Reason) -> Self {

@@ -45,18 +45,29 @@ pub fn why(module: &ModuleView, cluster: Option<&str>) -> Why {
 
 fn about_cluster(module: &ModuleView, cluster: &str) -> Why {
     let Some(cell) = module.cells.iter().find(|cell| cell.cluster == cluster) else {
-        return Why { headline: format!("there is no Cluster {cluster} in this namespace"), steps: Vec::new(), next: None };
+        return Why {
+            headline: format!("there is no Cluster {cluster} in this namespace"),
+            steps: Vec::new(),
+            next: None,
+        };
     };
     let has = cell.version.as_ref().map_or("nothing".to_owned(), Clone::clone);
     Why {
-        headline: format!("{} on {cluster} has {has}, wants {}: {}", module.name, module.version, cell.reason),
+        headline: format!(
+            "{} on {cluster} has {has}, wants {}: {}",
+            module.name, module.version, cell.reason
+        ),
         steps: vec![step(cell)],
         next: next(module, cell),
     }
 }
 
 fn about_module(module: &ModuleView) -> Why {
-    let mut open: Vec<&Cell> = module.cells.iter().filter(|cell| !matches!(cell.shape, Shape::Ready | Shape::NotSelected)).collect();
+    let mut open: Vec<&Cell> = module
+        .cells
+        .iter()
+        .filter(|cell| !matches!(cell.shape, Shape::Ready | Shape::NotSelected))
+        .collect();
     open.sort_by_key(|cell| (urgency(cell.shape), &cell.cluster));
     let mut steps: Vec<Step> = Vec::new();
     for alike in open.chunk_by(|a, b| (a.shape, &a.reason) == (b.shape, &b.reason)) {
@@ -67,9 +78,20 @@ fn about_module(module: &ModuleView) -> Why {
     }
     if steps.is_empty() && module.ready != "True" {
         // Nothing is wrong on any cluster: it is the module itself.
-        steps.push(Step { shape: Shape::Failed, who: module.name.clone(), reason: module.reason.clone(), message: module.message.clone(), since: module.since });
+        steps.push(Step {
+            shape: Shape::Failed,
+            who: module.name.clone(),
+            reason: module.reason.clone(),
+            message: module.message.clone(),
+            since: module.since,
+        });
     }
-    let ready: Vec<&str> = module.cells.iter().filter(|cell| cell.shape == Shape::Ready).map(|cell| cell.cluster.as_str()).collect();
+    let ready: Vec<&str> = module
+        .cells
+        .iter()
+        .filter(|cell| cell.shape == Shape::Ready)
+        .map(|cell| cell.cluster.as_str())
+        .collect();
     if !ready.is_empty() {
         steps.push(Step {
             shape: Shape::Ready,
@@ -92,12 +114,29 @@ fn about_module(module: &ModuleView) -> Why {
 /// Several clusters that stand alike, in one line, with the words of the first.
 fn grouped(alike: &[&Cell]) -> Option<Step> {
     let first = alike.first()?;
-    Some(Step { who: fold_names(alike.iter().map(|cell| cell.cluster.as_str())).join(", "), since: None, ..step(first) })
+    Some(Step {
+        who: fold_names(alike.iter().map(|cell| cell.cluster.as_str())).join(", "),
+        since: None,
+        ..step(first)
+    })
 }
 
 fn step(cell: &Cell) -> Step {
-    let Cell { cluster, shape, reason, version: _, since, message } = cell.clone();
-    Step { shape, who: cluster, reason, message, since }
+    let Cell {
+        cluster,
+        shape,
+        reason,
+        version: _,
+        since,
+        message,
+    } = cell.clone();
+    Step {
+        shape,
+        who: cluster,
+        reason,
+        message,
+        since,
+    }
 }
 
 const fn urgency(shape: Shape) -> u8 {
@@ -114,8 +153,14 @@ const fn urgency(shape: Shape) -> u8 {
 /// One command, or that there is nothing to do.
 fn next(module: &ModuleView, cell: &Cell) -> Option<String> {
     match cell.shape {
-        Shape::Failed => Some(format!("commit a version of {} that mends it; the rollout goes on by itself", module.name)),
-        Shape::Unreachable => Some(format!("kubectl describe cluster {}   # it is taken when it is ready again", cell.cluster)),
+        Shape::Failed => Some(format!(
+            "commit a version of {} that mends it; the rollout goes on by itself",
+            module.name
+        )),
+        Shape::Unreachable => Some(format!(
+            "kubectl describe cluster {}   # it is taken when it is ready again",
+            cell.cluster
+        )),
         Shape::Waiting | Shape::Updating => Some("nothing to do: it goes on by itself".to_owned()),
         Shape::Held | Shape::Ready | Shape::NotSelected => None,
     }

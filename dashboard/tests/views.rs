@@ -67,7 +67,13 @@ fn fleet() -> Fleet {
             proxy("eu-3", "v1", "r1", "succeeded"),
         ],
         remotes: Vec::new(),
-        clusters: vec![cluster("eu-3", "prod"), cluster("eu-1", "prod"), cluster("eu-2", "prod"), cluster("dev-1", "prod"), cluster("lab", "none")],
+        clusters: vec![
+            cluster("eu-3", "prod"),
+            cluster("eu-1", "prod"),
+            cluster("eu-2", "prod"),
+            cluster("dev-1", "prod"),
+            cluster("lab", "none"),
+        ],
     })
 }
 
@@ -77,14 +83,37 @@ fn a_cell_says_what_the_status_and_the_row_say() {
     let cells: Vec<String> = fleet.modules[0]
         .cells
         .iter()
-        .map(|cell| format!("{} {} {} {}", cell.cluster, cell.shape.glyph(), cell.reason, cell.version.as_deref().unwrap_or("-")))
+        .map(|cell| {
+            format!(
+                "{} {} {} {}",
+                cell.cluster,
+                cell.shape.glyph(),
+                cell.reason,
+                cell.version.as_deref().unwrap_or("-")
+            )
+        })
         .collect();
-    assert_eq!(cells, ["dev-1 ● UpToDate v2", "eu-1 ✗ Failed v2", "eu-2 ○ Halted v1", "eu-3 ○ Halted v1", "lab · Excluded -"]);
+    assert_eq!(
+        cells,
+        [
+            "dev-1 ● UpToDate v2",
+            "eu-1 ✗ Failed v2",
+            "eu-2 ○ Halted v1",
+            "eu-3 ○ Halted v1",
+            "lab · Excluded -"
+        ]
+    );
 }
 
 #[test]
 fn equal_columns_fold_and_problems_do_not() {
-    let titles = |fold_from: usize| Matrix::of(&fleet(), fold_from).columns.into_iter().map(|column| column.title).collect::<Vec<_>>();
+    let titles = |fold_from: usize| {
+        Matrix::of(&fleet(), fold_from)
+            .columns
+            .into_iter()
+            .map(|column| column.title)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(titles(12), ["dev-1", "eu-1", "eu-2", "eu-3", "lab"]);
     assert_eq!(titles(2), ["dev-1", "eu-1", "eu-2 +1", "lab"]);
 }
@@ -94,20 +123,41 @@ fn why_begins_with_the_failure_and_groups_who_waits() {
     let fleet = fleet();
     let why = why(fleet.module(ModuleKind::Module, "web").unwrap(), None);
     assert_eq!(why.headline, "web v2 on 1/4 clusters: Failed");
-    let steps: Vec<String> = why.steps.iter().map(|step| format!("{} {} {}", step.shape.glyph(), step.who, step.reason)).collect();
-    assert_eq!(steps, ["✗ eu-1 Failed", "○ eu-2, eu-3 Halted", "● dev-1 UpToDate"]);
-    assert!(why.steps[0].message.contains("ImagePullBackOff"), "down to the object: {}", why.steps[0].message);
+    let steps: Vec<String> = why
+        .steps
+        .iter()
+        .map(|step| format!("{} {} {}", step.shape.glyph(), step.who, step.reason))
+        .collect();
+    assert_eq!(
+        steps,
+        ["✗ eu-1 Failed", "○ eu-2, eu-3 Halted", "● dev-1 UpToDate"]
+    );
+    assert!(
+        why.steps[0].message.contains("ImagePullBackOff"),
+        "down to the object: {}",
+        why.steps[0].message
+    );
 }
 
 #[test]
 fn a_failed_cluster_is_not_counted_as_ready_though_its_row_is_the_target() {
     let counts = fleet().counts();
-    assert_eq!((counts.get(&Shape::Ready), counts.get(&Shape::Failed), counts.get(&Shape::Waiting)), (Some(&1), Some(&1), Some(&2)));
+    assert_eq!(
+        (
+            counts.get(&Shape::Ready),
+            counts.get(&Shape::Failed),
+            counts.get(&Shape::Waiting)
+        ),
+        (Some(&1), Some(&1), Some(&2))
+    );
 }
 
 #[test]
 fn a_matrix_is_documented_json() {
     let json: Value = serde_json::to_value(Matrix::of(&fleet(), 12)).unwrap();
     assert_eq!(json["rows"][0]["cells"][1]["shape"], "failed");
-    assert_eq!(json["columns"][0], json!({"title": "dev-1", "clusters": ["dev-1"]}));
+    assert_eq!(
+        json["columns"][0],
+        json!({"title": "dev-1", "clusters": ["dev-1"]})
+    );
 }

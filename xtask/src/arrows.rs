@@ -12,7 +12,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("muster-rollout", &[]),
     ("muster-apiserver", &[]),
     ("muster-sync", &["muster-api"]),
-    ("muster-controllers", &["muster-api", "muster-rollout", "muster-sync"]),
+    (
+        "muster-controllers",
+        &["muster-api", "muster-rollout", "muster-sync"],
+    ),
     ("muster-dashboard", &["muster-api", "muster-rollout"]),
     (
         "muster",
@@ -27,7 +30,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "muster-e2e",
-        &["muster", "muster-api", "muster-apiserver", "muster-controllers", "muster-rollout", "muster-sync"],
+        &[
+            "muster",
+            "muster-api",
+            "muster-apiserver",
+            "muster-controllers",
+            "muster-rollout",
+            "muster-sync",
+        ],
     ),
     ("xtask", &["muster-api", "muster-apiserver"]),
 ];
@@ -37,26 +47,50 @@ const TEST_ARROWS: &[&str] = &["muster-apiserver"];
 
 /// Libraries that a room must never have, with why.
 const FORBIDDEN: &[(&str, &[&str], &str)] = &[
-    ("muster-rollout", &["kube", "k8s-openapi", "tokio", "jiff", "rand", "reqwest"], "it knows no Kubernetes, I/O, clock or randomness"),
-    ("muster-api", &["tokio", "reqwest", "git2", "rand"], "it does no I/O and spawns nothing"),
-    ("muster-apiserver", &["muster-api", "muster-sync"], "it stands alone"),
+    (
+        "muster-rollout",
+        &["kube", "k8s-openapi", "tokio", "jiff", "rand", "reqwest"],
+        "it knows no Kubernetes, I/O, clock or randomness",
+    ),
+    (
+        "muster-api",
+        &["tokio", "reqwest", "git2", "rand"],
+        "it does no I/O and spawns nothing",
+    ),
+    (
+        "muster-apiserver",
+        &["muster-api", "muster-sync"],
+        "it stands alone",
+    ),
 ];
 
 /// Every dependency between rooms that the table does not allow.
 pub fn check() -> anyhow::Result<Problems> {
-    let metadata = MetadataCommand::new().manifest_path(tree::root().join("Cargo.toml")).no_deps().exec()?;
-    let packages: BTreeMap<&str, &Package> =
-        metadata.packages.iter().map(|package| (package.name.as_str(), package)).collect();
+    let metadata = MetadataCommand::new()
+        .manifest_path(tree::root().join("Cargo.toml"))
+        .no_deps()
+        .exec()?;
+    let packages: BTreeMap<&str, &Package> = metadata
+        .packages
+        .iter()
+        .map(|package| (package.name.as_str(), package))
+        .collect();
     let known: BTreeSet<&str> = ARROWS.iter().map(|(room, _)| *room).collect();
     let mut problems: Problems = packages
         .keys()
         .filter(|name| !known.contains(*name))
-        .map(|name| format!("{name}: a crate that the table of arrows does not know: add it to ARCHITECTURE.md and xtask"))
+        .map(|name| {
+            format!(
+                "{name}: a crate that the table of arrows does not know: add it to ARCHITECTURE.md and xtask"
+            )
+        })
         .collect();
     for (room, allowed) in ARROWS {
         match packages.get(room) {
             Some(package) => problems.extend(check_room(package, allowed, &known)),
-            None => problems.push(format!("{room}: in the table of arrows, but not in the workspace")),
+            None => problems.push(format!(
+                "{room}: in the table of arrows, but not in the workspace"
+            )),
         }
     }
     Ok(problems)
@@ -71,19 +105,30 @@ fn check_room(package: &Package, allowed: &[&str], rooms: &BTreeSet<&str>) -> Pr
         let product = dependency.kind != DependencyKind::Development;
         let permitted = allowed.contains(&name) || (!product && TEST_ARROWS.contains(&name));
         if rooms.contains(name) && !permitted {
-            problems.push(format!("{room} must not use {name}: see the table of arrows in ARCHITECTURE.md"));
+            problems.push(format!(
+                "{room} must not use {name}: see the table of arrows in ARCHITECTURE.md"
+            ));
         }
         for (_, libraries, why) in forbidden.clone() {
             if product && libraries.contains(&name) {
                 problems.push(format!("{room} must not use {name}: {why}"));
             }
         }
-        if room == "muster-api" && product && name == "kube" && dependency.features.iter().any(|f| f == "client" || f == "runtime") {
+        if room == "muster-api"
+            && product
+            && name == "kube"
+            && dependency
+                .features
+                .iter()
+                .any(|f| f == "client" || f == "runtime")
+        {
             problems.push("muster-api must not use kube's client: it does no I/O".to_owned());
         }
         let pins_version = name == "k8s-openapi" && dependency.features.iter().any(|f| f.starts_with("v1_"));
         if pins_version && product && !["muster", "muster-e2e", "xtask"].contains(&room) {
-            problems.push(format!("{room} is a library and must not choose a Kubernetes version for k8s-openapi"));
+            problems.push(format!(
+                "{room} is a library and must not choose a Kubernetes version for k8s-openapi"
+            ));
         }
     }
     problems

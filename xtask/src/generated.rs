@@ -6,13 +6,19 @@ use crate::{Problems, tree};
 
 /// Every generated file and its content, by path from the top of the repository.
 fn wanted() -> BTreeMap<String, String> {
-    muster_api::crds::generated().into_iter().map(|(file, text)| (format!("api/crds/{file}"), text)).collect()
+    muster_api::crds::generated()
+        .into_iter()
+        .map(|(file, text)| (format!("api/crds/{file}"), text))
+        .collect()
 }
 
 /// Files that are committed under the generated folders, but not generated any more.
 fn stale(wanted: &BTreeMap<String, String>) -> anyhow::Result<Vec<String>> {
     let files = tree::files()?;
-    Ok(files.into_iter().filter(|file| file.starts_with("api/crds/") && !wanted.contains_key(file)).collect())
+    Ok(files
+        .into_iter()
+        .filter(|file| file.starts_with("api/crds/") && !wanted.contains_key(file))
+        .collect())
 }
 
 /// Every generated file that is not as the code would write it.
@@ -21,10 +27,16 @@ pub fn check() -> anyhow::Result<Problems> {
     let mut problems = Problems::new();
     for (file, text) in &wanted {
         if tree::read(file).ok().as_ref() != Some(text) {
-            problems.push(format!("{file}: not as generated: run `cargo xtask generate` and commit"));
+            problems.push(format!(
+                "{file}: not as generated: run `cargo xtask generate` and commit"
+            ));
         }
     }
-    problems.extend(stale(&wanted)?.into_iter().map(|file| format!("{file}: nothing generates it any more: delete it")));
+    problems.extend(
+        stale(&wanted)?
+            .into_iter()
+            .map(|file| format!("{file}: nothing generates it any more: delete it")),
+    );
     Ok(problems)
 }
 

@@ -44,14 +44,22 @@ const RULES: &[Rule] = &[
 ];
 
 /// Rooms whose code ships.
-const PRODUCT: &[&str] = &["api/", "rollout/", "sync/", "controllers/", "apiserver/", "dashboard/", "cli/"];
+const PRODUCT: &[&str] = &[
+    "api/",
+    "rollout/",
+    "sync/",
+    "controllers/",
+    "apiserver/",
+    "dashboard/",
+    "cli/",
+];
 
 /// Every line of product code that breaks a rule, and an `unsafe` in more or less than its one place.
 pub fn check() -> anyhow::Result<Problems> {
     let mut problems = Problems::new();
     let sources: Vec<String> = tree::files()?
         .into_iter()
-        .filter(|file| file.ends_with(".rs") && PRODUCT.iter().any(|room| file.starts_with(room)))
+        .filter(|file| tree::is_of(file, "rs") && PRODUCT.iter().any(|room| file.starts_with(room)))
         .filter(|file| !file.contains("/tests/") && !file.contains("/examples/"))
         .collect();
     let mut unsafe_places = 0;
@@ -64,7 +72,9 @@ pub fn check() -> anyhow::Result<Problems> {
         }
     }
     if unsafe_places != 1 {
-        problems.push(format!("unsafe is allowed in {unsafe_places} places, not in exactly one (sync/src/source/transport.rs)"));
+        problems.push(format!(
+            "unsafe is allowed in {unsafe_places} places, not in exactly one (sync/src/source/transport.rs)"
+        ));
     }
     Ok(problems)
 }
@@ -74,6 +84,11 @@ fn broken(file: &str, text: &str, rule: &Rule) -> anyhow::Result<Problems> {
         return Ok(Problems::new());
     }
     let pattern = Regex::new(rule.pattern).context(rule.pattern)?;
-    let lines = text.lines().enumerate().filter(|(_, line)| pattern.is_match(line));
-    Ok(lines.map(|(number, line)| format!("{file}:{}: {}: {}", number + 1, line.trim(), rule.why)).collect())
+    let lines = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| pattern.is_match(line));
+    Ok(lines
+        .map(|(number, line)| format!("{file}:{}: {}: {}", number + 1, line.trim(), rule.why))
+        .collect())
 }

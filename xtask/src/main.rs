@@ -24,8 +24,32 @@ enum Chore {
 /// A check by a tool: name, arguments, and whether its absence is only said (it has to be installed by hand).
 const TOOLS: &[(&str, &[&str], bool)] = &[
     ("cargo", &["fmt", "--all", "--check"], false),
-    ("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"], false),
-    ("cargo-deny", &["--log-level", "error", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"], true),
+    (
+        "cargo",
+        &[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--quiet",
+            "--",
+            "--deny",
+            "warnings",
+        ],
+        false,
+    ),
+    (
+        "cargo-deny",
+        &[
+            "--log-level",
+            "error",
+            "check",
+            "--hide-inclusion-graph",
+            "bans",
+            "licenses",
+            "sources",
+        ],
+        true,
+    ),
 ];
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -48,12 +72,25 @@ fn check() -> anyhow::Result<ExitCode> {
     for (program, arguments, optional) in TOOLS {
         good &= run(program, arguments, *optional)?;
     }
-    println!("advisories: not checked here: their database is no part of the repository (`cargo deny check advisories` where it can be had)");
-    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    println!(
+        "advisories: not checked here: their database is no part of the repository (`cargo deny check advisories` where it can be had)"
+    );
+    Ok(if good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn told(name: &str, problems: &Problems) -> bool {
-    println!("{name}: {}", if problems.is_empty() { "good".to_owned() } else { format!("{} problems", problems.len()) });
+    println!(
+        "{name}: {}",
+        if problems.is_empty() {
+            "good".to_owned()
+        } else {
+            format!("{} problems", problems.len())
+        }
+    );
     for problem in problems {
         println!("  {problem}");
     }
@@ -62,7 +99,11 @@ fn told(name: &str, problems: &Problems) -> bool {
 
 fn run(program: &str, arguments: &[&str], optional: bool) -> anyhow::Result<bool> {
     let line = format!("{program} {}", arguments.join(" "));
-    match Command::new(program).args(arguments).current_dir(tree::root()).status() {
+    match Command::new(program)
+        .args(arguments)
+        .current_dir(tree::root())
+        .status()
+    {
         Ok(status) => {
             println!("{line}: {}", if status.success() { "good" } else { "failed" });
             Ok(status.success())

@@ -17,8 +17,15 @@ pub fn files() -> anyhow::Result<Vec<String>> {
         .current_dir(root())
         .output()
         .context("git ls-files: is git installed?")?;
-    ensure!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr));
-    let mut files: Vec<String> = String::from_utf8(output.stdout)?.lines().map(str::to_owned).collect();
+    ensure!(
+        output.status.success(),
+        "git ls-files: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let mut files: Vec<String> = String::from_utf8(output.stdout)?
+        .lines()
+        .map(str::to_owned)
+        .collect();
     files.retain(|file| root().join(file).is_file());
     files.sort();
     files.dedup();
@@ -28,4 +35,11 @@ pub fn files() -> anyhow::Result<Vec<String>> {
 /// The text of a file of the repository.
 pub fn read(file: &str) -> anyhow::Result<String> {
     std::fs::read_to_string(root().join(file)).with_context(|| file.to_owned())
+}
+
+/// Whether a file's name ends in this extension.
+pub fn is_of(file: &str, extension: &str) -> bool {
+    Path::new(file)
+        .extension()
+        .is_some_and(|found| found == extension)
 }

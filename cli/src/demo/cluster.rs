@@ -4,7 +4,8 @@ use std::{fmt, sync::Arc};
 
 use anyhow::Context as _;
 use k8s_openapi::{
-    api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    api::core::v1::Namespace,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{Api, Client, api::PostParams};
@@ -50,9 +51,17 @@ impl fmt::Display for Name {
 pub fn names(count: u16) -> Vec<Name> {
     let rest = (0..count.saturating_sub(1)).map(|place| {
         let region = if (place / 2) % 2 == 0 { "eu" } else { "us" };
-        Name { region, number: (place / 4) * 2 + place % 2 + 1 }
+        Name {
+            region,
+            number: (place / 4) * 2 + place % 2 + 1,
+        }
     });
-    std::iter::once(Name { region: "dev", number: 1 }).chain(rest).collect()
+    std::iter::once(Name {
+        region: "dev",
+        number: 1,
+    })
+    .chain(rest)
+    .collect()
 }
 
 /// A running cluster; dropping it ends it.
@@ -65,7 +74,11 @@ pub struct Cluster {
 impl Cluster {
     /// Starts the API server, the player and the agent.
     pub async fn start(name: &Name, ground: &Ground) -> anyhow::Result<Self> {
-        let api = ApiServer::builder().name(&name.to_string()).workloads(muster_apiserver::player::Speeds::default()).start().await?;
+        let api = ApiServer::builder()
+            .name(&name.to_string())
+            .workloads(muster_apiserver::player::Speeds::default())
+            .start()
+            .await?;
 
         let client = api.client_as("installer");
         let mut definitions = crds::downstream();
@@ -77,7 +90,10 @@ impl Cluster {
                 anstream::eprintln!("error: an agent ended: {error}");
             }
         });
-        Ok(Self { name: name.clone(), api })
+        Ok(Self {
+            name: name.clone(),
+            api,
+        })
     }
 
     /// The administrator's kubeconfig.
@@ -87,9 +103,24 @@ impl Cluster {
 }
 
 /// The setup of a process of muster beside an embedded API server: the one that ships, but for its way in.
-pub fn setup(api: &ApiServer, user: &str, namespace: &str, instance: &str, ground: &Ground) -> anyhow::Result<Setup> {
-    let Ground { clock, jitter, shutdown, data } = ground.clone();
-    let git = GitOptions { data_dir: data.join(instance), allow_insecure: true, limits: Limits::default() };
+pub fn setup(
+    api: &ApiServer,
+    user: &str,
+    namespace: &str,
+    instance: &str,
+    ground: &Ground,
+) -> anyhow::Result<Setup> {
+    let Ground {
+        clock,
+        jitter,
+        shutdown,
+        data,
+    } = ground.clone();
+    let git = GitOptions {
+        data_dir: data.join(instance),
+        allow_insecure: true,
+        limits: Limits::default(),
+    };
     let now = clock.clone();
     Ok(Setup {
         client: api.client_as(user),
@@ -105,15 +136,32 @@ pub fn setup(api: &ApiServer, user: &str, namespace: &str, instance: &str, groun
 }
 
 /// Creates definitions and a namespace on a fresh API server.
-pub async fn install(client: &Client, definitions: &[CustomResourceDefinition], namespace: Option<&str>) -> anyhow::Result<()> {
+pub async fn install(
+    client: &Client,
+    definitions: &[CustomResourceDefinition],
+    namespace: Option<&str>,
+) -> anyhow::Result<()> {
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     for definition in definitions {
-        crds.create(&PostParams::default(), definition).await.with_context(|| format!("creating {:?}", definition.metadata.name))?;
+        crds.create(&PostParams::default(), definition)
+            .await
+            .with_context(|| format!("creating {:?}", definition.metadata.name))?;
     }
     if let Some(name) = namespace {
         let namespaces: Api<Namespace> = Api::all(client.clone());
-        let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
-        namespaces.create(&PostParams::default(), &Namespace { metadata, ..Namespace::default() }).await?;
+        let metadata = ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        };
+        namespaces
+            .create(
+                &PostParams::default(),
+                &Namespace {
+                    metadata,
+                    ..Namespace::default()
+                },
+            )
+            .await?;
     }
     Ok(())
 }

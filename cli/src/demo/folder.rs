@@ -24,11 +24,22 @@ impl Folder {
         let (path, temporary) = if let Some(dir) = dir {
             fs::create_dir_all(&dir).with_context(|| format!("folder {}", dir.display()))?;
             let empty = fs::read_dir(&dir)?.next().is_none();
-            ensure!(empty, "folder {} is not empty: name another one with --dir", dir.display());
+            ensure!(
+                empty,
+                "folder {} is not empty: name another one with --dir",
+                dir.display()
+            );
             (dir.canonicalize()?, None)
         } else {
-            let made = tempfile::Builder::new().prefix("muster-demo-").tempdir().context("a fresh folder cannot be made")?;
-            if keep { (made.keep(), None) } else { (made.path().to_owned(), Some(made)) }
+            let made = tempfile::Builder::new()
+                .prefix("muster-demo-")
+                .tempdir()
+                .context("a fresh folder cannot be made")?;
+            if keep {
+                (made.keep(), None)
+            } else {
+                (made.path().to_owned(), Some(made))
+            }
         };
         fs::create_dir_all(path.join("clusters"))?;
         fs::create_dir_all(path.join("data"))?;
@@ -53,8 +64,14 @@ impl Folder {
     /// Writes a kubeconfig, which holds a key: only its owner may read it.
     pub fn write_kubeconfig(&self, name: &str, text: &str) -> anyhow::Result<()> {
         let path = self.path.join(name);
-        let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
-        file.and_then(|mut file| file.write_all(text.as_bytes())).with_context(|| format!("writing {}", path.display()))
+        let file = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&path);
+        file.and_then(|mut file| file.write_all(text.as_bytes()))
+            .with_context(|| format!("writing {}", path.display()))
     }
 
     /// Removes the folder, if it is a fresh one that is not to be kept.

@@ -27,7 +27,12 @@ use plane::Plane;
 
 /// Runs the demo until Ctrl-C or SIGTERM.
 pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
-    let DemoFlags { clusters, dir, keep, seed } = flags;
+    let DemoFlags {
+        clusters,
+        dir,
+        keep,
+        seed,
+    } = flags;
     if std::env::var_os("RUST_LOG").is_some() {
         logs::start(LogFormat::Text);
     }
@@ -36,18 +41,33 @@ pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
     let names = cluster::names(clusters);
     let repository = repository::make(&folder.fleet(), &names)?;
     let jitter = seed.map_or_else(Jitter::from_system, Jitter::seeded);
-    let ground = Ground { clock: Clock::system(), jitter, shutdown: shutdown.clone(), data: folder.data() };
-    let plane = Plane::start(&ground).await.context("the management plane does not start")?;
+    let ground = Ground {
+        clock: Clock::system(),
+        jitter,
+        shutdown: shutdown.clone(),
+        data: folder.data(),
+    };
+    let plane = Plane::start(&ground)
+        .await
+        .context("the management plane does not start")?;
     folder.write_kubeconfig("management.kubeconfig", &plane.kubeconfig()?)?;
     let mut fleet = Vec::new();
     for name in &names {
-        let cluster = Cluster::start(name, &ground).await.with_context(|| format!("cluster {name} does not start"))?;
+        let cluster = Cluster::start(name, &ground)
+            .await
+            .with_context(|| format!("cluster {name} does not start"))?;
         folder.write_kubeconfig(&format!("clusters/{name}.kubeconfig"), &cluster.kubeconfig()?)?;
-        plane.enrol(&cluster).await.with_context(|| format!("cluster {name} cannot be enrolled"))?;
+        plane
+            .enrol(&cluster)
+            .await
+            .with_context(|| format!("cluster {name} cannot be enrolled"))?;
         fleet.push(cluster);
     }
     tell::how_to_look(&folder, &names);
-    plane.sync(&repository).await.context("the sync of modules/ cannot be set up")?;
+    plane
+        .sync(&repository)
+        .await
+        .context("the sync of modules/ cannot be set up")?;
     let client = plane.client();
     let ended = tokio::select! {
         ended = tell::what_moves(&client, &folder) => ended,

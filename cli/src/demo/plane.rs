@@ -50,7 +50,9 @@ impl Plane {
         let setup = setup(&api, "muster-controller", NAMESPACE, "management", ground)?;
         let (tell, ended) = watch::channel(None);
         api.attach(async move {
-            let said = process::controller(setup).await.map_err(|error: ProcessError| error.to_string());
+            let said = process::controller(setup)
+                .await
+                .map_err(|error: ProcessError| error.to_string());
             // Nobody listens any more: then it does not matter.
             let _ = tell.send(said.err());
         });
@@ -73,16 +75,29 @@ impl Plane {
         let name = cluster.name.to_string();
         let labels: BTreeMap<&str, &str> = cluster.name.labels().into();
         let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
-        let mut secret = Secret { type_: Some(CAPI_SECRET_TYPE.to_owned()), ..Secret::default() };
+        let mut secret = Secret {
+            type_: Some(CAPI_SECRET_TYPE.to_owned()),
+            ..Secret::default()
+        };
         secret.metadata.name = Some(names::kubeconfig_secret(&name));
-        secret.data = Some([(KUBECONFIG_KEY.to_owned(), ByteString(cluster.kubeconfig()?.into_bytes()))].into());
+        secret.data = Some(
+            [(
+                KUBECONFIG_KEY.to_owned(),
+                ByteString(cluster.kubeconfig()?.into_bytes()),
+            )]
+            .into(),
+        );
         secrets.create(&PostParams::default(), &secret).await?;
         let version = Version::V1Beta2;
         let clusters: Api<DynamicObject> = Api::namespaced_with(client, NAMESPACE, &version.api_resource());
         let object = json!({"apiVersion": version.api_resource().api_version, "kind": "Cluster", "metadata": {"name": name, "labels": labels}, "spec": {}});
-        clusters.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+        clusters
+            .create(&PostParams::default(), &serde_json::from_value(object)?)
+            .await?;
         let status = json!({"status": {"initialization": {"controlPlaneInitialized": true}}});
-        clusters.patch_status(&name, &PatchParams::default(), &Patch::Merge(status)).await?;
+        clusters
+            .patch_status(&name, &PatchParams::default(), &Patch::Merge(status))
+            .await?;
         Ok(())
     }
 
@@ -101,9 +116,14 @@ impl Plane {
                 "postBuild": {"substitute": {"FLEET_URL": repository}},
             },
         });
-        let parameters = PostParams { field_manager: Some(manager::CLI.to_owned()), ..PostParams::default() };
+        let parameters = PostParams {
+            field_manager: Some(manager::CLI.to_owned()),
+            ..PostParams::default()
+        };
         let sources: Api<GitRepository> = Api::namespaced(client.clone(), NAMESPACE);
-        sources.create(&parameters, &serde_json::from_value(source)?).await?;
+        sources
+            .create(&parameters, &serde_json::from_value(source)?)
+            .await?;
         let syncs: Api<Kustomization> = Api::namespaced(client, NAMESPACE);
         syncs.create(&parameters, &serde_json::from_value(sync)?).await?;
         Ok(())

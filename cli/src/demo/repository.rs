@@ -17,7 +17,9 @@ pub const FIRST_TAG: &str = "v1.0.0";
 /// Makes the work tree with a first commit on `main` and its tag. Answers its URL.
 pub fn make(folder: &Path, clusters: &[Name]) -> anyhow::Result<String> {
     fs::create_dir_all(folder)?;
-    FLEET.extract(folder).context("the example fleet cannot be written")?;
+    FLEET
+        .extract(folder)
+        .context("the example fleet cannot be written")?;
     fs::write(folder.join("modules/clusters/all.yaml"), facts(clusters))?;
     for environment in ["dev", "prod"] {
         fs::remove_file(folder.join(format!("modules/clusters/{environment}.yaml")))?;
@@ -44,7 +46,11 @@ fn commit(folder: &Path) -> Result<(), git2::Error> {
 /// The facts of each cluster, which the modules' bindings read.
 fn facts(clusters: &[Name]) -> String {
     let of = |cluster: &Name| {
-        let (replicas, days) = if cluster.environment() == "dev" { (1, 1) } else { (2, 30) };
+        let (replicas, days) = if cluster.environment() == "dev" {
+            (1, 1)
+        } else {
+            (2, 30)
+        };
         format!(
             "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {cluster}-facts\ndata:\n  replicas: \"{replicas}\"\n  retentionDays: \"{days}\"\n"
         )

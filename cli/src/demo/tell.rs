@@ -13,8 +13,14 @@ use crate::fleet;
 pub fn how_to_look(folder: &Folder, clusters: &[Name]) {
     let path = folder.path().display();
     let names: Vec<String> = clusters.iter().map(Name::to_string).collect();
-    anstream::println!("muster demo: a management plane and {} simulated clusters ({})", clusters.len(), names.join(", "));
-    anstream::println!("The clusters are simulated: their API servers run in this process, and their pods only say that they run.");
+    anstream::println!(
+        "muster demo: a management plane and {} simulated clusters ({})",
+        clusters.len(),
+        names.join(", ")
+    );
+    anstream::println!(
+        "The clusters are simulated: their API servers run in this process, and their pods only say that they run."
+    );
     anstream::println!("Git, HTTPS, the controller and the agents are real.\n");
     anstream::println!("Look, in another terminal:");
     anstream::println!("  export KUBECONFIG={path}/management.kubeconfig");
@@ -54,7 +60,13 @@ pub async fn what_moves(client: &Client, folder: &Folder) -> anyhow::Result<()> 
             anstream::println!("ready\n");
         }
         tell(&fleet, &mut told);
-        if !invited && is_ready && fleet.modules.iter().all(|module| module.ready == "True" && module.observed) {
+        if !invited
+            && is_ready
+            && fleet
+                .modules
+                .iter()
+                .all(|module| module.ready == "True" && module.observed)
+        {
             invited = true;
             what_next(folder);
         }
@@ -64,16 +76,31 @@ pub async fn what_moves(client: &Client, folder: &Folder) -> anyhow::Result<()> 
 
 fn tell(fleet: &Fleet, told: &mut BTreeMap<(String, String), (String, Option<String>)>) {
     for module in &fleet.modules {
-        for cell in module.cells.iter().filter(|cell| cell.shape != Shape::NotSelected) {
+        for cell in module
+            .cells
+            .iter()
+            .filter(|cell| cell.shape != Shape::NotSelected)
+        {
             let place = (format!("{}/{}", module.kind, module.name), cell.cluster.clone());
             let stands = (cell.reason.clone(), cell.version.clone());
             if told.get(&place) == Some(&stands) {
                 continue;
             }
             let quiet = cell.shape == Shape::Waiting || cell.message.is_empty();
-            let message = if quiet { String::new() } else { format!(": {}", cell.message) };
+            let message = if quiet {
+                String::new()
+            } else {
+                format!(": {}", cell.message)
+            };
             let version = cell.version.as_deref().unwrap_or("-");
-            anstream::println!("{} {:<10} {:<8} {:<8} {}{message}", cell.shape.glyph(), module.name, cell.cluster, version, cell.reason);
+            anstream::println!(
+                "{} {:<10} {:<8} {:<8} {}{message}",
+                cell.shape.glyph(),
+                module.name,
+                cell.cluster,
+                version,
+                cell.reason
+            );
             told.insert(place, stands);
         }
     }

@@ -33,16 +33,40 @@ use crate::runtime::{Key, call, status::patch_if_changed};
 const WRITERS: usize = 8;
 
 /// Carries a plan out. What fails is repeated by the next plan: the memory names every intent until its row stands.
-pub async fn act<K: Rolled>(module: &K, seen: &Observation, plan: Plan, modules: &Modules<K>) -> Result<(), Error> {
-    let Plan { record, status, intents, events, stories, forget, release, wake_at: _ } = plan;
+pub async fn act<K: Rolled>(
+    module: &K,
+    seen: &Observation,
+    plan: Plan,
+    modules: &Modules<K>,
+) -> Result<(), Error> {
+    let Plan {
+        record,
+        status,
+        intents,
+        events,
+        stories,
+        forget,
+        release,
+        wake_at: _,
+    } = plan;
     let moves = record.is_some() || !intents.is_empty();
-    let module = &if moves && !seen.deleting { guarded(module, modules).await? } else { module.clone() };
+    let module = &if moves && !seen.deleting {
+        guarded(module, modules).await?
+    } else {
+        module.clone()
+    };
     if let Some(record) = record {
         history::record(&record, &modules.context).await?;
     }
     remember(module, &status, modules).await?;
     for event in events {
-        info!(kind = K::KIND.as_str(), module = module.name_any(), reason = event.reason, "{}", event.note);
+        info!(
+            kind = K::KIND.as_str(),
+            module = module.name_any(),
+            reason = event.reason,
+            "{}",
+            event.note
+        );
         modules.context.events.publish(module, event).await;
     }
     let namespace = module.namespace().unwrap_or_default();
@@ -71,15 +95,35 @@ async fn remember<K: Rolled>(module: &K, status: &ModuleStatus, modules: &Module
 }
 
 /// Writes rows, a few at a time; all are tried, the first failure is returned.
-async fn rows_written<K: Rolled>(module: &K, intents: &[Intent], seen: &Observation, modules: &Modules<K>) -> Result<(), Error> {
-    let writes: Vec<_> = intents.iter().map(|intent| row_written(module, intent, seen, modules)).collect();
+async fn rows_written<K: Rolled>(
+    module: &K,
+    intents: &[Intent],
+    seen: &Observation,
+    modules: &Modules<K>,
+) -> Result<(), Error> {
+    let writes: Vec<_> = intents
+        .iter()
+        .map(|intent| row_written(module, intent, seen, modules))
+        .collect();
     let results: Vec<Result<(), Error>> = stream::iter(writes).buffer_unordered(WRITERS).collect().await;
     results.into_iter().collect()
 }
 
-async fn row_written<K: Rolled>(module: &K, intent: &Intent, seen: &Observation, modules: &Modules<K>) -> Result<(), Error> {
-    let row = seen.clusters.iter().find(|cluster| cluster.name == intent.cluster).and_then(|cluster| cluster.row.as_ref());
-    let _turn = modules.turns.take(&Key::new(module.namespace().unwrap_or_default(), &intent.cluster)).await;
+async fn row_written<K: Rolled>(
+    module: &K,
+    intent: &Intent,
+    seen: &Observation,
+    modules: &Modules<K>,
+) -> Result<(), Error> {
+    let row = seen
+        .clusters
+        .iter()
+        .find(|cluster| cluster.name == intent.cluster)
+        .and_then(|cluster| cluster.row.as_ref());
+    let _turn = modules
+        .turns
+        .take(&Key::new(module.namespace().unwrap_or_default(), &intent.cluster))
+        .await;
     match intent::write(&intent.change, row) {
         Write::Nothing => Ok(()),
         Write::Patch(patch) => patched(module, &intent.cluster, patch, modules).await,
@@ -87,25 +131,49 @@ async fn row_written<K: Rolled>(module: &K, intent: &Intent, seen: &Observation,
     }
 }
 
-async fn patched<K: Rolled>(module: &K, cluster: &str, patch: json_patch::Patch, modules: &Modules<K>) -> Result<(), Error> {
+async fn patched<K: Rolled>(
+    module: &K,
+    cluster: &str,
+    patch: json_patch::Patch,
+    modules: &Modules<K>,
+) -> Result<(), Error> {
     let assemblages = api::<K::Assemblage, K>(module, modules);
-    let what = format!("writing the row of {} into {} {cluster}", module.name_any(), K::Assemblage::kind(&()));
-    match call(&what, assemblages.patch(cluster, &parameters(), &Patch::Json::<()>(patch))).await {
+    let what = format!(
+        "writing the row of {} into {} {cluster}",
+        module.name_any(),
+        K::Assemblage::kind(&())
+    );
+    match call(
+        &what,
+        assemblages.patch(cluster, &parameters(), &Patch::Json::<()>(patch)),
+    )
+    .await
+    {
         Ok(_) => Ok(()),
         // A failed test, or the assemblage is gone: somebody was faster.
-        Err(error) if error.is_invalid() || error.is_conflict() || error.is_not_found() => Err(Error::Overtaken { what }),
+        Err(error) if error.is_invalid() || error.is_conflict() || error.is_not_found() => {
+            Err(Error::Overtaken { what })
+        }
         Err(error) => Err(error.into()),
     }
 }
 
 /// Appends a row to the cluster's assemblage, which is made if there is none.
-async fn appended<K: Rolled>(module: &K, cluster: &str, row: &SyncRow, modules: &Modules<K>) -> Result<(), Error> {
+async fn appended<K: Rolled>(
+    module: &K,
+    cluster: &str,
+    row: &SyncRow,
+    modules: &Modules<K>,
+) -> Result<(), Error> {
     let assemblages = api::<K::Assemblage, K>(module, modules);
     let kind = K::Assemblage::kind(&());
     let what = format!("adding the row of {} to {kind} {cluster}", module.name_any());
     let Some(there) = call(&what, assemblages.get_opt(cluster)).await? else {
         let made = made(module, cluster, row, modules);
-        let parameters = PostParams { field_manager: Some(manager::CONTROLLER.to_owned()), ..PostParams::default() };
+        let parameters = PostParams {
+            field_manager: Some(manager::CONTROLLER.to_owned()),
+            ..PostParams::default()
+        };
         return match call(&what, assemblages.create(&parameters, &made)).await {
             Ok(_) => Ok(()),
             Err(error) if error.is_conflict() => Err(Error::Overtaken { what }),
@@ -124,22 +192,40 @@ async fn appended<K: Rolled>(module: &K, cluster: &str, row: &SyncRow, modules: 
 /// muster's own assemblage of a cluster, owned by the Cluster and by nothing else.
 fn made<K: Rolled>(module: &K, cluster: &str, row: &SyncRow, modules: &Modules<K>) -> K::Assemblage {
     let spec = TargetedAssemblageSpec {
-        cluster_ref: Some(LocalReference { name: cluster.to_owned() }),
+        cluster_ref: Some(LocalReference {
+            name: cluster.to_owned(),
+        }),
         kubeconfig_ref: None,
         syncs: vec![row.clone()],
     };
     let mut made = K::Assemblage::make(cluster, spec);
-    let words = [(label::CLUSTER, cluster), (label::MANAGED_BY, labels::MUSTER), (label::APP_MANAGED_BY, labels::MUSTER)];
+    let words = [
+        (label::CLUSTER, cluster),
+        (label::MANAGED_BY, labels::MUSTER),
+        (label::APP_MANAGED_BY, labels::MUSTER),
+    ];
     let meta = made.meta_mut();
     meta.namespace = module.namespace();
-    meta.labels = Some(words.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
-    meta.owner_references = modules.context.registry.get(cluster).map(|cluster| vec![cluster.owner_reference()]);
+    meta.labels = Some(
+        words
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into(),
+    );
+    meta.owner_references = modules
+        .context
+        .registry
+        .get(cluster)
+        .map(|cluster| vec![cluster.owner_reference()]);
     made
 }
 
 /// The module with our finalizer: before anything of it is anywhere, so that a deletion withdraws it.
 async fn guarded<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<K, Error> {
-    if module.finalizers().iter().any(|finalizer| finalizer == finalizer::MODULE) {
+    if module
+        .finalizers()
+        .iter()
+        .any(|finalizer| finalizer == finalizer::MODULE)
+    {
         return Ok(module.clone());
     }
     let mut finalizers = module.finalizers().to_vec();
@@ -149,7 +235,12 @@ async fn guarded<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<K, Error
 
 /// Gives the module free, and forgets what is only kept for it.
 pub async fn release<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<(), Error> {
-    let left: Vec<String> = module.finalizers().iter().filter(|finalizer| *finalizer != finalizer::MODULE).cloned().collect();
+    let left: Vec<String> = module
+        .finalizers()
+        .iter()
+        .filter(|finalizer| *finalizer != finalizer::MODULE)
+        .cloned()
+        .collect();
     let key = Key::of(module);
     modules.tags.forget(&key);
     modules.history.forget(&key);
@@ -159,11 +250,19 @@ pub async fn release<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<(), 
     with_finalizers(module, &left, modules).await.map(|_| ())
 }
 
-async fn with_finalizers<K: Rolled>(module: &K, finalizers: &[String], modules: &Modules<K>) -> Result<K, Error> {
+async fn with_finalizers<K: Rolled>(
+    module: &K,
+    finalizers: &[String],
+    modules: &Modules<K>,
+) -> Result<K, Error> {
     let name = module.name_any();
     let body = json!({"metadata": {"resourceVersion": module.resource_version(), "finalizers": finalizers}});
     let what = format!("writing the finalizers of {} {name}", K::KIND);
-    Ok(call(what, api::<K, K>(module, modules).patch(&name, &parameters(), &Patch::Merge(body))).await?)
+    Ok(call(
+        what,
+        api::<K, K>(module, modules).patch(&name, &parameters(), &Patch::Merge(body)),
+    )
+    .await?)
 }
 
 /// Whether the module goes because its kind or its namespace goes: then nothing is withdrawn. An error means: wait.
@@ -171,11 +270,20 @@ pub async fn is_swept_away<K: Rolled>(module: &K, modules: &Modules<K>) -> Resul
     let client = &modules.context.client;
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     let crd = format!("{}.{}", K::plural(&()), K::group(&()));
-    let kind = call(format!("reading CustomResourceDefinition {crd}"), crds.get_opt(&crd)).await?;
+    let kind = call(
+        format!("reading CustomResourceDefinition {crd}"),
+        crds.get_opt(&crd),
+    )
+    .await?;
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let namespace = module.namespace().unwrap_or_default();
-    let namespace = call(format!("reading Namespace {namespace}"), namespaces.get_opt(&namespace)).await?;
-    let going = |meta: Option<&kube::core::ObjectMeta>| meta.is_none_or(|meta| meta.deletion_timestamp.is_some());
+    let namespace = call(
+        format!("reading Namespace {namespace}"),
+        namespaces.get_opt(&namespace),
+    )
+    .await?;
+    let going =
+        |meta: Option<&kube::core::ObjectMeta>| meta.is_none_or(|meta| meta.deletion_timestamp.is_some());
     Ok(going(kind.as_ref().map(Resource::meta)) || going(namespace.as_ref().map(Resource::meta)))
 }
 
@@ -183,9 +291,15 @@ fn api<T, K: Rolled>(module: &K, modules: &Modules<K>) -> Api<T>
 where
     T: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
 {
-    Api::namespaced(modules.context.client.clone(), &module.namespace().unwrap_or_default())
+    Api::namespaced(
+        modules.context.client.clone(),
+        &module.namespace().unwrap_or_default(),
+    )
 }
 
 fn parameters() -> PatchParams {
-    PatchParams { field_manager: Some(manager::CONTROLLER.to_owned()), ..PatchParams::default() }
+    PatchParams {
+        field_manager: Some(manager::CONTROLLER.to_owned()),
+        ..PatchParams::default()
+    }
 }

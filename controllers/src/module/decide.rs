@@ -12,8 +12,7 @@ use muster_api::{
 use muster_rollout::{self as engine, How, Memory, Millis, Step};
 
 use super::{
-    events,
-    history,
+    events, history,
     intent::{Change, Intent},
     observe::{self, Observation, Target},
     reasons::{self, Background, Explained},
@@ -45,7 +44,11 @@ pub struct Plan {
 }
 
 /// Decides about one module.
-pub fn decide<K: ModuleObject>(module: &K, seen: &Observation, now: Timestamp) -> Result<Plan, serde_json::Error> {
+pub fn decide<K: ModuleObject>(
+    module: &K,
+    seen: &Observation,
+    now: Timestamp,
+) -> Result<Plan, serde_json::Error> {
     if seen.invalid.is_some() || (module.spec().suspend && !seen.deleting) {
         return Ok(Plan::only(status::idle(module, seen, now), module.status()));
     }
@@ -118,17 +121,35 @@ fn explain<K: ModuleObject>(
         },
         version: &version,
     };
-    decision.reasons.iter().map(|(unit, why)| reasons::explain(unit, why, &background)).collect()
+    decision
+        .reasons
+        .iter()
+        .map(|(unit, why)| reasons::explain(unit, why, &background))
+        .collect()
 }
 
 /// The steps of the engine as changes of rows; at the end of a module's deletion, the rows themselves.
-fn intents(module: &str, decision: &engine::Decision, contents: &Contents, seen: &Observation) -> Vec<Intent> {
-    let mut intents: Vec<Intent> = decision.steps.iter().filter_map(|step| intent(module, step, contents)).collect();
+fn intents(
+    module: &str,
+    decision: &engine::Decision,
+    contents: &Contents,
+    seen: &Observation,
+) -> Vec<Intent> {
+    let mut intents: Vec<Intent> = decision
+        .steps
+        .iter()
+        .filter_map(|step| intent(module, step, contents))
+        .collect();
     if seen.deleting && intents.is_empty() {
-        let left = seen.clusters.iter().filter(|cluster| cluster.row.as_ref().is_some_and(SeenRow::is_withdrawn));
+        let left = seen
+            .clusters
+            .iter()
+            .filter(|cluster| cluster.row.as_ref().is_some_and(SeenRow::is_withdrawn));
         intents.extend(left.map(|cluster| Intent {
             cluster: cluster.name.clone(),
-            change: Change::Remove { name: module.to_owned() },
+            change: Change::Remove {
+                name: module.to_owned(),
+            },
         }));
     }
     intents
@@ -136,9 +157,17 @@ fn intents(module: &str, decision: &engine::Decision, contents: &Contents, seen:
 
 fn intent(module: &str, step: &Step, contents: &Contents) -> Option<Intent> {
     let (unit, change) = match step {
-        Step::Assign { unit, revision: _, digest, token } => {
+        Step::Assign {
+            unit,
+            revision: _,
+            digest,
+            token,
+        } => {
             let content = contents.get(&(unit.to_string(), *digest))?;
-            let row = SyncRow { token: Some(token.0), ..content.clone() };
+            let row = SyncRow {
+                token: Some(token.0),
+                ..content.clone()
+            };
             (unit, Change::Put(Box::new(row)))
         }
         Step::Withdraw { unit, token, how } => {
@@ -146,13 +175,25 @@ fn intent(module: &str, step: &Step, contents: &Contents) -> Option<Intent> {
                 How::Prune => Withdraw::Prune,
                 How::Orphan => Withdraw::Orphan,
             };
-            (unit, Change::Put(Box::new(SyncRow::withdrawal(module, token.0, how))))
+            (
+                unit,
+                Change::Put(Box::new(SyncRow::withdrawal(module, token.0, how))),
+            )
         }
-        Step::Fence { unit, token } => (unit, Change::Fence { name: module.to_owned(), token: token.0 }),
+        Step::Fence { unit, token } => (
+            unit,
+            Change::Fence {
+                name: module.to_owned(),
+                token: token.0,
+            },
+        ),
         // Verdicts are told from the memory, where they stand whatever happens to this step.
         Step::Conclude { .. } => return None,
     };
-    Some(Intent { cluster: unit.to_string(), change })
+    Some(Intent {
+        cluster: unit.to_string(),
+        change,
+    })
 }
 
 fn record<K: ModuleObject>(module: &K, seen: &Observation) -> Option<Box<ModuleRevision>> {
@@ -167,7 +208,12 @@ fn forget<K: ModuleObject>(module: &K, seen: &Observation, memory: &Memory) -> V
         return Vec::new();
     }
     let target = seen.target.definition().map(|target| target.revision.as_str());
-    history::surplus(&seen.revisions, memory, target, module.spec().rollout.history_limit)
+    history::surplus(
+        &seen.revisions,
+        memory,
+        target,
+        module.spec().rollout.history_limit,
+    )
 }
 
 fn wake_at(decision: &engine::Decision, target: &Target) -> Option<Timestamp> {

@@ -16,7 +16,13 @@ use crate::runtime::Event;
 const ACTION: &str = "Rollout";
 
 /// The events of a decision. `memory` and `status` are those of before.
-pub fn between(memory: &Memory, decision: &Decision, told: &[Explained], status: &ModuleStatus, before: Option<&ModuleStatus>) -> Vec<Event> {
+pub fn between(
+    memory: &Memory,
+    decision: &Decision,
+    told: &[Explained],
+    status: &ModuleStatus,
+    before: Option<&ModuleStatus>,
+) -> Vec<Event> {
     let mut events = run(memory, &decision.memory, status);
     events.extend(clusters(memory, decision, told, before));
     events.extend(conditions(status, before));
@@ -28,19 +34,37 @@ fn run(before: &Memory, after: &Memory, status: &ModuleStatus) -> Vec<Event> {
     let Some(run) = after.run else { return Vec::new() };
     let old = before.run.filter(|old| old.id == run.id);
     let summary = status.summary.clone().unwrap_or_default();
-    let version = status.source.as_ref().map_or("", |source| source.tag.as_deref().unwrap_or(&source.commit));
+    let version = status
+        .source
+        .as_ref()
+        .map_or("", |source| source.tag.as_deref().unwrap_or(&source.commit));
     let mut events = Vec::new();
     if old.is_none() {
-        events.push(normal(EventReason::RolloutStarted, format!("{version} rolls over {} clusters", summary.total)));
+        events.push(normal(
+            EventReason::RolloutStarted,
+            format!("{version} rolls over {} clusters", summary.total),
+        ));
     }
     if old.map(|old| old.state) != Some(run.state) {
         match run.state {
             RunState::Open => {}
-            RunState::Good => events.push(normal(EventReason::RolloutFinished, format!("{version} is ready on {} clusters", summary.clusters))),
+            RunState::Good => events.push(normal(
+                EventReason::RolloutFinished,
+                format!("{version} is ready on {} clusters", summary.clusters),
+            )),
             RunState::Halted | RunState::KnownBad => {
-                let evidence = after.bad.get(&run.target).map_or_else(String::new, |bad| format!("{}: {}", bad.unit, bad.message));
-                events.push(warning(EventReason::RevisionCondemned, format!("{version} is condemned: {evidence}")));
-                events.push(warning(EventReason::RolloutHalted, format!("{version} goes to no more clusters; {} have it", summary.updated)));
+                let evidence = after
+                    .bad
+                    .get(&run.target)
+                    .map_or_else(String::new, |bad| format!("{}: {}", bad.unit, bad.message));
+                events.push(warning(
+                    EventReason::RevisionCondemned,
+                    format!("{version} is condemned: {evidence}"),
+                ));
+                events.push(warning(
+                    EventReason::RolloutHalted,
+                    format!("{version} goes to no more clusters; {} have it", summary.updated),
+                ));
             }
         }
     }
@@ -48,9 +72,17 @@ fn run(before: &Memory, after: &Memory, status: &ModuleStatus) -> Vec<Event> {
 }
 
 /// Clusters that were confirmed, failed, or were withdrawn from.
-fn clusters(memory: &Memory, decision: &Decision, told: &[Explained], before: Option<&ModuleStatus>) -> Vec<Event> {
-    let known: BTreeMap<&str, &str> =
-        before.into_iter().flat_map(|before| &before.attention).map(|old| (old.cluster.as_str(), old.reason.as_str())).collect();
+fn clusters(
+    memory: &Memory,
+    decision: &Decision,
+    told: &[Explained],
+    before: Option<&ModuleStatus>,
+) -> Vec<Event> {
+    let known: BTreeMap<&str, &str> = before
+        .into_iter()
+        .flat_map(|before| &before.attention)
+        .map(|old| (old.cluster.as_str(), old.reason.as_str()))
+        .collect();
     let mut events = Vec::new();
     for told in told {
         let old = known.get(told.cluster.as_str()).copied();
@@ -59,16 +91,28 @@ fn clusters(memory: &Memory, decision: &Decision, told: &[Explained], before: Op
         let is_charged = decision.memory.charges.contains_key(&unit);
         match told.reason {
             Reason::UpToDate if was_charged && !is_charged => {
-                events.push(normal(EventReason::ClusterUpdated, format!("{}: {}", told.cluster, told.message)));
+                events.push(normal(
+                    EventReason::ClusterUpdated,
+                    format!("{}: {}", told.cluster, told.message),
+                ));
             }
             Reason::Excluded if was_charged && !is_charged => {
-                events.push(normal(EventReason::ClusterWithdrawn, format!("{}: nothing of this module is left there", told.cluster)));
+                events.push(normal(
+                    EventReason::ClusterWithdrawn,
+                    format!("{}: nothing of this module is left there", told.cluster),
+                ));
             }
             reason if reason.bucket() == Bucket::Failed && old != Some(reason.as_str()) => {
-                events.push(warning(EventReason::ClusterFailed, format!("{}: {}: {}", told.cluster, reason, told.message)));
+                events.push(warning(
+                    EventReason::ClusterFailed,
+                    format!("{}: {}: {}", told.cluster, reason, told.message),
+                ));
             }
             Reason::WithdrawalHeld if old != Some(Reason::WithdrawalHeld.as_str()) => {
-                events.push(warning(EventReason::WithdrawalHeld, format!("{}: {}", told.cluster, told.message)));
+                events.push(warning(
+                    EventReason::WithdrawalHeld,
+                    format!("{}: {}", told.cluster, told.message),
+                ));
             }
             _ => {}
         }
@@ -79,7 +123,11 @@ fn clusters(memory: &Memory, decision: &Decision, told: &[Explained], before: Op
 /// Conditions that came.
 pub fn conditions(status: &ModuleStatus, before: Option<&ModuleStatus>) -> Vec<Event> {
     let reason_of = |status: Option<&ModuleStatus>, type_: &str| {
-        status.into_iter().flat_map(|status| &status.conditions).find(|condition| condition.type_ == type_).map(|condition| condition.reason.clone())
+        status
+            .into_iter()
+            .flat_map(|status| &status.conditions)
+            .find(|condition| condition.type_ == type_)
+            .map(|condition| condition.reason.clone())
     };
     let mut events = Vec::new();
     for condition in &status.conditions {
@@ -91,7 +139,9 @@ pub fn conditions(status: &ModuleStatus, before: Option<&ModuleStatus>) -> Vec<E
             EventReason::SourceNotReady
         } else if condition.type_ == conditions::TAG_MOVED {
             EventReason::TagMoved
-        } else if is(READY, ObjectReason::InvalidSpec.as_str()) || is(READY, ObjectReason::Unsupported.as_str()) {
+        } else if is(READY, ObjectReason::InvalidSpec.as_str())
+            || is(READY, ObjectReason::Unsupported.as_str())
+        {
             EventReason::InvalidSpec
         } else {
             continue;

@@ -16,7 +16,9 @@ use muster_api::{
     labels::{self, label},
     module::{ModuleObject, Summary},
     reasons::{ObjectReason, Reason},
-    revision::{Evidence, ModuleReference, ModuleRevision, ModuleRevisionSpec, ModuleRevisionStatus, Verdict},
+    revision::{
+        Evidence, ModuleReference, ModuleRevision, ModuleRevisionSpec, ModuleRevisionStatus, Verdict,
+    },
 };
 use muster_rollout::{Memory, Millis, Revision, RunState, Unit};
 use parking_lot::Mutex;
@@ -56,7 +58,10 @@ impl History {
             |revision: &ModuleRevision| (revision.spec.module_ref.kind == K::KIND).then(|| row(revision)),
             |key: &Key, row: &RevisionRow| vec![Key::new(&key.namespace, &row.module)],
         );
-        Self { rows: Arc::new(rows), contents: Mutex::default() }
+        Self {
+            rows: Arc::new(rows),
+            contents: Mutex::default(),
+        }
     }
 
     /// The index, to be filled by a watch.
@@ -66,20 +71,42 @@ impl History {
 
     /// The revisions of a module, by name of the ModuleRevision.
     pub fn about(&self, module: &Key) -> BTreeMap<String, RevisionRow> {
-        self.rows.about(module).into_iter().map(|(key, row)| (key.name, row)).collect()
+        self.rows
+            .about(module)
+            .into_iter()
+            .map(|(key, row)| (key.name, row))
+            .collect()
     }
 
     /// A revision of a module in full, found by what the engine remembers of its hash.
-    pub async fn definition(&self, module: &Key, revision: &str, context: &Context) -> Result<Option<Definition>, Error> {
-        let known = self.contents.lock().get(module).filter(|known| known.revision.starts_with(revision)).cloned();
+    pub async fn definition(
+        &self,
+        module: &Key,
+        revision: &str,
+        context: &Context,
+    ) -> Result<Option<Definition>, Error> {
+        let known = self
+            .contents
+            .lock()
+            .get(module)
+            .filter(|known| known.revision.starts_with(revision))
+            .cloned();
         if known.is_some() {
             return Ok(known);
         }
-        let Some((name, _)) = self.about(module).into_iter().find(|(_, row)| row.revision.starts_with(revision)) else {
+        let Some((name, _)) = self
+            .about(module)
+            .into_iter()
+            .find(|(_, row)| row.revision.starts_with(revision))
+        else {
             return Ok(None);
         };
         let revisions: Api<ModuleRevision> = Api::namespaced(context.client.clone(), &module.namespace);
-        let found = call(format!("reading ModuleRevision {}/{name}", module.namespace), revisions.get_opt(&name)).await?;
+        let found = call(
+            format!("reading ModuleRevision {}/{name}", module.namespace),
+            revisions.get_opt(&name),
+        )
+        .await?;
         let definition = found.map(|found| Definition::from(found.spec));
         if let Some(definition) = &definition {
             self.contents.lock().insert(module.clone(), definition.clone());
@@ -105,9 +132,18 @@ fn row(revision: &ModuleRevision) -> RevisionRow {
 
 /// The ModuleRevision of a definition, owned by its module.
 pub fn object<K: ModuleObject>(module: &K, definition: &Definition) -> ModuleRevision {
-    let Definition { revision, commit, sync, control_plane_bindings } = definition.clone();
+    let Definition {
+        revision,
+        commit,
+        sync,
+        control_plane_bindings,
+    } = definition.clone();
     let spec = ModuleRevisionSpec {
-        module_ref: ModuleReference { kind: K::KIND, name: module.name_any(), uid: module.uid() },
+        module_ref: ModuleReference {
+            kind: K::KIND,
+            name: module.name_any(),
+            uid: module.uid(),
+        },
         revision,
         commit,
         sync,
@@ -134,7 +170,10 @@ pub fn object<K: ModuleObject>(module: &K, definition: &Definition) -> ModuleRev
 pub async fn record(object: &ModuleRevision, context: &Context) -> Result<(), Error> {
     let namespace = object.namespace().unwrap_or_default();
     let revisions: Api<ModuleRevision> = Api::namespaced(context.client.clone(), &namespace);
-    let parameters = PostParams { field_manager: Some(labels::manager::CONTROLLER.to_owned()), ..PostParams::default() };
+    let parameters = PostParams {
+        field_manager: Some(labels::manager::CONTROLLER.to_owned()),
+        ..PostParams::default()
+    };
     let what = format!("creating ModuleRevision {namespace}/{}", object.name_any());
     match call(what, revisions.create(&parameters, object)).await {
         Ok(_) => Ok(()),
@@ -158,7 +197,12 @@ pub fn stories(
     told.collect()
 }
 
-fn story(row: &RevisionRow, memory: &Memory, counts: &Summary, now: Timestamp) -> Option<ModuleRevisionStatus> {
+fn story(
+    row: &RevisionRow,
+    memory: &Memory,
+    counts: &Summary,
+    now: Timestamp,
+) -> Option<ModuleRevisionStatus> {
     let revision = Revision::parse(&row.revision)?;
     let run = memory.run.filter(|run| run.target == revision);
     let verdict = match (memory.verdict(revision), run, row.status.verdict) {
@@ -181,7 +225,11 @@ fn story(row: &RevisionRow, memory: &Memory, counts: &Summary, now: Timestamp) -
     }
     status.observed_generation = Some(1);
     status.evidence = memory.bad.get(&revision).map_or(status.evidence, |bad| {
-        vec![Evidence { cluster: bad.unit.to_string(), at: Some(time(bad.at)), message: bad.message.to_string() }]
+        vec![Evidence {
+            cluster: bad.unit.to_string(),
+            at: Some(time(bad.at)),
+            message: bad.message.to_string(),
+        }]
     });
     status.verdict = verdict;
     status.conditions = conditions(verdict, &status).merge(&row.status.conditions, 1, now);
@@ -189,55 +237,114 @@ fn story(row: &RevisionRow, memory: &Memory, counts: &Summary, now: Timestamp) -
 }
 
 fn conditions(verdict: Option<Verdict>, status: &ModuleRevisionStatus) -> Conditions {
-    let evidence = || status.evidence.first().map_or_else(String::new, |first| format!("{}: {}", first.cluster, first.message));
+    let evidence = || {
+        status.evidence.first().map_or_else(String::new, |first| {
+            format!("{}: {}", first.cluster, first.message)
+        })
+    };
     match verdict {
-        Some(Verdict::Good) => Conditions::ready(Status::True, ObjectReason::Succeeded, "confirmed on every eligible selected cluster"),
+        Some(Verdict::Good) => Conditions::ready(
+            Status::True,
+            ObjectReason::Succeeded,
+            "confirmed on every eligible selected cluster",
+        ),
         Some(Verdict::Bad) => Conditions::ready(Status::False, Reason::KnownBad, evidence()),
         Some(Verdict::Aborted) => Conditions::ready(Status::False, Reason::Aborted, "ended by a person"),
-        Some(Verdict::Superseded) => {
-            Conditions::ready(Status::False, ObjectReason::Progressing, "another revision took its place before it was done")
-        }
-        None => Conditions::ready(Status::False, ObjectReason::Progressing, "its rollout is under way")
-            .reconciling(ObjectReason::Progressing, "its rollout is under way"),
+        Some(Verdict::Superseded) => Conditions::ready(
+            Status::False,
+            ObjectReason::Progressing,
+            "another revision took its place before it was done",
+        ),
+        None => Conditions::ready(
+            Status::False,
+            ObjectReason::Progressing,
+            "its rollout is under way",
+        )
+        .reconciling(ObjectReason::Progressing, "its rollout is under way"),
     }
 }
 
 /// Writes a story.
-pub async fn tell(namespace: &str, name: &str, row: &RevisionRow, status: &ModuleRevisionStatus, context: &Context) -> Result<(), Error> {
+pub async fn tell(
+    namespace: &str,
+    name: &str,
+    row: &RevisionRow,
+    status: &ModuleRevisionStatus,
+    context: &Context,
+) -> Result<(), Error> {
     let revisions: Api<ModuleRevision> = Api::namespaced(context.client.clone(), namespace);
-    let Some(seen) = call(format!("reading ModuleRevision {namespace}/{name}"), revisions.get_opt(name)).await? else {
+    let Some(seen) = call(
+        format!("reading ModuleRevision {namespace}/{name}"),
+        revisions.get_opt(name),
+    )
+    .await?
+    else {
         return Ok(());
     };
     if seen.uid().as_ref() == Some(&row.uid) {
-        patch_if_changed(&revisions, &seen, seen.status.as_ref(), status, labels::manager::CONTROLLER).await?;
+        patch_if_changed(
+            &revisions,
+            &seen,
+            seen.status.as_ref(),
+            status,
+            labels::manager::CONTROLLER,
+        )
+        .await?;
     }
     Ok(())
 }
 
 /// The revisions beyond the limit, oldest first. The target, the last good one and the bad ones are kept.
-pub fn surplus(revisions: &BTreeMap<String, RevisionRow>, memory: &Memory, target: Option<&str>, limit: u32) -> Vec<String> {
+pub fn surplus(
+    revisions: &BTreeMap<String, RevisionRow>,
+    memory: &Memory,
+    target: Option<&str>,
+    limit: u32,
+) -> Vec<String> {
     let kept = |row: &RevisionRow| {
         let revision = Revision::parse(&row.revision);
         target == Some(row.revision.as_str())
-            || revision.is_some_and(|revision| memory.verdict(revision).is_some() || memory.run.is_some_and(|run| run.target == revision || run.from == Some(revision)))
+            || revision.is_some_and(|revision| {
+                memory.verdict(revision).is_some()
+                    || memory
+                        .run
+                        .is_some_and(|run| run.target == revision || run.from == Some(revision))
+            })
     };
-    let excess = revisions.len().saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
+    let excess = revisions
+        .len()
+        .saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
     let mut old: Vec<(&String, &RevisionRow)> = revisions.iter().filter(|(_, row)| !kept(row)).collect();
     old.sort_by_key(|(name, row)| (row.created, (*name).clone()));
-    old.into_iter().take(excess).map(|(name, _)| name.clone()).collect()
+    old.into_iter()
+        .take(excess)
+        .map(|(name, _)| name.clone())
+        .collect()
 }
 
 /// A memory in place of a lost one, from the rows and from the verdicts that stand in ModuleRevisions (W7).
 pub fn rebuild(revisions: &BTreeMap<String, RevisionRow>, units: &[Unit], now: Millis) -> Memory {
-    let judged = |verdict: Verdict| revisions.values().filter(move |row| row.status.verdict == Some(verdict));
-    let last_good = judged(Verdict::Good).max_by_key(|row| (row.status.finished.as_ref().map(|time| time.0), &row.revision));
+    let judged = |verdict: Verdict| {
+        revisions
+            .values()
+            .filter(move |row| row.status.verdict == Some(verdict))
+    };
+    let last_good = judged(Verdict::Good)
+        .max_by_key(|row| (row.status.finished.as_ref().map(|time| time.0), &row.revision));
     let bad = judged(Verdict::Bad).filter_map(|row| Some((Revision::parse(&row.revision)?, remembered(row))));
-    Memory::rebuild(units, last_good.and_then(|row| Revision::parse(&row.revision)), bad.collect(), now)
+    Memory::rebuild(
+        units,
+        last_good.and_then(|row| Revision::parse(&row.revision)),
+        bad.collect(),
+        now,
+    )
 }
 
 fn remembered(row: &RevisionRow) -> muster_rollout::Evidence {
     let first = row.status.evidence.first();
-    let at = first.and_then(|first| first.at.as_ref()).and_then(|at| u64::try_from(at.0.as_millisecond()).ok());
+    let at = first
+        .and_then(|first| first.at.as_ref())
+        .and_then(|at| u64::try_from(at.0.as_millisecond()).ok());
     muster_rollout::Evidence {
         unit: first.map_or("", |first| &first.cluster).into(),
         message: first.map_or("", |first| &first.message).into(),
@@ -248,9 +355,20 @@ fn remembered(row: &RevisionRow) -> muster_rollout::Evidence {
 /// Deletes a revision that is beyond the limit.
 pub async fn forget(namespace: &str, name: &str, row: &RevisionRow, context: &Context) -> Result<(), Error> {
     let revisions: Api<ModuleRevision> = Api::namespaced(context.client.clone(), namespace);
-    let preconditions = Preconditions { uid: Some(row.uid.clone()), resource_version: None };
-    let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-    match call(format!("deleting ModuleRevision {namespace}/{name}"), revisions.delete(name, &parameters)).await {
+    let preconditions = Preconditions {
+        uid: Some(row.uid.clone()),
+        resource_version: None,
+    };
+    let parameters = DeleteParams {
+        preconditions: Some(preconditions),
+        ..DeleteParams::default()
+    };
+    match call(
+        format!("deleting ModuleRevision {namespace}/{name}"),
+        revisions.delete(name, &parameters),
+    )
+    .await
+    {
         Ok(_) => Ok(()),
         Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
         Err(error) => Err(error.into()),
@@ -286,17 +404,39 @@ mod tests {
 
     fn memory(target: char, state: RunState, good: Option<char>) -> Memory {
         let parsed = |digit| Revision::parse(&revision(digit)).unwrap();
-        let run = muster_rollout::Run { id: 1, target: parsed(target), from: None, started: Millis::seconds(5), state };
-        Memory { run: Some(run), last_good: good.map(parsed), ..Memory::default() }
+        let run = muster_rollout::Run {
+            id: 1,
+            target: parsed(target),
+            from: None,
+            started: Millis::seconds(5),
+            state,
+        };
+        Memory {
+            run: Some(run),
+            last_good: good.map(parsed),
+            ..Memory::default()
+        }
     }
 
     #[test]
     fn the_oldest_go_first_and_target_last_good_and_bad_ones_stay() {
         let mut memory = memory('a', RunState::Open, Some('b'));
-        let evidence = muster_rollout::Evidence { unit: "eu-1".into(), message: "m".into(), at: Millis(0) };
-        memory.bad.insert(Revision::parse(&revision('c')).unwrap(), evidence);
+        let evidence = muster_rollout::Evidence {
+            unit: "eu-1".into(),
+            message: "m".into(),
+            at: Millis(0),
+        };
+        memory
+            .bad
+            .insert(Revision::parse(&revision('c')).unwrap(), evidence);
         let target = revision('a');
-        let check = |limit, expect: &[&str]| assert_eq!(surplus(&rows("cbadef"), &memory, Some(&target), limit), expect, "limit {limit}");
+        let check = |limit, expect: &[&str]| {
+            assert_eq!(
+                surplus(&rows("cbadef"), &memory, Some(&target), limit),
+                expect,
+                "limit {limit}"
+            )
+        };
         check(6, &[]);
         check(5, &["web-d"]);
         check(1, &["web-d", "web-e", "web-f"]);
@@ -305,7 +445,10 @@ mod tests {
     #[test]
     fn a_story_follows_the_memory_and_is_told_once() {
         let now = Timestamp::from_second(60).unwrap();
-        let counts = Summary { total: 2, ..Summary::default() };
+        let counts = Summary {
+            total: 2,
+            ..Summary::default()
+        };
         let mut rows = rows("ab");
         let mut tell = |memory: &Memory| {
             let told = stories(&rows, memory, &counts, now);
@@ -313,7 +456,14 @@ mod tests {
                 rows.get_mut(name).unwrap().status = status.clone();
             }
             let again = stories(&rows, memory, &counts, now);
-            let said = told.into_iter().map(|(name, status)| (name, status.verdict, status.started.is_some(), status.finished.is_some()));
+            let said = told.into_iter().map(|(name, status)| {
+                (
+                    name,
+                    status.verdict,
+                    status.started.is_some(),
+                    status.finished.is_some(),
+                )
+            });
             (said.collect::<Vec<_>>(), again.len())
         };
         let (said, again) = tell(&memory('a', RunState::Open, None));
@@ -322,7 +472,11 @@ mod tests {
         let (said, _) = tell(&memory('a', RunState::Good, Some('a')));
         assert_eq!(said, [("web-a".to_owned(), Some(Verdict::Good), true, true)]);
         let (said, _) = tell(&memory('b', RunState::Open, Some('a')));
-        assert_eq!(said, [("web-b".to_owned(), None, true, false)], "the last good one keeps its verdict");
+        assert_eq!(
+            said,
+            [("web-b".to_owned(), None, true, false)],
+            "the last good one keeps its verdict"
+        );
         let (said, _) = tell(&memory('a', RunState::Good, Some('a')));
         let b = said.iter().find(|(name, ..)| name == "web-b").unwrap();
         assert_eq!(b.1, Some(Verdict::Superseded));

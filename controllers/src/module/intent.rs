@@ -3,7 +3,10 @@
 //! A row is changed by a JSON patch that tests its name and token as they were seen, and only if its token grows (W3): whoever
 //! was faster, a stale view or a second leader makes the test fail instead of overwriting. A token never falls.
 
-use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation, jsonptr::PointerBuf};
+use json_patch::{
+    AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation,
+    jsonptr::PointerBuf,
+};
 use muster_api::assemblage::SyncRow;
 use serde_json::{Value, json};
 
@@ -58,7 +61,12 @@ pub fn write(change: &Change, seen: Option<&SeenRow>) -> Write {
         // `add` of a member sets it, whether it was there or not.
         (Change::Fence { token, .. }, Some(seen)) => tested(seen, [add(seen, "token", json!(token))]),
         (Change::Fence { name, token }, None) => Write::Append(SyncRow::bare(name, *token)),
-        (Change::Remove { .. }, Some(seen)) => tested(seen, [PatchOperation::Remove(RemoveOperation { path: pointer(seen, "") })]),
+        (Change::Remove { .. }, Some(seen)) => tested(
+            seen,
+            [PatchOperation::Remove(RemoveOperation {
+                path: pointer(seen, ""),
+            })],
+        ),
         (Change::Remove { .. }, None) => Write::Nothing,
     }
 }
@@ -72,14 +80,22 @@ pub fn append(row: &SyncRow, resource_version: &str, has_rows: bool) -> Patch {
         (PointerBuf::from_tokens(["spec", "syncs"]), json!([row]))
     };
     Patch(vec![
-        PatchOperation::Test(TestOperation { path: version, value: json!(resource_version) }),
+        PatchOperation::Test(TestOperation {
+            path: version,
+            value: json!(resource_version),
+        }),
         PatchOperation::Add(AddOperation { path, value }),
     ])
 }
 
 /// Operations on a row that are only carried out if its name and token are the ones seen.
 fn tested(seen: &SeenRow, operations: impl IntoIterator<Item = PatchOperation>) -> Write {
-    let test = |field: &str, value: Value| PatchOperation::Test(TestOperation { path: pointer(seen, field), value });
+    let test = |field: &str, value: Value| {
+        PatchOperation::Test(TestOperation {
+            path: pointer(seen, field),
+            value,
+        })
+    };
     let mut all = vec![test("name", json!(seen.name))];
     // A row without a token (of another writer, or never ours) has nothing to test but its name.
     all.extend(seen.token.map(|token| test("token", json!(token))));
@@ -88,11 +104,17 @@ fn tested(seen: &SeenRow, operations: impl IntoIterator<Item = PatchOperation>) 
 }
 
 fn replace(seen: &SeenRow, field: &str, value: Value) -> PatchOperation {
-    PatchOperation::Replace(ReplaceOperation { path: pointer(seen, field), value })
+    PatchOperation::Replace(ReplaceOperation {
+        path: pointer(seen, field),
+        value,
+    })
 }
 
 fn add(seen: &SeenRow, field: &str, value: Value) -> PatchOperation {
-    PatchOperation::Add(AddOperation { path: pointer(seen, field), value })
+    PatchOperation::Add(AddOperation {
+        path: pointer(seen, field),
+        value,
+    })
 }
 
 /// The place of a row, or of one of its fields.
@@ -111,7 +133,15 @@ mod tests {
     use crate::module::rows::Asks;
 
     fn seen(token: Option<u64>) -> SeenRow {
-        SeenRow { name: "web".to_owned(), position: 2, token, digest: None, revision: None, asks: Asks::Carry, echo: None }
+        SeenRow {
+            name: "web".to_owned(),
+            position: 2,
+            token,
+            digest: None,
+            revision: None,
+            asks: Asks::Carry,
+            echo: None,
+        }
     }
 
     fn put(token: u64) -> Change {
@@ -119,14 +149,21 @@ mod tests {
     }
 
     fn fence(token: u64) -> Change {
-        Change::Fence { name: "web".to_owned(), token }
+        Change::Fence {
+            name: "web".to_owned(),
+            token,
+        }
     }
 
     fn check(change: &Change, row: Option<&SeenRow>, expect: &str) {
         let said = match write(change, row) {
             Write::Nothing => "nothing".to_owned(),
             Write::Append(row) => format!("append {}", json!(row)),
-            Write::Patch(patch) => patch.iter().map(|operation| json!(operation).to_string()).collect::<Vec<_>>().join("\n"),
+            Write::Patch(patch) => patch
+                .iter()
+                .map(|operation| json!(operation).to_string())
+                .collect::<Vec<_>>()
+                .join("\n"),
         };
         assert_eq!(said, expect);
     }
@@ -161,13 +198,22 @@ mod tests {
     fn an_absent_row_is_appended() {
         check(&put(5), None, "append {\"name\":\"web\",\"token\":5}");
         check(&fence(5), None, "append {\"name\":\"web\",\"token\":5}");
-        check(&Change::Remove { name: "web".to_owned() }, None, "nothing");
+        check(
+            &Change::Remove {
+                name: "web".to_owned(),
+            },
+            None,
+            "nothing",
+        );
     }
 
     #[test]
     fn an_append_tests_the_version_of_the_whole_assemblage() {
         let patch = append(&SyncRow::bare("web", 5), "77", true);
-        let said: Vec<String> = patch.iter().map(|operation| json!(operation).to_string()).collect();
+        let said: Vec<String> = patch
+            .iter()
+            .map(|operation| json!(operation).to_string())
+            .collect();
         assert_eq!(
             said,
             [

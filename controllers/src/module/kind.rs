@@ -4,7 +4,10 @@ use std::fmt::Debug;
 
 use kube::{
     Resource,
-    core::{NamespaceResourceScope, object::{HasSpec, HasStatus}},
+    core::{
+        NamespaceResourceScope,
+        object::{HasSpec, HasStatus},
+    },
 };
 use muster_api::{
     assemblage::{AssemblageStatus, ProxyAssemblage, RemoteAssemblage, TargetedAssemblageSpec},

@@ -24,7 +24,10 @@ pub fn recall<K: ModuleObject>(module: &K) -> Recalled {
     // What cannot be decoded is as good as lost, and treated so.
     match own.and_then(|own| serde_json::from_str(&own.memory).ok()) {
         Some(memory) => Recalled { memory, lost: false },
-        None => Recalled { memory: Memory::default(), lost: true },
+        None => Recalled {
+            memory: Memory::default(),
+            lost: true,
+        },
     }
 }
 

@@ -98,11 +98,21 @@ pub async fn run<K: Rolled>(context: Context, bindings: Arc<Objects>) {
     });
     let runner = Runner::<K>::new(K::KIND.as_str(), &context);
     let store = runner.store();
-    let everyone = move || store.state().iter().map(|module| Key::of(&**module)).collect::<Vec<Key>>();
+    let everyone = move || {
+        store
+            .state()
+            .iter()
+            .map(|module| Key::of(&**module))
+            .collect::<Vec<Key>>()
+    };
     let (of_clusters, of_bindings) = (everyone.clone(), everyone);
     let registry = Arc::clone(&context.registry);
-    let clusters = registry.subscribe().flat_map(move |_| futures::stream::iter(of_clusters()));
-    let objects = bindings.changes().flat_map(move |()| futures::stream::iter(of_bindings()));
+    let clusters = registry
+        .subscribe()
+        .flat_map(move |_| futures::stream::iter(of_clusters()));
+    let objects = bindings
+        .changes()
+        .flat_map(move |()| futures::stream::iter(of_bindings()));
     runner
         .after(async move { registry.synced().await })
         .rows(Arc::clone(&modules.rows))
@@ -115,9 +125,14 @@ pub async fn run<K: Rolled>(context: Context, bindings: Arc<Objects>) {
 
 async fn reconcile<K: Rolled>(module: Arc<K>, modules: Arc<Modules<K>>) -> Result<Action, Error> {
     if module.meta().deletion_timestamp.is_some() {
-        let ours = module.finalizers().iter().any(|finalizer| finalizer == finalizer::MODULE);
+        let ours = module
+            .finalizers()
+            .iter()
+            .any(|finalizer| finalizer == finalizer::MODULE);
         if !ours || act::is_swept_away(&*module, &modules).await? {
-            return act::release(&*module, &modules).await.map(|()| Action::await_change());
+            return act::release(&*module, &modules)
+                .await
+                .map(|()| Action::await_change());
         }
     }
     let seen = observe::observe(&*module, &modules).await?;
@@ -129,7 +144,9 @@ async fn reconcile<K: Rolled>(module: Arc<K>, modules: Arc<Modules<K>>) -> Resul
 
 /// When time alone brings something: a deadline of the engine, or the next look at the tag.
 fn next<K: Rolled>(module: &K, modules: &Modules<K>, wake_at: Option<Timestamp>) -> Action {
-    let look = modules.tags.next(&Key::of(module), module.spec().sync.package.interval.to_std());
+    let look = modules
+        .tags
+        .next(&Key::of(module), module.spec().sync.package.interval.to_std());
     let Some(at) = wake_at.into_iter().chain(look).min() else {
         return Action::await_change();
     };

@@ -47,8 +47,19 @@ pub struct Definition {
 
 impl From<ModuleRevisionSpec> for Definition {
     fn from(spec: ModuleRevisionSpec) -> Self {
-        let ModuleRevisionSpec { module_ref: _, revision, commit, sync, control_plane_bindings } = spec;
-        Self { revision, commit, sync, control_plane_bindings }
+        let ModuleRevisionSpec {
+            module_ref: _,
+            revision,
+            commit,
+            sync,
+            control_plane_bindings,
+        } = spec;
+        Self {
+            revision,
+            commit,
+            sync,
+            control_plane_bindings,
+        }
     }
 }
 
@@ -145,7 +156,12 @@ pub async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Obse
         None => (Some(matcher(module)?), source::target(module, modules).await),
     };
     let last_good = match memory.memory.last_good {
-        Some(revision) if !deleting => modules.history.definition(&key, &revision.to_string(), &modules.context).await?,
+        Some(revision) if !deleting => {
+            modules
+                .history
+                .definition(&key, &revision.to_string(), &modules.context)
+                .await?
+        }
         _ => None,
     };
     let mut seen = Observation {
@@ -165,11 +181,17 @@ pub async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Obse
 fn invalid<K: ModuleObject>(module: &K) -> Option<Invalid> {
     let unsupported = validate::unsupported(module.spec());
     if !unsupported.is_empty() {
-        return Some(Invalid { reason: ObjectReason::Unsupported, message: validate::unsupported_message(&unsupported) });
+        return Some(Invalid {
+            reason: ObjectReason::Unsupported,
+            message: validate::unsupported_message(&unsupported),
+        });
     }
     // Whether an insecure source is allowed is for the source to say, which knows its options.
     let problems = validate::module(&module.name_any(), module.spec(), InsecureSources::Allowed);
-    (!problems.is_empty()).then(|| Invalid { reason: ObjectReason::InvalidSpec, message: validate::message(&problems) })
+    (!problems.is_empty()).then(|| Invalid {
+        reason: ObjectReason::InvalidSpec,
+        message: validate::message(&problems),
+    })
 }
 
 fn matcher<K: ModuleObject>(module: &K) -> Result<Matcher, Error> {
@@ -177,23 +199,42 @@ fn matcher<K: ModuleObject>(module: &K) -> Result<Matcher, Error> {
 }
 
 /// Every cluster of the registry that is selected, has a row or is being changed, and those that only a row still names.
-async fn clusters<K: Rolled>(module: &K, modules: &Modules<K>, selector: Option<&Matcher>, seen: &Observation) -> Vec<ClusterSeen> {
+async fn clusters<K: Rolled>(
+    module: &K,
+    modules: &Modules<K>,
+    selector: Option<&Matcher>,
+    seen: &Observation,
+) -> Vec<ClusterSeen> {
     let key = Key::of(module);
     let name = module.name_any();
-    let mut rows: BTreeMap<String, AssemblageRow> =
-        modules.rows.about(&key).into_iter().filter(|(_, row)| row.ours).map(|(key, row)| (key.name, row)).collect();
+    let mut rows: BTreeMap<String, AssemblageRow> = modules
+        .rows
+        .about(&key)
+        .into_iter()
+        .filter(|(_, row)| row.ours)
+        .map(|(key, row)| (key.name, row))
+        .collect();
     let mut clusters = Vec::new();
     for cluster in modules.context.registry.list() {
         let own = rows.remove(&cluster.name);
         let selected = selector.is_some_and(|selector| selector.matches(&cluster.labels));
-        let row = own.as_ref().and_then(|own| own.syncs.iter().find(|row| row.name == name).cloned());
+        let row = own
+            .as_ref()
+            .and_then(|own| own.syncs.iter().find(|row| row.name == name).cloned());
         // A cluster that is being changed stays in sight, though its row may not be visible yet.
-        let charged = seen.memory.memory.charges.contains_key(&cluster.name.as_str().into());
+        let charged = seen
+            .memory
+            .memory
+            .charges
+            .contains_key(&cluster.name.as_str().into());
         if selected || charged || row.is_some() {
             clusters.push(one(&cluster, selected, row, modules, &key.namespace, seen).await);
         }
     }
-    clusters.extend(rows.into_iter().filter_map(|(cluster, own)| orphaned(cluster, &own, &name)));
+    clusters.extend(
+        rows.into_iter()
+            .filter_map(|(cluster, own)| orphaned(cluster, &own, &name)),
+    );
     clusters.sort_by(|a, b| a.name.cmp(&b.name));
     clusters
 }
@@ -238,7 +279,11 @@ async fn one<K: Rolled>(
 
 /// Why the registry says that a cluster cannot be touched.
 fn obstacle<K: Rolled>(cluster: &ClusterRow) -> Option<(Reason, String)> {
-    let state = if K::NEEDS_AGENT { cluster.state.clone() } else { cluster.bootstrap_state() };
+    let state = if K::NEEDS_AGENT {
+        cluster.state.clone()
+    } else {
+        cluster.bootstrap_state()
+    };
     match state {
         ClusterState::Ready => None,
         ClusterState::NotReady { reason, message } => Some((super::reasons::not_ready(reason), message)),
@@ -246,8 +291,15 @@ fn obstacle<K: Rolled>(cluster: &ClusterRow) -> Option<(Reason, String)> {
 }
 
 /// An assemblage of the cluster's name that is not ours.
-fn foreign<K: Rolled>(cluster: &ClusterRow, modules: &Modules<K>, namespace: &str) -> Option<(Reason, String)> {
-    let row = modules.rows.get(&Key::new(namespace, &cluster.name)).filter(|row| !row.ours)?;
+fn foreign<K: Rolled>(
+    cluster: &ClusterRow,
+    modules: &Modules<K>,
+    namespace: &str,
+) -> Option<(Reason, String)> {
+    let row = modules
+        .rows
+        .get(&Key::new(namespace, &cluster.name))
+        .filter(|row| !row.ours)?;
     let kind = K::Assemblage::kind(&());
     let rows = row.syncs.len();
     let message = format!(
@@ -259,9 +311,16 @@ fn foreign<K: Rolled>(cluster: &ClusterRow, modules: &Modules<K>, namespace: &st
 
 /// The values that a cluster's row holds: the bindings, and what the package uses of the variables that are given, so that a
 /// changed label is rolled like any other change.
-async fn values<K: Rolled>(cluster: &ClusterRow, definition: &Definition, modules: &Modules<K>) -> Result<Values, String> {
+async fn values<K: Rolled>(
+    cluster: &ClusterRow,
+    definition: &Definition,
+    modules: &Modules<K>,
+) -> Result<Values, String> {
     let given = bindings::given(&cluster.name, &cluster.labels);
-    let resolved = modules.bindings.resolve(&definition.control_plane_bindings, &given).await;
+    let resolved = modules
+        .bindings
+        .resolve(&definition.control_plane_bindings, &given)
+        .await;
     let mut values = resolved.map_err(|error| error.to_string())?;
     let used = bindings::used_by(&definition.sync.package, &definition.sync.bindings);
     values.extend(given.into_iter().filter(|(name, _)| used.contains(name)));
@@ -275,10 +334,18 @@ pub fn paused<K: ModuleObject>(module: &K) -> bool {
 
 /// The withdrawal that a person acknowledged.
 pub fn acknowledged<K: ModuleObject>(module: &K) -> Option<String> {
-    module.annotations().get(annotation::ACKNOWLEDGE_WITHDRAWAL).cloned()
+    module
+        .annotations()
+        .get(annotation::ACKNOWLEDGE_WITHDRAWAL)
+        .cloned()
 }
 
 /// The name of the ModuleRevision of a revision of this module.
 pub fn revision_name<K: ModuleObject>(module: &K, revision: &str) -> String {
-    names::module_revision(K::KIND, &module.namespace().unwrap_or_default(), &module.name_any(), revision)
+    names::module_revision(
+        K::KIND,
+        &module.namespace().unwrap_or_default(),
+        &module.name_any(),
+        revision,
+    )
 }

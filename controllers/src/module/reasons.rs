@@ -86,33 +86,79 @@ pub const fn not_ready(reason: NotReady) -> Reason {
 }
 
 fn message(unit: &UnitId, why: &Why, background: &Background<'_>) -> String {
-    let Background { module, obstacles, source, version } = *background;
+    let Background {
+        module,
+        obstacles,
+        source,
+        version,
+    } = *background;
     match why {
         Why::Ineligible { since, .. } => {
-            let obstacle = obstacles.get(unit.as_str()).map_or("it cannot be touched now", String::as_str);
-            let kept = since.map_or(String::new(), |since| format!("; its slot is kept for it since {}", instant(since)));
+            let obstacle = obstacles
+                .get(unit.as_str())
+                .map_or("it cannot be touched now", String::as_str);
+            let kept = since.map_or(String::new(), |since| {
+                format!("; its slot is kept for it since {}", instant(since))
+            });
             format!("{obstacle}{kept}")
         }
         Why::WithdrawalHeld { acknowledge, units } => format!(
             "{units} clusters at once are no longer selected, more than rollout.withdraw.brake: nothing is withdrawn until that is acknowledged: \
              kubectl annotate {module} --field-manager=muster-cli fleet.muster.dev/acknowledge-withdrawal={acknowledge}"
         ),
-        Why::Withdrawing { message, .. } => format!("its objects are being removed{}", tail(message.as_deref())),
-        Why::Failed { class, message, until, .. } => failed(*class, message, *until),
-        Why::Overdue { .. } => format!("{version} was picked up, and did not become ready within rollout.deadlines.progress"),
-        Why::NotPickedUp { .. } => {
-            format!("{version} was not picked up within rollout.deadlines.pickup: does muster agent run in the cluster?")
+        Why::Withdrawing { message, .. } => {
+            format!("its objects are being removed{}", tail(message.as_deref()))
         }
-        Why::AlreadyUnready { message, .. } => format!("it was not ready before this rollout, its state counts for nothing{}", tail(message.as_deref())),
-        Why::Relapsed { until, .. } => format!("it was ready at {version}, and is not any more{}", by(*until)),
-        Why::Updating { until, picked_up, message, .. } => {
-            let step = if *picked_up { "is being carried out" } else { "is assigned and not picked up yet" };
+        Why::Failed {
+            class,
+            message,
+            until,
+            ..
+        } => failed(*class, message, *until),
+        Why::Overdue { .. } => {
+            format!("{version} was picked up, and did not become ready within rollout.deadlines.progress")
+        }
+        Why::NotPickedUp { .. } => {
+            format!(
+                "{version} was not picked up within rollout.deadlines.pickup: does muster agent run in the cluster?"
+            )
+        }
+        Why::AlreadyUnready { message, .. } => format!(
+            "it was not ready before this rollout, its state counts for nothing{}",
+            tail(message.as_deref())
+        ),
+        Why::Relapsed { until, .. } => {
+            format!("it was ready at {version}, and is not any more{}", by(*until))
+        }
+        Why::Updating {
+            until,
+            picked_up,
+            message,
+            ..
+        } => {
+            let step = if *picked_up {
+                "is being carried out"
+            } else {
+                "is assigned and not picked up yet"
+            };
             format!("{version} {step}{}{}", by(*until), tail(message.as_deref()))
         }
         Why::Soaking { until, .. } => format!("ready at {version}; it is watched until {}", instant(*until)),
-        Why::KnownBad { revision, evidence } => bad("is known to be bad and is not assigned again", version, *revision, evidence),
-        Why::Halted { revision, evidence } => bad("is condemned: nothing more is assigned", version, *revision, evidence),
-        Why::Paused => format!("the rollout of {version} is paused; to go on, set spec.rollout.paused to false"),
+        Why::KnownBad { revision, evidence } => bad(
+            "is known to be bad and is not assigned again",
+            version,
+            *revision,
+            evidence,
+        ),
+        Why::Halted { revision, evidence } => bad(
+            "is condemned: nothing more is assigned",
+            version,
+            *revision,
+            evidence,
+        ),
+        Why::Paused => {
+            format!("the rollout of {version} is paused; to go on, set spec.rollout.paused to false")
+        }
         Why::Unresolved => source.unwrap_or("what it shall have is not known yet").to_owned(),
         Why::WaitingTurn { holders, limit } => waiting(holders, *limit, version),
         Why::WaitingRead => "it is to be withdrawn from, after the next complete read".to_owned(),
@@ -124,7 +170,9 @@ fn message(unit: &UnitId, why: &Why, background: &Background<'_>) -> String {
 fn failed(class: Class, message: &str, until: Option<Millis>) -> String {
     match (class, until) {
         (Class::Revision, None) => format!("{message}; next: commit a version that mends it"),
-        (Class::Unit, None) => format!("{message}; next: mend the cluster, or commit a version that needs less of it"),
+        (Class::Unit, None) => {
+            format!("{message}; next: mend the cluster, or commit a version that needs less of it")
+        }
         (Class::Infra, None) => message.to_owned(),
         (_, Some(until)) => format!("{message}; it counts as failed at {}", instant(until)),
     }
@@ -133,7 +181,10 @@ fn failed(class: Class, message: &str, until: Option<Millis>) -> String {
 fn bad(what: &str, version: &str, revision: Revision, evidence: &Evidence) -> String {
     let Evidence { unit, message, at } = evidence;
     let revision: String = revision.to_string().chars().take(8).collect();
-    format!("{version} (revision {revision}) {what}: {unit} failed at {}: {message}; next: commit a version that mends it", instant(*at))
+    format!(
+        "{version} (revision {revision}) {what}: {unit} failed at {}: {message}; next: commit a version that mends it",
+        instant(*at)
+    )
 }
 
 /// Whom it waits for: the first three, and how many more.
@@ -142,7 +193,14 @@ fn waiting(holders: &[UnitId], limit: u32, version: &str) -> String {
         return format!("{version} waits: rollout.maxUnreadyClusters is 0, which moves nothing");
     }
     let named: Vec<&str> = holders.iter().take(3).map(UnitId::as_str).collect();
-    let mut text = format!("{version} waits for {}", if named.is_empty() { "a slot".to_owned() } else { named.join(", ") });
+    let mut text = format!(
+        "{version} waits for {}",
+        if named.is_empty() {
+            "a slot".to_owned()
+        } else {
+            named.join(", ")
+        }
+    );
     if holders.len() > named.len() {
         // Writing to a String cannot fail.
         let _ = write!(text, " and {} more", holders.len() - named.len());
@@ -151,7 +209,9 @@ fn waiting(holders: &[UnitId], limit: u32, version: &str) -> String {
 }
 
 fn by(until: Option<Millis>) -> String {
-    until.map_or_else(String::new, |until| format!(", it counts as failed at {}", instant(until)))
+    until.map_or_else(String::new, |until| {
+        format!(", it counts as failed at {}", instant(until))
+    })
 }
 
 fn tail(message: Option<&str>) -> String {
@@ -170,35 +230,137 @@ mod tests {
 
     fn check(why: &Why, reason: Reason, says: &str) {
         let obstacles = BTreeMap::from([("eu-1".to_owned(), "Cluster eu-1 is paused".to_owned())]);
-        let background = Background { module: "module/web", obstacles: &obstacles, source: Some("https://git.test cannot be reached"), version: "v2" };
+        let background = Background {
+            module: "module/web",
+            obstacles: &obstacles,
+            source: Some("https://git.test cannot be reached"),
+            version: "v2",
+        };
         let told = explain(&"eu-1".into(), why, &background);
         assert_eq!(told.reason, reason, "{why:?}");
-        assert_eq!(told.reason.rank(), why.rank(), "the engine and the public table order {reason} alike");
+        assert_eq!(
+            told.reason.rank(),
+            why.rank(),
+            "the engine and the public table order {reason} alike"
+        );
         assert!(told.message.contains(says), "{}", told.message);
     }
 
     #[test]
     fn every_reason_of_the_engine_has_its_word_its_place_and_its_message() {
         let at = Millis::seconds(1);
-        let evidence = Evidence { unit: "dev-1".into(), message: "no image".into(), at };
+        let evidence = Evidence {
+            unit: "dev-1".into(),
+            message: "no image".into(),
+            at,
+        };
         let revision = Revision::new([7; 16]);
-        let paused = Ineligible { code: Reason::ClusterPaused.as_str(), rank: Reason::ClusterPaused.rank() };
-        check(&Why::Ineligible { reason: paused, since: None }, Reason::ClusterPaused, "Cluster eu-1 is paused");
-        check(&Why::WithdrawalHeld { acknowledge: "x1".into(), units: 4 }, Reason::WithdrawalHeld, "acknowledge-withdrawal=x1");
-        check(&Why::Withdrawing { since: at, message: None }, Reason::Withdrawing, "being removed");
-        check(&Why::Failed { class: Class::Revision, message: "no image".into(), since: None, until: None }, Reason::Failed, "no image; next: commit");
+        let paused = Ineligible {
+            code: Reason::ClusterPaused.as_str(),
+            rank: Reason::ClusterPaused.rank(),
+        };
+        check(
+            &Why::Ineligible {
+                reason: paused,
+                since: None,
+            },
+            Reason::ClusterPaused,
+            "Cluster eu-1 is paused",
+        );
+        check(
+            &Why::WithdrawalHeld {
+                acknowledge: "x1".into(),
+                units: 4,
+            },
+            Reason::WithdrawalHeld,
+            "acknowledge-withdrawal=x1",
+        );
+        check(
+            &Why::Withdrawing {
+                since: at,
+                message: None,
+            },
+            Reason::Withdrawing,
+            "being removed",
+        );
+        check(
+            &Why::Failed {
+                class: Class::Revision,
+                message: "no image".into(),
+                since: None,
+                until: None,
+            },
+            Reason::Failed,
+            "no image; next: commit",
+        );
         check(&Why::Overdue { since: at }, Reason::Overdue, "deadlines.progress");
-        check(&Why::NotPickedUp { since: at }, Reason::NotPickedUp, "muster agent");
-        check(&Why::AlreadyUnready { message: None, since: None }, Reason::AlreadyUnready, "not ready before");
-        check(&Why::Relapsed { since: at, until: None }, Reason::Relapsed, "is not any more");
-        check(&Why::Updating { since: at, until: None, picked_up: false, message: None }, Reason::Updating, "not picked up yet");
-        check(&Why::Soaking { since: at, until: at }, Reason::Soaking, "watched until");
-        check(&Why::KnownBad { revision, evidence: evidence.clone() }, Reason::KnownBad, "dev-1 failed");
-        check(&Why::Halted { revision, evidence }, Reason::Halted, "dev-1 failed");
+        check(
+            &Why::NotPickedUp { since: at },
+            Reason::NotPickedUp,
+            "muster agent",
+        );
+        check(
+            &Why::AlreadyUnready {
+                message: None,
+                since: None,
+            },
+            Reason::AlreadyUnready,
+            "not ready before",
+        );
+        check(
+            &Why::Relapsed {
+                since: at,
+                until: None,
+            },
+            Reason::Relapsed,
+            "is not any more",
+        );
+        check(
+            &Why::Updating {
+                since: at,
+                until: None,
+                picked_up: false,
+                message: None,
+            },
+            Reason::Updating,
+            "not picked up yet",
+        );
+        check(
+            &Why::Soaking { since: at, until: at },
+            Reason::Soaking,
+            "watched until",
+        );
+        check(
+            &Why::KnownBad {
+                revision,
+                evidence: evidence.clone(),
+            },
+            Reason::KnownBad,
+            "dev-1 failed",
+        );
+        check(
+            &Why::Halted { revision, evidence },
+            Reason::Halted,
+            "dev-1 failed",
+        );
         check(&Why::Paused, Reason::Paused, "spec.rollout.paused");
         check(&Why::Unresolved, Reason::SourceNotReady, "cannot be reached");
-        check(&Why::WaitingTurn { holders: ["dev-1".into()].into(), limit: 1 }, Reason::WaitingTurn, "waits for dev-1 (at most 1");
-        check(&Why::WaitingTurn { holders: [].into(), limit: 0 }, Reason::WaitingTurn, "moves nothing");
+        check(
+            &Why::WaitingTurn {
+                holders: ["dev-1".into()].into(),
+                limit: 1,
+            },
+            Reason::WaitingTurn,
+            "waits for dev-1 (at most 1",
+        );
+        check(
+            &Why::WaitingTurn {
+                holders: [].into(),
+                limit: 0,
+            },
+            Reason::WaitingTurn,
+            "moves nothing",
+        );
         check(&Why::WaitingRead, Reason::WaitingTurn, "complete read");
         check(&Why::UpToDate, Reason::UpToDate, "ready at v2");
         check(&Why::Excluded, Reason::Excluded, "not selected");

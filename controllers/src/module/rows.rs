@@ -85,7 +85,12 @@ pub struct Echo {
 pub fn index<A: Carrier>() -> Index<A, AssemblageRow> {
     Index::new(
         |assemblage| Some(row(assemblage)),
-        |key: &Key, row: &AssemblageRow| row.syncs.iter().map(|sync| Key::new(&key.namespace, &sync.name)).collect(),
+        |key: &Key, row: &AssemblageRow| {
+            row.syncs
+                .iter()
+                .map(|sync| Key::new(&key.namespace, &sync.name))
+                .collect()
+        },
     )
 }
 
@@ -96,15 +101,22 @@ pub fn row<A: Carrier>(assemblage: &A) -> AssemblageRow {
     AssemblageRow {
         ours: is_ours(assemblage),
         deleting: assemblage.meta().deletion_timestamp.is_some(),
-        syncs: syncs.map(|(position, sync)| seen(position, sync, states)).collect(),
+        syncs: syncs
+            .map(|(position, sync)| seen(position, sync, states))
+            .collect(),
     }
 }
 
 /// muster's own assemblages are named after their cluster and labelled.
 pub fn is_ours<A: Carrier>(assemblage: &A) -> bool {
     let manager = assemblage.labels().get(labels::label::MANAGED_BY);
-    let cluster = assemblage.spec().cluster_ref.as_ref().map(|cluster| cluster.name.as_str());
-    manager.is_some_and(|manager| manager == labels::MUSTER) && cluster == Some(assemblage.name_any().as_str())
+    let cluster = assemblage
+        .spec()
+        .cluster_ref
+        .as_ref()
+        .map(|cluster| cluster.name.as_str());
+    manager.is_some_and(|manager| manager == labels::MUSTER)
+        && cluster == Some(assemblage.name_any().as_str())
 }
 
 fn seen(position: usize, sync: &SyncRow, states: &[SyncState]) -> SeenRow {

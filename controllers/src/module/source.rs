@@ -90,12 +90,20 @@ pub async fn target<K: Rolled>(module: &K, modules: &Modules<K>) -> Target {
             known(module, source, moved_to)
         }
         (None, Ok(commit)) => {
-            let source = SourceStatus { url: Some(git.url.clone()), tag: git.version.tag.clone(), commit, fetched_at: Some(Time(look.at)) };
+            let source = SourceStatus {
+                url: Some(git.url.clone()),
+                tag: git.version.tag.clone(),
+                commit,
+                fetched_at: Some(Time(look.at)),
+            };
             known(module, source, None)
         }
         (None, Err(failure)) => Target::Unknown {
             message: unknown(module, &failure),
-            retry_at: later(look.at, wait(&failure, module.spec().sync.package.retry_interval.to_std())),
+            retry_at: later(
+                look.at,
+                wait(&failure, module.spec().sync.package.retry_interval.to_std()),
+            ),
         },
     }
 }
@@ -108,7 +116,11 @@ fn known<K: ModuleObject>(module: &K, source: SourceStatus, moved_to: Option<Str
         sync: spec.sync.clone(),
         control_plane_bindings: spec.control_plane_bindings.clone(),
     };
-    Target::Known { definition, source, moved_to }
+    Target::Known {
+        definition,
+        source,
+        moved_to,
+    }
 }
 
 /// What the status says, if it is about this version of this repository.
@@ -126,7 +138,13 @@ async fn look<K: Rolled>(module: &K, git: &GitSource, modules: &Modules<K>) -> L
     let key = Key::of(module);
     let now = modules.context.clock.now();
     let package = &module.spec().sync.package;
-    let last = modules.tags.0.lock().get(&key).filter(|look| look.wanted == *git).cloned();
+    let last = modules
+        .tags
+        .0
+        .lock()
+        .get(&key)
+        .filter(|look| look.wanted == *git)
+        .cloned();
     let fresh_for = |look: &Look| match &look.found {
         Ok(_) => package.interval.to_std(),
         Err(failure) => wait(failure, package.retry_interval.to_std()),
@@ -142,7 +160,11 @@ async fn look<K: Rolled>(module: &K, git: &GitSource, modules: &Modules<K>) -> L
             count: before.map_or(0, |before| before.count.saturating_add(1)),
         }
     });
-    let look = Look { wanted: git.clone(), at: modules.context.clock.now(), found };
+    let look = Look {
+        wanted: git.clone(),
+        at: modules.context.clock.now(),
+        found,
+    };
     modules.tags.0.lock().insert(key, look.clone());
     look
 }
@@ -155,14 +177,36 @@ async fn resolve<K: Rolled>(module: &K, git: &GitSource, modules: &Modules<K>) -
         let namespace = module.namespace().unwrap_or_default();
         remote = remote.with_credentials(credentials(name, &namespace, modules).await?);
     }
-    Ok(modules.context.source.resolve(&remote, &want).await?.commit.to_string())
+    Ok(modules
+        .context
+        .source
+        .resolve(&remote, &want)
+        .await?
+        .commit
+        .to_string())
 }
 
-async fn credentials<K: Rolled>(name: &str, namespace: &str, modules: &Modules<K>) -> Result<Credentials, LookError> {
+async fn credentials<K: Rolled>(
+    name: &str,
+    namespace: &str,
+    modules: &Modules<K>,
+) -> Result<Credentials, LookError> {
     let secrets: Api<Secret> = Api::namespaced(modules.context.client.clone(), namespace);
-    let secret = call(format!("reading Secret {namespace}/{name}"), secrets.get_opt(name)).await?;
-    let secret = secret.ok_or_else(|| LookError::NoSecret { name: name.to_owned(), namespace: namespace.to_owned() })?;
-    let data = secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0)).collect();
+    let secret = call(
+        format!("reading Secret {namespace}/{name}"),
+        secrets.get_opt(name),
+    )
+    .await?;
+    let secret = secret.ok_or_else(|| LookError::NoSecret {
+        name: name.to_owned(),
+        namespace: namespace.to_owned(),
+    })?;
+    let data = secret
+        .data
+        .unwrap_or_default()
+        .into_iter()
+        .map(|(key, value)| (key, value.0))
+        .collect();
     Ok(Credentials::from_secret(&data)?)
 }
 
@@ -173,7 +217,10 @@ fn unknown<K: ModuleObject>(module: &K, failure: &Failure) -> String {
         || "nothing was rolled out yet".to_owned(),
         |source| {
             let version = source.tag.as_deref().unwrap_or(&source.commit);
-            let at = source.fetched_at.as_ref().map_or_else(String::new, |at| format!(", resolved {}", at.0));
+            let at = source
+                .fetched_at
+                .as_ref()
+                .map_or_else(String::new, |at| format!(", resolved {}", at.0));
             format!("clusters keep what they have (last version: {version}{at})")
         },
     );
@@ -181,7 +228,9 @@ fn unknown<K: ModuleObject>(module: &K, failure: &Failure) -> String {
 }
 
 fn wait(failure: &Failure, longest: Duration) -> Duration {
-    FIRST_RETRY.saturating_mul(1 << failure.count.min(10)).min(longest.max(FIRST_RETRY))
+    FIRST_RETRY
+        .saturating_mul(1 << failure.count.min(10))
+        .min(longest.max(FIRST_RETRY))
 }
 
 fn later(at: Timestamp, wait: Duration) -> Timestamp {
@@ -196,8 +245,15 @@ mod tests {
     use super::*;
 
     fn git(url: &str, tag: Option<&str>, commit: Option<&str>) -> GitSource {
-        let version = GitVersion { tag: tag.map(str::to_owned), commit: commit.map(str::to_owned) };
-        GitSource { url: url.to_owned(), version, secret_ref: None }
+        let version = GitVersion {
+            tag: tag.map(str::to_owned),
+            commit: commit.map(str::to_owned),
+        };
+        GitSource {
+            url: url.to_owned(),
+            version,
+            secret_ref: None,
+        }
     }
 
     fn check(wanted: &GitSource, tag: Option<&str>, pinned_to: Option<&str>) {
@@ -207,12 +263,22 @@ mod tests {
             commit: "c1".to_owned(),
             fetched_at: None,
         };
-        assert_eq!(pinned(wanted, Some(&status)).map(|pinned| pinned.commit).as_deref(), pinned_to, "{wanted:?}");
+        assert_eq!(
+            pinned(wanted, Some(&status))
+                .map(|pinned| pinned.commit)
+                .as_deref(),
+            pinned_to,
+            "{wanted:?}"
+        );
     }
 
     #[test]
     fn a_tag_stays_pinned_until_the_spec_names_another_or_another_repository() {
-        check(&git("https://git.test/a", Some("v1"), None), Some("v1"), Some("c1"));
+        check(
+            &git("https://git.test/a", Some("v1"), None),
+            Some("v1"),
+            Some("c1"),
+        );
         check(&git("https://git.test/a", Some("v2"), None), Some("v1"), None);
         check(&git("https://git.test/b", Some("v1"), None), Some("v1"), None);
         check(&git("https://git.test/a", None, Some("c1")), None, Some("c1"));
@@ -222,7 +288,16 @@ mod tests {
 
     #[test]
     fn a_failure_is_tried_again_later_and_later_up_to_the_retry_interval() {
-        let after = |count| wait(&Failure { message: String::new(), since: Timestamp::UNIX_EPOCH, count }, Duration::from_secs(10));
+        let after = |count| {
+            wait(
+                &Failure {
+                    message: String::new(),
+                    since: Timestamp::UNIX_EPOCH,
+                    count,
+                },
+                Duration::from_secs(10),
+            )
+        };
         let waits: Vec<u64> = (0..6).map(|count| after(count).as_secs()).collect();
         assert_eq!(waits, [1, 2, 4, 8, 10, 10]);
     }

@@ -21,8 +21,13 @@ use super::{
 /// The status while nothing can be decided: suspended, or a spec that cannot be acted on. Everything else stays as it was.
 pub fn idle<K: ModuleObject>(module: &K, seen: &Observation, now: Timestamp) -> ModuleStatus {
     let said = match &seen.invalid {
-        Some(invalid) => Conditions::ready(Status::False, invalid.reason, &*invalid.message).stalled(invalid.reason, &*invalid.message),
-        None => Conditions::ready(Status::False, ObjectReason::Suspended, "spec.suspend is true: nothing is assigned or withdrawn, clusters keep what they have"),
+        Some(invalid) => Conditions::ready(Status::False, invalid.reason, &*invalid.message)
+            .stalled(invalid.reason, &*invalid.message),
+        None => Conditions::ready(
+            Status::False,
+            ObjectReason::Suspended,
+            "spec.suspend is true: nothing is assigned or withdrawn, clusters keep what they have",
+        ),
     };
     let before = module.status().cloned().unwrap_or_default();
     ModuleStatus {
@@ -45,7 +50,9 @@ pub fn rolling<K: ModuleObject>(
     let summary = summary(decision, told);
     let said = conditions(module, seen, decision, told, &summary);
     let (source, revision) = match &seen.target {
-        Target::Known { definition, source, .. } => (Some(source.clone()), Some(definition.revision.clone())),
+        Target::Known {
+            definition, source, ..
+        } => (Some(source.clone()), Some(definition.revision.clone())),
         Target::Unknown { .. } | Target::Nothing => (before.source, before.revision),
     };
     Ok(ModuleStatus {
@@ -67,21 +74,38 @@ pub fn version<K: ModuleObject>(module: &K, target: &Target) -> String {
         Target::Known { source, .. } => Some(&source.commit),
         Target::Unknown { .. } | Target::Nothing => wanted.commit.as_ref(),
     };
-    let short = || commit.map_or("the version", |commit| commit.get(..8).unwrap_or(commit)).to_owned();
+    let short = || {
+        commit
+            .map_or("the version", |commit| commit.get(..8).unwrap_or(commit))
+            .to_owned()
+    };
     wanted.tag.clone().unwrap_or_else(short)
 }
 
 fn requested_at<K: ModuleObject>(module: &K) -> Option<String> {
-    module.annotations().get(annotation::RECONCILE_REQUESTED_AT).cloned()
+    module
+        .annotations()
+        .get(annotation::RECONCILE_REQUESTED_AT)
+        .cloned()
 }
 
-fn merged<K: ModuleObject>(module: &K, said: &Conditions, before: &[Condition], now: Timestamp) -> Vec<Condition> {
+fn merged<K: ModuleObject>(
+    module: &K,
+    said: &Conditions,
+    before: &[Condition],
+    now: Timestamp,
+) -> Vec<Condition> {
     said.merge(before, module.meta().generation.unwrap_or_default(), now)
 }
 
 fn summary(decision: &engine::Decision, told: &[Explained]) -> Summary {
     let counted = |bucket: Bucket| count(told.iter().filter(|told| told.reason.bucket() == bucket));
-    let engine::Summary { total, updated, ready, .. } = decision.summary;
+    let engine::Summary {
+        total,
+        updated,
+        ready,
+        ..
+    } = decision.summary;
     Summary {
         total,
         updated,
@@ -102,11 +126,20 @@ fn count<T>(items: impl Iterator<Item = T>) -> u32 {
 
 /// The clusters that are not as they shall be, worst first. `since` of a reason that the engine gives no time for is when it was first told.
 fn attention(told: &[Explained], before: &[Attention], now: Timestamp) -> Vec<Attention> {
-    let mut worst: Vec<&Explained> = told.iter().filter(|told| !matches!(told.reason, Reason::UpToDate | Reason::Excluded)).collect();
+    let mut worst: Vec<&Explained> = told
+        .iter()
+        .filter(|told| !matches!(told.reason, Reason::UpToDate | Reason::Excluded))
+        .collect();
     worst.sort_by_key(|told| (urgency(told.reason), told.reason.rank(), told.cluster.clone()));
     let entry = |told: &Explained| {
-        let known = before.iter().find(|old| old.cluster == told.cluster && old.reason == told.reason.as_str());
-        let since = told.since.map(Time).or_else(|| known.and_then(|old| old.since.clone())).unwrap_or(Time(now));
+        let known = before
+            .iter()
+            .find(|old| old.cluster == told.cluster && old.reason == told.reason.as_str());
+        let since = told
+            .since
+            .map(Time)
+            .or_else(|| known.and_then(|old| old.since.clone()))
+            .unwrap_or(Time(now));
         Attention {
             cluster: told.cluster.clone(),
             reason: told.reason.into(),
@@ -138,20 +171,54 @@ fn conditions<K: ModuleObject>(
 ) -> Conditions {
     let mut said = ready(module, seen, decision, told, summary);
     if decision.summary.phase == Phase::Paused || observe::paused(module) {
-        said = said.with(conditions::PAUSED, Status::True, Reason::Paused, "nothing new is started; what has begun may finish");
+        said = said.with(
+            conditions::PAUSED,
+            Status::True,
+            Reason::Paused,
+            "nothing new is started; what has begun may finish",
+        );
     }
-    if let Some(halt) = told.iter().find(|told| matches!(told.reason, Reason::Halted | Reason::KnownBad)).filter(|_| decision.summary.phase == Phase::Halted) {
+    if let Some(halt) = told
+        .iter()
+        .find(|told| matches!(told.reason, Reason::Halted | Reason::KnownBad))
+        .filter(|_| decision.summary.phase == Phase::Halted)
+    {
         said = said.with(conditions::HALTED, Status::True, halt.reason, &*halt.message);
     }
-    let everything = module.spec().selector.as_ref().is_some_and(|selector| *selector == Default::default());
+    let everything = module
+        .spec()
+        .selector
+        .as_ref()
+        .is_some_and(|selector| *selector == Default::default());
     if everything && !module.annotations().contains_key(annotation::SELECT_ALL) {
-        let message = format!("the empty selector selects every cluster of the namespace; if that is meant, annotate the module with {}=true", annotation::SELECT_ALL);
-        said = said.with(conditions::SELECTS_ALL, Status::True, ObjectReason::SelectsAll, message);
+        let message = format!(
+            "the empty selector selects every cluster of the namespace; if that is meant, annotate the module with {}=true",
+            annotation::SELECT_ALL
+        );
+        said = said.with(
+            conditions::SELECTS_ALL,
+            Status::True,
+            ObjectReason::SelectsAll,
+            message,
+        );
     }
-    if let Target::Known { source, moved_to: Some(commit), .. } = &seen.target {
+    if let Target::Known {
+        source,
+        moved_to: Some(commit),
+        ..
+    } = &seen.target
+    {
         let tag = source.tag.as_deref().unwrap_or_default();
-        let message = format!("tag {tag} now names commit {commit}; clusters stay at {}, to which it was resolved: make a new tag to roll the new commit", source.commit);
-        said = said.with(conditions::TAG_MOVED, Status::True, ObjectReason::TagMoved, message);
+        let message = format!(
+            "tag {tag} now names commit {commit}; clusters stay at {}, to which it was resolved: make a new tag to roll the new commit",
+            source.commit
+        );
+        said = said.with(
+            conditions::TAG_MOVED,
+            Status::True,
+            ObjectReason::TagMoved,
+            message,
+        );
     }
     said
 }
@@ -165,42 +232,79 @@ fn ready<K: ModuleObject>(
 ) -> Conditions {
     let version = version(module, &seen.target);
     if let Target::Unknown { message, .. } = &seen.target {
-        return Conditions::ready(Status::False, Reason::SourceNotReady, &**message).reconciling(Reason::SourceNotReady, &**message);
+        return Conditions::ready(Status::False, Reason::SourceNotReady, &**message)
+            .reconciling(Reason::SourceNotReady, &**message);
     }
     if seen.deleting {
         let message = leaving(told);
-        return Conditions::ready(Status::False, ObjectReason::Terminating, &*message).reconciling(ObjectReason::Terminating, message);
+        return Conditions::ready(Status::False, ObjectReason::Terminating, &*message)
+            .reconciling(ObjectReason::Terminating, message);
     }
     let Some(worst) = worst(told) else {
         return at_rest(&version, summary);
     };
-    let message = format!("{version} on {} clusters: {}: {}", summary.clusters, worst.cluster, worst.message);
+    let message = format!(
+        "{version} on {} clusters: {}: {}",
+        summary.clusters, worst.cluster, worst.message
+    );
     let said = Conditions::ready(Status::False, worst.reason, &*message);
     match decision.summary.phase {
         Phase::Halted => said.stalled(worst.reason, message),
-        Phase::Idle | Phase::Rolling | Phase::Paused | Phase::Done => said.reconciling(ObjectReason::Progressing, message),
+        Phase::Idle | Phase::Rolling | Phase::Paused | Phase::Done => {
+            said.reconciling(ObjectReason::Progressing, message)
+        }
     }
 }
 
 /// The cluster that keeps the module from being ready. One that cannot be touched does not: it is skipped, and counted.
 fn worst(told: &[Explained]) -> Option<&Explained> {
-    let open = told.iter().filter(|told| !matches!(told.reason.bucket(), Bucket::Skipped | Bucket::Updated | Bucket::Excluded));
+    let open = told.iter().filter(|told| {
+        !matches!(
+            told.reason.bucket(),
+            Bucket::Skipped | Bucket::Updated | Bucket::Excluded
+        )
+    });
     open.min_by_key(|told| (urgency(told.reason), told.reason.rank(), &told.cluster))
 }
 
 fn at_rest(version: &str, summary: &Summary) -> Conditions {
-    let Summary { total, updated, skipped, .. } = summary;
+    let Summary {
+        total,
+        updated,
+        skipped,
+        ..
+    } = summary;
     if *total == 0 {
-        return Conditions::ready(Status::True, ObjectReason::NoClusters, "spec.selector selects no cluster of this namespace");
+        return Conditions::ready(
+            Status::True,
+            ObjectReason::NoClusters,
+            "spec.selector selects no cluster of this namespace",
+        );
     }
-    let apart = if *skipped == 0 { String::new() } else { format!("; {skipped} skipped, see status.attention") };
-    Conditions::ready(Status::True, ObjectReason::Succeeded, format!("{version} is ready on {updated} of {total} clusters{apart}"))
+    let apart = if *skipped == 0 {
+        String::new()
+    } else {
+        format!("; {skipped} skipped, see status.attention")
+    };
+    Conditions::ready(
+        Status::True,
+        ObjectReason::Succeeded,
+        format!("{version} is ready on {updated} of {total} clusters{apart}"),
+    )
 }
 
 fn leaving(told: &[Explained]) -> String {
-    let held: Vec<&Explained> = told.iter().filter(|told| told.reason != Reason::Excluded).collect();
+    let held: Vec<&Explained> = told
+        .iter()
+        .filter(|told| told.reason != Reason::Excluded)
+        .collect();
     match held.first() {
-        Some(first) => format!("being deleted: {} clusters are still to be withdrawn from, first {}: {}", held.len(), first.cluster, first.message),
+        Some(first) => format!(
+            "being deleted: {} clusters are still to be withdrawn from, first {}: {}",
+            held.len(),
+            first.cluster,
+            first.message
+        ),
         None => "being deleted: nothing is left in any cluster".to_owned(),
     }
 }

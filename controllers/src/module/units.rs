@@ -43,7 +43,14 @@ pub fn units(seen: &Observation, module: &str) -> Units {
 }
 
 /// The settings of a module as the engine has them. `deleting` withdraws as `onDelete` says, and an explicit `onDelete` releases the brake.
-pub fn spec(module: &ModuleSpec, target: Option<&Definition>, acknowledged: Option<String>, paused: bool, deleting: bool, complete: bool) -> engine::Spec {
+pub fn spec(
+    module: &ModuleSpec,
+    target: Option<&Definition>,
+    acknowledged: Option<String>,
+    paused: bool,
+    deleting: bool,
+    complete: bool,
+) -> engine::Spec {
     let rollout = &module.rollout;
     let explicit = deleting && module.on_delete.is_some();
     let how = match module.on_delete {
@@ -94,7 +101,11 @@ fn unit(cluster: &ClusterSeen, seen: &Observation, module: &str, all: &mut Units
         incarnation: engine::Incarnation::of(&cluster.uid),
         desired,
         assigned: cluster.row.as_ref().map(assigned),
-        observed: cluster.row.as_ref().and_then(|row| row.echo.as_ref()).map(observed),
+        observed: cluster
+            .row
+            .as_ref()
+            .and_then(|row| row.echo.as_ref())
+            .map(observed),
         eligible: eligible(cluster, all),
     }
 }
@@ -109,16 +120,29 @@ fn desired(cluster: &ClusterSeen, seen: &Observation, module: &str, all: &mut Un
     let Some((revision, digest)) = content(cluster, target, values, module, all) else {
         return engine::Desired::Unresolved;
     };
-    let good = seen.last_good.as_ref().zip(cluster.last_good_values.as_ref().and_then(|values| values.as_ref().ok()));
+    let good = seen.last_good.as_ref().zip(
+        cluster
+            .last_good_values
+            .as_ref()
+            .and_then(|values| values.as_ref().ok()),
+    );
     engine::Desired::Content {
         revision,
         digest,
-        last_good: good.and_then(|(good, values)| content(cluster, good, values, module, all)).map(|(_, digest)| digest),
+        last_good: good
+            .and_then(|(good, values)| content(cluster, good, values, module, all))
+            .map(|(_, digest)| digest),
     }
 }
 
 /// Notes what the cluster's row holds for a definition, and names it.
-fn content(cluster: &ClusterSeen, definition: &Definition, values: &Values, module: &str, all: &mut Units) -> Option<(engine::Revision, engine::Digest)> {
+fn content(
+    cluster: &ClusterSeen,
+    definition: &Definition,
+    values: &Values,
+    module: &str,
+    all: &mut Units,
+) -> Option<(engine::Revision, engine::Digest)> {
     let full = digest::digest(&definition.revision, values);
     let row = SyncRow {
         name: module.to_owned(),
@@ -133,17 +157,27 @@ fn content(cluster: &ClusterSeen, definition: &Definition, values: &Values, modu
     };
     let bytes = serde_json::to_vec(&row).map_or(usize::MAX, |bytes| bytes.len());
     if bytes > MAX_ROW {
-        let message = format!("its row would have {bytes} bytes, more than {MAX_ROW}: make the values of the bindings smaller");
+        let message = format!(
+            "its row would have {bytes} bytes, more than {MAX_ROW}: make the values of the bindings smaller"
+        );
         all.obstacles.insert(cluster.name.clone(), message);
         return None;
     }
-    let (revision, digest) = (engine::Revision::parse(&definition.revision)?, engine::Digest::parse(&full)?);
+    let (revision, digest) = (
+        engine::Revision::parse(&definition.revision)?,
+        engine::Digest::parse(&full)?,
+    );
     all.contents.insert((cluster.name.clone(), digest), row);
     Some((revision, digest))
 }
 
 fn eligible(cluster: &ClusterSeen, all: &mut Units) -> engine::Eligible {
-    let no = |reason: Reason| engine::Eligible::No(engine::Ineligible { code: reason.as_str(), rank: reason.rank() });
+    let no = |reason: Reason| {
+        engine::Eligible::No(engine::Ineligible {
+            code: reason.as_str(),
+            rank: reason.rank(),
+        })
+    };
     if let Some((reason, message)) = &cluster.obstacle {
         all.obstacles.insert(cluster.name.clone(), message.clone());
         return no(*reason);
@@ -151,7 +185,11 @@ fn eligible(cluster: &ClusterSeen, all: &mut Units) -> engine::Eligible {
     if let Some(Err(message)) = &cluster.values {
         all.obstacles.insert(cluster.name.clone(), message.clone());
     }
-    if all.obstacles.contains_key(&cluster.name) { no(Reason::BindingFailed) } else { engine::Eligible::Yes }
+    if all.obstacles.contains_key(&cluster.name) {
+        no(Reason::BindingFailed)
+    } else {
+        engine::Eligible::Yes
+    }
 }
 
 fn assigned(row: &SeenRow) -> engine::Row {
@@ -170,7 +208,13 @@ fn assigned(row: &SeenRow) -> engine::Row {
 }
 
 fn observed(echo: &Echo) -> engine::Echo {
-    let message = || echo.message.as_deref().or(echo.reason.as_deref()).unwrap_or("no message").into();
+    let message = || {
+        echo.message
+            .as_deref()
+            .or(echo.reason.as_deref())
+            .unwrap_or("no message")
+            .into()
+    };
     engine::Echo {
         digest: echo.digest.as_deref().and_then(engine::Digest::parse),
         token: echo.token.map(engine::Token),
@@ -182,7 +226,11 @@ fn observed(echo: &Echo) -> engine::Echo {
                 terminal: echo.terminal,
                 message: message(),
             },
-            (SyncPhase::Updating, Some(class)) => engine::State::Failed { class: self::class(class), terminal: false, message: message() },
+            (SyncPhase::Updating, Some(class)) => engine::State::Failed {
+                class: self::class(class),
+                terminal: false,
+                message: message(),
+            },
             (SyncPhase::Updating | SyncPhase::Withdrawing, _) => engine::State::Updating,
         },
     }

@@ -19,7 +19,8 @@ async fn installed(cluster: &mut Cluster, row: SyncRow) -> Kustomization {
         row.name.clone(),
         format!(
             "{} Succeeded UpToDate",
-            row.token.map_or_else(|| "-".to_owned(), |token| token.to_string())
+            row.token
+                .map_or_else(|| "-".to_owned(), |token| token.to_string())
         ),
     );
     cluster.create(assemblage("eu-1", &[row])).await;
