@@ -183,4 +183,48 @@ mod tests {
             assert_eq!(both, (up, down), "{value:?} of {total}");
         }
     }
+
+    fn set(name: usize, replicas: i32, available: i32) -> ReplicaSet {
+        let meta = serde_json::json!({"name": name.to_string()});
+        let set = serde_json::json!({
+            "metadata": meta,
+            "spec": {"replicas": replicas, "selector": {}},
+            "status": {"replicas": replicas, "availableReplicas": available},
+        });
+        serde_json::from_value(set).unwrap()
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_step_never_exceeds_the_limits(
+            replicas in 0..9_i32,
+            surge in 0..4_i32,
+            unavailable in 0..4_i32,
+            counts in proptest::collection::vec((0..6_i32, 0..6_i32), 1..4),
+        ) {
+            let spec = serde_json::json!({
+                "replicas": replicas, "selector": {}, "template": {},
+                "strategy": {"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}},
+            });
+            let deployment = serde_json::from_value(serde_json::json!({"metadata": {}, "spec": spec})).unwrap();
+            let sets: Vec<ReplicaSet> =
+                counts.iter().enumerate().map(|(name, (size, up))| set(name, *size, *up)).collect();
+            let child = |set| super::super::Child { set, pods: 0 };
+            let mut family = Family::of(&deployment, &sets[1..].iter().map(child).collect::<Vec<_>>());
+            family.new = Some(child(&sets[0]));
+            let limits = limits(&family.spec);
+            let steps = sizes(&family);
+            let after = |set: &ReplicaSet| {
+                let step = steps.iter().find(|(own, _)| own.metadata.name == set.metadata.name);
+                step.map_or_else(|| size(set), |(_, size)| *size)
+            };
+            let (before, total): (i32, i32) = (sets.iter().map(size).sum(), sets.iter().map(after).sum());
+            proptest::prop_assert!(total <= before.max(replicas + limits.surge), "{before} {total}");
+            let up: i32 = sets.iter().map(available).sum();
+            let still_up: i32 = sets.iter().map(|set| available(set).min(after(set))).sum();
+            // A Deployment that is scaled down loses pods of the new ReplicaSet too.
+            let scaled_down = size(&sets[0]) > replicas;
+            proptest::prop_assert!(scaled_down || still_up >= up.min(replicas - limits.unavailable), "{up} {still_up}");
+        }
+    }
 }
