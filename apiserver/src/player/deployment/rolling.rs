@@ -151,12 +151,11 @@ fn shrink_old<'a>(family: &Family<'a>, new: &'a ReplicaSet) -> Vec<(&'a ReplicaS
         *wanted -= broken;
         left -= broken;
     }
-    let all_available: i32 = family.all().map(available).sum();
-    let mut spare = (all_available - minimum).clamp(0, left);
+    // What does not work is gone or nothing may go: what is left is what is available beyond the minimum.
     for (_, wanted) in &mut sizes {
-        let part = (*wanted).min(spare);
+        let part = (*wanted).min(left);
         *wanted -= part;
-        spare -= part;
+        left -= part;
     }
     sizes
 }
