@@ -1,5 +1,16 @@
 //! What goes wrong on request: each rule does what it says, to whom it says, as often as it says.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    clippy::similar_names,
+    clippy::too_many_lines,
+    clippy::used_underscore_binding,
+    reason = "a helper that fails fails its test, and a table of cases is as long as its cases"
+)]
+
 use std::time::Duration;
 
 use futures::TryStreamExt as _;

@@ -1,5 +1,16 @@
 //! The in-process door serves kube-rs clients: objects, watches, definitions, time that stands still.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    clippy::similar_names,
+    clippy::too_many_lines,
+    clippy::used_underscore_binding,
+    reason = "a helper that fails fails its test, and a table of cases is as long as its cases"
+)]
+
 use futures::TryStreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;

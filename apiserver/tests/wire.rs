@@ -1,5 +1,16 @@
 //! The HTTPS door: who comes in, and kube-rs over TLS.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    clippy::similar_names,
+    clippy::too_many_lines,
+    clippy::used_underscore_binding,
+    reason = "a helper that fails fails its test, and a table of cases is as long as its cases"
+)]
+
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};

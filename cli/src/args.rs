@@ -110,6 +110,7 @@ pub struct ProcessFlags {
 /// What a repository may cost. An error that meets a limit names its flag.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Limits of git")]
+#[allow(clippy::struct_field_names, reason = "the names of the flags")]
 pub struct GitFlags {
     /// Bytes received by one fetch
     #[arg(long, default_value_t = Limits::default().bytes, env = "MUSTER_GIT_MAX_BYTES")]

@@ -78,7 +78,7 @@ async fn print(
             if lines.is_empty() {
                 anstream::eprintln!("No resources found in {namespace} namespace.");
             }
-            lines.iter().for_each(|line| anstream::println!("{line}"));
+            output::print(&lines);
         }
         Output::Name => {
             for (kind, item) in items(client, namespace, kinds, flags).await? {

@@ -32,9 +32,7 @@ fn print(fleet: &Fleet, view: View) -> anyhow::Result<()> {
     let matrix = Matrix::of(fleet, FOLD_FROM);
     match view {
         View::Json => anstream::println!("{}", serde_json::to_string_pretty(&matrix)?),
-        View::Table => lines(&matrix)
-            .iter()
-            .for_each(|line| anstream::println!("{line}")),
+        View::Table => output::print(&lines(&matrix)),
     }
     Ok(())
 }

@@ -19,6 +19,13 @@ pub fn lines(table: &Table) -> Vec<String> {
     table.lines().map(|line| line.trim().to_owned()).collect()
 }
 
+/// Prints lines.
+pub fn print<'a>(lines: impl IntoIterator<Item = &'a String>) {
+    for line in lines {
+        anstream::println!("{line}");
+    }
+}
+
 /// Shows text again and again: in place on a terminal, and into a pipe only the lines that were not there before.
 #[derive(Default)]
 pub struct Live {
@@ -36,12 +43,9 @@ impl Live {
                 // Up to the first line of before, and clear from there on.
                 anstream::print!("\x1b[{}A\x1b[J", self.shown.len());
             }
-            lines.iter().for_each(|line| anstream::println!("{line}"));
+            print(&lines);
         } else {
-            lines
-                .iter()
-                .filter(|line| !self.shown.contains(line))
-                .for_each(|line| anstream::println!("{line}"));
+            print(lines.iter().filter(|line| !self.shown.contains(line)));
         }
         self.shown = lines;
     }

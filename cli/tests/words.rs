@@ -1,5 +1,12 @@
 //! Promise: the command answers without a cluster where none is needed, and a mistake on the command line is exit code 2.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a helper that fails fails its test"
+)]
+
 use std::process::{Command, Output};
 
 fn muster(arguments: &[&str]) -> Output {

@@ -1,5 +1,13 @@
 //! Promise: a binding has exactly the value that it says, or an error that names what is wrong; never an empty text instead.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    reason = "a helper that fails fails its test"
+)]
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use muster_api::sync::{Binding, ObjectFieldRef, Package};
@@ -87,7 +95,7 @@ fn check(bindings: &[Binding], expect: Result<&[(&str, &str)], &str>) {
         match (found, expect) {
             // A cycle is named from where it was entered, which the order of the list does decide.
             (Err(found), Err(expect)) if expect.starts_with("the bindings form a cycle") => {
-                assert!(found.starts_with("the bindings form a cycle"), "{found}")
+                assert!(found.starts_with("the bindings form a cycle"), "{found}");
             }
             (found, expect) => assert_eq!(found, expect.map(Evaluation::Values)),
         }

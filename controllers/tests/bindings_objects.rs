@@ -1,5 +1,13 @@
 //! Promise: an object that bindings read is fetched once, and a change of it is noticed.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    reason = "a helper that fails fails its test"
+)]
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::StreamExt;

@@ -1,5 +1,12 @@
 //! Promise: of a kubeconfig in a Secret only harmless fields are taken; every other one is refused by its name, and no value is ever shown.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a helper that fails fails its test"
+)]
+
 use muster_controllers::registry::kubeconfig::parse;
 use serde_json::{Value, json};
 

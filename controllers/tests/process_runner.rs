@@ -1,6 +1,14 @@
 //! Promise: one object's failure, panic or slowness is its own; what is in flight at the end is finished; nothing starts before what it
 //! needs is known.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    reason = "a helper that fails fails its test"
+)]
+
 use std::{
     collections::BTreeMap,
     sync::{

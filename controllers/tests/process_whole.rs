@@ -1,6 +1,14 @@
 //! Promise: the two processes, started as the command starts them, carry a tagged commit from a module into every selected cluster, one
 //! after another; a crash between loses nothing; at rest nothing is written. On paused time.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    reason = "a helper that fails fails its test"
+)]
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use k8s_openapi::{

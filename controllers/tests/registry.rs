@@ -1,6 +1,14 @@
 //! Promise: each cluster is in exactly the state of the table (rows a to g), named, and taken within the time promised when it leaves it.
 //! On paused time, on API servers in this process.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    reason = "a helper that fails fails its test"
+)]
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::StreamExt;

@@ -1,5 +1,13 @@
 //! Promise: an accepted kubeconfig leads, over HTTPS, to the API server that its CA vouches for and to no other; nothing is retried unseen.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    reason = "a helper that fails fails its test"
+)]
+
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;

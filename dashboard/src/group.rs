@@ -21,7 +21,7 @@ pub fn fold_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
         for run in numbers.chunk_by(|a, b| a + 1 == *b) {
             match run {
                 [first, .., last] if run.len() >= FOLD_FROM => {
-                    folded.push(format!("{stem}{{{first}..{last}}} ({})", run.len()))
+                    folded.push(format!("{stem}{{{first}..{last}}} ({})", run.len()));
                 }
                 _ => folded.extend(run.iter().map(|number| format!("{stem}{number}"))),
             }

@@ -51,7 +51,7 @@ fn about_cluster(module: &ModuleView, cluster: &str) -> Why {
             next: None,
         };
     };
-    let has = cell.version.as_ref().map_or("nothing".to_owned(), Clone::clone);
+    let has = cell.version.as_deref().unwrap_or("nothing");
     Why {
         headline: format!(
             "{} on {cluster} has {has}, wants {}: {}",

@@ -1,5 +1,12 @@
 //! The views of a fleet: the matrix and `why` say what the statuses say, equal clusters are one column, problems never fold.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a helper that fails fails its test"
+)]
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::core::DynamicObject;
 use muster_api::{

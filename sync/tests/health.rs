@@ -1,5 +1,16 @@
 //! Health of objects is what kstatus says.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    clippy::similar_names,
+    clippy::too_many_lines,
+    clippy::used_underscore_binding,
+    reason = "a helper that fails fails its test, and a table of cases is as long as its cases"
+)]
+
 use jiff::Timestamp;
 use muster_sync::health::{self, State};
 use serde_json::{Value, json};

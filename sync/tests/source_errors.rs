@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::too_many_lines,
     reason = "a test that cannot go on fails"
 )]
 

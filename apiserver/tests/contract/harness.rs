@@ -18,7 +18,7 @@ pub const JSON_PATCH: &str = "application/json-patch+json";
 pub const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 /// How long a server may take for what it does by itself. A real collector learns of new kinds every 30 s.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// One case: its server and its own namespace.
 pub struct Cx {
@@ -31,21 +31,15 @@ pub struct Cx {
     pub ns: String,
 }
 
-/// Whether the cases run on a real control plane.
-pub fn real() -> bool {
-    std::env::var_os("MUSTER_CONTRACT_KUBECONFIG").is_some()
-}
-
 impl Cx {
     pub async fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let (api, client) = match std::env::var("MUSTER_CONTRACT_KUBECONFIG") {
-            Ok(path) => (None, real_client(&path).await),
-            Err(_) => {
-                let api = ApiServer::in_process().unwrap();
-                let client = api.client();
-                (Some(api), client)
-            }
+        let (api, client) = if let Ok(path) = std::env::var("MUSTER_CONTRACT_KUBECONFIG") {
+            (None, real_client(&path).await)
+        } else {
+            let api = ApiServer::in_process().unwrap();
+            let client = api.client();
+            (Some(api), client)
         };
         let nanos = SystemTime::now()
             .duration_since(UNIX_EPOCH)

@@ -4,6 +4,17 @@
 //! order and at once. They run on the embedded server, or, unchanged, on a real control plane:
 //! `MUSTER_CONTRACT_KUBECONFIG=FILE cargo test -p muster-apiserver --test contract`.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    clippy::similar_names,
+    clippy::too_many_lines,
+    clippy::used_underscore_binding,
+    reason = "a helper that fails fails its test, and a table of cases is as long as its cases"
+)]
+
 mod harness;
 
 mod applies;

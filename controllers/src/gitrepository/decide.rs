@@ -148,6 +148,7 @@ impl Refusal {
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_pass_by_value, reason = "cases are written as literals")]
 mod tests {
     use muster_api::flux::GitRepository;
     use serde_json::{Value, json};

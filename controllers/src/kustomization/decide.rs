@@ -119,6 +119,7 @@ pub(super) fn decide(observed: &Observed) -> Decision {
 }
 
 #[cfg(test)]
+#[allow(clippy::unnecessary_wraps, reason = "cases stand beside `None`")]
 mod tests {
     use serde_json::json;
 

@@ -44,6 +44,7 @@ pub(super) fn not_ready<D: AsRef<Kustomization>>(
 }
 
 #[cfg(test)]
+#[allow(clippy::unnecessary_wraps, reason = "cases stand beside `None`")]
 mod tests {
     use std::sync::Arc;
 

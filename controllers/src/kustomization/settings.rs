@@ -143,6 +143,7 @@ fn duration(field: &str, text: &str) -> Result<Duration, Refusal> {
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_pass_by_value, reason = "cases are written as literals")]
 mod tests {
     use serde_json::{Value, json};
 

@@ -53,8 +53,8 @@ pub fn decide<K: ModuleObject>(
         return Ok(Plan::only(status::idle(module, seen, now), module.status()));
     }
     let name = module.name_any();
-    let all = units::units(seen, &name);
-    let memory = remembered(seen, &all.units, millis(now));
+    let units = units::units(seen, &name);
+    let memory = remembered(seen, &units.all, millis(now));
     let spec = units::spec(
         module.spec(),
         seen.target.definition(),
@@ -64,14 +64,14 @@ pub fn decide<K: ModuleObject>(
         seen.deleting,
         true,
     );
-    let decision = engine::plan(&spec, &memory, &all.units, millis(now));
-    let told = explain(module, seen, &all.obstacles, &decision);
+    let decision = engine::plan(&spec, &memory, &units.all, millis(now));
+    let told = explain(module, seen, &units.obstacles, &decision);
     let status = status::rolling(module, seen, &decision, &told, now)?;
     let counts = status.summary.clone().unwrap_or_default();
     Ok(Plan {
         record: record(module, seen),
         events: events::between(&seen.memory.memory, &decision, &told, &status, module.status()),
-        intents: intents(&name, &decision, &all.contents, seen),
+        intents: intents(&name, &decision, &units.contents, seen),
         stories: history::stories(&seen.revisions, &decision.memory, &counts, now),
         forget: forget(module, seen, &decision.memory),
         release: seen.deleting && seen.clusters.iter().all(|cluster| cluster.row.is_none()),

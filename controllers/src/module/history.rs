@@ -435,7 +435,7 @@ mod tests {
                 surplus(&rows("cbadef"), &memory, Some(&target), limit),
                 expect,
                 "limit {limit}"
-            )
+            );
         };
         check(6, &[]);
         check(5, &["web-d"]);

@@ -48,7 +48,7 @@ pub enum Write {
     /// Patch the assemblage; a failed test means: observe again.
     Patch(Patch),
     /// There is no such row: append this one.
-    Append(SyncRow),
+    Append(Box<SyncRow>),
 }
 
 /// The write for a change, given the row as seen.
@@ -56,11 +56,11 @@ pub fn write(change: &Change, seen: Option<&SeenRow>) -> Write {
     match (change, seen) {
         (Change::Put(row), Some(seen)) if seen.token >= row.token => Write::Nothing,
         (Change::Put(row), Some(seen)) => tested(seen, [replace(seen, "", json!(row))]),
-        (Change::Put(row), None) => Write::Append((**row).clone()),
+        (Change::Put(row), None) => Write::Append(row.clone()),
         (Change::Fence { token, .. }, Some(seen)) if seen.token >= Some(*token) => Write::Nothing,
         // `add` of a member sets it, whether it was there or not.
         (Change::Fence { token, .. }, Some(seen)) => tested(seen, [add(seen, "token", json!(token))]),
-        (Change::Fence { name, token }, None) => Write::Append(SyncRow::bare(name, *token)),
+        (Change::Fence { name, token }, None) => Write::Append(Box::new(SyncRow::bare(name, *token))),
         (Change::Remove { .. }, Some(seen)) => tested(
             seen,
             [PatchOperation::Remove(RemoveOperation {

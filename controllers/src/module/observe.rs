@@ -20,7 +20,7 @@ use super::{
     history::RevisionRow,
     kind::Rolled,
     memory::{self, Recalled},
-    rows::{AssemblageRow, SeenRow},
+    rows::{Asks, AssemblageRow, SeenRow},
     source,
 };
 use crate::{
@@ -69,7 +69,7 @@ pub enum Target {
     /// This.
     Known {
         /// The revision.
-        definition: Definition,
+        definition: Box<Definition>,
         /// How its version was resolved.
         source: SourceStatus,
         /// The commit that the tag names now, if that is another one.
@@ -88,7 +88,7 @@ pub enum Target {
 
 impl Target {
     /// The revision, if it is known.
-    pub const fn definition(&self) -> Option<&Definition> {
+    pub fn definition(&self) -> Option<&Definition> {
         match self {
             Self::Known { definition, .. } => Some(definition),
             Self::Unknown { .. } | Self::Nothing => None,
@@ -270,7 +270,13 @@ async fn one<K: Rolled>(
         name: cluster.name.clone(),
         uid: cluster.uid.clone(),
         selected,
-        obstacle: obstacle::<K>(cluster).or_else(|| foreign(cluster, modules, namespace)),
+        obstacle: obstacle::<K>(cluster)
+            .or_else(|| foreign(cluster, modules, namespace))
+            .or_else(|| {
+                row.as_ref()
+                    .filter(|_| selected && !seen.deleting)
+                    .and_then(in_the_way)
+            }),
         row,
         values: values(seen.target.definition()).await,
         last_good_values: values(seen.last_good.as_ref()).await,
@@ -311,6 +317,18 @@ fn foreign<K: Rolled>(
 
 /// The values that a cluster's row holds: the bindings, and what the package uses of the variables that are given, so that a
 /// changed label is rolled like any other change.
+/// What the cluster says about its row as it stands: another's object has the name that is needed, or another manager suspended ours.
+/// No revision is to blame for that, and none mends it.
+fn in_the_way(row: &SeenRow) -> Option<(Reason, String)> {
+    let echo = row
+        .echo
+        .as_ref()
+        .filter(|echo| row.asks == Asks::Carry && echo.digest == row.digest)?;
+    let said = |reason: &Reason| echo.reason.as_deref() == Some(reason.as_str());
+    let reason = [Reason::NameConflict, Reason::Held].into_iter().find(said)?;
+    Some((reason, echo.message.clone().unwrap_or_default())) // the word alone says enough
+}
+
 async fn values<K: Rolled>(
     cluster: &ClusterRow,
     definition: &Definition,

@@ -225,6 +225,7 @@ pub fn instant(at: Millis) -> Timestamp {
 }
 
 #[cfg(test)]
+#[allow(clippy::too_many_lines, reason = "a table is as long as its cases")]
 mod tests {
     use super::*;
 

@@ -117,7 +117,7 @@ fn known<K: ModuleObject>(module: &K, source: SourceStatus, moved_to: Option<Str
         control_plane_bindings: spec.control_plane_bindings.clone(),
     };
     Target::Known {
-        definition,
+        definition: Box::new(definition),
         source,
         moved_to,
     }

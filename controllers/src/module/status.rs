@@ -1,7 +1,7 @@
 //! A module's status: what was observed and decided, for people, for tools, and as the engine's memory. Pure.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
 use kube::ResourceExt;
 use muster_api::{
     conditions::{self, Conditions, Status, bounded},
@@ -189,7 +189,7 @@ fn conditions<K: ModuleObject>(
         .spec()
         .selector
         .as_ref()
-        .is_some_and(|selector| *selector == Default::default());
+        .is_some_and(|selector| *selector == LabelSelector::default());
     if everything && !module.annotations().contains_key(annotation::SELECT_ALL) {
         let message = format!(
             "the empty selector selects every cluster of the namespace; if that is meant, annotate the module with {}=true",

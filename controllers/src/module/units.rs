@@ -25,7 +25,7 @@ pub type Contents = BTreeMap<(String, engine::Digest), SyncRow>;
 #[derive(Debug, Default)]
 pub struct Units {
     /// One for each cluster that was seen.
-    pub units: Vec<engine::Unit>,
+    pub all: Vec<engine::Unit>,
     /// By cluster and digest.
     pub contents: Contents,
     /// Why a cluster cannot be touched, for people.
@@ -34,12 +34,12 @@ pub struct Units {
 
 /// A unit for each cluster, with the contents that it may get.
 pub fn units(seen: &Observation, module: &str) -> Units {
-    let mut all = Units::default();
+    let mut units = Units::default();
     for cluster in &seen.clusters {
-        let unit = unit(cluster, seen, module, &mut all);
-        all.units.push(unit);
+        let unit = unit(cluster, seen, module, &mut units);
+        units.all.push(unit);
     }
-    all
+    units
 }
 
 /// The settings of a module as the engine has them. `deleting` withdraws as `onDelete` says, and an explicit `onDelete` releases the brake.
@@ -94,8 +94,8 @@ fn limit(amount: Amount) -> engine::Limit {
     }
 }
 
-fn unit(cluster: &ClusterSeen, seen: &Observation, module: &str, all: &mut Units) -> engine::Unit {
-    let desired = desired(cluster, seen, module, all);
+fn unit(cluster: &ClusterSeen, seen: &Observation, module: &str, units: &mut Units) -> engine::Unit {
+    let desired = desired(cluster, seen, module, units);
     engine::Unit {
         id: cluster.name.as_str().into(),
         incarnation: engine::Incarnation::of(&cluster.uid),
@@ -106,18 +106,18 @@ fn unit(cluster: &ClusterSeen, seen: &Observation, module: &str, all: &mut Units
             .as_ref()
             .and_then(|row| row.echo.as_ref())
             .map(observed),
-        eligible: eligible(cluster, all),
+        eligible: eligible(cluster, units),
     }
 }
 
-fn desired(cluster: &ClusterSeen, seen: &Observation, module: &str, all: &mut Units) -> engine::Desired {
+fn desired(cluster: &ClusterSeen, seen: &Observation, module: &str, units: &mut Units) -> engine::Desired {
     if !cluster.selected || seen.deleting {
         return engine::Desired::Nothing;
     }
     let (Some(target), Some(Ok(values))) = (seen.target.definition(), &cluster.values) else {
         return engine::Desired::Unresolved;
     };
-    let Some((revision, digest)) = content(cluster, target, values, module, all) else {
+    let Some((revision, digest)) = content(cluster, target, values, module, units) else {
         return engine::Desired::Unresolved;
     };
     let good = seen.last_good.as_ref().zip(
@@ -130,7 +130,7 @@ fn desired(cluster: &ClusterSeen, seen: &Observation, module: &str, all: &mut Un
         revision,
         digest,
         last_good: good
-            .and_then(|(good, values)| content(cluster, good, values, module, all))
+            .and_then(|(good, values)| content(cluster, good, values, module, units))
             .map(|(_, digest)| digest),
     }
 }
@@ -141,7 +141,7 @@ fn content(
     definition: &Definition,
     values: &Values,
     module: &str,
-    all: &mut Units,
+    units: &mut Units,
 ) -> Option<(engine::Revision, engine::Digest)> {
     let full = digest::digest(&definition.revision, values);
     let row = SyncRow {
@@ -160,18 +160,18 @@ fn content(
         let message = format!(
             "its row would have {bytes} bytes, more than {MAX_ROW}: make the values of the bindings smaller"
         );
-        all.obstacles.insert(cluster.name.clone(), message);
+        units.obstacles.insert(cluster.name.clone(), message);
         return None;
     }
     let (revision, digest) = (
         engine::Revision::parse(&definition.revision)?,
         engine::Digest::parse(&full)?,
     );
-    all.contents.insert((cluster.name.clone(), digest), row);
+    units.contents.insert((cluster.name.clone(), digest), row);
     Some((revision, digest))
 }
 
-fn eligible(cluster: &ClusterSeen, all: &mut Units) -> engine::Eligible {
+fn eligible(cluster: &ClusterSeen, units: &mut Units) -> engine::Eligible {
     let no = |reason: Reason| {
         engine::Eligible::No(engine::Ineligible {
             code: reason.as_str(),
@@ -179,13 +179,13 @@ fn eligible(cluster: &ClusterSeen, all: &mut Units) -> engine::Eligible {
         })
     };
     if let Some((reason, message)) = &cluster.obstacle {
-        all.obstacles.insert(cluster.name.clone(), message.clone());
+        units.obstacles.insert(cluster.name.clone(), message.clone());
         return no(*reason);
     }
     if let Some(Err(message)) = &cluster.values {
-        all.obstacles.insert(cluster.name.clone(), message.clone());
+        units.obstacles.insert(cluster.name.clone(), message.clone());
     }
-    if all.obstacles.contains_key(&cluster.name) {
+    if units.obstacles.contains_key(&cluster.name) {
         no(Reason::BindingFailed)
     } else {
         engine::Eligible::Yes

@@ -42,7 +42,7 @@ async fn assemblages_share_a_source_and_the_last_reference_decides() {
             .await;
     }
     let (old, new) = (names::source(URL, OLD, None), names::source(URL, NEW, None));
-    assert_eq!(names_of_sources(&cluster).await, [old.clone()]);
+    assert_eq!(names_of_sources(&cluster).await, std::slice::from_ref(&old));
 
     cluster
         .set_rows::<Assemblage>("eu-1", &[row("web", NEW, 2)])

@@ -175,11 +175,8 @@ impl Cluster {
             dry_run,
             ..PatchParams::apply(FIELD_MANAGER).force()
         };
-        self.call(
-            requests(kind, id)
-                .patch(&id.name, &params, &Patch::Apply(body)),
-        )
-        .await
+        self.call(requests(kind, id).patch(&id.name, &params, &Patch::Apply(body)))
+            .await
     }
 
     /// Deletes the object of that uid and, in the background, what it owns.
@@ -192,9 +189,7 @@ impl Cluster {
             propagation_policy: Some(PropagationPolicy::Background),
             ..DeleteParams::default()
         };
-        let _: Value = self
-            .call(requests(kind, id).delete(&id.name, &params))
-            .await?;
+        let _: Value = self.call(requests(kind, id).delete(&id.name, &params)).await?;
         Ok(())
     }
 
