@@ -69,7 +69,12 @@ impl Bed {
 
     /// Makes a module.
     pub async fn create_module(&self, kind: Kind, app: &str, tag: &str) {
-        self.fleet().create(kind, json!({"metadata": {"name": app}, "spec": self.spec(app, tag)})).await;
+        self.fleet()
+            .create(
+                kind,
+                json!({"metadata": {"name": app}, "spec": self.spec(app, tag)}),
+            )
+            .await;
     }
 
     /// Makes modules at their first versions, and waits until they are ready.
@@ -98,7 +103,10 @@ impl Bed {
 
     /// A Module.
     pub async fn module(&self, app: &str) -> Value {
-        self.fleet().get(kinds::MODULE, app).await.expect("the module is there")
+        self.fleet()
+            .get(kinds::MODULE, app)
+            .await
+            .expect("the module is there")
     }
 
     /// Waits until a module says that it is ready at a tag. How long it took.
@@ -113,17 +121,22 @@ impl Bed {
             let there = is_current(&module) && module["status"]["source"]["tag"] == tag && is_ready(&module);
             if there { Ok(()) } else { Err(told(&module)) }
         };
-        self.wait_until(&format!("{app} is ready at {tag}"), deadline, look).await.0
+        self.wait_until(&format!("{app} is ready at {tag}"), deadline, look)
+            .await
+            .0
     }
 
     /// Waits until a module's current Ready condition has a reason. The module.
     pub async fn until_reason(&self, app: &str, reason: &str, deadline: Duration) -> Value {
         let look = async || {
             let module = self.module(app).await;
-            let found = is_current(&module) && condition(&module, "Ready").is_some_and(|ready| ready["reason"] == reason);
+            let found = is_current(&module)
+                && condition(&module, "Ready").is_some_and(|ready| ready["reason"] == reason);
             if found { Ok(module) } else { Err(told(&module)) }
         };
-        self.wait_until(&format!("{app} is {reason}"), deadline, look).await.1
+        self.wait_until(&format!("{app} is {reason}"), deadline, look)
+            .await
+            .1
     }
 
     /// Waits until a cluster's Deployment wants a version: the cluster has begun to change.
@@ -131,9 +144,14 @@ impl Bed {
         let look = async || {
             let deployment = self.inside(cluster, APPS).get(kinds::DEPLOYMENT, app).await;
             let wanted = deployment.as_ref().and_then(image_tag);
-            if wanted == Some(version) { Ok(()) } else { Err(format!("{wanted:?}")) }
+            if wanted == Some(version) {
+                Ok(())
+            } else {
+                Err(format!("{wanted:?}"))
+            }
         };
-        self.wait_until(&format!("{cluster} wants {version}"), ROLLED, look).await;
+        self.wait_until(&format!("{cluster} wants {version}"), ROLLED, look)
+            .await;
     }
 
     /// The version that a cluster's objects have, if all agree.
@@ -142,7 +160,9 @@ impl Bed {
         let config = inside.get(kinds::CONFIG_MAP, app).await?;
         let deployment = inside.get(kinds::DEPLOYMENT, app).await?;
         let text = config["data"]["version"].as_str()?.to_owned();
-        image_tag(&deployment).is_some_and(|tag| tag == text).then_some(text)
+        image_tag(&deployment)
+            .is_some_and(|tag| tag == text)
+            .then_some(text)
     }
 
     /// The resource versions of an application's objects in a cluster: they stay as long as nobody writes.
@@ -160,7 +180,10 @@ impl Bed {
     pub fn commit_example_fleet(&self) {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/fleet");
         let files = read_folder(&root, &root);
-        let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        let files: Vec<(&str, &str)> = files
+            .iter()
+            .map(|(path, text)| (path.as_str(), text.as_str()))
+            .collect();
         self.git.commit(&files);
         self.git.tag("v1.0.0");
     }
@@ -168,13 +191,18 @@ impl Bed {
 
 /// The tag of the first container's image of a Deployment.
 pub fn image_tag(deployment: &Value) -> Option<&str> {
-    let image = deployment.pointer("/spec/template/spec/containers/0/image")?.as_str()?;
+    let image = deployment
+        .pointer("/spec/template/spec/containers/0/image")?
+        .as_str()?;
     image.rsplit_once(':').map(|(_, tag)| tag)
 }
 
 /// A condition of an object.
 pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
-    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
+    object["status"]["conditions"]
+        .as_array()?
+        .iter()
+        .find(|condition| condition["type"] == kind)
 }
 
 /// Whether its Ready condition is true.

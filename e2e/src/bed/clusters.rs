@@ -50,7 +50,13 @@ pub enum Obstacle {
 
 impl Obstacle {
     /// All of them, in the order in which a provider gets them out of the way.
-    pub const ALL: [Self; 5] = [Self::Kind, Self::Paused, Self::Unreachable, Self::Kubeconfig, Self::ControlPlane];
+    pub const ALL: [Self; 5] = [
+        Self::Kind,
+        Self::Paused,
+        Self::Unreachable,
+        Self::Kubeconfig,
+        Self::ControlPlane,
+    ];
 
     /// The word that muster has for it.
     pub const fn reason(self) -> &'static str {
@@ -76,7 +82,10 @@ impl Bed {
         for obstacle in obstacles {
             self.obstruct(name, *obstacle).await;
         }
-        for obstacle in Obstacle::ALL.iter().filter(|obstacle| !obstacles.contains(obstacle)) {
+        for obstacle in Obstacle::ALL
+            .iter()
+            .filter(|obstacle| !obstacles.contains(obstacle))
+        {
             self.clear(name, *obstacle).await;
         }
     }
@@ -85,8 +94,15 @@ impl Bed {
     pub async fn obstruct(&mut self, name: &str, obstacle: Obstacle) {
         match obstacle {
             Obstacle::ControlPlane => self.set_control_plane(name, false).await,
-            Obstacle::Kubeconfig => self.fleet().delete(kinds::SECRET, &names::kubeconfig_secret(name)).await,
-            Obstacle::Kind => assert!(!self.agents.contains_key(name), "a cluster only begins without the kind"),
+            Obstacle::Kubeconfig => {
+                self.fleet()
+                    .delete(kinds::SECRET, &names::kubeconfig_secret(name))
+                    .await
+            }
+            Obstacle::Kind => assert!(
+                !self.agents.contains_key(name),
+                "a cluster only begins without the kind"
+            ),
             Obstacle::Paused => self.pause_cluster(name, true).await,
             Obstacle::Unreachable => {
                 let faults = self.clusters[name].api.faults();
@@ -144,7 +160,9 @@ impl Bed {
 
     /// Changes the labels of a Cluster; `null` takes one away.
     pub async fn label_cluster(&self, name: &str, labels: Value) {
-        self.fleet().patch(kinds::CLUSTER, name, json!({"metadata": {"labels": labels}})).await;
+        self.fleet()
+            .patch(kinds::CLUSTER, name, json!({"metadata": {"labels": labels}}))
+            .await;
     }
 
     async fn set_control_plane(&self, name: &str, ready: bool) {
@@ -153,7 +171,9 @@ impl Bed {
     }
 
     async fn pause_cluster(&self, name: &str, paused: bool) {
-        self.fleet().patch(kinds::CLUSTER, name, json!({"spec": {"paused": paused}})).await;
+        self.fleet()
+            .patch(kinds::CLUSTER, name, json!({"spec": {"paused": paused}}))
+            .await;
     }
 }
 
@@ -164,8 +184,15 @@ fn address(name: &str) -> String {
 
 /// An API server whose event log is kept; with a workload player.
 pub async fn serve(ground: Ground, name: &str, now: Timestamp) -> ApiServer {
-    let seed = name.bytes().fold(0, |seed: u64, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
-    let server = ApiServer::builder().name(name).event_log(true).seed(seed).clock(Clock::starting_at(now)).workloads(Speeds::default());
+    let seed = name.bytes().fold(0, |seed: u64, byte| {
+        seed.wrapping_mul(31).wrapping_add(byte.into())
+    });
+    let server = ApiServer::builder()
+        .name(name)
+        .event_log(true)
+        .seed(seed)
+        .clock(Clock::starting_at(now))
+        .workloads(Speeds::default());
     match ground {
         Ground::Virtual => server.in_process().unwrap(),
         Ground::Wire => server.start().await.unwrap(),
@@ -173,14 +200,23 @@ pub async fn serve(ground: Ground, name: &str, now: Timestamp) -> ApiServer {
 }
 
 /// Creates a namespace and definitions, and waits until they are served.
-pub async fn install(api: &ApiServer, namespace: &str, definitions: impl Iterator<Item = CustomResourceDefinition>) {
+pub async fn install(
+    api: &ApiServer,
+    namespace: &str,
+    definitions: impl Iterator<Item = CustomResourceDefinition>,
+) {
     let client = api.client_as(PERSON);
-    super::Objects::new(client.clone(), "").create(kinds::NAMESPACE, json!({"metadata": {"name": namespace}})).await;
+    super::Objects::new(client.clone(), "")
+        .create(kinds::NAMESPACE, json!({"metadata": {"name": namespace}}))
+        .await;
     let served: Api<CustomResourceDefinition> = Api::all(client);
     for definition in definitions {
         let name = definition.name_any();
         served.create(&PostParams::default(), &definition).await.unwrap();
         let established = await_condition(served.clone(), &name, is_crd_established());
-        tokio::time::timeout(ESTABLISHED, established).await.unwrap().unwrap();
+        tokio::time::timeout(ESTABLISHED, established)
+            .await
+            .unwrap()
+            .unwrap();
     }
 }

@@ -24,8 +24,15 @@ pub struct Git {
 }
 
 enum Host {
-    Memory { source: MemorySource, files: Mutex<BTreeMap<String, String>>, head: Mutex<Option<CommitId>> },
-    Http { repo: Repo, _server: GitServer },
+    Memory {
+        source: MemorySource,
+        files: Mutex<BTreeMap<String, String>>,
+        head: Mutex<Option<CommitId>>,
+    },
+    Http {
+        repo: Repo,
+        _server: GitServer,
+    },
 }
 
 impl Git {
@@ -35,12 +42,25 @@ impl Git {
             Ground::Virtual => {
                 let now = clock.clone();
                 let source = MemorySource::new(muster_sync::source::Clock::new(move || now.now()));
-                Self { url: URL.to_owned(), host: Host::Memory { source, files: Mutex::default(), head: Mutex::default() } }
+                Self {
+                    url: URL.to_owned(),
+                    host: Host::Memory {
+                        source,
+                        files: Mutex::default(),
+                        head: Mutex::default(),
+                    },
+                }
             }
             Ground::Wire => {
                 let repo = Repo::new();
                 let server = GitServer::start(repo.path(), Door::Plain, None).await;
-                Self { url: server.url(".git"), host: Host::Http { repo, _server: server } }
+                Self {
+                    url: server.url(".git"),
+                    host: Host::Http {
+                        repo,
+                        _server: server,
+                    },
+                }
             }
         }
     }
@@ -56,7 +76,11 @@ impl Git {
             Host::Http { repo, .. } => repo.commit(changes),
             Host::Memory { source, files, head } => {
                 let mut files = files.lock();
-                files.extend(changes.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())));
+                files.extend(
+                    changes
+                        .iter()
+                        .map(|(path, text)| ((*path).to_owned(), (*text).to_owned())),
+                );
                 let commit = source.commit(&self.url, BRANCH, files.clone());
                 *head.lock() = Some(commit.clone());
                 commit.to_string()
@@ -70,7 +94,9 @@ impl Git {
             Host::Http { repo, .. } => {
                 repo.git(&["tag", tag]);
             }
-            Host::Memory { source, head, .. } => source.tag(&self.url, tag, head.lock().as_ref().expect("a commit to tag")),
+            Host::Memory { source, head, .. } => {
+                source.tag(&self.url, tag, head.lock().as_ref().expect("a commit to tag"))
+            }
         }
     }
 

@@ -22,6 +22,7 @@ pub use self::{
     git::Git,
     objects::{Kind, Objects, kinds},
     observer::Workload,
+    process::muster,
 };
 
 /// The namespace of modules and clusters.
@@ -68,7 +69,10 @@ impl Bed {
             Ground::Wire => Timestamp::now(),
         };
         let management = clusters::serve(ground, "management", epoch).await;
-        let definitions = crds::management().into_iter().chain(crds::flux()).chain([crds::cluster_api()]);
+        let definitions = crds::management()
+            .into_iter()
+            .chain(crds::flux())
+            .chain([crds::cluster_api()]);
         clusters::install(&management, FLEET, definitions).await;
         let clock = Clock::starting_at(epoch);
         let mut bed = Self {
@@ -118,9 +122,20 @@ impl Bed {
 
     /// Starts the controller.
     pub fn start_controller(&mut self) {
-        let place = process::Place { api: &self.management, user: CONTROLLER, namespace: FLEET, instance: "management" };
+        let place = process::Place {
+            api: &self.management,
+            user: CONTROLLER,
+            namespace: FLEET,
+            instance: "management",
+        };
         self.controller = Some(match self.ground {
-            Ground::Virtual => process::task(process::Role::Controller, &place, &self.clock, self.git.source(), &self.doors),
+            Ground::Virtual => process::task(
+                process::Role::Controller,
+                &place,
+                &self.clock,
+                self.git.source(),
+                &self.doors,
+            ),
             Ground::Wire => process::child(process::Role::Controller, &place, self.folder.path()),
         });
     }
@@ -143,9 +158,20 @@ impl Bed {
     pub fn start_agent(&mut self, cluster: &str) {
         let api = &self.clusters[cluster].api;
         let namespace = muster_api::labels::SYSTEM_NAMESPACE;
-        let place = process::Place { api, user: AGENT, namespace, instance: cluster };
+        let place = process::Place {
+            api,
+            user: AGENT,
+            namespace,
+            instance: cluster,
+        };
         let process = match self.ground {
-            Ground::Virtual => process::task(process::Role::Agent, &place, &self.clock, self.git.source(), &self.doors),
+            Ground::Virtual => process::task(
+                process::Role::Agent,
+                &place,
+                &self.clock,
+                self.git.source(),
+                &self.doors,
+            ),
             Ground::Wire => process::child(process::Role::Agent, &place, self.folder.path()),
         };
         self.agents.insert(cluster.to_owned(), process);
@@ -163,7 +189,9 @@ impl Bed {
         let mut writes = Vec::new();
         for (name, api) in self.servers() {
             let requests = api.recorder().requests();
-            let ours = requests.iter().filter(|request| request.is_write() && [CONTROLLER, AGENT].contains(&request.client.as_str()));
+            let ours = requests.iter().filter(|request| {
+                request.is_write() && [CONTROLLER, AGENT].contains(&request.client.as_str())
+            });
             writes.extend(ours.map(|request| format!("{name}: {} {}", request.method, request.path)));
         }
         writes
@@ -175,7 +203,10 @@ impl Bed {
     }
 
     fn servers(&self) -> impl Iterator<Item = (&str, &ApiServer)> {
-        let clusters = self.clusters.iter().map(|(name, cluster)| (name.as_str(), &cluster.api));
+        let clusters = self
+            .clusters
+            .iter()
+            .map(|(name, cluster)| (name.as_str(), &cluster.api));
         clusters.chain([("management", &self.management)])
     }
 }

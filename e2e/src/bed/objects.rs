@@ -23,26 +23,62 @@ pub struct Kind {
 pub mod kinds {
     use super::Kind;
 
-    const fn kind(group: &'static str, version: &'static str, kind: &'static str, plural: &'static str) -> Kind {
-        Kind { group, version, kind, plural, namespaced: true }
+    const fn kind(
+        group: &'static str,
+        version: &'static str,
+        kind: &'static str,
+        plural: &'static str,
+    ) -> Kind {
+        Kind {
+            group,
+            version,
+            kind,
+            plural,
+            namespaced: true,
+        }
     }
 
     /// Module.
     pub const MODULE: Kind = kind("fleet.muster.dev", "v1alpha1", "Module", "modules");
     /// BootstrapModule.
-    pub const BOOTSTRAP_MODULE: Kind = kind("fleet.muster.dev", "v1alpha1", "BootstrapModule", "bootstrapmodules");
+    pub const BOOTSTRAP_MODULE: Kind = kind(
+        "fleet.muster.dev",
+        "v1alpha1",
+        "BootstrapModule",
+        "bootstrapmodules",
+    );
     /// ProxyAssemblage.
-    pub const PROXY_ASSEMBLAGE: Kind = kind("fleet.muster.dev", "v1alpha1", "ProxyAssemblage", "proxyassemblages");
+    pub const PROXY_ASSEMBLAGE: Kind = kind(
+        "fleet.muster.dev",
+        "v1alpha1",
+        "ProxyAssemblage",
+        "proxyassemblages",
+    );
     /// RemoteAssemblage.
-    pub const REMOTE_ASSEMBLAGE: Kind = kind("fleet.muster.dev", "v1alpha1", "RemoteAssemblage", "remoteassemblages");
+    pub const REMOTE_ASSEMBLAGE: Kind = kind(
+        "fleet.muster.dev",
+        "v1alpha1",
+        "RemoteAssemblage",
+        "remoteassemblages",
+    );
     /// Assemblage.
     pub const ASSEMBLAGE: Kind = kind("fleet.muster.dev", "v1alpha1", "Assemblage", "assemblages");
     /// Cluster API's Cluster.
     pub const CLUSTER: Kind = kind("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters");
     /// Flux's GitRepository.
-    pub const GIT_REPOSITORY: Kind = kind("source.toolkit.fluxcd.io", "v1", "GitRepository", "gitrepositories");
+    pub const GIT_REPOSITORY: Kind = kind(
+        "source.toolkit.fluxcd.io",
+        "v1",
+        "GitRepository",
+        "gitrepositories",
+    );
     /// Flux's Kustomization.
-    pub const KUSTOMIZATION: Kind = kind("kustomize.toolkit.fluxcd.io", "v1", "Kustomization", "kustomizations");
+    pub const KUSTOMIZATION: Kind = kind(
+        "kustomize.toolkit.fluxcd.io",
+        "v1",
+        "Kustomization",
+        "kustomizations",
+    );
     /// Deployment.
     pub const DEPLOYMENT: Kind = kind("apps", "v1", "Deployment", "deployments");
     /// ConfigMap.
@@ -50,7 +86,10 @@ pub mod kinds {
     /// Secret.
     pub const SECRET: Kind = kind("", "v1", "Secret", "secrets");
     /// Namespace.
-    pub const NAMESPACE: Kind = Kind { namespaced: false, ..kind("", "v1", "Namespace", "namespaces") };
+    pub const NAMESPACE: Kind = Kind {
+        namespaced: false,
+        ..kind("", "v1", "Namespace", "namespaces")
+    };
     /// The custom resource of the example fleet.
     pub const SCHEDULE: Kind = kind("backup.example.com", "v1", "Schedule", "schedules");
 }
@@ -62,7 +101,11 @@ impl Kind {
     }
 
     fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.to_owned()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 }
 
@@ -75,17 +118,33 @@ pub struct Objects {
 impl Objects {
     /// Those of a namespace.
     pub fn new(client: Client, namespace: &str) -> Self {
-        Self { client, namespace: namespace.to_owned() }
+        Self {
+            client,
+            namespace: namespace.to_owned(),
+        }
     }
 
-    /// An object, if it is there.
+    /// An object, if it is there, and its kind.
     pub async fn get(&self, kind: Kind, name: &str) -> Option<Value> {
-        self.api(kind).get_opt(name).await.unwrap().map(value)
+        match self.api(kind).get(name).await {
+            Ok(object) => Some(value(object)),
+            // Also if there is no such kind.
+            Err(kube::Error::Api(status)) if status.code == 404 => None,
+            Err(error) => panic!("{error}"),
+        }
     }
 
     /// All objects of a kind, by name.
     pub async fn list(&self, kind: Kind) -> Vec<Value> {
-        let mut items: Vec<Value> = self.api(kind).list(&ListParams::default()).await.unwrap().items.into_iter().map(value).collect();
+        let mut items: Vec<Value> = self
+            .api(kind)
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .into_iter()
+            .map(value)
+            .collect();
         items.sort_by_key(|object| name(object).to_owned());
         items
     }
@@ -97,10 +156,15 @@ impl Objects {
 
     /// Creates an object, or says in which words the API server refuses it.
     pub async fn try_create(&self, kind: Kind, object: Value) -> Result<Value, String> {
-        let by = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+        let by = PostParams {
+            field_manager: Some(MANAGER.to_owned()),
+            ..PostParams::default()
+        };
         match self.api(kind).create(&by, &whole(kind, object)).await {
             Ok(object) => Ok(value(object)),
-            Err(kube::Error::Api(status)) => Err(format!("{} {}: {}", status.code, status.reason, status.message)),
+            Err(kube::Error::Api(status)) => {
+                Err(format!("{} {}: {}", status.code, status.reason, status.message))
+            }
             Err(error) => panic!("{error}"),
         }
     }
@@ -108,17 +172,32 @@ impl Objects {
     /// `kubectl apply --server-side --force-conflicts`.
     pub async fn apply(&self, kind: Kind, object: Value) -> Value {
         let (name, by) = (name(&object).to_owned(), PatchParams::apply(MANAGER).force());
-        value(self.api(kind).patch(&name, &by, &Patch::Apply(whole(kind, object))).await.unwrap())
+        value(
+            self.api(kind)
+                .patch(&name, &by, &Patch::Apply(whole(kind, object)))
+                .await
+                .unwrap(),
+        )
     }
 
     /// `kubectl patch --type=merge`.
     pub async fn patch(&self, kind: Kind, name: &str, patch: Value) -> Value {
-        value(self.api(kind).patch(name, &by(), &Patch::Merge(patch)).await.unwrap())
+        value(
+            self.api(kind)
+                .patch(name, &by(), &Patch::Merge(patch))
+                .await
+                .unwrap(),
+        )
     }
 
     /// The same of the status.
     pub async fn patch_status(&self, kind: Kind, name: &str, patch: Value) -> Value {
-        value(self.api(kind).patch_status(name, &by(), &Patch::Merge(patch)).await.unwrap())
+        value(
+            self.api(kind)
+                .patch_status(name, &by(), &Patch::Merge(patch))
+                .await
+                .unwrap(),
+        )
     }
 
     /// Deletes an object; it is as well if it is not there.
@@ -138,7 +217,11 @@ impl Objects {
             kind: kind.kind.to_owned(),
             plural: kind.plural.to_owned(),
         };
-        if kind.namespaced { Api::namespaced_with(self.client.clone(), &self.namespace, &resource) } else { Api::all_with(self.client.clone(), &resource) }
+        if kind.namespaced {
+            Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
+        } else {
+            Api::all_with(self.client.clone(), &resource)
+        }
     }
 }
 
@@ -148,7 +231,10 @@ pub fn name(object: &Value) -> &str {
 }
 
 fn by() -> PatchParams {
-    PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() }
+    PatchParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PatchParams::default()
+    }
 }
 
 fn whole(kind: Kind, mut object: Value) -> DynamicObject {

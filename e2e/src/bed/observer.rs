@@ -47,7 +47,10 @@ pub struct Claim {
 impl Workload {
     /// A Deployment by namespace and name.
     pub fn new(namespace: &str, name: &str) -> Self {
-        Self { namespace: namespace.to_owned(), name: name.to_owned() }
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
     }
 
     fn is(&self, object: &Value) -> bool {
@@ -61,10 +64,20 @@ impl Bed {
         let mut moments = Vec::new();
         for (name, cluster) in &self.clusters {
             let events = events(&cluster.api, kinds::DEPLOYMENT);
-            moments.extend(events.iter().filter(|event| workload.is(event.object())).filter_map(|event| {
-                let version = image_tag(event.object())?.to_owned();
-                Some(Moment { at: event.at, cluster: name.clone(), version, healthy: is_healthy(event.object()) })
-            }));
+            moments.extend(
+                events
+                    .iter()
+                    .filter(|event| workload.is(event.object()))
+                    .filter_map(|event| {
+                        let version = image_tag(event.object())?.to_owned();
+                        Some(Moment {
+                            at: event.at,
+                            cluster: name.clone(),
+                            version,
+                            healthy: is_healthy(event.object()),
+                        })
+                    }),
+            );
         }
         moments.sort_by_key(|moment| (moment.at, !moment.healthy));
         moments
@@ -73,7 +86,11 @@ impl Bed {
     /// The clusters in the order in which a version was first seen in them.
     pub fn order(&self, workload: &Workload, version: &str) -> Vec<String> {
         let mut order: Vec<String> = Vec::new();
-        for moment in self.moments(workload).into_iter().filter(|moment| moment.version == version) {
+        for moment in self
+            .moments(workload)
+            .into_iter()
+            .filter(|moment| moment.version == version)
+        {
             if !order.contains(&moment.cluster) {
                 order.push(moment.cluster);
             }
@@ -86,7 +103,13 @@ impl Bed {
         let mut reached: BTreeSet<(String, String)> = BTreeSet::new();
         let mut changing: BTreeMap<String, String> = BTreeMap::new();
         let mut most = 0;
-        for Moment { cluster, version, healthy, .. } in self.moments(workload) {
+        for Moment {
+            cluster,
+            version,
+            healthy,
+            ..
+        } in self.moments(workload)
+        {
             let state = (cluster.clone(), version.clone());
             if healthy {
                 reached.insert(state);
@@ -107,7 +130,8 @@ impl Bed {
             let cluster = objects::name(event.object()).to_owned();
             let row = named(&event.object()["spec"]["syncs"], sync);
             let token = row.and_then(|row| row["token"].as_u64());
-            let (Some(row), Some(token)) = (row, token.filter(|_| event.kind() != ChangeKind::Deleted)) else {
+            let (Some(row), Some(token)) = (row, token.filter(|_| event.kind() != ChangeKind::Deleted))
+            else {
                 counted.remove(&cluster);
                 continue;
             };
@@ -119,7 +143,9 @@ impl Bed {
                 }
             }
             let echo = named(&event.object()["status"]["syncs"], sync);
-            let confirmed = echo.is_some_and(|echo| echo["token"] == token && echo["digest"] == row["digest"] && echo["state"] == "succeeded");
+            let confirmed = echo.is_some_and(|echo| {
+                echo["token"] == token && echo["digest"] == row["digest"] && echo["state"] == "succeeded"
+            });
             if confirmed {
                 counted.remove(&cluster);
             }
@@ -133,20 +159,39 @@ impl Bed {
         let mut claims = Vec::new();
         for event in events(&self.management, kinds::MODULE) {
             let status = &event.object()["status"];
-            let (count, version) = (status["summary"]["updated"].as_u64().unwrap_or_default(), status["source"]["tag"].as_str());
+            let (count, version) = (
+                status["summary"]["updated"].as_u64().unwrap_or_default(),
+                status["source"]["tag"].as_str(),
+            );
             if let Some(version) = version.filter(|_| objects::name(event.object()) == app) {
                 let count = usize::try_from(count).unwrap();
-                claims.push(Claim { at: event.at, by: format!("Module {app}"), count, cluster: None, version: version.to_owned() });
+                claims.push(Claim {
+                    at: event.at,
+                    by: format!("Module {app}"),
+                    count,
+                    cluster: None,
+                    version: version.to_owned(),
+                });
             }
         }
         let proxies = events(&self.management, kinds::PROXY_ASSEMBLAGE);
-        let inside = self.clusters.values().flat_map(|cluster| events(&cluster.api, kinds::ASSEMBLAGE));
+        let inside = self
+            .clusters
+            .values()
+            .flat_map(|cluster| events(&cluster.api, kinds::ASSEMBLAGE));
         for event in proxies.into_iter().chain(inside) {
             let cluster = objects::name(event.object()).to_owned();
-            let state = named(&event.object()["status"]["syncs"], app).filter(|state| state["state"] == "succeeded");
+            let state =
+                named(&event.object()["status"]["syncs"], app).filter(|state| state["state"] == "succeeded");
             let version = state.and_then(|state| commits.get(state["commit"].as_str()?));
             let by = event.object()["kind"].as_str().unwrap_or_default().to_owned();
-            claims.extend(version.map(|version| Claim { at: event.at, by, count: 1, cluster: Some(cluster), version: version.clone() }));
+            claims.extend(version.map(|version| Claim {
+                at: event.at,
+                by,
+                count: 1,
+                cluster: Some(cluster),
+                version: version.clone(),
+            }));
         }
         claims
     }
@@ -155,9 +200,14 @@ impl Bed {
     pub fn premature_claims(&self, app: &str) -> Vec<Claim> {
         let moments = self.moments(&crate::fleet::workload(app));
         let claims = self.claims(app);
-        assert!(claims.iter().any(|claim| claim.cluster.is_some()) && claims.iter().any(|claim| claim.count > 1), "nobody claimed anything: {claims:?}");
+        assert!(
+            claims.iter().any(|claim| claim.cluster.is_some()) && claims.iter().any(|claim| claim.count > 1),
+            "nobody claimed anything: {claims:?}"
+        );
         let is_true = |claim: &Claim| {
-            let healthy = moments.iter().filter(|moment| moment.healthy && moment.version == claim.version && moment.at <= claim.at);
+            let healthy = moments
+                .iter()
+                .filter(|moment| moment.healthy && moment.version == claim.version && moment.at <= claim.at);
             let clusters: BTreeSet<&str> = healthy.map(|moment| moment.cluster.as_str()).collect();
             match &claim.cluster {
                 Some(cluster) => clusters.contains(cluster.as_str()),
@@ -170,8 +220,18 @@ impl Bed {
     /// The versions of `app` by commit, as its Module resolved them.
     fn versions_by_commit(&self, app: &str) -> BTreeMap<String, String> {
         let modules = events(&self.management, kinds::MODULE);
-        let sources = modules.iter().filter(|event| objects::name(event.object()) == app).map(|event| &event.object()["status"]["source"]);
-        sources.filter_map(|source| Some((source["commit"].as_str()?.to_owned(), source["tag"].as_str()?.to_owned()))).collect()
+        let sources = modules
+            .iter()
+            .filter(|event| objects::name(event.object()) == app)
+            .map(|event| &event.object()["status"]["source"]);
+        sources
+            .filter_map(|source| {
+                Some((
+                    source["commit"].as_str()?.to_owned(),
+                    source["tag"].as_str()?.to_owned(),
+                ))
+            })
+            .collect()
     }
 }
 
@@ -179,7 +239,11 @@ fn events(api: &ApiServer, kind: Kind) -> Vec<EventRecord> {
     let (group, resource) = kind.resource();
     let resource = GroupResource::new(group, resource);
     assert_eq!(api.recorder().dropped().1, 0, "the event log is complete");
-    api.recorder().events().into_iter().filter(|event| event.resource == resource).collect()
+    api.recorder()
+        .events()
+        .into_iter()
+        .filter(|event| event.resource == resource)
+        .collect()
 }
 
 fn named<'a>(list: &'a Value, name: &str) -> Option<&'a Value> {
@@ -188,8 +252,20 @@ fn named<'a>(list: &'a Value, name: &str) -> Option<&'a Value> {
 
 /// By the rules of kstatus for a Deployment.
 fn is_healthy(deployment: &Value) -> bool {
-    let number = |pointer: &str| deployment.pointer(pointer).and_then(Value::as_u64).unwrap_or_default();
+    let number = |pointer: &str| {
+        deployment
+            .pointer(pointer)
+            .and_then(Value::as_u64)
+            .unwrap_or_default()
+    };
     let wanted = number("/spec/replicas");
     let observed = deployment["status"]["observedGeneration"] == deployment["metadata"]["generation"];
-    observed && ["/status/replicas", "/status/updatedReplicas", "/status/availableReplicas"].iter().all(|pointer| number(pointer) == wanted)
+    observed
+        && [
+            "/status/replicas",
+            "/status/updatedReplicas",
+            "/status/availableReplicas",
+        ]
+        .iter()
+        .all(|pointer| number(pointer) == wanted)
 }

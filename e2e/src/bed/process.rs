@@ -72,7 +72,11 @@ impl Process {
         match self {
             Self::Task(task, shutdown) => {
                 shutdown.cancel();
-                tokio::time::timeout(END, task).await.expect("the process does not end").unwrap().unwrap();
+                tokio::time::timeout(END, task)
+                    .await
+                    .expect("the process does not end")
+                    .unwrap()
+                    .unwrap();
             }
             Self::Child(child) => {
                 let status = terminate(*child).await;
@@ -87,7 +91,10 @@ pub async fn terminate(mut child: Child) -> std::process::ExitStatus {
     let pid = child.id().expect("the process has ended by itself").to_string();
     let told = Command::new("kill").args(["-TERM", &pid]).status().await.unwrap();
     assert!(told.success());
-    tokio::time::timeout(END, child.wait()).await.expect("the process does not end").unwrap()
+    tokio::time::timeout(END, child.wait())
+        .await
+        .expect("the process does not end")
+        .unwrap()
 }
 
 /// A process as a task, with the wiring that ships.
@@ -95,7 +102,10 @@ pub fn task(role: Role, place: &Place<'_>, clock: &Clock, source: Arc<dyn Source
     let (shutdown, doors) = (Shutdown::new(), Arc::clone(doors));
     let connect = move |access: &Access| {
         let door = doors.lock().get(&access.server).cloned();
-        door.ok_or_else(|| ConnectError::Field { field: "server", problem: format!("there is no cluster at {}", access.server) })
+        door.ok_or_else(|| ConnectError::Field {
+            field: "server",
+            problem: format!("there is no cluster at {}", access.server),
+        })
     };
     let setup = Setup {
         client: place.api.client_as(place.user),
@@ -128,7 +138,12 @@ pub fn child(role: Role, place: &Place<'_>, folder: &Path) -> Process {
         .arg(verb)
         .arg("--kubeconfig")
         .arg(&kubeconfig)
-        .args(["--namespace", place.namespace, "--allow-insecure-sources", "--data-dir"])
+        .args([
+            "--namespace",
+            place.namespace,
+            "--allow-insecure-sources",
+            "--data-dir",
+        ])
         .arg(folder.join(format!("data-{}", place.instance)))
         .stdin(Stdio::null())
         .stdout(log.try_clone().unwrap())
@@ -141,19 +156,28 @@ pub fn child(role: Role, place: &Place<'_>, folder: &Path) -> Process {
 /// A kubeconfig for a user of an API server with an HTTPS door.
 pub fn kubeconfig_of(api: &ApiServer, user: &str) -> String {
     let identity = api.issue(user).unwrap();
-    api.kubeconfig_of(&identity, Login::Certificate).expect("the HTTPS door is open")
+    api.kubeconfig_of(&identity, Login::Certificate)
+        .expect("the HTTPS door is open")
 }
 
 /// The binary, beside the tests.
 pub fn muster() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let binary = tests.ancestors().nth(2).unwrap().join("muster");
-    assert!(binary.is_file(), "run cargo build -p muster first: {} is not there", binary.display());
+    assert!(
+        binary.is_file(),
+        "run cargo build -p muster first: {} is not there",
+        binary.display()
+    );
     binary
 }
 
 fn open_log(folder: &Path, name: &str) -> File {
-    OpenOptions::new().create(true).append(true).open(folder.join(name)).unwrap()
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(folder.join(name))
+        .unwrap()
 }
 
 /// Prints the ends of all logs in a folder.

@@ -6,9 +6,16 @@ use tokio::time::Instant;
 
 use super::{Bed, Ground};
 
+const MINUTE: Duration = Duration::from_mins(1);
+
 impl Bed {
     /// Looks until something is there; an `Err` says what is seen instead. How long it took, and what was found.
-    pub async fn wait_until<T>(&self, what: &str, deadline: Duration, look: impl AsyncFn() -> Result<T, String>) -> (Duration, T) {
+    pub async fn wait_until<T>(
+        &self,
+        what: &str,
+        deadline: Duration,
+        look: impl AsyncFn() -> Result<T, String>,
+    ) -> (Duration, T) {
         let started = Instant::now();
         loop {
             let seen = look().await;
@@ -16,8 +23,11 @@ impl Bed {
                 Ok(found) => return (started.elapsed(), found),
                 Err(seen) => seen,
             };
-            assert!(started.elapsed() < deadline, "not within {deadline:?}: {what}\nseen: {seen}");
-            self.pass(self.step()).await;
+            assert!(
+                started.elapsed() < deadline,
+                "not within {deadline:?}: {what}\nseen: {seen}"
+            );
+            self.pass(self.step(started.elapsed())).await;
         }
     }
 
@@ -31,8 +41,10 @@ impl Bed {
         self.started.elapsed()
     }
 
-    fn step(&self) -> Duration {
+    /// How long until the next look; who waits for minutes is not in a hurry.
+    fn step(&self, waited: Duration) -> Duration {
         match self.ground {
+            Ground::Virtual if waited > MINUTE => Duration::from_secs(1),
             Ground::Virtual => Duration::from_millis(100),
             Ground::Wire => Duration::from_millis(50),
         }

@@ -10,27 +10,49 @@ use crate::{
     fleet::{Quality, ROLLED, condition, manifests, told},
 };
 
-/// Longer than `rollout.deadlines.progress`, after which everything that may pass by waiting counts as failed.
-const TOLD: Duration = Duration::from_secs(700);
+/// After which everything that may pass by waiting counts as failed.
+const PROGRESS: &str = "2m";
+/// Longer than that.
+const TOLD: Duration = Duration::from_secs(150);
 
 /// What the API server itself refuses: the version is written wrongly.
 pub async fn refused_at_the_door(ground: Ground) {
     let bed = Bed::with_clusters(ground, &["eu-1"]).await;
-    let commit = bed.git.commit(&[("apps/web/all.yaml", &manifests("web", "v1", Quality::Good))]);
+    let commit = bed
+        .git
+        .commit(&[("apps/web/all.yaml", &manifests("web", "v1", Quality::Good))]);
     let check = async |version: Value, words: &[&str]| {
         let mut spec = bed.spec("web", "-");
         spec["sync"]["source"]["git"]["version"] = version.clone();
-        let refused = bed.fleet().try_create(kinds::MODULE, json!({"metadata": {"name": "web"}, "spec": spec})).await;
+        let refused = bed
+            .fleet()
+            .try_create(kinds::MODULE, json!({"metadata": {"name": "web"}, "spec": spec}))
+            .await;
         let refused = refused.expect_err(&version.to_string());
         println!("{refused}");
         for word in words {
-            assert!(refused.contains(word), "{word} is not said for {version}: {refused}");
+            assert!(
+                refused.contains(word),
+                "{word} is not said for {version}: {refused}"
+            );
         }
     };
     let place = "spec.sync.source.git.version";
-    check(json!({"tag": "v1", "commit": commit}), &["422 Invalid", place, "set exactly one of tag and commit"]).await;
-    check(json!({}), &["422 Invalid", place, "set exactly one of tag and commit"]).await;
-    check(json!({"commit": &commit[..12]}), &["422 Invalid", "spec.sync.source.git.version.commit"]).await;
+    check(
+        json!({"tag": "v1", "commit": commit}),
+        &["422 Invalid", place, "set exactly one of tag and commit"],
+    )
+    .await;
+    check(
+        json!({}),
+        &["422 Invalid", place, "set exactly one of tag and commit"],
+    )
+    .await;
+    check(
+        json!({"commit": &commit[..12]}),
+        &["422 Invalid", "spec.sync.source.git.version.commit"],
+    )
+    .await;
     assert_eq!(bed.fleet().list(kinds::MODULE).await, Vec::<Value>::new());
 }
 
@@ -41,8 +63,18 @@ pub async fn nothing_moves(ground: Ground) {
     let before = all(&bed, "web").await;
     let url = "https://nowhere.test/fleet.git";
     let cases = [
-        ("an unknown tag", json!({"sync": {"source": {"git": {"version": {"tag": "web-v99"}}}}}), "SourceNotReady", vec!["web-v99", "since", "clusters keep what they have"]),
-        ("an unreachable repository", json!({"sync": {"source": {"git": {"url": url}}}}), "SourceNotReady", vec![url, "since", "clusters keep what they have"]),
+        (
+            "an unknown tag",
+            json!({"sync": {"source": {"git": {"version": {"tag": "web-v99"}}}}}),
+            "SourceNotReady",
+            vec!["web-v99", "since", "clusters keep what they have"],
+        ),
+        (
+            "an unreachable repository",
+            json!({"sync": {"source": {"git": {"url": url}}}}),
+            "SourceNotReady",
+            vec![url, "since", "clusters keep what they have"],
+        ),
         (
             "a selector with a bad operator",
             json!({"selector": {"matchExpressions": [{"key": "env", "operator": "Equals", "values": ["prod"]}]}}),
@@ -51,17 +83,29 @@ pub async fn nothing_moves(ground: Ground) {
         ),
     ];
     for (number, (what, patch, reason, words)) in (2..).zip(cases) {
-        bed.fleet().patch(kinds::MODULE, "web", json!({"spec": patch})).await;
+        bed.fleet()
+            .patch(kinds::MODULE, "web", json!({"spec": patch}))
+            .await;
         let module = bed.until_reason("web", reason, TOLD).await;
         said(what, &module, &words);
         goes_on(&bed, "other", number).await;
         bed.pass(ROLLED).await;
         assert_eq!(all(&bed, "web").await, before, "{what}: nothing deployed changes");
         let mended = json!({"metadata": {"name": "web"}, "spec": bed.spec("web", "web-v1")});
-        bed.fleet().patch(kinds::MODULE, "web", json!({"spec": {"selector": {"matchExpressions": null}}})).await;
+        bed.fleet()
+            .patch(
+                kinds::MODULE,
+                "web",
+                json!({"spec": {"selector": {"matchExpressions": null}}}),
+            )
+            .await;
         bed.fleet().patch(kinds::MODULE, "web", mended).await;
         bed.until_ready("web", "web-v1").await;
-        assert_eq!(all(&bed, "web").await, before, "{what}: mended, nothing had to change");
+        assert_eq!(
+            all(&bed, "web").await,
+            before,
+            "{what}: mended, nothing had to change"
+        );
     }
 }
 
@@ -69,16 +113,43 @@ pub async fn nothing_moves(ground: Ground) {
 pub async fn stops_at_the_first_cluster(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     bed.deploy(&["web", "other"]).await;
-    let config = |rest: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: web, namespace: default}}\n{rest}");
-    let elsewhere = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: web, namespace: nowhere}\ndata: {a: b}\n";
+    let config = |rest: &str| {
+        format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: web, namespace: default}}\n{rest}")
+    };
+    let elsewhere =
+        "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: web, namespace: nowhere}\ndata: {a: b}\n";
     let refused = "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: odd, namespace: default}\nspec: {replicas: many}\n";
-    let good = manifests("web", "web-v1", Quality::Good);
+    let and = |number: u32, rest: &str| {
+        format!(
+            "{}{rest}",
+            manifests("web", &format!("web-v{number}"), Quality::Good)
+        )
+    };
     let cases: [(&str, Option<String>, Vec<&str>); 4] = [
         ("a path that is not there", None, vec!["apps/nowhere"]),
-        ("a duplicate key", Some(config("data: {a: b}\ndata: {a: c}\n")), vec!["apps/web/all.yaml:5:", "data"]),
-        ("an object that the API refuses", Some(format!("{good}{refused}")), vec!["Deployment", "odd", "replicas"]),
-        ("a namespace that is not there", Some(format!("{good}{elsewhere}")), vec!["nowhere", "not found"]),
+        (
+            "a duplicate key",
+            Some(config("data: {a: b}\ndata: {a: c}\n")),
+            vec!["apps/web/all.yaml:5:", "data"],
+        ),
+        (
+            "an object that the API refuses",
+            Some(and(31, refused)),
+            vec!["Deployment", "odd", "replicas"],
+        ),
+        (
+            "a namespace that is not there",
+            Some(and(41, elsewhere)),
+            vec!["nowhere", "not found"],
+        ),
     ];
+    bed.fleet()
+        .patch(
+            kinds::MODULE,
+            "web",
+            json!({"spec": {"rollout": {"deadlines": {"progress": PROGRESS}}}}),
+        )
+        .await;
     for (number, (what, manifests, words)) in (2..).zip(cases) {
         let before = all(&bed, "web").await;
         let bad = format!("web-v{}", number * 10);
@@ -86,7 +157,11 @@ pub async fn stops_at_the_first_cluster(ground: Ground) {
             Some(manifests) => bed.commit_version("web", manifests, &bad),
             None => bed.git.tag(&bad),
         }
-        let path = if manifests.is_some() { "apps/web" } else { "apps/nowhere" };
+        let path = if manifests.is_some() {
+            "apps/web"
+        } else {
+            "apps/nowhere"
+        };
         let target = json!({"spec": {"sync": {"package": {"path": path}, "source": {"git": {"version": {"tag": bad}}}}}});
         bed.fleet().patch(kinds::MODULE, "web", target).await;
         let module = until_halted(&bed, what).await;
@@ -115,12 +190,16 @@ pub async fn kubeconfigs(ground: Ground) {
         ("/users/0/user", "client-certificate", json!("/etc/passwd")),
         ("/users/0/user", "client-key", json!("/etc/passwd")),
         ("/users/0/user", "as", json!("admin")),
-        ("/users/0/user", "as-uid", json!("0")),
+        ("/users/0/user", "as-uid", json!("1234567")),
         ("/users/0/user", "as-groups", json!(["system:masters"])),
-        ("/users/0/user", "as-user-extra", json!({"a": ["b"]})),
+        ("/users/0/user", "as-user-extra", json!({"team": ["b"]})),
         ("/users/0/user", "username", json!("admin")),
         ("/users/0/user", "password", json!("admin")),
-        ("/clusters/0/cluster", "certificate-authority", json!("/etc/passwd")),
+        (
+            "/clusters/0/cluster",
+            "certificate-authority",
+            json!("/etc/passwd"),
+        ),
         ("/clusters/0/cluster", "proxy-url", json!("http://proxy.test")),
         ("/clusters/0/cluster", "insecure-skip-tls-verify", json!(true)),
         ("/clusters/0/cluster", "server", json!("http://eu-2.test")),
@@ -131,13 +210,24 @@ pub async fn kubeconfigs(ground: Ground) {
         bed.give_kubeconfig("eu-2", &config.to_string()).await;
         let look = async || {
             let module = bed.module("web").await;
-            let entry = module["status"]["attention"].as_array().into_iter().flatten().find(|entry| entry["cluster"] == "eu-2").cloned();
-            let named = entry.filter(|entry| entry["reason"] == "KubeconfigRejected" && entry["message"].as_str().is_some_and(|text| text.contains(field)));
+            let entry = module["status"]["attention"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .find(|entry| entry["cluster"] == "eu-2")
+                .cloned();
+            let named = entry.filter(|entry| {
+                entry["reason"] == "KubeconfigRejected"
+                    && entry["message"].as_str().is_some_and(|text| text.contains(field))
+            });
             named.ok_or_else(|| told(&module))
         };
         let (_, entry) = bed.wait_until(&format!("{field} is named"), ROLLED, look).await;
         let text = entry.to_string();
-        assert!(value.as_str().is_none_or(|value| !text.contains(value)), "a value is repeated: {text}");
+        assert!(
+            value.as_str().is_none_or(|value| !text.contains(value)),
+            "a value is repeated: {text}"
+        );
         println!("{}", entry["message"].as_str().unwrap());
     }
     assert_eq!(bed.module("web").await["status"]["summary"]["skipped"], 1);

@@ -30,7 +30,13 @@ pub async fn stops_and_is_fixed(ground: Ground) {
         .as_array()
         .unwrap()
         .iter()
-        .map(|entry| format!("{} {}", entry["cluster"].as_str().unwrap(), entry["reason"].as_str().unwrap()))
+        .map(|entry| {
+            format!(
+                "{} {}",
+                entry["cluster"].as_str().unwrap(),
+                entry["reason"].as_str().unwrap()
+            )
+        })
         .collect();
     assert_eq!(attention, ["eu-1 Failed", "eu-2 Halted", "us-1 Halted"]);
     assert_eq!(module["status"]["summary"]["failed"], 1);
@@ -38,7 +44,11 @@ pub async fn stops_and_is_fixed(ground: Ground) {
         bed.pass(WATCHED).await;
     }
     assert_eq!(bed.order(&workload("web"), "web-v2"), ["eu-1"]);
-    assert_eq!(others(&bed).await, before, "nobody wrote to the other clusters' objects");
+    assert_eq!(
+        others(&bed).await,
+        before,
+        "nobody wrote to the other clusters' objects"
+    );
 
     let version = bed.roll("web", 3, Quality::Good).await;
     let took = bed.until_ready("web", &version).await;
@@ -46,7 +56,11 @@ pub async fn stops_and_is_fixed(ground: Ground) {
     assert_eq!(bed.order(&workload("web"), &version), CLUSTERS);
     assert_eq!(bed.most_charged(kinds::PROXY_ASSEMBLAGE, "web"), 1);
     assert_eq!(bed.most_changing(&workload("web")), 1);
-    assert!(bed.premature_claims("web").is_empty(), "{:#?}", bed.premature_claims("web"));
+    assert!(
+        bed.premature_claims("web").is_empty(),
+        "{:#?}",
+        bed.premature_claims("web")
+    );
 }
 
 async fn others(bed: &Bed) -> Vec<Vec<String>> {

@@ -25,17 +25,44 @@ pub async fn needs_no_agent(ground: Ground) {
 pub async fn flux_objects_come_back(ground: Ground) {
     let bed = deployed(ground).await;
     let (fleet, name) = (bed.fleet(), names::kustomization(FLEET, "eu-1", "web"));
-    let uid = uid(&bed.inside("eu-1", APPS).get(kinds::DEPLOYMENT, "web").await.unwrap());
+    let uid = uid(&bed
+        .inside("eu-1", APPS)
+        .get(kinds::DEPLOYMENT, "web")
+        .await
+        .unwrap());
     let kustomization = fleet.get(kinds::KUSTOMIZATION, &name).await.unwrap();
-    let source = kustomization["spec"]["sourceRef"]["name"].as_str().unwrap().to_owned();
+    let source = kustomization["spec"]["sourceRef"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     for (kind, name) in [(kinds::KUSTOMIZATION, &name), (kinds::GIT_REPOSITORY, &source)] {
         let before = fleet.get(kind, name).await.unwrap();
         fleet.delete(kind, name).await;
-        until(&bed, kind, name, "is back", |now| self::uid(now) != self::uid(&before) && is_ready(now) && now["spec"] == before["spec"]).await;
+        until(&bed, kind, name, "is back", |now| {
+            self::uid(now) != self::uid(&before) && is_ready(now) && now["spec"] == before["spec"]
+        })
+        .await;
     }
-    fleet.patch(kinds::KUSTOMIZATION, &name, json!({"spec": {"path": "apps/evil"}})).await;
-    until(&bed, kinds::KUSTOMIZATION, &name, "has its path again", |now| now["spec"] == kustomization["spec"] && is_ready(now)).await;
-    assert_eq!(self::uid(&bed.inside("eu-1", APPS).get(kinds::DEPLOYMENT, "web").await.unwrap()), uid);
+    fleet
+        .patch(
+            kinds::KUSTOMIZATION,
+            &name,
+            json!({"spec": {"path": "apps/evil"}}),
+        )
+        .await;
+    until(&bed, kinds::KUSTOMIZATION, &name, "has its path again", |now| {
+        now["spec"] == kustomization["spec"] && is_ready(now)
+    })
+    .await;
+    assert_eq!(
+        self::uid(
+            &bed.inside("eu-1", APPS)
+                .get(kinds::DEPLOYMENT, "web")
+                .await
+                .unwrap()
+        ),
+        uid
+    );
     if bed.is_virtual() {
         put_back_downstream(&bed).await;
     }
@@ -44,41 +71,74 @@ pub async fn flux_objects_come_back(ground: Ground) {
 /// A hand-edited field of an applied object is put back within the interval of one minute.
 async fn put_back_downstream(bed: &Bed) {
     let inside = bed.inside("eu-1", APPS);
-    inside.patch(kinds::CONFIG_MAP, "web", json!({"data": {"version": "by hand"}})).await;
+    inside
+        .patch(kinds::CONFIG_MAP, "web", json!({"data": {"version": "by hand"}}))
+        .await;
     let look = async || {
         let config = inside.get(kinds::CONFIG_MAP, "web").await.unwrap();
-        if config["data"]["version"] == "web-v1" { Ok(()) } else { Err(config.to_string()) }
+        if config["data"]["version"] == "web-v1" {
+            Ok(())
+        } else {
+            Err(config.to_string())
+        }
     };
-    let (took, ()) = bed.wait_until("the field is put back", Duration::from_secs(90), look).await;
+    let (took, ()) = bed
+        .wait_until("the field is put back", Duration::from_secs(90), look)
+        .await;
     println!("a hand-edited field is put back after {took:?}");
 }
 
 /// A foreign object with our labels is left alone; one with a name that we need is reported and left alone.
 pub async fn foreign_objects_are_left_alone(ground: Ground) {
     let mut bed = deployed(ground).await;
-    let ours = bed.fleet().get(kinds::KUSTOMIZATION, &names::kustomization(FLEET, "eu-1", "web")).await.unwrap();
+    let ours = bed
+        .fleet()
+        .get(kinds::KUSTOMIZATION, &names::kustomization(FLEET, "eu-1", "web"))
+        .await
+        .unwrap();
     let source = ours["spec"]["sourceRef"]["name"].as_str().unwrap();
     let our_source = bed.fleet().get(kinds::GIT_REPOSITORY, source).await.unwrap();
     let taken = names::kustomization(FLEET, "us-1", "web");
     let foreign = [
-        (kinds::KUSTOMIZATION, "foreign", &ours, ours["metadata"]["labels"].clone()),
-        (kinds::GIT_REPOSITORY, "src-foreign", &our_source, our_source["metadata"]["labels"].clone()),
+        (
+            kinds::KUSTOMIZATION,
+            "foreign",
+            &ours,
+            ours["metadata"]["labels"].clone(),
+        ),
+        (
+            kinds::GIT_REPOSITORY,
+            "src-foreign",
+            &our_source,
+            our_source["metadata"]["labels"].clone(),
+        ),
         (kinds::KUSTOMIZATION, &*taken, &ours, json!({"team": "other"})),
     ];
     let mut before = Vec::new();
     for (kind, name, like, labels) in foreign {
         let mut spec = like["spec"].clone();
         spec["suspend"] = json!(true);
-        let object = bed.fleet().create(kind, json!({"metadata": {"name": name, "labels": labels}, "spec": spec})).await;
+        let object = bed
+            .fleet()
+            .create(
+                kind,
+                json!({"metadata": {"name": name, "labels": labels}, "spec": spec}),
+            )
+            .await;
         before.push((kind, name, touchable(&object)));
     }
     bed.join("us-1", &[("env", "prod")], &[Obstacle::Kind]).await;
     let look = async || {
         let module = bed.fleet().get(kinds::BOOTSTRAP_MODULE, "web").await.unwrap();
         let message = module["status"].to_string();
-        if message.contains("NameConflict") && message.contains(&taken) { Ok(()) } else { Err(told(&module)) }
+        if message.contains("NameConflict") && message.contains(&taken) {
+            Ok(())
+        } else {
+            Err(told(&module))
+        }
     };
-    bed.wait_until("the conflict is reported", Duration::from_secs(700), look).await;
+    bed.wait_until("the conflict is reported", Duration::from_secs(700), look)
+        .await;
     if bed.is_virtual() {
         bed.pass(LONG).await;
     }
@@ -96,7 +156,8 @@ async fn deployed(ground: Ground) -> Bed {
     }
     let version = bed.release("web", 1, Quality::Good);
     bed.create_module(kinds::BOOTSTRAP_MODULE, "web", &version).await;
-    bed.until_ready_within(kinds::BOOTSTRAP_MODULE, "web", &version, ROLLED).await;
+    bed.until_ready_within(kinds::BOOTSTRAP_MODULE, "web", &version, ROLLED)
+        .await;
     bed
 }
 

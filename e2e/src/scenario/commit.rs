@@ -30,15 +30,31 @@ pub async fn is_all_it_takes(ground: Ground) {
     sync_modules(&bed).await;
     until_all_ready(&bed, "v1.0.0").await;
     for (cluster, [(_, env), (_, region)]) in FIVE {
-        let config = bed.inside(cluster, "web").get(kinds::CONFIG_MAP, "podinfo").await.unwrap();
-        assert_eq!(config["data"]["greeting"], format!("Hello from {cluster} in {region}"));
-        let schedule = bed.inside(cluster, "backup").get(kinds::SCHEDULE, "nightly").await;
+        let config = bed
+            .inside(cluster, "web")
+            .get(kinds::CONFIG_MAP, "podinfo")
+            .await
+            .unwrap();
+        assert_eq!(
+            config["data"]["greeting"],
+            format!("Hello from {cluster} in {region}")
+        );
+        let schedule = bed
+            .inside(cluster, "backup")
+            .get(kinds::SCHEDULE, "nightly")
+            .await;
         let bucket = schedule.map(|schedule| schedule["spec"]["bucket"].clone());
-        assert_eq!(bucket, (env == "prod").then(|| json!(format!("backups-{cluster}"))), "{cluster}");
+        assert_eq!(
+            bucket,
+            (env == "prod").then(|| json!(format!("backups-{cluster}"))),
+            "{cluster}"
+        );
     }
 
     commit_next(&bed);
-    let took = bed.until_ready_within(kinds::MODULE, "podinfo", "v1.1.0", ALL_READY).await;
+    let took = bed
+        .until_ready_within(kinds::MODULE, "podinfo", "v1.1.0", ALL_READY)
+        .await;
     println!("from commit to ready on five clusters: {took:?}");
     let podinfo = Workload::new("web", "podinfo");
     assert_eq!(bed.order(&podinfo, "6.1.0"), FIVE.map(|(name, _)| name));
@@ -56,7 +72,10 @@ fn commit_next(bed: &Bed) {
     };
     let deployment = edited("apps/podinfo/deployment.yaml", "podinfo:6.0.0", "podinfo:6.1.0");
     let module = edited("modules/podinfo.yaml", "tag: v1.0.0", "tag: v1.1.0");
-    bed.git.commit(&[("apps/podinfo/deployment.yaml", &deployment), ("modules/podinfo.yaml", &module)]);
+    bed.git.commit(&[
+        ("apps/podinfo/deployment.yaml", &deployment),
+        ("modules/podinfo.yaml", &module),
+    ]);
     bed.git.tag("v1.1.0");
 }
 
@@ -79,9 +98,20 @@ async fn sync_modules(bed: &Bed) {
 
 async fn until_all_ready(bed: &Bed, tag: &str) {
     let look = async || {
-        let modules = [bed.fleet().list(kinds::MODULE).await, bed.fleet().list(kinds::BOOTSTRAP_MODULE).await].concat();
-        let ready = modules.iter().filter(|module| is_ready(module) && module["status"]["source"]["tag"] == tag).count();
-        if ready == 3 { Ok(()) } else { Err(modules.iter().map(told).collect()) }
+        let modules = [
+            bed.fleet().list(kinds::MODULE).await,
+            bed.fleet().list(kinds::BOOTSTRAP_MODULE).await,
+        ]
+        .concat();
+        let ready = modules
+            .iter()
+            .filter(|module| is_ready(module) && module["status"]["source"]["tag"] == tag)
+            .count();
+        if ready == 3 {
+            Ok(())
+        } else {
+            Err(modules.iter().map(told).collect())
+        }
     };
     let (took, ()) = bed.wait_until("all modules are ready", ALL_READY, look).await;
     println!("the example fleet is ready after {took:?}");

@@ -33,11 +33,11 @@ pub async fn anywhere(ground: Ground) {
     let mut bed = Bed::with_clusters(ground, &FOUR).await;
     bed.deploy(&["web"]).await;
     let mut version = String::new();
-    for round in 0..24_u32 {
+    for round in 0..8_u32 {
         version = bed.roll("web", round + 2, Quality::Good).await;
-        bed.pass(Duration::from_millis(u64::from(round) * 130)).await;
+        bed.pass(Duration::from_millis(u64::from(round) * 450)).await;
         bed.crash_controller().await;
-        bed.pass(Duration::from_millis(u64::from(round % 5) * 400)).await;
+        bed.pass(Duration::from_millis(u64::from(round % 3) * 700)).await;
         bed.start_controller();
         bed.until_ready("web", &version).await;
     }
@@ -60,7 +60,11 @@ async fn held(bed: &Bed, version: &str) {
     assert_eq!(bed.order(&workload("web"), version), FOUR);
     assert_eq!(bed.most_charged(kinds::PROXY_ASSEMBLAGE, "web"), 1);
     assert_eq!(bed.most_changing(&workload("web")), 1);
-    assert!(bed.premature_claims("web").is_empty(), "{:#?}", bed.premature_claims("web"));
+    assert!(
+        bed.premature_claims("web").is_empty(),
+        "{:#?}",
+        bed.premature_claims("web")
+    );
     for cluster in FOUR {
         assert_eq!(bed.version_in(cluster, "web").await.as_deref(), Some(version));
     }

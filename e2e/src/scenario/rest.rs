@@ -19,7 +19,8 @@ pub async fn nothing_is_written(ground: Ground) {
     bed.deploy(&["web"]).await;
     let version = bed.release("base", 1, Quality::Good);
     bed.create_module(kinds::BOOTSTRAP_MODULE, "base", &version).await;
-    bed.until_ready_within(kinds::BOOTSTRAP_MODULE, "base", &version, crate::fleet::ROLLED).await;
+    bed.until_ready_within(kinds::BOOTSTRAP_MODULE, "base", &version, crate::fleet::ROLLED)
+        .await;
     bed.pass(SETTLED).await;
     bed.forget_requests();
     bed.pass(WATCHED).await;

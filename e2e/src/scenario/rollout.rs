@@ -14,18 +14,29 @@ pub async fn one_after_another(ground: Ground) {
     bed.deploy(&["web"]).await;
     let version = bed.roll("web", 2, Quality::Good).await;
     let took = bed.until_ready("web", &version).await;
-    println!("a version over {} clusters, one at a time: {took:?}", CLUSTERS.len());
+    println!(
+        "a version over {} clusters, one at a time: {took:?}",
+        CLUSTERS.len()
+    );
     for version in ["web-v1", "web-v2"] {
         assert_eq!(bed.order(&workload("web"), version), CLUSTERS);
     }
     assert_eq!(bed.most_charged(kinds::PROXY_ASSEMBLAGE, "web"), 1);
     assert_eq!(bed.most_changing(&workload("web")), 1);
-    assert!(bed.premature_claims("web").is_empty(), "{:#?}", bed.premature_claims("web"));
+    assert!(
+        bed.premature_claims("web").is_empty(),
+        "{:#?}",
+        bed.premature_claims("web")
+    );
     let summary = &bed.module("web").await["status"]["summary"];
     let counts = json!({"total": 3, "updated": 3, "ready": 3, "updating": 0, "waiting": 0, "failed": 0, "skipped": 0, "held": 0, "withdrawing": 0, "clusters": "3/3"});
     assert_eq!(*summary, counts);
     for cluster in CLUSTERS {
-        let config = bed.inside(cluster, APPS).get(kinds::CONFIG_MAP, "web").await.unwrap();
+        let config = bed
+            .inside(cluster, APPS)
+            .get(kinds::CONFIG_MAP, "web")
+            .await
+            .unwrap();
         assert_eq!(config["data"], json!({"version": "web-v2", "cluster": cluster}));
     }
 }
@@ -36,7 +47,9 @@ pub async fn two_at_a_time(ground: Ground) {
     let version = bed.release("web", 1, Quality::Good);
     let mut spec = bed.spec("web", &version);
     spec["rollout"] = json!({"maxUnreadyClusters": 2});
-    bed.fleet().create(kinds::MODULE, json!({"metadata": {"name": "web"}, "spec": spec})).await;
+    bed.fleet()
+        .create(kinds::MODULE, json!({"metadata": {"name": "web"}, "spec": spec}))
+        .await;
     bed.until_ready("web", &version).await;
     assert_eq!(bed.most_charged(kinds::PROXY_ASSEMBLAGE, "web"), 2);
     assert_eq!(bed.most_changing(&workload("web")), 2);
@@ -51,7 +64,11 @@ pub async fn newest_wins(ground: Ground) {
     bed.until_wanted("eu-1", "web", "web-v2").await;
     let version = bed.roll("web", 3, Quality::Good).await;
     bed.until_ready("web", &version).await;
-    assert_eq!(bed.order(&workload("web"), "web-v2"), ["eu-1"], "the version in between went no further");
+    assert_eq!(
+        bed.order(&workload("web"), "web-v2"),
+        ["eu-1"],
+        "the version in between went no further"
+    );
     assert_eq!(bed.most_charged(kinds::PROXY_ASSEMBLAGE, "web"), 1);
     assert_eq!(bed.most_changing(&workload("web")), 1);
 }

@@ -34,7 +34,10 @@ pub async fn five_reasons(ground: Ground) {
         bed.clear(name, obstacle).await;
         let took = until_assigned(&bed, name).await;
         println!("{name} is taken {took:?} after its obstacle went away");
-        assert!(!bed.is_virtual() || took <= within + STEP, "{name} was taken after {took:?}");
+        assert!(
+            !bed.is_virtual() || took <= within + STEP,
+            "{name} was taken after {took:?}"
+        );
         skipped.remove(name);
         until_skipped(&bed, &skipped).await;
         assert_eq!(bed.version_in(name, "web").await.as_deref(), Some("web-v1"));
@@ -52,7 +55,10 @@ pub async fn away_for_a_while(ground: Ground) {
     let version = bed.roll("web", 2, Quality::Good).await;
     bed.until_ready("web", &version).await;
     let summary = bed.module("web").await["status"]["summary"].clone();
-    assert_eq!((&summary["clusters"], &summary["skipped"]), (&"2/3".into(), &1.into()));
+    assert_eq!(
+        (&summary["clusters"], &summary["skipped"]),
+        (&"2/3".into(), &1.into())
+    );
     assert_eq!(bed.version_in("eu-2", "web").await.as_deref(), Some("web-v1"));
     bed.clear("eu-2", Obstacle::Unreachable).await;
     until_skipped(&bed, &BTreeMap::new()).await;
@@ -63,11 +69,21 @@ pub async fn away_for_a_while(ground: Ground) {
 async fn until_skipped(bed: &Bed, skipped: &BTreeMap<&str, &str>) {
     let look = async || {
         let module = bed.module("web").await;
-        let named: BTreeMap<&str, &str> = module["status"]["attention"].as_array().into_iter().flatten().filter_map(named).collect();
+        let named: BTreeMap<&str, &str> = module["status"]["attention"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(named)
+            .collect();
         let counted = module["status"]["summary"]["skipped"] == skipped.len();
-        if named == *skipped && counted && is_ready(&module) { Ok(()) } else { Err(told(&module)) }
+        if named == *skipped && counted && is_ready(&module) {
+            Ok(())
+        } else {
+            Err(told(&module))
+        }
     };
-    bed.wait_until(&format!("skipped are {skipped:?}"), ROLLED, look).await;
+    bed.wait_until(&format!("skipped are {skipped:?}"), ROLLED, look)
+        .await;
 }
 
 fn named(entry: &Value) -> Option<(&str, &str)> {
@@ -80,5 +96,7 @@ async fn until_assigned(bed: &Bed, cluster: &str) -> Duration {
         let row = assemblage.and_then(|assemblage| assemblage.pointer("/spec/syncs/0/source").cloned());
         row.map(|_| ()).ok_or_else(|| "no row".to_owned())
     };
-    bed.wait_until(&format!("{cluster} is taken"), ROLLED, look).await.0
+    bed.wait_until(&format!("{cluster} is taken"), ROLLED, look)
+        .await
+        .0
 }

@@ -14,17 +14,34 @@ pub async fn paused(ground: Ground) {
     bed.deploy(&["web"]).await;
     let version = bed.roll("web", 2, Quality::Good).await;
     bed.until_wanted("eu-1", "web", &version).await;
-    bed.fleet().patch(kinds::MODULE, "web", json!({"spec": {"rollout": {"paused": true}}})).await;
+    bed.fleet()
+        .patch(
+            kinds::MODULE,
+            "web",
+            json!({"spec": {"rollout": {"paused": true}}}),
+        )
+        .await;
     let look = async || {
         let module = bed.module("web").await;
-        let rests = module["status"]["summary"]["updated"] == 1 && module["status"]["summary"]["updating"] == 0;
-        if rests && condition(&module, "Paused").is_some() { Ok(module) } else { Err(told(&module)) }
+        let rests =
+            module["status"]["summary"]["updated"] == 1 && module["status"]["summary"]["updating"] == 0;
+        if rests && condition(&module, "Paused").is_some() {
+            Ok(module)
+        } else {
+            Err(told(&module))
+        }
     };
     let (_, module) = bed.wait_until("eu-1 has finished", ROLLED, look).await;
     assert_eq!(condition(&module, "Ready").unwrap()["reason"], "Paused");
     bed.pass(ROLLED).await;
     assert_eq!(bed.order(&workload("web"), &version), ["eu-1"]);
-    bed.fleet().patch(kinds::MODULE, "web", json!({"spec": {"rollout": {"paused": false}}})).await;
+    bed.fleet()
+        .patch(
+            kinds::MODULE,
+            "web",
+            json!({"spec": {"rollout": {"paused": false}}}),
+        )
+        .await;
     bed.until_ready("web", &version).await;
     assert_eq!(bed.order(&workload("web"), &version), CLUSTERS);
 }
@@ -33,12 +50,21 @@ pub async fn paused(ground: Ground) {
 pub async fn deselected(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     bed.deploy(&["web", "other"]).await;
-    let before = (bed.resource_versions("eu-1", "web").await, bed.resource_versions("us-1", "web").await);
+    let before = (
+        bed.resource_versions("eu-1", "web").await,
+        bed.resource_versions("us-1", "web").await,
+    );
     bed.label_cluster("eu-2", json!({"env": "dev"})).await;
     let module = until_clusters(&bed, "web", "2/2").await;
     assert_eq!(condition(&module, "Ready").unwrap()["status"], "True");
     assert!(is_gone(&bed, "eu-2", "web").await && is_gone(&bed, "eu-2", "other").await);
-    assert_eq!((bed.resource_versions("eu-1", "web").await, bed.resource_versions("us-1", "web").await), before);
+    assert_eq!(
+        (
+            bed.resource_versions("eu-1", "web").await,
+            bed.resource_versions("us-1", "web").await
+        ),
+        before
+    );
     bed.label_cluster("eu-2", json!({"env": "prod"})).await;
     until_clusters(&bed, "web", "3/3").await;
     assert_eq!(bed.version_in("eu-2", "web").await.as_deref(), Some("web-v1"));
@@ -53,7 +79,12 @@ pub async fn deleted(ground: Ground) {
         before.push(bed.resource_versions(cluster, "other").await);
     }
     bed.fleet().delete(kinds::MODULE, "web").await;
-    let look = async || bed.fleet().get(kinds::MODULE, "web").await.map_or(Ok(()), |module| Err(told(&module)));
+    let look = async || {
+        bed.fleet()
+            .get(kinds::MODULE, "web")
+            .await
+            .map_or(Ok(()), |module| Err(told(&module)))
+    };
     bed.wait_until("the module is gone", ROLLED, look).await;
     for (cluster, before) in CLUSTERS.iter().zip(before) {
         assert!(is_gone(&bed, cluster, "web").await, "{cluster}");
@@ -64,10 +95,17 @@ pub async fn deleted(ground: Ground) {
 async fn until_clusters(bed: &Bed, app: &str, expect: &str) -> Value {
     let look = async || {
         let module = bed.module(app).await;
-        let rests = module["status"]["summary"]["clusters"] == expect && module["status"]["summary"]["withdrawing"] == 0;
-        if rests && crate::fleet::is_ready(&module) { Ok(module) } else { Err(told(&module)) }
+        let rests = module["status"]["summary"]["clusters"] == expect
+            && module["status"]["summary"]["withdrawing"] == 0;
+        if rests && crate::fleet::is_ready(&module) {
+            Ok(module)
+        } else {
+            Err(told(&module))
+        }
     };
-    bed.wait_until(&format!("{app} is on {expect}"), ROLLED, look).await.1
+    bed.wait_until(&format!("{app} is on {expect}"), ROLLED, look)
+        .await
+        .1
 }
 
 async fn is_gone(bed: &Bed, cluster: &str, app: &str) -> bool {
