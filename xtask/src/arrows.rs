@@ -133,3 +133,26 @@ fn check_room(package: &Package, allowed: &[&str], rooms: &BTreeSet<&str>) -> Pr
     }
     problems
 }
+
+/// Every library of the workspace that ARCHITECTURE.md does not give a reason for.
+pub fn unexplained() -> anyhow::Result<Problems> {
+    let manifest = tree::read("Cargo.toml")?;
+    let reasons = tree::read("ARCHITECTURE.md")?;
+    let explained: BTreeSet<&str> = reasons
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split(" | ").next())
+        .flat_map(|cell| cell.split([',', ' ']))
+        .collect();
+    let section = manifest
+        .lines()
+        .skip_while(|line| *line != "[workspace.dependencies]")
+        .skip(1);
+    let names = section
+        .take_while(|line| !line.starts_with('['))
+        .filter_map(|line| line.split_once(" = "))
+        .map(|(name, _)| name);
+    Ok(names
+        .filter(|name| !name.starts_with("muster") && !explained.contains(name))
+        .map(|name| format!("{name}: no line in the table of dependencies of ARCHITECTURE.md says why"))
+        .collect())
+}

@@ -63,6 +63,7 @@ fn check() -> anyhow::Result<ExitCode> {
     let mut good = true;
     for (name, problems) in [
         ("arrows", arrows::check()?),
+        ("reasons of dependencies", arrows::unexplained()?),
         ("generated files", generated::check()?),
         ("links", links::check()?),
         ("house rules", house::check()?),

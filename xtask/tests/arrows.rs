@@ -5,3 +5,9 @@ fn holds() {
     let problems = xtask::arrows::check().unwrap();
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
+
+#[test]
+fn every_library_has_a_reason() {
+    let problems = xtask::arrows::unexplained().unwrap();
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
