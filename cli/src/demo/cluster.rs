@@ -1,6 +1,6 @@
 //! A simulated cluster: an embedded API server with a workload player, and the real agent.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use k8s_openapi::{
@@ -8,7 +8,11 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use kube::{Api, Client, api::PostParams};
+use kube::{
+    Api, Client, ResourceExt,
+    api::PostParams,
+    runtime::wait::{await_condition, conditions::is_crd_established},
+};
 use muster_api::{crds, labels::SYSTEM_NAMESPACE};
 use muster_apiserver::ApiServer;
 use muster_controllers::{
@@ -19,6 +23,9 @@ use muster_controllers::{
 use muster_sync::source::{self, GitOptions, GitSource, Limits};
 
 use super::Ground;
+
+/// How long an embedded API server may take until it serves a new kind.
+const ESTABLISHED: Duration = Duration::from_secs(30);
 
 /// The name of a cluster of the demo: its region and a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,7 +142,8 @@ pub fn setup(
     })
 }
 
-/// Creates definitions and a namespace on a fresh API server.
+/// Creates definitions and a namespace on a fresh API server, and waits until the definitions are served: whoever looks before sees no
+/// such kind, and looks again only much later.
 pub async fn install(
     client: &Client,
     definitions: &[CustomResourceDefinition],
@@ -146,6 +154,14 @@ pub async fn install(
         crds.create(&PostParams::default(), definition)
             .await
             .with_context(|| format!("creating {:?}", definition.metadata.name))?;
+    }
+    for definition in definitions {
+        let name = definition.name_any();
+        let established = await_condition(crds.clone(), &name, is_crd_established());
+        tokio::time::timeout(ESTABLISHED, established)
+            .await
+            .with_context(|| format!("{name} is not served within {ESTABLISHED:?}"))?
+            .with_context(|| format!("watching {name}"))?;
     }
     if let Some(name) = namespace {
         let namespaces: Api<Namespace> = Api::all(client.clone());

@@ -64,7 +64,7 @@ impl Expander {
             .kustomizations
             .with(|rows| rows.values().map(|row| row.source.clone()).collect());
         let ours: Vec<String> = self.sources.with(|rows| {
-            let ours = rows.iter().filter(|(_, row)| row.labelled && !row.deleting);
+            let ours = rows.iter().filter(|(_, row)| row.ours && !row.deleting);
             ours.map(|(key, _)| key.name.clone()).collect()
         });
         ours.into_iter()

@@ -5,6 +5,7 @@ use kube::ResourceExt;
 use muster_api::{
     flux::{GitRepository, Kustomization, commit_of},
     kind::GROUP,
+    names,
 };
 
 use super::print::{Print, kustomization_print, source_print};
@@ -72,8 +73,8 @@ pub struct SourceRow {
     pub resource_version: String,
     /// Everything that we derive, as one hash.
     pub print: Print,
-    /// Whether it carries our label.
-    pub labelled: bool,
+    /// Whether it is one that we make: it carries our label, and its name follows from its content.
+    pub ours: bool,
     /// Whether it is suspended.
     pub suspended: bool,
     /// Whether it is being deleted.
@@ -120,7 +121,7 @@ impl SourceRow {
             uid: object.uid().unwrap_or_default(),
             resource_version: object.resource_version().unwrap_or_default(),
             print: source_print(object),
-            labelled: super::labels::is_ours(object.labels()),
+            ours: super::labels::is_ours(object.labels()) && is_named_by_content(object),
             suspended: object.spec.suspend == Some(true),
             deleting: object.metadata.deletion_timestamp.is_some(),
             commit: current
@@ -173,4 +174,15 @@ impl Ready {
             generation: condition.observed_generation,
         })
     }
+}
+
+/// Labels can be copied, a name by content cannot be met by chance.
+fn is_named_by_content(object: &GitRepository) -> bool {
+    let commit = object
+        .spec
+        .reference
+        .as_ref()
+        .and_then(|reference| reference.commit.as_deref());
+    let secret = object.spec.secret_ref.as_ref().map(|secret| secret.name.as_str());
+    commit.is_some_and(|commit| object.name_any() == names::source(&object.spec.url, commit, secret))
 }

@@ -11,9 +11,11 @@ use crate::{
 };
 
 /// After which everything that may pass by waiting counts as failed.
-const PROGRESS: &str = "2m";
-/// Longer than that.
-const TOLD: Duration = Duration::from_secs(150);
+const PROGRESS: &str = "1m";
+/// Several tries long.
+const WATCHED: Duration = Duration::from_secs(30);
+/// Longer than the deadline.
+const TOLD: Duration = Duration::from_secs(90);
 
 /// What the API server itself refuses: the version is written wrongly.
 pub async fn refused_at_the_door(ground: Ground) {
@@ -89,7 +91,7 @@ pub async fn nothing_moves(ground: Ground) {
         let module = bed.until_reason("web", reason, TOLD).await;
         said(what, &module, &words);
         goes_on(&bed, "other", number).await;
-        bed.pass(ROLLED).await;
+        bed.pass(WATCHED).await;
         assert_eq!(all(&bed, "web").await, before, "{what}: nothing deployed changes");
         let mended = json!({"metadata": {"name": "web"}, "spec": bed.spec("web", "web-v1")});
         bed.fleet()
@@ -167,7 +169,7 @@ pub async fn stops_at_the_first_cluster(ground: Ground) {
         let module = until_halted(&bed, what).await;
         said(what, &module, &[&words[..], &["eu-1", "next: "]].concat());
         goes_on(&bed, "other", number).await;
-        bed.pass(ROLLED).await;
+        bed.pass(WATCHED).await;
         assert_eq!(all(&bed, "web").await, before, "{what}: nothing deployed changes");
         let good = bed.release("web", number * 10 + 1, Quality::Good);
         let mended = json!({"spec": {"sync": {"package": {"path": "apps/web"}, "source": {"git": {"version": {"tag": good}}}}}});

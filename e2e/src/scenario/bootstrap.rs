@@ -174,11 +174,12 @@ fn uid(object: &Value) -> String {
     object["metadata"]["uid"].as_str().unwrap().to_owned()
 }
 
-/// What another manager could change: all but the status, and who wrote when.
+/// What another manager could change: all but the status, and who wrote when. The finalizer is of whoever carries out every
+/// Kustomization of the namespace, as Flux would be.
 fn touchable(object: &Value) -> Value {
     let mut object = object.clone();
     object.as_object_mut().unwrap().remove("status");
-    for field in ["managedFields", "resourceVersion"] {
+    for field in ["finalizers", "managedFields", "resourceVersion"] {
         object["metadata"].as_object_mut().unwrap().remove(field);
     }
     object

@@ -33,9 +33,9 @@ pub async fn anywhere(ground: Ground) {
     let mut bed = Bed::with_clusters(ground, &FOUR).await;
     bed.deploy(&["web"]).await;
     let mut version = String::new();
-    for round in 0..8_u32 {
+    for round in 0..6_u32 {
         version = bed.roll("web", round + 2, Quality::Good).await;
-        bed.pass(Duration::from_millis(u64::from(round) * 450)).await;
+        bed.pass(Duration::from_millis(u64::from(round) * 600)).await;
         bed.crash_controller().await;
         bed.pass(Duration::from_millis(u64::from(round % 3) * 700)).await;
         bed.start_controller();
