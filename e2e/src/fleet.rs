@@ -9,7 +9,7 @@ use crate::bed::{Bed, Kind, Workload, kinds};
 /// The namespace of all small applications.
 pub const APPS: &str = "default";
 /// Longer than any rollout over a few clusters takes.
-pub const ROLLED: Duration = Duration::from_secs(60);
+pub const ROLLED: Duration = Duration::from_mins(1);
 
 /// Whether the pods of a version become ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,11 @@
 //! Promise: `muster demo` is a whole fleet that kubectl and git can drive by what it prints, and SIGTERM ends it cleanly.
 
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a helper that fails fails its test"
+)]
+
 use std::{
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
@@ -11,7 +17,7 @@ use std::{
 use muster_e2e::bed::muster;
 
 /// How long the demo may take until it says `ready`.
-const READY: Duration = Duration::from_secs(60);
+const READY: Duration = Duration::from_mins(1);
 /// How long it may take to end.
 const END: Duration = Duration::from_secs(40);
 

@@ -97,7 +97,7 @@ impl Bed {
             Obstacle::Kubeconfig => {
                 self.fleet()
                     .delete(kinds::SECRET, &names::kubeconfig_secret(name))
-                    .await
+                    .await;
             }
             Obstacle::Kind => assert!(
                 !self.agents.contains_key(name),

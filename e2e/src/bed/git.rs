@@ -95,7 +95,7 @@ impl Git {
                 repo.git(&["tag", tag]);
             }
             Host::Memory { source, head, .. } => {
-                source.tag(&self.url, tag, head.lock().as_ref().expect("a commit to tag"))
+                source.tag(&self.url, tag, head.lock().as_ref().expect("a commit to tag"));
             }
         }
     }

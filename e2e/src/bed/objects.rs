@@ -14,7 +14,7 @@ const MANAGER: &str = "kubectl-edit";
 pub struct Kind {
     group: &'static str,
     version: &'static str,
-    kind: &'static str,
+    singular: &'static str,
     plural: &'static str,
     namespaced: bool,
 }
@@ -26,13 +26,13 @@ pub mod kinds {
     const fn kind(
         group: &'static str,
         version: &'static str,
-        kind: &'static str,
+        singular: &'static str,
         plural: &'static str,
     ) -> Kind {
         Kind {
             group,
             version,
-            kind,
+            singular,
             plural,
             namespaced: true,
         }
@@ -214,7 +214,7 @@ impl Objects {
             group: kind.group.to_owned(),
             version: kind.version.to_owned(),
             api_version: kind.api_version(),
-            kind: kind.kind.to_owned(),
+            kind: kind.singular.to_owned(),
             plural: kind.plural.to_owned(),
         };
         if kind.namespaced {
@@ -239,7 +239,7 @@ fn by() -> PatchParams {
 
 fn whole(kind: Kind, mut object: Value) -> DynamicObject {
     object["apiVersion"] = json!(kind.api_version());
-    object["kind"] = json!(kind.kind);
+    object["kind"] = json!(kind.singular);
     serde_json::from_value(object).unwrap()
 }
 

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Time enough for anything else to go wrong; on the wire the fixed version has to show it.
-const WATCHED: Duration = Duration::from_secs(300);
+const WATCHED: Duration = Duration::from_mins(5);
 
 /// Bad, then fixed.
 pub async fn stops_and_is_fixed(ground: Ground) {
@@ -17,7 +17,7 @@ pub async fn stops_and_is_fixed(ground: Ground) {
     bed.deploy(&["web"]).await;
     let before = others(&bed).await;
     bed.roll("web", 2, Quality::Bad).await;
-    let module = bed.until_reason("web", "Failed", Duration::from_secs(60)).await;
+    let module = bed.until_reason("web", "Failed", Duration::from_mins(1)).await;
     let ready = condition(&module, "Ready").unwrap();
     assert_eq!(ready["status"], "False");
     let message = ready["message"].as_str().unwrap();

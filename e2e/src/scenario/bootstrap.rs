@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Longer than an unused source of ours is kept.
-const LONG: Duration = Duration::from_secs(900);
+const LONG: Duration = Duration::from_mins(15);
 
 /// Clusters without an agent get it, cluster by cluster, from the management cluster.
 pub async fn needs_no_agent(ground: Ground) {

@@ -18,7 +18,7 @@ const FIVE: [(&str, [(&str, &str); 2]); 5] = [
     ("us-2", [("env", "prod"), ("region", "us")]),
 ];
 /// Three modules over five clusters, of which one needs what another brings and is tried again every 10 s.
-const ALL_READY: Duration = Duration::from_secs(120);
+const ALL_READY: Duration = Duration::from_mins(2);
 
 /// The example fleet arrives, and its next version by `git commit` and `git tag`.
 pub async fn is_all_it_takes(ground: Ground) {

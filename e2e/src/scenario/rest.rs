@@ -9,9 +9,9 @@ use crate::{
 };
 
 /// Events and statuses of what has just happened.
-const SETTLED: Duration = Duration::from_secs(60);
+const SETTLED: Duration = Duration::from_mins(1);
 /// As long as the longest default interval.
-const WATCHED: Duration = Duration::from_secs(600);
+const WATCHED: Duration = Duration::from_mins(10);
 
 /// Not for ten minutes, by anybody of muster, to any API server.
 pub async fn nothing_is_written(ground: Ground) {
