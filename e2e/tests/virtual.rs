@@ -15,7 +15,7 @@ macro_rules! promises {
 }
 
 promises! {
-    rollout { one_after_another, two_at_a_time, newest_wins }
+    rollout { one_after_another, two_at_a_time, newest_wins, observer_would_notice }
     commit { is_all_it_takes }
     bad_version { stops_and_is_fixed }
     skipped { five_reasons, away_for_a_while }

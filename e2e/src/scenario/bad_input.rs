@@ -116,68 +116,66 @@ pub async fn nothing_moves(ground: Ground) {
 pub async fn stops_at_the_first_cluster(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     bed.deploy(&["web", "other"]).await;
-    let config = |rest: &str| {
-        format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: web, namespace: default}}\n{rest}")
-    };
-    let elsewhere =
-        "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: web, namespace: nowhere}\ndata: {a: b}\n";
-    let refused = "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: odd, namespace: default}\nspec: {replicas: many}\n";
-    let and = |number: u32, rest: &str| {
-        format!(
-            "{}{rest}",
-            manifests("web", &format!("web-v{number}"), Quality::Good)
-        )
-    };
-    let cases: [(&str, Option<String>, Vec<&str>); 4] = [
-        ("a path that is not there", None, vec!["apps/nowhere"]),
-        (
-            "a duplicate key",
-            Some(config("data: {a: b}\ndata: {a: c}\n")),
-            vec!["apps/web/all.yaml:5:", "data"],
-        ),
-        (
-            "an object that the API refuses",
-            Some(and(31, refused)),
-            vec!["Deployment", "odd", "replicas"],
-        ),
-        (
-            "a namespace that is not there",
-            Some(and(41, elsewhere)),
-            vec!["nowhere", "not found"],
-        ),
-    ];
-    bed.fleet()
-        .patch(
-            kinds::MODULE,
-            "web",
-            json!({"spec": {"rollout": {"deadlines": {"progress": PROGRESS}}}}),
-        )
-        .await;
-    for (number, (what, manifests, words)) in (2..).zip(cases) {
+    let progress = json!({"spec": {"rollout": {"deadlines": {"progress": PROGRESS}}}});
+    bed.fleet().patch(kinds::MODULE, "web", progress).await;
+    for (number, (what, manifests, words)) in (2..).zip(bad_contents()) {
         let before = all(&bed, "web").await;
         let bad = format!("web-v{}", number * 10);
-        match &manifests {
-            Some(manifests) => bed.commit_version("web", manifests, &bad),
-            None => bed.git.tag(&bad),
-        }
-        let path = if manifests.is_some() {
-            "apps/web"
-        } else {
-            "apps/nowhere"
+        let path = match &manifests {
+            Some(manifests) => {
+                bed.commit_version("web", manifests, &bad);
+                "apps/web"
+            }
+            None => {
+                bed.git.tag(&bad);
+                "apps/nowhere"
+            }
         };
-        let target = json!({"spec": {"sync": {"package": {"path": path}, "source": {"git": {"version": {"tag": bad}}}}}});
-        bed.fleet().patch(kinds::MODULE, "web", target).await;
+        carry_out(&bed, path, &bad).await;
         let module = until_halted(&bed, what).await;
         said(what, &module, &[&words[..], &["eu-1", "next: "]].concat());
         goes_on(&bed, "other", number).await;
         bed.pass(WATCHED).await;
         assert_eq!(all(&bed, "web").await, before, "{what}: nothing deployed changes");
         let good = bed.release("web", number * 10 + 1, Quality::Good);
-        let mended = json!({"spec": {"sync": {"package": {"path": "apps/web"}, "source": {"git": {"version": {"tag": good}}}}}});
-        bed.fleet().patch(kinds::MODULE, "web", mended).await;
+        carry_out(&bed, "apps/web", &good).await;
         bed.until_ready("web", &good).await;
     }
     assert_eq!(bed.most_charged(kinds::PROXY_ASSEMBLAGE, "web"), 1);
+}
+
+/// What is bad, its manifests (none: another path), and the words that must be said. The objects that are deployed are in them as they are.
+fn bad_contents() -> [(&'static str, Option<String>, Vec<&'static str>); 4] {
+    let twice = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web, namespace: default}\ndata: {a: b}\ndata: {a: c}\n";
+    let refused = "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: odd, namespace: default}\nspec: {replicas: many}\n";
+    let elsewhere =
+        "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: web, namespace: nowhere}\ndata: {a: b}\n";
+    let and = |version: &str, rest: &str| Some(format!("{}{rest}", manifests("web", version, Quality::Good)));
+    [
+        ("a path that is not there", None, vec!["apps/nowhere"]),
+        (
+            "a duplicate key",
+            Some(twice.to_owned()),
+            vec!["apps/web/all.yaml:5:", "data"],
+        ),
+        (
+            "an object that the API refuses",
+            and("web-v31", refused),
+            vec!["Deployment", "odd", "replicas"],
+        ),
+        (
+            "a namespace that is not there",
+            and("web-v41", elsewhere),
+            vec!["nowhere", "not found"],
+        ),
+    ]
+}
+
+async fn carry_out(bed: &Bed, path: &str, tag: &str) {
+    let sync = json!({"package": {"path": path}, "source": {"git": {"version": {"tag": tag}}}});
+    bed.fleet()
+        .patch(kinds::MODULE, "web", json!({"spec": {"sync": sync}}))
+        .await;
 }
 
 /// Each field that a kubeconfig may not have: the cluster is skipped by the field's name, and goes on when it is mended.
@@ -186,28 +184,7 @@ pub async fn kubeconfigs(ground: Ground) {
     bed.deploy(&["web"]).await;
     let before = all(&bed, "web").await;
     let good: Value = serde_json::from_str(&bed.kubeconfig("eu-2")).unwrap();
-    let cases = [
-        ("/users/0/user", "exec", json!({"command": "/bin/true"})),
-        ("/users/0/user", "auth-provider", json!({"name": "gcp"})),
-        ("/users/0/user", "tokenFile", json!("/etc/passwd")),
-        ("/users/0/user", "client-certificate", json!("/etc/passwd")),
-        ("/users/0/user", "client-key", json!("/etc/passwd")),
-        ("/users/0/user", "as", json!("admin")),
-        ("/users/0/user", "as-uid", json!("1234567")),
-        ("/users/0/user", "as-groups", json!(["system:masters"])),
-        ("/users/0/user", "as-user-extra", json!({"team": ["b"]})),
-        ("/users/0/user", "username", json!("admin")),
-        ("/users/0/user", "password", json!("admin")),
-        (
-            "/clusters/0/cluster",
-            "certificate-authority",
-            json!("/etc/passwd"),
-        ),
-        ("/clusters/0/cluster", "proxy-url", json!("http://proxy.test")),
-        ("/clusters/0/cluster", "insecure-skip-tls-verify", json!(true)),
-        ("/clusters/0/cluster", "server", json!("http://eu-2.test")),
-    ];
-    for (place, field, value) in cases {
+    for (place, field, value) in forbidden_fields() {
         let mut config = good.clone();
         config.pointer_mut(place).unwrap()[field] = value.clone();
         bed.give_kubeconfig("eu-2", &config.to_string()).await;
@@ -240,6 +217,31 @@ pub async fn kubeconfigs(ground: Ground) {
     assert_eq!(bed.version_in("eu-2", "web").await.as_deref(), Some("web-v1"));
     bed.give_kubeconfig("eu-2", &good.to_string()).await;
     bed.until_wanted("eu-2", "web", &version).await;
+}
+
+/// Where a field stands, its name, and a value.
+fn forbidden_fields() -> [(&'static str, &'static str, Value); 15] {
+    [
+        ("/users/0/user", "exec", json!({"command": "/bin/true"})),
+        ("/users/0/user", "auth-provider", json!({"name": "gcp"})),
+        ("/users/0/user", "tokenFile", json!("/etc/passwd")),
+        ("/users/0/user", "client-certificate", json!("/etc/passwd")),
+        ("/users/0/user", "client-key", json!("/etc/passwd")),
+        ("/users/0/user", "as", json!("admin")),
+        ("/users/0/user", "as-uid", json!("1234567")),
+        ("/users/0/user", "as-groups", json!(["system:masters"])),
+        ("/users/0/user", "as-user-extra", json!({"team": ["b"]})),
+        ("/users/0/user", "username", json!("admin")),
+        ("/users/0/user", "password", json!("admin")),
+        (
+            "/clusters/0/cluster",
+            "certificate-authority",
+            json!("/etc/passwd"),
+        ),
+        ("/clusters/0/cluster", "proxy-url", json!("http://proxy.test")),
+        ("/clusters/0/cluster", "insecure-skip-tls-verify", json!(true)),
+        ("/clusters/0/cluster", "server", json!("http://eu-2.test")),
+    ]
 }
 
 async fn until_halted(bed: &Bed, what: &str) -> Value {

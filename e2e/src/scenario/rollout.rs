@@ -72,3 +72,17 @@ pub async fn newest_wins(ground: Ground) {
     assert_eq!(bed.most_charged(kinds::PROXY_ASSEMBLAGE, "web"), 1);
     assert_eq!(bed.most_changing(&workload("web")), 1);
 }
+
+/// The observer can tell: a module that does not wait for health is said to be there before it is.
+pub async fn observer_would_notice(ground: Ground) {
+    let bed = Bed::with_clusters(ground, &CLUSTERS).await;
+    let version = bed.release("web", 1, Quality::Good);
+    let mut spec = bed.spec("web", &version);
+    spec["sync"]["package"]["wait"] = json!(false);
+    bed.fleet()
+        .create(kinds::MODULE, json!({"metadata": {"name": "web"}, "spec": spec}))
+        .await;
+    bed.until_ready("web", &version).await;
+    assert!(!bed.premature_claims("web").is_empty());
+    assert_eq!(bed.most_changing(&workload("web")), CLUSTERS.len());
+}
