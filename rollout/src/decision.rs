@@ -171,7 +171,7 @@ pub enum Why {
         /// How many it holds.
         limit: u32,
     },
-    /// It shall be withdrawn, but the last read was not complete.
+    /// It shall be withdrawn, or takes the place of a namesake, but the last read was not complete.
     WaitingRead,
     /// It has what it shall have.
     UpToDate,

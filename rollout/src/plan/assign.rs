@@ -155,7 +155,9 @@ impl Pass<'_> {
     /// What a unit would get that has no slot yet; None when it needs nothing or must not be touched.
     pub(super) fn next(&self, unit: &Unit) -> Option<Wanted> {
         let charged = self.charge_of(unit).is_some_and(Charge::counts);
-        if charged || !unit.is_eligible() {
+        // The place of a namesake of before, which was not seen to be gone, is not free yet.
+        let taken = self.charge_of(unit).is_none() && self.memory.charges.contains_key(&unit.id);
+        if charged || taken || !unit.is_eligible() {
             return None;
         }
         let wanted = self.wanted(unit, None)?;

@@ -146,6 +146,8 @@ impl Pass<'_> {
             (false, None) => match self.why_bad(revision) {
                 Some(why) => why,
                 None if self.spec.paused => Why::Paused,
+                // Its namesake of before was not seen to be gone: only a complete read tells.
+                None if self.memory.charges.contains_key(&unit.id) && !self.spec.complete => Why::WaitingRead,
                 None => windows.change.clone(),
             },
         }

@@ -8,17 +8,26 @@ use crate::{Charge, Kind, Step, Token, Unit, UnitId};
 impl Pass<'_> {
     pub(super) fn steps(&mut self) -> Vec<Step> {
         let mut steps = Vec::new();
-        let mut fresh: Vec<(Token, UnitId, Step)> = Vec::new();
+        let (mut fresh, mut repeated): (Vec<Pending>, Vec<Pending>) = Default::default();
         for (id, charge) in &self.memory.charges {
-            let unit = self.unit_of(id, charge).filter(|unit| !charge.is_written(unit));
-            match unit.and_then(|unit| self.step(unit, charge)) {
+            let Some(unit) = self.unit_of(id, charge).filter(|unit| !charge.is_written(unit)) else {
+                continue;
+            };
+            match self.step(unit, charge) {
                 Some(step) if charge.counts() && !charge.sent => fresh.push((charge.token, id.clone(), step)),
+                Some(step) if charge.counts() && unit.is_quiet() => {
+                    repeated.push((charge.token, id.clone(), step))
+                }
                 step => steps.extend(step),
             }
         }
-        let fitting = self.sort_and_fit(&mut fresh);
-        let crowded = fresh.split_off(fitting);
+        // The newest first: an older write of a unit that came back may still be on its way, until a newer one is there.
+        repeated.sort_unstable_by(|one, other| other.cmp(one));
+        fresh.sort_unstable();
+        let mut crowded = split_at(&mut repeated, self.room_to_repeat());
+        crowded.extend(split_at(&mut fresh, self.room()));
         self.crowded = crowded.into_iter().map(|(_, id, _)| id).collect();
+        steps.extend(repeated.into_iter().map(|(_, _, step)| step));
         for (_, id, step) in fresh {
             steps.push(step);
             if let Some(charge) = self.memory.charges.get_mut(&id) {
@@ -30,17 +39,26 @@ impl Pass<'_> {
     }
 
     /// A unit to which nothing was sent yet is written only into a window that has room for it, also when the
-    /// limit fell, or others came back, since it was charged. The oldest first.
-    fn sort_and_fit(&self, fresh: &mut [(Token, UnitId, Step)]) -> usize {
-        fresh.sort_unstable();
-        let unsent = self
-            .memory
-            .charges
-            .values()
-            .filter(|charge| charge.counts() && !charge.sent);
-        let sent = self.charged().saturating_sub(count(unsent));
-        let room = usize::try_from(self.limit().saturating_sub(sent)).unwrap_or(usize::MAX);
-        room.min(fresh.len())
+    /// limit fell, or others came back, since it was charged.
+    fn room(&self) -> usize {
+        let unsent = |charge: &&Charge| charge.counts() && !charge.sent;
+        let sent = self
+            .charged()
+            .saturating_sub(count(self.memory.charges.values().filter(unsent)));
+        self.limit_less(sent)
+    }
+
+    /// What was sent and perhaps lost is repeated only while it fits beside those that are changing already: when
+    /// others came back since, it waits for them.
+    fn room_to_repeat(&self) -> usize {
+        let busy = self.memory.charges.iter().filter(|(id, charge)| {
+            charge.counts() && self.unit_of(id, charge).is_none_or(|unit| !unit.is_quiet())
+        });
+        self.limit_less(count(busy))
+    }
+
+    fn limit_less(&self, taken: u32) -> usize {
+        usize::try_from(self.limit().saturating_sub(taken)).unwrap_or(usize::MAX)
     }
 
     fn step(&self, unit: &Unit, charge: &Charge) -> Option<Step> {
@@ -66,6 +84,14 @@ impl Pass<'_> {
             _ => None,
         }
     }
+}
+
+/// A step that has to fit, by the token that orders it.
+type Pending = (Token, UnitId, Step);
+
+/// Keeps the first that fit, and returns the others.
+fn split_at(pending: &mut Vec<Pending>, room: usize) -> Vec<Pending> {
+    pending.split_off(room.min(pending.len()))
 }
 
 impl Step {

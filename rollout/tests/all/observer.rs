@@ -32,8 +32,12 @@ pub struct Observed {
     counted: BTreeSet<String>,
     /// Since when a unit is away.
     away: BTreeMap<String, Millis>,
+    /// Since when a unit was away that came back while nobody looked: if it leaves again unseen, its absence was one.
+    unseen: BTreeMap<String, Millis>,
     /// Who came back, or was selected again, and in which view that is seen: what was decided before did not know.
     lifted: BTreeMap<String, usize>,
+    /// Who came back, or was selected again, since all was calm.
+    returned: BTreeSet<String>,
     /// The greatest limit since nobody was counted and nothing was on its way.
     limit: u32,
     broken: BTreeSet<String>,
@@ -54,7 +58,9 @@ impl Observed {
             flying: Vec::new(),
             counted: BTreeSet::new(),
             away: BTreeMap::new(),
+            unseen: BTreeMap::new(),
             lifted: BTreeMap::new(),
+            returned: BTreeSet::new(),
             limit: 1,
             broken: BTreeSet::new(),
             failed_on: BTreeMap::new(),
@@ -97,6 +103,7 @@ impl Observed {
                 unreachable!()
             };
             self.limit = limit;
+            self.returned.clear();
         }
         self.views.push(self.world.view());
         Ok(())
@@ -126,12 +133,16 @@ impl Observed {
                     code: "Unreachable",
                     rank: 5,
                 });
-                self.away.entry(name.into()).or_insert(self.world.now);
+                let since = self.unseen.remove(name).unwrap_or(self.world.now);
+                self.away.entry(name.into()).or_insert(since);
             }
             Event::Back(_) => {
                 self.world.find(name);
-                self.away.remove(name);
+                if let Some(since) = self.away.remove(name) {
+                    self.unseen.insert(name.into(), since);
+                }
                 self.lifted.insert(name.into(), self.views.len());
+                self.returned.insert(name.into());
             }
             Event::Gone(_) => {
                 self.world.members.remove(name);
@@ -143,6 +154,7 @@ impl Observed {
             Event::Reselect(_) => {
                 self.world.reselect(name);
                 self.lifted.insert(name.into(), self.views.len());
+                self.returned.insert(name.into());
             }
             Event::Values(_) => self.world.member(name).values += 1,
             _ => unreachable!(),
@@ -235,6 +247,9 @@ impl Observed {
             complete: lag == 0,
             ..self.world.spec.clone()
         };
+        if lag == 0 {
+            self.unseen.clear();
+        }
         let before = self.world.memory.clone();
         let decision = plan(&spec, &before, &view, self.world.now);
         self.examine(&spec, &before, &view, &decision)?;
@@ -294,7 +309,10 @@ impl Observed {
             .filter(|name| self.counts(name))
             .filter(known)
             .count();
-        if new && selected && self.counts(&name) && here > self.limit as usize {
+        // A unit that returned may lift the number above the limit, also by a write that was decided while it was charged
+        // for its return and that comes when it is confirmed: no test of a row can know that. Until all is calm again.
+        let returned = self.returned.contains(&name);
+        if new && selected && !returned && self.counts(&name) && here > self.limit as usize {
             return Err(format!(
                 "E1: {:?} are counted at {step:?}, the limit is {}",
                 self.counted, self.limit
