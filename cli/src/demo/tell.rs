@@ -25,7 +25,11 @@ pub fn how_to_look(folder: &Folder, clusters: &[Name]) {
     anstream::println!("Look, in another terminal:");
     anstream::println!("  export KUBECONFIG={path}/management.kubeconfig");
     anstream::println!("  kubectl get modules,clusters");
-    anstream::println!("  cargo run -q -p muster -- matrix -w");
+    // Whoever cannot find its own name can be called by the one it is known by.
+    let command =
+        std::env::current_exe().map_or_else(|_| "muster".to_owned(), |path| path.display().to_string());
+    anstream::println!("  alias muster={command}");
+    anstream::println!("  muster matrix -w");
     if let Some(first) = names.first() {
         anstream::println!("  kubectl --kubeconfig {path}/clusters/{first}.kubeconfig get deployments -A\n");
     }
@@ -44,7 +48,7 @@ fn what_next(folder: &Folder) {
     anstream::println!("  sed -i 's/podinfo:6.1.0/podinfo:bad/' apps/podinfo/deployment.yaml");
     anstream::println!("  sed -i 's/tag: v1.1.0/tag: v1.2.0/' modules/podinfo.yaml");
     anstream::println!("  git commit -am 'podinfo bad' && git tag v1.2.0");
-    anstream::println!("  cargo run -q -p muster -- why module/podinfo");
+    anstream::println!("  muster why module/podinfo");
     anstream::println!("  git revert --no-edit HEAD\n\nCtrl-C ends all.\n");
 }
 
