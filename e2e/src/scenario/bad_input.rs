@@ -121,15 +121,12 @@ pub async fn stops_at_the_first_cluster(ground: Ground) {
     for (number, (what, manifests, words)) in (2..).zip(bad_contents()) {
         let before = all(&bed, "web").await;
         let bad = format!("web-v{}", number * 10);
-        let path = match &manifests {
-            Some(manifests) => {
-                bed.commit_version("web", manifests, &bad);
-                "apps/web"
-            }
-            None => {
-                bed.git.tag(&bad);
-                "apps/nowhere"
-            }
+        let path = if let Some(manifests) = &manifests {
+            bed.commit_version("web", manifests, &bad);
+            "apps/web"
+        } else {
+            bed.git.tag(&bad);
+            "apps/nowhere"
         };
         carry_out(&bed, path, &bad).await;
         let module = until_halted(&bed, what).await;

@@ -16,7 +16,7 @@ impl Pass<'_> {
             match self.step(unit, charge) {
                 Some(step) if charge.counts() && !charge.sent => fresh.push((charge.token, id.clone(), step)),
                 Some(step) if charge.counts() && unit.is_quiet() => {
-                    repeated.push((charge.token, id.clone(), step))
+                    repeated.push((charge.token, id.clone(), step));
                 }
                 step => steps.extend(step),
             }
