@@ -120,6 +120,7 @@ fn all() -> Vec<SourceError> {
         Refusal::NotUtf8,
         Refusal::ControlCharacter,
         Refusal::Separator,
+        Refusal::Twice,
         Refusal::UnknownMode(0o100_000),
     ];
     all.extend(refusals.map(|why| SourceError::Refused {

@@ -219,6 +219,9 @@ pub enum Refusal {
     /// A slash, a backslash or an empty name within a tree.
     #[error("its name holds a path separator, or is empty")]
     Separator,
+    /// Two entries of one name: which of them is meant cannot be known.
+    #[error("its name stands twice in its folder")]
+    Twice,
     /// A mode that git does not write.
     #[error("it has the unknown mode {0:o}")]
     UnknownMode(u32),

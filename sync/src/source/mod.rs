@@ -14,15 +14,19 @@ mod memory;
 mod transport;
 mod types;
 mod url;
+mod worktree;
 
 use async_trait::async_trait;
 
 pub use self::clock::Clock;
 pub use self::error::{Refusal, SourceError, SourceErrorClass};
+#[doc(hidden)]
+pub use self::git::Objects;
 pub use self::git::{GitOptions, GitSource};
 pub use self::limits::Limits;
 pub use self::memory::{Counts, Fault, MemorySource};
 pub use self::types::{CommitId, Credentials, Fetched, File, Files, InvalidCommitId, Remote, Resolved, Want};
+pub use self::worktree::{FolderError, FolderErrors, read_folder};
 
 /// Where configuration comes from.
 ///

@@ -12,6 +12,7 @@
 mod fetch;
 mod gate;
 mod mirror;
+mod objects;
 mod tree;
 
 use std::path::PathBuf;
@@ -23,6 +24,8 @@ use async_trait::async_trait;
 use self::fetch::Job;
 use self::gate::Gate;
 use self::mirror::Mirror;
+#[doc(hidden)]
+pub use self::objects::Objects;
 use super::clock::Deadline;
 use super::memory::unsupported;
 use super::transport;

@@ -1,5 +1,7 @@
 //! Reading manifests straight from the object database.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use git2::{Oid, Repository, Tree, TreeEntry};
 
@@ -108,7 +110,16 @@ impl Reader<'_> {
         depth: usize,
     ) -> Result<(), Problem> {
         entries::check_depth(folder, depth, self.limits)?;
+        let mut names = BTreeSet::new();
         for entry in tree {
+            if !names.insert(entry.name_bytes().to_vec()) {
+                let name = entry.name_bytes().escape_ascii().to_string();
+                return Err(SourceError::Refused {
+                    path: entries::join(folder, &name),
+                    why: Refusal::Twice,
+                }
+                .into());
+            }
             self.entries += 1;
             if self.entries > self.limits.objects {
                 let what = format!("the number of entries below {folder:?}");
