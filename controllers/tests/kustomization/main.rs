@@ -18,5 +18,4 @@ mod flux;
 mod healthy;
 mod pruning;
 mod remote;
-mod repositories;
 mod support;

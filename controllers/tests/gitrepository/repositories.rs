@@ -5,12 +5,12 @@ use std::time::Duration;
 use muster_sync::source::{self, SourceError};
 use serde_json::{Value, json};
 
-use crate::support::{Bed, NS, URL, condition, config_yaml, message, ready, repository};
+use crate::support::{Bed, NS, URL, condition, message, ready, repository};
 
 #[tokio::test(start_paused = true)]
 async fn a_pinned_commit_is_fetched_once() {
     let bed = Bed::new().await;
-    let commit = bed.commit(&[("a.yaml", &config_yaml("a", "x"))]);
+    let commit = bed.commit(&[("a.yaml", "a: x\n")]);
     bed.repository("src", json!({"ref": {"commit": commit}, "interval": "24h"}))
         .await;
     let object = bed
@@ -25,7 +25,7 @@ async fn a_pinned_commit_is_fetched_once() {
 #[tokio::test(start_paused = true)]
 async fn a_branch_is_asked_for_each_interval_and_when_requested() {
     let bed = Bed::new().await;
-    bed.commit(&[("a.yaml", &config_yaml("a", "x"))]);
+    bed.commit(&[("a.yaml", "a: x\n")]);
     bed.repository("src", json!({})).await;
     bed.until(&repository("src"), |object| ready(object) == "True Succeeded")
         .await;
@@ -35,7 +35,7 @@ async fn a_branch_is_asked_for_each_interval_and_when_requested() {
     bed.edit(&repository("src"), json!({"spec": {"interval": "24h"}}))
         .await;
     bed.pass(Duration::from_secs(5)).await;
-    let newest = bed.commit(&[("a.yaml", &config_yaml("a", "y"))]);
+    let newest = bed.commit(&[("a.yaml", "a: y\n")]);
     bed.edit(
         &repository("src"),
         json!({"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": "1"}}}),
@@ -55,7 +55,7 @@ async fn a_branch_is_asked_for_each_interval_and_when_requested() {
 /// Creates a repository; returns its Ready condition as `<reason>: <message>`, and whether it is stalled.
 async fn fails(extra: Value) -> String {
     let bed = Bed::new().await;
-    bed.commit(&[("a.yaml", &config_yaml("a", "x"))]);
+    bed.commit(&[("a.yaml", "a: x\n")]);
     bed.repository("src", extra).await;
     let failed = |object: &Value| condition(object, "Ready").is_some_and(|ready| ready["status"] == "False");
     let object = bed.until(&repository("src"), failed).await;
@@ -87,7 +87,7 @@ async fn what_cannot_be_had_is_said() {
 #[tokio::test(start_paused = true)]
 async fn a_host_that_is_back_is_noticed_within_a_minute_or_so() {
     let bed = Bed::new().await;
-    let commit = bed.commit(&[("a.yaml", &config_yaml("a", "x"))]);
+    let commit = bed.commit(&[("a.yaml", "a: x\n")]);
     let away = SourceError::Unreachable {
         url: URL.into(),
         why: "connection refused".into(),
@@ -119,7 +119,7 @@ async fn a_host_that_hangs_holds_up_no_other() {
         bed.repository(&format!("hangs-{i}"), json!({"url": "https://hangs.test/r"}))
             .await;
     }
-    bed.commit(&[("a.yaml", &config_yaml("a", "x"))]);
+    bed.commit(&[("a.yaml", "a: x\n")]);
     let started = tokio::time::Instant::now();
     bed.repository("src", json!({})).await;
     bed.until(&repository("src"), |object| ready(object) == "True Succeeded")
@@ -143,7 +143,7 @@ async fn a_host_that_hangs_holds_up_no_other() {
 #[tokio::test(start_paused = true)]
 async fn no_secret_value_stands_in_a_status() {
     let bed = Bed::new().await;
-    bed.commit(&[("a.yaml", &config_yaml("a", "x"))]);
+    bed.commit(&[("a.yaml", "a: x\n")]);
     bed.create(
         &format!("/api/v1/namespaces/{NS}/secrets"),
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "git"}, "stringData": {"username": "u", "password": "hunter\n2"}}),

@@ -1,0 +1,12 @@
+//! GitRepositories alone, without a Kustomization or a Module: on an API server in process, paused time, and repositories in memory.
+
+#![allow(
+    clippy::duration_suboptimal_units,
+    clippy::needless_pass_by_value,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "helpers of tests: what is not as expected ends the test"
+)]
+
+mod repositories;
+mod support;

@@ -1,0 +1,242 @@
+//! A cluster whose GitRepositories are carried out, and a repository in memory.
+
+use std::{sync::Arc, time::Duration};
+
+use muster_apiserver::ApiServer;
+use muster_controllers::{
+    gitrepository,
+    registry::{Registry, RemoteClients, RemoteError, Setup},
+    runtime::{Clock, Context, Events, Jitter, Options, Shutdown},
+};
+use muster_sync::source::{self, MemorySource, Source};
+use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
+
+pub const NS: &str = "fleet";
+pub const URL: &str = "https://git.test/fleet";
+/// How long a state may take to come, in virtual time, before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(7_200);
+/// How often a state is looked for.
+const LOOK: Duration = Duration::from_millis(100);
+const START: &str = "2026-11-21T12:00:00Z";
+
+pub struct Bed {
+    pub api: ApiServer,
+    pub source: MemorySource,
+    context: Context,
+    running: Option<AbortOnDropHandle<()>>,
+}
+
+/// GitRepositories reach no other cluster.
+struct NoRemotes;
+
+#[async_trait::async_trait]
+impl RemoteClients for NoRemotes {
+    async fn client(&self, _: &str, _: &str, _: Option<&str>) -> Result<kube::Client, RemoteError> {
+        unreachable!("a GitRepository has no kubeconfig")
+    }
+}
+
+impl Bed {
+    /// A cluster with the namespace `fleet` and the Flux kinds; the controller runs.
+    pub async fn new() -> Self {
+        Self::with(|source| Arc::new(source)).await
+    }
+
+    /// The same, with the source of this making around the one in memory.
+    pub async fn with(around: impl FnOnce(MemorySource) -> Arc<dyn Source>) -> Self {
+        let api = ApiServer::builder()
+            .clock(muster_apiserver::Clock::starting_at(START.parse().unwrap()))
+            .event_log(true)
+            .seed(1)
+            .in_process()
+            .unwrap();
+        let clock = Clock::starting_at(START.parse().unwrap());
+        let source_clock = clock.clone();
+        let source = MemorySource::new(source::Clock::new(move || source_clock.now()));
+        let (client, jitter) = (api.client_as("muster"), Jitter::seeded(1));
+        let context = Context {
+            client: client.clone(),
+            namespace: NS.to_owned(),
+            options: Arc::new(Options::default()),
+            clock: clock.clone(),
+            jitter: jitter.clone(),
+            source: around(source.clone()),
+            registry: Registry::new(Setup {
+                client: client.clone(),
+                namespace: NS.to_owned(),
+                clock: clock.clone(),
+                jitter,
+                connect: Arc::new(|_| unreachable!("no cluster is registered")),
+            }),
+            remote: Arc::new(NoRemotes),
+            events: Events::new(client, "muster", "test", clock),
+            shutdown: Shutdown::new(),
+        };
+        let mut bed = Self {
+            api,
+            source,
+            context,
+            running: None,
+        };
+        for crd in muster_api::crds::flux() {
+            let crd = serde_json::to_value(crd).unwrap();
+            bed.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+                .await;
+        }
+        bed.create("/api/v1/namespaces", json!({"metadata": {"name": NS}}))
+            .await;
+        bed.until(repository("").trim_end_matches('/'), |_| true).await;
+        bed.start();
+        bed
+    }
+
+    /// Starts the controller, anew if it runs already: what it had in memory is lost, as after a crash.
+    pub fn start(&mut self) {
+        self.running = None;
+        self.running = Some(AbortOnDropHandle::new(tokio::spawn(gitrepository::run(
+            self.context.clone(),
+        ))));
+    }
+
+    /// Commits these files and nothing else to branch `main`.
+    pub fn commit(&self, files: &[(&str, &str)]) -> String {
+        let files = files
+            .iter()
+            .map(|(path, text)| ((*path).to_owned(), (*text).to_owned().into_bytes()));
+        self.source.commit(URL, "main", files).to_string()
+    }
+
+    /// A GitRepository of branch `main` each minute, with these fields beside the usual ones.
+    pub async fn repository(&self, name: &str, extra: Value) {
+        let mut spec = json!({"url": URL, "interval": "1m", "ref": {"branch": "main"}});
+        spec.as_object_mut()
+            .unwrap()
+            .extend(extra.as_object().unwrap().clone());
+        let object = json!({
+            "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository", "metadata": {"name": name}, "spec": spec,
+        });
+        self.create(repository("").trim_end_matches('/'), object).await;
+    }
+
+    /// A Secret of these texts.
+    pub async fn secret(&self, name: &str, data: Value) {
+        let secret =
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data});
+        self.create(&format!("/api/v1/namespaces/{NS}/secrets"), secret)
+            .await;
+    }
+
+    pub async fn create(&self, path: &str, object: Value) {
+        self.send("POST", path, Some(object)).await.unwrap();
+    }
+
+    pub async fn edit(&self, path: &str, patch: Value) {
+        self.send("PATCH", path, Some(patch)).await.unwrap();
+    }
+
+    pub async fn delete(&self, path: &str) {
+        self.send("DELETE", path, None).await.unwrap();
+    }
+
+    /// Asks for a fetch now.
+    pub async fn request(&self, name: &str, at: &str) {
+        let annotation = json!({"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": at}}});
+        self.edit(&repository(name), annotation).await;
+    }
+
+    pub async fn read(&self, path: &str) -> Option<Value> {
+        match self.send("GET", path, None).await {
+            Ok(object) => Some(object),
+            Err(kube::Error::Api(status)) if status.code == 404 => None,
+            Err(error) => panic!("{path}: {error}"),
+        }
+    }
+
+    /// Waits until what `path` serves is as `wanted` says; returns it.
+    pub async fn until(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let end = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let found = self.read(path).await;
+            if let Some(object) = found.as_ref().filter(|object| wanted(object)) {
+                return object.clone();
+            }
+            let status = found.as_ref().map(|object| &object["status"]);
+            assert!(
+                tokio::time::Instant::now() < end,
+                "{path} did not come to it: {status:#?}"
+            );
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Waits until the Ready condition of a GitRepository is `<status> <reason>` at its present generation; returns the object.
+    pub async fn until_ready(&self, name: &str, wanted: &str) -> Value {
+        self.until(&repository(name), |object| ready(object) == wanted)
+            .await
+    }
+
+    /// The writes of the controller since the recorder was cleared, as `<method> <path>`.
+    pub fn writes(&self) -> Vec<String> {
+        let requests = self.api.recorder().requests();
+        let ours = requests
+            .iter()
+            .filter(|request| request.is_write() && request.client == "muster");
+        ours.map(|request| format!("{} {}", request.method, request.path))
+            .collect()
+    }
+
+    /// Lets virtual time pass.
+    pub async fn pass(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
+    async fn send(&self, method: &str, path: &str, body: Option<Value>) -> Result<Value, kube::Error> {
+        let content = if method == "PATCH" {
+            "application/merge-patch+json"
+        } else {
+            "application/json"
+        };
+        let request = http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", content);
+        let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+        self.api
+            .client_as("somebody")
+            .request(request.body(body).unwrap())
+            .await
+    }
+}
+
+/// The path of a GitRepository.
+pub fn repository(name: &str) -> String {
+    format!("/apis/source.toolkit.fluxcd.io/v1/namespaces/{NS}/gitrepositories/{name}")
+}
+
+/// The Ready condition as `<status> <reason>`, if it speaks of the present generation.
+pub fn ready(object: &Value) -> String {
+    let current = condition(object, "Ready")
+        .filter(|ready| ready["observedGeneration"] == object["metadata"]["generation"]);
+    current.map_or_else(String::new, |ready| {
+        format!(
+            "{} {}",
+            ready["status"].as_str().unwrap(),
+            ready["reason"].as_str().unwrap()
+        )
+    })
+}
+
+pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    object["status"]["conditions"]
+        .as_array()?
+        .iter()
+        .find(|condition| condition["type"] == kind)
+}
+
+/// What the condition says to people.
+pub fn message<'a>(object: &'a Value, kind: &str) -> &'a str {
+    condition(object, kind)
+        .and_then(|condition| condition["message"].as_str())
+        .unwrap_or_default()
+}
