@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{Identity, Origin};
 use crate::substitute::{SubstituteError, SubstituteProblem};
-use crate::yaml::YamlError;
+use crate::yaml::{Position, YamlError};
 
 /// One thing that is wrong, with its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -24,13 +24,26 @@ pub enum BuildError {
         /// Where the object is written.
         origin: Origin,
         /// The field.
-        field: &'static str,
+        field: String,
         /// What is wrong with it.
         why: &'static str,
     },
     /// Two objects of one identity.
     #[error(transparent)]
     Duplicate(Box<Duplicate>),
+}
+
+impl BuildError {
+    /// Where to look first: the file and the place in it.
+    fn place(&self) -> Option<(&str, Position)> {
+        Some(match self {
+            Self::Yaml(error) => (&error.file, error.at),
+            Self::Substitute(error) => (&error.file, error.at),
+            Self::Variables(_) => return None,
+            Self::Field { origin, .. } => (&origin.file, origin.at),
+            Self::Duplicate(twins) => (&twins.second.file, twins.second.at),
+        })
+    }
 }
 
 /// Two objects of one identity.
@@ -52,12 +65,13 @@ pub struct Duplicate {
 pub struct BuildErrors(Vec<BuildError>);
 
 impl BuildErrors {
-    pub(super) fn unless_empty(errors: Vec<BuildError>) -> Result<(), Self> {
+    /// Puts them in order.
+    pub(super) fn unless_empty(mut errors: Vec<BuildError>) -> Result<(), Self> {
         if errors.is_empty() {
-            Ok(())
-        } else {
-            Err(Self(errors))
+            return Ok(());
         }
+        errors.sort_by(|a, b| a.place().cmp(&b.place()));
+        Err(Self(errors))
     }
 
     /// In the order of the files.

@@ -7,20 +7,36 @@ use kube::core::GroupVersionKind;
 use serde_json::Value;
 
 use super::BuildError;
-use crate::yaml::Position;
+use crate::yaml::{Document, Position};
 
-/// Where an object is written.
+/// The name of a whole document in errors.
+const DOCUMENT: &str = "the document";
+
+/// Where an object is written: `file:line:column`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin {
-    /// The file, by its path from the root of the repository.
+    /// The file, as its source names it.
     pub file: Arc<str>,
     /// The place in it.
     pub at: Position,
 }
 
+impl Origin {
+    /// The place of a field by its keys, or of what should hold it.
+    fn of(document: &Document, field: &[&str]) -> Self {
+        let mut node = &document.root;
+        for key in field {
+            let Some(value) = node.get(key) else { break };
+            node = value;
+        }
+        let file = Arc::clone(&document.file);
+        Self { file, at: node.at }
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file, self.at.line)
+        write!(f, "{}:{}", self.file, self.at)
     }
 }
 
@@ -62,35 +78,23 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    pub(super) fn new(object: Value, origin: Origin) -> Result<Self, BuildError> {
-        let field = |field, why| {
-            Err(BuildError::Field {
-                origin: origin.clone(),
+    /// Checks the object that a document became. An error is placed at the field, or at the document that lacks it.
+    pub(super) fn new(object: Value, document: &Document) -> Result<Self, BuildError> {
+        let checked = if object.is_object() {
+            check(&object)
+        } else {
+            Err((DOCUMENT.to_owned(), "must be an object"))
+        };
+        match checked {
+            Ok(()) => Ok(Self {
+                object,
+                origin: Origin::of(document, &[]),
+            }),
+            Err((field, why)) => Err(BuildError::Field {
+                origin: Origin::of(document, &field.splitn(3, '.').collect::<Vec<_>>()),
                 field,
                 why,
-            })
-        };
-        if !object.is_object() {
-            return field("the document", "must be an object");
-        }
-        for (pointer, name) in [
-            ("/apiVersion", "apiVersion"),
-            ("/kind", "kind"),
-            ("/metadata/name", "metadata.name"),
-        ] {
-            match object.pointer(pointer) {
-                Some(Value::String(text)) if !text.is_empty() => {}
-                None if name == "metadata.name" && object.pointer("/metadata/generateName").is_some() => {
-                    return field(name, "is missing; generateName would make a new object each time");
-                }
-                None | Some(Value::Null) => return field(name, "is missing"),
-                Some(Value::String(_)) => return field(name, "is empty"),
-                Some(_) => return field(name, "must be text; quote it"),
-            }
-        }
-        match object.pointer("/metadata/namespace") {
-            None | Some(Value::Null | Value::String(_)) => Ok(Self { object, origin }),
-            Some(_) => field("metadata.namespace", "must be text; quote it"),
+            }),
         }
     }
 
@@ -131,4 +135,55 @@ impl Manifest {
             .and_then(Value::as_str)
             .unwrap_or_default()
     }
+}
+
+/// A field, and what is wrong with it.
+type Wrong = (String, &'static str);
+
+/// What every object must have, and what no server takes in metadata.
+fn check(object: &Value) -> Result<(), Wrong> {
+    let wrong = |field: &str, why| Err((field.to_owned(), why));
+    required(object.get("apiVersion"), "apiVersion")?;
+    required(object.get("kind"), "kind")?;
+    let metadata = match object.get("metadata") {
+        None | Some(Value::Null) => return wrong("metadata.name", "is missing"),
+        Some(Value::Object(metadata)) => metadata,
+        Some(_) => return wrong("metadata", "must be a map"),
+    };
+    if metadata.get("name").is_none() && metadata.contains_key("generateName") {
+        return wrong(
+            "metadata.name",
+            "is missing; generateName would make a new object each time",
+        );
+    }
+    required(metadata.get("name"), "metadata.name")?;
+    if !is_text_or_none(metadata.get("namespace")) {
+        return wrong("metadata.namespace", "must be text; quote it");
+    }
+    for map in ["labels", "annotations"] {
+        match metadata.get(map) {
+            None | Some(Value::Null) => {}
+            Some(Value::Object(texts)) => {
+                if let Some(key) = texts.keys().find(|key| !is_text_or_none(texts.get(*key))) {
+                    return wrong(&format!("metadata.{map}.{key}"), "must be text; quote it");
+                }
+            }
+            Some(_) => return wrong(&format!("metadata.{map}"), "must be a map"),
+        }
+    }
+    Ok(())
+}
+
+fn required(value: Option<&Value>, field: &str) -> Result<(), Wrong> {
+    let why = match value {
+        None | Some(Value::Null) => "is missing",
+        Some(Value::String(text)) if text.is_empty() => "is empty",
+        Some(Value::String(_)) => return Ok(()),
+        Some(_) => "must be text; quote it",
+    };
+    Err((field.to_owned(), why))
+}
+
+fn is_text_or_none(value: Option<&Value>) -> bool {
+    matches!(value, None | Some(Value::Null | Value::String(_)))
 }

@@ -8,17 +8,19 @@
 //! readable.
 
 mod error;
+mod list;
 mod manifest;
 mod namespace;
+pub mod print;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde_json::Value;
 
+use self::list::Item;
 use crate::source::{File, Files};
 use crate::substitute::{self, Variables};
-use crate::yaml::{self, Document, Kind};
+use crate::yaml;
 
 pub use self::error::{BuildError, BuildErrors, Duplicate};
 pub use self::manifest::{Identity, Manifest, Origin};
@@ -47,11 +49,11 @@ pub fn build(files: &Files, options: &BuildOptions) -> Result<Vec<Manifest>, Bui
     let mut manifests = Vec::new();
     let mut errors = Vec::new();
     for file in files {
-        match objects(file) {
+        match items(file) {
             Err(error) => errors.push(error),
-            Ok(objects) => {
-                for object in objects {
-                    match manifest(&object, &variables) {
+            Ok(items) => {
+                for item in items {
+                    match manifest(&item, &variables) {
                         Ok(manifest) => manifests.push(manifest),
                         Err(error) => errors.push(error),
                     }
@@ -64,64 +66,18 @@ pub fn build(files: &Files, options: &BuildOptions) -> Result<Vec<Manifest>, Bui
 }
 
 /// The documents of a file, lists unrolled.
-fn objects(file: &File) -> Result<Vec<Document>, BuildError> {
-    let mut objects = Vec::new();
-    for document in yaml::documents(&file.path, &file.bytes)? {
-        match items(&document)? {
-            None => objects.push(document),
-            Some(items) => objects.extend(items),
-        }
-    }
-    Ok(objects)
+fn items(file: &File) -> Result<Vec<Item>, BuildError> {
+    list::unrolled(yaml::documents(&file.path, &file.bytes)?)
 }
 
-/// The items of a `List`, of any kind that ends so.
-fn items(document: &Document) -> Result<Option<Vec<Document>>, BuildError> {
-    let root = &document.root;
-    let is_list = root
-        .get("kind")
-        .and_then(|kind| kind.text())
-        .is_some_and(|kind| kind.ends_with("List"));
-    let Some(items) = root.get("items").filter(|_| is_list) else {
-        return Ok(None);
-    };
-    match &items.kind {
-        Kind::Sequence(items) => {
-            let item = |root: &Arc<_>| Document {
-                file: Arc::clone(&document.file),
-                root: Arc::clone(root),
-            };
-            Ok(Some(items.iter().map(item).collect()))
-        }
-        Kind::Scalar(scalar) if scalar.plain && matches!(scalar.text.as_str(), "" | "~" | "null") => {
-            Ok(Some(Vec::new()))
-        }
-        Kind::Scalar(_) | Kind::Mapping(_) => {
-            let origin = Origin {
-                file: Arc::clone(&document.file),
-                at: items.at,
-            };
-            Err(BuildError::Field {
-                origin,
-                field: "items",
-                why: "must be a list",
-            })
-        }
-    }
-}
-
-fn manifest(object: &Document, variables: &Variables) -> Result<Manifest, BuildError> {
-    let mut value = object.value()?;
+fn manifest(item: &Item, variables: &Variables) -> Result<Manifest, BuildError> {
+    let document = &item.document;
+    let mut value = document.value()?;
     if !variables.is_empty() && !is_kept(&value) {
-        value = substitute::document(object, variables)?.value()?;
+        value = substitute::document(document, variables)?.value()?;
     }
-    Manifest::new(
-        value,
-        Origin {
-            file: Arc::clone(&object.file),
-            at: object.root.at,
-        },
-    )
+    item.complete(&mut value);
+    Manifest::new(value, document)
 }
 
 /// Whether an object asks to be left as it is written.

@@ -131,7 +131,9 @@ impl Tracked {
             path.to_owned()
         };
         // A path that git cannot judge is looked at.
-        self.repository.is_path_ignored(Path::new(&asked)).unwrap_or(false)
+        self.repository
+            .is_path_ignored(Path::new(&asked))
+            .unwrap_or(false)
             && self.index.find_prefix(asked.as_str()).is_err()
     }
 }

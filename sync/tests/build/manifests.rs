@@ -1,12 +1,5 @@
 //! From files to manifests: order, checks, lists, substitution.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that cannot go on fails"
-)]
-
 use std::collections::BTreeMap;
 
 use muster_sync::build::{BuildOptions, Manifest, build, set_namespace};
@@ -41,10 +34,10 @@ fn objects_come_in_order_of_path_then_place() {
         ("a.yaml", &config_map("first")),
     ]);
     let expect = [
-        "a.yaml:1 ConfigMap first",
-        "a/b.yaml:2 ConfigMap b",
-        "a/b.yaml:8 ConfigMap a",
-        "z.yaml:1 ConfigMap z",
+        "a.yaml:1:1 ConfigMap first",
+        "a/b.yaml:2:1 ConfigMap b",
+        "a/b.yaml:8:1 ConfigMap a",
+        "z.yaml:1:1 ConfigMap z",
     ];
     assert_eq!(got.unwrap(), expect);
 }
@@ -60,18 +53,43 @@ fn lists_are_unrolled() {
     let list = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Secret, metadata: {name: s}}\n- apiVersion: apps/v1\n  kind: Deployment\n  metadata: {name: d, namespace: web}\n";
     assert_eq!(
         built(&[("l.yaml", list)]).unwrap(),
-        ["l.yaml:4 Secret s", "l.yaml:5 Deployment.apps web/d"]
+        ["l.yaml:4:3 Secret s", "l.yaml:5:3 Deployment.apps web/d"]
     );
     assert_eq!(built(&[("l.yaml", "kind: ConfigMapList\nitems:\n")]), Ok(vec![]));
     assert_eq!(
         built(&[("l.yaml", "kind: List\nitems: {a: 1}\n")]).unwrap_err(),
-        "l.yaml:2: items must be a list"
+        "l.yaml:2:8: items must be a list"
     );
     // A kind that ends in List without items is an object.
     let allow_list = "apiVersion: x/v1\nkind: AllowList\nmetadata: {name: a}\nspec: {}\n";
     assert_eq!(
         built(&[("l.yaml", allow_list)]).unwrap(),
-        ["l.yaml:1 AllowList.x a"]
+        ["l.yaml:1:1 AllowList.x a"]
+    );
+}
+
+#[test]
+fn lists_are_unrolled_in_lists_too_and_say_what_their_items_are() {
+    let nested = "kind: List\nitems:\n- kind: List\n  items:\n  - {apiVersion: v1, kind: A, metadata: {name: a}}\n- {apiVersion: v1, kind: B, metadata: {name: b}}\n";
+    assert_eq!(
+        built(&[("l.yaml", nested)]).unwrap(),
+        ["l.yaml:5:5 A a", "l.yaml:6:3 B b"]
+    );
+    // The API server lists objects of a typed list without their kind; kubectl infers it.
+    let typed = "apiVersion: apps/v1\nkind: DeploymentList\nitems:\n- metadata: {name: d}\n";
+    assert_eq!(
+        built(&[("l.yaml", typed)]).unwrap(),
+        ["l.yaml:4:3 Deployment.apps d"]
+    );
+    let half = typed.replace("- metadata", "- apiVersion: v2\n  metadata");
+    assert_eq!(
+        built(&[("l.yaml", &half)]).unwrap_err(),
+        "l.yaml:4:3: kind is missing"
+    );
+    let untyped = "apiVersion: v1\nkind: List\nitems:\n- metadata: {name: d}\n";
+    assert_eq!(
+        built(&[("l.yaml", untyped)]).unwrap_err(),
+        "l.yaml:4:3: apiVersion is missing"
     );
 }
 
@@ -79,32 +97,47 @@ fn lists_are_unrolled() {
 fn what_is_no_object_is_named_with_its_place() {
     let check =
         |text: &str, expect: &str| assert_eq!(built(&[("a.yaml", text)]), Err(expect.to_owned()), "{text}");
-    check("just text\n", "a.yaml:1: the document must be an object");
-    check("- a\n- b\n", "a.yaml:1: the document must be an object");
+    check("just text\n", "a.yaml:1:1: the document must be an object");
+    check("- a\n- b\n", "a.yaml:1:1: the document must be an object");
     check(
         "kind: A\nmetadata: {name: a}\n",
-        "a.yaml:1: apiVersion is missing",
+        "a.yaml:1:1: apiVersion is missing",
     );
     check(
         "---\napiVersion: v1\nmetadata: {name: a}\n",
-        "a.yaml:2: kind is missing",
+        "a.yaml:2:1: kind is missing",
     );
     check(
         "apiVersion: v1\nkind: ''\nmetadata: {name: a}\n",
-        "a.yaml:1: kind is empty",
+        "a.yaml:2:7: kind is empty",
     );
-    check("apiVersion: v1\nkind: A\n", "a.yaml:1: metadata.name is missing");
+    check(
+        "apiVersion: v1\nkind: A\n",
+        "a.yaml:1:1: metadata.name is missing",
+    );
+    check(
+        "apiVersion: v1\nkind: A\nmetadata: [a]\n",
+        "a.yaml:3:11: metadata must be a map",
+    );
     check(
         "apiVersion: v1\nkind: A\nmetadata: {name: 0123}\n",
-        "a.yaml:1: metadata.name must be text; quote it",
+        "a.yaml:3:18: metadata.name must be text; quote it",
     );
     check(
         "apiVersion: v1\nkind: A\nmetadata: {name: a, namespace: no}\n",
-        "a.yaml:1: metadata.namespace must be text; quote it",
+        "a.yaml:3:32: metadata.namespace must be text; quote it",
     );
     check(
         "apiVersion: v1\nkind: A\nmetadata: {generateName: a-}\n",
-        "a.yaml:1: metadata.name is missing; generateName would make a new object each time",
+        "a.yaml:3:11: metadata.name is missing; generateName would make a new object each time",
+    );
+    check(
+        "apiVersion: v1\nkind: A\nmetadata:\n  name: a\n  labels:\n    a.b/c: yes\n",
+        "a.yaml:6:12: metadata.labels.a.b/c must be text; quote it",
+    );
+    check(
+        "apiVersion: v1\nkind: A\nmetadata: {name: a, annotations: none}\n",
+        "a.yaml:3:34: metadata.annotations must be a map",
     );
     check("a: 1\na: 2\n", "a.yaml:2:1: duplicate key \"a\", first at 1:1");
 }
@@ -118,7 +151,7 @@ fn two_documents_with_one_identity_are_named_both() {
     .unwrap_err();
     assert_eq!(
         error,
-        "ConfigMap x is defined twice, at a.yaml:1 and at b.yaml:2; remove one, or give it another name or namespace"
+        "ConfigMap x is defined twice, at a.yaml:1:1 and at b.yaml:2:1; remove one, or give it another name or namespace"
     );
     // Another version is the same object, another group is not.
     let v1 = "apiVersion: apps/v1\nkind: D\nmetadata: {name: x}\n";
@@ -136,7 +169,26 @@ fn all_files_are_looked_at() {
     ]);
     assert_eq!(
         error.unwrap_err(),
-        "a.yaml:1: the document must be an object; and 2 more"
+        "a.yaml:1:1: the document must be an object; and 2 more"
+    );
+}
+
+#[test]
+fn errors_come_in_the_order_of_files_and_lines() {
+    let twins = format!("{}---\n{}", config_map("x"), config_map("x"));
+    let input = files(&[("a.yaml", &twins), ("b.yaml", "x\n"), ("c.yaml", "a: [\n")]);
+    let errors = build(&input, &BuildOptions::default()).unwrap_err();
+    let places: Vec<String> = errors
+        .iter()
+        .map(|error| error.to_string().chars().take(20).collect())
+        .collect();
+    assert_eq!(
+        places,
+        [
+            "ConfigMap x is defin",
+            "b.yaml:1:1: the docu",
+            "c.yaml:2:1: while pa"
+        ]
     );
 }
 
@@ -180,7 +232,7 @@ fn the_namespace_is_set_where_the_kind_has_one() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.starts_with("ConfigMap target/x is defined twice, at a.yaml:1 and at a.yaml:7"),
+        error.starts_with("ConfigMap target/x is defined twice, at a.yaml:1:1 and at a.yaml:7:1"),
         "{error}"
     );
 }

@@ -1,0 +1,13 @@
+//! From files to manifests, from a folder on disk to files, and from manifests to text.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
+mod errors;
+mod folder;
+mod manifests;
+mod print;
