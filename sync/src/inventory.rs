@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, fmt, str::FromStr};
 
 use muster_api::flux;
 
-use crate::apply::stage::{self, Stage};
+use crate::apply::stage;
 
 /// The separator of the parts of an id. Of the parts only the name can hold it, and the others are read around it.
 const SEPARATOR: char = '_';
@@ -180,7 +180,7 @@ impl Inventory {
             .collect();
         // Within a stage the order of applying is reversed too, so that what was created last goes first.
         gone.sort_by_cached_key(|(id, _)| {
-            std::cmp::Reverse((stage_of(id), stage::rank(&id.group, &id.kind), id.clone()))
+            std::cmp::Reverse((stage::of_id(id), stage::rank(&id.group, &id.kind), id.clone()))
         });
         gone
     }
@@ -193,8 +193,4 @@ impl FromIterator<(ObjectId, String)> for Inventory {
             unreadable: Vec::new(),
         }
     }
-}
-
-fn stage_of(id: &ObjectId) -> Stage {
-    stage::of(&id.group, &id.kind)
 }

@@ -2,17 +2,18 @@
 
 use std::{sync::Arc, time::Duration};
 
+use http::{HeaderValue, header::CONTENT_TYPE};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroupList, APIResourceList};
 use kube::{
     Client,
     api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, Preconditions, PropagationPolicy},
-    core::{DynamicObject, Request, Resource, Status},
+    core::{DynamicObject, Request, Resource},
 };
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use super::{CONCURRENCY, FIELD_MANAGER, Kind, Kinds};
+use super::{CONCURRENCY, CallError, FIELD_MANAGER, Kind, Kinds, call};
 use crate::inventory::ObjectId;
 
 /// A way into a cluster. Clones share what is known of it and the bound on calls at once.
@@ -22,56 +23,6 @@ pub struct Cluster {
     kinds: Arc<Kinds>,
     permits: Arc<Semaphore>,
     deadline: Duration,
-}
-
-/// A call that did not succeed.
-#[derive(Debug, thiserror::Error)]
-pub enum CallError {
-    /// The server answered with a refusal.
-    #[error("{}", .0.message)]
-    Refused(Box<Status>),
-    /// No complete answer in time; whether the server acted is unknown.
-    #[error("no answer within {} s", .0.as_secs_f64())]
-    Deadline(Duration),
-    /// The connection failed, or what came was no answer.
-    #[error("the API server could not be reached: {words}")]
-    Unreachable {
-        /// The whole chain of causes in words.
-        words: String,
-        /// The failure.
-        #[source]
-        source: Box<kube::Error>,
-    },
-    /// The request could not be made: a name that cannot stand in a URL.
-    #[error("the request cannot be made: {0}")]
-    Request(String),
-}
-
-impl CallError {
-    /// Whether the server says that the thing is not there. By its code: what is not served at all is answered in plain text.
-    pub fn is_not_found(&self) -> bool {
-        matches!(self, Self::Refused(status) if status.code == 404)
-    }
-
-    /// Whether the cluster, and not an object, is the trouble: no answer, an overload, or credentials that it does not take.
-    pub fn is_of_cluster(&self) -> bool {
-        match self {
-            Self::Refused(status) => matches!(status.code, 401 | 429 | 500..),
-            Self::Deadline(_) | Self::Unreachable { .. } => true,
-            Self::Request(_) => false,
-        }
-    }
-
-    /// The server's one word for a refusal; `Timeout` or `Unreachable` where there was none.
-    pub fn reason(&self) -> &str {
-        match self {
-            Self::Refused(status) if status.reason.is_empty() => "Refused",
-            Self::Refused(status) => &status.reason,
-            Self::Deadline(_) => "Timeout",
-            Self::Unreachable { .. } => "Unreachable",
-            Self::Request(_) => "BadRequest",
-        }
-    }
 }
 
 impl Cluster {
@@ -179,6 +130,23 @@ impl Cluster {
             .await
     }
 
+    /// Carries out a JSON patch. It must replace the resource version by the one that it was made for: then the server
+    /// refuses it with a conflict if somebody was faster.
+    pub(super) async fn patch(&self, kind: &Kind, id: &ObjectId, patch: &Value) -> Result<(), CallError> {
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let request = requests(kind, id).patch(&id.name, &params, &Patch::Merge(patch));
+        let request = request.map(|mut request| {
+            let of_json_patch = HeaderValue::from_static("application/json-patch+json");
+            request.headers_mut().insert(CONTENT_TYPE, of_json_patch);
+            request
+        });
+        let _: IgnoredAny = self.call(request).await?;
+        Ok(())
+    }
+
     /// Deletes the object of that uid and, in the background, what it owns.
     pub async fn delete(&self, kind: &Kind, id: &ObjectId, uid: &str) -> Result<(), CallError> {
         let params = DeleteParams {
@@ -189,7 +157,7 @@ impl Cluster {
             propagation_policy: Some(PropagationPolicy::Background),
             ..DeleteParams::default()
         };
-        let _: Value = self.call(requests(kind, id).delete(&id.name, &params)).await?;
+        let _: IgnoredAny = self.call(requests(kind, id).delete(&id.name, &params)).await?;
         Ok(())
     }
 
@@ -223,15 +191,8 @@ impl Cluster {
     async fn send<T: DeserializeOwned>(&self, request: http::Request<Vec<u8>>) -> Result<T, CallError> {
         // The semaphore is never closed, so there always comes a permit.
         let _permit = self.permits.acquire().await.ok();
-        match tokio::time::timeout(self.deadline, self.client.request(request)).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(kube::Error::Api(status))) => Err(CallError::Refused(status)),
-            Ok(Err(error)) => Err(CallError::Unreachable {
-                words: chain(&error),
-                source: Box::new(error),
-            }),
-            Err(_) => Err(CallError::Deadline(self.deadline)),
-        }
+        let answer = call::exchange(&self.client, request, self.deadline).await?;
+        serde_json::from_slice(&answer).map_err(CallError::Garbled)
     }
 }
 
@@ -239,18 +200,4 @@ impl Cluster {
 fn requests(kind: &Kind, id: &ObjectId) -> Request {
     let namespace = kind.namespaced.then_some(id.namespace.as_str());
     Request::new(DynamicObject::url_path(&kind.resource, namespace))
-}
-
-/// An error and its causes in one line; a cause whose words the error above it has already said is left out.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut words = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !words.contains(&next) {
-            words = format!("{words}: {next}");
-        }
-        cause = error.source();
-    }
-    words
 }

@@ -1,6 +1,6 @@
 //! Whether an object is as a dry run says that it would be. Pure.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::FIELD_MANAGER;
 
@@ -18,21 +18,28 @@ const VOLATILE: [&str; 6] = [
 ///
 /// Ownership counts, because a field that we do not own would stay when it leaves the manifest.
 pub fn drifted(live: &Value, dry_run: &Value) -> bool {
-    content(live) != content(dry_run) || owned(live) != owned(dry_run)
+    let content = |field: &str, _: &Value| !matches!(field, "status" | "metadata");
+    let same = equal(live, dry_run, content)
+        && equal(&live["metadata"], &dry_run["metadata"], is_content_of_metadata);
+    !same || owned(live) != owned(dry_run)
 }
 
-/// Everything but status and what the server moves by itself. An empty map in metadata is as good as none.
-fn content(object: &Value) -> Value {
-    let mut content = object.clone();
-    if let Some(fields) = content.as_object_mut() {
-        fields.remove("status");
-    }
-    if let Some(metadata) = content.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.retain(|field, value| {
-            !VOLATILE.contains(&field.as_str()) && !value.as_object().is_some_and(serde_json::Map::is_empty)
-        });
-    }
-    content
+/// Whether a field of metadata is what somebody wrote. An empty map is as good as none.
+fn is_content_of_metadata(field: &str, value: &Value) -> bool {
+    !VOLATILE.contains(&field) && !value.as_object().is_some_and(Map::is_empty)
+}
+
+/// Whether two objects are equal in the fields that count.
+fn equal(one: &Value, other: &Value, counts: impl Fn(&str, &Value) -> bool) -> bool {
+    let (Some(one), Some(other)) = (one.as_object(), other.as_object()) else {
+        return one == other;
+    };
+    let within = |one: &Map<String, Value>, other: &Map<String, Value>| {
+        one.iter()
+            .filter(|(field, value)| counts(field, value))
+            .all(|(field, value)| other.get(field) == Some(value))
+    };
+    within(one, other) && within(other, one)
 }
 
 /// The fields that our manager owns by applying, whatever the time of it.

@@ -115,6 +115,22 @@ impl ObjectFailure {
         )
     }
 
+    pub(super) fn overtaken(id: ObjectId) -> Self {
+        Self::ours(
+            id,
+            "Conflict",
+            "was changed by somebody else each time that its fields were to be taken over; it is tried again",
+        )
+    }
+
+    pub(super) fn not_served(id: ObjectId, api_version: &str, kind: &str) -> Self {
+        Self::ours(
+            id,
+            "NotServed",
+            format!("is established, but {kind} in version {api_version:?} is not served yet"),
+        )
+    }
+
     pub(super) fn not_established(id: ObjectId, why: &str) -> Self {
         Self::ours(id, "NotEstablished", format!("is not established: {why}"))
     }
@@ -137,7 +153,7 @@ impl ObjectFailure {
     }
 }
 
-/// The words of a refusal. A server quotes bad values, so of a Secret only the fields are named.
+/// The words of a refusal, cut where they are many. A server quotes bad values, so of a Secret only the fields are named.
 fn words(id: &ObjectId, error: &CallError) -> String {
     match error {
         CallError::Refused(status) if id.group.is_empty() && id.kind == "Secret" => {
@@ -146,17 +162,32 @@ fn words(id: &ObjectId, error: &CallError) -> String {
                 .map(|cause| cause.field.as_str())
                 .filter(|field| !field.is_empty())
                 .collect();
+            let withheld = "the server's words are withheld, for they may quote the Secret";
             if fields.is_empty() {
-                "the server's words are withheld, for they may quote the Secret".to_owned()
+                withheld.to_owned()
             } else {
-                format!(
-                    "{} (the server's words are withheld, for they may quote the Secret)",
-                    fields.join(", ")
-                )
+                bounded(format!("{} ({withheld})", fields.join(", ")))
             }
         }
-        _ => error.to_string(),
+        CallError::Refused(_)
+        | CallError::Deadline(_)
+        | CallError::TooLong(_)
+        | CallError::Unreachable { .. }
+        | CallError::Garbled(_)
+        | CallError::Request(_) => bounded(error.to_string()),
     }
+}
+
+/// How many bytes of a server's words are passed on: so many that counts of the others still fit into a condition.
+const WORDS_MAX: usize = 4096;
+
+fn bounded(mut words: String) -> String {
+    if words.len() > WORDS_MAX {
+        let cut = words.len() - words.floor_char_boundary(WORDS_MAX);
+        words.truncate(words.len() - cut);
+        words = format!("{words}… ({cut} bytes more)");
+    }
+    words
 }
 
 /// The first failing object in full, then counts.
@@ -175,6 +206,10 @@ pub fn summary(failures: &[ObjectFailure], not_tried: usize) -> String {
 pub(super) fn immutable_fields(error: &CallError) -> Option<Vec<String>> {
     match error {
         CallError::Refused(status) => immutable::fields(status),
-        CallError::Deadline(_) | CallError::Unreachable { .. } | CallError::Request(_) => None,
+        CallError::Deadline(_)
+        | CallError::TooLong(_)
+        | CallError::Unreachable { .. }
+        | CallError::Garbled(_)
+        | CallError::Request(_) => None,
     }
 }

@@ -2,28 +2,44 @@
 
 use kube::core::Status;
 
-/// The words by which the rules of Kubernetes say so; there is no code for it. The last is a StatefulSet's.
-const WORDS: [&str; 4] = [
+/// The words by which the rules of Kubernetes say so; there is no code for it.
+const WORDS: [&str; 6] = [
     "immutable",
     "may not be changed",
     "cannot be changed",
-    "updates to statefulset spec",
+    // A claim's, a Service's, and a Pod's.
+    "may not change",
+    // A RoleBinding's: "cannot change roleRef".
+    "cannot change",
+    // A StatefulSet's and a StorageClass's: "updates to … are forbidden".
+    "updates to ",
 ];
 
-/// The fields that cannot be changed, if the server refuses for that and nothing else can be read from it.
-/// The list is never empty; a refusal that names no field gives `the object`.
+/// The words of policies and webhooks, which answer with any code: Flux's two.
+const WORDS_OF_POLICIES: [&str; 2] = ["is immutable", "immutable field"];
+
+/// The fields that cannot be changed, if the server refuses for that and for nothing else: an object that is invalid
+/// besides would be deleted and could not be created again. Never empty; a refusal that names no field gives `the object`.
 pub fn fields(status: &Status) -> Option<Vec<String>> {
-    if status.code != 422 {
-        return None;
-    }
     let causes = status
         .details
         .as_ref()
         .map(|details| details.causes.as_slice())
         .unwrap_or_default();
+    if status.code != 422 || causes.is_empty() {
+        let words: &[&str] = if status.code == 422 {
+            &WORDS
+        } else {
+            &WORDS_OF_POLICIES
+        };
+        let refused = (400..500).contains(&status.code);
+        return (refused && says(&status.message, words)).then(|| vec!["the object".to_owned()]);
+    }
+    if !causes.iter().all(|cause| says(&cause.message, &WORDS)) {
+        return None;
+    }
     let mut fields: Vec<String> = causes
         .iter()
-        .filter(|cause| says_so(&cause.message))
         .map(|cause| {
             if cause.field.is_empty() {
                 "the object".to_owned()
@@ -33,13 +49,10 @@ pub fn fields(status: &Status) -> Option<Vec<String>> {
         })
         .collect();
     fields.dedup();
-    if !fields.is_empty() {
-        return Some(fields);
-    }
-    (causes.is_empty() && says_so(&status.message)).then(|| vec!["the object".to_owned()])
+    Some(fields)
 }
 
-fn says_so(message: &str) -> bool {
+fn says(message: &str, words: &[&str]) -> bool {
     let message = message.to_lowercase();
-    WORDS.iter().any(|word| message.contains(word))
+    words.iter().any(|word| message.contains(word))
 }

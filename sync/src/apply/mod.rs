@@ -3,27 +3,36 @@
 //! ```text
 //!   manifests ─► plan ─► Plan{objects in stages, inventory} ─► run ─► Applied ─► prune(old − new) ─► Pruned
 //!                  │ scope and names from discovery             │ ledger first, then 8 objects at a time
-//!                  └─ pure: stage, prepare, drift, immutable    └─ Cluster: deadline on every call
+//!                  └─ pure: stage, prepare, normalize,          └─ one: observe, decide, act ─► Cluster ─► call
+//!                     drift, takeover, immutable                   (deadline, limit, wait)
 //! ```
 //!
 //! Invariant: the ids of all objects of a plan are in the ledger before the first of them is created.
 //! Invariant: nothing is deleted but with its uid as precondition and only if its ownership labels are the owner's.
+//! Invariant: every write is server-side apply of what the manifest declares, or carries the uid or resource version it is for.
 //! Invariant: an object that is as it should be costs a read and a dry run, and no write.
 
+mod call;
 pub mod cluster;
 pub mod drift;
 pub mod error;
+mod establish;
 pub mod immutable;
 pub mod kinds;
+mod masked;
+mod normalize;
 mod one;
 pub mod plan;
 pub mod prepare;
+pub mod preview;
 pub mod prune;
 pub mod run;
 pub mod stage;
+mod takeover;
 
 pub use self::{
-    cluster::{CallError, Cluster},
+    call::{CallError, RESPONSE_LIMIT, RETRY_AFTER_MAX},
+    cluster::Cluster,
     error::{ApplyError, ObjectFailure, PlanError},
     kinds::{Kind, Kinds},
     plan::{Plan, plan},

@@ -6,12 +6,18 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::{
-    CallError, Cluster, Kind, ObjectFailure, Options, Outcome, Prepared, drift::drifted,
-    error::immutable_fields, prepare::Wishes,
+    CallError, Cluster, Kind, ObjectFailure, Options, Outcome, Prepared,
+    drift::drifted,
+    error::immutable_fields,
+    prepare::{Wishes, text},
+    takeover,
 };
 
 /// How often an object that was deleted to be created again is looked for.
 const GONE_POLL: Duration = Duration::from_millis(200);
+
+/// How often an object is looked at anew because somebody wrote to it between our look and our write.
+const LOOKS: usize = 3;
 
 /// Makes one object as it should be, with no write if it is.
 pub(super) async fn apply_one(
@@ -19,102 +25,135 @@ pub(super) async fn apply_one(
     object: &Prepared,
     options: &Options,
 ) -> Result<Outcome, ObjectFailure> {
-    let failed = |action: &str, error: &CallError| ObjectFailure::call(object.id.clone(), action, error);
+    if object.wishes.ignore {
+        return Ok(Outcome::Skipped);
+    }
     let api_version = object.api_version();
     let kind = cluster
         .kind(&api_version, &object.id.kind)
         .await
-        .map_err(|error| failed("discovery", &error))?
+        .map_err(|error| ObjectFailure::call(object.id.clone(), "discovery", &error))?
         .ok_or_else(|| ObjectFailure::unknown_kind(object.id.clone(), &api_version))?;
-    if object.wishes.ignore {
-        return Ok(Outcome::Skipped);
-    }
-    let live = cluster
-        .get(&kind, &object.id)
-        .await
-        .map_err(|error| failed("reading it", &error))?;
-    let Some(live) = live else {
-        cluster
-            .apply(&kind, &object.id, &object.body, false)
-            .await
-            .map_err(|error| failed("apply", &error))?;
-        return Ok(Outcome::Created);
+    let one = One {
+        cluster,
+        kind,
+        object,
+        options,
     };
-    if object.wishes.if_not_present || Wishes::of(&live).ignore {
-        return Ok(Outcome::Skipped);
-    }
-    if live.pointer("/metadata/deletionTimestamp").is_some() {
-        return Err(ObjectFailure::terminating(object.id.clone()));
-    }
-    let dry_run = match cluster.apply(&kind, &object.id, &object.body, true).await {
-        Ok(dry_run) => dry_run,
-        Err(error) => return around_immutable(cluster, &kind, object, &live, options, error).await,
-    };
-    if !drifted(&live, &dry_run) {
-        return Ok(Outcome::Unchanged);
-    }
-    match cluster.apply(&kind, &object.id, &object.body, false).await {
-        Ok(_) => Ok(Outcome::Configured),
-        Err(error) => Err(failed("apply", &error)),
-    }
-}
-
-/// After a refused dry run: creates the object anew if a field that cannot be changed is the cause and force was asked for.
-async fn around_immutable(
-    cluster: &Cluster,
-    kind: &Kind,
-    object: &Prepared,
-    live: &Value,
-    options: &Options,
-    error: CallError,
-) -> Result<Outcome, ObjectFailure> {
-    let id = &object.id;
-    let Some(fields) = immutable_fields(&error) else {
-        return Err(ObjectFailure::call(id.clone(), "dry-run", &error));
-    };
-    if !options.force && !object.wishes.force {
-        return Err(ObjectFailure::immutable(id.clone(), &error, &fields));
-    }
-    let failed = |action: &str, error: &CallError| ObjectFailure::call(id.clone(), action, error);
-    let uid = live
-        .pointer("/metadata/uid")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    match cluster.delete(kind, id, uid).await {
-        Err(error) if !error.is_not_found() => return Err(failed("delete", &error)),
-        Ok(()) | Err(_) => {}
-    }
-    let gone = await_gone(cluster, kind, object, uid);
-    match tokio::time::timeout(options.timeout, gone).await {
-        Ok(gone) => gone?,
-        Err(_elapsed) => return Err(ObjectFailure::not_gone(id.clone())),
-    }
-    cluster
-        .apply(kind, id, &object.body, false)
-        .await
-        .map_err(|error| failed("apply", &error))?;
-    Ok(Outcome::Recreated)
-}
-
-/// Waits until the object of that uid is not there any more.
-async fn await_gone(
-    cluster: &Cluster,
-    kind: &Kind,
-    object: &Prepared,
-    uid: &str,
-) -> Result<(), ObjectFailure> {
-    let id = &object.id;
-    loop {
-        let there = cluster.get(kind, id).await;
-        let there = there.map_err(|error| ObjectFailure::call(id.clone(), "reading it", &error))?;
-        match there
-            .as_ref()
-            .map(|there| there.pointer("/metadata/uid").and_then(Value::as_str))
-        {
-            None => return Ok(()),
-            Some(found) if found == Some(uid) => sleep(GONE_POLL).await,
-            // Somebody else was faster: it is theirs until the next round looks at it anew.
-            Some(_) => return Err(ObjectFailure::terminating(id.clone())),
+    for _ in 0..LOOKS {
+        if let Some(outcome) = one.look().await? {
+            return Ok(outcome);
         }
+    }
+    Err(ObjectFailure::overtaken(object.id.clone()))
+}
+
+/// An object to be applied, and where.
+struct One<'a> {
+    cluster: &'a Cluster,
+    kind: Kind,
+    object: &'a Prepared,
+    options: &'a Options,
+}
+
+impl One<'_> {
+    /// One look at the object, and what follows from it; `None` if it was another one by the time of our write.
+    async fn look(&self) -> Result<Option<Outcome>, ObjectFailure> {
+        let live = self.cluster.get(&self.kind, &self.object.id).await;
+        let Some(live) = live.map_err(|error| self.failed("reading it", &error))? else {
+            self.apply().await?;
+            return Ok(Some(Outcome::Created));
+        };
+        let wishes = Wishes::of(&live);
+        if self.object.wishes.if_not_present || wishes.ignore {
+            return Ok(Some(Outcome::Skipped));
+        }
+        if live.pointer("/metadata/deletionTimestamp").is_some() {
+            return Err(ObjectFailure::terminating(self.object.id.clone()));
+        }
+        match self
+            .cluster
+            .apply(&self.kind, &self.object.id, &self.object.body, true)
+            .await
+        {
+            Ok(dry_run) => self.configure(&live, &wishes, &dry_run).await,
+            Err(error) => self.around_immutable(&live, &wishes, error).await.map(Some),
+        }
+    }
+
+    /// Writes what the dry run shows to be missing, after taking over what people own.
+    async fn configure(
+        &self,
+        live: &Value,
+        wishes: &Wishes,
+        dry_run: &Value,
+    ) -> Result<Option<Outcome>, ObjectFailure> {
+        let merges = self.object.wishes.merge || wishes.merge;
+        let takeover = takeover::patch(live).filter(|_| !merges);
+        if let Some(patch) = &takeover {
+            match self.cluster.patch(&self.kind, &self.object.id, patch).await {
+                Ok(()) => {}
+                Err(error) if error.is_conflict() || error.is_not_found() => return Ok(None),
+                Err(error) => return Err(self.failed("taking it over from kubectl", &error)),
+            }
+        }
+        if takeover.is_none() && !drifted(live, dry_run) {
+            return Ok(Some(Outcome::Unchanged));
+        }
+        self.apply().await?;
+        Ok(Some(Outcome::Configured))
+    }
+
+    /// After a refused dry run: creates the object anew if a field that cannot be changed is the cause and force was asked
+    /// for.
+    async fn around_immutable(
+        &self,
+        live: &Value,
+        wishes: &Wishes,
+        error: CallError,
+    ) -> Result<Outcome, ObjectFailure> {
+        let id = &self.object.id;
+        let Some(fields) = immutable_fields(&error) else {
+            return Err(self.failed("dry-run", &error));
+        };
+        if !self.options.force && !self.object.wishes.force && !wishes.force {
+            return Err(ObjectFailure::immutable(id.clone(), &error, &fields));
+        }
+        let uid = text(live, "/metadata/uid");
+        match self.cluster.delete(&self.kind, id, uid).await {
+            Err(error) if !error.is_not_found() => return Err(self.failed("delete", &error)),
+            Ok(()) | Err(_) => {}
+        }
+        match tokio::time::timeout(self.options.timeout, self.await_gone(uid)).await {
+            Ok(gone) => gone?,
+            Err(_elapsed) => return Err(ObjectFailure::not_gone(id.clone())),
+        }
+        self.apply().await?;
+        Ok(Outcome::Recreated)
+    }
+
+    /// Waits until the object of that uid is not there any more.
+    async fn await_gone(&self, uid: &str) -> Result<(), ObjectFailure> {
+        loop {
+            let there = self.cluster.get(&self.kind, &self.object.id).await;
+            match there.map_err(|error| self.failed("reading it", &error))? {
+                None => return Ok(()),
+                Some(found) if text(&found, "/metadata/uid") == uid => sleep(GONE_POLL).await,
+                // Somebody else was faster: it is theirs until the next round looks at it anew.
+                Some(_) => return Err(ObjectFailure::terminating(self.object.id.clone())),
+            }
+        }
+    }
+
+    async fn apply(&self) -> Result<(), ObjectFailure> {
+        let applied = self
+            .cluster
+            .apply(&self.kind, &self.object.id, &self.object.body, false)
+            .await;
+        applied.map(drop).map_err(|error| self.failed("apply", &error))
+    }
+
+    fn failed(&self, action: &str, error: &CallError) -> ObjectFailure {
+        ObjectFailure::call(self.object.id.clone(), action, error)
     }
 }

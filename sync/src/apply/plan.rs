@@ -1,13 +1,14 @@
 //! What would be applied, in which order, and the inventory that it makes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use super::{
     Cluster, ObjectFailure, Options, PlanError, Prepared,
     kinds::split,
-    prepare::{defined_kinds, duplicates, identity, prepare, sort},
+    prepare::{defined_kinds, duplicates, identity, is_definition, prepare, sort, text},
+    stage::{self, Stage},
 };
 use crate::inventory::{Inventory, ObjectId};
 
@@ -38,6 +39,15 @@ impl Plan {
             .map(|object| (&object.id, object.version.as_str()))
     }
 
+    /// The objects of a stage, in the order of applying.
+    pub(super) fn of_stage(&self, stage: Stage) -> &[Prepared] {
+        let before = |stages: fn(&Stage, &Stage) -> bool| {
+            self.objects
+                .partition_point(|object| stages(&stage::of_id(&object.id), &stage))
+        };
+        &self.objects[before(Stage::lt)..before(Stage::le)]
+    }
+
     /// How many objects there are.
     pub fn len(&self) -> usize {
         self.objects.len()
@@ -56,7 +66,7 @@ pub async fn plan(cluster: &Cluster, manifests: Vec<Value>, options: Options) ->
     let mut failures = Vec::new();
     for manifest in manifests {
         let id = identity(&manifest);
-        let api_version = manifest["apiVersion"].as_str().unwrap_or_default().to_owned();
+        let api_version = text(&manifest, "/apiVersion").to_owned();
         let Some(namespaced) = scopes.get(&(api_version.clone(), id.kind.clone())) else {
             failures.push(ObjectFailure::unknown_kind(id, &api_version));
             continue;
@@ -81,22 +91,23 @@ async fn scopes(
     cluster: &Cluster,
     manifests: &[Value],
 ) -> Result<BTreeMap<(String, String), bool>, PlanError> {
-    let mut scopes: BTreeMap<(String, String), bool> = defined_kinds(manifests)
-        .into_iter()
+    let mut scopes: BTreeMap<(String, String), bool> = manifests
+        .iter()
+        .filter(|manifest| is_definition(&identity(manifest)))
+        .flat_map(defined_kinds)
         .map(|(api_version, kind, namespaced)| ((api_version, kind), namespaced))
         .collect();
-    for manifest in manifests {
-        let api_version = manifest["apiVersion"].as_str().unwrap_or_default();
-        let kind = manifest["kind"].as_str().unwrap_or_default();
+    let named: BTreeSet<(&str, &str)> = manifests
+        .iter()
+        .map(|manifest| (text(manifest, "/apiVersion"), text(manifest, "/kind")))
+        .collect();
+    for (api_version, kind) in named {
         let key = (api_version.to_owned(), kind.to_owned());
         if scopes.contains_key(&key) || split(api_version).1.is_empty() {
             continue;
         }
-        if let Some(served) = cluster
-            .kind(api_version, kind)
-            .await
-            .map_err(PlanError::Discovery)?
-        {
+        let served = cluster.kind(api_version, kind).await;
+        if let Some(served) = served.map_err(PlanError::Discovery)? {
             scopes.insert(key, served.namespaced);
         }
     }

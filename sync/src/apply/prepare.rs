@@ -1,11 +1,11 @@
 //! From a manifest to the body that is applied: identity, namespace, ownership labels, wishes in annotations. Pure.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, fmt, time::Duration};
 
 use muster_api::labels::{annotation, label};
 use serde_json::{Map, Value};
 
-use super::{Kind, error::ObjectFailure, kinds::split, stage};
+use super::{error::ObjectFailure, kinds::split, normalize::normalize, stage};
 use crate::inventory::ObjectId;
 
 /// The Kustomization that the objects belong to.
@@ -31,7 +31,7 @@ pub struct Options {
 }
 
 /// An object that is ready to be applied.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Prepared {
     /// Its identity in the cluster.
     pub id: ObjectId,
@@ -50,21 +50,24 @@ pub struct Wishes {
     pub ignore: bool,
     /// `ssa: IfNotPresent`: created, and never changed.
     pub if_not_present: bool,
+    /// `ssa: Merge`: what people changed with kubectl stays theirs.
+    pub merge: bool,
     /// `force: enabled`: deleted and created again where an immutable field changes.
     pub force: bool,
-    /// `prune: disabled` or `reconcile: disabled`: never deleted.
+    /// `prune: disabled`, or hands off: never deleted.
     pub keep: bool,
 }
 
-/// The fields of metadata that belong to the server. In a manifest they are left-overs of an export.
-const SERVER_METADATA: [&str; 6] = [
-    "managedFields",
-    "resourceVersion",
-    "uid",
-    "creationTimestamp",
-    "generation",
-    "selfLink",
-];
+impl fmt::Debug for Prepared {
+    /// Without the body, which may be a Secret's.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prepared")
+            .field("id", &self.id)
+            .field("version", &self.version)
+            .field("wishes", &self.wishes)
+            .finish_non_exhaustive()
+    }
+}
 
 impl Wishes {
     /// What the metadata of an object asks for.
@@ -78,12 +81,14 @@ impl Wishes {
                     .is_some_and(|found| found.eq_ignore_ascii_case(value))
             })
         };
-        let disabled = is(annotation::KUSTOMIZE_RECONCILE, "disabled");
+        let ignore =
+            is(annotation::KUSTOMIZE_RECONCILE, "disabled") || is(annotation::KUSTOMIZE_SSA, "Ignore");
         Self {
-            ignore: disabled || is(annotation::KUSTOMIZE_SSA, "Ignore"),
+            ignore,
             if_not_present: is(annotation::KUSTOMIZE_SSA, "IfNotPresent"),
+            merge: is(annotation::KUSTOMIZE_SSA, "Merge"),
             force: is(annotation::KUSTOMIZE_FORCE, "enabled"),
-            keep: disabled || is(annotation::KUSTOMIZE_PRUNE, "disabled"),
+            keep: ignore || is(annotation::KUSTOMIZE_PRUNE, "disabled"),
         }
     }
 }
@@ -110,12 +115,12 @@ pub fn prepare(manifest: Value, namespaced: bool, options: &Options) -> Result<P
     };
     let wishes = Wishes::of(&manifest);
     let mut body = manifest;
+    if let Some(object) = body.as_object_mut() {
+        normalize(&id, object);
+    }
     let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) else {
         return Err(Box::new(ObjectFailure::no_metadata(id)));
     };
-    for field in SERVER_METADATA {
-        metadata.remove(field);
-    }
     if namespaced {
         metadata.insert("namespace".into(), id.namespace.clone().into());
     } else {
@@ -153,30 +158,23 @@ pub fn identity(manifest: &Value) -> ObjectId {
     }
 }
 
-/// The kinds that the definitions among the manifests bring, as `apiVersion` and kind, and whether they are namespaced.
-pub fn defined_kinds(manifests: &[Value]) -> Vec<(String, String, bool)> {
-    let definitions = manifests
-        .iter()
-        .filter(|manifest| is_definition(&identity(manifest)));
-    definitions
-        .flat_map(|definition| {
-            let group = text(definition, "/spec/group");
-            let kind = text(definition, "/spec/names/kind");
-            let namespaced = text(definition, "/spec/scope") == "Namespaced";
-            let versions = definition
-                .pointer("/spec/versions")
-                .and_then(Value::as_array)
-                .into_iter()
-                .flatten();
-            versions.map(move |version| {
-                (
-                    format!("{group}/{}", text(version, "/name")),
-                    kind.to_owned(),
-                    namespaced,
-                )
-            })
+/// The kinds that a definition brings: the `apiVersion` of each version that it serves, the kind, whether it is namespaced.
+pub fn defined_kinds(definition: &Value) -> impl Iterator<Item = (String, String, bool)> {
+    let group = text(definition, "/spec/group");
+    let kind = text(definition, "/spec/names/kind");
+    let namespaced = text(definition, "/spec/scope") == "Namespaced";
+    let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
+    versions
+        .into_iter()
+        .flatten()
+        .filter(|version| version["served"] == true)
+        .map(move |version| {
+            (
+                format!("{group}/{}", text(version, "/name")),
+                kind.to_owned(),
+                namespaced,
+            )
         })
-        .collect()
 }
 
 /// Whether the object defines a kind.
@@ -206,7 +204,8 @@ pub fn duplicates(objects: &[Prepared]) -> Vec<ObjectFailure> {
         .collect()
 }
 
-fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+/// The text at a pointer; empty if there is none.
+pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object
         .pointer(pointer)
         .and_then(Value::as_str)
@@ -217,10 +216,5 @@ impl Prepared {
     /// The `apiVersion` that it is written in.
     pub fn api_version(&self) -> String {
         self.id.api_version(&self.version)
-    }
-
-    /// Whether `kind` is the one that it is written in.
-    pub fn is_of(&self, kind: &Kind) -> bool {
-        kind.resource.kind == self.id.kind && kind.resource.api_version == self.api_version()
     }
 }

@@ -51,7 +51,7 @@ pub async fn prune(cluster: &Cluster, owner: &Owner, objects: &[(ObjectId, Strin
     for stage in Stage::ALL.into_iter().rev() {
         let of_stage: Vec<&(ObjectId, String)> = objects
             .iter()
-            .filter(|(id, _)| stage::of(&id.group, &id.kind) == stage)
+            .filter(|(id, _)| stage::of_id(id) == stage)
             .collect();
         if !pruned.is_complete() {
             pruned
@@ -59,10 +59,9 @@ pub async fn prune(cluster: &Cluster, owner: &Owner, objects: &[(ObjectId, Strin
                 .extend(of_stage.into_iter().map(|(id, _)| id.clone()));
             continue;
         }
-        let tries: Vec<_> = of_stage
+        let tries = of_stage
             .iter()
-            .map(|(id, version)| prune_one(cluster, owner, id, version))
-            .collect();
+            .map(|(id, version)| prune_one(cluster, owner, id, version));
         let fates: Vec<_> = stream::iter(tries).buffered(CONCURRENCY).collect().await;
         for ((id, _), fate) in of_stage.into_iter().zip(fates) {
             match fate {

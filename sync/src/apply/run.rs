@@ -1,26 +1,18 @@
 //! Carrying out a plan: ledger first, then stage by stage, eight objects at a time.
 
-use std::{error::Error, time::Duration};
+use std::error::Error;
 
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
-use jiff::Timestamp;
-use serde_json::Value;
-use tokio::time::sleep;
 
 use super::{
-    ApplyError, CONCURRENCY, CallError, Cluster, ObjectFailure, Plan, Prepared,
+    ApplyError, CONCURRENCY, Cluster, ObjectFailure, Plan, Prepared,
+    establish::await_definitions,
     one::apply_one,
-    prepare::is_definition,
+    prepare::{is_definition, text},
     stage::{self, Stage},
 };
-use crate::{
-    health::{self, Health, State},
-    inventory::{Inventory, ObjectId},
-};
-
-/// How often a definition that is not established yet is looked at.
-const ESTABLISH_POLL: Duration = Duration::from_millis(200);
+use crate::inventory::{Inventory, ObjectId};
 
 /// What became of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,12 +49,20 @@ pub trait Ledger: Send + Sync {
 #[error("{0}")]
 pub struct LedgerError(#[source] pub Box<dyn Error + Send + Sync>);
 
+impl Outcome {
+    /// Whether the object was written.
+    pub fn is_change(self) -> bool {
+        match self {
+            Self::Created | Self::Configured | Self::Recreated => true,
+            Self::Unchanged | Self::Skipped => false,
+        }
+    }
+}
+
 impl Applied {
     /// Whether anything was written.
     pub fn changed(&self) -> bool {
-        self.outcomes
-            .iter()
-            .any(|(_, outcome)| !matches!(outcome, Outcome::Unchanged | Outcome::Skipped))
+        self.outcomes.iter().any(|(_, outcome)| outcome.is_change())
     }
 
     /// How many objects came out like that.
@@ -82,32 +82,37 @@ pub async fn run(cluster: &Cluster, plan: &Plan, ledger: &dyn Ledger) -> Result<
         .map_err(ApplyError::Ledger)?;
     let mut applied = Applied::default();
     for stage in Stage::ALL {
-        let objects: Vec<&Prepared> = plan
-            .objects
-            .iter()
-            .filter(|object| stage_of(&object.id) == stage)
-            .collect();
+        let objects = plan.of_stage(stage);
         let mut failures: Vec<ObjectFailure> = plan
             .failures
             .iter()
-            .filter(|failure| stage_of(&failure.id) == stage)
+            .filter(|failure| stage::of_id(&failure.id) == stage)
             .cloned()
             .collect();
-        let outcomes = apply_stage(cluster, &objects, plan).await;
+        // One future after the other is made: thousands at once would be large.
+        let tries = objects
+            .iter()
+            .map(|object| apply_one(cluster, object, &plan.options));
+        let outcomes: Vec<_> = stream::iter(tries).buffered(CONCURRENCY).collect().await;
         for (object, outcome) in objects.iter().zip(outcomes) {
             match outcome {
-                Ok(outcome) => applied.outcomes.push((object.id.clone(), outcome)),
+                Ok(outcome) => {
+                    if outcome.is_change() {
+                        forget_kinds_of(object, cluster);
+                    }
+                    applied.outcomes.push((object.id.clone(), outcome));
+                }
                 Err(failure) => failures.push(failure),
             }
         }
-        if failures.is_empty() && stage == Stage::Definitions {
-            failures = await_definitions(cluster, &objects, plan.options.timeout).await;
+        if failures.is_empty() {
+            failures = await_definitions(cluster, objects, plan.options.timeout).await;
         }
         if !failures.is_empty() {
             let not_tried = plan
                 .objects
                 .iter()
-                .filter(|object| stage_of(&object.id) > stage)
+                .filter(|object| stage::of_id(&object.id) > stage)
                 .count();
             return Err(ApplyError::Objects { failures, not_tried });
         }
@@ -115,81 +120,9 @@ pub async fn run(cluster: &Cluster, plan: &Plan, ledger: &dyn Ledger) -> Result<
     Ok(applied)
 }
 
-/// Tries every object of a stage; the results are in the order of the objects.
-async fn apply_stage(
-    cluster: &Cluster,
-    objects: &[&Prepared],
-    plan: &Plan,
-) -> Vec<Result<Outcome, ObjectFailure>> {
-    let tries: Vec<_> = objects
-        .iter()
-        .map(|object| apply_one(cluster, object, &plan.options))
-        .collect();
-    stream::iter(tries).buffered(CONCURRENCY).collect().await
-}
-
-/// Waits until every definition of the stage is established; returns those that are not in time.
-async fn await_definitions(
-    cluster: &Cluster,
-    objects: &[&Prepared],
-    timeout: Duration,
-) -> Vec<ObjectFailure> {
-    let definitions: Vec<_> = objects
-        .iter()
-        .filter(|object| is_definition(&object.id) && !object.wishes.ignore)
-        .map(|object| await_definition(cluster, object, timeout))
-        .collect();
-    let waits = stream::iter(definitions).buffered(CONCURRENCY);
-    let failures = waits
-        .filter_map(|wait| std::future::ready(wait.err()))
-        .collect()
-        .await;
-    // Their kinds are served from now on, perhaps in another scope than before.
-    for object in objects.iter().filter(|object| is_definition(&object.id)) {
-        let group = object.body.pointer("/spec/group").and_then(Value::as_str);
-        cluster.forget_group(group.unwrap_or_default());
+/// After a definition was written: its kinds may be served in another scope than before.
+fn forget_kinds_of(object: &Prepared, cluster: &Cluster) {
+    if is_definition(&object.id) {
+        cluster.forget_group(text(&object.body, "/spec/group"));
     }
-    failures
-}
-
-async fn await_definition(
-    cluster: &Cluster,
-    object: &Prepared,
-    timeout: Duration,
-) -> Result<(), ObjectFailure> {
-    let api_version = object.api_version();
-    let failed = |error: &CallError| ObjectFailure::call(object.id.clone(), "reading it", error);
-    let served = cluster
-        .kind(&api_version, &object.id.kind)
-        .await
-        .map_err(|error| failed(&error))?;
-    let kind = served.ok_or_else(|| ObjectFailure::unknown_kind(object.id.clone(), &api_version))?;
-    let established = async {
-        loop {
-            let live = cluster
-                .get(&kind, &object.id)
-                .await
-                .map_err(|error| failed(&error))?;
-            // The rule of definitions knows no time.
-            let health = live.map_or_else(Health::not_found, |live| health::of(&live, Timestamp::UNIX_EPOCH));
-            if health.is_current() {
-                return Ok(());
-            }
-            if health.terminal || health.state == State::NotFound {
-                return Err(ObjectFailure::not_established(object.id.clone(), &health.message));
-            }
-            sleep(ESTABLISH_POLL).await;
-        }
-    };
-    match tokio::time::timeout(timeout, established).await {
-        Ok(established) => established,
-        Err(_elapsed) => {
-            let why = format!("not within {} s", timeout.as_secs());
-            Err(ObjectFailure::not_established(object.id.clone(), &why))
-        }
-    }
-}
-
-fn stage_of(id: &ObjectId) -> Stage {
-    stage::of(&id.group, &id.kind)
 }

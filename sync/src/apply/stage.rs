@@ -1,5 +1,7 @@
 //! The order of applying: which kinds must be there before others can be. Pure.
 
+use crate::inventory::ObjectId;
+
 /// The stages, in the order in which they are applied; pruning goes the other way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
@@ -45,6 +47,11 @@ pub fn of(group: &str, kind: &str) -> Stage {
         _ if kind.ends_with("Class") => Stage::Classes,
         _ => Stage::Rest,
     }
+}
+
+/// The stage of an object.
+pub fn of_id(id: &ObjectId) -> Stage {
+    of(&id.group, &id.kind)
 }
 
 /// The place of a kind within its stage.

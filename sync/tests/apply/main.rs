@@ -9,11 +9,15 @@
     reason = "helpers of tests: what is not as expected ends the test"
 )]
 
+mod calls;
+mod crash;
 mod drift;
+mod exports;
 mod failures;
 mod health;
 mod immutable;
 mod prune;
 mod stages;
 mod support;
+mod takeover;
 mod wishes;

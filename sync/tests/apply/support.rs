@@ -3,6 +3,10 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use async_trait::async_trait;
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
+use kube::{Client, client::Body};
 use muster_apiserver::ApiServer;
 use muster_sync::{
     apply::{self, Applied, ApplyError, Cluster, Ledger, LedgerError, Options, Outcome, Owner, Plan, Pruned},
@@ -10,6 +14,10 @@ use muster_sync::{
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tower::BoxError;
+
+/// The deadline of each call.
+pub const DEADLINE: Duration = Duration::from_secs(10);
 
 /// An API server, and what was recorded before objects were created in it.
 pub struct Bed {
@@ -42,7 +50,7 @@ impl Bed {
     pub fn new() -> Self {
         let api = ApiServer::builder().event_log(true).seed(1).in_process().unwrap();
         Self {
-            cluster: Cluster::new(api.client(), Duration::from_secs(10)),
+            cluster: Cluster::new(api.client(), DEADLINE),
             api,
             options: Options {
                 owner: Owner {
@@ -55,6 +63,12 @@ impl Bed {
             },
             ledger: Memory::default(),
         }
+    }
+
+    /// The same bed, applied to through another client.
+    pub fn through(mut self, client: Client) -> Self {
+        self.cluster = Cluster::new(client, DEADLINE);
+        self
     }
 
     pub async fn plan(&self, manifests: &[Value]) -> Plan {
@@ -110,9 +124,37 @@ impl Bed {
 
     /// Merges a patch as somebody with kubectl.
     pub async fn edit(&self, path: &str, patch: Value) {
-        self.send("PATCH", &format!("{path}?fieldManager=kubectl-edit"), Some(patch))
+        self.edit_as("kubectl-edit", path, patch).await;
+    }
+
+    /// Merges a patch as `manager`.
+    pub async fn edit_as(&self, manager: &str, path: &str, patch: Value) {
+        self.send("PATCH", &format!("{path}?fieldManager={manager}"), Some(patch))
             .await
             .unwrap();
+    }
+
+    /// Creates an object as `manager`.
+    pub async fn create_as(&self, manager: &str, path: &str, object: &Value) {
+        self.send(
+            "POST",
+            &format!("{path}?fieldManager={manager}"),
+            Some(object.clone()),
+        )
+        .await
+        .unwrap();
+    }
+
+    /// The managers of an object with their operations, as `kubectl-edit Update`.
+    pub async fn managers(&self, path: &str) -> Vec<String> {
+        let object = self.read(path).await.unwrap();
+        let entries = object["metadata"]["managedFields"].as_array().cloned();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let entries = entries.unwrap_or_default();
+        let named = entries
+            .iter()
+            .map(|entry| format!("{} {}", text(&entry["manager"]), text(&entry["operation"])));
+        named.collect()
     }
 
     pub async fn send(&self, method: &str, path: &str, body: Option<Value>) -> Result<Value, kube::Error> {
@@ -141,6 +183,28 @@ impl Bed {
         ours.map(|request| format!("{} {}", request.method, request.path))
             .collect()
     }
+}
+
+/// An answer that a hook gives.
+pub type Answer = Result<http::Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError>;
+
+/// A client that hands each request to `hook`, which may send it, wait, write by itself, or never come back.
+pub fn hooked<F>(client: Client, hook: impl Fn(Request<Body>, Client) -> F + Send + 'static) -> Client
+where
+    F: Future<Output = Answer> + Send + 'static,
+{
+    let service = tower::service_fn(move |request| hook(request, client.clone()));
+    Client::new(service, "default")
+}
+
+/// Sends a request as it is.
+pub async fn pass(request: Request<Body>, client: Client) -> Answer {
+    let answer = client.send(request).await?;
+    Ok(answer.map(|body| body.map_err(BoxError::from).boxed_unsync()))
+}
+
+pub fn secret(name: &str, data: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "default"}, "stringData": data})
 }
 
 pub fn config_map(name: &str, data: &Value) -> Value {

@@ -15,7 +15,12 @@ fn asking(key: &str, value: &str, data: &Value) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn hands_off_means_hands_off() {
-    for (key, value) in [("ssa", "Ignore"), ("reconcile", "disabled"), ("ssa", "ignore")] {
+    for (key, value) in [
+        ("ssa", "Ignore"),
+        ("reconcile", "disabled"),
+        ("ssa", "ignore"),
+        ("reconcile", "Disabled"),
+    ] {
         let bed = Bed::new();
         let outcomes = bed.applied(&[asking(key, value, &json!({"k": "v"}))]).await;
         assert_eq!(
@@ -59,15 +64,14 @@ async fn if_not_present_is_created_and_never_changed() {
     assert_eq!(bed.read(PATH).await.unwrap()["data"]["k"], "v");
 }
 
+/// In labels as well as in annotations, as Flux reads them.
 #[tokio::test(start_paused = true)]
-async fn merge_leaves_fields_of_others() {
+async fn a_label_says_as_much_as_an_annotation() {
     let bed = Bed::new();
-    let wanted = [asking("ssa", "Merge", &json!({"k": "v"}))];
-    bed.applied(&wanted).await;
-    bed.edit(PATH, json!({"data": {"theirs": "stays"}})).await;
+    let mut object = config_map("a", &json!({}));
+    object["metadata"]["labels"] = json!({"kustomize.toolkit.fluxcd.io/reconcile": "disabled"});
     assert_eq!(
-        bed.applied(&wanted).await["ConfigMap/default/a"],
-        Outcome::Unchanged
+        bed.applied(&[object]).await["ConfigMap/default/a"],
+        Outcome::Skipped
     );
-    assert_eq!(bed.read(PATH).await.unwrap()["data"]["theirs"], "stays");
 }

@@ -1,0 +1,190 @@
+//! One call to an API server: a total deadline, a bounded answer, and a wait where the server asks for one.
+//!
+//! Everything that is sent may be sent twice: reads, dry runs, server-side apply, and writes that carry a uid or a resource
+//! version. Even so a call is repeated only where the server says that it did not act.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Request, StatusCode, header::RETRY_AFTER};
+use http_body_util::BodyExt as _;
+use kube::{Client, client::Body, core::Status};
+
+/// The longest answer that is read, in bytes: room for a page of 500 objects, the largest of which are 1.5 MiB.
+pub const RESPONSE_LIMIT: usize = 32 * 1024 * 1024;
+
+/// The longest wait that a server may ask for. One that asks for more gets its next call when the caller thinks best.
+pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
+
+/// The shortest one: a server that is too busy is not asked again at once, whatever it says.
+const RETRY_AFTER_MIN: Duration = Duration::from_secs(1);
+
+/// A call that did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// The server answered with a refusal.
+    #[error("{}", .0.message)]
+    Refused(Box<Status>),
+    /// No complete answer in time; whether the server acted is unknown.
+    #[error("no answer within {} s", .0.as_secs_f64())]
+    Deadline(Duration),
+    /// The answer is longer than what is read of one; whether the server acted is unknown.
+    #[error("the answer is longer than {} MiB", .0 / (1024 * 1024))]
+    TooLong(usize),
+    /// The connection failed, or what came was no answer.
+    #[error("the API server could not be reached: {words}")]
+    Unreachable {
+        /// The whole chain of causes in words.
+        words: String,
+        /// The failure.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// An answer came, and is not what was asked for: something else than an API server answers there.
+    #[error("the answer is not what an API server answers; does the address lead to one?")]
+    Garbled(#[source] serde_json::Error),
+    /// The request could not be made: a name that cannot stand in a URL.
+    #[error("the request cannot be made: {0}")]
+    Request(String),
+}
+
+/// What came back: the body, or a refusal with the wait that the server asks for.
+enum Answer {
+    Body(Bytes),
+    Refusal(Box<Status>, Option<Duration>),
+}
+
+impl CallError {
+    /// Whether the server says that the thing is not there. By its code: what is not served at all is answered in plain text.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Refused(status) if status.code == 404)
+    }
+
+    /// Whether somebody was faster: the object is not what the write was made for.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Refused(status) if status.code == 409)
+    }
+
+    /// Whether the cluster, and not an object, is the trouble: no answer, an overload, or credentials that it does not take.
+    pub fn is_of_cluster(&self) -> bool {
+        match self {
+            Self::Refused(status) => matches!(status.code, 401 | 429 | 500..),
+            Self::Deadline(_) | Self::Unreachable { .. } | Self::Garbled(_) => true,
+            Self::TooLong(_) | Self::Request(_) => false,
+        }
+    }
+
+    /// The server's one word for a refusal; ours where there was none.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Refused(status) if status.reason.is_empty() => "Refused",
+            Self::Refused(status) => &status.reason,
+            Self::Deadline(_) => "Timeout",
+            Self::TooLong(_) => "TooLong",
+            Self::Unreachable { .. } => "Unreachable",
+            Self::Garbled(_) => "Garbled",
+            Self::Request(_) => "BadRequest",
+        }
+    }
+}
+
+/// Sends a request; the answer is complete within `deadline`, waits that the server asked for included.
+pub(super) async fn exchange(
+    client: &Client,
+    request: Request<Vec<u8>>,
+    deadline: Duration,
+) -> Result<Bytes, CallError> {
+    let exchange = patiently(client, request.map(Bytes::from), deadline);
+    tokio::time::timeout(deadline, exchange)
+        .await
+        .unwrap_or(Err(CallError::Deadline(deadline)))
+}
+
+/// Sends a request, again after each wait that the server asks for, as long as there is time for the wait.
+async fn patiently(client: &Client, request: Request<Bytes>, deadline: Duration) -> Result<Bytes, CallError> {
+    let mut waited = Duration::ZERO;
+    loop {
+        match once(client, request.clone()).await? {
+            Answer::Body(body) => return Ok(body),
+            Answer::Refusal(_, Some(wait)) if waited + wait < deadline => {
+                waited += wait;
+                tokio::time::sleep(wait).await;
+            }
+            Answer::Refusal(status, _) => return Err(CallError::Refused(status)),
+        }
+    }
+}
+
+async fn once(client: &Client, request: Request<Bytes>) -> Result<Answer, CallError> {
+    let response = client.send(request.map(Body::from)).await.map_err(unreachable)?;
+    let (head, body) = response.into_parts();
+    let body = read(body).await?;
+    if head.status.is_success() {
+        return Ok(Answer::Body(body));
+    }
+    let wait = retry_after(head.status, &head.headers);
+    Ok(Answer::Refusal(Box::new(refusal(head.status, &body)), wait))
+}
+
+/// Reads a body up to the limit.
+async fn read(mut body: Body) -> Result<Bytes, CallError> {
+    let mut bytes = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        // What is no data are trailers, which an API server has none of.
+        let Ok(data) = frame.map_err(unreachable)?.into_data() else {
+            continue;
+        };
+        if bytes.len() + data.len() > RESPONSE_LIMIT {
+            return Err(CallError::TooLong(RESPONSE_LIMIT));
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(bytes.freeze())
+}
+
+/// What the server says of a refusal. What is no `Status`, as from a proxy or for a path that is not served, is its text.
+fn refusal(code: StatusCode, body: &[u8]) -> Status {
+    let status = serde_json::from_slice::<Status>(body)
+        .ok() // then it is text
+        .filter(Status::is_failure);
+    status
+        .unwrap_or_else(|| Status::failure(String::from_utf8_lossy(body).trim(), ""))
+        .with_code(code.as_u16())
+}
+
+/// How long to wait before the same request may be sent again, if the server says that it did not act and asks for a wait.
+fn retry_after(code: StatusCode, headers: &HeaderMap) -> Option<Duration> {
+    let busy = matches!(
+        code,
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
+    );
+    let seconds = headers
+        .get(RETRY_AFTER)
+        .filter(|_| busy)?
+        .to_str()
+        .ok()?
+        .parse()
+        .ok()?; // a date, which API servers do not send
+    Some(Duration::from_secs(seconds).clamp(RETRY_AFTER_MIN, RETRY_AFTER_MAX))
+}
+
+fn unreachable(error: kube::Error) -> CallError {
+    CallError::Unreachable {
+        words: chain(&error),
+        source: Box::new(error),
+    }
+}
+
+/// An error and its causes in one line; a cause whose words the error above it has already said is left out.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !words.contains(&next) {
+            words = format!("{words}: {next}");
+        }
+        cause = error.source();
+    }
+    words
+}

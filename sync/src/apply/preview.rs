@@ -1,0 +1,306 @@
+//! What applying and pruning would change, found out without a write: by reads and server-side dry runs.
+//!
+//! Invariant: no value of a Secret leaves this module; equal ones, changed ones and their sides can be told apart by
+//! [`MASK`] and the words after it.
+
+use std::collections::BTreeSet;
+
+use futures::{StreamExt, stream};
+use muster_api::labels::label;
+use serde_json::{Map, Value};
+
+use super::{
+    CONCURRENCY, CallError, Cluster, Kind, ObjectFailure, Options, Owner, Plan, Prepared,
+    drift::drifted,
+    error::immutable_fields,
+    masked::{self, Sides},
+    prepare::Wishes,
+};
+use crate::inventory::ObjectId;
+
+pub use super::masked::MASK;
+
+/// The labels that say whose an object is.
+const OWNER: [&str; 2] = [label::KUSTOMIZE_NAME, label::KUSTOMIZE_NAMESPACE];
+
+/// Metadata that the server keeps for itself.
+const OF_SERVER: [&str; 6] = [
+    "managedFields",
+    "resourceVersion",
+    "uid",
+    "creationTimestamp",
+    "generation",
+    "selfLink",
+];
+
+/// What client-side `kubectl apply` keeps for itself: the whole object once more, of a Secret too.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// What would become of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fate {
+    /// It is not there.
+    Create,
+    /// It is different.
+    Configure,
+    /// A field differs that cannot be changed: it would be deleted and created again.
+    Recreate,
+    /// It is on record and no longer wanted.
+    Delete,
+}
+
+/// An object that would change, with its content before and after: what the server moves by itself is left out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// The object.
+    pub id: ObjectId,
+    /// What would become of it.
+    pub fate: Fate,
+    /// As it is; `None` if it is not there.
+    pub before: Option<Value>,
+    /// As it would be; `None` if it would be gone.
+    pub after: Option<Value>,
+}
+
+/// What would change, in the order of applying, deletions last.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Preview {
+    /// What would change in content.
+    pub changes: Vec<Change>,
+    /// Objects of which only the ownership of fields would change.
+    pub owned: Vec<ObjectId>,
+    /// How many objects are as they should be, or are left alone by their own wish.
+    pub unchanged: usize,
+    /// What could not be found out, or would be refused.
+    pub failures: Vec<ObjectFailure>,
+}
+
+/// To whom the objects belong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ownership {
+    /// To the owner of the plan: its labels are part of the objects.
+    OfPlan,
+    /// To whom they belong now: the labels of an owner stay as they are.
+    AsItIs,
+}
+
+/// Looks at every object of a plan, and at those that would be pruned, each with the version it was last applied by.
+pub async fn preview(
+    cluster: &Cluster,
+    plan: &Plan,
+    ownership: Ownership,
+    unwanted: &[(ObjectId, String)],
+) -> Preview {
+    let mut preview = Preview {
+        failures: plan.failures.clone(),
+        ..Preview::default()
+    };
+    let (namespaces, others): (Vec<_>, Vec<_>) =
+        plan.objects.iter().partition(|object| is_namespace(&object.id));
+    let mut look = Look {
+        cluster,
+        options: &plan.options,
+        ownership,
+        pending: BTreeSet::new(),
+    };
+    let seen = look.all(&namespaces).await;
+    look.pending = seen
+        .iter()
+        .filter_map(|seen| match seen {
+            Ok(Seen::Changed(change)) if change.fate == Fate::Create => Some(change.id.name.clone()),
+            Ok(_) | Err(_) => None,
+        })
+        .collect();
+    let seen = seen.into_iter().chain(look.all(&others).await);
+    seen.for_each(|seen| preview.take(seen));
+    for seen in look.unwanted(&plan.options.owner, unwanted).await {
+        preview.take(seen);
+    }
+    preview
+}
+
+impl Preview {
+    fn take(&mut self, seen: Result<Seen, ObjectFailure>) {
+        match seen {
+            Ok(Seen::Changed(change)) if change.before == change.after => self.owned.push(change.id),
+            Ok(Seen::Changed(change)) => self.changes.push(change),
+            Ok(Seen::Unchanged) => self.unchanged += 1,
+            Ok(Seen::Nothing) => {}
+            Err(failure) => self.failures.push(failure),
+        }
+    }
+}
+
+enum Seen {
+    Changed(Change),
+    Unchanged,
+    /// Not there, and not wanted.
+    Nothing,
+}
+
+struct Look<'a> {
+    cluster: &'a Cluster,
+    options: &'a Options,
+    ownership: Ownership,
+    /// Namespaces that would be created: nothing can be tried in them.
+    pending: BTreeSet<String>,
+}
+
+impl Look<'_> {
+    async fn all(&self, objects: &[&Prepared]) -> Vec<Result<Seen, ObjectFailure>> {
+        let looks: Vec<_> = objects.iter().map(|object| self.one(object)).collect();
+        stream::iter(looks).buffered(CONCURRENCY).collect().await
+    }
+
+    async fn one(&self, object: &Prepared) -> Result<Seen, ObjectFailure> {
+        if object.wishes.ignore {
+            return Ok(Seen::Unchanged);
+        }
+        let id = &object.id;
+        let failed = |action: &str, error: &CallError| ObjectFailure::call(id.clone(), action, error);
+        let kind = self.cluster.kind(&object.api_version(), &id.kind).await;
+        let Some(kind) = kind.map_err(|error| failed("discovery", &error))? else {
+            return self.of_new_kind(object).await;
+        };
+        let live = self.cluster.get(&kind, id).await;
+        let Some(live) = live.map_err(|error| failed("reading it", &error))? else {
+            return self.absent(object, &kind).await;
+        };
+        if object.wishes.if_not_present || Wishes::of(&live).ignore {
+            return Ok(Seen::Unchanged);
+        }
+        if live.pointer("/metadata/deletionTimestamp").is_some() {
+            return Err(ObjectFailure::terminating(id.clone()));
+        }
+        let body = self.body(object, Some(&live));
+        match self.cluster.apply(&kind, id, &body, true).await {
+            Ok(dry_run) if drifted(&live, &dry_run) => {
+                Ok(changed(id, Fate::Configure, Some(live), Some(dry_run)))
+            }
+            Ok(_) => Ok(Seen::Unchanged),
+            Err(error) => match immutable_fields(&error) {
+                None => Err(failed("dry-run", &error)),
+                Some(_) if self.options.force || object.wishes.force => {
+                    Ok(changed(id, Fate::Recreate, Some(live), Some(body)))
+                }
+                Some(fields) => Err(ObjectFailure::immutable(id.clone(), &error, &fields)),
+            },
+        }
+    }
+
+    /// An object that is not there: as the server would make it, or as it is declared where it cannot be asked yet.
+    async fn absent(&self, object: &Prepared, kind: &Kind) -> Result<Seen, ObjectFailure> {
+        let id = &object.id;
+        let body = self.body(object, None);
+        if self.pending.contains(&id.namespace) {
+            return Ok(changed(id, Fate::Create, None, Some(body)));
+        }
+        match self.cluster.apply(kind, id, &body, true).await {
+            Ok(dry_run) => Ok(changed(id, Fate::Create, None, Some(dry_run))),
+            Err(error) => Err(ObjectFailure::call(id.clone(), "dry-run", &error)),
+        }
+    }
+
+    /// An object of a kind, or of a version of it, that its definition among the manifests is about to bring.
+    async fn of_new_kind(&self, object: &Prepared) -> Result<Seen, ObjectFailure> {
+        let id = &object.id;
+        let failed = |error: CallError| ObjectFailure::call(id.clone(), "discovery", &error);
+        let served = self.cluster.kind_in_any_version(id, &object.version).await;
+        let live = match served.map_err(failed)? {
+            Some(kind) => self.cluster.get(&kind, id).await.map_err(failed)?,
+            None => None,
+        };
+        match live {
+            None => Ok(changed(id, Fate::Create, None, Some(self.body(object, None)))),
+            Some(_) => Err(ObjectFailure::unknown_kind(id.clone(), &object.api_version())),
+        }
+    }
+
+    /// What would be sent.
+    fn body(&self, object: &Prepared, live: Option<&Value>) -> Value {
+        let mut body = object.body.clone();
+        if self.ownership == Ownership::AsItIs
+            && let Some(labels) = body
+                .pointer_mut("/metadata/labels")
+                .and_then(Value::as_object_mut)
+        {
+            for label in OWNER {
+                match live.and_then(|live| live.pointer("/metadata/labels")?.get(label)) {
+                    Some(owner) => labels.insert(label.to_owned(), owner.clone()),
+                    None => labels.remove(label),
+                };
+            }
+        }
+        body
+    }
+
+    async fn unwanted(
+        &self,
+        owner: &Owner,
+        objects: &[(ObjectId, String)],
+    ) -> Vec<Result<Seen, ObjectFailure>> {
+        let looks: Vec<_> = objects
+            .iter()
+            .map(|(id, version)| self.pruned(owner, id, version))
+            .collect();
+        stream::iter(looks).buffered(CONCURRENCY).collect().await
+    }
+
+    /// An object that pruning would delete, by the rules of pruning.
+    async fn pruned(&self, owner: &Owner, id: &ObjectId, version: &str) -> Result<Seen, ObjectFailure> {
+        let failed = |error: CallError| ObjectFailure::call(id.clone(), "reading it", &error);
+        let Some(kind) = self
+            .cluster
+            .kind_in_any_version(id, version)
+            .await
+            .map_err(failed)?
+        else {
+            return Ok(Seen::Nothing);
+        };
+        let Some(live) = self.cluster.get(&kind, id).await.map_err(failed)? else {
+            return Ok(Seen::Nothing);
+        };
+        let leaves = live.pointer("/metadata/deletionTimestamp").is_some();
+        if leaves || !owner.owns(&live) || Wishes::of(&live).keep {
+            return Ok(Seen::Nothing);
+        }
+        Ok(changed(id, Fate::Delete, Some(live), None))
+    }
+}
+
+fn is_namespace(id: &ObjectId) -> bool {
+    id.group.is_empty() && id.kind == "Namespace"
+}
+
+fn changed(id: &ObjectId, fate: Fate, before: Option<Value>, after: Option<Value>) -> Seen {
+    let mut sides = Sides {
+        before: before.map(content),
+        after: after.map(content),
+    };
+    if id.group.is_empty() && id.kind == "Secret" {
+        masked::secret(&mut sides);
+    }
+    let id = id.clone();
+    let Sides { before, after } = sides;
+    Seen::Changed(Change {
+        id,
+        fate,
+        before,
+        after,
+    })
+}
+
+/// What people declare: no status, nothing that the server or kubectl keeps for itself.
+fn content(mut object: Value) -> Value {
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|field, _| !OF_SERVER.contains(&field.as_str()));
+        if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+            annotations.remove(LAST_APPLIED);
+        }
+        metadata.retain(|_, value| !value.as_object().is_some_and(Map::is_empty));
+    }
+    object
+}

@@ -1,0 +1,117 @@
+//! What a manifest holds that is not meant for the server does no harm, and comes to what kubectl and Flux make of it.
+
+use muster_sync::apply::Outcome;
+use serde_json::{Value, json};
+
+use crate::support::{Bed, config_map, secret, widget, widget_definition};
+
+const SECRET: &str = "/api/v1/namespaces/default/secrets/s";
+
+#[tokio::test(start_paused = true)]
+async fn left_overs_of_an_export_do_no_harm() {
+    let bed = Bed::new();
+    let mut exported = config_map("a", &json!({"k": "v"}));
+    exported["metadata"]["resourceVersion"] = json!("1");
+    exported["metadata"]["uid"] = json!("5a5a");
+    exported["metadata"]["creationTimestamp"] = json!(null);
+    exported["metadata"]["managedFields"] = json!([]);
+    exported["metadata"]["annotations"] = json!({"kubectl.kubernetes.io/last-applied-configuration": "{}"});
+    exported["status"] = json!({"phase": "Whatever"});
+    bed.applied(&[exported.clone()]).await;
+    let live = bed.read("/api/v1/namespaces/default/configmaps/a").await.unwrap();
+    assert_eq!(live["metadata"].get("annotations"), None);
+    assert_eq!(
+        bed.applied(&[exported]).await["ConfigMap/default/a"],
+        Outcome::Unchanged
+    );
+}
+
+/// As Flux, and unlike a field of the spec: a status is what a controller says.
+#[tokio::test(start_paused = true)]
+async fn a_status_is_never_applied() {
+    let bed = Bed::new();
+    let mut definition = widget_definition("Namespaced");
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"] =
+        json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let mut exported = widget("w", 1);
+    exported["status"] = json!({"ready": true});
+    bed.applied(&[definition, exported]).await;
+    let live = bed
+        .read("/apis/example.org/v1/namespaces/default/widgets/w")
+        .await
+        .unwrap();
+    assert_eq!(live.get("status"), None);
+}
+
+/// A key that leaves `stringData` leaves the Secret: kubectl does so by its annotation, server-side apply would not.
+#[tokio::test(start_paused = true)]
+async fn string_data_is_data() {
+    let bed = Bed::new();
+    let mut both = secret("s", &json!({"a": "text", "b": "wins"}));
+    both["data"] = json!({"b": "bG9zZXM=", "c": "c3RheXM="});
+    bed.applied(&[both]).await;
+    let data = async || bed.read(SECRET).await.unwrap()["data"].clone();
+    assert_eq!(
+        data().await,
+        json!({"a": "dGV4dA==", "b": "d2lucw==", "c": "c3RheXM="})
+    );
+    bed.applied(&[secret("s", &json!({"a": "text"}))]).await;
+    assert_eq!(data().await, json!({"a": "dGV4dA=="}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn string_data_that_is_no_text_is_refused_by_the_server() {
+    let bed = Bed::new();
+    for bad in [json!({"port": 80}), json!(["text"]), json!("text")] {
+        let error = bed.apply(&[secret("s", &bad)]).await.unwrap_err();
+        assert!(
+            error.to_string().starts_with("Secret/default/s apply failed ("),
+            "{error}"
+        );
+    }
+    assert_eq!(bed.read(SECRET).await, None);
+}
+
+fn converting(bundle: &str) -> Value {
+    let mut definition = widget_definition("Namespaced");
+    definition["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
+        "conversionReviewVersions": ["v1"],
+        "clientConfig": {"caBundle": bundle, "service": {"name": "webhook", "namespace": "default"}},
+    }});
+    definition
+}
+
+/// cert-manager's CRDs come with a placeholder that its injector fills in.
+#[tokio::test(start_paused = true)]
+async fn a_placeholder_for_a_ca_bundle_is_not_sent() {
+    const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.org";
+    let certificate = rcgen::generate_simple_self_signed(["webhook".to_owned()])
+        .unwrap()
+        .cert
+        .pem();
+    let encode = |text: &str| base64_of(text);
+    let real = encode(&certificate);
+    let broken = encode("-----BEGIN CERTIFICATE-----\nno\n-----END CERTIFICATE-----\n");
+    for (bundle, expect) in [
+        ("Cg==", None),
+        ("not base64", None),
+        (broken.as_str(), None),
+        (real.as_str(), Some(real.as_str())),
+    ] {
+        let bed = Bed::new();
+        bed.applied(&[converting(bundle)]).await;
+        let live = bed.read(PATH).await.unwrap();
+        let sent = live.pointer("/spec/conversion/webhook/clientConfig/caBundle");
+        assert_eq!(sent.and_then(Value::as_str), expect, "{bundle}");
+        let injected = json!({"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": real}}}}});
+        bed.edit_as("cainjector", PATH, injected).await;
+        let outcomes = bed.applied(&[converting(bundle)]).await;
+        let definition = outcomes["CustomResourceDefinition/widgets.example.org"];
+        assert_eq!(definition, Outcome::Unchanged, "{bundle}");
+    }
+}
+
+fn base64_of(text: &str) -> String {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+    STANDARD.encode(text)
+}
