@@ -115,6 +115,15 @@ pub struct GitFlags {
     /// Bytes received by one fetch
     #[arg(long, default_value_t = Limits::default().bytes, env = "MUSTER_GIT_MAX_BYTES")]
     pub git_max_bytes: u64,
+    /// Bytes of the list of branches and tags that a server offers
+    #[arg(long, default_value_t = Limits::default().reference_bytes, env = "MUSTER_GIT_MAX_REFERENCE_BYTES")]
+    pub git_max_reference_bytes: u64,
+    /// Bytes of one object that has to be held as a whole: a folder, or a file that comes as a difference
+    #[arg(long, default_value_t = Limits::default().object_bytes, env = "MUSTER_GIT_MAX_OBJECT_BYTES")]
+    pub git_max_object_bytes: u64,
+    /// Bytes of one repository in the data directory before what no source names is taken out
+    #[arg(long, default_value_t = Limits::default().spare_bytes, env = "MUSTER_GIT_SPARE_BYTES")]
+    pub git_spare_bytes: u64,
     /// Objects in one fetch, and entries walked in one commit
     #[arg(long, default_value_t = Limits::default().objects, env = "MUSTER_GIT_MAX_OBJECTS")]
     pub git_max_objects: usize,
@@ -142,6 +151,9 @@ impl From<GitFlags> for Limits {
     fn from(flags: GitFlags) -> Self {
         let GitFlags {
             git_max_bytes: bytes,
+            git_max_reference_bytes: reference_bytes,
+            git_max_object_bytes: object_bytes,
+            git_spare_bytes: spare_bytes,
             git_max_objects: objects,
             git_max_files: files,
             git_max_file_bytes: file_bytes,
@@ -152,6 +164,9 @@ impl From<GitFlags> for Limits {
         } = flags;
         Self {
             bytes,
+            reference_bytes,
+            object_bytes,
+            spare_bytes,
             objects,
             files,
             file_bytes,

@@ -8,7 +8,7 @@
     reason = "a test that cannot go on fails"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -65,6 +65,7 @@ fn all() -> Vec<SourceError> {
             url: url.clone(),
             why: "it answered 418".to_owned(),
         },
+        SourceError::Empty { url: url.clone() },
         SourceError::UnknownTag {
             url: url.clone(),
             tag: "v9".to_owned(),
@@ -130,8 +131,49 @@ fn all() -> Vec<SourceError> {
     all
 }
 
+/// The place of a variant among all: a new one does not compile until it stands here, and fails until it stands in `all`.
+fn place(error: &SourceError) -> usize {
+    match error {
+        SourceError::InvalidUrl { .. } => 0,
+        SourceError::SchemeRefused { .. } => 1,
+        SourceError::Unsupported { .. } => 2,
+        SourceError::Credentials { .. } => 3,
+        SourceError::Unreachable { .. } => 4,
+        SourceError::Timeout { .. } => 5,
+        SourceError::Unauthorized { .. } => 6,
+        SourceError::RepositoryNotFound { .. } => 7,
+        SourceError::RedirectRefused { .. } => 8,
+        SourceError::Protocol { .. } => 9,
+        SourceError::Empty { .. } => 10,
+        SourceError::UnknownTag { .. } => 11,
+        SourceError::UnknownBranch { .. } => 12,
+        SourceError::UnknownCommit { .. } => 13,
+        SourceError::NotACommit { .. } => 14,
+        SourceError::NotFetched { .. } => 15,
+        SourceError::PathNotFound { .. } => 16,
+        SourceError::InvalidPath { .. } => 17,
+        SourceError::KustomizeUnsupported { .. } => 18,
+        SourceError::LimitExceeded { .. } => 19,
+        SourceError::IgnorePattern { .. } => 20,
+        SourceError::Storage { .. } => 21,
+        SourceError::Refused { why, .. } => match why {
+            Refusal::Symlink => 22,
+            Refusal::Submodule => 23,
+            Refusal::LfsPointer => 24,
+            Refusal::ReservedName => 25,
+            Refusal::NotUtf8 => 26,
+            Refusal::ControlCharacter => 27,
+            Refusal::Separator => 28,
+            Refusal::Twice => 29,
+            Refusal::UnknownMode(_) => 30,
+        },
+    }
+}
+
 #[test]
 fn errors_say_what_where_and_what_next() {
+    let places: BTreeSet<usize> = all().iter().map(place).collect();
+    assert_eq!(places, (0..31).collect());
     let mut shown = String::new();
     for error in all() {
         writeln!(shown, "{:?}: {error}", error.class()).unwrap();

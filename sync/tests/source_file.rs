@@ -261,7 +261,8 @@ async fn a_damaged_mirror_is_made_anew() {
         std::fs::remove_dir_all(mirror.join("objects")).unwrap();
     };
     let bytes_changed = || {
-        let packs = std::fs::read_dir(mirror.join("objects/pack"))
+        // Over `file` everything comes with its history.
+        let packs = std::fs::read_dir(mirror.join("history/objects/pack"))
             .unwrap()
             .map(|entry| entry.unwrap().path());
         for pack in packs.filter(|path| path.extension().is_some_and(|extension| extension == "pack")) {

@@ -7,6 +7,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
+use super::SourceError;
+
 /// Tells the time of day. The process gives its own clock in, so that everything in it lives on one time line.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
@@ -72,5 +74,23 @@ impl Deadline {
     /// Whether it has passed.
     pub(super) fn passed(&self) -> bool {
         self.remaining().is_zero()
+    }
+
+    /// An error once it has passed; `phase` is what was being done.
+    pub(super) fn check(&self, url: &str, phase: &'static str) -> Result<(), SourceError> {
+        if self.passed() {
+            Err(self.timeout(url, phase))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The error for an operation that did not end in time.
+    pub(super) fn timeout(&self, url: &str, phase: &'static str) -> SourceError {
+        SourceError::Timeout {
+            url: url.to_owned(),
+            after: self.total,
+            phase,
+        }
     }
 }

@@ -89,6 +89,12 @@ pub enum SourceError {
         /// What was wrong.
         why: String,
     },
+    /// A repository without a commit.
+    #[error("{url} is empty: it has no branch and no tag yet; push one")]
+    Empty {
+        /// The URL.
+        url: String,
+    },
     /// The remote offers no such tag.
     #[error("tag {tag:?} is not in {url}; push it, or name another one")]
     UnknownTag {
@@ -252,6 +258,7 @@ impl SourceError {
             Self::Unauthorized { .. }
             | Self::RepositoryNotFound { .. }
             | Self::RedirectRefused { .. }
+            | Self::Empty { .. }
             | Self::UnknownTag { .. }
             | Self::UnknownBranch { .. }
             | Self::UnknownCommit { .. }

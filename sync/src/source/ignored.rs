@@ -93,7 +93,8 @@ fn parse(path: &str, text: &str) -> Result<Gitignore, SourceError> {
     let refuse = |pattern: &str, error: &ignore::Error| SourceError::IgnorePattern {
         path: path.to_owned(),
         pattern: pattern.to_owned(),
-        why: error.to_string(),
+        // It repeats the pattern as it is: what would move a terminal's cursor must not get there.
+        why: error.to_string().replace(char::is_control, "\u{fffd}"),
     };
     let mut builder = GitignoreBuilder::new(".");
     for line in text.lines() {
@@ -107,6 +108,14 @@ fn parse(path: &str, text: &str) -> Result<Gitignore, SourceError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_shows_no_control_characters() {
+        let error = Ignored::new(&Remote::default())
+            .and_then(|ignored| ignored.with_file("", b"\x1b[31m{"))
+            .unwrap_err();
+        assert!(!error.to_string().contains(char::is_control), "{error:?}");
+    }
 
     #[test]
     fn the_last_pattern_that_matches_decides() {

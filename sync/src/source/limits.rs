@@ -7,6 +7,14 @@ use std::time::Duration;
 pub struct Limits {
     /// Bytes received by one fetch (`--git-max-bytes`).
     pub bytes: u64,
+    /// Bytes of the list of branches and tags that a server offers (`--git-max-reference-bytes`). libgit2 makes about four times
+    /// as much memory of it.
+    pub reference_bytes: u64,
+    /// Bytes of one object that has to be held as a whole: a folder, a commit, what a delta makes (`--git-max-object-bytes`).
+    /// libgit2 holds a delta, its base and what they make at once. Other files are streamed, within [`Self::bytes`].
+    pub object_bytes: u64,
+    /// Bytes of packs that a mirror may hold before what no source names is taken out of it (`--git-spare-bytes`).
+    pub spare_bytes: u64,
     /// Objects in one fetch, and entries walked in one commit (`--git-max-objects`).
     pub objects: usize,
     /// Manifests below the path (`--git-max-files`).
@@ -27,6 +35,9 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             bytes: 1 << 30,
+            reference_bytes: 24 << 20,
+            object_bytes: 32 << 20,
+            spare_bytes: 64 << 20,
             objects: 100_000,
             files: 10_000,
             file_bytes: 8 << 20,

@@ -206,6 +206,16 @@ impl Source for MemorySource {
         repository.counts.reads += 1;
         read(&repository.commits[commit], remote, commit, path)
     }
+
+    /// Forgets what is not named, at once.
+    async fn retain(&self, named: &BTreeSet<(String, CommitId)>) -> Result<(), SourceError> {
+        for (url, repository) in &mut self.state.lock().repositories {
+            repository
+                .fetched
+                .retain(|commit| named.contains(&(url.clone(), commit.clone())));
+        }
+        Ok(())
+    }
 }
 
 impl State {

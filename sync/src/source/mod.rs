@@ -11,10 +11,13 @@ mod git;
 mod ignored;
 mod limits;
 mod memory;
+mod pack;
 mod transport;
 mod types;
 mod url;
 mod worktree;
+
+use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 
@@ -43,4 +46,8 @@ pub trait Source: Send + Sync {
     /// The manifests (`*.yaml`, `*.yml`) below `path` of a commit that was fetched before, sorted by the bytes of their paths.
     /// `path` is relative to the root of the repository; `.`, `./` and the empty path are the root.
     async fn read(&self, remote: &Remote, commit: &CommitId, path: &str) -> Result<Files, SourceError>;
+
+    /// Gives back the room of what is not named: `named` is every commit of every URL that anybody may still read, and must be
+    /// complete. What was fetched or read within the last hour stays as well.
+    async fn retain(&self, named: &BTreeSet<(String, CommitId)>) -> Result<(), SourceError>;
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -93,6 +94,8 @@ pub struct Remote {
     pub credentials: Option<Credentials>,
     /// `spec.ignore` of the GitRepository: patterns of paths to leave out, stronger than those of `.sourceignore` and the default ones.
     pub ignore: Option<String>,
+    /// The time that one call may take, if it is less than what the process allows.
+    pub timeout: Option<Duration>,
 }
 
 impl fmt::Debug for Remote {
@@ -113,6 +116,7 @@ impl Remote {
             url: url.into(),
             credentials: None,
             ignore: None,
+            timeout: None,
         }
     }
 
@@ -183,6 +187,24 @@ impl Credentials {
 }
 
 impl Credentials {
+    /// Tells credentials apart in the memory of this process.
+    pub(super) fn fingerprint(&self) -> String {
+        let parts = [
+            self.username.as_deref().map(str::as_bytes),
+            self.password.as_deref().map(str::as_bytes),
+            self.bearer_token.as_deref().map(str::as_bytes),
+            self.tls_crt.as_deref(),
+            self.tls_key.as_deref(),
+        ];
+        let mut hash = Sha256::new();
+        for part in parts {
+            hash.update([u8::from(part.is_some())]);
+            hash.update((part.map_or(0, <[u8]>::len) as u64).to_be_bytes());
+            hash.update(part.unwrap_or_default());
+        }
+        hex(&hash.finalize())
+    }
+
     /// Whether they say who we are, and not only whom to trust.
     pub(super) fn identify(&self) -> bool {
         self.username.is_some() || self.bearer_token.is_some() || self.tls_crt.is_some()

@@ -1,5 +1,6 @@
 //! Which addresses are opened at all.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
@@ -76,6 +77,21 @@ impl GitUrl {
     /// Whether it is reached by our own transport.
     pub fn is_web(&self) -> bool {
         self.scheme == Scheme::Web
+    }
+
+    /// Whether what is sent there could be read on its way: by `http`, to another machine.
+    pub fn is_readable_by_others(&self) -> bool {
+        let Ok(parsed) = reqwest::Url::parse(&self.text) else {
+            return true;
+        };
+        let loopback = match parsed.host_str().unwrap_or_default() {
+            "localhost" => true,
+            host => host
+                .trim_matches(['[', ']'])
+                .parse::<IpAddr>()
+                .is_ok_and(|address| address.is_loopback()),
+        };
+        parsed.scheme() == "http" && !loopback
     }
 
     /// Name of the folder of its mirror.

@@ -1,5 +1,7 @@
 //! One fetch: in a place of its own, as little as the server allows, verified before it is kept.
 
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use git2::{AutotagOption, Direction, ErrorCode, FetchOptions, Oid, RemoteCallbacks, Repository};
@@ -8,7 +10,7 @@ use super::super::clock::Deadline;
 use super::super::transport::Context;
 use super::super::url::GitUrl;
 use super::super::{CommitId, Credentials, SourceError, Want};
-use super::mirror::{self, Mirror};
+use super::mirror::{self, Mirror, Part};
 use super::tree::Problem;
 use super::{GitOptions, check_want};
 
@@ -20,6 +22,8 @@ pub(super) struct Job {
     pub mirror: Mirror,
     pub options: Arc<GitOptions>,
     pub deadline: Deadline,
+    /// Whether these credentials have opened the repository before: only then may what is here be had without asking.
+    pub proven: bool,
 }
 
 /// What a server offers under a name.
@@ -28,22 +32,19 @@ struct Head {
     id: Oid,
 }
 
-/// Ways to a commit, the cheapest first; a server that refuses one may allow the next.
-#[derive(Clone, Copy)]
-enum Way {
-    /// By its hash, if the server gives what is no tip.
-    Hash,
-    /// By a reference that points at it.
-    Reference,
-    /// By all references, with their history.
-    Everything,
-}
-
-/// What is asked for.
+/// A way to a commit; a server that refuses one may allow the next.
 struct Plan {
     refspecs: Vec<String>,
-    /// 1: the commit without its history; 0: all of it.
-    depth: i32,
+    /// What comes: the commit alone, or all that was before it too.
+    part: Part,
+}
+
+/// Why a plan did not lead to the commit.
+enum Miss {
+    /// Another plan may.
+    Refused(SourceError),
+    /// Something is missing that the server takes for known: the same plan may do, if we say that we have nothing.
+    Incomplete(SourceError),
 }
 
 impl Job {
@@ -55,50 +56,56 @@ impl Job {
 
     /// Has the commit in the mirror, and returns it with its digest.
     pub(super) fn fetch(&self) -> Result<(CommitId, String), SourceError> {
-        let context = self.context()?;
         self.mirror.sweep();
-        let (name, commit) = match check_want(&self.want)? {
-            Want::Commit(commit) => (None, mirror::oid(commit)?),
-            _ => self
-                .find(&self.heads(&context)?)
-                .map(|(name, commit)| (Some(name), commit))?,
+        let pinned = match check_want(&self.want)? {
+            Want::Commit(commit) => Some(mirror::oid(commit)?),
+            _ => None,
         };
-        if let Some(digest) = self.mirror.digest(commit) {
+        if let Some(commit) = pinned.filter(|_| self.proven)
+            && let Some(digest) = self.here(commit)?
+        {
+            return Ok((to_commit_id(commit)?, digest));
+        }
+        let context = self.context()?;
+        let heads = self.heads(&context)?;
+        let (name, commit) = match pinned {
+            Some(commit) => (None, commit),
+            None => self.find(&heads).map(|(name, commit)| (Some(name), commit))?,
+        };
+        if let Some(digest) = self.here(commit)? {
             return Ok((to_commit_id(commit)?, digest));
         }
         let mut refusal = self.unknown(commit);
-        for way in [Way::Hash, Way::Reference, Way::Everything] {
-            if let Some(plan) = self.plan(way, name.as_deref(), commit, &context)? {
-                match self.attempt(&context, &plan, commit)? {
-                    Ok(digest) => return Ok((to_commit_id(commit)?, digest)),
-                    Err(error) => refusal = error,
-                }
+        for plan in self.plans(name, commit, &heads, context.gives_hashes()) {
+            match self.attempt(&context, &plan, commit, &heads)? {
+                Ok(digest) => return Ok((to_commit_id(commit)?, digest)),
+                Err(Miss::Refused(error) | Miss::Incomplete(error)) => refusal = error,
             }
         }
         Err(refusal)
     }
 
-    /// How to go this way, if it can be gone: `name` is the reference that was asked for.
-    fn plan(
-        &self,
-        way: Way,
-        name: Option<&str>,
-        commit: Oid,
-        context: &Arc<Context>,
-    ) -> Result<Option<Plan>, SourceError> {
-        Ok(match (way, name) {
-            (Way::Everything, _) => Some(Plan::all()),
-            // libgit2 cannot leave out history on this machine.
-            _ if !self.url.is_web() => None,
-            (Way::Hash, None) => Some(Plan::one(&commit.to_string())),
-            (Way::Hash, Some(_)) => None,
-            (Way::Reference, Some(name)) => Some(Plan::one(name)),
-            (Way::Reference, None) => {
-                let heads = self.heads(context)?;
-                let tip = heads.iter().find(|head| head.id == commit);
-                tip.map(|head| Plan::one(head.name.trim_end_matches("^{}")))
+    /// The digest of a commit that is here, or came with another one.
+    fn here(&self, commit: Oid) -> Result<Option<String>, SourceError> {
+        self.mirror
+            .find_whole(commit, &self.options.limits, self.deadline)
+    }
+
+    /// The ways to a commit, the cheapest first: `name` is the reference that was asked for, if one was.
+    fn plans(&self, name: Option<String>, commit: Oid, heads: &[Head], gives_hashes: bool) -> Vec<Plan> {
+        let mut plans = Vec::new();
+        // libgit2 cannot leave out history on this machine.
+        if self.url.is_web() {
+            let tip = heads.iter().find(|head| head.id == commit);
+            if name.is_none() && gives_hashes {
+                plans.push(Plan::alone(&commit.to_string()));
             }
-        })
+            if let Some(name) = name.or_else(|| tip.map(|tip| tip.name.clone())) {
+                plans.push(Plan::alone(name.trim_end_matches("^{}")));
+            }
+        }
+        plans.push(Plan::everything());
+        plans
     }
 
     fn context(&self) -> Result<Arc<Context>, SourceError> {
@@ -123,7 +130,13 @@ impl Job {
                 })
                 .collect())
         })?;
-        listed.map_err(|error| self.failed(&error))
+        let heads: Vec<Head> = listed.map_err(|error| self.failed(&error))?;
+        if heads.is_empty() {
+            return Err(SourceError::Empty {
+                url: self.url.text.clone(),
+            });
+        }
+        Ok(heads)
     }
 
     /// The reference that is wanted, and its commit: an annotated tag is peeled by the server.
@@ -151,30 +164,67 @@ impl Job {
         commit.map(|commit| (name, commit)).ok_or(missing)
     }
 
-    /// Carries out one plan. The inner error is a refusal after which another plan may do.
+    /// Carries out one plan, telling the server what is here; once more without that, if too little came.
     fn attempt(
         &self,
         context: &Arc<Context>,
         plan: &Plan,
         commit: Oid,
-    ) -> Result<Result<String, SourceError>, SourceError> {
-        let scratch = self.mirror.scratch()?;
-        let repository = mirror::init(scratch.path())?;
-        let downloaded = context.enter(|| {
-            let mut remote = repository.remote_anonymous(&self.url.text)?;
-            remote.download(&plan.refspecs, Some(&mut options(context, plan.depth)))
-        })?;
-        if let Err(error) = downloaded {
-            return Ok(Err(self.failed(&error)));
+        heads: &[Head],
+    ) -> Result<Result<String, Miss>, SourceError> {
+        let haves = self.mirror.haves(plan.part);
+        let first = self.download(context, plan, commit, heads, &haves)?;
+        if haves.is_empty() || !matches!(first, Err(Miss::Incomplete(_))) {
+            return Ok(first);
         }
-        self.keep(&repository, commit)
+        self.download(context, plan, commit, heads, &[])
     }
 
-    /// Verifies what came and takes it over.
-    fn keep(&self, repository: &Repository, commit: Oid) -> Result<Result<String, SourceError>, SourceError> {
+    fn download(
+        &self,
+        context: &Arc<Context>,
+        plan: &Plan,
+        commit: Oid,
+        heads: &[Head],
+        haves: &[Oid],
+    ) -> Result<Result<String, Miss>, SourceError> {
+        let scratch = self.mirror.scratch()?;
+        let built_on = if haves.is_empty() {
+            Vec::new()
+        } else {
+            self.mirror.objects(plan.part)
+        };
+        let shallow = plan.part == Part::Commits;
+        let repository = match workshop(scratch.path(), &built_on, haves, shallow) {
+            Ok(repository) => repository,
+            // What we have is damaged: whoever reads it next finds that.
+            Err(error) => return Ok(Err(Miss::Incomplete(self.failed(&error)))),
+        };
+        let downloaded = context.enter(|| {
+            let mut remote = repository.remote_anonymous(&self.url.text)?;
+            remote.download(&plan.refspecs, Some(&mut options(context, plan.depth())))
+        })?;
+        if let Err(error) = downloaded {
+            return Ok(Err(Miss::Incomplete(self.failed(&error))));
+        }
+        self.deadline.check(&self.url.text, "looking through what came")?;
+        if let Err(miss) = self.verify(&repository, commit)? {
+            return Ok(Err(miss));
+        }
+        let tips: Vec<Oid> = heads.iter().map(|head| head.id).collect();
+        self.mirror.adopt(scratch.path(), plan.part, commit, &tips)?;
+        let digest = self.mirror.digest(commit);
+        digest.map(Ok).ok_or_else(|| SourceError::Storage {
+            what: "reading a mirror back",
+            why: format!("commit {commit} is not in it"),
+        })
+    }
+
+    /// Whether the commit came, with all that it consists of.
+    fn verify(&self, repository: &Repository, commit: Oid) -> Result<Result<(), Miss>, SourceError> {
         let kind = match repository.find_object(commit, None) {
             Ok(object) => object.kind(),
-            Err(_) => return Ok(Err(self.unknown(commit))),
+            Err(_) => return Ok(Err(Miss::Refused(self.unknown(commit)))),
         };
         if kind != Some(git2::ObjectType::Commit) {
             let kind = kind.map_or("object", |kind| kind.str()).to_owned();
@@ -184,16 +234,12 @@ impl Job {
                 kind,
             });
         }
-        let objects = match mirror::contents(repository, commit, &self.options.limits) {
-            Ok(objects) => objects,
-            Err(Problem::Source(error)) => return Err(error),
-            Err(Problem::Git(error)) => return Err(self.failed(&error)),
-        };
-        self.mirror.adopt(repository, &objects)?;
-        Ok(self.mirror.digest(commit).ok_or_else(|| SourceError::Storage {
-            what: "reading a mirror back",
-            why: format!("commit {commit} is not in it"),
-        }))
+        let check = || self.deadline.check(&self.url.text, "looking through what came");
+        match mirror::contents(repository, commit, &self.options.limits, &check) {
+            Ok(_) => Ok(Ok(())),
+            Err(Problem::Source(error)) => Err(error),
+            Err(Problem::Git(error)) => Ok(Err(Miss::Incomplete(self.failed(&error)))),
+        }
     }
 
     fn unknown(&self, commit: Oid) -> SourceError {
@@ -222,22 +268,66 @@ impl Job {
 }
 
 impl Plan {
-    /// One hash or reference, without history.
-    fn one(name: &str) -> Self {
+    /// One hash or reference, without what was before it.
+    fn alone(name: &str) -> Self {
         Self {
             refspecs: vec![format!("+{name}:refs/wanted")],
-            depth: 1,
+            part: Part::Commits,
         }
     }
 
     /// All branches and tags, with their history.
-    fn all() -> Self {
+    fn everything() -> Self {
         let refspecs = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"];
         Self {
             refspecs: refspecs.map(str::to_owned).to_vec(),
-            depth: 0,
+            part: Part::History,
         }
     }
+
+    /// Commits before the wanted one, itself included; 0 is all of them.
+    fn depth(&self) -> i32 {
+        match self.part {
+            Part::Commits => 1,
+            Part::History => 0,
+        }
+    }
+}
+
+/// A repository to download into: it builds on objects that are here, and tells the server of commits that are. `shallow`: they
+/// are here without what was before them, which the server must know.
+fn workshop(
+    path: &Path,
+    built_on: &[PathBuf],
+    haves: &[Oid],
+    shallow: bool,
+) -> Result<Repository, git2::Error> {
+    let storage = |error: std::io::Error| git2::Error::from_str(&error.to_string());
+    let mut repository = Repository::init_opts(path, &mirror::plain())?;
+    if built_on.is_empty() {
+        return Ok(repository);
+    }
+    let mut alternates = String::new();
+    for folder in built_on {
+        let folder = std::path::absolute(folder).map_err(storage)?;
+        writeln!(alternates, "{}", folder.display())
+            .map_err(|_| git2::Error::from_str("a path is no text"))?;
+    }
+    std::fs::create_dir_all(path.join("objects/info")).map_err(storage)?;
+    std::fs::write(path.join("objects/info/alternates"), alternates).map_err(storage)?;
+    if shallow {
+        let lines: String = haves.iter().map(|have| format!("{have}\n")).collect();
+        std::fs::write(path.join("shallow"), lines).map_err(storage)?;
+    }
+    // Anew, because alternates and shallow commits are read when a repository is opened.
+    repository = Repository::open_bare(path)?;
+    for have in haves {
+        // A tip that is a tag of something else, or lost, is no commit to speak of.
+        if repository.find_commit(*have).is_ok() {
+            repository.reference(&format!("refs/haves/{have}"), *have, true, "")?;
+        }
+    }
+    Ok(repository)
 }
 
 fn options(context: &Arc<Context>, depth: i32) -> FetchOptions<'static> {

@@ -42,13 +42,31 @@ impl Gate {
 
     /// For a fetch. The queue of the URL comes first, so that waiting there takes no place of the host.
     pub(super) async fn turn(&self, url: &GitUrl, deadline: Deadline) -> Result<Turn, SourceError> {
-        let own = self.permit(url, deadline, format!("url {}", url.text), 1).await?;
+        let own = self.permit(url, deadline, mirror_queue(&url.folder()), 1).await?;
         let host = self
             .permit(url, deadline, format!("host {}", url.host), self.per_host)
             .await?;
         Ok(Turn {
             _permits: vec![own, host],
         })
+    }
+
+    /// For tidying up the mirror in a folder; none while a fetch works there, or waits to.
+    pub(super) fn idle_turn(&self, folder: &str) -> Option<Turn> {
+        // Taken means that somebody works there: the next time will do.
+        let permit = self.queue(mirror_queue(folder), 1).try_acquire_owned().ok()?;
+        Some(Turn {
+            _permits: vec![permit],
+        })
+    }
+
+    fn queue(&self, name: String, places: usize) -> Arc<Semaphore> {
+        let mut queues = self.queues.lock();
+        queues.retain(|_, semaphore| Arc::strong_count(semaphore) > 1);
+        let queue = queues
+            .entry(name)
+            .or_insert_with(|| Arc::new(Semaphore::new(places)));
+        Arc::clone(queue)
     }
 
     async fn permit(
@@ -58,16 +76,8 @@ impl Gate {
         queue: String,
         places: usize,
     ) -> Result<OwnedSemaphorePermit, SourceError> {
-        let semaphore = {
-            let mut queues = self.queues.lock();
-            queues.retain(|_, semaphore| Arc::strong_count(semaphore) > 1);
-            Arc::clone(
-                queues
-                    .entry(queue)
-                    .or_insert_with(|| Arc::new(Semaphore::new(places))),
-            )
-        };
-        let waited = tokio::time::timeout(deadline.remaining(), semaphore.acquire_owned()).await;
+        let queue = self.queue(queue, places);
+        let waited = tokio::time::timeout(deadline.remaining(), queue.acquire_owned()).await;
         // The semaphores are never closed: both kinds of failure are a turn that did not come.
         waited
             .ok()
@@ -78,4 +88,9 @@ impl Gate {
                 phase: "waiting for other fetches of this host",
             })
     }
+}
+
+/// The queue of whoever writes to a mirror.
+fn mirror_queue(folder: &str) -> String {
+    format!("mirror {folder}")
 }

@@ -1,40 +1,126 @@
 //! The bare repository of one URL.
 
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use git2::{ErrorCode, ObjectType, Oid, Repository, RepositoryInitOptions};
+use git2::{ObjectType, Oid, Repository, RepositoryInitOptions};
 use tempfile::TempDir;
 
+use super::super::clock::Deadline;
 use super::super::url::GitUrl;
 use super::super::{CommitId, Files, Limits, Remote, SourceError};
+use super::crash::point;
 use super::tree;
 
-/// Permissions of packs: the owner's only.
-const PACK_MODE: u32 = 0o400;
+/// Folder of a mirror with one empty file for each commit that is there as a whole.
+const KEPT: &str = "kept";
+
+/// Folder of a mirror with what was fetched with its history. Kept apart, because a server that is told of a commit of it takes
+/// all commits before it for known, which is wrong for those that came alone.
+const HISTORY: &str = "history";
+
+/// The commits that the server's references named when the history was fetched last.
+const TIPS: &str = "tips";
+
+/// Says that the repository was entered without credentials, so that anybody may have what is here.
+const PUBLIC: &str = "public";
+
+/// Where packs are, in a repository.
+pub(super) const PACKS: &str = "objects/pack";
+
+/// Most commits that a server is told of. libgit2 itself tells of 256 at most.
+const MAX_HAVES: usize = 64;
 
 /// Where the commits of one URL are kept.
 #[derive(Debug, Clone)]
 pub(super) struct Mirror {
-    /// Of the repository.
+    /// Of the repository, for messages.
     pub url: String,
     data_dir: PathBuf,
-    path: PathBuf,
+    pub(super) path: PathBuf,
+}
+
+/// Which part of a mirror a fetch adds to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Commits alone.
+    Commits,
+    /// Commits with all that was before them.
+    History,
 }
 
 impl Mirror {
     pub(super) fn new(data_dir: &Path, url: &GitUrl) -> Self {
+        Self::at(data_dir, &url.folder(), &url.text)
+    }
+
+    /// The mirror in a folder of the data directory.
+    pub(super) fn at(data_dir: &Path, folder: &str, url: &str) -> Self {
         Self {
-            url: url.text.clone(),
+            url: url.to_owned(),
             data_dir: data_dir.to_owned(),
-            path: data_dir.join(url.folder()),
+            path: data_dir.join(folder),
         }
     }
 
-    /// The digest of a commit that is here, which is that of its tree.
+    /// The digest of a commit that is here as a whole, which is that of its tree.
     pub(super) fn digest(&self, commit: Oid) -> Option<String> {
-        let repository = self.open()?;
-        let tree = repository.find_commit(commit).ok()?.tree_id();
-        Some(format!("sha1:{tree}"))
+        if !self.mark(commit).exists() {
+            return None;
+        }
+        let tree = self.sound(|repository| Ok(repository.find_commit(commit)?.tree_id()));
+        // None of it is refused by us: what fails is damage.
+        tree.ok().flatten().map(|tree| format!("sha1:{tree}"))
+    }
+
+    /// Reads what is here as a whole: if that fails it is damaged, unless it was being tidied up. A damaged mirror is removed.
+    fn sound<T>(
+        &self,
+        read: impl Fn(&Repository) -> Result<T, tree::Problem>,
+    ) -> Result<Option<T>, SourceError> {
+        let mut damage = None;
+        for _ in 0..2 {
+            let Some(repository) = self.open() else {
+                return Ok(None);
+            };
+            match read(&repository) {
+                Ok(read) => return Ok(Some(read)),
+                Err(tree::Problem::Source(error)) => return Err(error),
+                Err(tree::Problem::Git(error)) => damage = Some(error),
+            }
+        }
+        if let Some(error) = damage {
+            self.discard(error.message());
+        }
+        Ok(None)
+    }
+
+    /// Keeps a commit that came with others before: with the history of a later one, or before a kill.
+    pub(super) fn find_whole(
+        &self,
+        commit: Oid,
+        limits: &Limits,
+        deadline: Deadline,
+    ) -> Result<Option<String>, SourceError> {
+        if let Some(digest) = self.digest(commit) {
+            return Ok(Some(digest));
+        }
+        let Some(repository) = self.open() else {
+            return Ok(None);
+        };
+        match contents(&repository, commit, limits, &|| {
+            deadline.check(&self.url, "looking through a commit")
+        }) {
+            Ok(_) => {
+                self.keep(commit)?;
+                Ok(self.digest(commit))
+            }
+            Err(tree::Problem::Source(error)) => Err(error),
+            // Not here, or not as a whole: it is to be fetched.
+            Err(tree::Problem::Git(_)) => Ok(None),
+        }
     }
 
     /// The manifests below a path.
@@ -44,62 +130,160 @@ impl Mirror {
         commit: &CommitId,
         path: &str,
         limits: &Limits,
+        deadline: Deadline,
     ) -> Result<Files, SourceError> {
         let not_fetched = || SourceError::NotFetched {
             url: self.url.clone(),
             commit: commit.to_string(),
         };
-        let repository = self.open().ok_or_else(not_fetched)?;
-        let found = repository.find_commit(oid(commit)?).map_err(|error| {
-            if error.code() != ErrorCode::NotFound {
-                self.discard(error.message());
-            }
-            not_fetched()
-        })?;
-        // A commit is here with all that it consists of: what of it cannot be read is damage.
-        let read = found.tree().map_err(tree::Problem::Git);
-        read.and_then(|root| tree::read(&repository, &root, remote, commit, path, limits))
-            .map_err(|problem| match problem {
-                tree::Problem::Source(error) => error,
-                tree::Problem::Git(error) => {
-                    self.discard(error.message());
-                    not_fetched()
-                }
-            })
+        let id = oid(commit)?;
+        if !self.mark(id).exists() {
+            return Err(not_fetched());
+        }
+        let check = || deadline.check(&self.url, "reading");
+        let read = self.sound(|repository| {
+            let root = repository.find_commit(id)?.tree()?;
+            tree::read(repository, &root, remote, commit, path, limits, &check)
+        });
+        read?.ok_or_else(not_fetched)
     }
 
-    /// Takes a commit over, with what of its tree is not here yet. `objects` is all that it consists of.
-    pub(super) fn adopt(&self, from: &Repository, objects: &[Oid]) -> Result<(), SourceError> {
-        let into = self.open();
-        let held = into.as_ref().and_then(|repository| repository.odb().ok());
-        let storage = |error: git2::Error| SourceError::Storage {
-            what: "writing a mirror",
-            why: error.message().to_owned(),
+    /// What a server may be told that we have, when a fetch adds to this part.
+    pub(super) fn haves(&self, part: Part) -> Vec<Oid> {
+        let mut haves = match part {
+            Part::Commits => self.kept(),
+            // Without the list the next fetch is a whole one.
+            Part::History => fs::read_to_string(self.path.join(HISTORY).join(TIPS))
+                .unwrap_or_default()
+                .lines()
+                .filter_map(|line| Oid::from_str(line).ok())
+                .collect(),
         };
-        let mut pack = from.packbuilder().map_err(storage)?;
-        pack.set_threads(1);
-        for object in objects
-            .iter()
-            .filter(|object| !held.as_ref().is_some_and(|odb| odb.exists(**object)))
-        {
-            pack.insert_object(*object, None).map_err(storage)?;
-        }
-        if into.is_some() {
-            return pack
-                .write(&self.path.join("objects/pack"), PACK_MODE)
-                .map_err(storage);
-        }
-        let fresh = self.scratch()?;
-        init(fresh.path())?;
-        pack.write(&fresh.path().join("objects/pack"), PACK_MODE)
-            .map_err(storage)?;
-        std::fs::rename(fresh.path(), &self.path).map_err(|error| SourceError::Storage {
-            what: "naming a mirror",
-            why: error.to_string(),
-        })
+        haves.truncate(MAX_HAVES);
+        haves
     }
 
-    /// A folder to work in, removed when it is dropped. What a killed process left is removed first.
+    /// The object databases that a fetch for this part may build upon.
+    pub(super) fn objects(&self, part: Part) -> Vec<PathBuf> {
+        let parts: &[Part] = match part {
+            Part::Commits => &[Part::Commits, Part::History],
+            Part::History => &[Part::History],
+        };
+        let folders = parts.iter().map(|part| self.part(*part).join("objects"));
+        folders.filter(|folder| folder.exists()).collect()
+    }
+
+    /// Takes over what a fetch brought: its packs, then the word that the commit is here. Each step is on the disk before the next.
+    pub(super) fn adopt(
+        &self,
+        from: &Path,
+        part: Part,
+        commit: Oid,
+        tips: &[Oid],
+    ) -> Result<(), SourceError> {
+        self.make()?;
+        let here = self.part(part);
+        if part == Part::History && !here.exists() {
+            self.place(&here, &[])?;
+        }
+        move_packs(&from.join(PACKS), &here.join(PACKS)).map_err(writing)?;
+        if part == Part::History {
+            let text: String = tips.iter().map(|tip| format!("{tip}\n")).collect();
+            self.put(&here.join(TIPS), text.as_bytes())?;
+        }
+        self.keep(commit)
+    }
+
+    /// Says that a commit is here as a whole.
+    fn keep(&self, commit: Oid) -> Result<(), SourceError> {
+        let mark = self.mark(commit);
+        if mark.exists() {
+            return Ok(());
+        }
+        point("before a mark");
+        File::create(&mark)
+            .and_then(|file| file.sync_all())
+            .and_then(|()| sync_folder(&self.path.join(KEPT)))
+            .map_err(writing)
+    }
+
+    /// The commits that are here as a whole.
+    pub(super) fn kept(&self) -> Vec<Oid> {
+        // A mirror that cannot be read has nothing.
+        let entries = fs::read_dir(self.path.join(KEPT)).into_iter().flatten();
+        let mut kept: Vec<Oid> = entries
+            .flatten()
+            .filter_map(|entry| Oid::from_str(entry.file_name().to_str()?).ok())
+            .collect();
+        kept.sort();
+        kept
+    }
+
+    /// Takes the word back; its objects stay until the mirror is pruned.
+    pub(super) fn forget(&self, commit: Oid) -> Result<(), SourceError> {
+        fs::remove_file(self.mark(commit)).map_err(writing)
+    }
+
+    pub(super) fn is_public(&self) -> bool {
+        self.path.join(PUBLIC).exists()
+    }
+
+    /// Remembers that no credentials are needed. A mirror that is not there yet is not made for that.
+    pub(super) fn set_public(&self) {
+        if self.path.exists() {
+            // What cannot be written is asked for again after a restart.
+            let _ = File::create(self.path.join(PUBLIC));
+        }
+    }
+
+    fn mark(&self, commit: Oid) -> PathBuf {
+        self.path.join(KEPT).join(commit.to_string())
+    }
+
+    pub(super) fn part(&self, part: Part) -> PathBuf {
+        match part {
+            Part::Commits => self.path.clone(),
+            Part::History => self.path.join(HISTORY),
+        }
+    }
+
+    /// Makes the mirror, if it is not there: aside, then named.
+    fn make(&self) -> Result<(), SourceError> {
+        if self.path.exists() {
+            return Ok(());
+        }
+        self.place(&self.path, &[KEPT])
+    }
+
+    /// Makes a bare repository with these folders aside and gives it its name.
+    fn place(&self, at: &Path, folders: &[&str]) -> Result<(), SourceError> {
+        let fresh = self.scratch()?;
+        let made = fresh.path().join("made");
+        init(&made)?;
+        for folder in folders {
+            fs::create_dir(made.join(folder)).map_err(writing)?;
+        }
+        point("before a repository has its name");
+        fs::rename(&made, at).map_err(writing)?;
+        point("after a repository has its name");
+        at.parent().map_or(Ok(()), sync_folder).map_err(writing)
+    }
+
+    /// Writes a file of the mirror aside and gives it its name.
+    fn put(&self, at: &Path, bytes: &[u8]) -> Result<(), SourceError> {
+        let fresh = self.scratch()?;
+        let aside = fresh.path().join("file");
+        fs::write(&aside, bytes)
+            .and_then(|()| File::open(&aside)?.sync_all())
+            .and_then(|()| {
+                point("before a file has its name");
+                fs::rename(&aside, at)
+            })
+            .and_then(|()| at.parent().map_or(Ok(()), sync_folder))
+            .map_err(writing)
+    }
+
+    /// A folder to work in, removed when it is dropped.
     pub(super) fn scratch(&self) -> Result<TempDir, SourceError> {
         let prefix = self.scratch_prefix();
         tempfile::Builder::new()
@@ -113,64 +297,79 @@ impl Mirror {
 
     /// Removes what a killed process left for this URL. The caller has the URL's turn, so that nobody works there.
     pub(super) fn sweep(&self) {
-        let Ok(entries) = std::fs::read_dir(&self.data_dir) else {
-            return;
-        };
-        for entry in entries.flatten() {
+        // What cannot be read or removed now is tried again at the next fetch, and is never read as a mirror.
+        let entries = fs::read_dir(&self.data_dir).into_iter().flatten().flatten();
+        for entry in entries {
             if entry
                 .file_name()
                 .to_string_lossy()
                 .starts_with(&self.scratch_prefix())
             {
-                // What cannot be removed now is tried again at the next fetch, and is never read.
-                let _ = std::fs::remove_dir_all(entry.path());
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+        for part in [Part::Commits, Part::History] {
+            for stray in strays(&self.part(part).join(PACKS)) {
+                let _ = fs::remove_file(stray);
             }
         }
     }
 
     fn scratch_prefix(&self) -> String {
-        let name = self
-            .path
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_default();
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         format!("fetch-{name}-")
     }
 
     /// None if there is none, or none that can be used: that one is removed, so that the next fetch makes a new one.
-    fn open(&self) -> Option<Repository> {
-        match Repository::open_bare(&self.path) {
-            Ok(repository) => Some(repository),
-            Err(error) if error.code() == ErrorCode::NotFound && !self.path.exists() => None,
-            Err(error) => {
-                self.discard(error.message());
-                None
-            }
+    pub(super) fn open(&self) -> Option<Repository> {
+        if !self.path.exists() {
+            return None;
         }
+        let opened = Repository::open_bare(&self.path).and_then(|repository| {
+            for history in self.objects(Part::History) {
+                let history = history
+                    .to_str()
+                    .ok_or_else(|| git2::Error::from_str("the data directory is no text"))?;
+                repository.odb()?.add_disk_alternate(history)?;
+            }
+            Ok(repository)
+        });
+        opened.inspect_err(|error| self.discard(error.message())).ok()
     }
 
     /// Moves the mirror out of the way, so that the next fetch makes a new one.
-    fn discard(&self, why: &str) {
+    pub(super) fn discard(&self, why: &str) {
         tracing::warn!(url = self.url, why, "the mirror is damaged and is fetched anew");
+        self.remove();
+    }
+
+    /// Takes the mirror away at one instant; nothing of it is read from then on.
+    pub(super) fn remove(&self) {
         if let Ok(aside) = self.scratch() {
             // If it cannot be moved it stays, and the next use comes here again.
-            let _ = std::fs::rename(&self.path, aside.path().join("damaged"));
+            let _ = fs::rename(&self.path, aside.path().join("old"));
         }
     }
 }
 
 /// A bare repository without templates or hooks.
-pub(super) fn init(path: &Path) -> Result<Repository, SourceError> {
-    let mut options = RepositoryInitOptions::new();
-    options.bare(true).mkpath(true).external_template(false);
-    Repository::init_opts(path, &options).map_err(|error| SourceError::Storage {
+fn init(path: &Path) -> Result<Repository, SourceError> {
+    Repository::init_opts(path, &plain()).map_err(|error| SourceError::Storage {
         what: "making a repository",
         why: error.message().to_owned(),
     })
 }
 
+/// How repositories are made here.
+pub(super) fn plain() -> RepositoryInitOptions {
+    let mut options = RepositoryInitOptions::new();
+    options.bare(true).mkpath(true).external_template(false);
+    options
+}
+
 /// libgit2's form of a commit id. SHA-256 repositories are beyond it.
 pub(super) fn oid(commit: &CommitId) -> Result<Oid, SourceError> {
+    // What fails has another length: a CommitId is hex digits.
     Oid::from_str(commit.as_str())
         .ok()
         .filter(|_| commit.as_str().len() == 40)
@@ -180,17 +379,20 @@ pub(super) fn oid(commit: &CommitId) -> Result<Oid, SourceError> {
         })
 }
 
-/// Everything that a commit consists of: itself, its trees, its blobs; an error if something is missing or too much.
+/// Everything that a commit consists of: itself, its trees, its blobs; an error if something is missing or too much. `check` is
+/// asked again and again whether there is time.
 pub(super) fn contents(
     repository: &Repository,
     commit: Oid,
     limits: &Limits,
+    check: &dyn Fn() -> Result<(), SourceError>,
 ) -> Result<Vec<Oid>, tree::Problem> {
     let odb = repository.odb()?;
     let mut objects = vec![commit];
     let mut seen = std::collections::BTreeSet::new();
     let mut pending = vec![(repository.find_commit(commit)?.tree_id(), 0)];
     while let Some((id, depth)) = pending.pop() {
+        check()?;
         if !seen.insert(id) {
             continue;
         }
@@ -215,4 +417,46 @@ pub(super) fn contents(
         }
     }
     Ok(objects)
+}
+
+/// Moves packs: a pack first, then its index, by which it is found.
+pub(super) fn move_packs(from: &Path, to: &Path) -> io::Result<()> {
+    let mut packs: Vec<PathBuf> = fs::read_dir(from)?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<io::Result<_>>()?;
+    packs.retain(|path| path.extension().is_some_and(|extension| extension == "idx"));
+    packs.sort();
+    for index in packs {
+        for file in [index.with_extension("pack"), index] {
+            File::open(&file)?.sync_all()?;
+            point("before a pack is moved");
+            fs::rename(&file, to.join(file.file_name().unwrap_or_default()))?;
+        }
+    }
+    point("after the packs were moved");
+    sync_folder(to)
+}
+
+/// Files beside packs that no index names: what a kill left.
+fn strays(packs: &Path) -> Vec<PathBuf> {
+    // A folder that is not there has none.
+    let entries = fs::read_dir(packs).into_iter().flatten().flatten();
+    let is = |path: &Path, extension: &str| path.extension() == Some(OsStr::new(extension));
+    entries
+        .map(|entry| entry.path())
+        .filter(|path| !is(path, "idx"))
+        .filter(|path| !is(path, "pack") || !path.with_extension("idx").exists())
+        .collect()
+}
+
+/// Has the names in a folder on the disk.
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+pub(super) fn writing(error: io::Error) -> SourceError {
+    SourceError::Storage {
+        what: "writing a mirror",
+        why: error.to_string(),
+    }
 }

@@ -1,39 +1,54 @@
 //! Real repositories, by libgit2.
 //!
 //! ```text
-//! data dir/<hash of url>/      a bare repository that only grows; read from its object database, never checked out
-//! data dir/fetch-<random>/     where one fetch works; gone when it ends, left behind by a kill, swept by the next fetch
+//! data dir/<hash of url>/            a bare repository, read from its object database and never checked out
+//!                       /kept/<id>   an empty file: this commit is here as a whole
+//!                       /history/    a bare repository of what came with all that was before it; exists if there is such
+//!                       /public      an empty file: no credentials are needed
+//! data dir/fetch-<hash>-<random>/    where one fetch works; gone when it ends, left behind by a kill, swept by the next fetch
 //! ```
 //!
-//! Invariant: a commit that is in a mirror is there with its whole tree. A fetch works in a place of its own, its content is
-//! verified, and what is new goes into the mirror as one pack, which libgit2 writes aside and renames.
+//! Invariant: a commit that is marked in `kept` is there with its whole tree. A fetch works in a place of its own, its content is
+//! verified, its packs are moved, and the mark is made last; each step is on the disk before the next.
+//! Invariant: what was fetched with credentials is given to nobody who did not show credentials that open the repository.
 //! Invariant: the data directory belongs to one process.
 
+mod crash;
 mod fetch;
 mod gate;
 mod mirror;
 mod objects;
+mod prune;
+mod retention;
 mod tree;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 
 use self::fetch::Job;
 use self::gate::Gate;
 use self::mirror::Mirror;
 #[doc(hidden)]
 pub use self::objects::Objects;
+use self::retention::Recent;
 use super::clock::Deadline;
 use super::memory::unsupported;
 use super::transport;
 use super::url::GitUrl;
-use super::{Clock, CommitId, Fetched, Files, Limits, Remote, Resolved, Source, SourceError, Want};
+use super::{
+    Clock, CommitId, Credentials, Fetched, Files, Limits, Remote, Resolved, Source, SourceError, Want,
+};
 
 /// What libgit2 gets beyond the deadline to notice it and to end by itself.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// Most openings remembered; beyond it all are forgotten, which costs one request for each.
+const MAX_PROVEN: usize = 10_000;
 
 /// How repositories are reached and kept.
 #[derive(Debug, Clone)]
@@ -52,6 +67,9 @@ pub struct GitSource {
     options: Arc<GitOptions>,
     gate: Gate,
     clock: Clock,
+    /// Mirrors and fingerprints of the credentials that have opened their repositories.
+    proven: Mutex<BTreeSet<(String, String)>>,
+    recent: Recent,
 }
 
 impl GitSource {
@@ -67,11 +85,18 @@ impl GitSource {
             options: Arc::new(options),
             gate,
             clock,
+            proven: Mutex::default(),
+            recent: Recent::default(),
         })
     }
 
     fn url(&self, remote: &Remote) -> Result<GitUrl, SourceError> {
         GitUrl::parse(&remote.url, self.options.allow_insecure)
+    }
+
+    fn deadline(&self, remote: &Remote) -> Deadline {
+        let most = self.options.limits.timeout;
+        Deadline::after(remote.timeout.map_or(most, |timeout| timeout.min(most)))
     }
 
     fn mirror(&self, url: &GitUrl) -> Mirror {
@@ -81,6 +106,7 @@ impl GitSource {
     fn job(&self, remote: &Remote, url: GitUrl, want: &Want, deadline: Deadline) -> Job {
         Job {
             mirror: self.mirror(&url),
+            proven: self.is_proven(remote, &url),
             url,
             credentials: remote.credentials.clone(),
             want: want.clone(),
@@ -89,25 +115,71 @@ impl GitSource {
         }
     }
 
-    /// A pinned commit that is here already, with its digest.
-    async fn held(&self, url: &GitUrl, want: &Want) -> Result<Option<(CommitId, String)>, SourceError> {
+    /// A pinned commit that is here already and may be had by whoever asks, with its digest.
+    async fn held(
+        &self,
+        remote: &Remote,
+        url: &GitUrl,
+        want: &Want,
+        deadline: Deadline,
+    ) -> Result<Option<(CommitId, String)>, SourceError> {
         let Want::Commit(commit) = want else {
             return Ok(None);
         };
+        if !self.is_proven(remote, url) {
+            return Ok(None);
+        }
         let (mirror, commit) = (self.mirror(url), commit.clone());
-        let deadline = Deadline::after(self.options.limits.timeout);
         blocking(url, deadline, move || {
             let digest = mirror.digest(mirror::oid(&commit)?);
             Ok(digest.map(|digest| (commit, digest)))
         })
         .await
     }
+
+    /// Whether who asks is known to be let in: without credentials, or with these.
+    fn is_proven(&self, remote: &Remote, url: &GitUrl) -> bool {
+        self.mirror(url).is_public() || self.proven.lock().contains(&opening(remote, url))
+    }
+
+    /// The repository was opened.
+    fn prove(&self, remote: &Remote, url: &GitUrl) {
+        if identifying(remote).is_none() {
+            self.mirror(url).set_public();
+        }
+        let mut proven = self.proven.lock();
+        if proven.len() >= MAX_PROVEN {
+            proven.clear();
+        }
+        proven.insert(opening(remote, url));
+    }
+
+    async fn fetch_within(
+        &self,
+        remote: &Remote,
+        want: &Want,
+        url: &GitUrl,
+        deadline: Deadline,
+    ) -> Result<(CommitId, String), SourceError> {
+        if let Some(held) = self.held(remote, url, want, deadline).await? {
+            return Ok(held);
+        }
+        let turn = self.gate.turn(url, deadline).await?;
+        let job = self.job(remote, url.clone(), want, deadline);
+        let fetched = blocking(url, deadline, move || {
+            let _turn = turn;
+            job.fetch()
+        })
+        .await?;
+        self.prove(remote, url);
+        Ok(fetched)
+    }
 }
 
 #[async_trait]
 impl Source for GitSource {
     async fn resolve(&self, remote: &Remote, want: &Want) -> Result<Resolved, SourceError> {
-        let deadline = Deadline::after(self.options.limits.timeout);
+        let deadline = self.deadline(remote);
         let url = self.url(remote)?;
         let commit = if let Want::Commit(commit) = check_want(want)? {
             commit.clone()
@@ -128,39 +200,49 @@ impl Source for GitSource {
     }
 
     async fn fetch(&self, remote: &Remote, want: &Want) -> Result<Fetched, SourceError> {
-        let deadline = Deadline::after(self.options.limits.timeout);
+        let deadline = self.deadline(remote);
         let url = self.url(remote)?;
         check_want(want)?;
-        let (commit, digest) = if let Some(held) = self.held(&url, want).await? {
-            held
-        } else {
-            let turn = self.gate.turn(&url, deadline).await?;
-            let job = self.job(remote, url.clone(), want, deadline);
-            blocking(&url, deadline, move || {
-                let _turn = turn;
-                job.fetch()
-            })
-            .await?
-        };
+        let (commit, digest) = self.fetch_within(remote, want, &url, deadline).await?;
+        let at = self.clock.now();
+        self.recent.used(&url.folder(), &commit, at);
         Ok(Fetched {
             commit,
             reference: want.reference().map(str::to_owned),
             digest,
-            at: self.clock.now(),
+            at,
         })
     }
 
     async fn read(&self, remote: &Remote, commit: &CommitId, path: &str) -> Result<Files, SourceError> {
-        let deadline = Deadline::after(self.options.limits.timeout);
+        let deadline = self.deadline(remote);
         let url = self.url(remote)?;
+        self.recent.used(&url.folder(), commit, self.clock.now());
         let mirror = self.mirror(&url);
         let (remote, commit, path) = (remote.clone(), commit.clone(), path.to_owned());
         let options = Arc::clone(&self.options);
         blocking(&url, deadline, move || {
-            mirror.read(&remote, &commit, &path, &options.limits)
+            mirror.read(&remote, &commit, &path, &options.limits, deadline)
         })
         .await
     }
+
+    async fn retain(&self, named: &BTreeSet<(String, CommitId)>) -> Result<(), SourceError> {
+        self.retain_named(named).await
+    }
+}
+
+/// What a proof is about: a repository, and who asks for it.
+fn opening(remote: &Remote, url: &GitUrl) -> (String, String) {
+    let who = identifying(remote).map_or_else(String::new, Credentials::fingerprint);
+    (url.folder(), who)
+}
+
+fn identifying(remote: &Remote) -> Option<&Credentials> {
+    remote
+        .credentials
+        .as_ref()
+        .filter(|credentials| credentials.identify())
 }
 
 /// Refuses what no server is asked for.
@@ -185,10 +267,6 @@ async fn blocking<T: Send + 'static>(
             what: "running libgit2",
             why: error.to_string(),
         }),
-        Err(_) => Err(SourceError::Timeout {
-            url: url.text.clone(),
-            after: deadline.total,
-            phase: "working on what came",
-        }),
+        Err(_) => Err(deadline.timeout(&url.text, "working on what came")),
     }
 }

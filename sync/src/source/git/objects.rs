@@ -47,7 +47,7 @@ impl Objects {
         let commit = CommitId::from_digest(&super::super::types::hex(&root));
         let read = || {
             let root = self.0.find_tree(Oid::from_bytes(&root)?)?;
-            tree::read(&self.0, &root, &remote, &commit, path, limits)
+            tree::read(&self.0, &root, &remote, &commit, path, limits, &|| Ok(()))
         };
         read().map_err(|problem| match problem {
             Problem::Source(error) => error,

@@ -35,7 +35,7 @@ impl From<git2::Error> for Problem {
     }
 }
 
-/// The manifests below a path of a commit.
+/// The manifests below a path of a commit. `check` is asked again and again whether there is time.
 pub(super) fn read(
     repository: &Repository,
     root: &Tree<'_>,
@@ -43,10 +43,12 @@ pub(super) fn read(
     commit: &CommitId,
     path: &str,
     limits: &Limits,
+    check: &dyn Fn() -> Result<(), SourceError>,
 ) -> Result<Files, Problem> {
     let mut reader = Reader {
         repository,
         limits,
+        check,
         collector: Collector::new(limits),
         entries: 0,
     };
@@ -96,6 +98,7 @@ pub(super) fn read(
 struct Reader<'a> {
     repository: &'a Repository,
     limits: &'a Limits,
+    check: &'a dyn Fn() -> Result<(), SourceError>,
     collector: Collector<'a>,
     /// Looked at so far; one tree may be named many times.
     entries: usize,
@@ -112,6 +115,7 @@ impl Reader<'_> {
         entries::check_depth(folder, depth, self.limits)?;
         let mut names = BTreeSet::new();
         for entry in tree {
+            (self.check)()?;
             if !names.insert(entry.name_bytes().to_vec()) {
                 let name = entry.name_bytes().escape_ascii().to_string();
                 return Err(SourceError::Refused {

@@ -1,0 +1,155 @@
+//! Taking out of mirrors what no source names.
+//!
+//! A fetch only adds. Now and then the caller says which commits are named, and what else a mirror holds is taken out once it is
+//! worth it. A mirror is written anew aside and its old packs are removed last, so that a kill leaves too much, never too little.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use git2::{Oid, Repository};
+
+use super::super::clock::Deadline;
+use super::super::{Limits, SourceError};
+use super::crash::point;
+use super::mirror::{self, Mirror, PACKS, Part, move_packs, sync_folder, writing};
+
+/// Permissions of packs: the owner's only.
+const PACK_MODE: u32 = 0o400;
+
+/// A mirror is written anew when it holds so many times the objects that are named.
+const WORTH: usize = 2;
+
+impl Mirror {
+    /// Forgets commits that are not in `named`, and gives back their room if it is more than the limit.
+    pub(super) fn prune(
+        &self,
+        named: &BTreeSet<Oid>,
+        limits: &Limits,
+        deadline: Deadline,
+    ) -> Result<(), SourceError> {
+        self.sweep();
+        for commit in self.kept() {
+            if !named.contains(&commit) {
+                self.forget(commit)?;
+            }
+        }
+        let kept = self.kept();
+        if kept.is_empty() {
+            self.remove();
+            return Ok(());
+        }
+        if self.size() <= limits.spare_bytes {
+            return Ok(());
+        }
+        let Some(repository) = self.open() else {
+            return Ok(());
+        };
+        let check = || deadline.check(&self.url, "tidying up");
+        let mut live = BTreeSet::new();
+        for commit in kept {
+            match mirror::contents(&repository, commit, limits, &check) {
+                Ok(objects) => live.extend(objects),
+                Err(super::tree::Problem::Source(error)) => return Err(error),
+                Err(super::tree::Problem::Git(error)) => {
+                    self.discard(error.message());
+                    return Ok(());
+                }
+            }
+        }
+        if self.is_worth_it(&repository, &live, limits)? {
+            self.write_anew(&repository, &live)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes on the disk.
+    fn size(&self) -> u64 {
+        let packs = self.packs();
+        let sizes = packs.iter().map(|pack| fs::metadata(pack).map(|data| data.len()));
+        // What cannot be looked at is counted when it can.
+        sizes.flatten().sum()
+    }
+
+    fn packs(&self) -> Vec<PathBuf> {
+        [Part::Commits, Part::History]
+            .into_iter()
+            .flat_map(|part| files(&self.part(part).join(PACKS)))
+            .collect()
+    }
+
+    /// Not if most is named, nor if a file is so large that it should not be held as a whole, which writing needs.
+    fn is_worth_it(
+        &self,
+        repository: &Repository,
+        live: &BTreeSet<Oid>,
+        limits: &Limits,
+    ) -> Result<bool, SourceError> {
+        let storage = |error: git2::Error| self.storage(&error);
+        let odb = repository.odb().map_err(storage)?;
+        let mut all = 0_usize;
+        odb.foreach(|_| {
+            all += 1;
+            true
+        })
+        .map_err(storage)?;
+        for object in live {
+            let (size, _) = odb.read_header(*object).map_err(storage)?;
+            if size as u64 > limits.object_bytes {
+                return Ok(false);
+            }
+        }
+        Ok(all >= live.len().saturating_mul(WORTH))
+    }
+
+    /// Writes what is live into one pack, then removes all others and the history.
+    fn write_anew(&self, repository: &Repository, live: &BTreeSet<Oid>) -> Result<(), SourceError> {
+        let storage = |error: git2::Error| self.storage(&error);
+        let old = self.packs();
+        let scratch = self.scratch()?;
+        let packs = scratch.path().join("packs");
+        fs::create_dir(&packs).map_err(writing)?;
+        let mut pack = repository.packbuilder().map_err(storage)?;
+        pack.set_threads(1);
+        for object in live {
+            pack.insert_object(*object, None).map_err(storage)?;
+        }
+        pack.write(&packs, PACK_MODE).map_err(storage)?;
+        let new: BTreeSet<_> = files(&packs)
+            .iter()
+            .filter_map(|path| path.file_name().map(ToOwned::to_owned))
+            .collect();
+        let into = self.path.join(PACKS);
+        move_packs(&packs, &into).map_err(writing)?;
+        let history = self.part(Part::History);
+        if history.exists() {
+            point("before the history is removed");
+            fs::rename(history, scratch.path().join("history")).map_err(writing)?;
+        }
+        for file in old {
+            let is_new = file.file_name().is_some_and(|name| new.contains(name));
+            if file.starts_with(&into) && !is_new {
+                point("before an old pack is removed");
+                fs::remove_file(file).map_err(writing)?;
+            }
+        }
+        sync_folder(&into).map_err(writing)
+    }
+
+    fn storage(&self, error: &git2::Error) -> SourceError {
+        tracing::warn!(url = self.url, why = error.message(), "a mirror is not tidied up");
+        SourceError::Storage {
+            what: "writing a mirror",
+            why: error.message().to_owned(),
+        }
+    }
+}
+
+/// The files of a folder, indexes before their packs: a pack without an index is not seen, an index without a pack is damage.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    // A folder that is not there has none.
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    files.sort();
+    files
+}

@@ -1,0 +1,87 @@
+//! What stays in the data directory: what is named, and what was used a short while ago.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use git2::Oid;
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
+
+use super::super::clock::Deadline;
+use super::super::url::GitUrl;
+use super::super::{CommitId, SourceError};
+use super::GitSource;
+use super::mirror::{self, Mirror};
+
+/// How long a commit stays after its last use though nobody names it: what was fetched is named a moment later.
+const RECENT: SignedDuration = SignedDuration::from_hours(1);
+
+/// Digits of the name of a mirror's folder.
+const FOLDER_DIGITS: usize = 64;
+
+/// When commits were used last, by mirror.
+#[derive(Debug, Default)]
+pub(super) struct Recent(Mutex<BTreeMap<(String, CommitId), Timestamp>>);
+
+impl Recent {
+    pub(super) fn used(&self, folder: &str, commit: &CommitId, at: Timestamp) {
+        self.0.lock().insert((folder.to_owned(), commit.clone()), at);
+    }
+
+    /// The commits used within the last hour; the others are forgotten.
+    fn since(&self, now: Timestamp) -> BTreeSet<(String, CommitId)> {
+        let mut recent = self.0.lock();
+        recent.retain(|_, at| now.duration_since(*at) < RECENT);
+        recent.keys().cloned().collect()
+    }
+}
+
+impl GitSource {
+    /// Prunes each mirror of the data directory, one after the other.
+    pub(super) async fn retain_named(&self, named: &BTreeSet<(String, CommitId)>) -> Result<(), SourceError> {
+        let mut stays: BTreeMap<String, BTreeSet<Oid>> = BTreeMap::new();
+        let named = named.iter().filter_map(|(url, commit)| {
+            // A URL that is not opened has no mirror.
+            let url = GitUrl::parse(url, self.options.allow_insecure).ok()?;
+            Some((url.folder(), commit.clone()))
+        });
+        for (folder, commit) in named.chain(self.recent.since(self.clock.now())) {
+            // A commit of a SHA-256 repository is never here.
+            if let Ok(commit) = mirror::oid(&commit) {
+                stays.entry(folder).or_default().insert(commit);
+            }
+        }
+        for folder in self.folders()? {
+            let named = stays.remove(&folder).unwrap_or_default();
+            if let Some(turn) = self.gate.idle_turn(&folder) {
+                let mirror = Mirror::at(&self.options.data_dir, &folder, &folder);
+                let limits = self.options.limits.clone();
+                let deadline = Deadline::after(limits.timeout);
+                let pruned = tokio::task::spawn_blocking(move || {
+                    let _turn = turn;
+                    mirror.prune(&named, &limits, deadline)
+                });
+                pruned.await.map_err(|error| SourceError::Storage {
+                    what: "tidying up",
+                    why: error.to_string(),
+                })??;
+            }
+        }
+        Ok(())
+    }
+
+    /// The folders of mirrors; what is something else is not ours to remove.
+    fn folders(&self) -> Result<Vec<String>, SourceError> {
+        let entries = std::fs::read_dir(&self.options.data_dir).map_err(|error| SourceError::Storage {
+            what: "listing it",
+            why: error.to_string(),
+        })?;
+        let names = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok());
+        let mut folders: Vec<String> = names
+            .filter(|name| name.len() == FOLDER_DIGITS && name.bytes().all(|byte| byte.is_ascii_hexdigit()))
+            .collect();
+        folders.sort();
+        Ok(folders)
+    }
+}

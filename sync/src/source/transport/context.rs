@@ -1,0 +1,303 @@
+//! One operation on one repository: its deadline, its limits, its credentials, its first failure.
+
+use std::error::Error as _;
+use std::io::{self, Read as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use reqwest::StatusCode;
+use reqwest::blocking::{Client, RequestBuilder, Response};
+
+use super::super::clock::Deadline;
+use super::super::url::GitUrl;
+use super::super::{Credentials, Limits, SourceError};
+use super::client::{LeftHost, client};
+use super::{CURRENT, Exchange, REFERENCES};
+
+/// Capabilities of a server that gives a commit by its hash.
+const GIVES_HASHES: [&[u8]; 2] = [b"allow-tip-sha1-in-want", b"allow-reachable-sha1-in-want"];
+
+/// What one operation may do, and what became of it.
+pub(in super::super) struct Context {
+    url: GitUrl,
+    /// Where the repository is after redirects on its host.
+    base: Mutex<String>,
+    client: Option<Client>,
+    credentials: Option<Credentials>,
+    limits: Limits,
+    deadline: Deadline,
+    received: AtomicU64,
+    /// What the server offers: asked for once in an operation.
+    references: Mutex<Option<Bytes>>,
+    failure: Mutex<Option<SourceError>>,
+}
+
+impl Context {
+    pub(in super::super) fn new(
+        url: GitUrl,
+        credentials: Option<Credentials>,
+        limits: Limits,
+        deadline: Deadline,
+    ) -> Result<Arc<Self>, SourceError> {
+        if url.is_readable_by_others() && credentials.as_ref().is_some_and(Credentials::identify) {
+            return Err(SourceError::Credentials {
+                why: "they would go over http, where anybody can read them; use https".to_owned(),
+            });
+        }
+        let client = if url.is_web() {
+            Some(client(credentials.as_ref())?)
+        } else {
+            None
+        };
+        Ok(Arc::new(Self {
+            base: Mutex::new(url.text.clone()),
+            url,
+            client,
+            credentials,
+            limits,
+            deadline,
+            received: AtomicU64::new(0),
+            references: Mutex::new(None),
+            failure: Mutex::new(None),
+        }))
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.url.text
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Runs git calls of this thread in this context; a failure that we know better than libgit2 replaces its error.
+    pub(in super::super) fn enter<T>(
+        self: &Arc<Self>,
+        work: impl FnOnce() -> Result<T, git2::Error>,
+    ) -> Result<Result<T, git2::Error>, SourceError> {
+        let before = CURRENT.replace(Some(Arc::clone(self)));
+        let result = work();
+        CURRENT.set(before);
+        match self.failure.lock().take() {
+            Some(failure) => Err(failure),
+            None => Ok(result),
+        }
+    }
+
+    /// Whether the server, once asked for its references, says that it gives commits by their hashes.
+    pub(in super::super) fn gives_hashes(&self) -> bool {
+        let references = self.references.lock();
+        let capabilities = references
+            .as_deref()
+            .and_then(|text| text.split(|byte| *byte == b'\n').find(|line| line.contains(&0)))
+            .unwrap_or_default();
+        capabilities
+            .split(|byte| byte.is_ascii_whitespace() || *byte == 0)
+            .any(|capability| GIVES_HASHES.contains(&capability))
+    }
+
+    /// To be asked by callbacks: false ends the operation.
+    pub(in super::super) fn goes_on(&self, objects: usize, bytes: u64) -> bool {
+        let check = self
+            .check_deadline("receiving")
+            .and_then(|()| self.check_bytes(bytes))
+            .and_then(|()| {
+                if objects <= self.limits.objects {
+                    return Ok(());
+                }
+                let what = format!("the number of objects ({objects}) in {}", self.url.text);
+                let limit = self.limits.objects as u64;
+                Err(SourceError::LimitExceeded {
+                    what,
+                    limit,
+                    option: "--git-max-objects",
+                })
+            });
+        check.map_err(|error| self.fail(error)).is_ok()
+    }
+
+    pub(super) fn check_deadline(&self, phase: &'static str) -> Result<(), SourceError> {
+        self.deadline.check(&self.url.text, phase)
+    }
+
+    fn check_bytes(&self, bytes: u64) -> Result<(), SourceError> {
+        if bytes <= self.limits.bytes {
+            return Ok(());
+        }
+        let what = format!("the size of what {} sends", self.url.text);
+        Err(SourceError::LimitExceeded {
+            what,
+            limit: self.limits.bytes,
+            option: "--git-max-bytes",
+        })
+    }
+
+    fn check_references(&self, bytes: u64) -> Result<(), SourceError> {
+        if bytes <= self.limits.reference_bytes {
+            return Ok(());
+        }
+        let what = format!("the size of the list of branches and tags of {}", self.url.text);
+        Err(SourceError::LimitExceeded {
+            what,
+            limit: self.limits.reference_bytes,
+            option: "--git-max-reference-bytes",
+        })
+    }
+
+    fn timeout(&self, phase: &'static str) -> SourceError {
+        self.deadline.timeout(&self.url.text, phase)
+    }
+
+    /// Remembers the first failure; what follows is its consequence.
+    pub(super) fn fail(&self, error: SourceError) -> io::Error {
+        let message = error.to_string();
+        self.failure.lock().get_or_insert(error);
+        io::Error::other(message)
+    }
+
+    pub(super) fn protocol(&self, why: String) -> SourceError {
+        SourceError::Protocol {
+            url: self.url.text.clone(),
+            why,
+        }
+    }
+
+    /// What the server offers, asked for once.
+    pub(super) fn references(&self) -> Result<Bytes, SourceError> {
+        if let Some(known) = self.references.lock().clone() {
+            return Ok(known);
+        }
+        let mut answer = self.send(&Exchange::References)?;
+        let mut text = Vec::new();
+        let mut buffer = vec![0; 16 << 10];
+        loop {
+            let read = self.receive(&mut answer, &mut buffer)?;
+            if read == 0 {
+                break;
+            }
+            text.extend_from_slice(&buffer[..read]);
+            self.check_references(text.len() as u64)?;
+        }
+        let text = Bytes::from(text);
+        *self.references.lock() = Some(text.clone());
+        Ok(text)
+    }
+
+    /// Reads on in an answer, within the deadline and the limit of bytes.
+    pub(super) fn receive(&self, answer: &mut Response, buffer: &mut [u8]) -> Result<usize, SourceError> {
+        self.check_deadline("receiving")?;
+        let read = answer.read(buffer).map_err(|error| {
+            if self.deadline.passed() {
+                self.timeout("receiving")
+            } else {
+                self.protocol(format!("the answer broke off: {error}"))
+            }
+        })?;
+        self.check_bytes(self.received.fetch_add(read as u64, Ordering::Relaxed) + read as u64)?;
+        Ok(read)
+    }
+
+    /// Sends a request and checks what the answer says about itself.
+    pub(super) fn send(&self, exchange: &Exchange) -> Result<Response, SourceError> {
+        self.check_deadline("connecting")?;
+        let Some(client) = &self.client else {
+            return Err(self.protocol("it is no web address".to_owned()));
+        };
+        let base = self.base.lock().clone();
+        let request = match exchange {
+            Exchange::References => client.get(format!("{base}{REFERENCES}")),
+            Exchange::Pack(body) => client
+                .post(format!("{base}/git-upload-pack"))
+                .header("content-type", "application/x-git-upload-pack-request")
+                .body(body.clone()),
+        };
+        let request = self.authorized(request.header("accept", exchange.answer_type()));
+        let answer = request
+            .timeout(self.deadline.remaining())
+            .send()
+            .map_err(|error| self.sending(error))?;
+        self.check_answer(exchange, &answer)?;
+        if let Some(moved) = answer.url().as_str().strip_suffix(REFERENCES) {
+            moved.clone_into(&mut self.base.lock());
+        }
+        Ok(answer)
+    }
+
+    fn authorized(&self, request: RequestBuilder) -> RequestBuilder {
+        let Some(credentials) = &self.credentials else {
+            return request;
+        };
+        match (&credentials.username, &credentials.bearer_token) {
+            (Some(user), _) => request.basic_auth(user, credentials.password.as_deref()),
+            (None, Some(token)) => request.bearer_auth(token),
+            (None, None) => request,
+        }
+    }
+
+    fn check_answer(&self, exchange: &Exchange, answer: &Response) -> Result<(), SourceError> {
+        let url = self.url.text.clone();
+        match answer.status() {
+            StatusCode::OK => {}
+            status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
+                let given = self.credentials.as_ref().is_some_and(Credentials::identify);
+                return Err(SourceError::Unauthorized {
+                    url,
+                    status: status.as_u16(),
+                    given,
+                });
+            }
+            StatusCode::NOT_FOUND | StatusCode::GONE => return Err(SourceError::RepositoryNotFound { url }),
+            status if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
+                return Err(SourceError::Unreachable {
+                    url,
+                    why: format!("it answered {status}"),
+                });
+            }
+            status => return Err(self.protocol(format!("it answered {status}"))),
+        }
+        let given = answer
+            .headers()
+            .get("content-type")
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or("none");
+        if given != exchange.answer_type() {
+            let given: String = given.chars().take(80).collect();
+            return Err(self.protocol(format!(
+                "it answered with content-type {given}; is this the address of a repository?"
+            )));
+        }
+        let announced = answer.content_length().unwrap_or_default();
+        if matches!(exchange, Exchange::References) {
+            self.check_references(announced)?;
+        }
+        self.check_bytes(self.received.load(Ordering::Relaxed).saturating_add(announced))
+    }
+
+    /// Why a request did not get an answer.
+    fn sending(&self, error: reqwest::Error) -> SourceError {
+        let url = self.url.text.clone();
+        let mut cause = error.source();
+        while let Some(source) = cause {
+            if let Some(left) = source.downcast_ref::<LeftHost>() {
+                return SourceError::RedirectRefused {
+                    url,
+                    to: left.0.clone(),
+                };
+            }
+            cause = source.source();
+        }
+        if error.is_timeout() || self.deadline.passed() {
+            return self.timeout("waiting for an answer");
+        }
+        let error = error.without_url();
+        let mut why = error.to_string();
+        let mut cause = error.source();
+        while let Some(source) = cause {
+            why = source.to_string();
+            cause = source.source();
+        }
+        SourceError::Unreachable { url, why }
+    }
+}
