@@ -75,7 +75,6 @@ fn texts_expand_as_in_flux() {
         "${v/#abc/x} ${v/%abc/x} ${v/#ABC/x}",
         "xABC123ABCabc abcABC123ABCx abcABC123ABCabc",
     );
-    check("${_x1/#/pre-} ${_x1/%/-post}", "pre-one one-post");
     check(r"${path//\//-}", "-path-to-file");
     check("${path/to/${_x1}}", "/path/one/file");
     check(
@@ -131,11 +130,43 @@ fn what_is_no_substitution_is_refused_by_name() {
     check("${v/a}", "a second / is needed");
     check("${v//}", "a second / is needed");
     check("${v///x}", "a text to replace is needed");
+    check("${v/#/x}", "a text to replace is needed");
+    check(
+        "${umlaut#?}",
+        "? in a pattern for a value that is not all ASCII is not supported",
+    );
+    check("${umlaut#*}", "cuts the value of umlaut inside a character");
+    check(
+        &format!("${{v#{}}}", "*".repeat(1001)),
+        "a pattern of more than 1000 characters is not supported",
+    );
     check("${v#}", "a pattern is needed");
     check("${v:x}", "must be whole numbers");
     check("${v: -3}", "must be whole numbers");
     check("${umlaut:1}", "cuts the value of umlaut inside a character");
     check(&"${a:-".repeat(50), "nested deeper");
+}
+
+#[test]
+fn a_short_text_makes_no_long_one() {
+    let many = variables(&[("v", &"a".repeat(1000))]);
+    let nested = |levels: usize| {
+        let start = "${v//a/".repeat(levels);
+        format!("{start}${{v}}{}", "}".repeat(levels))
+    };
+    assert_eq!(expand(&nested(1), &many).map(|text| text.len()), Ok(1_000_000));
+    assert_eq!(expand(&nested(2), &many), Err(SubstituteProblem::TooLong));
+    assert_eq!(expand(&nested(9), &many), Err(SubstituteProblem::TooLong));
+    assert_eq!(
+        expand(&"${v}".repeat(3146), &many),
+        Err(SubstituteProblem::TooLong)
+    );
+    let text = format!("a: ${{v}}\nb: [{}]\n", "\"${v}\",".repeat(3145));
+    let error = document(&text, &[("v", &"a".repeat(1000))]).unwrap_err();
+    assert!(
+        error.ends_with("substitution makes more than 3145728 bytes of the texts of one document"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -182,11 +213,47 @@ fn a_value_cannot_inject_structure() {
 }
 
 #[test]
+fn a_value_cannot_make_a_merge_key() {
+    let error = document("a: 1\n${N}: {b: 2}\n", &[("N", "<<")]).unwrap_err();
+    assert!(error.starts_with("a.yaml:2:1: a key becomes <<"), "{error}");
+    assert_eq!(
+        document("\"${N}\": {b: 2}\n", &[("N", "<<")]),
+        Ok(json!({"<<": {"b": 2}}))
+    );
+    assert_eq!(document("a: ${N}\n", &[("N", "<<")]), Ok(json!({"a": "<<"})));
+}
+
+#[test]
 fn errors_have_the_place_of_their_scalar() {
     let error = document("a: 1\nb:\n  - x\n  - ${M}\n", &[("N", "1")]).unwrap_err();
     assert!(error.starts_with("a.yaml:4:5: variable M is not set"), "{error}");
     let error = document("a: 1\n${N}: 2\n", &[("N", "a")]).unwrap_err();
-    assert_eq!(error, "a.yaml:2:1: duplicate key \"a\", first at 1:1");
+    assert_eq!(error, "a.yaml:2:1: duplicate key ${…}, first at 1:1");
+}
+
+#[test]
+fn what_stands_in_a_secret_is_in_no_message() {
+    let check = |value: &str, expect: &str| {
+        let text = format!("kind: Secret\nstringData:\n  password: 'x{value}'\n");
+        let error = document(&text, &[("umlaut", "ä")]).unwrap_err();
+        assert_eq!(error, format!("a.yaml:3:13: {expect}"), "{value}");
+    };
+    check(
+        "${hunter2}",
+        "variable ${…} is not set and has no default (known: umlaut); write $${ for a literal ${",
+    );
+    check(
+        "${hunter2-x}",
+        "- is not supported in \"${…}\"; write :- for a default",
+    );
+    check(
+        "${hun ter2}",
+        "\"${…}\" is no substitution: the closing } is missing, or something stands before it; write $${ for a literal ${",
+    );
+    check(
+        "${umlaut:1}",
+        "\"${…}\" cuts the value of ${…} inside a character; offsets and lengths count bytes",
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The syntax: `$$`, `${name}`, `${name<operator>…}`.
 
 use super::operation::{self, Operator};
-use super::{SubstituteProblem, Variables, is_name};
+use super::{MAX_EXPANDED, SubstituteProblem, Variables, is_name};
 
 /// Substitutions within substitutions.
 const MAX_DEPTH: usize = 10;
@@ -27,7 +27,7 @@ pub fn expand(text: &str, variables: &Variables) -> Result<String, SubstitutePro
         if parser.eat("$$") {
             expanded.push('$');
         } else if parser.rest.starts_with("${") {
-            expanded.push_str(&parser.substitution()?);
+            append(&mut expanded, &parser.substitution()?)?;
         } else {
             expanded.push_str(parser.take(1));
         }
@@ -178,7 +178,7 @@ impl<'a> Parser<'a> {
                     next,
                 });
             } else if self.rest.starts_with("${") {
-                argument.push_str(&self.substitution()?);
+                append(&mut argument, &self.substitution()?)?;
             } else {
                 argument.push_str(self.take(c.len_utf8()));
             }
@@ -196,6 +196,15 @@ impl<'a> Parser<'a> {
         self.rest = rest.unwrap_or(self.rest);
         rest.is_some()
     }
+}
+
+/// Appends what a substitution made, as long as it may be so long.
+fn append(text: &mut String, made: &str) -> Result<(), SubstituteProblem> {
+    if text.len().saturating_add(made.len()) > MAX_EXPANDED {
+        return Err(SubstituteProblem::TooLong);
+    }
+    text.push_str(made);
+    Ok(())
 }
 
 fn malformed(start: &str, why: &'static str) -> SubstituteProblem {

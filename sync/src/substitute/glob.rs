@@ -1,47 +1,50 @@
 //! Patterns of `#` and `%`: `*` is any text, slashes included, `?` one character.
 
+/// Characters of a pattern: matching takes its length times that of the value.
+pub(super) const MAX_PATTERN: usize = 1000;
+
 /// A pattern.
 pub(super) struct Glob(Vec<char>);
 
 impl Glob {
-    /// None for classes and escapes, which Flux's substitution gets wrong in suffixes.
-    pub(super) fn new(pattern: &str) -> Option<Self> {
-        if pattern.contains(['[', '\\']) {
-            None
-        } else {
-            Some(Self(pattern.chars().collect()))
-        }
+    pub(super) fn new(pattern: impl IntoIterator<Item = char>) -> Self {
+        Self(pattern.into_iter().collect())
     }
 
-    /// Whether the whole text fits: linear in pattern times text, by remembering the last star only.
-    pub(super) fn matches(&self, text: &str) -> bool {
-        let text: Vec<char> = text.chars().collect();
-        let (mut at, mut in_text) = (0, 0);
-        let mut star: Option<(usize, usize)> = None;
-        while in_text < text.len() {
-            match self.0.get(at) {
-                Some('*') => {
-                    star = Some((at + 1, in_text));
-                    at += 1;
-                }
-                Some(c) if *c == '?' || *c == text[in_text] => {
-                    at += 1;
-                    in_text += 1;
-                }
-                _ => {
-                    let Some((after, from)) = star else { return false };
-                    star = Some((after, from + 1));
-                    (at, in_text) = (after, from + 1);
+    /// Characters of the shortest and of the longest beginning of a text that fits and is not empty.
+    pub(super) fn beginnings(&self, text: impl Iterator<Item = char>) -> Option<(usize, usize)> {
+        // The places in the pattern that what was read so far can have come to.
+        let mut places = vec![false; self.0.len() + 1];
+        places[0] = true;
+        self.pass_stars(&mut places);
+        let mut found = None;
+        for (count, c) in (1..).zip(text) {
+            let mut next = vec![false; places.len()];
+            for (place, wanted) in self.0.iter().enumerate().filter(|(place, _)| places[*place]) {
+                match wanted {
+                    '*' => next[place] = true,
+                    wanted if *wanted == '?' || *wanted == c => next[place + 1] = true,
+                    _ => {}
                 }
             }
+            self.pass_stars(&mut next);
+            places = next;
+            if places.last() == Some(&true) {
+                found = Some((found.map_or(count, |(shortest, _)| shortest), count));
+            }
+            if !places.contains(&true) {
+                break;
+            }
         }
-        self.0[at..].iter().all(|c| *c == '*')
+        found
     }
-}
 
-/// The places between the characters of a text, both ends included.
-pub(super) fn boundaries(text: &str) -> impl Iterator<Item = usize> {
-    text.char_indices()
-        .map(|(index, _)| index)
-        .chain(std::iter::once(text.len()))
+    /// A star may be nothing.
+    fn pass_stars(&self, places: &mut [bool]) {
+        for (place, wanted) in self.0.iter().enumerate() {
+            if *wanted == '*' && places[place] {
+                places[place + 1] = true;
+            }
+        }
+    }
 }

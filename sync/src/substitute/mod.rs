@@ -3,7 +3,7 @@
 //! Flux's `postBuild.substitute`: same syntax, same results ([`expand`]), on scalars and keys instead of text, so that a value can
 //! never inject structure. A plain scalar is resolved again afterwards (`${N}` may become a number); a quoted one stays text.
 //!
-//! Invariant: no error carries the value of a variable, which may come from a Secret.
+//! Invariant: no error carries the value of a variable, which may come from a Secret, or anything that stands in a Secret.
 
 mod expand;
 mod glob;
@@ -12,12 +12,16 @@ mod operation;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::yaml::{Document, Position};
+use crate::yaml::{Document, Kind, Node, Position};
 
 pub use self::expand::expand;
 
 /// Label or annotation that keeps an object as it is written, with the value [`DISABLED`].
 pub const CONTROL: &str = "kustomize.toolkit.fluxcd.io/substitute";
+
+/// Bytes of the texts of one document that have a substitution, after it: more is more than an API server takes in one object. A few
+/// substitutions within each other would make terabytes of a short value.
+pub const MAX_EXPANDED: usize = 3 << 20;
 
 /// The value of [`CONTROL`].
 pub const DISABLED: &str = "disabled";
@@ -124,6 +128,39 @@ pub enum SubstituteProblem {
     /// Substitutions in substitutions.
     #[error("substitutions are nested deeper than {0}")]
     TooDeep(usize),
+    /// Short texts that make long ones.
+    #[error("substitution makes more than {MAX_EXPANDED} bytes of the texts of one document")]
+    TooLong,
+    /// A key without quotes that would become a merge key.
+    #[error("a key becomes <<, which merges mappings: no value may change the structure; quote the key")]
+    Merge,
+}
+
+impl SubstituteProblem {
+    /// The same without what stands in the text, for a Secret: the place has to do.
+    fn without_text(self) -> Self {
+        let hidden = || "${…}".to_owned();
+        match self {
+            Self::Unknown { known, .. } => Self::Unknown {
+                name: hidden(),
+                known,
+            },
+            Self::Unsupported { form, next, .. } => Self::Unsupported {
+                form,
+                expression: hidden(),
+                next,
+            },
+            Self::Malformed { why, .. } => Self::Malformed {
+                expression: hidden(),
+                why,
+            },
+            Self::CutsCharacter { .. } => Self::CutsCharacter {
+                name: hidden(),
+                expression: hidden(),
+            },
+            other @ (Self::InvalidName { .. } | Self::TooDeep(_) | Self::TooLong | Self::Merge) => other,
+        }
+    }
 }
 
 /// A document with all its scalars and keys expanded.
@@ -131,17 +168,56 @@ pub fn document(document: &Document, variables: &Variables) -> Result<Document, 
     if variables.is_empty() {
         return Ok(document.clone());
     }
-    document.map_scalars(&mut |scalar, at| {
+    let is_secret = document.root.get("kind").and_then(|kind| kind.text()) == Some("Secret");
+    let error = |at, problem: SubstituteProblem| SubstituteError {
+        file: Arc::clone(&document.file),
+        at,
+        problem: if is_secret {
+            problem.without_text()
+        } else {
+            problem
+        },
+    };
+    let mut length = 0;
+    let expanded = document.map_scalars(&mut |scalar, at| {
         if !scalar.text.contains('$') {
             return Ok(None);
         }
-        let expanded = expand(&scalar.text, variables);
-        expanded.map(Some).map_err(|problem| SubstituteError {
-            file: Arc::clone(&document.file),
-            at,
-            problem,
-        })
-    })
+        let expanded = expand(&scalar.text, variables).and_then(|expanded| {
+            length += expanded.len();
+            if length > MAX_EXPANDED {
+                return Err(SubstituteProblem::TooLong);
+            }
+            Ok(Some(expanded))
+        });
+        expanded.map_err(|problem| error(at, problem))
+    })?;
+    match new_merge(&document.root, &expanded.root) {
+        Some(at) => Err(error(at, SubstituteProblem::Merge)),
+        None => Ok(expanded),
+    }
+}
+
+/// The first key that merges and did not before.
+fn new_merge(before: &Node, after: &Node) -> Option<Position> {
+    match (&before.kind, &after.kind) {
+        (Kind::Mapping(before), Kind::Mapping(after)) => {
+            before.iter().zip(after).find_map(|(before, after)| {
+                let made = merges(&after.0) && !merges(&before.0);
+                made.then_some(after.0.at)
+                    .or_else(|| new_merge(&before.1, &after.1))
+            })
+        }
+        (Kind::Sequence(before), Kind::Sequence(after)) => before
+            .iter()
+            .zip(after)
+            .find_map(|(before, after)| new_merge(before, after)),
+        _ => None,
+    }
+}
+
+fn merges(key: &Node) -> bool {
+    matches!(&key.kind, Kind::Scalar(scalar) if scalar.plain && scalar.tag.is_none() && scalar.text == "<<")
 }
 
 fn is_name(name: &str) -> bool {

@@ -1,7 +1,7 @@
 //! What the operators do to a value.
 
-use super::SubstituteProblem;
 use super::glob::{self, Glob};
+use super::{MAX_EXPANDED, SubstituteProblem};
 
 /// What stands between a name and the closing brace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub(super) fn apply(
         Operator::Default => if value.is_empty() { argument(0) } else { value }.to_owned(),
         Operator::Cut => cut(name, value, arguments, expression)?.to_owned(),
         Operator::Case(case) => change_case(case, value),
-        Operator::Remove(remove) => removed(remove, value, argument(0), expression)?.to_owned(),
+        Operator::Remove(remove) => removed(remove, name, value, argument(0), expression)?.to_owned(),
         Operator::Replace(replace) => replaced(replace, value, argument(0), argument(1), expression)?,
     })
 }
@@ -132,13 +132,14 @@ fn upper(c: char) -> char {
     changed.next().filter(|_| changed.next().is_none()).unwrap_or(c)
 }
 
+/// The first of two for `İ`, which is all that Go has.
 fn lower(c: char) -> char {
-    let mut changed = c.to_lowercase();
-    changed.next().filter(|_| changed.next().is_none()).unwrap_or(c)
+    c.to_lowercase().next().unwrap_or(c)
 }
 
 fn removed<'a>(
     remove: Remove,
+    name: &str,
     value: &'a str,
     pattern: &str,
     expression: &str,
@@ -150,24 +151,60 @@ fn removed<'a>(
             why,
         });
     }
-    let Some(glob) = Glob::new(pattern) else {
-        return Err(SubstituteProblem::Unsupported {
-            form: "[ or \\ in a pattern",
+    let unsupported = |form, next| {
+        Err(SubstituteProblem::Unsupported {
+            form,
             expression: expression.to_owned(),
-            next: "use * and ? only",
-        });
+            next,
+        })
     };
-    // As Flux: an empty prefix or suffix is never taken.
-    let mut ends = glob::boundaries(value).filter(|end| match remove {
-        Remove::ShortestPrefix | Remove::LongestPrefix => *end > 0 && glob.matches(&value[..*end]),
-        Remove::ShortestSuffix | Remove::LongestSuffix => *end < value.len() && glob.matches(&value[*end..]),
-    });
-    Ok(match remove {
-        Remove::ShortestPrefix => ends.next().map_or(value, |end| &value[end..]),
-        Remove::LongestPrefix => ends.last().map_or(value, |end| &value[end..]),
-        Remove::ShortestSuffix => ends.last().map_or(value, |end| &value[..end]),
-        Remove::LongestSuffix => ends.next().map_or(value, |end| &value[..end]),
-    })
+    if pattern.contains(['[', '\\']) {
+        return unsupported("[ or \\ in a pattern", "use * and ? only");
+    }
+    if pattern.chars().count() > glob::MAX_PATTERN {
+        return unsupported("a pattern of more than 1000 characters", "use * and ?");
+    }
+    // Flux's takes single bytes of characters there, and leaves halves.
+    if !value.is_ascii() && pattern.contains('?') {
+        return unsupported("? in a pattern for a value that is not all ASCII", "use *");
+    }
+    let taken = match remove {
+        Remove::ShortestPrefix => value.chars().next(),
+        Remove::ShortestSuffix => value.chars().next_back(),
+        Remove::LongestPrefix | Remove::LongestSuffix => None,
+    };
+    if taken.is_some_and(|c| !c.is_ascii()) && pattern.chars().all(|c| c == '*') {
+        return Err(SubstituteProblem::CutsCharacter {
+            name: name.to_owned(),
+            expression: expression.to_owned(),
+        });
+    }
+    Ok(without(remove, value, pattern))
+}
+
+fn is_short(remove: Remove) -> bool {
+    matches!(remove, Remove::ShortestPrefix | Remove::ShortestSuffix)
+}
+
+/// As Flux: an empty prefix or suffix is never taken.
+fn without<'a>(remove: Remove, value: &'a str, pattern: &str) -> &'a str {
+    let is_prefix = matches!(remove, Remove::ShortestPrefix | Remove::LongestPrefix);
+    let found = if is_prefix {
+        Glob::new(pattern.chars()).beginnings(value.chars())
+    } else {
+        Glob::new(pattern.chars().rev()).beginnings(value.chars().rev())
+    };
+    let Some((shortest, longest)) = found else {
+        return value;
+    };
+    let count = if is_short(remove) { shortest } else { longest };
+    let width = |c: char| c.len_utf8();
+    if is_prefix {
+        &value[value.chars().take(count).map(width).sum()..]
+    } else {
+        let removed: usize = value.chars().rev().take(count).map(width).sum();
+        &value[..value.len() - removed]
+    }
 }
 
 /// Plain text for plain text.
@@ -186,12 +223,17 @@ fn replaced(
             next: "write ${name#text} or ${name%text}",
         });
     }
-    if !anchored && pattern.is_empty() {
+    if pattern.is_empty() {
         let why = "a text to replace is needed";
         return Err(SubstituteProblem::Malformed {
             expression: expression.to_owned(),
             why,
         });
+    }
+    // Before it is made: each byte of the value may become the whole replacement.
+    let grown = value.matches(pattern).count().saturating_mul(with.len());
+    if replace == Replace::All && grown > MAX_EXPANDED {
+        return Err(SubstituteProblem::TooLong);
     }
     Ok(match replace {
         Replace::First => value.replacen(pattern, with, 1),

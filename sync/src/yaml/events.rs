@@ -7,30 +7,34 @@ use yaml_rust2::Event;
 use yaml_rust2::parser::{Parser, Tag as RawTag};
 use yaml_rust2::scanner::{Marker, ScanError, TScalarStyle};
 
-use super::{
-    ALIAS_BUDGET, Document, Kind, MAX_DEPTH, Node, Position, Scalar, Tag, YamlError, YamlProblem, text,
-};
+use super::source::Source;
+use super::text::{self, Chunk};
+use super::{ALIAS_BUDGET, Document, Kind, MAX_DEPTH, Node, Position, Scalar, Tag, YamlError, YamlProblem};
 
-/// All documents, empty ones included.
-pub(super) fn documents(file: &Arc<str>, text: &str) -> Result<Vec<Document>, YamlError> {
-    text::check_outside(file, text)?;
-    let mut parser = Parser::new_from_str(text);
-    let mut builder = Builder::new(file);
+/// All documents of a text, empty ones included.
+pub(super) fn documents(file: &Arc<str>, text: Chunk<'_>) -> Result<Vec<Document>, YamlError> {
     let mut documents = Vec::new();
+    for chunk in text::split(file, text)? {
+        documents.extend(document(file, chunk)?.map(|root| Document {
+            file: Arc::clone(file),
+            root,
+        }));
+    }
+    Ok(documents)
+}
+
+/// The one document of a chunk.
+fn document(file: &Arc<str>, chunk: Chunk<'_>) -> Result<Option<Arc<Node>>, YamlError> {
+    let mut parser = Parser::new_from_str(chunk.text);
+    let mut builder = Builder::new(file, chunk);
     loop {
-        let (event, marker) = parser.next_token().map_err(|error| syntax(file, &error))?;
+        let (event, marker) = parser
+            .next_token()
+            .map_err(|error| syntax(file, &chunk, &error))?;
         match event {
-            Event::StreamEnd => return Ok(documents),
-            Event::DocumentStart => builder = Builder::new(file),
-            Event::DocumentEnd => {
-                let root = builder.root.take();
-                documents.extend(root.map(|root| Document {
-                    file: Arc::clone(file),
-                    root,
-                }));
-            }
-            Event::Nothing | Event::StreamStart => {}
-            node => builder.take(node, position(&marker))?,
+            Event::StreamEnd => return Ok(builder.root),
+            Event::Nothing | Event::StreamStart | Event::DocumentStart | Event::DocumentEnd => {}
+            node => builder.take(node, &marker)?,
         }
     }
 }
@@ -38,6 +42,7 @@ pub(super) fn documents(file: &Arc<str>, text: &str) -> Result<Vec<Document>, Ya
 /// Builds the tree of one document.
 struct Builder<'a> {
     file: &'a Arc<str>,
+    source: Source<'a>,
     /// Collections that are open, outermost first.
     open: Vec<Open>,
     /// Nodes that are complete, by the parser's number of their anchor.
@@ -50,6 +55,7 @@ struct Builder<'a> {
 /// A collection that is not complete.
 struct Open {
     at: Position,
+    marker: Marker,
     anchor: usize,
     /// Keys and values alternate in a mapping.
     nodes: Vec<Arc<Node>>,
@@ -57,9 +63,10 @@ struct Open {
 }
 
 impl<'a> Builder<'a> {
-    fn new(file: &'a Arc<str>) -> Self {
+    fn new(file: &'a Arc<str>, chunk: Chunk<'a>) -> Self {
         Self {
             file,
+            source: Source::new(chunk),
             open: Vec::new(),
             anchors: BTreeMap::new(),
             aliased: 0,
@@ -67,18 +74,31 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn take(&mut self, event: Event, at: Position) -> Result<(), YamlError> {
+    fn take(&mut self, event: Event, marker: &Marker) -> Result<(), YamlError> {
+        let at = self.source.place(marker);
+        if !matches!(event, Event::SequenceEnd | Event::MappingEnd)
+            && self.source.is_indented_by_tab(marker)
+            && !self.is_in_flow()
+        {
+            return Err(self.error(at, YamlProblem::TabIndentation));
+        }
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let tag = tag
                     .map(|tag| scalar_tag(&tag).ok_or_else(|| self.error(at, unknown(&tag))))
                     .transpose()?;
-                let plain = style == TScalarStyle::Plain;
-                self.complete(Node::new(at, Kind::Scalar(Scalar { text, plain, tag })), anchor);
+                let text = self.checked(text, style, marker)?;
+                let scalar = Scalar {
+                    text,
+                    plain: style == TScalarStyle::Plain,
+                    tag,
+                    expanded: false,
+                };
+                self.complete(Node::new(at, Kind::Scalar(scalar)), anchor);
                 Ok(())
             }
-            Event::SequenceStart(anchor, tag) => self.open(at, anchor, tag.as_ref(), "seq"),
-            Event::MappingStart(anchor, tag) => self.open(at, anchor, tag.as_ref(), "map"),
+            Event::SequenceStart(anchor, tag) => self.open(marker, anchor, tag.as_ref(), "seq"),
+            Event::MappingStart(anchor, tag) => self.open(marker, anchor, tag.as_ref(), "map"),
             Event::Alias(anchor) => self.alias(anchor, at),
             _ => {
                 self.close();
@@ -87,13 +107,43 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// The text of a scalar where the parser reads it as kubectl's does, mended where it does not.
+    fn checked(&self, text: String, style: TScalarStyle, marker: &Marker) -> Result<String, YamlError> {
+        let is_block = matches!(style, TScalarStyle::Literal | TScalarStyle::Folded);
+        match text.trim_start_matches('\n').chars().next() {
+            // The parser makes a line feed of a block without lines at the end of a text.
+            None if is_block && !text.is_empty() && !self.source.block_header(marker).contains('+') => {
+                Ok(String::new())
+            }
+            Some('\t')
+                if is_block
+                    && !self
+                        .source
+                        .block_header(marker)
+                        .contains(|c: char| c.is_ascii_digit()) =>
+            {
+                Err(self.error(self.source.place(marker), YamlProblem::TabIndentation))
+            }
+            Some(c @ ('|' | '>' | '?' | ':')) if style == TScalarStyle::Plain && self.is_in_flow() => {
+                Err(self.error(self.source.place(marker), YamlProblem::PlainStart(c)))
+            }
+            _ => Ok(text),
+        }
+    }
+
+    /// Whether a `[` or `{` is open.
+    fn is_in_flow(&self) -> bool {
+        self.open.iter().any(|open| self.source.opens_flow(&open.marker))
+    }
+
     fn open(
         &mut self,
-        at: Position,
+        marker: &Marker,
         anchor: usize,
         tag: Option<&RawTag>,
         expected: &str,
     ) -> Result<(), YamlError> {
+        let at = self.source.place(marker);
         if let Some(tag) = tag
             && core_name(tag) != Some(expected)
         {
@@ -104,6 +154,7 @@ impl<'a> Builder<'a> {
         }
         self.open.push(Open {
             at,
+            marker: *marker,
             anchor,
             nodes: Vec::new(),
             is_mapping: expected == "map",
@@ -208,20 +259,26 @@ fn unknown(tag: &RawTag) -> YamlProblem {
     })
 }
 
-fn syntax(file: &Arc<str>, error: &ScanError) -> YamlError {
+/// What the parser says where kubectl's takes more: parts of its messages.
+const STRICTER: &[&str] = &[
+    "invalid indentation",
+    "comments must be separated",
+    "plain scalar cannot start with '-'",
+    "unknown escape character",
+    "must be followed by a valid YAML whitespace",
+];
+
+fn syntax(file: &Arc<str>, chunk: &Chunk<'_>, error: &ScanError) -> YamlError {
     let said = error.info().to_owned();
-    let problem = if said.contains("tab") {
+    let problem = if said.contains("recursion limit") {
+        YamlProblem::Depth
+    } else if said.contains("tab") {
         YamlProblem::Tab(said)
+    } else if STRICTER.iter().any(|part| said.contains(part)) {
+        YamlProblem::Stricter(said)
     } else {
         YamlProblem::Syntax(said)
     };
-    YamlError::new(file, position(error.marker()), problem)
-}
-
-/// The parser counts columns from 0.
-fn position(marker: &Marker) -> Position {
-    Position {
-        line: marker.line(),
-        column: marker.col() + 1,
-    }
+    let marker = error.marker();
+    YamlError::new(file, chunk.place(marker.line(), marker.col() + 1), problem)
 }

@@ -1,158 +1,226 @@
-//! A file that starts with `{` is JSON; documents may follow each other.
+//! A file that starts with `{`: JSON documents, one after the other.
+//!
+//! As kubectl: where no more than one document was JSON, what follows is read as YAML, so that `{a: b}` and JSON documents between
+//! `---` are read too.
 
-use std::fmt;
 use std::sync::Arc;
 
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-
-use super::{Document, Kind, MAX_DEPTH, Node, Position, Scalar, YamlError, YamlProblem, text};
+use super::text::Chunk;
+use super::{Document, Kind, MAX_DEPTH, Node, Position, Scalar, YamlError, YamlProblem, events};
 
 /// All documents.
 pub(super) fn documents(file: &Arc<str>, text: &str) -> Result<Vec<Document>, YamlError> {
-    let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Json>();
+    let mut reader = Reader::new(file, text);
     let mut documents = Vec::new();
     loop {
-        let start = text.len() - text[stream.byte_offset()..].trim_start().len();
-        let base = text::position(text, start);
-        match stream.next() {
-            None => return Ok(documents),
-            Some(Ok(json)) => {
-                let root = node(&json, base);
-                if depth(&json) > MAX_DEPTH {
-                    return Err(YamlError::new(file, base, YamlProblem::Depth));
-                }
-                documents.push(Document {
-                    file: Arc::clone(file),
-                    root,
-                });
+        reader.skip_space();
+        if reader.rest().is_empty() {
+            return Ok(documents);
+        }
+        let rest = Chunk {
+            start: reader.position(),
+            text: reader.rest(),
+        };
+        match reader.value(0) {
+            Ok(root) => documents.push(Document {
+                file: Arc::clone(file),
+                root,
+            }),
+            Err(error) if documents.len() > 1 || !matches!(error.problem, YamlProblem::Syntax(_)) => {
+                return Err(error);
             }
-            Some(Err(error)) => {
-                let at = Position {
-                    line: error.line(),
-                    column: error.column().max(1),
-                };
-                return Err(YamlError::new(file, at, YamlProblem::Syntax(message(&error))));
-            }
+            Err(error) => match events::documents(file, rest) {
+                Ok(more) => return Ok(documents.into_iter().chain(more).collect()),
+                // The reader that came further has understood more of the text.
+                Err(other) => return Err(if other.at > error.at { other } else { error }),
+            },
         }
     }
 }
 
-/// JSON without duplicate keys, numbers as they will be resolved.
-enum Json {
-    Scalar(Scalar),
-    List(Vec<Self>),
-    Object(Vec<(String, Self)>),
+/// A JSON reader that knows where it is.
+struct Reader<'a> {
+    file: &'a Arc<str>,
+    text: &'a str,
+    /// Bytes that were read.
+    index: usize,
+    /// A place that was looked up, and the byte there.
+    known: (usize, Position),
 }
 
-fn node(json: &Json, at: Position) -> Arc<Node> {
-    let key_of = |text: &str| {
-        Kind::Scalar(Scalar {
-            text: text.to_owned(),
-            plain: false,
-            tag: None,
-        })
-    };
-    Arc::new(Node::new(
-        at,
-        match json {
-            Json::Scalar(scalar) => Kind::Scalar(scalar.clone()),
-            Json::List(items) => Kind::Sequence(items.iter().map(|item| node(item, at)).collect()),
-            Json::Object(pairs) => Kind::Mapping(
-                pairs
-                    .iter()
-                    .map(|(key, value)| (Arc::new(Node::new(at, key_of(key))), node(value, at)))
-                    .collect(),
-            ),
-        },
-    ))
-}
-
-fn depth(json: &Json) -> usize {
-    match json {
-        Json::Scalar(_) => 0,
-        Json::List(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
-        Json::Object(pairs) => 1 + pairs.iter().map(|(_, value)| depth(value)).max().unwrap_or(0),
-    }
-}
-
-/// What serde_json says, without the place that we say ourselves.
-fn message(error: &serde_json::Error) -> String {
-    let said = error.to_string();
-    said.rsplit_once(" at line ")
-        .map_or_else(|| said.clone(), |(what, _)| what.to_owned())
-}
-
-impl<'de> Deserialize<'de> for Json {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(JsonVisitor)
-    }
-}
-
-struct JsonVisitor;
-
-impl JsonVisitor {
-    fn plain(text: String) -> Json {
-        Json::Scalar(Scalar {
+impl<'a> Reader<'a> {
+    fn new(file: &'a Arc<str>, text: &'a str) -> Self {
+        let known = (0, Position { line: 1, column: 1 });
+        Self {
+            file,
             text,
-            plain: true,
-            tag: None,
-        })
+            index: 0,
+            known,
+        }
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.index..]
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.index).copied()
+    }
+
+    fn eat(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        self.index += usize::from(found);
+        found
+    }
+
+    fn skip_space(&mut self) {
+        let rest = self.rest();
+        self.index += rest.len() - rest.trim_start_matches([' ', '\t', '\r', '\n']).len();
+    }
+
+    /// Where it is: counted on from the last place, so that a long line costs no more than its length.
+    fn position(&mut self) -> Position {
+        let (from, mut at) = self.known;
+        let passed = &self.text[from..self.index];
+        match passed.rfind('\n') {
+            None => at.column += passed.chars().count(),
+            Some(feed) => {
+                at.line += passed.matches('\n').count();
+                at.column = passed[feed + 1..].chars().count() + 1;
+            }
+        }
+        self.known = (self.index, at);
+        at
+    }
+
+    fn error(&mut self, problem: YamlProblem) -> YamlError {
+        YamlError::new(self.file, self.position(), problem)
+    }
+
+    fn expected(&mut self, what: &str) -> YamlError {
+        self.error(YamlProblem::Syntax(format!("{what} is expected")))
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Arc<Node>, YamlError> {
+        let at = self.position();
+        let kind = match self.peek() {
+            Some(b'{' | b'[') if depth >= MAX_DEPTH => return Err(self.error(YamlProblem::Depth)),
+            Some(b'{') => self.object(depth + 1)?,
+            Some(b'[') => self.list(depth + 1)?,
+            Some(b'"') => Kind::Scalar(Scalar::quoted(self.string()?)),
+            _ => Kind::Scalar(Scalar::plain(self.word()?)),
+        };
+        Ok(Arc::new(Node::new(at, kind)))
+    }
+
+    fn object(&mut self, depth: usize) -> Result<Kind, YamlError> {
+        let mut pairs = Vec::new();
+        self.index += 1;
+        self.skip_space();
+        while !self.eat(b'}') {
+            if !pairs.is_empty() {
+                self.comma('}')?;
+            }
+            let at = self.position();
+            let key = Kind::Scalar(Scalar::quoted(self.string()?));
+            self.skip_space();
+            if !self.eat(b':') {
+                return Err(self.expected("`:`"));
+            }
+            self.skip_space();
+            pairs.push((Arc::new(Node::new(at, key)), self.value(depth)?));
+            self.skip_space();
+        }
+        Ok(Kind::Mapping(pairs))
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Kind, YamlError> {
+        let mut items = Vec::new();
+        self.index += 1;
+        self.skip_space();
+        while !self.eat(b']') {
+            if !items.is_empty() {
+                self.comma(']')?;
+            }
+            items.push(self.value(depth)?);
+            self.skip_space();
+        }
+        Ok(Kind::Sequence(items))
+    }
+
+    fn comma(&mut self, end: char) -> Result<(), YamlError> {
+        if !self.eat(b',') {
+            return Err(self.expected(&format!("`,` or `{end}`")));
+        }
+        self.skip_space();
+        Ok(())
+    }
+
+    fn string(&mut self) -> Result<String, YamlError> {
+        let rest = self.rest();
+        if !rest.starts_with('"') {
+            return Err(self.expected("text in double quotes"));
+        }
+        let mut escaped = false;
+        let end = rest.bytes().skip(1).position(|byte| {
+            let ends = byte == b'"' && !escaped;
+            escaped = byte == b'\\' && !escaped;
+            ends
+        });
+        let Some(end) = end else {
+            return Err(self.error(YamlProblem::Syntax("the closing quote is missing".to_owned())));
+        };
+        let quoted = &rest[..end + 2];
+        let text = match serde_json::from_str(quoted) {
+            Ok(text) => text,
+            // What serde_json says has a place that is none in the file.
+            Err(_) => {
+                return Err(self.error(YamlProblem::Syntax(
+                    "an escape or a character is invalid in JSON".to_owned(),
+                )));
+            }
+        };
+        self.index += quoted.len();
+        Ok(text)
+    }
+
+    /// A number, `true`, `false` or `null`.
+    fn word(&mut self) -> Result<String, YamlError> {
+        let rest = self.rest();
+        let end = rest
+            .find(|c: char| !(c.is_alphanumeric() || "+-.".contains(c)))
+            .unwrap_or(rest.len());
+        let word = &rest[..end];
+        if !matches!(word, "true" | "false" | "null") {
+            if !is_number(word) {
+                return Err(self.expected("a value"));
+            }
+            if word.parse::<f64>().is_ok_and(f64::is_infinite) {
+                return Err(self.error(YamlProblem::NotFinite));
+            }
+        }
+        self.index += word.len();
+        Ok(word.to_owned())
     }
 }
 
-impl<'de> Visitor<'de> for JsonVisitor {
-    type Value = Json;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
-        Ok(Self::plain(value.to_string()))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
-        Ok(Self::plain(value.to_string()))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
-        Ok(Self::plain(value.to_string()))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
-        Ok(Self::plain(format!("{value:e}")))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Json, E> {
-        Ok(Json::Scalar(Scalar {
-            text: value.to_owned(),
-            plain: false,
-            tag: None,
-        }))
-    }
-
-    fn visit_unit<E>(self) -> Result<Json, E> {
-        Ok(Self::plain("null".to_owned()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
-        let mut list = Vec::new();
-        while let Some(item) = items.next_element()? {
-            list.push(item);
-        }
-        Ok(Json::List(list))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut pairs: A) -> Result<Json, A::Error> {
-        let mut object: Vec<(String, Json)> = Vec::new();
-        let mut seen = std::collections::BTreeSet::new();
-        while let Some(key) = pairs.next_key::<String>()? {
-            if !seen.insert(key.clone()) {
-                return Err(A::Error::custom(format_args!("duplicate key {key:?}")));
-            }
-            let value = pairs.next_value()?;
-            object.push((key, value));
-        }
-        Ok(Json::Object(object))
-    }
+/// `-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?`
+fn is_number(text: &str) -> bool {
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let unsigned = text.strip_prefix('-').unwrap_or(text);
+    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+        None => (unsigned, None),
+        Some((mantissa, exponent)) => (
+            mantissa,
+            Some(exponent.strip_prefix(['-', '+']).unwrap_or(exponent)),
+        ),
+    };
+    let (whole, fraction) = match mantissa.split_once('.') {
+        None => (mantissa, None),
+        Some((whole, fraction)) => (whole, Some(fraction)),
+    };
+    digits(whole)
+        && (whole == "0" || !whole.starts_with('0'))
+        && fraction.is_none_or(digits)
+        && exponent.is_none_or(digits)
 }

@@ -14,6 +14,7 @@ mod events;
 mod json;
 mod node;
 mod scalar;
+mod source;
 mod text;
 mod value;
 
@@ -23,8 +24,9 @@ use serde_json::Value;
 
 pub use self::error::{Position, YamlError, YamlProblem};
 pub use self::node::{Document, Kind, Node, Scalar, Tag};
+use self::text::Chunk;
 
-/// Folders of collections within collections.
+/// Collections within collections.
 pub const MAX_DEPTH: usize = 100;
 
 /// Nodes that aliases may produce in one document: a page of aliases is enough for people, a bomb needs millions.
@@ -37,7 +39,7 @@ pub fn documents(file: &str, bytes: &[u8]) -> Result<Vec<Document>, YamlError> {
     let documents = if text.trim_start().starts_with('{') {
         json::documents(&file, &text)?
     } else {
-        events::documents(&file, &text)?
+        events::documents(&file, Chunk::whole(&text))?
     };
     Ok(documents
         .into_iter()

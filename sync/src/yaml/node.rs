@@ -46,6 +46,8 @@ pub struct Scalar {
     pub plain: bool,
     /// An explicit type.
     pub tag: Option<Tag>,
+    /// Whether the text comes from a substitution: then it is in no message.
+    pub expanded: bool,
 }
 
 /// The explicit types that a scalar can have.
@@ -67,6 +69,26 @@ pub enum Tag {
     Binary,
     /// `!!merge`.
     Merge,
+}
+
+impl Scalar {
+    /// Text without quotes.
+    pub(super) fn plain(text: String) -> Self {
+        Self {
+            text,
+            plain: true,
+            tag: None,
+            expanded: false,
+        }
+    }
+
+    /// Text in quotes.
+    pub(super) fn quoted(text: String) -> Self {
+        Self {
+            plain: false,
+            ..Self::plain(text)
+        }
+    }
 }
 
 impl Document {
@@ -134,7 +156,9 @@ fn map_node<E>(
             None => return Ok(Arc::clone(node)),
             Some(text) => Kind::Scalar(Scalar {
                 text,
-                ..scalar.clone()
+                plain: scalar.plain,
+                tag: scalar.tag,
+                expanded: true,
             }),
         },
         Kind::Sequence(items) => Kind::Sequence(

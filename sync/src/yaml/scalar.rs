@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use jiff::civil::Date;
 
 use super::{Scalar, Tag, YamlProblem};
 
@@ -22,16 +23,13 @@ pub(super) enum Resolved {
 /// What a scalar means by its text, its quotes and its tag.
 pub(super) fn resolve(scalar: &Scalar) -> Result<Resolved, YamlProblem> {
     let text = || Resolved::Text(scalar.text.clone());
-    let mismatch = |tag| {
-        let value = scalar.text.chars().take(40).collect();
-        Err(YamlProblem::TagMismatch { tag, value })
-    };
+    let mismatch = |tag| Err(YamlProblem::TagMismatch(tag));
     let Some(tag) = scalar.tag else {
         return Ok(if scalar.plain { plain(&scalar.text) } else { text() });
     };
     match (tag, plain(&scalar.text)) {
-        (Tag::Str, _) => Ok(text()),
         (Tag::Merge, Resolved::Merge) => Ok(Resolved::Merge),
+        (Tag::Str | Tag::Merge, _) => Ok(text()),
         (Tag::Int, int @ (Resolved::Int(_) | Resolved::UInt(_))) => Ok(int),
         (Tag::Float, float @ Resolved::Float(_)) => Ok(float),
         #[expect(
@@ -175,7 +173,14 @@ fn is_timestamp(text: &str) -> bool {
     let digits = |part: &str, most: usize| {
         (1..=most).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit())
     };
-    matches!(parts.as_slice(), [year, month, day] if year.len() == 4 && digits(year, 4) && digits(month, 2) && digits(day, 2))
+    let [year, month, day] = parts.as_slice() else {
+        return false;
+    };
+    year.len() == 4
+        && digits(year, 4)
+        && digits(month, 2)
+        && digits(day, 2)
+        && matches!((year.parse(), month.parse(), day.parse()), (Ok(year), Ok(month), Ok(day)) if Date::new(year, month, day).is_ok())
 }
 
 fn binary(text: &str) -> Option<String> {

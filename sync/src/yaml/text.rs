@@ -1,14 +1,48 @@
-//! Checks of the characters, before the parser sees them.
+//! The text before the parser sees it: characters, and where documents start.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{Position, YamlError, YamlProblem};
 
+/// Text of one document, without the `---` before it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Chunk<'a> {
+    /// Where it starts in the file.
+    pub start: Position,
+    /// The text.
+    pub text: &'a str,
+}
+
+impl<'a> Chunk<'a> {
+    pub(super) fn whole(text: &'a str) -> Self {
+        let start = Position { line: 1, column: 1 };
+        Self { start, text }
+    }
+
+    /// A place in the chunk as a place in the file.
+    pub(super) fn place(&self, line: usize, column: usize) -> Position {
+        if line <= 1 {
+            let column = self.start.column + column - 1;
+            return Position {
+                line: self.start.line,
+                column,
+            };
+        }
+        Position {
+            line: self.start.line + line - 1,
+            column,
+        }
+    }
+}
+
 /// The text without byte order mark, ending with a line feed.
 pub(super) fn check<'a>(file: &Arc<str>, bytes: &'a [u8]) -> Result<Cow<'a, str>, YamlError> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
+        Err(_) if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") => {
+            return Err(YamlError::new(file, position("", 0), YamlProblem::Utf16));
+        }
         Err(error) => {
             let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
             return Err(YamlError::new(
@@ -35,39 +69,56 @@ pub(super) fn check<'a>(file: &Arc<str>, bytes: &'a [u8]) -> Result<Cow<'a, str>
     })
 }
 
-/// Refuses directives, and what stands between `...` and the next `---`.
-///
-/// A line is looked at only before the first content of a document, so that lines within scalars are never touched.
-pub(super) fn check_outside(file: &Arc<str>, text: &str) -> Result<(), YamlError> {
-    let mut outside = true;
-    let mut ended = false;
-    for (index, line) in text.lines().enumerate() {
-        let at = Position {
-            line: index + 1,
-            column: 1,
-        };
-        let is_marker = |marker: &str| {
-            line.strip_prefix(marker)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r']))
-        };
-        if is_marker("---") {
-            (outside, ended) = (false, false);
-        } else if is_marker("...") {
-            (outside, ended) = (true, true);
-        } else if outside && line.starts_with('%') {
-            return Err(YamlError::new(file, at, YamlProblem::Directive));
-        } else if outside && !line.trim().is_empty() && !line.trim_start().starts_with('#') {
-            if ended {
-                return Err(YamlError::new(file, at, YamlProblem::TextAfterEnd));
+/// The documents of a chunk: between lines that start with `---`, wherever these stand, as kubectl cuts a file.
+pub(super) fn split<'a>(file: &Arc<str>, whole: Chunk<'a>) -> Result<Vec<Chunk<'a>>, YamlError> {
+    let mut chunks = Vec::new();
+    let (mut from, mut from_line, mut index) = (0, 1, 0);
+    for (line, content) in (1..).zip(whole.text.split_inclusive('\n')) {
+        if let Some(rest) = content.strip_prefix("---") {
+            if !matches!(rest.trim_start().chars().next(), None | Some('#')) {
+                return Err(YamlError::new(file, whole.place(line, 1), YamlProblem::Separator));
             }
-            outside = false;
+            chunks.push(Chunk {
+                start: whole.place(from_line, 1),
+                text: &whole.text[from..index],
+            });
+            (from, from_line) = (index + content.len(), line + 1);
         }
+        index += content.len();
+    }
+    chunks.push(Chunk {
+        start: whole.place(from_line, 1),
+        text: &whole.text[from..],
+    });
+    for chunk in &chunks {
+        check_outside(file, chunk)?;
+    }
+    Ok(chunks)
+}
+
+/// Refuses directives, and what stands behind `...`.
+fn check_outside(file: &Arc<str>, chunk: &Chunk<'_>) -> Result<(), YamlError> {
+    let (mut before, mut ended) = (true, false);
+    for (line, content) in (1..).zip(chunk.text.lines()) {
+        let is_end = content
+            .strip_prefix("...")
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r']));
+        let is_text = !content.trim().is_empty() && !content.trim_start().starts_with('#');
+        let error = |problem| Err(YamlError::new(file, chunk.place(line, 1), problem));
+        if is_end {
+            ended = true;
+        } else if (before || ended) && content.starts_with('%') {
+            return error(YamlProblem::Directive);
+        } else if ended && is_text {
+            return error(YamlProblem::TextAfterEnd);
+        }
+        before &= !is_text;
     }
     Ok(())
 }
 
 /// The place of a byte of a text.
-pub(super) fn position(text: &str, index: usize) -> Position {
+fn position(text: &str, index: usize) -> Position {
     let before = &text[..index];
     let line_start = before.rfind('\n').map_or(0, |feed| feed + 1);
     Position {
@@ -78,6 +129,6 @@ pub(super) fn position(text: &str, index: usize) -> Position {
 
 /// YAML's printable characters without the line separators that YAML 1.1 knows and 1.2 does not.
 fn is_printable(c: char) -> bool {
-    matches!(c, '\t' | '\n' | '\r' | ' '..='~' | '\u{a0}'..='\u{2027}' | '\u{202a}'..='\u{d7ff}' | '\u{e000}'..='\u{fefe}'
-        | '\u{ff00}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}')
+    matches!(c, '\t' | '\n' | '\r' | ' '..='~' | '\u{a0}'..='\u{2027}' | '\u{202a}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}'
+        | '\u{10000}'..='\u{10ffff}')
 }

@@ -1,18 +1,17 @@
 //! From a tree to JSON: keys, merge keys, numbers.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Number, Value};
 
 use super::scalar::{self, Resolved};
-use super::{Kind, Node, Position, YamlError, YamlProblem};
+use super::{Kind, Node, YamlError, YamlProblem};
 
 /// The JSON of a node.
 pub(super) fn of(file: &Arc<str>, node: &Node) -> Result<Value, YamlError> {
     match &node.kind {
         Kind::Scalar(scalar) => {
-            let resolved = scalar::resolve(scalar).and_then(|resolved| value(resolved, &scalar.text));
+            let resolved = scalar::resolve(scalar).and_then(value);
             resolved.map_err(|problem| YamlError::new(file, node.at, problem))
         }
         Kind::Sequence(items) => items
@@ -31,34 +30,37 @@ pub(super) fn is_null(text: &str) -> bool {
 
 fn mapping(file: &Arc<str>, pairs: &[(Arc<Node>, Arc<Node>)]) -> Result<Map<String, Value>, YamlError> {
     let mut own = Map::new();
-    let mut seen: BTreeMap<String, Position> = BTreeMap::new();
-    let mut merges: Vec<&Node> = Vec::new();
+    let mut merge: Option<&Node> = None;
     for (key, node) in pairs {
-        let name = match key_of(file, key)? {
-            Key::Merge => {
-                merges.push(node);
-                "<<".to_owned()
-            }
-            Key::Name(name) => {
-                own.insert(name.clone(), of(file, node)?);
-                name
-            }
+        let is_duplicate = match key_of(file, key)? {
+            Key::Merge => merge.replace(node).is_some(),
+            Key::Name(name) => own.insert(name, of(file, node)?).is_some(),
         };
-        if let Some(first) = seen.insert(name.clone(), key.at) {
-            return Err(YamlError::new(
-                file,
-                key.at,
-                YamlProblem::DuplicateKey { key: name, first },
-            ));
+        if is_duplicate {
+            return Err(duplicate(file, pairs, key));
         }
     }
-    for merge in merges {
+    if let Some(merge) = merge {
         for (name, merged) in merged(file, merge)? {
-            // What stands in the mapping itself, or was merged before, wins.
+            // What stands in the mapping itself wins.
             own.entry(name).or_insert(merged);
         }
     }
     Ok(own)
+}
+
+/// The error for a key that stands before in the same mapping.
+fn duplicate(file: &Arc<str>, pairs: &[(Arc<Node>, Arc<Node>)], second: &Node) -> YamlError {
+    let named = |node: &Node| key_of(file, node).ok();
+    let name = named(second);
+    let first = pairs.iter().find(|(key, _)| named(key) == name);
+    let key = match (&second.kind, name) {
+        (Kind::Scalar(scalar), Some(Key::Name(_))) if scalar.expanded => "${…}".to_owned(),
+        (_, Some(Key::Name(name))) => format!("{name:?}"),
+        _ => "<<".to_owned(),
+    };
+    let first = first.map_or(second.at, |(key, _)| key.at);
+    YamlError::new(file, second.at, YamlProblem::DuplicateKey { key, first })
 }
 
 /// What a `<<` brings, the strongest first.
@@ -82,6 +84,7 @@ fn merged(file: &Arc<str>, node: &Node) -> Result<Map<String, Value>, YamlError>
     }
 }
 
+#[derive(PartialEq)]
 enum Key {
     Name(String),
     Merge,
@@ -104,18 +107,14 @@ fn key_of(file: &Arc<str>, node: &Node) -> Result<Key, YamlError> {
     }))
 }
 
-fn value(resolved: Resolved, text: &str) -> Result<Value, YamlProblem> {
+fn value(resolved: Resolved) -> Result<Value, YamlProblem> {
     Ok(match resolved {
         Resolved::Null => Value::Null,
         Resolved::Bool(bool) => Value::Bool(bool),
         Resolved::Int(int) => Value::Number(int.into()),
         #[expect(clippy::cast_precision_loss, reason = "the nearest float, as kubectl has it")]
-        Resolved::UInt(int) => {
-            Value::Number(number(int as f64).ok_or_else(|| YamlProblem::NotFinite(text.to_owned()))?)
-        }
-        Resolved::Float(float) => {
-            Value::Number(number(float).ok_or_else(|| YamlProblem::NotFinite(text.to_owned()))?)
-        }
+        Resolved::UInt(int) => Value::Number(number(int as f64).ok_or(YamlProblem::NotFinite)?),
+        Resolved::Float(float) => Value::Number(number(float).ok_or(YamlProblem::NotFinite)?),
         Resolved::Text(text) => Value::String(text),
         Resolved::Merge => Value::String("<<".to_owned()),
     })

@@ -1,0 +1,77 @@
+//! What stands at a place of the text: for the few questions that the parser's events do not answer.
+
+use std::cell::OnceCell;
+
+use yaml_rust2::scanner::Marker;
+
+use super::Position;
+use super::text::Chunk;
+
+/// A chunk, by lines when somebody asks.
+pub(super) struct Source<'a> {
+    chunk: Chunk<'a>,
+    has_tabs: bool,
+    lines: OnceCell<Vec<&'a str>>,
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn new(chunk: Chunk<'a>) -> Self {
+        Self {
+            chunk,
+            has_tabs: chunk.text.contains('\t'),
+            lines: OnceCell::new(),
+        }
+    }
+
+    /// The place in the file; the parser counts columns from 0.
+    pub(super) fn place(&self, marker: &Marker) -> Position {
+        self.chunk.place(marker.line(), marker.col() + 1)
+    }
+
+    /// Whether a tab stands between the start of the line and this place, and no text.
+    pub(super) fn is_indented_by_tab(&self, marker: &Marker) -> bool {
+        if !self.has_tabs {
+            return false;
+        }
+        let before = || self.line(marker).chars().take(marker.col());
+        before().any(|c| c == '\t') && before().all(|c| matches!(c, ' ' | '\t' | '-' | '?'))
+    }
+
+    /// Whether a `[` or `{` stands there.
+    pub(super) fn opens_flow(&self, marker: &Marker) -> bool {
+        self.line(marker)
+            .chars()
+            .nth(marker.col())
+            .is_some_and(|c| matches!(c, '[' | '{'))
+    }
+
+    /// What stands behind the `|` or `>` of a block scalar: its indentation and chomping. The parser places such a scalar at its
+    /// first line of content, or behind it; the header is above.
+    pub(super) fn block_header(&self, marker: &Marker) -> &'a str {
+        let above = self.lines().iter().take(marker.line());
+        above.rev().find_map(|line| header(line)).unwrap_or_default()
+    }
+
+    fn line(&self, marker: &Marker) -> &'a str {
+        let index = marker.line().saturating_sub(1);
+        self.lines().get(index).copied().unwrap_or_default()
+    }
+
+    /// Lines end as for the parser: at a line feed, a carriage return, or both.
+    fn lines(&self) -> &[&'a str] {
+        self.lines.get_or_init(|| {
+            let ends = |line: &'a str| line.strip_suffix('\r').unwrap_or(line).split('\r');
+            self.chunk.text.split('\n').flat_map(ends).collect()
+        })
+    }
+}
+
+/// Indentation and chomping, if the line ends with the header of a block scalar.
+fn header(line: &str) -> Option<&str> {
+    line.match_indices(['|', '>']).find_map(|(index, _)| {
+        let start = index + 1;
+        let rest = line[start..].trim_start_matches(|c: char| c == '+' || c == '-' || c.is_ascii_digit());
+        let ends = rest.trim_start().is_empty() || rest.trim_start().starts_with('#');
+        ends.then(|| &line[start..line.len() - rest.len()])
+    })
+}
