@@ -22,10 +22,12 @@ pub(super) async fn await_definitions(
     objects: &[Prepared],
     timeout: Duration,
 ) -> Vec<ObjectFailure> {
-    let waits = objects
+    let definitions: Vec<&Prepared> = objects
         .iter()
         .filter(|object| is_definition(&object.id) && !object.wishes.ignore)
-        .map(|object| await_definition(cluster, object, timeout));
+        .collect();
+    // By index, for the compiler cannot tell that a closure over references is Send once it is part of a future.
+    let waits = (0..definitions.len()).map(|index| await_definition(cluster, definitions[index], timeout));
     let waits: Vec<_> = stream::iter(waits).buffered(CONCURRENCY).collect().await;
     waits.into_iter().filter_map(Result::err).collect()
 }

@@ -59,9 +59,11 @@ pub async fn prune(cluster: &Cluster, owner: &Owner, objects: &[(ObjectId, Strin
                 .extend(of_stage.into_iter().map(|(id, _)| id.clone()));
             continue;
         }
-        let tries = of_stage
-            .iter()
-            .map(|(id, version)| prune_one(cluster, owner, id, version));
+        // By index, for the compiler cannot tell that a closure over references is Send once it is part of a future.
+        let tries = (0..of_stage.len()).map(|index| {
+            let (id, version) = of_stage[index];
+            prune_one(cluster, owner, id, version)
+        });
         let fates: Vec<_> = stream::iter(tries).buffered(CONCURRENCY).collect().await;
         for ((id, _), fate) in of_stage.into_iter().zip(fates) {
             match fate {

@@ -89,10 +89,9 @@ pub async fn run(cluster: &Cluster, plan: &Plan, ledger: &dyn Ledger) -> Result<
             .filter(|failure| stage::of_id(&failure.id) == stage)
             .cloned()
             .collect();
-        // One future after the other is made: thousands at once would be large.
-        let tries = objects
-            .iter()
-            .map(|object| apply_one(cluster, object, &plan.options));
+        // One future after the other is made: thousands at once would be large. By index, for the compiler cannot tell that a
+        // closure over references is Send once it is part of a future.
+        let tries = (0..objects.len()).map(|index| apply_one(cluster, &objects[index], &plan.options));
         let outcomes: Vec<_> = stream::iter(tries).buffered(CONCURRENCY).collect().await;
         for (object, outcome) in objects.iter().zip(outcomes) {
             match outcome {
