@@ -53,9 +53,36 @@ fn ids_are_written_as_flux_writes_them() {
 
 #[test]
 fn what_is_no_id_is_refused() {
-    for text in ["", "a", "a_b", "a_b_c", "_a_b_", "___Kind"] {
-        assert!(text.parse::<ObjectId>().is_err(), "{text:?}");
-    }
+    let said = ["", "a", "a_b", "a_b_c", "_a_b_", "___Kind"]
+        .map(|text| text.parse::<ObjectId>().unwrap_err().to_string());
+    insta::assert_snapshot!(said.join("\n"));
+}
+
+/// The form in a status: Flux reads it, and we read Flux's.
+#[test]
+fn the_version_stands_beside_the_id() {
+    let inventory = inventory(&[
+        (id("default", "app", "apps", "Deployment"), "v1"),
+        (
+            id(
+                "",
+                "widgets.example.org",
+                "apiextensions.k8s.io",
+                "CustomResourceDefinition",
+            ),
+            "v1",
+        ),
+    ]);
+    let status = inventory.to_status();
+    let text = serde_json::to_value(&status).unwrap();
+    assert_eq!(
+        text,
+        serde_json::json!({"entries": [
+            {"id": "_widgets.example.org_apiextensions.k8s.io_CustomResourceDefinition", "v": "v1"},
+            {"id": "default_app_apps_Deployment", "v": "v1"},
+        ]})
+    );
+    assert_eq!(Inventory::from_status(Some(&status)), inventory);
 }
 
 #[test]

@@ -213,3 +213,140 @@ pub(super) fn immutable_fields(error: &CallError) -> Option<Vec<String>> {
         | CallError::Request(_) => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+    use serde_json::json;
+
+    use super::*;
+    use crate::apply::LedgerError;
+
+    fn id(kind: &str) -> ObjectId {
+        ObjectId {
+            namespace: "default".into(),
+            name: "a".into(),
+            group: String::new(),
+            kind: kind.into(),
+        }
+    }
+
+    fn refused() -> CallError {
+        let status = json!({"status": "Failure", "code": 422, "reason": "Invalid",
+            "message": "ConfigMap \"a\" is invalid: data: Forbidden: field is immutable when `immutable` is set",
+            "details": {"causes": [{"field": "data", "message": "Forbidden: field is immutable when `immutable` is set"}]}});
+        let status: Status = serde_json::from_value(status).unwrap();
+        CallError::Refused(Box::new(status))
+    }
+
+    fn calls() -> Vec<CallError> {
+        let garbled = serde_json::from_str::<Answer>("<html>").unwrap_err();
+        let all = vec![
+            refused(),
+            CallError::Refused(Box::new(Status::failure("404 page not found", "").with_code(404))),
+            CallError::Deadline(std::time::Duration::from_secs(30)),
+            CallError::TooLong(crate::apply::RESPONSE_LIMIT),
+            CallError::Unreachable {
+                words: "client error (Connect): connection refused".into(),
+                source: Box::new(kube::Error::LinesCodecMaxLineLengthExceeded),
+            },
+            CallError::Garbled(garbled),
+            CallError::Request("invalid uri character".into()),
+        ];
+        for call in &all {
+            // A new variant is to be added above.
+            match call {
+                CallError::Refused(_)
+                | CallError::Deadline(_)
+                | CallError::TooLong(_)
+                | CallError::Unreachable { .. }
+                | CallError::Garbled(_)
+                | CallError::Request(_) => {}
+            }
+        }
+        all
+    }
+
+    #[derive(Debug, serde::Deserialize)]
+    struct Answer {}
+
+    fn lines<T: fmt::Display>(all: impl IntoIterator<Item = (String, T)>) -> String {
+        let lines: Vec<String> = all
+            .into_iter()
+            .map(|(word, error)| format!("{word}: {error}"))
+            .collect();
+        lines.join("\n")
+    }
+
+    #[test]
+    fn calls_that_did_not_succeed() {
+        let all = calls().into_iter().map(|call| {
+            let of = if call.is_of_cluster() { "cluster" } else { "object" };
+            (format!("{} ({of})", call.reason()), call)
+        });
+        insta::assert_snapshot!(lines(all));
+    }
+
+    #[test]
+    fn objects_that_could_not_be_applied() {
+        let a = || id("ConfigMap");
+        let fields = ["data".to_owned(), "binaryData".to_owned()];
+        let all = [
+            ObjectFailure::call(a(), "apply", &refused()),
+            ObjectFailure::call(id("Secret"), "apply", &refused()),
+            ObjectFailure::call(
+                id("Secret"),
+                "dry-run",
+                &CallError::Refused(Box::new(
+                    Status::failure("it quotes hunter2", "Conflict").with_code(409),
+                )),
+            ),
+            ObjectFailure::call(
+                a(),
+                "discovery",
+                &CallError::Deadline(std::time::Duration::from_secs(30)),
+            ),
+            ObjectFailure::immutable(a(), &refused(), &fields),
+            ObjectFailure::unknown_kind(id("Gadget"), "example.org/v1"),
+            ObjectFailure::no_namespace(a()),
+            ObjectFailure::no_metadata(a()),
+            ObjectFailure::labels_are_no_map(a()),
+            ObjectFailure::duplicate(a()),
+            ObjectFailure::terminating(a()),
+            ObjectFailure::overtaken(a()),
+            ObjectFailure::not_established(a(), "not within 30 s"),
+            ObjectFailure::not_served(a(), "example.org/v1", "Gadget"),
+            ObjectFailure::not_gone(a()),
+        ];
+        insta::assert_snapshot!(lines(all.map(|failure| (failure.reason.clone(), failure))));
+    }
+
+    #[test]
+    fn manifests_that_cannot_be_planned() {
+        let deadline = CallError::Deadline(std::time::Duration::from_secs(30));
+        let all = [("Discovery".to_owned(), PlanError::Discovery(deadline))];
+        insta::assert_snapshot!(lines(all));
+    }
+
+    #[test]
+    fn applications_that_failed() {
+        let failures = vec![
+            ObjectFailure::terminating(id("ConfigMap")),
+            ObjectFailure::no_metadata(id("Secret")),
+        ];
+        let all = [
+            ApplyError::Ledger(LedgerError("the object has been modified".into())),
+            ApplyError::Objects {
+                failures,
+                not_tried: 3,
+            },
+        ];
+        insta::assert_snapshot!(lines(all.map(|error| {
+            let variant = match error {
+                ApplyError::Ledger(_) => "Ledger",
+                ApplyError::Objects { .. } => "Objects",
+            };
+            (variant.to_owned(), error)
+        })));
+    }
+}

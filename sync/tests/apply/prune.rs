@@ -7,7 +7,9 @@ use muster_apiserver::{
 use muster_sync::apply::Pruned;
 use serde_json::{Value, json};
 
-use crate::support::{Bed, config_map, namespace, widget, widget_definition};
+use crate::support::{Bed, config_map, hooked, namespace, pass, widget, widget_definition};
+
+const CONFIG: &str = "/api/v1/namespaces/default/configmaps/a";
 
 fn names(pruned: &Pruned) -> Value {
     let names =
@@ -123,11 +125,100 @@ async fn what_asks_to_stay_stays() {
         &bed.prune(&[]).await,
         json!({"released": ["ConfigMap/default/a"]}),
     );
-    assert!(
-        bed.read("/api/v1/namespaces/default/configmaps/a")
-            .await
-            .is_some()
+    assert!(bed.read(CONFIG).await.is_some());
+}
+
+/// What somebody has asked to be left alone since, in the cluster.
+#[tokio::test(start_paused = true)]
+async fn what_is_marked_in_the_cluster_stays() {
+    for (key, value) in [
+        ("reconcile", "disabled"),
+        ("ssa", "Ignore"),
+        ("prune", "disabled"),
+    ] {
+        let bed = Bed::new();
+        bed.applied(&[config_map("a", &json!({}))]).await;
+        let mark = json!({format!("kustomize.toolkit.fluxcd.io/{key}"): value});
+        bed.edit(CONFIG, json!({"metadata": {"annotations": mark}})).await;
+        check(
+            &bed.prune(&[]).await,
+            json!({"released": ["ConfigMap/default/a"]}),
+        );
+        assert!(bed.read(CONFIG).await.is_some(), "{key}: {value}");
+    }
+}
+
+/// Somebody deletes the object and makes another one of its name, between our look and our delete.
+#[tokio::test(start_paused = true)]
+async fn a_namesake_is_not_deleted() {
+    let bed = Bed::new();
+    bed.applied(&[config_map("a", &json!({"k": "ours"}))]).await;
+    let client = hooked(bed.api.client(), |request, client| async move {
+        if request.method() == http::Method::DELETE {
+            let send = async |method: &str, path: &str, body: Vec<u8>| {
+                let request = http::Request::builder().method(method).uri(path).body(body);
+                client.request::<Value>(request.unwrap()).await.unwrap()
+            };
+            send("DELETE", CONFIG, Vec::new()).await;
+            let theirs = config_map("a", &json!({"k": "theirs"})).to_string().into_bytes();
+            send("POST", "/api/v1/namespaces/default/configmaps", theirs).await;
+        }
+        pass(request, client).await
+    });
+    let bed = bed.through(client);
+    check(&bed.prune(&[]).await, json!({"waiting": ["ConfigMap/default/a"]}));
+    assert_eq!(bed.read(CONFIG).await.unwrap()["data"]["k"], "theirs");
+    let deleted = bed.api.recorder().requests();
+    let refused = deleted.iter().filter(|request| request.code() == 409).count();
+    assert_eq!(refused, 1, "by the uid");
+}
+
+/// As when a Kustomization is deleted: everything that is on record goes, and what it took is told until it is gone.
+#[tokio::test(start_paused = true)]
+async fn everything_goes_from_the_last_stage_to_the_first() {
+    let bed = Bed::new();
+    let mut inside = config_map("inside", &json!({}));
+    inside["metadata"]["namespace"] = json!("made");
+    bed.applied(&[
+        namespace("made"),
+        widget_definition("Namespaced"),
+        widget("w", 1),
+        inside,
+    ])
+    .await;
+    let mut rounds = 0;
+    while !bed.prune(&[]).await.is_complete() {
+        rounds += 1;
+        assert!(rounds < 10);
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    }
+    let deletes: Vec<String> = bed
+        .writes()
+        .into_iter()
+        .filter_map(|write| Some(write.strip_prefix("DELETE ")?.to_owned()))
+        .collect();
+    assert_eq!(
+        deletes,
+        [
+            "/apis/example.org/v1/namespaces/default/widgets/w",
+            "/api/v1/namespaces/made/configmaps/inside",
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.org",
+            "/api/v1/namespaces/made",
+        ]
     );
+    assert!(bed.read("/api/v1/namespaces/made").await.is_none());
+}
+
+/// The version of the record is not served any more; the object is.
+#[tokio::test(start_paused = true)]
+async fn an_object_is_found_in_another_version() {
+    let bed = Bed::new();
+    bed.applied(&[widget_definition("Namespaced"), widget("w", 1)])
+        .await;
+    let id = "default_w_example.org_Widget".parse().unwrap();
+    let pruned =
+        muster_sync::apply::prune(&bed.cluster, &bed.options.owner, &[(id, "v1alpha1".into())]).await;
+    check(&pruned, json!({"gone": ["Widget/default/w"]}));
 }
 
 #[tokio::test(start_paused = true)]

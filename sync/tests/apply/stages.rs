@@ -1,9 +1,14 @@
 //! What others need comes first, and ids are on record before objects are created.
 
+use std::time::Duration;
+
 use muster_sync::apply::Outcome;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
-use crate::support::{Bed, config_map, namespace, widget, widget_definition};
+use crate::support::{Bed, altered, config_map, hooked, namespace, pass, widget, widget_definition};
+
+const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.org";
 
 #[tokio::test(start_paused = true)]
 async fn namespaces_and_definitions_come_first_whatever_the_order() {
@@ -103,4 +108,107 @@ async fn every_object_carries_the_labels_of_its_owner() {
         live["metadata"]["labels"],
         json!({"mine": "too", "kustomize.toolkit.fluxcd.io/name": "app", "kustomize.toolkit.fluxcd.io/namespace": "flux"})
     );
+}
+
+/// A definition that is refused its names is never established: nothing that needs it is tried.
+#[tokio::test(start_paused = true)]
+async fn a_definition_that_is_not_established_ends_the_run_in_time() {
+    let mut bed = Bed::new();
+    bed.options.timeout = Duration::from_secs(30);
+    bed.applied(&[widget_definition("Namespaced")]).await;
+    let mut other = widget_definition("Namespaced");
+    other["metadata"]["name"] = json!("gadgets.example.org");
+    other["spec"]["names"]["plural"] = json!("gadgets");
+    other["spec"]["names"]["singular"] = json!("gadget");
+    let started = Instant::now();
+    let error = bed
+        .apply(&[other, config_map("later", &json!({}))])
+        .await
+        .unwrap_err();
+    insta::assert_snapshot!(error);
+    assert!(started.elapsed() <= bed.options.timeout);
+    assert!(
+        bed.read("/api/v1/namespaces/default/configmaps/later")
+            .await
+            .is_none()
+    );
+}
+
+/// On a real server a definition is established some time after it was created, and its kind is in the lists a moment
+/// after that.
+#[tokio::test(start_paused = true)]
+async fn custom_resources_wait_for_their_kind() {
+    let bed = Bed::new();
+    let started = Instant::now();
+    let client = hooked(bed.api.client(), move |request, client| async move {
+        let path = request.uri().path().to_owned();
+        let since = started.elapsed().as_secs();
+        let answer = pass(request, client).await?;
+        match path.as_str() {
+            _ if !answer.status().is_success() => Ok(answer),
+            DEFINITION if since < 3 => altered(answer, |definition| definition["status"] = json!({})).await,
+            "/apis/example.org/v1" if since < 5 => {
+                altered(answer, |list| list["resources"] = json!([])).await
+            }
+            _ => Ok(answer),
+        }
+    });
+    let bed = bed.through(client);
+    let outcomes = bed
+        .applied(&[widget_definition("Namespaced"), widget("w", 1)])
+        .await;
+    assert_eq!(outcomes["Widget/default/w"], Outcome::Created);
+    let requests = bed.api.recorder().requests();
+    let widget = requests
+        .iter()
+        .find(|request| request.path.ends_with("/widgets/w"));
+    assert!(widget.unwrap().at >= Duration::from_secs(5));
+}
+
+/// Unchanged definitions cost one read each, and their kinds stay known.
+#[tokio::test(start_paused = true)]
+async fn a_second_time_nothing_is_discovered() {
+    let bed = Bed::new();
+    let all = [widget_definition("Namespaced"), widget("w", 1)];
+    bed.applied(&all).await;
+    bed.api.recorder().clear();
+    bed.applied(&all).await;
+    let requests = bed.api.recorder().requests();
+    let asked: Vec<String> = requests
+        .iter()
+        .map(|request| format!("{} {}", request.method, request.path))
+        .collect();
+    let widget = "/apis/example.org/v1/namespaces/default/widgets/w";
+    assert_eq!(
+        asked,
+        [
+            format!("GET {DEFINITION}"),
+            format!("PATCH {DEFINITION}"),
+            format!("GET {DEFINITION}"),
+            format!("GET {widget}"),
+            format!("PATCH {widget}"),
+        ]
+    );
+}
+
+/// A definition that comes back in another scope is asked for anew, whatever is known.
+#[tokio::test(start_paused = true)]
+async fn another_scope_is_noticed() {
+    let bed = Bed::new();
+    bed.applied(&[widget_definition("Namespaced"), widget("w", 1)])
+        .await;
+    bed.send("DELETE", DEFINITION, None).await.unwrap();
+    bed.until_gone(DEFINITION).await;
+    bed.applied(&[widget_definition("Cluster"), widget("w", 1)]).await;
+    assert!(bed.read("/apis/example.org/v1/widgets/w").await.is_some());
+}
+
+/// A thousand objects of a kind that is not there cost one question.
+#[tokio::test(start_paused = true)]
+async fn each_kind_is_asked_for_once() {
+    let bed = Bed::new();
+    let widgets: Vec<Value> = (0..1_000).map(|n| widget(&format!("w{n}"), 1)).collect();
+    let plan = bed.plan(&widgets).await;
+    assert!(!plan.is_empty());
+    assert_eq!(bed.api.recorder().requests().len(), 1);
 }

@@ -203,6 +203,21 @@ pub async fn pass(request: Request<Body>, client: Client) -> Answer {
     Ok(answer.map(|body| body.map_err(BoxError::from).boxed_unsync()))
 }
 
+/// An answer with its JSON altered on the way.
+pub async fn altered(
+    answer: http::Response<UnsyncBoxBody<Bytes, BoxError>>,
+    alter: impl FnOnce(&mut Value),
+) -> Answer {
+    let (head, body) = answer.into_parts();
+    let mut object: Value = serde_json::from_slice(&body.collect().await?.to_bytes())?;
+    alter(&mut object);
+    let body = http_body_util::Full::from(object.to_string());
+    Ok(http::Response::from_parts(
+        head,
+        body.map_err(|never| match never {}).boxed_unsync(),
+    ))
+}
+
 pub fn secret(name: &str, data: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "default"}, "stringData": data})
 }

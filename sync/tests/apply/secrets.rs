@@ -1,0 +1,100 @@
+//! Of a Secret no value is ever said: not when the server refuses it, not when it drifted, not in a conflict.
+
+use http::header::CONTENT_TYPE;
+use muster_apiserver::{
+    Verb,
+    fault::{Failure, Fault, Match, Rule},
+};
+use muster_sync::apply::{self, ApplyError, Outcome};
+use serde_json::{Value, json};
+
+use crate::support::{Bed, altered, hooked, pass, secret};
+
+const CANARY: &str = "canary-f3a9";
+const PATH: &str = "/api/v1/namespaces/default/secrets/s";
+
+/// The canary as it stands in a manifest, and as it stands in an object.
+fn is_silent(said: &str) {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+    let encoded = STANDARD.encode(CANARY);
+    for form in [CANARY, encoded.trim_end_matches('=')] {
+        assert!(!said.contains(form), "{said}");
+    }
+}
+
+/// All that can be printed of a failed application.
+async fn said(bed: &Bed, manifest: &Value) -> String {
+    let plan = bed.plan(std::slice::from_ref(manifest)).await;
+    let error = apply::run(&bed.cluster, &plan, &bed.ledger).await.unwrap_err();
+    let ApplyError::Objects { failures, .. } = &error else {
+        panic!("{error}")
+    };
+    format!("{plan:?}\n{error}\n{error:?}\n{failures:?}")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_secret_that_the_server_refuses() {
+    let plain = |data: Value| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}, "data": data});
+    let mut key = secret("s", &json!({"k": CANARY}));
+    key["data"] = json!({"bad key": ""});
+    let mut kind = secret("s", &json!({"k": CANARY}));
+    kind["type"] = json!("kubernetes.io/tls");
+    for refused in [
+        plain(json!({"password": format!("{CANARY} is not base64")})),
+        plain(json!({"password": {"nested": CANARY}})),
+        plain(json!(CANARY)),
+        secret("s", &json!({"port": 80, "password": CANARY})),
+        key,
+        kind,
+    ] {
+        let said = said(&Bed::new(), &refused).await;
+        is_silent(&said);
+        assert!(said.contains("the server's words are withheld"), "{said}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_secret_that_drifted() {
+    let bed = Bed::new();
+    let wanted = [secret("s", &json!({"k": CANARY}))];
+    bed.applied(&wanted).await;
+    bed.edit(PATH, json!({"stringData": {"k": "other", "theirs": CANARY}}))
+        .await;
+    let plan = bed.plan(&wanted).await;
+    let applied = apply::run(&bed.cluster, &plan, &bed.ledger).await.unwrap();
+    assert_eq!(applied.count(Outcome::Configured), 1);
+    is_silent(&format!("{plan:?}{applied:?}{:?}", bed.ledger.recorded.lock()));
+}
+
+/// A conflict that quotes the object, as one of a webhook may; and one of a takeover.
+#[tokio::test(start_paused = true)]
+async fn a_secret_in_a_conflict() {
+    let bed = Bed::new();
+    let wanted = secret("s", &json!({"k": CANARY}));
+    bed.applied(std::slice::from_ref(&wanted)).await;
+    bed.edit(PATH, json!({"stringData": {"k": "other"}})).await;
+    let matching = Match {
+        verbs: vec![Verb::Patch],
+        path: Some("secrets".into()),
+        ..Match::default()
+    };
+    bed.api
+        .faults()
+        .add(Rule::always(matching, Fault::Status(Failure::Conflict)));
+    let client = hooked(bed.api.client(), |request, client| async move {
+        let of_secret =
+            request.uri().path().contains("secrets") && request.headers().contains_key(CONTENT_TYPE);
+        let answer = pass(request, client).await?;
+        if !of_secret {
+            return Ok(answer);
+        }
+        altered(answer, |status| {
+            status["message"] = json!(format!("the object has {CANARY}"))
+        })
+        .await
+    });
+    let bed = bed.through(client);
+    let dry_run = said(&bed, &wanted).await;
+    is_silent(&dry_run);
+    assert!(dry_run.contains("dry-run failed (Conflict)"), "{dry_run}");
+}
