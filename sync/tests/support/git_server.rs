@@ -8,6 +8,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -15,9 +16,11 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::{Response, StatusCode, header};
 use axum::serve::Listener;
+use futures::StreamExt as _;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -104,6 +107,18 @@ pub struct GitServer {
     backend: Arc<Backend>,
 }
 
+/// What a server does to the packs that it sends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Tamper {
+    None,
+    /// The answer ends after so many bytes, as if that were all.
+    Cut(usize),
+    /// After so many bytes nothing comes any more, and the connection stays open.
+    Stall(usize),
+    /// After so many bytes the connection breaks.
+    Break(usize),
+}
+
 struct Backend {
     root: PathBuf,
     /// The one value of `Authorization` that is let in.
@@ -111,6 +126,12 @@ struct Backend {
     seen: Mutex<Vec<Seen>>,
     /// A prefix of paths, and what stands in its place now.
     moved: Mutex<Option<(String, String)>>,
+    tamper: Mutex<Tamper>,
+    stalled: Notify,
+    /// Bytes of the last pack.
+    sent: AtomicUsize,
+    /// Bytes of all answers.
+    sent_in_all: AtomicUsize,
 }
 
 impl GitServer {
@@ -121,6 +142,10 @@ impl GitServer {
             authorization,
             seen: Mutex::default(),
             moved: Mutex::default(),
+            tamper: Mutex::new(Tamper::None),
+            stalled: Notify::new(),
+            sent: AtomicUsize::new(0),
+            sent_in_all: AtomicUsize::new(0),
         });
         let router = Router::new().fallback(serve).with_state(Arc::clone(&backend));
         Self {
@@ -143,6 +168,26 @@ impl GitServer {
 
     pub fn ca_pem(&self) -> Vec<u8> {
         self.web.ca_pem()
+    }
+
+    /// From now on packs are sent so.
+    pub fn tamper(&self, tamper: Tamper) {
+        *self.backend.tamper.lock().unwrap() = tamper;
+    }
+
+    /// Waits until an answer has stalled since the last time.
+    pub async fn stalled(&self) {
+        self.backend.stalled.notified().await;
+    }
+
+    /// Bytes of the answer that held the last pack.
+    pub fn sent(&self) -> usize {
+        self.backend.sent.load(Ordering::SeqCst)
+    }
+
+    /// Bytes of all answers so far.
+    pub fn sent_in_all(&self) -> usize {
+        self.backend.sent_in_all.load(Ordering::SeqCst)
     }
 
     /// All requests so far.
@@ -209,11 +254,13 @@ async fn serve(State(backend): State<Arc<Backend>>, request: Request) -> Respons
     // A backend that refuses the request does not read it to its end.
     let _ = input.write_all(&body).await;
     drop(input);
-    answer(&child.wait_with_output().await.unwrap().stdout)
+    let has_pack = body.windows(4).any(|window| window == b"done");
+    let output = child.wait_with_output().await.unwrap().stdout;
+    answer(&output, &backend, has_pack)
 }
 
 /// From CGI's form to HTTP.
-fn answer(output: &[u8]) -> Response<Body> {
+fn answer(output: &[u8], backend: &Arc<Backend>, has_pack: bool) -> Response<Body> {
     let end = output
         .windows(4)
         .position(|window| window == b"\r\n\r\n")
@@ -231,7 +278,37 @@ fn answer(output: &[u8]) -> Response<Body> {
         };
     }
     let body = output.get(end + 4..).unwrap_or_default().to_vec();
-    response.body(Body::from(body)).unwrap()
+    backend.sent_in_all.fetch_add(body.len(), Ordering::SeqCst);
+    if has_pack {
+        backend.sent.store(body.len(), Ordering::SeqCst);
+        response.body(tampered(body, backend)).unwrap()
+    } else {
+        response.body(Body::from(body)).unwrap()
+    }
+}
+
+fn tampered(mut body: Vec<u8>, backend: &Arc<Backend>) -> Body {
+    let tamper = *backend.tamper.lock().unwrap();
+    let (Tamper::Cut(at) | Tamper::Stall(at) | Tamper::Break(at)) = tamper else {
+        return Body::from(body);
+    };
+    body.truncate(at);
+    let first = futures::stream::iter([Ok::<_, std::io::Error>(Bytes::from(body))]);
+    match tamper {
+        Tamper::Stall(_) => {
+            let backend = Arc::clone(backend);
+            let last = futures::stream::once(async move {
+                backend.stalled.notify_one();
+                std::future::pending().await
+            });
+            Body::from_stream(first.chain(last))
+        }
+        Tamper::Break(_) => {
+            let broken = std::io::Error::other("broken");
+            Body::from_stream(first.chain(futures::stream::iter([Err(broken)])))
+        }
+        _ => Body::from_stream(first),
+    }
 }
 
 struct TlsListener {

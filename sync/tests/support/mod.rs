@@ -2,5 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod child;
 pub mod git_server;
+pub mod hostile;
 pub mod repo;

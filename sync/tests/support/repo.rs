@@ -55,7 +55,30 @@ impl Repo {
         };
         let entry = [format!("{mode} {kind} {id}\t").as_bytes(), name, b"\0"].concat();
         let tree = self.mktree(&entry);
-        let commit = self.git(&["commit-tree", &tree, "-m", "odd"]);
+        self.commit_tree(&tree)
+    }
+
+    /// Commits a tree of so many entries of one file; on branch `odd`.
+    pub fn commit_many(&self, count: usize) -> String {
+        let id = self.git_with(&["hash-object", "-w", "--stdin"], b"a: 1\n");
+        let entries: String = (0..count)
+            .map(|number| format!("100644 blob {id}\t{number:07}.yaml\0"))
+            .collect();
+        self.commit_tree(&self.mktree(entries.as_bytes()))
+    }
+
+    /// Commits folders within folders, with a manifest in the innermost; on branch `odd`.
+    pub fn commit_deep(&self, depth: usize) -> String {
+        let id = self.git_with(&["hash-object", "-w", "--stdin"], b"a: 1\n");
+        let mut tree = self.mktree(format!("100644 blob {id}\ta.yaml\0").as_bytes());
+        for _ in 0..depth {
+            tree = self.mktree(format!("040000 tree {tree}\td\0").as_bytes());
+        }
+        self.commit_tree(&tree)
+    }
+
+    fn commit_tree(&self, tree: &str) -> String {
+        let commit = self.git(&["commit-tree", tree, "-m", "odd"]);
         self.git(&["update-ref", "refs/heads/odd", &commit]);
         commit
     }
