@@ -191,7 +191,7 @@ async fn as_many_references_as_may_be_are_within_the_bound() {
 async fn a_large_file_beside_the_path_is_streamed() {
     let repo = Repo::new();
     let zeros = std::fs::File::create(repo.path().join("zeros.bin")).unwrap();
-    zeros.set_len(300 * MIB).unwrap();
+    zeros.set_len(220 * MIB).unwrap();
     let commit = repo.commit(&[("deploy/a.yaml", "a: 1\n")]);
     let server = GitServer::start(repo.path(), Door::Plain, None).await;
     let said = fetch(&server.url(".git"), "main", Some("deploy")).await;

@@ -116,6 +116,7 @@ fn all() -> Vec<SourceError> {
     let refusals = [
         Refusal::Symlink,
         Refusal::Submodule,
+        Refusal::NoFolder,
         Refusal::LfsPointer,
         Refusal::ReservedName,
         Refusal::NotUtf8,
@@ -159,13 +160,14 @@ fn place(error: &SourceError) -> usize {
         SourceError::Refused { why, .. } => match why {
             Refusal::Symlink => 22,
             Refusal::Submodule => 23,
-            Refusal::LfsPointer => 24,
-            Refusal::ReservedName => 25,
-            Refusal::NotUtf8 => 26,
-            Refusal::ControlCharacter => 27,
-            Refusal::Separator => 28,
-            Refusal::Twice => 29,
-            Refusal::UnknownMode(_) => 30,
+            Refusal::NoFolder => 24,
+            Refusal::LfsPointer => 25,
+            Refusal::ReservedName => 26,
+            Refusal::NotUtf8 => 27,
+            Refusal::ControlCharacter => 28,
+            Refusal::Separator => 29,
+            Refusal::Twice => 30,
+            Refusal::UnknownMode(_) => 31,
         },
     }
 }
@@ -173,7 +175,7 @@ fn place(error: &SourceError) -> usize {
 #[test]
 fn errors_say_what_where_and_what_next() {
     let places: BTreeSet<usize> = all().iter().map(place).collect();
-    assert_eq!(places, (0..31).collect());
+    assert_eq!(places, (0..32).collect());
     let mut shown = String::new();
     for error in all() {
         writeln!(shown, "{:?}: {error}", error.class()).unwrap();

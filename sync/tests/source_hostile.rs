@@ -270,3 +270,73 @@ async fn a_closed_port_is_unreachable() {
         "{error}"
     );
 }
+
+#[tokio::test]
+async fn a_redirect_that_brings_credentials_is_refused() {
+    let server = WebServer::start(
+        Router::new().fallback(|headers: HeaderMap| async move {
+            let host = headers.get("host").unwrap().to_str().unwrap();
+            Redirect::temporary(&format!(
+                "http://mallory:pw@{host}/repo/info/refs?service=git-upload-pack"
+            ))
+        }),
+        Door::Plain,
+    )
+    .await;
+    let remote = Remote::new(format!("{}/repo", server.origin()));
+    let error = ask(&remote, PATIENCE).await;
+    assert_eq!(
+        error,
+        SourceError::RedirectRefused {
+            url: remote.url,
+            to: server.origin().to_owned()
+        }
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_host_delays_no_other() {
+    let silent = WebServer::start(
+        Router::new().fallback(std::future::pending::<StatusCode>),
+        Door::Plain,
+    )
+    .await;
+    let repo = Repo::new();
+    repo.commit(&[("a.yaml", "a: 1\n")]);
+    let git = GitServer::start(repo.path(), Door::Plain, None).await;
+    let data = tempfile::tempdir().unwrap();
+    let options = GitOptions {
+        data_dir: data.path().to_owned(),
+        allow_insecure: true,
+        limits: Limits::default(),
+    };
+    let source = Arc::new(GitSource::new(options, Clock::system()).unwrap());
+    let main = || Want::Branch("main".to_owned());
+    let hanging: Vec<_> = (0..20)
+        .map(|number| {
+            let (source, remote) = (
+                Arc::clone(&source),
+                Remote {
+                    timeout: Some(Duration::from_secs(5)),
+                    ..Remote::new(format!("{}/{number}", silent.origin()))
+                },
+            );
+            tokio::spawn(async move { source.fetch(&remote, &main()).await })
+        })
+        .collect();
+    let began = std::time::Instant::now();
+    source
+        .fetch(&Remote::new(git.url(".git")), &main())
+        .await
+        .unwrap();
+    assert!(
+        hanging.iter().all(|fetch| !fetch.is_finished()),
+        "it came while the others hang, after {:?}",
+        began.elapsed()
+    );
+    for fetch in hanging {
+        let error = fetch.await.unwrap().unwrap_err();
+        assert!(error.to_string().contains("did not answer within 5s"), "{error}");
+    }
+    assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+}

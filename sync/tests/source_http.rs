@@ -15,7 +15,7 @@ use base64::Engine as _;
 use muster_sync::source::{
     Clock, CommitId, Credentials, GitOptions, GitSource, Limits, Remote, Source, SourceError, Want,
 };
-use support::git_server::{Door, GitServer};
+use support::git_server::{Door, GitServer, Tamper};
 use support::repo::Repo;
 
 fn source(data: &Path) -> GitSource {
@@ -306,4 +306,137 @@ async fn credentials_open_the_door_and_are_never_shown() {
         let shown = format!("{:?} {none:?} {wrong:?}", with(credentials));
         assert!(!shown.contains("hunter"), "{shown}");
     }
+}
+
+#[tokio::test]
+async fn a_client_certificate_opens_the_door() {
+    let repo = Repo::new();
+    let commit = repo.commit(&[("a.yaml", "a: 1\n")]);
+    let data = tempfile::tempdir().unwrap();
+    let source = source(data.path());
+    let server = GitServer::start(repo.path(), Door::Mutual, None).await;
+    let (certificate, key) = server.client_pem();
+    let with = |certificate: Option<Vec<u8>>, key: Option<Vec<u8>>| {
+        Remote::new(server.url(".git")).with_credentials(Credentials {
+            ca_crt: Some(server.ca_pem()),
+            tls_crt: certificate,
+            tls_key: key,
+            ..Credentials::default()
+        })
+    };
+    let branch = Want::Branch("main".to_owned());
+    let fetched = source
+        .fetch(&with(Some(certificate.clone()), Some(key.clone())), &branch)
+        .await
+        .unwrap();
+    assert_eq!(fetched.commit.as_str(), commit);
+    let error = source.fetch(&with(None, None), &branch).await.unwrap_err();
+    assert!(matches!(error, SourceError::Unreachable { .. }), "{error}");
+    let (strange, strange_key) = GitServer::start(repo.path(), Door::Mutual, None)
+        .await
+        .client_pem();
+    let error = source
+        .fetch(&with(Some(strange), Some(strange_key)), &branch)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, SourceError::Unreachable { .. }), "{error}");
+    let error = source
+        .fetch(&with(Some(certificate), Some(b"no key".to_vec())), &branch)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "credentials cannot be used: keys \"tls.crt\" and \"tls.key\" are no PEM pair"
+    );
+}
+
+#[tokio::test]
+async fn credentials_go_over_nothing_that_others_can_read() {
+    let data = tempfile::tempdir().unwrap();
+    let source = source(data.path());
+    let remote = Remote::new("http://git.example.com/x").with_credentials(Credentials {
+        bearer_token: Some("hunter2".to_owned()),
+        ..Credentials::default()
+    });
+    let error = source
+        .fetch(&remote, &Want::Branch("main".to_owned()))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "credentials cannot be used: they would go over http, where anybody can read them; use https"
+    );
+}
+
+#[tokio::test]
+async fn a_repository_of_another_kind_of_hash_is_refused_by_name() {
+    let repo = Repo::sha256();
+    repo.commit(&[("a.yaml", "a: 1\n")]);
+    let data = tempfile::tempdir().unwrap();
+    let server = GitServer::start(repo.path(), Door::Plain, None).await;
+    let url = server.url(".git");
+    let error = source(data.path())
+        .fetch(&Remote::new(&url), &Want::Branch("main".to_owned()))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "the SHA-256 repository {url} is not supported by the built-in sync; run Flux in this cluster for it"
+        )
+    );
+}
+
+#[tokio::test]
+async fn a_repository_without_a_commit_is_said_to_be_empty() {
+    let (repo, data) = (Repo::new(), tempfile::tempdir().unwrap());
+    let server = GitServer::start(repo.path(), Door::Plain, None).await;
+    let (source, url) = (source(data.path()), server.url(".git"));
+    let lost = Want::Commit(commit(&"1".repeat(40)));
+    for want in [Want::Branch("main".to_owned()), Want::Tag("v1".to_owned()), lost] {
+        let error = source.fetch(&Remote::new(&url), &want).await.unwrap_err();
+        assert_eq!(error, SourceError::Empty { url: url.clone() }, "{want}");
+        let error = source.fetch(&Remote::new(repo.url()), &want).await.unwrap_err();
+        assert_eq!(error, SourceError::Empty { url: repo.url() }, "{want}");
+    }
+    // HEAD names a branch that is not born; others are.
+    let first = repo.commit(&[("a.yaml", "a: 1\n")]);
+    repo.git(&["symbolic-ref", "HEAD", "refs/heads/unborn"]);
+    let fetched = source
+        .fetch(&Remote::new(&url), &Want::Branch("main".to_owned()))
+        .await
+        .unwrap();
+    assert_eq!(fetched.commit.as_str(), first);
+    let error = source
+        .fetch(&Remote::new(&url), &Want::Branch("unborn".to_owned()))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, SourceError::UnknownBranch { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_pack_that_breaks_off_leaves_what_was_here() {
+    let bed = Bed::new(Door::Plain).await;
+    let main = Want::Branch("main".to_owned());
+    assert_eq!(bed.text(&main).await.unwrap(), "a: 3\n");
+    bed.repo.commit(&[("deploy/a.yaml", "a: 4\n")]);
+    for tamper in [
+        Tamper::Cut(0),
+        Tamper::Cut(80),
+        Tamper::Break(80),
+        Tamper::Cut(240),
+    ] {
+        bed.server.tamper(tamper);
+        let error = bed.source.fetch(&bed.remote, &main).await.unwrap_err();
+        let named = matches!(error, SourceError::Protocol { .. } | SourceError::Unreachable { .. });
+        assert!(named && error.is_transient(), "{error}");
+        let third = Want::Commit(commit(&bed.commits[2]));
+        assert_eq!(
+            bed.text(&third).await.unwrap(),
+            "a: 3\n",
+            "the last good one is here"
+        );
+    }
+    bed.server.tamper(Tamper::None);
+    assert_eq!(bed.text(&main).await.unwrap(), "a: 4\n");
 }

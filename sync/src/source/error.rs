@@ -210,6 +210,9 @@ pub enum Refusal {
     /// Mode 160000.
     #[error("it is a submodule; put the files themselves there, or list it in .sourceignore")]
     Submodule,
+    /// Something that is no folder, where the path goes on or ends.
+    #[error("it is a file; name the folder that holds it")]
+    NoFolder,
     /// The content is a pointer to Git LFS.
     #[error("it is a Git LFS pointer; commit the file itself")]
     LfsPointer,

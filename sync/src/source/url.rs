@@ -48,9 +48,12 @@ impl GitUrl {
         {
             return Err(invalid("it holds a space, quote, backslash or control character"));
         }
-        let Some((scheme, _)) = url.split_once("://") else {
+        let Some((scheme, rest)) = url.split_once("://") else {
             return Err(scheme_refused(&shown, if url.contains('@') { "ssh" } else { "" }));
         };
+        if rest.starts_with('/') && scheme != "file" {
+            return Err(invalid("it names no host"));
+        }
         let parsed = reqwest::Url::parse(url).map_err(|error| invalid(&error.to_string()))?;
         if parsed.query().is_some() || parsed.fragment().is_some() {
             return Err(invalid("it has a query or a fragment"));
@@ -132,16 +135,21 @@ impl GitUrl {
     }
 }
 
-/// The URL without what stands before an `@`, for messages.
+/// The URL without what may be a secret, for messages: what stands before an `@`, and behind a `?` or `#`.
 pub(super) fn redacted(url: &str) -> String {
-    let cut = |text: &str| text.chars().take(200).collect::<String>();
-    match url.split_once("://") {
-        Some((scheme, rest)) => match rest.rsplit_once('@') {
-            Some((_, host)) => cut(&format!("{scheme}://***@{host}")),
-            None => cut(url),
-        },
-        None => cut(url),
-    }
+    let (scheme, rest) = url
+        .split_once("://")
+        .map_or(("", url), |(scheme, rest)| (scheme, rest));
+    let (rest, tail) = match rest.find(['?', '#']) {
+        Some(end) => (&rest[..end], "?***"),
+        None => (rest, ""),
+    };
+    let (who, rest) = rest
+        .rsplit_once('@')
+        .map_or(("", rest), |(_, rest)| ("***@", rest));
+    let slashes = if scheme.is_empty() { "" } else { "://" };
+    let shown: String = rest.chars().take(200).collect();
+    format!("{scheme}{slashes}{who}{shown}{tail}")
 }
 
 fn scheme_refused(shown: &str, scheme: &str) -> SourceError {
@@ -224,6 +232,7 @@ mod tests {
             ("https://example.com/a\nb", false, Err("control character")),
             ("https://example.com/it's", false, Err("quote")),
             ("https://", false, Err("cannot be used")),
+            ("https:///x", false, Err("it names no host")),
             ("", false, Err("refused")),
         ];
         for (url, allow_insecure, expect) in cases {
@@ -237,6 +246,10 @@ mod tests {
             "https://user:hunter2@example.com/x",
             "ssh://hunter2@example.com",
             "https://a:hunter2@b@c/x y",
+            "a:hunter2@example.com:x",
+            "https://example.com/x?token=hunter2",
+            "https://example.com/x?a=@hunter2",
+            "https://example.com/x#hunter2",
         ] {
             let error = GitUrl::parse(url, true).unwrap_err();
             assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");

@@ -23,9 +23,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
 use super::repo::ENVIRONMENT;
@@ -39,12 +40,14 @@ pub enum Door {
     Plain,
     /// With a certificate for `localhost` by an authority made for this server.
     Tls,
+    /// The same, and clients must show a certificate by that authority.
+    Mutual,
 }
 
 /// A server that ends when it is dropped.
 pub struct WebServer {
     origin: String,
-    ca_pem: Option<String>,
+    authority: Option<Authority>,
     task: JoinHandle<()>,
 }
 
@@ -58,17 +61,18 @@ impl WebServer {
                 let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
                 Self {
                     origin: format!("http://127.0.0.1:{port}"),
-                    ca_pem: None,
+                    authority: None,
                     task,
                 }
             }
-            Door::Tls => {
-                let (acceptor, ca_pem) = authority();
+            Door::Tls | Door::Mutual => {
+                let authority = Authority::new();
+                let acceptor = authority.acceptor(door == Door::Mutual);
                 let listener = TlsListener { listener, acceptor };
                 let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
                 Self {
                     origin: format!("https://localhost:{port}"),
-                    ca_pem: Some(ca_pem),
+                    authority: Some(authority),
                     task,
                 }
             }
@@ -82,7 +86,12 @@ impl WebServer {
 
     /// The authority of a TLS server.
     pub fn ca_pem(&self) -> Vec<u8> {
-        self.ca_pem.clone().unwrap().into_bytes()
+        self.authority.as_ref().unwrap().issuer.pem().into_bytes()
+    }
+
+    /// A certificate for a client, and its key.
+    pub fn client_pem(&self) -> (Vec<u8>, Vec<u8>) {
+        self.authority.as_ref().unwrap().client()
     }
 }
 
@@ -168,6 +177,10 @@ impl GitServer {
 
     pub fn ca_pem(&self) -> Vec<u8> {
         self.web.ca_pem()
+    }
+
+    pub fn client_pem(&self) -> (Vec<u8>, Vec<u8>) {
+        self.web.client_pem()
     }
 
     /// From now on packs are sent so.
@@ -337,20 +350,48 @@ impl Listener for TlsListener {
     }
 }
 
-/// A new authority, and a server certificate by it.
-fn authority() -> (TlsAcceptor, String) {
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-    let key = KeyPair::generate().unwrap();
-    let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-    let certificate = params.signed_by(&key, &authority).unwrap();
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], key)
-        .unwrap();
-    (TlsAcceptor::from(Arc::new(config)), authority.pem())
+/// Makes certificates.
+struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self {
+            issuer: CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap(),
+        }
+    }
+
+    /// A certificate for `localhost`; asks clients for one by this authority, if it is wanted.
+    fn acceptor(&self, mutual: bool) -> TlsAcceptor {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let provider = Arc::new(ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .unwrap();
+        let builder = if mutual {
+            let mut roots = RootCertStore::empty();
+            roots.add(self.issuer.der().clone()).unwrap();
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            builder.with_client_cert_verifier(verifier.build().unwrap())
+        } else {
+            builder.with_no_client_auth()
+        };
+        let config = builder
+            .with_single_cert(vec![certificate.der().clone()], key)
+            .unwrap();
+        TlsAcceptor::from(Arc::new(config))
+    }
+
+    fn client(&self) -> (Vec<u8>, Vec<u8>) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["client".to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        (certificate.pem().into_bytes(), key.serialize_pem().into_bytes())
+    }
 }

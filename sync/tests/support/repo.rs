@@ -21,6 +21,21 @@ impl Repo {
         repo
     }
 
+    /// Whose objects are named by SHA-256.
+    pub fn sha256() -> Self {
+        let repo = Self {
+            dir: tempfile::tempdir().unwrap(),
+        };
+        repo.git(&[
+            "init",
+            "--quiet",
+            "--initial-branch=main",
+            "--object-format=sha256",
+            ".",
+        ]);
+        repo
+    }
+
     pub fn path(&self) -> &Path {
         self.dir.path()
     }

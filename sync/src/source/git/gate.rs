@@ -94,3 +94,75 @@ impl Gate {
 fn mirror_queue(folder: &str) -> String {
     format!("mirror {folder}")
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A fetch takes a second of virtual time. Returns how many ran at once at most, and how long all took.
+    async fn run(urls: Vec<String>, per_host: usize) -> (usize, Duration) {
+        let gate = Arc::new(Gate::new(per_host));
+        let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let began = tokio::time::Instant::now();
+        let fetches = urls.into_iter().map(|url| {
+            let (gate, running, most) = (Arc::clone(&gate), Arc::clone(&running), Arc::clone(&most));
+            tokio::spawn(async move {
+                let url = GitUrl::parse(&url, true).unwrap();
+                let _turn = gate
+                    .turn(&url, Deadline::after(Duration::from_hours(1)))
+                    .await
+                    .unwrap();
+                most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                running.fetch_sub(1, Ordering::SeqCst);
+            })
+        });
+        for fetch in fetches.collect::<Vec<_>>() {
+            fetch.await.unwrap();
+        }
+        (most.load(Ordering::SeqCst), began.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_of_a_url_and_four_of_a_host_at_a_time() {
+        let check = async |urls: Vec<String>, most: usize, seconds: u64| {
+            let (ran, took) = run(urls.clone(), 4).await;
+            assert_eq!((ran, took.as_secs()), (most, seconds), "{urls:?}");
+        };
+        let of = |count: usize, url: &str| -> Vec<String> {
+            (0..count)
+                .map(|number| url.replace('N', &number.to_string()))
+                .collect()
+        };
+        check(of(20, "https://a.test/same"), 1, 20).await;
+        check(of(20, "https://a.test/N"), 4, 5).await;
+        check(of(20, "https://hN.test/x"), 20, 1).await;
+        // Many that wait for one repository take no place from the others of its host.
+        let mut mixed = of(20, "https://a.test/same");
+        mixed.extend(of(3, "https://a.test/N"));
+        check(mixed, 4, 20).await;
+        // Ports are hosts of their own.
+        check(of(8, "https://a.test:800N/x"), 8, 1).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_that_does_not_come_ends_at_the_deadline() {
+        let gate = Gate::new(1);
+        let url = GitUrl::parse("https://a.test/x", true).unwrap();
+        let deadline = || Deadline::after(Duration::from_mins(1));
+        let held = gate.turn(&url, deadline()).await.unwrap();
+        let error = gate.turn(&url, deadline()).await.err().unwrap();
+        assert_eq!(
+            error.to_string(),
+            "https://a.test/x did not answer within 60s (waiting for other fetches of this host); see --git-timeout"
+        );
+        assert!(gate.idle_turn(&url.folder()).is_none(), "somebody works there");
+        drop(held);
+        assert!(gate.idle_turn(&url.folder()).is_some());
+        gate.turn(&url, deadline()).await.unwrap();
+    }
+}

@@ -64,31 +64,16 @@ pub(super) fn read(
         let (id, mode) = (entry.id(), entry.filemode_raw());
         drop(entry);
         folder = entries::join(&folder, name);
-        tree = match mode {
-            mode::TREE => repository.find_tree(id)?,
-            mode::SYMLINK => {
-                return Err(SourceError::Refused {
-                    path: folder,
-                    why: Refusal::Symlink,
-                }
-                .into());
-            }
-            mode::SUBMODULE => {
-                return Err(SourceError::Refused {
-                    path: folder,
-                    why: Refusal::Submodule,
-                }
-                .into());
-            }
-            _ => {
-                let why = "it is a file; name the folder that holds it";
-                return Err(SourceError::InvalidPath {
-                    path: path.to_owned(),
-                    why,
-                }
-                .into());
-            }
+        let why = match mode {
+            mode::TREE => None,
+            mode::SYMLINK => Some(Refusal::Symlink),
+            mode::SUBMODULE => Some(Refusal::Submodule),
+            _ => Some(Refusal::NoFolder),
         };
+        if let Some(why) = why {
+            return Err(SourceError::Refused { path: folder, why }.into());
+        }
+        tree = repository.find_tree(id)?;
         ignored = reader.with_patterns(&ignored, &folder, &tree)?;
     }
     reader.folder(&tree, &folder, &ignored, 0)?;

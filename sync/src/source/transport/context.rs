@@ -89,13 +89,9 @@ impl Context {
     /// Whether the server, once asked for its references, says that it gives commits by their hashes.
     pub(in super::super) fn gives_hashes(&self) -> bool {
         let references = self.references.lock();
-        let capabilities = references
+        references
             .as_deref()
-            .and_then(|text| text.split(|byte| *byte == b'\n').find(|line| line.contains(&0)))
-            .unwrap_or_default();
-        capabilities
-            .split(|byte| byte.is_ascii_whitespace() || *byte == 0)
-            .any(|capability| GIVES_HASHES.contains(&capability))
+            .is_some_and(|text| capabilities(text).any(|capability| GIVES_HASHES.contains(&capability)))
     }
 
     /// To be asked by callbacks: false ends the operation.
@@ -179,6 +175,12 @@ impl Context {
             }
             text.extend_from_slice(&buffer[..read]);
             self.check_references(text.len() as u64)?;
+        }
+        if capabilities(&text).any(|capability| capability == b"object-format=sha256") {
+            return Err(SourceError::Unsupported {
+                what: format!("the SHA-256 repository {}", self.url.text),
+                next: "run Flux in this cluster for it",
+            });
         }
         let text = Bytes::from(text);
         *self.references.lock() = Some(text.clone());
@@ -300,4 +302,15 @@ impl Context {
         }
         SourceError::Unreachable { url, why }
     }
+}
+
+/// What a server says that it can do: behind the name of its first reference.
+fn capabilities(references: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut lines = references.split(|byte| *byte == b'\n');
+    let first = lines.find_map(|line| {
+        let end = line.iter().position(|byte| *byte == 0)?;
+        line.get(end + 1..)
+    });
+    let first = first.unwrap_or_default();
+    first.split(u8::is_ascii_whitespace)
 }
