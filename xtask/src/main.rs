@@ -4,7 +4,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
-use xtask::{Problems, arrows, generated, house, links, tree};
+use xtask::{Problems, arrows, fixtures, generated, house, links, tree};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Chores of this repository")]
@@ -19,6 +19,12 @@ enum Chore {
     Check,
     /// Write the generated files anew
     Generate,
+    /// Write the fixtures that kubectl's reader, Flux's envsubst and others make (needs Go)
+    Fixtures {
+        /// Only say which are not what the tools make, and read the manifests of well-known projects as kubectl does
+        #[arg(long)]
+        check: bool,
+    },
 }
 
 /// A check by a tool: name, arguments, and whether its absence is only said (it has to be installed by hand).
@@ -56,6 +62,8 @@ fn main() -> anyhow::Result<ExitCode> {
     match Arguments::parse().chore {
         Chore::Check => check(),
         Chore::Generate => generated::write().map(|()| ExitCode::SUCCESS),
+        Chore::Fixtures { check: false } => fixtures::write().map(|()| ExitCode::SUCCESS),
+        Chore::Fixtures { check: true } => check_fixtures(),
     }
 }
 
@@ -76,6 +84,15 @@ fn check() -> anyhow::Result<ExitCode> {
     println!(
         "advisories: not checked here: their database is no part of the repository (`cargo deny check advisories` where it can be had)"
     );
+    Ok(if good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn check_fixtures() -> anyhow::Result<ExitCode> {
+    let good = told("fixtures", &fixtures::check()?) & fixtures::manifests_are_read_alike()?;
     Ok(if good {
         ExitCode::SUCCESS
     } else {
