@@ -1,4 +1,4 @@
-//! The rules of what workloads lean on: Service, PersistentVolumeClaim, CustomResourceDefinition, autoscalers.
+//! The rules of what workloads lean on: Service, PersistentVolumeClaim, CustomResourceDefinition.
 
 use serde_json::Value;
 
@@ -35,15 +35,4 @@ pub(super) fn definition(object: &Value) -> Health {
             _ => None,
         })
         .unwrap_or_else(|| Health::in_progress("Installing", "Install in progress"))
-}
-
-/// An autoscaler that cannot reach what it scales is not done. One that has no metrics yet is: it neither scales nor
-/// harms, and clusters without a metrics server are common.
-pub(super) fn autoscaler(object: &Value) -> Health {
-    conditions(object)
-        .find(|condition| condition.kind == "AbleToScale" && condition.status == "False")
-        .map_or_else(
-            || Health::current("Autoscaler is able to scale"),
-            |condition| Health::in_progress(condition.reason, condition.message),
-        )
 }

@@ -1,8 +1,16 @@
 //! Health of objects by the rules of kstatus.
 //!
-//! [`of`] looks at one object and says where it stands; it is pure, and the same as `sigs.k8s.io/cli-utils` with Flux's
-//! stricter rule for Jobs (a Job is current when it completed, not when it runs). [`check`] reads live objects and asks
-//! their pods for the cause; [`report`] puts the first unhealthy object and its cause into words.
+//! [`of`] looks at one object and says where it stands; it is pure, and the same as the kstatus library with Flux's stricter
+//! rule for Jobs (a Job is current when it completed, not when it runs). The library itself makes the fixtures of the
+//! tests. [`check`] reads live objects and asks their pods for the cause; [`report`] puts the first unhealthy object and its
+//! cause into words.
+//!
+//! ```text
+//!   live object ─► of: deletion, generation, Reconciling, Stalled ─► rule of its kind ─► Ready ─► current
+//!   ids ─► check: 8 reads at a time ─► of ─► the first that is not current ─► its pods ─► Report
+//! ```
+//!
+//! Invariant: what cannot be read as expected is no failure: a failure is what a controller says, and nothing else.
 
 pub mod check;
 mod dependencies;
@@ -14,7 +22,7 @@ mod workloads;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use self::fields::{condition, conditions, integer, text};
+use self::fields::{conditions, integer, text};
 
 /// Where an object stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +172,6 @@ fn by_kind(object: &Value, now: Timestamp) -> Option<Health> {
         ("", "Service") => dependencies::service(object),
         ("", "PersistentVolumeClaim") => dependencies::claim(object),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => dependencies::definition(object),
-        ("autoscaling", "HorizontalPodAutoscaler") => dependencies::autoscaler(object),
         ("policy", "PodDisruptionBudget") => Health::current("AllowedDisruptions has been computed."),
         ("", "Secret" | "ConfigMap") | ("batch", "CronJob") => Health::current("Resource is always ready"),
         _ => return None,
@@ -174,9 +181,12 @@ fn by_kind(object: &Value, now: Timestamp) -> Option<Health> {
 
 /// A `Ready` condition, for kinds that have no rule of their own.
 fn ready(object: &Value) -> Option<Health> {
-    let ready = condition(object, "Ready")?;
-    Some(match ready.status {
-        "True" => Health::current("Resource is Ready"),
-        _ => Health::in_progress(ready.reason, ready.message),
-    })
+    conditions(object)
+        .filter(|condition| condition.kind == "Ready")
+        .find_map(|ready| match ready.status {
+            "True" => Some(Health::current("Resource is Ready")),
+            "False" | "Unknown" => Some(Health::in_progress(ready.reason, ready.message)),
+            // A word of the kind's own, which nobody else can know.
+            _ => None,
+        })
 }

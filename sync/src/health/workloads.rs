@@ -219,7 +219,6 @@ pub(super) fn job(object: &Value) -> Health {
             "Failed" => {
                 return Health::stalled("JobFailed", format!("Job Failed. failed: {failed}/{completions}"));
             }
-            "Suspended" => return Health::current("Job is suspended"),
             _ => {}
         }
     }
