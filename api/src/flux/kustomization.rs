@@ -175,8 +175,9 @@ pub struct ObjectReference {
 }
 
 /// Variables that are substituted in the manifests after they are read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct PostBuild {
     /// Variables by name; they win over those of `substituteFrom`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -186,6 +187,11 @@ pub struct PostBuild {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub substitute_from: Vec<SubstituteReference>,
+
+    /// Every field that is not modelled here, by its name.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub other: BTreeMap<String, Value>,
 }
 
 /// A ConfigMap or Secret of the Kustomization's namespace that holds variables.

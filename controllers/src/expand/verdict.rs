@@ -138,7 +138,8 @@ fn class(reason: &str, text: &str) -> Option<Class> {
     let connection = CONNECTION_WORDS.iter().any(|word| text.contains(word));
     Some(match reason {
         "DependencyNotReady" | "HealthCheckCanceled" => Class::Infra,
-        "BuildFailed" => Class::Revision { terminal: true },
+        // The second word is muster's own: a path without objects, where the revision before had some.
+        "BuildFailed" | "EmptyWouldPruneAll" => Class::Revision { terminal: true },
         "ArtifactFailed" if text.contains("path not found") => Class::Revision { terminal: true },
         "ArtifactFailed" => Class::Infra,
         // An object whose status could be read as Failed proves that the cluster answered, whatever its message quotes.

@@ -73,7 +73,7 @@ fn terminating(name: &str, seen: &KustomizationRow, policy: DeletionPolicy) -> S
         .report
         .ready
         .as_ref()
-        .filter(|ready| ready.status == Some(false))
+        .filter(|ready| ready.status != Some(true))
         .map(|ready| format!(": {}", ready.message));
     let what = if policy == DeletionPolicy::Orphan {
         "let go"

@@ -34,6 +34,8 @@ pub(super) enum Outcome {
     },
     /// What it applied is being deleted, and something still holds it.
     Finalizing {
+        /// Whether it is held by a failure; else it is only waited for.
+        failed: bool,
         message: String,
         inventory: flux::Inventory,
         after: Duration,
@@ -201,6 +203,14 @@ impl Failure {
         }
     }
 
+    /// The record of so many objects does not fit into the status.
+    pub(super) fn too_large(objects: usize, bytes: usize, max: usize) -> Self {
+        Self::reconciliation(format!(
+            "TooLarge: the inventory of {objects} objects takes {bytes} bytes in the status, and at most {max} are written; divide \
+             the path among several Kustomizations"
+        ))
+    }
+
     /// The path is empty, and that is not meant as far as anyone said.
     pub(super) fn empty() -> Self {
         let message = "the path holds no objects, and carrying that out would prune everything that was applied; if that \
@@ -211,6 +221,12 @@ impl Failure {
     /// What was applied is not healthy.
     pub(super) fn unhealthy(message: impl Into<String>) -> Self {
         Self::new("HealthCheckFailed", message)
+    }
+
+    /// The inventory is this by now.
+    #[must_use]
+    pub(super) fn with(self, inventory: Option<flux::Inventory>) -> Self {
+        Self { inventory, ..self }
     }
 
     /// It is likely to pass by itself.

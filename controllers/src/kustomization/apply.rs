@@ -1,4 +1,4 @@
-//! One application: manifests, plan, ids on record, apply in stages, prune; then health.
+//! One application: files, cluster, manifests, plan, ids on record, apply in stages, prune; then health.
 
 use async_trait::async_trait;
 use kube::ResourceExt;
@@ -7,19 +7,24 @@ use muster_sync::{
         self, ApplyError, Cluster, Ledger, LedgerError, Options, Outcome as Of, Owner, Plan, Pruned,
         error::summary,
     },
-    inventory::{Inventory, ObjectId},
+    inventory::Inventory,
 };
 use tokio::sync::Mutex;
 
 use super::{
     Error, Kustomizations,
     act::{Applied, Failure, Outcome},
+    confirm,
     decide::Work,
-    health,
-    manifests::manifests,
+    health, manifests,
+    runs::Target,
     settings::Settings,
     status::{self, Writer},
 };
+
+/// The longest inventory that is written, in bytes of JSON: etcd takes 1.5 MiB in one write, and the rest of the object, which
+/// is its spec, conditions and managedFields, is left a sixth of it. About 12,000 objects with names of usual length.
+const INVENTORY_MAX: usize = 1_310_720;
 
 /// How an application ended other than well.
 enum Trouble {
@@ -42,119 +47,134 @@ pub(super) async fn apply(
     kustomizations: &Kustomizations,
 ) -> Result<Outcome, Error> {
     let context = &kustomizations.context;
-    let namespace = writer.object().namespace().unwrap_or_default();
-    let target = kustomizations
-        .targets
-        .cluster(&namespace, work.settings.remote.as_ref())
-        .await;
-    let applied = match target {
-        Ok(cluster) => attempt(writer, &work, &cluster, kustomizations)
-            .await
-            .map(|done| (cluster, done)),
-        Err(error) => Err(
-            Failure::reconciliation(format!("failed to build kube client: {error}"))
-                .soon()
-                .into(),
-        ),
-    };
-    let failed = |work: Work, failure| {
-        Ok(Outcome::Failed {
-            aim: work.aim,
-            settings: work.settings,
-            failure,
-        })
-    };
-    let (cluster, (plan, report)) = match applied {
-        Ok(applied) => applied,
-        Err(Trouble::Failure(failure)) => return failed(work, failure),
+    let done = match attempt(writer, &work, kustomizations).await {
+        Ok(done) => done,
+        Err(Trouble::Failure(failure)) => {
+            return Ok(Outcome::Failed {
+                aim: work.aim,
+                settings: work.settings,
+                failure,
+            });
+        }
         Err(Trouble::Error(error)) => return Err(error),
     };
-    match health::targets(&cluster, &work.settings, &plan, writer.object()).await {
-        Ok(targets) if targets.is_empty() => Ok(Outcome::Succeeded {
+    let Done {
+        cluster,
+        targets,
+        report,
+    } = done;
+    if targets.is_empty() {
+        return Ok(Outcome::Succeeded {
             aim: work.aim,
             settings: work.settings,
             report,
-        }),
-        Ok(targets) => {
-            let since = context.clock.now();
-            let report = Applied {
-                checked: true,
-                ..report
-            };
-            let check = health::Check {
-                aim: work.aim,
-                settings: work.settings,
-                since,
-                targets,
-                report,
-            };
-            Ok(health::check(&cluster, check, context).await)
-        }
-        Err(error) => {
-            let failure = Failure::reconciliation(error.to_string()).soon();
-            failed(
-                work,
-                Failure {
-                    inventory: report.inventory,
-                    ..failure
-                },
-            )
-        }
+        });
     }
+    let check = health::Check {
+        aim: work.aim,
+        settings: work.settings,
+        since: context.clock.now(),
+        targets,
+        report: Applied {
+            checked: true,
+            ..report
+        },
+    };
+    Ok(health::check(&cluster, check, context).await)
 }
 
-async fn attempt(
-    writer: &mut Writer,
-    work: &Work,
-    cluster: &Cluster,
-    kustomizations: &Kustomizations,
-) -> Result<(Plan, Applied), Trouble> {
+/// What an application came to: everything is applied, and pruned as far as it can be.
+struct Done {
+    cluster: Cluster,
+    /// The objects whose health is to be waited for.
+    targets: Vec<Target>,
+    report: Applied,
+}
+
+async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizations) -> Result<Done, Trouble> {
+    let context = &kustomizations.context;
     let (name, namespace) = (
         writer.object().name_any(),
         writer.object().namespace().unwrap_or_default(),
     );
-    let manifests = manifests(work, &namespace, &kustomizations.context).await?;
-    let owner = Owner { name, namespace };
     let settings = &work.settings;
+    // The path first: a revision counts as attempted from then on, whatever becomes of it.
+    let files = manifests::read(work, context).await?;
+    let cluster = cluster(&namespace, settings, kustomizations).await?;
+    let manifests = manifests::manifests(&files, work, &namespace, context).await?;
+    drop(files);
+    let owner = Owner { name, namespace };
     let options = Options {
         owner: owner.clone(),
         target_namespace: settings.target_namespace.clone(),
         force: settings.force,
         timeout: settings.timeout,
     };
-    let plan = apply::plan(cluster, manifests, options)
+    let plan = apply::plan(&cluster, manifests, options)
         .await
         .map_err(|error| Failure::reconciliation(error.to_string()).soon())?;
     let before = writer.inventory();
-    if plan.is_empty() && !before.is_empty() && !work.allow_empty {
-        return Err(Failure::empty().into());
-    }
+    let wanted = plan.inventory();
+    admit(&plan, &before, &wanted, work)?;
     let recorder = Recorder {
         writer: Mutex::new(writer),
         work,
     };
-    let applied = carry_out(cluster, &plan, &recorder, settings).await?;
-    let wanted = plan.inventory();
-    let unwanted = before.pruned_by(&wanted);
-    let mut inventory = before.merged(&wanted);
-    let pruned = prune(cluster, &owner, settings, unwanted, &inventory).await?;
-    for id in pruned.settled() {
-        inventory.remove(id);
-    }
-    if !pruned.failures.is_empty() {
-        return Err(Failure::prune(
-            summary(&pruned.failures, pruned.blocked.len()),
-            inventory.to_status(),
-        )
-        .into());
-    }
+    let applied = carry_out(&cluster, &plan, &recorder, settings).await?;
+    let (inventory, pruned) = prune(&cluster, &owner, writer, work, (&before, &wanted)).await?;
     let report = Applied {
         inventory: Some(inventory.to_status()),
         checked: false,
         leftovers: !pruned.is_complete(),
         changes: changes(&applied, &pruned),
     };
-    Ok((plan, report))
+    let targets = match health::targets(&cluster, settings, &plan, &applied, writer.object()).await {
+        Ok(targets) => targets,
+        Err(error) => {
+            let failure = Failure::reconciliation(error.to_string()).soon();
+            return Err(failure.with(report.inventory).into());
+        }
+    };
+    Ok(Done {
+        cluster,
+        targets,
+        report,
+    })
+}
+
+async fn cluster(
+    namespace: &str,
+    settings: &Settings,
+    kustomizations: &Kustomizations,
+) -> Result<Cluster, Failure> {
+    let cluster = kustomizations
+        .targets
+        .cluster(namespace, settings.remote.as_ref())
+        .await;
+    cluster.map_err(|error| Failure::reconciliation(format!("failed to build kube client: {error}")).soon())
+}
+
+/// Whether the plan may be carried out at all.
+fn admit(plan: &Plan, before: &Inventory, wanted: &Inventory, work: &Work) -> Result<(), Failure> {
+    if plan.is_empty() && !before.is_empty() && !work.aim.allow_empty {
+        return Err(Failure::empty());
+    }
+    let recorded = before.clone().merged(wanted);
+    let bytes = size(&recorded);
+    if bytes > INVENTORY_MAX {
+        return Err(Failure::too_large(recorded.len(), bytes, INVENTORY_MAX));
+    }
+    Ok(())
+}
+
+/// The bytes that an inventory takes in a status.
+fn size(inventory: &Inventory) -> usize {
+    const AROUND: usize = r#"{"id":"","v":""},"#.len();
+    let entries = inventory.to_status().entries;
+    entries
+        .iter()
+        .map(|entry| entry.id.len() + entry.version.len() + AROUND)
+        .sum()
 }
 
 async fn carry_out(
@@ -177,30 +197,47 @@ async fn carry_out(
     }
 }
 
-/// Deletes what is no longer wanted.
+/// Deletes what is no longer wanted. Returns the inventory that is left, and what became of what left it.
 async fn prune(
     cluster: &Cluster,
     owner: &Owner,
-    settings: &Settings,
-    unwanted: Vec<(ObjectId, String)>,
-    inventory: &Inventory,
-) -> Result<Pruned, Failure> {
-    if !settings.prune {
+    writer: &Writer,
+    work: &Work,
+    (before, wanted): (&Inventory, &Inventory),
+) -> Result<(Inventory, Pruned), Trouble> {
+    let settings = &work.settings;
+    let unwanted = before.pruned_by(wanted);
+    let mut inventory = before.clone().merged(wanted);
+    let pruned = if unwanted.is_empty() {
+        Pruned::default()
+    } else if settings.prune {
+        confirm::unchanged(writer.object(), writer.context())
+            .await
+            .map_err(Trouble::Error)?;
+        let pruned = apply::prune(cluster, owner, &unwanted);
+        let pruned = tokio::time::timeout(settings.timeout, pruned).await;
+        pruned.map_err(|_elapsed| {
+            let message = format!(
+                "pruning took longer than {:?}: context deadline exceeded",
+                settings.timeout
+            );
+            Failure::prune(message, inventory.to_status()).soon()
+        })?
+    } else {
         // As with Flux, what is not to be pruned is let go.
-        let released = unwanted.into_iter().map(|(id, _)| id).collect();
-        return Ok(Pruned {
-            released,
+        Pruned {
+            released: unwanted.into_iter().map(|(id, _)| id).collect(),
             ..Pruned::default()
-        });
+        }
+    };
+    for id in pruned.settled() {
+        inventory.remove(id);
     }
-    let pruned = tokio::time::timeout(settings.timeout, apply::prune(cluster, owner, &unwanted)).await;
-    pruned.map_err(|_elapsed| {
-        let message = format!(
-            "pruning took longer than {:?}: context deadline exceeded",
-            settings.timeout
-        );
-        Failure::prune(message, inventory.to_status()).soon()
-    })
+    if pruned.failures.is_empty() {
+        return Ok((inventory, pruned));
+    }
+    let message = summary(&pruned.failures, pruned.blocked.len());
+    Err(Failure::prune(message, inventory.to_status()).into())
 }
 
 /// Objects that were refused. If the cluster is the trouble it is likely to pass.

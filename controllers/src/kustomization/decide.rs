@@ -45,7 +45,6 @@ pub(super) struct Work {
     pub aim: Aim,
     pub settings: Settings,
     pub source: SourceRow,
-    pub allow_empty: bool,
     /// Whether the status does not speak of it yet: then it is announced.
     pub anew: bool,
 }
@@ -88,6 +87,7 @@ pub(super) fn decide(observed: &Observed) -> Decision {
         generation: observed.generation,
         revision: revision.clone(),
         requested: observed.requested.clone(),
+        allow_empty: observed.allow_empty,
     };
     let last = observed.run.as_ref().filter(|run| run.aim == aim);
     match last.map(|run| &run.phase) {
@@ -108,12 +108,10 @@ pub(super) fn decide(observed: &Observed) -> Decision {
         };
     }
     let anew = observed.spoken_of.as_deref() != Some(revision);
-    let (source, allow_empty) = (source.clone(), observed.allow_empty);
     Decision::Apply(Box::new(Work {
         aim,
         settings,
-        source,
-        allow_empty,
+        source: source.clone(),
         anew,
     }))
 }
@@ -171,6 +169,7 @@ mod tests {
             generation: 2,
             revision: "sha1:b".into(),
             requested: None,
+            allow_empty: false,
         }
     }
 
@@ -262,11 +261,12 @@ mod tests {
         );
         check(|o| o.run = resting(aim(), NOW), "apply sha1:b anew=false");
         check(|o| o.run = checking(aim()), "check");
-        let others: [fn(&mut Aim); 4] = [
+        let others: [fn(&mut Aim); 5] = [
             |aim| aim.uid = "v".into(),
             |aim| aim.generation = 1,
             |aim| aim.revision = "sha1:a".into(),
             |aim| aim.requested = Some("then".into()),
+            |aim| aim.allow_empty = true,
         ];
         for change in others {
             let mut other = aim();

@@ -1,5 +1,7 @@
 //! Whether what a Kustomization depends on is there: Ready, at its present generation, and at the same revision where the
-//! source is the same. Pure.
+//! source is the same; and whether it depends on itself. Pure.
+
+use std::collections::BTreeSet;
 
 use muster_api::{
     conditions::{READY, is_true},
@@ -8,6 +10,41 @@ use muster_api::{
 
 use super::source;
 use crate::runtime::Key;
+
+/// The circle of dependencies that leads from a Kustomization back to it, in words; `find` gives the Kustomization of a name.
+///
+/// Flux has none of this: there each of a circle waits for the next one for ever, from the next revision on.
+pub(super) fn circle<D: AsRef<Kustomization>>(
+    own: &Key,
+    dependencies: &[DependencyReference],
+    find: impl Fn(&Key) -> Option<D>,
+) -> Option<String> {
+    // Each key once, with the way that led there: no longer than there are Kustomizations.
+    let mut seen = BTreeSet::from([own.clone()]);
+    let mut open = vec![(vec![own.clone()], dependencies.to_vec())];
+    while let Some((way, dependencies)) = open.pop() {
+        for reference in dependencies.iter().rev() {
+            let key = key_of(reference, &own.namespace);
+            let way: Vec<Key> = way.iter().cloned().chain([key.clone()]).collect();
+            if key == *own {
+                let names: Vec<String> = way.iter().map(ToString::to_string).collect();
+                let circle = names.join(" -> ");
+                return Some(format!(
+                    "dependencies form a circle: {circle}; take one of them out"
+                ));
+            }
+            if let (true, Some(next)) = (seen.insert(key.clone()), find(&key)) {
+                open.push((way, next.as_ref().spec.depends_on.clone()));
+            }
+        }
+    }
+    None
+}
+
+fn key_of(reference: &DependencyReference, namespace: &str) -> Key {
+    let namespace = reference.namespace.as_deref().unwrap_or(namespace);
+    Key::new(namespace, reference.name.clone())
+}
 
 /// The first dependency that is not ready, in Flux's words; `find` gives the Kustomization of a name.
 pub(super) fn not_ready<D: AsRef<Kustomization>>(
@@ -18,13 +55,7 @@ pub(super) fn not_ready<D: AsRef<Kustomization>>(
     find: impl Fn(&Key) -> Option<D>,
 ) -> Option<String> {
     dependencies.iter().find_map(|reference| {
-        let key = Key::new(
-            reference
-                .namespace
-                .clone()
-                .unwrap_or_else(|| namespace.to_owned()),
-            reference.name.clone(),
-        );
+        let key = key_of(reference, namespace);
         let Some(dependency) = find(&key) else {
             return Some(format!("dependency '{key}' not found"));
         };
@@ -46,7 +77,7 @@ pub(super) fn not_ready<D: AsRef<Kustomization>>(
 #[cfg(test)]
 #[allow(clippy::unnecessary_wraps, reason = "cases stand beside `None`")]
 mod tests {
-    use std::sync::Arc;
+    use std::{collections::BTreeMap, sync::Arc};
 
     use serde_json::{Value, json};
 
@@ -98,5 +129,40 @@ mod tests {
         let mut silent = base("src", 1, 1, "True", "sha1:b").unwrap();
         silent.as_object_mut().unwrap().remove("status");
         check(Some(silent), Some("dependency 'ns/base' is not ready"));
+    }
+
+    /// Kustomizations as `a: b c` (a depends on b and c); the circle that is found from the first one.
+    #[track_caller]
+    fn check_circle(lines: &[&str], expect: Option<&str>) {
+        let all: BTreeMap<Key, Arc<Kustomization>> = lines
+            .iter()
+            .map(|line| {
+                let (name, dependencies) = line.split_once(':').unwrap();
+                let mut object = base("src", 1, 1, "True", "sha1:b").unwrap();
+                object["metadata"]["name"] = name.into();
+                let dependencies = dependencies.split_whitespace().map(|name| json!({"name": name}));
+                object["spec"]["dependsOn"] = dependencies.collect();
+                (
+                    Key::new("ns", name),
+                    Arc::new(serde_json::from_value(object).unwrap()),
+                )
+            })
+            .collect();
+        let own = Key::new("ns", lines[0].split_once(':').unwrap().0);
+        let found = circle(&own, &all[&own].spec.depends_on, |key| all.get(key).cloned());
+        let expect =
+            expect.map(|circle| format!("dependencies form a circle: {circle}; take one of them out"));
+        assert_eq!(found, expect);
+    }
+
+    #[test]
+    fn a_circle_is_named_from_where_one_stands() {
+        check_circle(&["a: a"], Some("ns/a -> ns/a"));
+        check_circle(&["a: b", "b: c", "c: a"], Some("ns/a -> ns/b -> ns/c -> ns/a"));
+        check_circle(&["a: b c", "b: d", "c: d", "d:"], None);
+        check_circle(&["a: b c", "b: d", "c: a", "d:"], Some("ns/a -> ns/c -> ns/a"));
+        // Who waits for a circle is not in it.
+        check_circle(&["a: b", "b: c", "c: b"], None);
+        check_circle(&["a: gone"], None);
     }
 }

@@ -2,7 +2,7 @@
 
 use muster_sync::apply::LedgerError;
 
-use crate::runtime::{CallError, Retry, Retryable, status::StatusError};
+use crate::runtime::{CallError, Key, Retry, Retryable, status::StatusError};
 
 /// A reconcile that could not be brought to an end. What is wrong with a source, its content or a target is no error of a
 /// reconcile: it is an outcome, and stands in the status.
@@ -17,6 +17,11 @@ pub enum Error {
     /// The inventory could not be written.
     #[error(transparent)]
     Ledger(LedgerError),
+    /// A fresh read before deleting showed another object than the one that was observed.
+    #[error(
+        "Kustomization {0} is not the one that was observed any more; nothing is deleted, it is looked at again"
+    )]
+    Changed(Key),
 }
 
 impl Retryable for Error {
@@ -24,7 +29,45 @@ impl Retryable for Error {
         match self {
             Self::Call(error) => error.retry(),
             // A conflict means that somebody wrote in between; the next look sees it.
-            Self::Status(_) | Self::Ledger(_) => Retry::Soon,
+            Self::Status(_) | Self::Ledger(_) | Self::Changed(_) => Retry::Soon,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn silent(what: &str) -> CallError {
+        CallError::Deadline {
+            what: what.to_owned(),
+            after: Duration::from_secs(30),
+        }
+    }
+
+    #[test]
+    fn errors_say_what_where_and_what_follows() {
+        let malformed = serde_json::from_str::<u8>("x").unwrap_err();
+        let key = Key::new("fleet", "app");
+        let status = "writing the status of Kustomization fleet/app";
+        let errors = [
+            Error::Call(silent("reading Namespace fleet")),
+            Error::Status(StatusError::Call(silent(status))),
+            Error::Status(StatusError::Serialize {
+                what: format!("Kustomization {key}"),
+                source: malformed,
+            }),
+            Error::Ledger(LedgerError(Box::new(Error::Status(StatusError::Call(silent(
+                status,
+            )))))),
+            Error::Changed(key),
+        ];
+        let said: Vec<String> = errors
+            .iter()
+            .map(|error| format!("{error} [{:?}]", error.retry()))
+            .collect();
+        insta::assert_snapshot!(said.join("\n"));
     }
 }

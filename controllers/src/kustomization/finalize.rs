@@ -17,7 +17,7 @@ use muster_sync::{
 };
 use serde::de::DeserializeOwned;
 
-use super::{Error, Kustomizations, act::Outcome, finalizers, settings, status::Writer};
+use super::{Error, Kustomizations, act::Outcome, confirm, finalizers, settings, status::Writer};
 use crate::runtime::{CallError, Context, call};
 
 /// How soon objects that are going are looked for again, at first.
@@ -37,6 +37,7 @@ pub(super) async fn finalize(writer: &mut Writer, kustomizations: &Kustomization
     let inventory = writer.inventory();
     let context = &kustomizations.context;
     if !inventory.is_empty() && deletes(&object) && !swept_away(&object, context).await? {
+        confirm::unchanged(&object, context).await?;
         let remaining = empty(&object, inventory, kustomizations).await;
         if let Some(outcome) = remaining {
             return Ok(outcome);
@@ -84,27 +85,23 @@ async fn empty(
         name: object.name_any(),
         namespace: namespace.clone(),
     };
-    let remote = settings::remote(&object.spec);
-    if remote.is_none() && object.spec.kube_config.is_some() {
-        let message =
-            "the cluster of spec.kubeConfig cannot be reached by the built-in sync: it has no secretRef"
-                .to_owned();
-        return Some(Outcome::Finalizing {
+    let held = |message, inventory: &Inventory| {
+        Some(Outcome::Finalizing {
+            failed: true,
             message,
             inventory: inventory.to_status(),
             after: RETRY,
-        });
+        })
+    };
+    let remote = settings::remote(&object.spec);
+    if remote.is_none() && object.spec.kube_config.is_some() {
+        let message =
+            "the cluster of spec.kubeConfig cannot be reached by the built-in sync: it has no secretRef";
+        return held(message.to_owned(), &inventory);
     }
     let cluster = match kustomizations.targets.cluster(&namespace, remote.as_ref()).await {
         Ok(cluster) => cluster,
-        Err(error) => {
-            let message = format!("failed to build kube client: {error}");
-            return Some(Outcome::Finalizing {
-                message,
-                inventory: inventory.to_status(),
-                after: RETRY,
-            });
-        }
+        Err(error) => return held(format!("failed to build kube client: {error}"), &inventory),
     };
     let all = inventory.pruned_by(&Inventory::default());
     let Ok(pruned) = tokio::time::timeout(ROUND, apply::prune(&cluster, &owner, &all)).await else {
@@ -112,26 +109,20 @@ async fn empty(
             "deleting took longer than {} s; it is tried again",
             ROUND.as_secs()
         );
-        return Some(Outcome::Finalizing {
-            message,
-            inventory: inventory.to_status(),
-            after: RETRY,
-        });
+        return held(message, &inventory);
     };
     for id in pruned.settled() {
         inventory.remove(id);
     }
+    if !pruned.failures.is_empty() {
+        return held(summary(&pruned.failures, pruned.blocked.len()), &inventory);
+    }
     let waits = object.spec.deletion_policy == Some(DeletionPolicy::WaitForTermination);
-    let message = held_by(&pruned, waits)?;
-    let after = if pruned.failures.is_empty() {
-        poll(object, kustomizations.context.clock.now())
-    } else {
-        RETRY
-    };
     Some(Outcome::Finalizing {
-        message,
+        failed: false,
+        message: waiting(&pruned, waits)?,
         inventory: inventory.to_status(),
-        after,
+        after: poll(object, kustomizations.context.clock.now()),
     })
 }
 
@@ -147,12 +138,9 @@ fn poll(object: &Kustomization, now: Timestamp) -> Duration {
     (elapsed / 8).clamp(POLL_MIN, POLL_MAX)
 }
 
-/// What keeps the Kustomization from going, if anything does: refusals, objects not tried yet, and by the policy that waits
-/// also objects that are not gone yet.
-fn held_by(pruned: &Pruned, waits: bool) -> Option<String> {
-    if !pruned.failures.is_empty() {
-        return Some(summary(&pruned.failures, pruned.blocked.len()));
-    }
+/// What the Kustomization waits for, if it does: objects not tried yet, and by the policy that waits also objects that are not
+/// gone yet.
+fn waiting(pruned: &Pruned, waits: bool) -> Option<String> {
     let (Some(first), true) = (pruned.waiting.first(), waits || !pruned.blocked.is_empty()) else {
         return None;
     };

@@ -1,12 +1,12 @@
 //! Health after applying: one look at a time; what is not well yet is looked at again later.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
 use kube::ResourceExt;
 use muster_api::flux::Kustomization;
 use muster_sync::{
-    apply::{CallError, Cluster, Plan},
+    apply::{self, CallError, Cluster, Plan},
     health,
     inventory::ObjectId,
 };
@@ -39,18 +39,25 @@ pub(super) fn poll(elapsed: Duration) -> Duration {
     (elapsed / 8).clamp(POLL_MIN, POLL_MAX)
 }
 
-/// The objects whose health is waited for: all applied ones, or those that the spec names.
+/// The objects whose health is waited for: all applied ones but those that asked to be left alone, or those that the spec
+/// names.
 pub(super) async fn targets(
     cluster: &Cluster,
     settings: &Settings,
     plan: &Plan,
+    applied: &apply::Applied,
     object: &Kustomization,
 ) -> Result<Vec<Target>, CallError> {
     if settings.wait {
         let own = own(object).filter(|_| settings.remote.is_none());
+        let skipped = applied
+            .outcomes
+            .iter()
+            .filter(|(_, outcome)| *outcome == apply::Outcome::Skipped);
         // Waiting for itself would never end.
-        let others = plan.looked_after().filter(|(id, _)| Some(*id) != own.as_ref());
-        return Ok(others
+        let others: BTreeSet<&ObjectId> = skipped.map(|(id, _)| id).chain(&own).collect();
+        let ours = plan.looked_after().filter(|(id, _)| !others.contains(id));
+        return Ok(ours
             .map(|(id, version)| (id.clone(), version.to_owned()))
             .collect());
     }

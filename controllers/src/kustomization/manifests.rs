@@ -10,21 +10,21 @@ use serde_json::Value;
 use super::{act::Failure, decide::Work, variables};
 use crate::{gitrepository::remote::enter, runtime::Context};
 
-/// The manifests of a run, in order.
+/// The manifests that the files make with the variables of the spec, in order.
 pub(super) async fn manifests(
+    files: &Files,
     work: &Work,
     namespace: &str,
     context: &Context,
 ) -> Result<Vec<Value>, Failure> {
-    let files = read(work, context).await?;
     let substitute = variables::gather(&work.settings, namespace, context).await?;
     let manifests =
-        build(&files, &BuildOptions { substitute }).map_err(|errors| Failure::build(errors.to_string()))?;
+        build(files, &BuildOptions { substitute }).map_err(|errors| Failure::build(errors.to_string()))?;
     Ok(manifests.into_iter().map(|manifest| manifest.object).collect())
 }
 
 /// The files below the path. A commit that is not here any more, as after the loss of the data directory, is fetched.
-async fn read(work: &Work, context: &Context) -> Result<Files, Failure> {
+pub(super) async fn read(work: &Work, context: &Context) -> Result<Files, Failure> {
     let commit: CommitId = commit_of(&work.aim.revision)
         .parse()
         .map_err(|error| Failure::artifact(format!("artifact revision {}: {error}", work.aim.revision)))?;
@@ -53,6 +53,10 @@ impl From<SourceError> for Failure {
         match (&error, error.class()) {
             (SourceError::PathNotFound { .. } | SourceError::InvalidPath { .. }, _) => {
                 Self::artifact(message)
+            }
+            // The word of the page stands in the message: the reason is Flux's, which rollouts and people know.
+            (SourceError::KustomizeUnsupported { .. }, _) => {
+                Self::build(format!("KustomizeUnsupported: {message}"))
             }
             (_, SourceErrorClass::Content) => Self::build(message),
             (_, SourceErrorClass::Unavailable) => Self::artifact(message).soon(),

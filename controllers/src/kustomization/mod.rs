@@ -9,14 +9,19 @@
 //! A run is one attempt at one generation of the spec and one revision of the source. It lives in memory: after a restart
 //! everything is applied once more, which changes nothing where nothing is to be changed.
 //!
+//! Two Kustomizations that hold the same object both apply it, each at its interval, as Flux's do: the last writer wins, and only
+//! the one whose labels the object carries can prune it.
+//!
 //! Invariant: an id is in `status.inventory` before its object is created, and leaves it after the object was seen gone.
-//! Invariant: nothing is pruned but after a complete read, build and apply of the revision.
+//! Invariant: nothing is pruned but after a complete read, build and apply of the revision, and nothing is deleted but after a
+//! fresh read of the Kustomization.
 //! Invariant: where Flux runs, nothing is done here.
 //! Invariant: waiting for health occupies no worker: a check that is not done yet is taken up again later, and a new
 //! revision ends it.
 
 mod act;
 mod apply;
+mod confirm;
 mod decide;
 mod dependencies;
 mod error;

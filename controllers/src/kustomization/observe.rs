@@ -50,13 +50,10 @@ pub(super) fn observe(object: &Kustomization, kustomizations: &Kustomizations) -
         .as_ref()
         .and_then(|source| source.revision.as_deref())
         .unwrap_or_default();
-    let waits_for = dependencies::not_ready(
-        &namespace,
-        &source_name,
-        revision,
-        &object.spec.depends_on,
-        |key| kustomizations.store.get(&key.object_ref()),
-    );
+    let find = |key: &Key| kustomizations.store.get(&key.object_ref());
+    let needed = &object.spec.depends_on;
+    let waits_for = dependencies::circle(&Key::of(object), needed, find)
+        .or_else(|| dependencies::not_ready(&namespace, &source_name, revision, needed, find));
     Observed {
         uid: object.uid().unwrap_or_default(),
         generation: object.metadata.generation.unwrap_or_default(),

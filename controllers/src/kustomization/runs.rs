@@ -21,6 +21,8 @@ pub(super) struct Aim {
     pub revision: String,
     /// The value of the annotation that asks for a reconciliation now.
     pub requested: Option<String>,
+    /// The annotation that says that an empty path is meant.
+    pub allow_empty: bool,
 }
 
 /// An attempt, and how far it got.

@@ -63,7 +63,7 @@ pub(super) fn parse(spec: &KustomizationSpec, namespace: &str) -> Result<Setting
         |field: &str, text: &Option<String>| text.as_deref().map(|text| duration(field, text)).transpose();
     let post_build = spec.post_build.clone().unwrap_or_default();
     Ok(Settings {
-        path: spec.path.clone().unwrap_or_default(),
+        path: path(spec),
         prune: spec.prune,
         force: spec.force.unwrap_or_default(),
         wait: spec.wait.unwrap_or_default(),
@@ -79,6 +79,12 @@ pub(super) fn parse(spec: &KustomizationSpec, namespace: &str) -> Result<Setting
         remote: remote(spec),
         deletion_policy: spec.deletion_policy.unwrap_or_default(),
     })
+}
+
+/// The path below the root of the source. As with Flux a slash before it says nothing else.
+fn path(spec: &KustomizationSpec) -> String {
+    let path = spec.path.as_deref().unwrap_or_default();
+    path.trim_start_matches('/').to_owned()
 }
 
 /// The cluster that a spec names, if it is another one.
@@ -118,6 +124,14 @@ fn unsupported(spec: &KustomizationSpec, namespace: &str) -> Vec<String> {
         {
             fields.push("spec.dependsOn.namespace other than its own".to_owned());
         }
+    }
+    if let Some(post_build) = &spec.post_build {
+        fields.extend(
+            post_build
+                .other
+                .keys()
+                .map(|field| format!("spec.postBuild.{field}")),
+        );
     }
     if let Some(kube_config) = &spec.kube_config {
         fields.extend(
@@ -193,6 +207,10 @@ mod tests {
             (
                 json!({"dependsOn": [{"name": "a", "namespace": "b"}]}),
                 "spec.dependsOn.namespace other than its own",
+            ),
+            (
+                json!({"postBuild": {"substituteStrategy": "Always"}}),
+                "spec.postBuild.substituteStrategy",
             ),
             (
                 json!({"kubeConfig": {"configMapRef": {"name": "a"}}}),

@@ -51,6 +51,10 @@ impl Writer {
         &self.object
     }
 
+    pub(super) fn context(&self) -> &Context {
+        &self.context
+    }
+
     pub(super) fn status(&self) -> KustomizationStatus {
         self.object.status.clone().unwrap_or_default()
     }
@@ -83,8 +87,14 @@ impl Writer {
         self.object.metadata.generation.unwrap_or_default()
     }
 
+    /// The status with these conditions. Of health it goes on saying what was said last, and of which generation, unless they
+    /// say something newer.
     fn with(&self, mut status: KustomizationStatus, conditions: &Conditions) -> KustomizationStatus {
-        status.conditions = conditions.merge(&status.conditions, self.generation(), self.context.clock.now());
+        let before = std::mem::take(&mut status.conditions);
+        status.conditions = conditions.merge(&before, self.generation(), self.context.clock.now());
+        if find(&status.conditions, HEALTHY).is_none() {
+            status.conditions.extend(find(&before, HEALTHY).cloned());
+        }
         status
     }
 
@@ -140,10 +150,17 @@ fn told(writer: &Writer, outcome: &Outcome) -> Option<KustomizationStatus> {
         Outcome::Refused(refusal) => refused(writer, refusal),
         Outcome::Waiting { reason, message, .. } => waiting(writer, reason, message),
         Outcome::Finalizing {
-            message, inventory, ..
+            failed,
+            message,
+            inventory,
+            ..
         } => KustomizationStatus {
             inventory: Some(inventory.clone()),
-            ..waiting(writer, "PruneFailed", message)
+            ..if *failed {
+                waiting(writer, "PruneFailed", message)
+            } else {
+                going(writer, message)
+            }
         },
         Outcome::Succeeded { aim, report, .. } => succeeded(writer, aim, report),
         Outcome::Checking {
@@ -262,6 +279,9 @@ fn succeeded(writer: &Writer, aim: &Aim, report: &Applied) -> KustomizationStatu
     let mut conditions = Conditions::ready(Status::True, "ReconciliationSucceeded", message);
     if report.checked {
         conditions = conditions.with(HEALTHY, Status::True, "Succeeded", "Health check passed");
+    } else {
+        // Nobody asks for it any more.
+        status.conditions.retain(|condition| condition.type_ != HEALTHY);
     }
     writer.with(status, &conditions)
 }
@@ -329,7 +349,13 @@ fn refused(writer: &Writer, refusal: &Refusal) -> KustomizationStatus {
 fn waiting(writer: &Writer, reason: &str, message: &str) -> KustomizationStatus {
     let conditions =
         Conditions::ready(Status::False, reason, message).reconciling("ProgressingWithRetry", message);
-    writer.with(writer.status(), &conditions)
+    writer.with(writer.handled(), &conditions)
+}
+
+fn going(writer: &Writer, message: &str) -> KustomizationStatus {
+    let conditions =
+        Conditions::ready(Status::Unknown, "Progressing", message).reconciling("Progressing", message);
+    writer.with(writer.handled(), &conditions)
 }
 
 fn shown(time: Duration) -> muster_api::Duration {

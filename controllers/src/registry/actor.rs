@@ -308,9 +308,13 @@ impl<'a> Actor<'a> {
         self.work.push(
             async move {
                 sleep(pause).await;
-                let found =
-                    watching::read_secret(client, &namespace, &kubeconfig_secret(&cluster), KUBECONFIG_KEY)
-                        .await;
+                let found = watching::read_secret(
+                    client,
+                    &namespace,
+                    &kubeconfig_secret(&cluster),
+                    &[KUBECONFIG_KEY],
+                )
+                .await;
                 Done::Read {
                     cluster,
                     found,

@@ -22,10 +22,13 @@ use crate::runtime::{CallError, call::explain};
 /// reason to grow.
 const OTHERS_MAX: usize = 1_000;
 
+/// Where Flux looks for a kubeconfig when no key is named.
+const KUBECONFIG_KEYS: [&str; 2] = [KUBECONFIG_KEY, "value.yaml"];
+
 /// Gives clients for kubeconfigs that lie in Secrets.
 #[async_trait]
 pub trait RemoteClients: Send + Sync {
-    /// A client for the kubeconfig in key `key` of a Secret; without a key, `value`. Its calls need a deadline each, as any other.
+    /// A client for the kubeconfig in key `key` of a Secret; without a key, `value`, else `value.yaml`. Its calls need a deadline each, as any other.
     async fn client(&self, namespace: &str, secret: &str, key: Option<&str>) -> Result<Client, RemoteError>;
 }
 
@@ -48,9 +51,9 @@ pub enum RemoteError {
 #[async_trait]
 impl RemoteClients for Registry {
     async fn client(&self, namespace: &str, secret: &str, key: Option<&str>) -> Result<Client, RemoteError> {
-        let key = key.unwrap_or(KUBECONFIG_KEY);
         let cluster = cluster_of_secret(secret).filter(|name| {
-            namespace == self.setup.namespace && key == KUBECONFIG_KEY && self.get(name).is_some()
+            let usual = key.is_none_or(|key| key == KUBECONFIG_KEY);
+            namespace == self.setup.namespace && usual && self.get(name).is_some()
         });
         match cluster {
             Some(cluster) => Ok(Self::client(self, cluster)?),
@@ -67,8 +70,17 @@ impl From<NotConnected> for RemoteError {
 
 impl Registry {
     /// A client for a Secret that is no Cluster's: read each time, so that a swapped credential is taken; the connection is kept.
-    async fn other_client(&self, namespace: &str, secret: &str, key: &str) -> Result<Client, RemoteError> {
-        let found = watching::read_secret(self.setup.client.clone(), namespace, secret, key).await?;
+    async fn other_client(
+        &self,
+        namespace: &str,
+        secret: &str,
+        key: Option<&str>,
+    ) -> Result<Client, RemoteError> {
+        let keys: &[&str] = match &key {
+            Some(key) => std::slice::from_ref(key),
+            None => &KUBECONFIG_KEYS,
+        };
+        let found = watching::read_secret(self.setup.client.clone(), namespace, secret, keys).await?;
         let access = match found {
             Some(Ok(access)) => access,
             Some(Err(why)) => return Err(rejected(namespace, secret, &why)),
@@ -76,13 +88,14 @@ impl Registry {
                 return Err(RemoteError::NotReady {
                     reason: NotReady::NoKubeconfig,
                     message: format!(
-                        "Secret {namespace}/{secret} with the kubeconfig in key {key} is not there"
+                        "Secret {namespace}/{secret} with the kubeconfig in key {} is not there",
+                        keys.join(" or ")
                     ),
                 });
             }
         };
         let connection =
-            self.other_connection((namespace.to_owned(), secret.to_owned(), key.to_owned()), access);
+            self.other_connection((namespace.to_owned(), secret.to_owned(), keys.join("/")), access);
         let connection = connection.map_err(|error| rejected(namespace, secret, &explain(&error)))?;
         Ok(connection.client())
     }

@@ -95,7 +95,7 @@ pub(super) async fn read_secret(
     client: Client,
     namespace: &str,
     name: &str,
-    key: &str,
+    keys: &[&str],
 ) -> Result<Found, CallError> {
     let secrets: Api<Secret> = Api::namespaced(client, namespace);
     let secret = call(
@@ -103,7 +103,7 @@ pub(super) async fn read_secret(
         secrets.get_opt(name),
     )
     .await?;
-    Ok(secret.and_then(|secret| found(&secret, key)))
+    Ok(secret.and_then(|secret| keys.iter().find_map(|key| found(&secret, key))))
 }
 
 /// What a Secret says under a key.

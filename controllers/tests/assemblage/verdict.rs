@@ -79,6 +79,11 @@ fn failures_by_reason_and_words() {
             "failed Revision terminal",
         ),
         (
+            "EmptyWouldPruneAll",
+            "the path holds no objects, and carrying that out would prune everything that was applied",
+            "failed Revision terminal",
+        ),
+        (
             "ArtifactFailed",
             "kustomization path not found: stat /tmp/kustomization-1845/nope: no such file or directory",
             "failed Revision terminal",

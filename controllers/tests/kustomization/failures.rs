@@ -109,31 +109,3 @@ async fn one_bad_kustomization_holds_up_no_other() {
     bed.until_at("good", &commit).await;
     bed.until_ready("bad", "False BuildFailed").await;
 }
-
-#[tokio::test(start_paused = true)]
-async fn variables_come_from_the_spec_and_from_objects() {
-    let bed = Bed::new().await;
-    let commit = bed.commit(&[(
-        "app/a.yaml",
-        &config_yaml("a", "'${FROM_MAP}-${FROM_SECRET}-${INLINE}'"),
-    )]);
-    let maps = format!("/api/v1/namespaces/{}", crate::support::NS);
-    bed.create(
-        &format!("{maps}/configmaps"),
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "vars"}, "data": {"FROM_MAP": "m", "INLINE": "loses"}}),
-    )
-    .await;
-    bed.create(
-        &format!("{maps}/secrets"),
-        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "vars"}, "stringData": {"FROM_SECRET": "s"}}),
-    )
-    .await;
-    bed.deploy(
-        json!({"postBuild": {"substitute": {"INLINE": "i"}, "substituteFrom": [
-        {"kind": "ConfigMap", "name": "vars"}, {"kind": "Secret", "name": "vars"},
-        {"kind": "ConfigMap", "name": "lost", "optional": true}]}}),
-    )
-    .await;
-    bed.until_at("app", &commit).await;
-    assert_eq!(bed.read(&config("a")).await.unwrap()["data"]["key"], "m-s-i");
-}

@@ -9,13 +9,23 @@
     reason = "helpers of tests: what is not as expected ends the test"
 )]
 
+mod alone;
 mod at_rest;
+mod crashes;
 mod deletion;
 mod dependencies;
 mod drift;
 mod failures;
+mod fields;
 mod flux;
 mod healthy;
+mod many;
 mod pruning;
 mod remote;
+mod revisions;
+mod shared;
+mod status;
 mod support;
+mod times;
+mod unchanged;
+mod variables;

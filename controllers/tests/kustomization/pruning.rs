@@ -7,20 +7,9 @@ use muster_apiserver::{
     fault::{Failure, Fault, Match, Rule},
 };
 use muster_sync::source::{self, SourceError};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::{Bed, URL, config, config_yaml, kustomization, message, ready, repository};
-
-fn ids(object: &Value) -> Vec<String> {
-    let entries = object["status"]["inventory"]["entries"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
-    entries
-        .iter()
-        .map(|entry| entry["id"].as_str().unwrap().to_owned())
-        .collect()
-}
+use crate::support::{Bed, URL, config, config_yaml, ids, kustomization, message, ready, repository};
 
 #[tokio::test(start_paused = true)]
 async fn what_leaves_the_source_leaves_the_cluster() {
@@ -192,4 +181,33 @@ async fn an_object_is_on_record_before_it_exists() {
     bed.start();
     bed.until_at("app", &gone).await;
     assert!(bed.read(&config("a")).await.is_none());
+}
+
+/// What is deleted is decided early and done late; what was decided of a spec that is another one by then is not done.
+#[tokio::test(start_paused = true)]
+async fn a_wish_that_was_taken_back_meanwhile_is_not_carried_out() {
+    let bed = Bed::new().await;
+    let first = bed.commit(&[
+        ("app/a.yaml", &config_yaml("a", "one")),
+        ("app/b.yaml", &config_yaml("b", "one")),
+    ]);
+    bed.deploy(json!({})).await;
+    bed.until_at("app", &first).await;
+    let slow = Match {
+        verbs: vec![Verb::Patch],
+        path: Some("configmaps/a".into()),
+        ..Match::default()
+    };
+    let rule = Rule::always(slow, Fault::Delay(Duration::from_secs(10)));
+    let rule = bed.api.faults().add(rule);
+    let second = bed.commit(&[("app/a.yaml", &config_yaml("a", "two"))]);
+    bed.until_ready("app", "Unknown Progressing").await;
+    bed.edit(&kustomization("app"), json!({"spec": {"prune": false}}))
+        .await;
+    bed.until(&config("a"), |object| object["data"]["key"] == "two")
+        .await;
+    bed.api.faults().remove(rule);
+    let object = bed.until_at("app", &second).await;
+    assert_eq!(ids(&object), ["default_a__ConfigMap"]);
+    assert!(bed.read(&config("b")).await.is_some());
 }

@@ -2,13 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use async_trait::async_trait;
 use kube::Client;
-use muster_api::cluster::NotReady;
 use muster_apiserver::ApiServer;
 use muster_controllers::{
     gitrepository, kustomization,
-    registry::{Registry, RemoteClients, RemoteError, Setup},
+    registry::{Access, Connect, ConnectError, Registry, Setup},
     runtime::{Clock, Context, Events, Jitter, Options, Shutdown},
 };
 use muster_sync::source::{self, MemorySource};
@@ -20,40 +18,68 @@ pub const NS: &str = "fleet";
 pub const URL: &str = "https://git.test/fleet";
 /// How long a state may take to come, in virtual time, before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(7_200);
-/// How often a state is looked for.
+/// How often a state is looked for, at first; the longer it has taken already, the less often.
 const LOOK: Duration = Duration::from_millis(100);
 const START: &str = "2026-11-21T12:00:00Z";
 
 pub struct Bed {
     pub api: ApiServer,
     pub source: MemorySource,
-    pub remotes: Arc<Remotes>,
-    context: Context,
+    pub doors: Doors,
+    clock: Clock,
     running: Vec<AbortOnDropHandle<()>>,
 }
 
-/// Clusters by the names of their Secrets.
-#[derive(Default)]
-pub struct Remotes(pub Mutex<BTreeMap<String, Client>>);
+/// The clusters that kubeconfigs lead to, by server and token.
+#[derive(Clone, Default)]
+pub struct Doors(Arc<Mutex<BTreeMap<(String, String), Client>>>);
 
-#[async_trait]
-impl RemoteClients for Remotes {
-    async fn client(&self, namespace: &str, secret: &str, key: Option<&str>) -> Result<Client, RemoteError> {
-        assert_eq!((namespace, key), (NS, None));
+impl Doors {
+    /// From now on a kubeconfig of this server and token leads there.
+    pub fn open(&self, server: &str, token: &str, client: Client) {
         self.0
             .lock()
-            .get(secret)
-            .cloned()
-            .ok_or_else(|| RemoteError::NotReady {
-                reason: NotReady::NoKubeconfig,
-                message: format!("Secret {namespace}/{secret} is not there"),
-            })
+            .insert((server.to_owned(), token.to_owned()), client);
     }
+
+    fn connect(&self) -> Connect {
+        let doors = self.clone();
+        Arc::new(move |access: &Access| {
+            let token = access.token.as_ref().map(|token| token.expose().clone());
+            let door = (access.server.clone(), token.unwrap_or_default());
+            doors
+                .0
+                .lock()
+                .get(&door)
+                .cloned()
+                .ok_or_else(|| ConnectError::Field {
+                    field: "server",
+                    problem: "no such server in this test".to_owned(),
+                })
+        })
+    }
+}
+
+/// A kubeconfig as it stands in a Secret.
+pub fn kubeconfig(server: &str, token: &str) -> String {
+    json!({
+        "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": server, "certificate-authority-data": "Q0E="}}],
+        "users": [{"name": "u", "user": {"token": token}}],
+    })
+    .to_string()
 }
 
 impl Bed {
     /// A cluster with the namespace `fleet`, the Flux kinds, and a GitRepository `src` on branch `main` each minute.
     pub async fn new() -> Self {
+        let mut bed = Self::idle().await;
+        bed.start();
+        bed
+    }
+
+    /// The same, with nothing that carries anything out.
+    pub async fn idle() -> Self {
         let api = ApiServer::builder()
             .clock(muster_apiserver::Clock::starting_at(START.parse().unwrap()))
             .event_log(true)
@@ -63,31 +89,11 @@ impl Bed {
         let clock = Clock::starting_at(START.parse().unwrap());
         let source_clock = clock.clone();
         let source = MemorySource::new(source::Clock::new(move || source_clock.now()));
-        let remotes = Arc::new(Remotes::default());
-        let (client, jitter, shutdown) = (api.client_as("muster"), Jitter::seeded(1), Shutdown::new());
-        let context = Context {
-            client: client.clone(),
-            namespace: NS.to_owned(),
-            options: Arc::new(Options::default()),
-            clock: clock.clone(),
-            jitter: jitter.clone(),
-            source: Arc::new(source.clone()),
-            registry: Registry::new(Setup {
-                client: client.clone(),
-                namespace: NS.to_owned(),
-                clock: clock.clone(),
-                jitter,
-                connect: Arc::new(|_| unreachable!("no cluster is registered")),
-            }),
-            remote: Arc::clone(&remotes) as Arc<dyn RemoteClients>,
-            events: Events::new(client, "muster", "test", clock),
-            shutdown,
-        };
-        let mut bed = Self {
+        let bed = Self {
             api,
             source,
-            remotes,
-            context,
+            doors: Doors::default(),
+            clock,
             running: Vec::new(),
         };
         for crd in muster_api::crds::flux() {
@@ -102,26 +108,66 @@ impl Bed {
         for list in [repository(""), kustomization("")] {
             bed.until(list.trim_end_matches('/'), |_| true).await;
         }
-        bed.start();
         bed
     }
 
     /// Starts the controllers, anew if they run already: what they had in memory is lost, as after a crash.
     pub fn start(&mut self) {
         self.running.clear();
-        self.running
-            .push(AbortOnDropHandle::new(tokio::spawn(gitrepository::run(
-                self.context.clone(),
-            ))));
-        self.running
-            .push(AbortOnDropHandle::new(tokio::spawn(kustomization::run(
-                self.context.clone(),
-            ))));
+        self.running = self.controllers(self.api.client_as("muster"));
+    }
+
+    /// The controllers of the Flux kinds, until they are dropped.
+    pub fn controllers(&self, client: Client) -> Vec<AbortOnDropHandle<()>> {
+        let context = self.context(client);
+        vec![
+            AbortOnDropHandle::new(tokio::spawn(gitrepository::run(context.clone()))),
+            AbortOnDropHandle::new(tokio::spawn(kustomization::run(context))),
+        ]
+    }
+
+    /// What the controllers work with, fresh.
+    fn context(&self, client: Client) -> Context {
+        let (clock, jitter) = (self.clock.clone(), Jitter::seeded(1));
+        let registry = Registry::new(Setup {
+            client: client.clone(),
+            namespace: NS.to_owned(),
+            clock: clock.clone(),
+            jitter: jitter.clone(),
+            connect: self.doors.connect(),
+        });
+        Context {
+            client: client.clone(),
+            namespace: NS.to_owned(),
+            options: Arc::new(Options::default()),
+            clock: clock.clone(),
+            jitter,
+            source: Arc::new(self.source.clone()),
+            remote: registry.clone(),
+            registry,
+            events: Events::new(client, "muster", "test", clock),
+            shutdown: Shutdown::new(),
+        }
     }
 
     /// Ends the controllers as a crash does.
     pub fn crash(&mut self) {
         self.running.clear();
+    }
+
+    /// A Secret of the namespace of the Kustomizations.
+    pub async fn secret(&self, name: &str, data: Value) {
+        let secret =
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data});
+        self.create(&format!("/api/v1/namespaces/{NS}/secrets"), secret)
+            .await;
+    }
+
+    /// A ConfigMap of the namespace of the Kustomizations.
+    pub async fn variables(&self, name: &str, data: Value) {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data});
+        self.create(&format!("/api/v1/namespaces/{NS}/configmaps"), map)
+            .await;
     }
 
     /// Commits these files and nothing else to branch `main`.
@@ -224,6 +270,36 @@ impl Bed {
         })
     }
 
+    /// What Ready said of a Kustomization, one after the other, as `<status> <reason>`.
+    pub fn history(&self, name: &str) -> Vec<String> {
+        let mut history: Vec<String> = Vec::new();
+        for event in self.api.recorder().events() {
+            let object = event.object();
+            if object["kind"] == "Kustomization" && object["metadata"]["name"] == name {
+                let said = condition(object, "Ready").map(|ready| words(ready, ["status", "reason"]));
+                if said.is_some() && history.last() != said.as_ref() {
+                    history.extend(said);
+                }
+            }
+        }
+        history
+    }
+
+    /// The ConfigMaps and Deployments of the namespace `default`, with their uids and versions.
+    pub async fn deployed(&self) -> Vec<String> {
+        let mut deployed = Vec::new();
+        for list in [config(""), deployment("")] {
+            let list = self.read(list.trim_end_matches('/')).await.unwrap();
+            let items = list["items"].as_array().cloned().unwrap_or_default();
+            deployed.extend(
+                items
+                    .iter()
+                    .map(|object| words(&object["metadata"], ["name", "uid", "resourceVersion"])),
+            );
+        }
+        deployed
+    }
+
     /// The requests of the controllers that were writes since the recorder was cleared, as `<method> <path>`.
     pub fn writes(&self) -> Vec<String> {
         let requests = self.api.recorder().requests();
@@ -241,9 +317,17 @@ impl Bed {
 
     /// Asks for a reconciliation now.
     pub async fn request(&self, name: &str, at: &str) {
-        let annotation = json!({"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": at}}});
-        self.edit(&kustomization(name), annotation).await;
+        self.edit(&kustomization(name), requested(at)).await;
     }
+
+    /// Asks for a look at the repository now.
+    pub async fn fetch(&self, at: &str) {
+        self.edit(&repository("src"), requested(at)).await;
+    }
+}
+
+fn requested(at: &str) -> Value {
+    json!({"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": at}}})
 }
 
 /// The path of a Kustomization.
@@ -272,12 +356,27 @@ pub fn ready(object: &Value) -> String {
         if ready["observedGeneration"] != object["metadata"]["generation"] {
             return String::new();
         }
-        format!(
-            "{} {}",
-            ready["status"].as_str().unwrap(),
-            ready["reason"].as_str().unwrap()
-        )
+        words(ready, ["status", "reason"])
     })
+}
+
+/// The texts of these fields.
+pub fn words<const N: usize>(object: &Value, fields: [&str; N]) -> String {
+    fields
+        .map(|field| object[field].as_str().unwrap_or("-"))
+        .join(" ")
+}
+
+/// The ids of the inventory of a Kustomization.
+pub fn ids(object: &Value) -> Vec<String> {
+    let entries = object["status"]["inventory"]["entries"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    entries
+        .iter()
+        .map(|entry| entry["id"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
@@ -331,7 +430,7 @@ pub fn until<T>(
 ) -> impl Future<Output = T> {
     let caller = std::panic::Location::caller();
     async move {
-        let end = tokio::time::Instant::now() + PATIENCE;
+        let start = tokio::time::Instant::now();
         loop {
             let found = read(api, &path).await;
             if let Some(found) = wanted(found.as_ref()) {
@@ -339,10 +438,10 @@ pub fn until<T>(
             }
             let status = found.as_ref().map(|object| &object["status"]);
             assert!(
-                tokio::time::Instant::now() < end,
+                start.elapsed() < PATIENCE,
                 "{caller}: {path} did not come to it: {status:#?}"
             );
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(LOOK.max(start.elapsed() / 100)).await;
         }
     }
 }

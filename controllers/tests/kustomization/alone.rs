@@ -1,0 +1,68 @@
+//! The two kinds are of use by themselves: in a cluster with nothing of muster but its agent, and no Module anywhere.
+
+use std::{sync::Arc, time::Duration};
+
+use muster_api::crds;
+use muster_controllers::{
+    process::{Setup, agent},
+    registry::ConnectError,
+    runtime::{Clock, Jitter, Options, Shutdown},
+};
+use serde_json::json;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::support::{Bed, NS, config, config_yaml, kustomization};
+
+#[tokio::test(start_paused = true)]
+async fn a_repository_and_a_kustomization_are_enough() {
+    // The Flux kinds are there, as by `muster crds --downstream`; so is Assemblage, and nothing else of ours.
+    let bed = Bed::idle().await;
+    for definition in crds::downstream() {
+        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        bed.create(path, serde_json::to_value(definition).unwrap()).await;
+    }
+    let served = bed.read("/apis/fleet.muster.dev/v1alpha1").await.unwrap();
+    let kinds: Vec<&str> = served["resources"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|resource| resource["kind"].as_str())
+        .collect();
+    assert!(!kinds.contains(&"Module"), "{kinds:?}");
+    let shutdown = Shutdown::new();
+    let setup = Setup {
+        client: bed.api.client_as("muster"),
+        namespace: NS.to_owned(),
+        options: Options::default(),
+        clock: Clock::starting_at("2026-11-21T12:00:00Z".parse().unwrap()),
+        jitter: Jitter::seeded(1),
+        source: Arc::new(bed.source.clone()),
+        connect: Arc::new(|_| {
+            Err(ConnectError::Field {
+                field: "server",
+                problem: "there is no other cluster".to_owned(),
+            })
+        }),
+        instance: "test".to_owned(),
+        shutdown: shutdown.clone(),
+    };
+    let running = AbortOnDropHandle::new(tokio::spawn(agent(setup)));
+
+    let first = bed.commit(&[
+        ("app/a.yaml", &config_yaml("a", "one")),
+        ("app/b.yaml", &config_yaml("b", "one")),
+    ]);
+    bed.deploy(json!({})).await;
+    bed.until_at("app", &first).await;
+    let second = bed.commit(&[("app/a.yaml", &config_yaml("a", "two"))]);
+    bed.until_at("app", &second).await;
+    assert_eq!(bed.read(&config("a")).await.unwrap()["data"]["key"], "two");
+    assert!(bed.read(&config("b")).await.is_none());
+    bed.delete(&kustomization("app")).await;
+    bed.until_gone(&kustomization("app")).await;
+    assert!(bed.read(&config("a")).await.is_none());
+
+    shutdown.cancel();
+    let ended = tokio::time::timeout(Duration::from_secs(60), running).await;
+    ended.expect("it ends when it is told to").unwrap().unwrap();
+}
