@@ -285,8 +285,12 @@ impl ApiError {
 
     /// The body is larger than the server takes.
     pub fn too_large(limit: usize) -> Self {
-        let text = format!("Request entity too large: limit is {limit}");
-        Self::new(413, "RequestEntityTooLarge", &text, Value::Null)
+        Self::entity_too_large(&format!("Request entity too large: limit is {limit}"))
+    }
+
+    /// The body asks for more than the server does at once.
+    pub fn entity_too_large(message: &str) -> Self {
+        Self::new(413, "RequestEntityTooLarge", message, Value::Null)
     }
 
     /// A failure inside the server, with no reason (as the real one sends for apply bodies of a wrong type).

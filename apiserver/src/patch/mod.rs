@@ -5,7 +5,14 @@ mod strategic;
 #[cfg(test)]
 mod tests;
 
+use json_patch::PatchOperation;
 use serde_json::Value;
+
+/// Operations of one JSON patch, as in the real server.
+const MAX_OPERATIONS: usize = 10_000;
+
+/// Bytes that the `copy` operations of one JSON patch may add, as in the real server: a few of them double a value each.
+const MAX_COPIED: usize = 3 << 20;
 
 /// Why a patch could not be carried out.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -16,15 +23,40 @@ pub enum PatchError {
     /// The patch does not fit the object, e.g. a JSON patch whose `test` fails: 422 Invalid without causes.
     #[error("the server rejected our request due to an error in our request")]
     Rejected,
+    /// More operations than one patch may have: 413 RequestEntityTooLarge.
+    #[error("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {0}")]
+    TooMany(usize),
 }
 
 /// RFC 6902.
 pub fn json(object: &Value, patch: &Value) -> Result<Value, PatchError> {
     let operations: json_patch::Patch = serde_json::from_value(patch.clone())
         .map_err(|error| PatchError::Malformed(format!("error decoding patch: {error}")))?;
+    if operations.len() > MAX_OPERATIONS {
+        return Err(PatchError::TooMany(operations.len()));
+    }
     let mut patched = object.clone();
-    json_patch::patch(&mut patched, &operations).map_err(|_| PatchError::Rejected)?;
+    let mut copied = 0;
+    for operation in operations.iter() {
+        copied += size_of_copy(&patched, operation);
+        if copied > MAX_COPIED {
+            return Err(PatchError::Rejected);
+        }
+        // What is half done is dropped here. (`json_patch::patch` would undo it, and panics where it cannot.)
+        json_patch::patch_unsafe(&mut patched, std::slice::from_ref(operation))
+            .map_err(|_| PatchError::Rejected)?;
+    }
     Ok(patched)
+}
+
+/// How much an operation copies, in bytes of JSON.
+fn size_of_copy(object: &Value, operation: &PatchOperation) -> usize {
+    match operation {
+        PatchOperation::Copy(copy) => object
+            .pointer(copy.from.as_str())
+            .map_or(0, |value| value.to_string().len()),
+        _ => 0,
+    }
 }
 
 /// RFC 7386.

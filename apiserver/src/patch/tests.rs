@@ -25,6 +25,35 @@ fn a_json_patch_whose_test_fails_is_rejected() {
 }
 
 #[test]
+fn a_json_patch_is_all_or_nothing_whatever_was_done_before_the_failure() {
+    // Undone step by step, the first move would be one into itself.
+    let object = json!({"a": {"b": {"c": 1}}, "d": 1});
+    let patch = json!([
+        {"op": "move", "from": "/a/b", "path": "/a"},
+        {"op": "test", "path": "/d", "value": 2},
+    ]);
+    assert_eq!(json_patch(&object, &patch), Err(PatchError::Rejected));
+}
+
+#[test]
+fn a_json_patch_cannot_grow_a_value_without_end() {
+    let object = json!({"a": "a".repeat(1 << 20)});
+    let copies = |count: usize| {
+        let copy = |index| json!({"op": "copy", "from": "/a", "path": format!("/copy-{index}")});
+        Value::from((0..count).map(copy).collect::<Vec<_>>())
+    };
+    assert!(json_patch(&object, &copies(2)).is_ok());
+    assert_eq!(json_patch(&object, &copies(3)), Err(PatchError::Rejected));
+    let tests = |count| Value::from(vec![json!({"op": "test", "path": "/b", "value": 1}); count]);
+    let small = json!({"b": 1});
+    assert_eq!(json_patch(&small, &tests(10_000)).as_ref(), Ok(&small));
+    assert_eq!(
+        json_patch(&small, &tests(10_001)).map_err(|error| error.to_string()),
+        Err("The allowed maximum operations in a JSON patch is 10000, got 10001".to_owned())
+    );
+}
+
+#[test]
 fn a_merge_patch_removes_nulls_and_replaces_lists() {
     let object = json!({"a": {"b": 1, "c": 2}, "list": [1, 2]});
     let merged = merge(

@@ -364,6 +364,7 @@ pub(super) fn patched(
     };
     result.map_err(|error| match error {
         PatchError::Malformed(message) => ApiError::bad_request(&message),
+        error @ PatchError::TooMany(_) => ApiError::entity_too_large(&error.to_string()),
         PatchError::Rejected => ApiError::unprocessable(About {
             group: "",
             kind: "",
