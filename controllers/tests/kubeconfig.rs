@@ -200,6 +200,19 @@ fn what_must_be_there_is_missed_by_name() {
 }
 
 #[test]
+fn a_name_writes_nothing_into_a_terminal() {
+    let unknown = "is not allowed: muster does not know it";
+    check(
+        &with("/users/0/user/\u{1b}[2J\u{202e}", json!(1)),
+        &format!("field users[u].user.\\u{{1b}}[2J\\u{{202e}} {unknown}"),
+    );
+    check(
+        &with(&format!("/{}", "x".repeat(1000)), json!(1)),
+        &format!("field {} {unknown}", "x".repeat(253)),
+    );
+}
+
+#[test]
 fn forms_are_checked() {
     for (server, problem) in [
         ("eu-1:6443", "must be https:// and a host"),

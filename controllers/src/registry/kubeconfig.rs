@@ -10,6 +10,9 @@ use thiserror::Error;
 /// The largest kubeconfig that is read, in bytes: a Secret holds at most 1 MiB, a kubeconfig a few KiB.
 const TEXT_MAX: usize = 256 * 1024;
 
+/// The longest name that a message repeats, in characters: Kubernetes has no longer ones.
+const NAME_MAX: usize = 253;
+
 /// A secret text: shown by nothing but [`Secret::expose`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret<T>(T);
@@ -238,8 +241,9 @@ impl<'a> Fields<'a> {
     }
 
     fn path(&self, field: &str) -> String {
+        let field = shown(field);
         if self.at.is_empty() {
-            field.to_owned()
+            field
         } else {
             format!("{}.{field}", self.at)
         }
@@ -314,7 +318,7 @@ impl<'a> Fields<'a> {
         let mut found = entries
             .iter()
             .filter(|entry| entry.get("name").and_then(Value::as_str) == Some(name));
-        let at = format!("{list}[{name}]");
+        let at = format!("{list}[{}]", shown(name));
         let entry = found.next().ok_or_else(|| KubeconfigError::Missing(at.clone()))?;
         if found.next().is_some() {
             return Err(invalid("has two entries of the name that is used"));
@@ -325,4 +329,9 @@ impl<'a> Fields<'a> {
             .ok_or_else(|| KubeconfigError::Missing(format!("{at}.{inner}")))?;
         Self::of(&format!("{at}.{inner}"), value)
     }
+}
+
+/// A name for a message: whoever writes a kubeconfig does not write into a terminal, and not pages.
+fn shown(name: &str) -> String {
+    name.escape_debug().take(NAME_MAX).collect()
 }
