@@ -39,6 +39,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "muster-sync",
         ],
     ),
+    (
+        "muster-fuzz",
+        &["muster-apiserver", "muster-controllers", "muster-sync"],
+    ),
     ("xtask", &["muster-api", "muster-apiserver"]),
 ];
 

@@ -5,6 +5,7 @@
 
 pub mod arrows;
 pub mod fixtures;
+pub mod fuzz;
 pub mod generated;
 pub mod house;
 pub mod links;

@@ -4,7 +4,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
-use xtask::{Problems, arrows, fixtures, generated, house, links, tree};
+use xtask::{Problems, arrows, fixtures, fuzz, generated, house, links, tree};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Chores of this repository")]
@@ -17,6 +17,8 @@ struct Arguments {
 enum Chore {
     /// Formatting, lints, licences and bans, arrows, generated files, links, house rules
     Check,
+    /// Run the fuzz targets for a while (needs cargo-fuzz)
+    Fuzz(fuzz::Fuzz),
     /// Write the generated files anew
     Generate,
     /// Write the fixtures that kubectl's reader, Flux's envsubst and others make (needs Go)
@@ -61,6 +63,7 @@ const TOOLS: &[(&str, &[&str], bool)] = &[
 fn main() -> anyhow::Result<ExitCode> {
     match Arguments::parse().chore {
         Chore::Check => check(),
+        Chore::Fuzz(fuzz) => fuzz.run(),
         Chore::Generate => generated::write().map(|()| ExitCode::SUCCESS),
         Chore::Fixtures { check: false } => fixtures::write().map(|()| ExitCode::SUCCESS),
         Chore::Fixtures { check: true } => check_fixtures(),

@@ -1,0 +1,143 @@
+//! Seeds: inputs that are interesting from the start, made of the fixtures and examples of the repository.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::{kubeconfig, substitute, yaml};
+
+/// Longest seed in bytes: larger files teach a fuzzer nothing that a part of them does not.
+pub const LONGEST: usize = 4096;
+
+/// Folders of the repository that hold manifests and what tools made of them.
+const FOLDERS: [&str; 4] = ["api/crds", "deploy", "examples", "sync/tests/fixtures"];
+
+/// Seeds by the name of their fuzz target, the same for the same repository.
+pub fn seeds(repository: &Path) -> io::Result<BTreeMap<&'static str, Vec<Vec<u8>>>> {
+    let mut files = Vec::new();
+    for folder in FOLDERS {
+        read(&repository.join(folder), &mut files)?;
+    }
+    let texts: Vec<Vec<u8>> = files.iter().flat_map(|bytes| documents(bytes)).collect();
+    let structured = || (0..64).map(pseudorandom).collect();
+    Ok(BTreeMap::from([
+        ("door", structured()),
+        ("kubeconfig", kubeconfigs()),
+        ("patch", structured()),
+        ("substitute", substitutions(&texts)),
+        ("tree", structured()),
+        ("yaml", texts),
+    ]))
+}
+
+/// The words of a fuzz target's language, if it has one.
+pub fn dictionary(target: &str) -> Option<&'static [&'static str]> {
+    match target {
+        "kubeconfig" => Some(kubeconfig::TOKENS),
+        "substitute" => Some(substitute::TOKENS),
+        "yaml" => Some(yaml::TOKENS),
+        _ => None,
+    }
+}
+
+/// Every manifest below a folder, in order; a folder that is not there has none.
+fn read(folder: &Path, files: &mut Vec<Vec<u8>>) -> io::Result<()> {
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    let mut entries: Vec<_> = folder
+        .read_dir()?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_, _>>()?;
+    entries.sort();
+    for path in entries {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        if path.is_dir() {
+            read(&path, files)?;
+        } else if matches!(extension, Some("yaml" | "yml")) {
+            files.push(std::fs::read(path)?);
+        } else if extension == Some("json") {
+            files.extend(cases(&std::fs::read(path)?));
+        }
+    }
+    Ok(())
+}
+
+/// The documents of a file of cases; none if it is another kind of file.
+fn cases(file: &[u8]) -> Vec<Vec<u8>> {
+    let cases: Vec<Value> = serde_json::from_slice(file).unwrap_or_default();
+    let texts = cases.iter().filter_map(|case| case.get("text")?.as_str());
+    texts.map(|text| text.as_bytes().to_vec()).collect()
+}
+
+/// A file, or its documents if it is long, or their first part.
+fn documents(bytes: &[u8]) -> Vec<Vec<u8>> {
+    if bytes.len() <= LONGEST {
+        return vec![bytes.to_vec()];
+    }
+    let text = String::from_utf8_lossy(bytes);
+    let cut = |document: &str| document.bytes().take(LONGEST).collect();
+    text.split("\n---").map(cut).collect()
+}
+
+/// Each way to write a substitution, and each text that has one.
+fn substitutions(texts: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    const VARIABLES: &str = "V=abcABC123\nW=a/b/c\nZ=äb\nE=\nN=3\n\n";
+    let forms = [
+        "${V}",
+        "$${V} $$ $",
+        "${#V}",
+        "${V^} ${V^^} ${V,} ${V,,}",
+        "${U:-d} ${U:=d} ${U=d} ${E:-d}",
+        "${U:-${V:-x}}",
+        "${V:3} ${V:3:3} ${V:1:-1}",
+        "${W#*/} ${W##*/} ${W%/*} ${W%%/*}",
+        "${V/abc/x} ${V//abc/x} ${V/#abc/x} ${V/%c/x}",
+        "a: ${N}\nb: \"${N}\"\n",
+        "${V}: 1\n${W}: [${N}]\n",
+        "a: &a {${V}: 1}\nb: {<<: *a}\n",
+        "a: |\n  ${V}\n",
+        "${V-d}",
+        "${V:+x}",
+        "${V:?m}",
+        "${Z:1}",
+    ];
+    let fixtures = texts
+        .iter()
+        .filter(|text| text.windows(2).any(|pair| pair == b"${"));
+    let fixtures = fixtures.map(|text| [VARIABLES.as_bytes(), text].concat());
+    forms
+        .iter()
+        .map(|form| format!("{VARIABLES}{form}").into_bytes())
+        .chain(fixtures)
+        .collect()
+}
+
+/// A good one, and it with each word of its language behind each line.
+fn kubeconfigs() -> Vec<Vec<u8>> {
+    const GOOD: &str = "\
+apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts:\n- name: a\n  context: {cluster: a, user: a}\nclusters:\n- name: a\n  cluster:\n    \
+server: https://a:6443\n    certificate-authority-data: Q0E=\nusers:\n- name: a\n  user:\n    token: hunter2\n";
+    let words = kubeconfig::TOKENS.iter().filter(|word| word.ends_with('\n'));
+    let with = words.flat_map(|word| {
+        ["users:\n", ""].map(|before| GOOD.replacen(before, &format!("{word}{before}"), 1) + word)
+    });
+    std::iter::once(GOOD.to_owned())
+        .chain(with)
+        .map(String::into_bytes)
+        .collect()
+}
+
+/// Bytes without a pattern, for targets that make their input of them.
+fn pseudorandom(seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let byte = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[4]
+    };
+    (0..64 + seed * 16).map(byte).collect()
+}

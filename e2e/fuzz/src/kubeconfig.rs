@@ -1,0 +1,194 @@
+//! Laws of kubeconfigs: nothing forbidden is ever taken, what is taken is what stands there, no error shows a value, nothing is opened.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use muster_controllers::registry::kubeconfig::{self, Access};
+use serde_json::Value;
+
+use crate::sandbox;
+
+/// Pieces of which interesting texts are made: for dictionaries and generators.
+pub const TOKENS: &[&str] = &[
+    "apiVersion: v1\n",
+    "kind: Config\n",
+    "current-context: a\n",
+    "contexts:\n",
+    "clusters:\n",
+    "users:\n",
+    "- name: a\n",
+    "  context: {cluster: a, user: a}\n",
+    "  cluster:\n",
+    "  user:\n",
+    "    server: https://a:6443\n",
+    "    certificate-authority-data: Q0E=\n",
+    "    token: hunter2\n",
+    "    client-certificate-data: Q0E=\n",
+    "    client-key-data: Q0E=\n",
+    "    tls-server-name: a\n",
+    "    insecure-skip-tls-verify: ",
+    "    certificate-authority: /etc/ca\n",
+    "    proxy-url: http://a\n",
+    "    exec: {command: sh}\n",
+    "    auth-provider: {name: gcp}\n",
+    "    tokenFile: /etc/passwd\n",
+    "    client-certificate: /etc/a\n",
+    "    client-key: /etc/a\n",
+    "    as: root\n",
+    "    as-uid: '1'\n",
+    "    as-groups: [a]\n",
+    "    as-user-extra: {a: [b]}\n",
+    "    username: a\n",
+    "    password: hunter2\n",
+    "    namespace: a\n",
+    "    extensions: []\n",
+    "    disable-compression: true\n",
+    "preferences: {}\n",
+    "true\n",
+    "false\n",
+    "null\n",
+    "~",
+    "http://a",
+    "https://",
+    "https://a@b",
+    "https://a?b",
+    "https://[::1]",
+    "<<: *a\n",
+    "&a ",
+    "*a",
+    "{",
+    "}",
+    "[",
+    "]",
+    "\"",
+    "'",
+    ": ",
+    ", ",
+    "\n",
+    "  ",
+    "- ",
+    "\t",
+    "a",
+    "x: y\n",
+    "hunter2",
+];
+
+/// Everything else in a user or a cluster entry is refused, whatever its value.
+const HARMLESS: &[&str] = &[
+    "server",
+    "certificate-authority-data",
+    "tls-server-name",
+    "disable-compression",
+    "extensions",
+    "token",
+    "client-certificate-data",
+    "client-key-data",
+];
+
+/// A text that is in no message of ours, and so betrays a value.
+const CANARY: &str = "hunter2";
+
+/// The laws, for the bytes of a kubeconfig.
+pub fn check(bytes: &[u8]) {
+    let parsed = sandbox::run(|| kubeconfig::parse(bytes));
+    let document = muster_sync::yaml::to_json(bytes).unwrap_or_default();
+    let shown = match &parsed {
+        Ok(access) => format!("{access:?}"),
+        Err(error) => format!("{error} {error:?}"),
+    };
+    if !names(&document).iter().any(|name| name.contains(CANARY)) {
+        assert!(!shown.contains(CANARY), "a value is shown: {shown}");
+    }
+    assert!(
+        !shown.contains(char::is_control),
+        "a control character is shown: {shown:?}"
+    );
+    if let Ok(access) = parsed {
+        assert_is(&access, &document);
+    }
+}
+
+/// What is used stands in the text, alone of its name, and has harmless fields only.
+fn assert_is(access: &Access, document: &Value) {
+    let (server, user) = used(document);
+    let entries = server.iter().map(|(field, value)| ("cluster", field, value));
+    for (entry, field, value) in entries.chain(user.iter().map(|(field, value)| ("user", field, value))) {
+        let said_to_be_off = field == "insecure-skip-tls-verify" && value == &Value::Bool(false);
+        let harmless = value.is_null() || HARMLESS.contains(&field.as_str()) || said_to_be_off;
+        assert!(harmless, "{field} of the {entry} is accepted: {document}");
+    }
+    assert!(
+        server["server"] == access.server.as_str() && access.server.starts_with("https://"),
+        "{document}"
+    );
+    let text = |value: Option<&Value>| {
+        value
+            .and_then(Value::as_str)
+            .filter(|text| !text.is_empty())
+            .map(str::to_owned)
+    };
+    let decoded = |value: Option<&Value>| {
+        let packed = text(value)?.replace(|c: char| c.is_ascii_whitespace(), "");
+        STANDARD.decode(packed).ok()
+    };
+    assert!(
+        decoded(server.get("certificate-authority-data")).as_ref() == Some(&access.certificate_authority),
+        "{document}"
+    );
+    assert!(
+        text(server.get("tls-server-name")) == access.tls_server_name,
+        "{document}"
+    );
+    assert!(
+        text(user.get("token")).as_ref() == access.token.as_ref().map(kubeconfig::Secret::expose),
+        "{document}"
+    );
+    let certificate = access.client_certificate.as_ref();
+    let pair = decoded(user.get("client-certificate-data")).zip(decoded(user.get("client-key-data")));
+    assert!(
+        pair == certificate.map(|(certificate, key)| (certificate.clone(), key.expose().clone())),
+        "{document}"
+    );
+}
+
+type Fields = serde_json::Map<String, Value>;
+
+/// The cluster and the user of the current context.
+fn used(document: &Value) -> (Fields, Fields) {
+    let entry = |list: &str, name: &Value, inner: &str| {
+        let entries = document[list].as_array().cloned().unwrap_or_default();
+        let mut named = entries.iter().filter(|entry| entry["name"] == *name);
+        let fields = named.next().and_then(|entry| entry[inner].as_object()).cloned();
+        assert!(
+            fields.is_some() && named.next().is_none(),
+            "not one {inner} {name} in {document}"
+        );
+        fields.unwrap_or_default()
+    };
+    let context = entry("contexts", &document["current-context"], "context");
+    (
+        entry("clusters", &context["cluster"], "cluster"),
+        entry("users", &context["user"], "user"),
+    )
+}
+
+/// What an error may repeat: names of fields and of entries.
+fn names(document: &Value) -> Vec<String> {
+    match document {
+        Value::Array(items) => items.iter().flat_map(names).collect(),
+        Value::Object(members) => {
+            let below = members.iter().flat_map(|(field, value)| {
+                let mut below = names(value);
+                if matches!(
+                    field.as_str(),
+                    "name" | "cluster" | "user" | "current-context" | "server" | "tls-server-name"
+                ) {
+                    below.extend(value.as_str().map(str::to_owned));
+                }
+                below.push(field.clone());
+                below
+            });
+            below.collect()
+        }
+        _ => Vec::new(),
+    }
+}

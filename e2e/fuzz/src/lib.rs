@@ -1,0 +1,35 @@
+//! Laws: what must hold whatever the bytes, of everything that reads what strangers wrote.
+//!
+//! ```text
+//!  libFuzzer ──► targets/ (a workspace of its own) ─┐
+//!  proptest ───► tests/laws.rs ─────────────────────┼─► LAWS[name](bytes) ─► the product's own functions
+//!  seeds, old findings ► tests/seeds.rs ────────────┘        a broken law is a panic
+//! ```
+//!
+//! A law takes bytes: texts as they are, or what [`arbitrary`] makes of them where random bytes would seldom have the right form.
+//!
+//! - Invariant: fuzz targets and tests call the same functions; neither has a law of its own.
+//! - Invariant: what a law expects is worked out here, never by the function that it judges.
+
+pub mod corpus;
+pub mod door;
+mod json;
+pub mod kubeconfig;
+pub mod patch;
+pub mod sandbox;
+pub mod substitute;
+pub mod tree;
+pub mod yaml;
+
+/// A law: panics if it does not hold for these bytes.
+pub type Law = fn(&[u8]);
+
+/// Every law by the name of its fuzz target.
+pub const LAWS: [(&str, Law); 6] = [
+    ("door", door::check),
+    ("kubeconfig", kubeconfig::check),
+    ("patch", patch::check),
+    ("substitute", substitute::check),
+    ("tree", tree::check),
+    ("yaml", yaml::check),
+];

@@ -1,0 +1,36 @@
+//! Promise: every law holds for the seeds, and for what a fuzzer once found.
+
+use std::path::Path;
+
+use muster_fuzz::{LAWS, corpus};
+
+/// Inputs that broke a law or a program once: `regressions/TARGET/<what it was>`.
+fn regressions(target: &str) -> Vec<(String, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("regressions")
+        .join(target);
+    let Ok(entries) = folder.read_dir() else {
+        return Vec::new();
+    };
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .map(|path| (path.display().to_string(), std::fs::read(path).unwrap()))
+        .collect()
+}
+
+#[test]
+fn hold() {
+    let mut seeds = corpus::seeds(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).unwrap();
+    assert_eq!(seeds.len(), LAWS.len());
+    for (target, law) in LAWS {
+        let seeds = seeds.remove(target).unwrap();
+        assert!(seeds.len() >= 10, "{target} has {} seeds", seeds.len());
+        let old = regressions(target);
+        println!("{target}: {} seeds, {} regressions", seeds.len(), old.len());
+        seeds.iter().for_each(|seed| law(seed));
+        for (path, bytes) in old {
+            println!("{path}");
+            law(&bytes);
+        }
+    }
+}
