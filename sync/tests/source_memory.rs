@@ -34,6 +34,7 @@ async fn names_lead_to_commits_and_commits_to_files() {
     let fetched = source.fetch(&remote, &tag("v1")).await.unwrap();
     assert_eq!(fetched.revision(), format!("v1@sha1:{first}"));
     assert_eq!(fetched.at.to_string(), "2026-01-01T00:00:00Z");
+    assert_eq!(fetched.size, 7);
     let files = source.read(&remote, &first, "./deploy/").await.unwrap();
     assert_eq!(
         files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(),

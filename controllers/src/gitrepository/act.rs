@@ -1,5 +1,7 @@
 //! Carrying the decision out: the fetch, or taking our finalizer off.
 
+use std::time::Duration;
+
 use muster_api::{flux::GitRepository, labels::finalizer};
 use muster_sync::source::{Fetched, SourceError};
 
@@ -9,6 +11,9 @@ use super::{
     remote::{Address, Failure, enter},
 };
 use crate::{kustomization::finalizers, runtime::Context};
+
+/// A source ends at the deadline by itself, and says better what it was doing; if it does not, it is left.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// What came of a decision.
 #[derive(Debug)]
@@ -46,8 +51,10 @@ pub(super) async fn act(
 }
 
 async fn carry_out(object: &GitRepository, fetch: &Fetch, context: &Context) -> Result<Fetched, Failure> {
-    let remote = enter(&Address::of(object), context).await?;
-    match tokio::time::timeout(fetch.timeout, context.source.fetch(&remote, &fetch.want)).await {
+    let mut remote = enter(&Address::of(object), context).await?;
+    remote.timeout = Some(fetch.timeout);
+    let fetching = context.source.fetch(&remote, &fetch.want);
+    match tokio::time::timeout(fetch.timeout + GRACE, fetching).await {
         Ok(result) => result.map_err(Failure::from),
         Err(_elapsed) => Err(Failure::from(SourceError::Timeout {
             url: remote.url,

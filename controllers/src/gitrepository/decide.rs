@@ -8,6 +8,7 @@ use muster_api::{
     flux::{GitRepositoryRef, GitRepositorySpec},
 };
 use muster_sync::source::{CommitId, Want};
+use serde_json::Value;
 
 use super::observe::Observed;
 
@@ -86,8 +87,12 @@ pub(super) fn decide(observed: &Observed<'_>) -> Decision {
 
 /// What the spec asks for, if it can be had.
 fn wish(spec: &GitRepositorySpec) -> Result<(Want, Duration, Duration), Refusal> {
-    if !spec.other.is_empty() {
-        let fields: Vec<String> = spec.other.keys().map(|field| format!("spec.{field}")).collect();
+    let asking = spec
+        .other
+        .iter()
+        .filter(|(field, value)| !asks_nothing(field, value));
+    let fields: Vec<String> = asking.map(|(field, _)| format!("spec.{field}")).collect();
+    if !fields.is_empty() {
         return Err(Refusal::unsupported(format!(
             "{} cannot be carried out by the built-in sync; remove it, or run Flux in this cluster",
             fields.join(", ")
@@ -100,6 +105,16 @@ fn wish(spec: &GitRepositorySpec) -> Result<(Want, Duration, Duration), Refusal>
         .as_deref()
         .map_or(Ok(TIMEOUT), |timeout| duration("spec.timeout", timeout))?;
     Ok((want, interval, timeout))
+}
+
+/// Whether a field that is not carried out says what is so without it.
+fn asks_nothing(field: &str, value: &Value) -> bool {
+    match field {
+        "provider" => value == "generic",
+        "recurseSubmodules" => value == false,
+        "include" | "sparseCheckout" => value.as_array().is_some_and(Vec::is_empty),
+        _ => value.is_null(),
+    }
 }
 
 fn want(reference: Option<&GitRepositoryRef>) -> Result<Want, Refusal> {
@@ -151,7 +166,7 @@ impl Refusal {
 #[allow(clippy::needless_pass_by_value, reason = "cases are written as literals")]
 mod tests {
     use muster_api::flux::GitRepository;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::super::attempts::Attempt;
     use super::*;
@@ -291,6 +306,18 @@ mod tests {
             None,
             None,
             "Unsupported: spec.recurseSubmodules, spec.verify cannot be carried out by the built-in sync; remove it, or run Flux in this cluster",
+        );
+        check(
+            json!({"url": "https://git.test/r", "interval": "10m", "provider": "azure", "proxySecretRef": {}, "include": [{}]}),
+            None,
+            None,
+            "Unsupported: spec.include, spec.provider, spec.proxySecretRef cannot be carried out by the built-in sync; remove it, or run Flux in this cluster",
+        );
+        check(
+            json!({"url": "https://git.test/r", "interval": "10m", "provider": "generic", "recurseSubmodules": false, "include": []}),
+            None,
+            None,
+            r#"fetch branch "master" within 60s anew=true failures=0"#,
         );
         check(
             json!({"url": "https://git.test/r", "interval": "soon"}),

@@ -14,6 +14,7 @@ mod decide;
 mod error;
 mod observe;
 pub(crate) mod remote;
+mod retention;
 mod status;
 
 use std::sync::Arc;
@@ -52,7 +53,11 @@ pub async fn run(context: Context) {
         flux,
         attempts: Attempts::new(runner.store()),
     });
-    runner.run(repositories, reconcile).await;
+    let context = repositories.context.clone();
+    tokio::select! {
+        () = runner.run(repositories, reconcile) => {}
+        never = retention::run(&context) => match never {},
+    }
 }
 
 async fn reconcile(object: Arc<GitRepository>, repositories: Arc<Repositories>) -> Result<Action, Error> {

@@ -47,6 +47,7 @@ impl Address {
             url: self.url.clone(),
             credentials: None,
             ignore: self.ignore.clone(),
+            timeout: None,
         }
     }
 }

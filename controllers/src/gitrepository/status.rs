@@ -136,7 +136,8 @@ fn ready(object: &GitRepository, fetched: &Fetched, now: Timestamp) -> GitReposi
         last_update_time: same.map_or(Time(now), |before| before.last_update_time),
         revision: revision.clone(),
         digest: Some(fetched.digest.clone()),
-        size: None,
+        // Beyond what a number of the API can say it is not said.
+        size: i64::try_from(fetched.size).ok(),
         path: String::new(),
         url: String::new(),
     });

@@ -8,5 +8,7 @@
     reason = "helpers of tests: what is not as expected ends the test"
 )]
 
+mod failures;
 mod repositories;
+mod status;
 mod support;

@@ -241,7 +241,7 @@ pub enum Refusal {
 pub enum SourceErrorClass {
     /// Passes by itself: try again soon, with backoff.
     Unavailable,
-    /// Passes when somebody pushes or renews a Secret: try again at the interval.
+    /// Passes when somebody pushes or renews a Secret: try again, less and less often.
     Missing,
     /// Stays so for this commit: wait for another one.
     Content,

@@ -182,11 +182,12 @@ impl Source for MemorySource {
         }
         let mut state = self.state.lock();
         let commit = find(&state, remote, want)?;
-        let digest = state.fetch(remote, &commit)?;
+        let (digest, size) = state.fetch(remote, &commit)?;
         Ok(Fetched {
             commit,
             reference: want.reference().map(str::to_owned),
             digest,
+            size,
             at: self.clock.now(),
         })
     }
@@ -225,8 +226,8 @@ impl State {
             .is_some_and(|r| r.fetched.contains(commit))
     }
 
-    /// Marks a commit as fetched; returns its digest.
-    fn fetch(&mut self, remote: &Remote, commit: &CommitId) -> Result<String, SourceError> {
+    /// Marks a commit as fetched; returns its digest and size.
+    fn fetch(&mut self, remote: &Remote, commit: &CommitId) -> Result<(String, u64), SourceError> {
         let unknown = || SourceError::UnknownCommit {
             url: remote.url.clone(),
             commit: commit.to_string(),
@@ -234,7 +235,8 @@ impl State {
         let repository = self.repositories.get_mut(&remote.url).ok_or_else(unknown)?;
         let files = repository.commits.get(commit).ok_or_else(unknown)?;
         repository.fetched.insert(commit.clone());
-        Ok(format!("sha256:{}", tree_digest(files)))
+        let size = files.values().map(|bytes| bytes.len() as u64).sum();
+        Ok((format!("sha256:{}", tree_digest(files)), size))
     }
 }
 

@@ -248,6 +248,8 @@ pub struct Fetched {
     pub reference: Option<String>,
     /// Digest of the whole content, `<algorithm>:<hex>`: equal for two commits with equal trees.
     pub digest: String,
+    /// Bytes of all its files.
+    pub size: u64,
     /// When it was asked for.
     pub at: Timestamp,
 }

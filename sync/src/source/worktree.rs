@@ -152,6 +152,7 @@ fn enter(folder: &Path, limits: &Limits) -> Result<(Place, Ignored, Option<Track
         from_root: String::new(),
         shown: shown.clone(),
     };
+    check_folder(&place)?;
     let mut ignored = with_patterns(&Ignored::new(&Remote::default())?, &place, limits)?;
     let below = disk.strip_prefix(&root).unwrap_or(Path::new(""));
     for component in below.components() {
@@ -163,7 +164,6 @@ fn enter(folder: &Path, limits: &Limits) -> Result<(Place, Ignored, Option<Track
         check_folder(&place)?;
         ignored = with_patterns(&ignored, &place, limits)?;
     }
-    check_folder(&place)?;
     Ok((place, ignored, Tracked::of(&root)))
 }
 

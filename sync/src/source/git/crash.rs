@@ -6,10 +6,6 @@ pub(super) fn point(_: &'static str) {}
 #[cfg(test)]
 pub(super) use self::tests::point;
 
-#[cfg(test)]
-#[path = "../../../tests/support/mod.rs"]
-mod support;
-
 /// A process that fetches and tidies up is killed at each of its steps on the disk. A process that comes after it, over the same
 /// data directory, reads either the whole of a commit or nothing, and comes to the end that it would have come to without the kill.
 #[cfg(test)]
@@ -175,3 +171,7 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "../../../tests/support/mod.rs"]
+mod support;

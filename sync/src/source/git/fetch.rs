@@ -10,7 +10,7 @@ use super::super::clock::Deadline;
 use super::super::transport::Context;
 use super::super::url::GitUrl;
 use super::super::{CommitId, Credentials, SourceError, Want};
-use super::mirror::{self, Mirror, Part};
+use super::mirror::{self, Mirror, Part, Whole};
 use super::tree::Problem;
 use super::{GitOptions, check_want};
 
@@ -54,17 +54,17 @@ impl Job {
         to_commit_id(commit)
     }
 
-    /// Has the commit in the mirror, and returns it with its digest.
-    pub(super) fn fetch(&self) -> Result<(CommitId, String), SourceError> {
+    /// Has the commit in the mirror.
+    pub(super) fn fetch(&self) -> Result<(CommitId, Whole), SourceError> {
         self.mirror.sweep();
         let pinned = match check_want(&self.want)? {
             Want::Commit(commit) => Some(mirror::oid(commit)?),
             _ => None,
         };
         if let Some(commit) = pinned.filter(|_| self.proven)
-            && let Some(digest) = self.here(commit)?
+            && let Some(whole) = self.here(commit)?
         {
-            return Ok((to_commit_id(commit)?, digest));
+            return Ok((to_commit_id(commit)?, whole));
         }
         let context = self.context()?;
         let heads = self.heads(&context)?;
@@ -72,21 +72,21 @@ impl Job {
             Some(commit) => (None, commit),
             None => self.find(&heads).map(|(name, commit)| (Some(name), commit))?,
         };
-        if let Some(digest) = self.here(commit)? {
-            return Ok((to_commit_id(commit)?, digest));
+        if let Some(whole) = self.here(commit)? {
+            return Ok((to_commit_id(commit)?, whole));
         }
         let mut refusal = self.unknown(commit);
         for plan in self.plans(name, commit, &heads, context.gives_hashes()) {
             match self.attempt(&context, &plan, commit, &heads)? {
-                Ok(digest) => return Ok((to_commit_id(commit)?, digest)),
+                Ok(whole) => return Ok((to_commit_id(commit)?, whole)),
                 Err(Miss::Refused(error) | Miss::Incomplete(error)) => refusal = error,
             }
         }
         Err(refusal)
     }
 
-    /// The digest of a commit that is here, or came with another one.
-    fn here(&self, commit: Oid) -> Result<Option<String>, SourceError> {
+    /// A commit that is here, or came with another one.
+    fn here(&self, commit: Oid) -> Result<Option<Whole>, SourceError> {
         self.mirror
             .find_whole(commit, &self.options.limits, self.deadline)
     }
@@ -171,7 +171,7 @@ impl Job {
         plan: &Plan,
         commit: Oid,
         heads: &[Head],
-    ) -> Result<Result<String, Miss>, SourceError> {
+    ) -> Result<Result<Whole, Miss>, SourceError> {
         let haves = self.mirror.haves(plan.part);
         let first = self.download(context, plan, commit, heads, &haves)?;
         if haves.is_empty() || !matches!(first, Err(Miss::Incomplete(_))) {
@@ -187,7 +187,7 @@ impl Job {
         commit: Oid,
         heads: &[Head],
         haves: &[Oid],
-    ) -> Result<Result<String, Miss>, SourceError> {
+    ) -> Result<Result<Whole, Miss>, SourceError> {
         let scratch = self.mirror.scratch()?;
         let built_on = if haves.is_empty() {
             Vec::new()
@@ -208,20 +208,22 @@ impl Job {
             return Ok(Err(Miss::Incomplete(self.failed(&error))));
         }
         self.deadline.check(&self.url.text, "looking through what came")?;
-        if let Err(miss) = self.verify(&repository, commit)? {
-            return Ok(Err(miss));
-        }
+        let size = match self.verify(&repository, commit)? {
+            Ok(size) => size,
+            Err(miss) => return Ok(Err(miss)),
+        };
         let tips: Vec<Oid> = heads.iter().map(|head| head.id).collect();
-        self.mirror.adopt(scratch.path(), plan.part, commit, &tips)?;
-        let digest = self.mirror.digest(commit);
-        digest.map(Ok).ok_or_else(|| SourceError::Storage {
+        self.mirror
+            .adopt(scratch.path(), plan.part, (commit, size), &tips)?;
+        let whole = self.mirror.whole(commit);
+        whole.map(Ok).ok_or_else(|| SourceError::Storage {
             what: "reading a mirror back",
             why: format!("commit {commit} is not in it"),
         })
     }
 
-    /// Whether the commit came, with all that it consists of.
-    fn verify(&self, repository: &Repository, commit: Oid) -> Result<Result<(), Miss>, SourceError> {
+    /// Whether the commit came, with all that it consists of; the size of its files.
+    fn verify(&self, repository: &Repository, commit: Oid) -> Result<Result<u64, Miss>, SourceError> {
         let kind = match repository.find_object(commit, None) {
             Ok(object) => object.kind(),
             Err(_) => return Ok(Err(Miss::Refused(self.unknown(commit)))),
@@ -236,7 +238,7 @@ impl Job {
         }
         let check = || self.deadline.check(&self.url.text, "looking through what came");
         match mirror::contents(repository, commit, &self.options.limits, &check) {
-            Ok(_) => Ok(Ok(())),
+            Ok(contents) => Ok(Ok(contents.size)),
             Err(Problem::Source(error)) => Err(error),
             Err(Problem::Git(error)) => Ok(Err(Miss::Incomplete(self.failed(&error)))),
         }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use git2::{ObjectType, Oid, Repository, RepositoryInitOptions};
@@ -14,7 +14,7 @@ use super::super::{CommitId, Files, Limits, Remote, SourceError};
 use super::crash::point;
 use super::tree;
 
-/// Folder of a mirror with one empty file for each commit that is there as a whole.
+/// Folder of a mirror with one file for each commit that is there as a whole; in it stands the size of the commit's files.
 const KEPT: &str = "kept";
 
 /// Folder of a mirror with what was fetched with its history. Kept apart, because a server that is told of a commit of it takes
@@ -42,6 +42,23 @@ pub(super) struct Mirror {
     pub(super) path: PathBuf,
 }
 
+/// A commit that is here with all that it consists of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Whole {
+    /// That of its tree.
+    pub digest: String,
+    /// Bytes of all its files.
+    pub size: u64,
+}
+
+/// All that a commit consists of.
+pub(super) struct Contents {
+    /// The commit, its trees, its blobs; each once.
+    pub objects: Vec<Oid>,
+    /// Bytes of the blobs.
+    pub size: u64,
+}
+
 /// Which part of a mirror a fetch adds to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
@@ -65,14 +82,21 @@ impl Mirror {
         }
     }
 
-    /// The digest of a commit that is here as a whole, which is that of its tree.
-    pub(super) fn digest(&self, commit: Oid) -> Option<String> {
-        if !self.mark(commit).exists() {
-            return None;
-        }
+    /// A commit, if it is here as a whole.
+    pub(super) fn whole(&self, commit: Oid) -> Option<Whole> {
+        let size = self.marked(commit)?;
         let tree = self.sound(|repository| Ok(repository.find_commit(commit)?.tree_id()));
         // None of it is refused by us: what fails is damage.
-        tree.ok().flatten().map(|tree| format!("sha1:{tree}"))
+        let tree = tree.ok().flatten()?;
+        Some(Whole {
+            digest: format!("sha1:{tree}"),
+            size,
+        })
+    }
+
+    /// The size that stands in the mark of a commit. A mark that a kill has left empty is none.
+    fn marked(&self, commit: Oid) -> Option<u64> {
+        fs::read_to_string(self.mark(commit)).ok()?.trim().parse().ok()
     }
 
     /// Reads what is here as a whole: if that fails it is damaged, unless it was being tidied up. A damaged mirror is removed.
@@ -103,9 +127,9 @@ impl Mirror {
         commit: Oid,
         limits: &Limits,
         deadline: Deadline,
-    ) -> Result<Option<String>, SourceError> {
-        if let Some(digest) = self.digest(commit) {
-            return Ok(Some(digest));
+    ) -> Result<Option<Whole>, SourceError> {
+        if let Some(whole) = self.whole(commit) {
+            return Ok(Some(whole));
         }
         let Some(repository) = self.open() else {
             return Ok(None);
@@ -113,9 +137,9 @@ impl Mirror {
         match contents(&repository, commit, limits, &|| {
             deadline.check(&self.url, "looking through a commit")
         }) {
-            Ok(_) => {
-                self.keep(commit)?;
-                Ok(self.digest(commit))
+            Ok(contents) => {
+                self.keep(commit, contents.size)?;
+                Ok(self.whole(commit))
             }
             Err(tree::Problem::Source(error)) => Err(error),
             // Not here, or not as a whole: it is to be fetched.
@@ -137,9 +161,7 @@ impl Mirror {
             commit: commit.to_string(),
         };
         let id = oid(commit)?;
-        if !self.mark(id).exists() {
-            return Err(not_fetched());
-        }
+        self.marked(id).ok_or_else(not_fetched)?;
         let check = || deadline.check(&self.url, "reading");
         let read = self.sound(|repository| {
             let root = repository.find_commit(id)?.tree()?;
@@ -178,7 +200,7 @@ impl Mirror {
         &self,
         from: &Path,
         part: Part,
-        commit: Oid,
+        (commit, size): (Oid, u64),
         tips: &[Oid],
     ) -> Result<(), SourceError> {
         self.make()?;
@@ -191,18 +213,21 @@ impl Mirror {
             let text: String = tips.iter().map(|tip| format!("{tip}\n")).collect();
             self.put(&here.join(TIPS), text.as_bytes())?;
         }
-        self.keep(commit)
+        self.keep(commit, size)
     }
 
     /// Says that a commit is here as a whole.
-    fn keep(&self, commit: Oid) -> Result<(), SourceError> {
-        let mark = self.mark(commit);
-        if mark.exists() {
+    fn keep(&self, commit: Oid, size: u64) -> Result<(), SourceError> {
+        if self.marked(commit).is_some() {
             return Ok(());
         }
         point("before a mark");
-        File::create(&mark)
-            .and_then(|file| file.sync_all())
+        File::create(self.mark(commit))
+            .and_then(|mut file| {
+                point("within a mark");
+                writeln!(file, "{size}")?;
+                file.sync_all()
+            })
             .and_then(|()| sync_folder(&self.path.join(KEPT)))
             .map_err(writing)
     }
@@ -386,8 +411,9 @@ pub(super) fn contents(
     commit: Oid,
     limits: &Limits,
     check: &dyn Fn() -> Result<(), SourceError>,
-) -> Result<Vec<Oid>, tree::Problem> {
+) -> Result<Contents, tree::Problem> {
     let odb = repository.odb()?;
+    let mut size = 0_u64;
     let mut objects = vec![commit];
     let mut seen = std::collections::BTreeSet::new();
     let mut pending = vec![(repository.find_commit(commit)?.tree_id(), 0)];
@@ -402,7 +428,7 @@ pub(super) fn contents(
             match entry.kind() {
                 Some(ObjectType::Tree) => pending.push((entry.id(), depth + 1)),
                 Some(ObjectType::Blob) if seen.insert(entry.id()) => {
-                    odb.read_header(entry.id())?;
+                    size = size.saturating_add(odb.read_header(entry.id())?.0 as u64);
                     objects.push(entry.id());
                 }
                 _ => {}
@@ -416,7 +442,7 @@ pub(super) fn contents(
             }
         }
     }
-    Ok(objects)
+    Ok(Contents { objects, size })
 }
 
 /// Moves packs: a pack first, then its index, by which it is found.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! data dir/<hash of url>/            a bare repository, read from its object database and never checked out
-//!                       /kept/<id>   an empty file: this commit is here as a whole
+//!                       /kept/<id>   the size of a commit's files: it is here as a whole
 //!                       /history/    a bare repository of what came with all that was before it; exists if there is such
 //!                       /public      an empty file: no credentials are needed
 //! data dir/fetch-<hash>-<random>/    where one fetch works; gone when it ends, left behind by a kill, swept by the next fetch
@@ -32,7 +32,7 @@ use parking_lot::Mutex;
 
 use self::fetch::Job;
 use self::gate::Gate;
-use self::mirror::Mirror;
+use self::mirror::{Mirror, Whole};
 #[doc(hidden)]
 pub use self::objects::Objects;
 use self::retention::Recent;
@@ -115,14 +115,14 @@ impl GitSource {
         }
     }
 
-    /// A pinned commit that is here already and may be had by whoever asks, with its digest.
+    /// A pinned commit that is here already and may be had by whoever asks, with what is known of it.
     async fn held(
         &self,
         remote: &Remote,
         url: &GitUrl,
         want: &Want,
         deadline: Deadline,
-    ) -> Result<Option<(CommitId, String)>, SourceError> {
+    ) -> Result<Option<(CommitId, Whole)>, SourceError> {
         let Want::Commit(commit) = want else {
             return Ok(None);
         };
@@ -131,8 +131,8 @@ impl GitSource {
         }
         let (mirror, commit) = (self.mirror(url), commit.clone());
         blocking(url, deadline, move || {
-            let digest = mirror.digest(mirror::oid(&commit)?);
-            Ok(digest.map(|digest| (commit, digest)))
+            let whole = mirror.whole(mirror::oid(&commit)?);
+            Ok(whole.map(|whole| (commit, whole)))
         })
         .await
     }
@@ -160,7 +160,7 @@ impl GitSource {
         want: &Want,
         url: &GitUrl,
         deadline: Deadline,
-    ) -> Result<(CommitId, String), SourceError> {
+    ) -> Result<(CommitId, Whole), SourceError> {
         if let Some(held) = self.held(remote, url, want, deadline).await? {
             return Ok(held);
         }
@@ -203,13 +203,14 @@ impl Source for GitSource {
         let deadline = self.deadline(remote);
         let url = self.url(remote)?;
         check_want(want)?;
-        let (commit, digest) = self.fetch_within(remote, want, &url, deadline).await?;
+        let (commit, Whole { digest, size }) = self.fetch_within(remote, want, &url, deadline).await?;
         let at = self.clock.now();
         self.recent.used(&url.folder(), &commit, at);
         Ok(Fetched {
             commit,
             reference: want.reference().map(str::to_owned),
             digest,
+            size,
             at,
         })
     }

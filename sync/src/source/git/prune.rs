@@ -49,7 +49,7 @@ impl Mirror {
         let mut live = BTreeSet::new();
         for commit in kept {
             match mirror::contents(&repository, commit, limits, &check) {
-                Ok(objects) => live.extend(objects),
+                Ok(contents) => live.extend(contents.objects),
                 Err(super::tree::Problem::Source(error)) => return Err(error),
                 Err(super::tree::Problem::Git(error)) => {
                     self.discard(error.message());

@@ -1,0 +1,71 @@
+//! Tells the source now and then what is still named, so that it can give back the room of everything else.
+//!
+//! Invariant: it is told only after a complete, successful, fresh read of all repositories.
+
+use std::{collections::BTreeSet, convert::Infallible, time::Duration};
+
+use kube::{Api, api::ListParams};
+use muster_api::flux::GitRepository;
+use muster_sync::source::CommitId;
+use tracing::warn;
+
+use crate::runtime::{CallError, Context, call, call::explain};
+
+/// How often. What nobody names does no harm but to the disk.
+const PERIOD: Duration = Duration::from_hours(1);
+
+/// How far the periods are spread.
+const SPREAD: f64 = 0.1;
+
+/// Objects in one answer of the API server.
+const PAGE: u32 = 500;
+
+/// Tidies up at intervals, until it is dropped.
+pub(super) async fn run(context: &Context) -> Infallible {
+    loop {
+        tokio::time::sleep(context.jitter.spread(PERIOD, SPREAD)).await;
+        match named(context).await {
+            Err(error) => warn!(error = explain(&error), "mirrors of git are not tidied up"),
+            Ok(named) => {
+                if let Err(error) = context.source.retain(&named).await {
+                    warn!(error = explain(&error), "mirrors of git are not tidied up");
+                }
+            }
+        }
+    }
+}
+
+/// The commits that statuses and specs name, with their URLs.
+async fn named(context: &Context) -> Result<BTreeSet<(String, CommitId)>, CallError> {
+    let api: Api<GitRepository> = Api::namespaced(context.client.clone(), &context.namespace);
+    let mut parameters = ListParams::default().limit(PAGE);
+    let mut named = BTreeSet::new();
+    loop {
+        let page = call("listing gitrepositories".to_owned(), api.list(&parameters)).await?;
+        for object in &page.items {
+            named.extend(commits(object).map(|commit| (object.spec.url.clone(), commit)));
+        }
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            None => return Ok(named),
+            Some(token) => parameters = parameters.continue_token(&token),
+        }
+    }
+}
+
+/// The last good revision, and the commit that is pinned.
+fn commits(object: &GitRepository) -> impl Iterator<Item = CommitId> {
+    let artifact = object.status.as_ref().and_then(|status| status.artifact.as_ref());
+    let revision = artifact.and_then(|artifact| artifact.revision.rsplit(':').next());
+    let pinned = object
+        .spec
+        .reference
+        .as_ref()
+        .and_then(|reference| reference.commit.as_deref());
+    // What is no commit was never fetched.
+    [revision, pinned]
+        .into_iter()
+        .flatten()
+        .filter_map(|text| text.parse().ok())
+        .collect::<Vec<_>>()
+        .into_iter()
+}
