@@ -1,10 +1,10 @@
 //! What can be said on the command line.
 
-use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
+use std::{collections::BTreeMap, fmt, path::PathBuf, str::FromStr, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use muster_api::module::ModuleKind;
-use muster_sync::source::Limits;
+use muster_sync::{source::Limits, substitute::Variables};
 
 /// Rolls git-pinned configuration over a fleet of Kubernetes clusters, cluster by cluster.
 #[derive(Debug, Parser)]
@@ -22,7 +22,9 @@ Examples:
   muster matrix -w                    who is at what, at a glance, as it changes
   muster why module/podinfo           why a module is where it is
   muster rollout status module/podinfo
-  muster get modules -o wide";
+  muster get modules -o wide
+  muster build apps/podinfo           what would be applied of a folder
+  muster diff apps/podinfo            what that would change in a cluster";
 
 /// Which management cluster, and which namespace of it: kubectl's own flags.
 #[derive(Args, Clone, Debug)]
@@ -48,6 +50,22 @@ pub enum Verb {
     Agent(ProcessFlags),
     /// Print the CustomResourceDefinitions to apply before the processes
     Crds(CrdsFlags),
+    /// Print the objects that would be applied of a folder, without a cluster
+    ///
+    /// Reads the files on disk as the built-in sync reads a commit of them, with the same refusals; what git ignores does not
+    /// count. Secrets are printed as they are written: what would be applied is what this is for.
+    ///
+    /// Exit codes: 0 printed, 1 something is wrong with the files, 2 usage.
+    #[command(before_help = BUILD_EXAMPLES)]
+    Build(BuildFlags),
+    /// What applying a folder would change in a cluster, without changing it
+    ///
+    /// Asks the API server by dry runs; nothing is written. Values of Secrets are never shown: `***`, and where one changes
+    /// `*** (before)` and `*** (after)`.
+    ///
+    /// Exit codes: 0 no difference, 1 differences, 2 could not find out.
+    #[command(before_help = DIFF_EXAMPLES)]
+    Diff(DiffFlags),
     /// Modules, clusters, assemblages or revisions, as kubectl shows them
     Get(GetFlags),
     /// Modules by clusters: who is at what
@@ -207,6 +225,98 @@ pub struct CrdsFlags {
     /// Also a minimal kind Cluster, for a management cluster without the Cluster API
     #[arg(long, requires = "management")]
     pub cluster_api: bool,
+}
+
+const BUILD_EXAMPLES: &str = "\
+Examples:
+  muster build apps/podinfo                     the objects, as one List in YAML
+  muster build apps/podinfo --substitute REPLICAS=3
+                                                with a variable, as postBuild.substitute
+  muster build apps/podinfo -q --all-errors     only check: every error and its place
+  muster build apps/podinfo | kubectl apply --server-side --dry-run=server -f -";
+
+#[derive(Args, Debug)]
+pub struct BuildFlags {
+    #[command(flatten)]
+    pub folder: FolderFlags,
+    /// How it is printed
+    #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
+    pub output: Format,
+    /// Print every error, not only the first
+    #[arg(long)]
+    pub all_errors: bool,
+    /// Print nothing but errors
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+const DIFF_EXAMPLES: &str = "\
+Examples:
+  muster diff apps/podinfo                   against the cluster of the kubeconfig
+  muster diff apps/podinfo --kustomization podinfo -n apps
+                                             as this Kustomization applies it, with pruning
+  muster diff apps/podinfo --context eu-1 -q only the exit code";
+
+#[derive(Args, Debug)]
+pub struct DiffFlags {
+    #[command(flatten)]
+    pub folder: FolderFlags,
+    /// The Kustomization (in --namespace) that applies the folder: its labels, targetNamespace, force, variables, pruning
+    #[arg(long, value_name = "NAME")]
+    pub kustomization: Option<String>,
+    /// Print nothing; the exit code says it
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// A folder with manifests, and the variables in them.
+#[derive(Args, Debug)]
+pub struct FolderFlags {
+    /// The folder with the manifests
+    #[arg(value_name = "FOLDER")]
+    pub path: PathBuf,
+    /// A variable; may be repeated. Without any, nothing is substituted
+    #[arg(long = "substitute", value_name = "NAME=VALUE")]
+    pub substitute: Vec<Variable>,
+}
+
+/// How objects are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// As YAML
+    Yaml,
+    /// As JSON
+    Json,
+}
+
+/// A variable of a substitution.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
+
+impl fmt::Debug for Variable {
+    /// Without the value, which may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Variable({})", self.name)
+    }
+}
+
+impl FromStr for Variable {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, value) = text
+            .split_once('=')
+            .ok_or("write NAME=VALUE, such as REPLICAS=3")?;
+        let (name, value) = (name.to_owned(), value.to_owned());
+        Variables::new(&BTreeMap::from([(name.clone(), String::new())]))
+            .map_err(|error| error.to_string())?;
+        Ok(Self { name, value })
+    }
 }
 
 #[derive(Args, Debug)]

@@ -3,16 +3,20 @@
 //! ```text
 //!   args ─► run ─┬─► demo, controller, agent      (wiring of the libraries)
 //!                ├─► get, matrix, why, rollout    (objects ─► view models ─► tables)
+//!                ├─► build, diff                (a folder on disk ─► objects ─► text)
 //!                └─► reconcile, crds, version
 //! ```
 //!
 //! Invariant: exit code 0 is done, healthy, or no difference; 1 failed or timed out; 2 usage, or could not find out.
 
 mod args;
+mod build;
 mod connect;
 mod crds;
 mod demo;
+mod diff;
 mod fleet;
+mod folder;
 mod get;
 mod logs;
 mod matrix;
@@ -57,6 +61,8 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Verb::Controller(flags) => process::controller(&cluster, flags).await,
         Verb::Agent(flags) => process::agent(&cluster, flags).await,
         Verb::Crds(flags) => Ok(crds::run(&flags)),
+        Verb::Build(flags) => build::run(flags),
+        Verb::Diff(flags) => diff::run(&cluster, flags).await,
         Verb::Get(flags) => get::run(&cluster, &flags).await,
         Verb::Matrix(flags) => matrix::run(&cluster, &flags).await,
         Verb::Why(flags) => why::run(&cluster, &flags).await,

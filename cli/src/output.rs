@@ -1,7 +1,8 @@
 //! Tables as kubectl's: no frame, three blanks between columns.
 
-use std::io::IsTerminal as _;
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
 
+use anyhow::Context as _;
 use comfy_table::{ContentArrangement, Table, presets};
 
 /// A table of these columns.
@@ -23,6 +24,15 @@ pub fn lines(table: &Table) -> Vec<String> {
 pub fn print<'a>(lines: impl IntoIterator<Item = &'a String>) {
     for line in lines {
         anstream::println!("{line}");
+    }
+}
+
+/// Prints a text as it is. A reader that has seen enough, as `head`, is no trouble.
+pub fn text(text: &str) -> anyhow::Result<()> {
+    let mut out = anstream::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("standard output"),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value};
 
 /// What stands in the place of a value of a Secret.
@@ -16,62 +15,34 @@ pub(super) struct Sides {
 
 /// Masks a Secret: a value that stays is [`MASK`] on both sides; one that changes says on which side it stands.
 pub(super) fn secret(sides: &mut Sides) {
-    for side in [&mut sides.before, &mut sides.after].into_iter().flatten() {
-        merge_strings(side);
-    }
-    let empty = Map::new();
-    let of = |side: &Option<Value>| {
-        side.as_ref()
-            .and_then(|side| side.get("data")?.as_object())
-            .unwrap_or(&empty)
-            .clone()
-    };
-    let (before, after) = (of(&sides.before), of(&sides.after));
+    let (before, after) = (data(sides.before.as_ref()), data(sides.after.as_ref()));
     let changed: BTreeSet<&String> = before
-        .keys()
-        .filter(|key| {
-            after
-                .get(*key)
-                .is_some_and(|value| before.get(*key) != Some(value))
-        })
+        .iter()
+        .filter(|(key, value)| after.get(*key).is_some_and(|after| after != *value))
+        .map(|(key, _)| key)
         .collect();
     for (side, word) in [(&mut sides.before, "before"), (&mut sides.after, "after")] {
-        let Some(data) = side.as_mut().and_then(|side| side.get_mut("data")) else {
-            continue;
-        };
-        match data.as_object_mut() {
-            Some(data) => data.iter_mut().for_each(|(key, value)| {
-                *value = Value::String(if changed.contains(key) {
-                    format!("{MASK} ({word})")
-                } else {
-                    MASK.to_owned()
-                });
-            }),
-            // No server takes it; what it holds is nobody's business either.
-            None => *data = Value::String(MASK.to_owned()),
+        for field in ["data", "stringData"] {
+            match side.as_mut().and_then(|side| side.get_mut(field)) {
+                Some(Value::Object(values)) => {
+                    for (key, value) in values {
+                        *value = Value::String(if changed.contains(key) {
+                            format!("{MASK} ({word})")
+                        } else {
+                            MASK.to_owned()
+                        });
+                    }
+                }
+                // No server takes it; what it holds is nobody's business either.
+                Some(other) => *other = Value::String(MASK.to_owned()),
+                None => {}
+            }
         }
     }
 }
 
-/// Puts `stringData` into `data`, as the server does.
-fn merge_strings(secret: &mut Value) {
-    let Some(fields) = secret.as_object_mut() else {
-        return;
-    };
-    let Some(strings) = fields.remove("stringData") else {
-        return;
-    };
-    let data = fields.entry("data").or_insert_with(|| Value::Object(Map::new()));
-    match (data.as_object_mut(), strings) {
-        (Some(data), Value::Object(strings)) => {
-            for (key, value) in strings {
-                let encoded = value
-                    .as_str()
-                    .map(|text| STANDARD.encode(text))
-                    .unwrap_or_default();
-                data.insert(key, Value::String(encoded));
-            }
-        }
-        _ => *data = Value::String(MASK.to_owned()),
-    }
+/// The values of a Secret by their keys. What is written as `stringData` is in `data` by now, or is no text.
+fn data(secret: Option<&Value>) -> Map<String, Value> {
+    let data = secret.and_then(|secret| secret.get("data")?.as_object());
+    data.cloned().unwrap_or_default()
 }

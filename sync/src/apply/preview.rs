@@ -15,6 +15,7 @@ use super::{
     error::immutable_fields,
     masked::{self, Sides},
     prepare::Wishes,
+    takeover::LAST_APPLIED,
 };
 use crate::inventory::ObjectId;
 
@@ -32,9 +33,6 @@ const OF_SERVER: [&str; 6] = [
     "generation",
     "selfLink",
 ];
-
-/// What client-side `kubectl apply` keeps for itself: the whole object once more, of a Secret too.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// What would become of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -219,16 +217,22 @@ impl Look<'_> {
     /// What would be sent.
     fn body(&self, object: &Prepared, live: Option<&Value>) -> Value {
         let mut body = object.body.clone();
-        if self.ownership == Ownership::AsItIs
-            && let Some(labels) = body
-                .pointer_mut("/metadata/labels")
-                .and_then(Value::as_object_mut)
-        {
+        if self.ownership == Ownership::OfPlan {
+            return body;
+        }
+        let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) else {
+            return body;
+        };
+        if let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) {
             for label in OWNER {
                 match live.and_then(|live| live.pointer("/metadata/labels")?.get(label)) {
                     Some(owner) => labels.insert(label.to_owned(), owner.clone()),
                     None => labels.remove(label),
                 };
+            }
+            // An empty map would be a field to own.
+            if labels.is_empty() {
+                metadata.remove("labels");
             }
         }
         body

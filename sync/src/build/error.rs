@@ -49,7 +49,7 @@ impl BuildError {
 /// Two objects of one identity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{identity} is defined twice, at {first} and at {second}; remove one, or give it another name or namespace"
+    "{second}: {identity} is defined already at {first}; remove one of them, or give it another name or namespace"
 )]
 pub struct Duplicate {
     /// What they both are.

@@ -149,10 +149,10 @@ fn is_plain(string: &str) -> bool {
     let mut ordinary =
         safe(first) && first != '@' && !string.starts_with("---") && !string.starts_with("...");
     while let Some(c) = chars.next() {
-        // A colon ends a key only before a blank or the end; a blank is text only between other characters.
-        ordinary &= safe(c)
-            || (c == ':' && chars.peek().is_some_and(|next| safe(*next)))
-            || (c == ' ' && chars.peek().is_some_and(|next| safe(*next)));
+        // A colon ends a key only before a blank or the end, and makes a time of numbers for some; a blank is text only
+        // between other characters.
+        let inside = chars.peek().is_some_and(|next| safe(*next));
+        ordinary &= safe(c) || (c == ':' && inside && first.is_ascii_alphabetic()) || (c == ' ' && inside);
     }
     ordinary && string != "-" && !string.starts_with("- ") && reads_as_text(string)
 }

@@ -154,7 +154,7 @@ fn enter(folder: &Path, limits: &Limits) -> Result<(Place, Ignored, Option<Track
     };
     check_folder(&place)?;
     let mut ignored = with_patterns(&Ignored::new(&Remote::default())?, &place, limits)?;
-    let below = disk.strip_prefix(&root).unwrap_or(Path::new(""));
+    let below = disk.strip_prefix(&root).unwrap_or_else(|_| Path::new(""));
     for component in below.components() {
         let name = entries::entry_name(&place.from_root, component.as_os_str().as_bytes())?.to_owned();
         place = Place {
@@ -278,13 +278,15 @@ impl Walk<'_> {
         {
             return Ok(());
         }
-        let refuse = |why| match ignored.is_ignored(&place.from_root, false) {
-            true => Ok(()),
-            false => Err(SourceError::Refused {
+        let refuse = |why| {
+            if ignored.is_ignored(&place.from_root, false) {
+                return Ok(());
+            }
+            Err(SourceError::Refused {
                 path: place.shown.clone(),
                 why,
             }
-            .into()),
+            .into())
         };
         if kind.is_symlink() {
             refuse(Refusal::Symlink)

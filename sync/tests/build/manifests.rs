@@ -151,7 +151,7 @@ fn two_documents_with_one_identity_are_named_both() {
     .unwrap_err();
     assert_eq!(
         error,
-        "ConfigMap x is defined twice, at a.yaml:1:1 and at b.yaml:2:1; remove one, or give it another name or namespace"
+        "b.yaml:2:1: ConfigMap x is defined already at a.yaml:1:1; remove one of them, or give it another name or namespace"
     );
     // Another version is the same object, another group is not.
     let v1 = "apiVersion: apps/v1\nkind: D\nmetadata: {name: x}\n";
@@ -232,7 +232,7 @@ fn the_namespace_is_set_where_the_kind_has_one() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.starts_with("ConfigMap target/x is defined twice, at a.yaml:1:1 and at a.yaml:7:1"),
+        error.starts_with("a.yaml:7:1: ConfigMap target/x is defined already at a.yaml:1:1;"),
         "{error}"
     );
 }

@@ -1,0 +1,47 @@
+//! `muster build`: the objects that would be applied of a folder.
+
+use std::collections::BTreeMap;
+
+use muster_sync::build::print;
+
+use crate::{
+    DONE, FAILED, UNKNOWN,
+    args::{BuildFlags, Format},
+    folder, output,
+};
+
+/// Prints the objects as one List, or says what is wrong with the files.
+pub fn run(flags: BuildFlags) -> anyhow::Result<u8> {
+    let BuildFlags {
+        folder,
+        output: format,
+        all_errors,
+        quiet,
+    } = flags;
+    let manifests = match folder::manifests(&folder, BTreeMap::new()) {
+        Ok(manifests) => manifests,
+        Err(wrong) => {
+            let shown = if all_errors { wrong.messages.len() } else { 1 };
+            for message in wrong.messages.iter().take(shown) {
+                anstream::eprintln!("error: {message}");
+            }
+            match wrong.messages.len() - shown {
+                0 => {}
+                more => anstream::eprintln!("and {more} more: --all-errors shows them"),
+            }
+            return Ok(if wrong.is_usage { UNKNOWN } else { FAILED });
+        }
+    };
+    if manifests.is_empty() && !quiet {
+        anstream::eprintln!("{} holds no objects", folder.path.display());
+    }
+    let list = print::list(&manifests);
+    let text = match format {
+        Format::Yaml => print::yaml(&list),
+        Format::Json => format!("{}\n", serde_json::to_string_pretty(&list)?),
+    };
+    if !quiet {
+        output::text(&text)?;
+    }
+    Ok(DONE)
+}

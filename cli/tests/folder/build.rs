@@ -1,0 +1,215 @@
+//! Promise: `muster build` prints what would be applied, in order, byte for byte the same each time, and kubectl takes it; or it
+//! says what is wrong, where.
+
+use std::process::Stdio;
+
+use muster_apiserver::ApiServer;
+use serde_json::Value;
+
+use crate::{Told, Tree};
+
+/// Strings that printers get wrong, and what they must stay.
+const HARD: &str = r#"apiVersion: v1
+kind: ConfigMap
+metadata: {name: hard, namespace: default}
+data:
+  no: "no"
+  octal: "0644"
+  thousand: '1_000'
+  binary: "0b11"
+  time: "1:30"
+  empty: ""
+  tilde: "~"
+  script: |
+    #!/bin/sh
+    echo "a: b" # c
+  colon: "a colon: and # more"
+  strange: "ünï \u202eabc\u0007"
+"#;
+
+fn fleet() -> Tree {
+    Tree::new(&[
+        (
+            "apps/web/b.yaml",
+            "apiVersion: v1\nkind: Secret\nmetadata: {name: b, namespace: default}\nstringData: {token: hunter2}\n",
+        ),
+        ("apps/web/a.yml", HARD),
+        (
+            "apps/a.yaml",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: two, namespace: default}\ndata: {count: \"${COUNT:=1}\", who: \"${WHO}\"}\n---\n\
+             kind: List\nitems:\n- {apiVersion: v1, kind: Namespace, metadata: {name: one}}\n",
+        ),
+        ("apps/README.md", "no manifest"),
+    ])
+}
+
+#[test]
+fn one_list_in_the_order_of_path_and_document() {
+    let tree = fleet();
+    let yaml = tree.muster(&["build", "apps"]);
+    assert_eq!((yaml.code, yaml.err.as_str()), (Some(0), ""));
+    insta::assert_snapshot!(yaml.out);
+    assert_eq!(
+        tree.muster(&["build", "./apps/"]),
+        yaml,
+        "the same bytes each time"
+    );
+    let json = tree.muster(&[
+        "build",
+        "apps",
+        "-o",
+        "json",
+        "--substitute",
+        "WHO=a=b",
+        "--substitute",
+        "COUNT=3",
+    ]);
+    let list: Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(
+        (list["apiVersion"].as_str(), list["kind"].as_str()),
+        (Some("v1"), Some("List"))
+    );
+    let items = list["items"].as_array().unwrap();
+    let names: Vec<&str> = items
+        .iter()
+        .map(|item| item["metadata"]["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["two", "one", "hard", "b"]);
+    assert_eq!(
+        (&items[0]["data"]["count"], &items[0]["data"]["who"]),
+        (&"3".into(), &"a=b".into())
+    );
+}
+
+#[test]
+fn nothing_is_printed_of_an_empty_folder_or_when_told_to_be_quiet() {
+    let tree = fleet();
+    std::fs::create_dir(tree.path("empty")).unwrap();
+    let empty = tree.muster(&["build", "empty"]);
+    assert_eq!(empty.code, Some(0));
+    assert_eq!(empty.out, "apiVersion: v1\nitems: []\nkind: List\n");
+    assert_eq!(empty.err, "empty holds no objects\n");
+    let quiet = tree.muster(&["build", "apps", "-q"]);
+    assert_eq!(
+        quiet,
+        Told {
+            code: Some(0),
+            out: String::new(),
+            err: String::new()
+        }
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kubectl_takes_what_is_printed_as_it_is() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let api = ApiServer::start().await.unwrap();
+    let tree = fleet();
+    tree.write("config", &api.kubeconfig().unwrap());
+    let built = tree.muster(&["build", "apps/web"]);
+    // kubectl validates a List by the OpenAPI v2 of a server, which this one does not have.
+    let arguments = [
+        "apply",
+        "--dry-run=server",
+        "--validate=false",
+        "-o",
+        "json",
+        "-f",
+        "-",
+    ];
+    let taken = tree.kubectl(&arguments, &built.out);
+    let taken: Value = serde_json::from_str(&taken).unwrap();
+    let json = tree.muster(&["build", "apps/web", "-o", "json"]);
+    let list: Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(taken["items"][0]["data"], list["items"][0]["data"]);
+    assert_eq!(list["items"][0]["data"]["octal"], "0644");
+    assert_eq!(taken["items"][1]["data"]["token"], "aHVudGVyMg==");
+}
+
+#[test]
+fn errors_have_file_line_and_column_and_are_all_told_if_asked_for() {
+    let tree = fleet();
+    tree.write(
+        "apps/web/c.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n  name: d\n",
+    );
+    tree.write(
+        "apps/web/d.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"${MISSING}\"}\n",
+    );
+    tree.write("apps/web/kustomization.yaml", "resources: []\n");
+    let first = "error: \"apps/web/kustomization.yaml\" needs kustomize, which the built-in sync does not have; remove the file, \
+                 or run Flux in this cluster\n";
+    let duplicate = "error: apps/web/c.yaml:5:3: duplicate key \"name\", first at 4:3\n";
+    let told = tree.muster(&["build", "apps/web"]);
+    assert_eq!(told.code, Some(1));
+    assert_eq!(
+        (told.out.as_str(), told.err),
+        ("", format!("{first}and 1 more: --all-errors shows them\n"))
+    );
+    let all = tree.muster(&["build", "apps/web", "--all-errors", "--substitute", "COUNT=1"]);
+    assert_eq!(all.code, Some(1));
+    let missing = "error: apps/web/d.yaml:3:18: variable MISSING is not set and has no default (known: COUNT); write $${ for a literal ${\n";
+    assert_eq!(all.err, format!("{first}{duplicate}{missing}"));
+    std::fs::remove_file(tree.path("apps/web/kustomization.yaml")).unwrap();
+    let told = tree.muster(&["build", "apps/web"]);
+    assert_eq!((told.code, told.err), (Some(1), duplicate.to_owned()));
+}
+
+#[test]
+fn a_mistake_on_the_command_line_is_exit_code_2() {
+    let tree = fleet();
+    for (arguments, says) in [
+        (&["build"][..], "<FOLDER>"),
+        (&["build", "nowhere"], "error: \"nowhere\" is not there\n"),
+        (
+            &["build", "apps/a.yaml"],
+            "it is a file; name the folder that holds it",
+        ),
+        (&["build", "apps", "--substitute", "N"], "write NAME=VALUE"),
+        (
+            &["build", "apps", "--substitute", "a-b=1"],
+            "variable name \"a-b\" is invalid",
+        ),
+        (&["build", "apps", "-o", "table"], "possible values"),
+    ] {
+        let told = tree.muster(arguments);
+        assert_eq!(told.code, Some(2), "{arguments:?}: {told:?}");
+        assert!(told.err.contains(says), "{arguments:?}: {told:?}");
+    }
+}
+
+#[test]
+fn help_begins_with_examples() {
+    let tree = fleet();
+    for verb in ["build", "diff"] {
+        let help = tree.muster(&[verb, "--help"]).out;
+        assert!(
+            help.starts_with(&format!("Examples:\n  muster {verb} apps/podinfo")),
+            "{help}"
+        );
+        assert!(
+            help.contains("Exit codes: 0") && help.contains("Secrets"),
+            "{help}"
+        );
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_trouble() {
+    let tree = fleet();
+    let large = format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: l}}\ndata: {{x: \"{}\"}}\n",
+        "x".repeat(1 << 20)
+    );
+    tree.write("apps/z.yaml", &large);
+    let mut child = tree
+        .command(env!("CARGO_BIN_EXE_muster"), &["build", "apps"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let told = Told::of(&child.wait_with_output().unwrap());
+    assert_eq!((told.code, told.err.as_str()), (Some(0), ""));
+}

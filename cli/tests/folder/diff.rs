@@ -1,0 +1,258 @@
+//! Promise: `muster diff` says what applying a folder would change, writes nothing, and shows no value of a Secret.
+
+use muster_apiserver::ApiServer;
+
+use crate::{Told, Tree};
+
+/// Values of Secrets, plain and as the server keeps them.
+const CANARIES: [&str; 6] = [
+    "canary-old",
+    "Y2FuYXJ5LW9sZA==",
+    "canary-new",
+    "Y2FuYXJ5LW5ldw==",
+    "canary-same",
+    "Y2FuYXJ5LXNhbWU=",
+];
+
+fn config(name: &str, value: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: web}}\ndata: {{key: \"{value}\"}}\n"
+    )
+}
+
+fn secret(value: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Secret\nmetadata: {{name: s, namespace: web}}\nstringData: {{moved: {value}, same: canary-same}}\n"
+    )
+}
+
+const NAMESPACE: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: web}\n";
+
+/// A cluster and a folder.
+struct Bed {
+    api: ApiServer,
+    tree: Tree,
+}
+
+impl Bed {
+    async fn new(files: &[(&str, &str)]) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let api = ApiServer::builder().seed(1).start().await.unwrap();
+        let tree = Tree::new(files);
+        tree.write("config", &api.kubeconfig().unwrap());
+        Self { api, tree }
+    }
+
+    /// Applies the folder as the sync does, by kubectl.
+    fn apply(&self) {
+        let built = self.tree.muster(&["build", "app"]);
+        assert_eq!(built.code, Some(0), "{built:?}");
+        // kubectl validates a List by the OpenAPI v2 of a server, which this one does not have.
+        let arguments = [
+            "apply",
+            "--server-side",
+            "--field-manager=muster-sync",
+            "--validate=false",
+            "-f",
+            "-",
+        ];
+        // The namespace has to be there before its objects are.
+        self.tree.kubectl(&arguments, NAMESPACE);
+        self.tree.kubectl(&arguments, &built.out);
+    }
+
+    /// Runs the command. Nothing is written by it, and no Secret shown.
+    #[track_caller]
+    fn diff(&self, arguments: &[&str]) -> Told {
+        self.api.recorder().clear();
+        let told = self.tree.muster(&[&["diff", "app"], arguments].concat());
+        let requests = self.api.recorder().requests();
+        assert!(!requests.is_empty());
+        for request in requests {
+            assert!(
+                request.method == "GET" || request.query.contains("dryRun=All"),
+                "{} {}?{}",
+                request.method,
+                request.path,
+                request.query
+            );
+        }
+        for canary in CANARIES {
+            assert!(
+                !told.out.contains(canary) && !told.err.contains(canary),
+                "{canary}: {told:?}"
+            );
+        }
+        assert!(!told.out.contains('\u{1b}'), "no colours in a pipe");
+        told
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_created_changed_and_as_it_should_be() {
+    let bed = Bed::new(&[
+        ("app/a.yaml", &config("a", "1")),
+        ("app/ns.yaml", NAMESPACE),
+        ("app/s.yaml", &secret("canary-old")),
+    ])
+    .await;
+    let told = bed.diff(&[]);
+    assert_eq!(told.code, Some(1), "{told:?}");
+    insta::assert_snapshot!("created", told.out);
+    bed.apply();
+    // kubectl has applied `stringData`, the sync would apply `data`.
+    let told = bed.diff(&[]);
+    assert_eq!(
+        (told.code, told.out.as_str(), told.err.as_str()),
+        (
+            Some(0),
+            "1 to be owned by muster-sync, content as it should be, 2 as it should be\n",
+            ""
+        )
+    );
+    bed.tree.write("app/a.yaml", &config("a", "2"));
+    bed.tree.write("app/b.yaml", &config("b", "1"));
+    bed.tree.write("app/s.yaml", &secret("canary-new"));
+    let told = bed.diff(&[]);
+    assert_eq!(told.code, Some(1), "{told:?}");
+    insta::assert_snapshot!("changed", told.out);
+    let quiet = bed.diff(&["-q"]);
+    assert_eq!(
+        (quiet.code, quiet.out.as_str(), quiet.err.as_str()),
+        (Some(1), "", "")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn as_a_kustomization_applies_it() {
+    let bed = Bed::new(&[
+        (
+            "app/a.yaml",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {key: \"${FIRST} ${SECOND}\"}\n",
+        ),
+        ("app/ns.yaml", NAMESPACE),
+    ])
+    .await;
+    let crds = bed.tree.muster(&["crds", "--downstream"]).out;
+    bed.tree.kubectl(&["apply", "--server-side", "-f", "-"], &crds);
+    bed.tree.kubectl(
+        &[
+            "wait",
+            "--for=condition=Established",
+            "--all",
+            "--timeout=30s",
+            "crd",
+        ],
+        "",
+    );
+    let objects = r#"
+apiVersion: v1
+kind: Namespace
+metadata: {name: web, labels: {kustomize.toolkit.fluxcd.io/name: app, kustomize.toolkit.fluxcd.io/namespace: default}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: old, namespace: web, labels: {kustomize.toolkit.fluxcd.io/name: app, kustomize.toolkit.fluxcd.io/namespace: default}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: foreign, namespace: web}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: variables, namespace: default}
+data: {SECOND: "2", FIRST: "0"}
+---
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: app, namespace: default}
+spec:
+  interval: 10m
+  prune: true
+  targetNamespace: web
+  sourceRef: {kind: GitRepository, name: app}
+  postBuild:
+    substitute: {FIRST: "1"}
+    substituteFrom: [{kind: ConfigMap, name: variables}, {kind: Secret, name: hidden}, {kind: ConfigMap, name: none, optional: true}]
+"#;
+    bed.tree.kubectl(
+        &["apply", "--server-side", "--field-manager=muster-sync", "-f", "-"],
+        objects,
+    );
+    let status = r#"{"status": {"inventory": {"entries": [{"id": "web_old__ConfigMap", "v": "v1"}, {"id": "web_foreign__ConfigMap", "v": "v1"}, {"id": "_web__Namespace", "v": "v1"}]}}}"#;
+    bed.tree.kubectl(
+        &[
+            "patch",
+            "kustomization",
+            "app",
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            status,
+        ],
+        "",
+    );
+    let told = bed.diff(&["--kustomization", "app", "-n", "default"]);
+    assert_eq!((told.code, told.err.as_str()), (Some(1), ""));
+    insta::assert_snapshot!("kustomization", told.out);
+    bed.tree.write("app/a.yaml", &config("a", "${HIDDEN}"));
+    let told = bed.diff(&["--kustomization", "app", "-n", "default"]);
+    assert_eq!(told.code, Some(2));
+    assert!(
+        told.err
+            .ends_with("variables of Secret/hidden are not read for a diff; give them with --substitute\n"),
+        "{told:?}"
+    );
+    let told = bed.diff(&[
+        "--kustomization",
+        "app",
+        "-n",
+        "default",
+        "--substitute",
+        "HIDDEN=x",
+    ]);
+    assert_eq!(told.code, Some(1), "{told:?}");
+    let told = bed.diff(&["--kustomization", "nobody", "-n", "default"]);
+    assert_eq!(told.code, Some(2), "{told:?}");
+    std::fs::remove_file(bed.tree.path("app/a.yaml")).unwrap();
+    std::fs::remove_file(bed.tree.path("app/ns.yaml")).unwrap();
+    let told = bed.diff(&["--kustomization", "app", "-n", "default"]);
+    assert_eq!(told.code, Some(2));
+    assert!(told.err.contains("fleet.muster.dev/allow-empty"), "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kinds_that_come_with_the_folder_and_what_cannot_be_found_out() {
+    let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: widgets.example.org}\nspec:\n  \
+               group: example.org\n  scope: Namespaced\n  names: {kind: Widget, plural: widgets}\n  versions:\n  - name: v1\n    served: \
+               true\n    storage: true\n    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}\n";
+    let widget = "apiVersion: example.org/v1\nkind: Widget\nmetadata: {name: w, namespace: default}\n";
+    let bed = Bed::new(&[("app/crd.yaml", crd), ("app/w.yaml", widget)]).await;
+    let told = bed.diff(&[]);
+    assert_eq!((told.code, told.err.as_str()), (Some(1), ""));
+    assert!(
+        told.out.ends_with("\n2 to create\n") && told.out.contains("+kind: Widget"),
+        "{told:?}"
+    );
+    std::fs::remove_file(bed.tree.path("app/crd.yaml")).unwrap();
+    let told = bed.diff(&[]);
+    assert_eq!((told.code, told.out.as_str()), (Some(2), "1 not found out\n"));
+    assert!(told.err.contains("no matches for kind \"Widget\""), "{told:?}");
+    bed.tree.write("app/w.yaml", &secret("[1]"));
+    let told = bed.diff(&[]);
+    assert_eq!(told.code, Some(2), "{told:?}");
+    bed.tree.write("app/w.yaml", "a: [\n");
+    let told = Told {
+        err: String::new(),
+        ..bed.tree.muster(&["diff", "app"])
+    };
+    assert_eq!((told.code, told.out.as_str()), (Some(2), ""));
+}
+
+#[test]
+fn a_cluster_that_is_not_there_is_exit_code_2() {
+    let tree = Tree::new(&[("app/a.yaml", &config("a", "1"))]);
+    let told = tree.muster(&["diff", "app", "--kubeconfig", "nowhere"]);
+    assert_eq!((told.code, told.out.as_str()), (Some(2), ""));
+    assert!(told.err.contains("kubeconfig nowhere"), "{told:?}");
+}

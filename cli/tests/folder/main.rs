@@ -1,0 +1,102 @@
+//! `muster build` and `muster diff`: a folder on disk, what would be applied of it, and what that would change.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a helper that fails fails its test"
+)]
+
+mod build;
+mod diff;
+
+use std::{
+    io::Write as _,
+    path::PathBuf,
+    process::{Command, Output, Stdio},
+};
+
+use tempfile::TempDir;
+
+/// A folder with files, in which commands are run.
+struct Tree(TempDir);
+
+impl Tree {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let tree = Self(tempfile::tempdir().unwrap());
+        for (path, text) in files {
+            tree.write(path, text);
+        }
+        tree
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.0.path().join(path)
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        std::fs::create_dir_all(self.path(path).parent().unwrap()).unwrap();
+        std::fs::write(self.path(path), text).unwrap();
+    }
+
+    /// The command of that program in the folder, with `config` for a kubeconfig.
+    fn command(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .current_dir(self.0.path())
+            .env_clear()
+            .env("PATH", std::env::var("PATH").unwrap())
+            .env("HOME", self.0.path())
+            .env("KUBECONFIG", self.path("config"));
+        command
+    }
+
+    fn muster(&self, arguments: &[&str]) -> Told {
+        Told::of(
+            &self
+                .command(env!("CARGO_BIN_EXE_muster"), arguments)
+                .output()
+                .unwrap(),
+        )
+    }
+
+    /// Runs kubectl with a text on its standard input; what it prints.
+    fn kubectl(&self, arguments: &[&str], input: &str) -> String {
+        let mut child = self
+            .command("kubectl", arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        let told = Told::of(&child.wait_with_output().unwrap());
+        assert_eq!(
+            told.code,
+            Some(0),
+            "kubectl {arguments:?}: {}{}",
+            told.out,
+            told.err
+        );
+        told.out
+    }
+}
+
+/// What a command printed, and how it ended.
+#[derive(Debug, PartialEq, Eq)]
+struct Told {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl Told {
+    fn of(output: &Output) -> Self {
+        Self {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout.clone()).unwrap(),
+            err: String::from_utf8(output.stderr.clone()).unwrap(),
+        }
+    }
+}
