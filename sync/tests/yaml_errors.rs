@@ -79,21 +79,23 @@ fn bomb(levels: usize, width: usize) -> String {
         .fold("a0: &a0 x\n".to_owned(), |text, line| text + &line)
 }
 
-/// Hostile and doubtful files: what is refused, with the exact message, and what means what it means.
+fn refused(bytes: &[u8], expect: &str) {
+    let error = read(bytes).expect_err(&bytes.escape_ascii().to_string());
+    assert_eq!(
+        error,
+        format!("deploy/web.yaml:{expect}"),
+        "{}",
+        bytes.escape_ascii()
+    );
+}
+
+fn taken(bytes: &[u8], expect: &[Value]) {
+    assert_eq!(read(bytes).as_deref(), Ok(expect), "{}", bytes.escape_ascii());
+}
+
+/// Files that grow, or nest, beyond all measure.
 #[test]
-fn hostile_and_doubtful_files() {
-    let refused = |bytes: &[u8], expect: &str| {
-        let error = read(bytes).expect_err(&bytes.escape_ascii().to_string());
-        assert_eq!(
-            error,
-            format!("deploy/web.yaml:{expect}"),
-            "{}",
-            bytes.escape_ascii()
-        );
-    };
-    let taken = |bytes: &[u8], expect: &[Value]| {
-        assert_eq!(read(bytes).as_deref(), Ok(expect), "{}", bytes.escape_ascii());
-    };
+fn bombs_are_refused() {
     // An alias bomb: in lists, in mappings, and one long list of aliases.
     refused(
         bomb(9, 9).as_bytes(),
@@ -118,6 +120,11 @@ fn hostile_and_doubtful_files() {
         "{\"a\":".repeat(100_000).as_bytes(),
         "1:501: nested deeper than 100",
     );
+}
+
+/// Files that mean different things to different readers.
+#[test]
+fn doubtful_structure_is_refused() {
     // Duplicate keys.
     refused(b"a: 1\na: 2\n", "2:1: duplicate key \"a\", first at 1:1");
     refused(
@@ -151,6 +158,11 @@ fn hostile_and_doubtful_files() {
         b"!foo\na: 1\n",
         "2:2: unknown tag !foo; quote the value, or remove the tag",
     );
+}
+
+/// Bytes and characters.
+#[test]
+fn other_encodings_and_tabs_are_refused() {
     // Other encodings.
     refused(b"a: caf\xe9\n", "1:7: not UTF-8");
     refused(b"a: \xed\xa0\x80\n", "1:4: not UTF-8");
@@ -174,6 +186,11 @@ fn hostile_and_doubtful_files() {
         "2:2: tabs disallowed within this context (block indentation); put spaces where the tab is (kubectl may take it, this parser does not)",
     );
     taken(b"a: b\tc\t# d\n", &[json!({"a": "b\tc"})]);
+}
+
+/// Numbers and words that look like something else, empty documents, line ends.
+#[test]
+fn doubtful_scalars_mean_what_kubectl_takes_them_for() {
     // Numbers.
     for number in [".nan", ".NaN", "-.inf"] {
         refused(

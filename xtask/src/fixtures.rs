@@ -13,6 +13,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("yaml", "sync/tests/fixtures/yaml"),
     ("envsubst", "sync/tests/fixtures/substitute"),
     ("kstatus", "sync/tests/fixtures/kstatus"),
+    ("kstatus", "sync/tests/fixtures/kstatus"),
 ];
 
 /// Writes all fixtures anew.

@@ -171,14 +171,11 @@ impl<'a> Reader<'a> {
             return Err(self.error(YamlProblem::Syntax("the closing quote is missing".to_owned())));
         };
         let quoted = &rest[..end + 2];
-        let text = match serde_json::from_str(quoted) {
-            Ok(text) => text,
-            // What serde_json says has a place that is none in the file.
-            Err(_) => {
-                return Err(self.error(YamlProblem::Syntax(
-                    "an escape or a character is invalid in JSON".to_owned(),
-                )));
-            }
+        // What serde_json says has a place that is none in the file.
+        let Ok(text) = serde_json::from_str(quoted) else {
+            return Err(self.error(YamlProblem::Syntax(
+                "an escape or a character is invalid in JSON".to_owned(),
+            )));
         };
         self.index += quoted.len();
         Ok(text)

@@ -53,7 +53,7 @@ pub(super) fn check<'a>(file: &Arc<str>, bytes: &'a [u8]) -> Result<Cow<'a, str>
         }
     };
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    if let Some((index, c)) = text.char_indices().find(|(_, c)| !is_printable(*c)) {
+    if let Some((index, c)) = unprintable(text) {
         let name = format!("U+{:04X}", u32::from(c));
         return Err(YamlError::new(
             file,
@@ -72,32 +72,35 @@ pub(super) fn check<'a>(file: &Arc<str>, bytes: &'a [u8]) -> Result<Cow<'a, str>
 /// The documents of a chunk: between lines that start with `---`, wherever these stand, as kubectl cuts a file.
 pub(super) fn split<'a>(file: &Arc<str>, whole: Chunk<'a>) -> Result<Vec<Chunk<'a>>, YamlError> {
     let mut chunks = Vec::new();
-    let (mut from, mut from_line, mut index) = (0, 1, 0);
-    for (line, content) in (1..).zip(whole.text.split_inclusive('\n')) {
-        if let Some(rest) = content.strip_prefix("---") {
-            if !matches!(rest.trim_start().chars().next(), None | Some('#')) {
-                return Err(YamlError::new(file, whole.place(line, 1), YamlProblem::Separator));
-            }
-            chunks.push(Chunk {
-                start: whole.place(from_line, 1),
-                text: &whole.text[from..index],
-            });
-            (from, from_line) = (index + content.len(), line + 1);
+    let (mut rest, mut line) = (whole.text, 1);
+    loop {
+        let separator = if rest.starts_with("---") {
+            Some(0)
+        } else {
+            rest.find("\n---").map(|feed| feed + 1)
+        };
+        let (text, behind) = rest.split_at(separator.unwrap_or(rest.len()));
+        let chunk = Chunk {
+            start: whole.place(line, 1),
+            text,
+        };
+        check_outside(file, &chunk)?;
+        chunks.push(chunk);
+        if separator.is_none() {
+            return Ok(chunks);
         }
-        index += content.len();
+        line += text.matches('\n').count();
+        let (separator, behind) = behind.split_once('\n').unwrap_or((behind, ""));
+        if !matches!(separator[3..].trim_start().chars().next(), None | Some('#')) {
+            return Err(YamlError::new(file, whole.place(line, 1), YamlProblem::Separator));
+        }
+        (rest, line) = (behind, line + 1);
     }
-    chunks.push(Chunk {
-        start: whole.place(from_line, 1),
-        text: &whole.text[from..],
-    });
-    for chunk in &chunks {
-        check_outside(file, chunk)?;
-    }
-    Ok(chunks)
 }
 
 /// Refuses directives, and what stands behind `...`.
 fn check_outside(file: &Arc<str>, chunk: &Chunk<'_>) -> Result<(), YamlError> {
+    let has_end = chunk.text.starts_with("...") || chunk.text.contains("\n...");
     let (mut before, mut ended) = (true, false);
     for (line, content) in (1..).zip(chunk.text.lines()) {
         let is_end = content
@@ -113,6 +116,9 @@ fn check_outside(file: &Arc<str>, chunk: &Chunk<'_>) -> Result<(), YamlError> {
             return error(YamlProblem::TextAfterEnd);
         }
         before &= !is_text;
+        if !before && !has_end {
+            break;
+        }
     }
     Ok(())
 }
@@ -125,6 +131,16 @@ fn position(text: &str, index: usize) -> Position {
         line: before.matches('\n').count() + 1,
         column: before[line_start..].chars().count() + 1,
     }
+}
+
+/// The first character that is not printable. Most bytes of most files are plain ASCII.
+fn unprintable(text: &str) -> Option<(usize, char)> {
+    let is_suspect = |byte: u8| !matches!(byte, b' '..=b'~' | b'\t' | b'\n' | b'\r');
+    let first = text.bytes().position(is_suspect)?;
+    let mut suspects = text[first..].char_indices();
+    suspects
+        .find(|(_, c)| !is_printable(*c))
+        .map(|(index, c)| (first + index, c))
 }
 
 /// YAML's printable characters without the line separators that YAML 1.1 knows and 1.2 does not.

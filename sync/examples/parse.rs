@@ -1,0 +1,90 @@
+//! How long a bundle of manifests takes to read, ours beside serde_yaml.
+//!
+//! `parse ours|serde_yaml|both MIB FILE...`: the files, one after the other, again and again until the bundle has MIB mebibytes; read
+//! several times, both in turn; prints the median and the fastest. With one reader, its process has that reader's peak of memory.
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use muster_sync::yaml::{self, Document};
+use serde::Deserialize;
+use serde_json::Value;
+
+const ROUNDS: usize = 9;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [reader, size, files @ ..] = arguments.as_slice() else {
+        return Err("usage: parse ours|serde_yaml|both MIB FILE...".into());
+    };
+    let bundle = bundle(files, size.parse::<usize>()? << 20)?;
+    let readers: Vec<Reader> = READERS
+        .iter()
+        .filter(|(name, _)| reader == "both" || reader == name)
+        .copied()
+        .collect();
+    let mut times = vec![Vec::new(); readers.len()];
+    let mut objects = Vec::new();
+    for _ in 0..ROUNDS {
+        for (at, (_, read)) in readers.iter().enumerate() {
+            let start = Instant::now();
+            let read = read(&bundle)?;
+            times[at].push(start.elapsed());
+            objects.push(read.len());
+        }
+    }
+    objects.dedup();
+    println!("{} bytes, documents: {objects:?}", bundle.len());
+    for ((name, _), mut times) in readers.iter().zip(times) {
+        times.sort();
+        let fastest = times.first().copied().unwrap_or_default();
+        println!(
+            "{name}: median {:?}, fastest {fastest:?}, {}",
+            times[ROUNDS / 2],
+            speed(&bundle, times[ROUNDS / 2])
+        );
+    }
+    Ok(())
+}
+
+type Reader = (&'static str, fn(&str) -> Result<Vec<Value>, Box<dyn Error>>);
+
+const READERS: &[Reader] = &[("ours", ours), ("serde_yaml", serde_yaml)];
+
+fn ours(text: &str) -> Result<Vec<Value>, Box<dyn Error>> {
+    let documents = yaml::documents("bundle.yaml", text.as_bytes())?;
+    Ok(documents.iter().map(Document::value).collect::<Result<_, _>>()?)
+}
+
+fn serde_yaml(text: &str) -> Result<Vec<Value>, Box<dyn Error>> {
+    let documents = serde_yaml::Deserializer::from_str(text).map(Value::deserialize);
+    let is_object = |read: &Result<Value, _>| !matches!(read, Ok(Value::Null));
+    Ok(documents.filter(is_object).collect::<Result<_, _>>()?)
+}
+
+/// The files in turn, each behind a `---`, until there is enough.
+fn bundle(files: &[String], size: usize) -> Result<String, Box<dyn Error>> {
+    let texts = files
+        .iter()
+        .map(std::fs::read_to_string)
+        .collect::<Result<Vec<_>, _>>()?;
+    if texts.iter().all(String::is_empty) {
+        return Err("the files are empty".into());
+    }
+    let mut bundle = String::new();
+    for text in texts.iter().cycle() {
+        if bundle.len() >= size {
+            break;
+        }
+        bundle.push_str("---\n");
+        bundle.push_str(text);
+        bundle.push('\n');
+    }
+    Ok(bundle)
+}
+
+fn speed(bundle: &str, time: Duration) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    let mib = bundle.len() as f64 / f64::from(1 << 20);
+    format!("{:.1} MiB/s", mib / time.as_secs_f64())
+}
