@@ -145,10 +145,11 @@ async fn what_libgit2_holds_at_most_is_within_the_bound() {
 #[tokio::test]
 async fn a_list_of_references_that_does_not_end_is_left() {
     let flood = || async {
-        let lines: String = (0..1000)
+        let lines: Vec<String> = (0..1000)
             .map(|number| format!("003f{number:040x} refs/heads/{number:06}\n"))
             .collect();
-        let lines = futures::stream::repeat(Ok::<_, std::convert::Infallible>(Bytes::from(lines)));
+        let lines = Bytes::from(lines.concat());
+        let lines = futures::stream::repeat(Ok::<_, std::convert::Infallible>(lines));
         let start = futures::stream::iter([Ok(Bytes::from_static(b"001e# service=git-upload-pack\n0000"))]);
         Response::builder()
             .header("content-type", "application/x-git-upload-pack-advertisement")

@@ -99,7 +99,11 @@ async fn each_kind_of_name_leads_to_its_commit() {
         );
         assert_eq!(fetched.revision(), format!("{prefix}{id}"), "{want}");
         let tree = repo.git(&["rev-parse", &format!("{id}^{{tree}}")]);
-        assert_eq!((fetched.digest, fetched.size), (format!("sha1:{tree}"), 5), "{want}");
+        assert_eq!(
+            (fetched.digest, fetched.size),
+            (format!("sha1:{tree}"), 5),
+            "{want}"
+        );
     }
     assert_eq!(
         read(&source, &remote, &first, "").await.unwrap(),

@@ -428,7 +428,10 @@ async fn a_pack_that_breaks_off_leaves_what_was_here() {
     ] {
         bed.server.tamper(tamper);
         let error = bed.source.fetch(&bed.remote, &main).await.unwrap_err();
-        let named = matches!(error, SourceError::Protocol { .. } | SourceError::Unreachable { .. });
+        let named = matches!(
+            error,
+            SourceError::Protocol { .. } | SourceError::Unreachable { .. }
+        );
         assert!(named && error.is_transient(), "{error}");
         let third = Want::Commit(commit(&bed.commits[2]));
         assert_eq!(

@@ -76,10 +76,10 @@ impl Repo {
     /// Commits a tree of so many entries of one file; on branch `odd`.
     pub fn commit_many(&self, count: usize) -> String {
         let id = self.git_with(&["hash-object", "-w", "--stdin"], b"a: 1\n");
-        let entries: String = (0..count)
+        let entries: Vec<String> = (0..count)
             .map(|number| format!("100644 blob {id}\t{number:07}.yaml\0"))
             .collect();
-        self.commit_tree(&self.mktree(entries.as_bytes()))
+        self.commit_tree(&self.mktree(entries.concat().as_bytes()))
     }
 
     /// Commits folders within folders, with a manifest in the innermost; on branch `odd`.

@@ -9,8 +9,9 @@ pub(super) use self::tests::point;
 /// A process that fetches and tidies up is killed at each of its steps on the disk. A process that comes after it, over the same
 /// data directory, reads either the whole of a commit or nothing, and comes to the end that it would have come to without the kill.
 #[cfg(test)]
-#[allow(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on fails")]
 mod tests {
+    #![allow(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
     use std::collections::BTreeSet;
     use std::path::Path;
     use std::process::Command;
@@ -19,8 +20,8 @@ mod tests {
     use super::super::super::{
         Clock, CommitId, GitOptions, GitSource, Limits, Remote, Source, SourceError, Want,
     };
-    use super::support::git_server::{Door, GitServer};
-    use super::support::repo::Repo;
+    use super::git_server::{Door, GitServer};
+    use super::repo::Repo;
 
     /// The step at which the process dies.
     const STEP: &str = "MUSTER_TEST_DIES_AT";
@@ -173,5 +174,11 @@ mod tests {
 }
 
 #[cfg(test)]
-#[path = "../../../tests/support/mod.rs"]
-mod support;
+#[allow(dead_code, clippy::unwrap_used, reason = "shared with other tests")]
+#[path = "../../../tests/support/git_server.rs"]
+mod git_server;
+
+#[cfg(test)]
+#[allow(dead_code, clippy::unwrap_used, reason = "shared with other tests")]
+#[path = "../../../tests/support/repo.rs"]
+mod repo;

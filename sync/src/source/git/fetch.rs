@@ -318,8 +318,7 @@ fn workshop(
     std::fs::create_dir_all(path.join("objects/info")).map_err(storage)?;
     std::fs::write(path.join("objects/info/alternates"), alternates).map_err(storage)?;
     if shallow {
-        let lines: String = haves.iter().map(|have| format!("{have}\n")).collect();
-        std::fs::write(path.join("shallow"), lines).map_err(storage)?;
+        std::fs::write(path.join("shallow"), mirror::lines(haves)).map_err(storage)?;
     }
     // Anew, because alternates and shallow commits are read when a repository is opened.
     repository = Repository::open_bare(path)?;

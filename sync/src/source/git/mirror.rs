@@ -210,8 +210,7 @@ impl Mirror {
         }
         move_packs(&from.join(PACKS), &here.join(PACKS)).map_err(writing)?;
         if part == Part::History {
-            let text: String = tips.iter().map(|tip| format!("{tip}\n")).collect();
-            self.put(&here.join(TIPS), text.as_bytes())?;
+            self.put(&here.join(TIPS), lines(tips).as_bytes())?;
         }
         self.keep(commit, size)
     }
@@ -392,6 +391,12 @@ pub(super) fn plain() -> RepositoryInitOptions {
     options
 }
 
+/// One id a line.
+pub(super) fn lines(ids: &[Oid]) -> String {
+    let lines: Vec<String> = ids.iter().map(|id| format!("{id}\n")).collect();
+    lines.concat()
+}
+
 /// libgit2's form of a commit id. SHA-256 repositories are beyond it.
 pub(super) fn oid(commit: &CommitId) -> Result<Oid, SourceError> {
     // What fails has another length: a CommitId is hex digits.
@@ -480,6 +485,7 @@ pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "it is given to `map_err`")]
 pub(super) fn writing(error: io::Error) -> SourceError {
     SourceError::Storage {
         what: "writing a mirror",
