@@ -4,7 +4,7 @@
 //! `seconds` in all (the folder read and built, planned, applied), and `vmhwm_kib`, the most memory that the process ever had.
 //! Run it twice for apply and re-check; with `prune` it deletes the objects instead and counts `gone` and `waiting`.
 
-use std::{env, error::Error, fs, path::Path, time::Duration};
+use std::{env, error::Error, fs, path::Path, process::ExitCode, time::Duration};
 
 use async_trait::async_trait;
 use kube::{
@@ -33,7 +33,20 @@ impl Ledger for Nowhere {
 }
 
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() -> ExitCode {
+    match work().await {
+        Ok(report) => {
+            println!("{report}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn work() -> Result<Value> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let (kubeconfig, folder, prunes) = match arguments.as_slice() {
         [kubeconfig, folder] => (kubeconfig, folder, false),
@@ -53,8 +66,7 @@ async fn main() -> Result<()> {
     report["plan_seconds"] = json!(plan_seconds);
     report["seconds"] = json!(started.elapsed().as_secs_f64());
     report["vmhwm_kib"] = json!(peak_memory()?);
-    println!("{report}");
-    Ok(())
+    Ok(report)
 }
 
 async fn connect(kubeconfig: &str) -> Result<Cluster> {
@@ -81,7 +93,7 @@ async fn planned(cluster: &Cluster, folder: &str) -> Result<Plan> {
         owner: owner(),
         target_namespace: None,
         force: false,
-        timeout: Duration::from_secs(300),
+        timeout: Duration::from_mins(5),
     };
     Ok(apply::plan(cluster, objects, options).await?)
 }

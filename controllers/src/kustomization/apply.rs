@@ -244,9 +244,7 @@ async fn prune(
 fn refused(error: &ApplyError) -> Failure {
     let failure = Failure::reconciliation(error.to_string());
     match error {
-        ApplyError::Objects { failures, .. }
-            if failures.iter().any(|f| f.of_cluster || f.reason == "Terminating") =>
-        {
+        ApplyError::Objects { failures, .. } if failures.iter().any(apply::ObjectFailure::is_transient) => {
             failure.soon()
         }
         ApplyError::Objects { .. } | ApplyError::Ledger(_) => failure,

@@ -62,6 +62,13 @@ impl ObjectFailure {
         }
     }
 
+    /// Whether it is likely to pass by itself: the cluster is the trouble, something is still going or coming, or somebody
+    /// was faster.
+    pub fn is_transient(&self) -> bool {
+        let passes = ["Conflict", "NotEstablished", "NotServed", "Terminating"];
+        self.of_cluster || passes.contains(&self.reason.as_str())
+    }
+
     /// A field that cannot be changed, and nobody asked for force.
     pub(super) fn immutable(id: ObjectId, error: &CallError, fields: &[String]) -> Self {
         let mut failure = Self::call(id, "dry-run", error);
@@ -318,7 +325,10 @@ mod tests {
             ObjectFailure::not_served(a(), "example.org/v1", "Gadget"),
             ObjectFailure::not_gone(a()),
         ];
-        insta::assert_snapshot!(lines(all.map(|failure| (failure.reason.clone(), failure))));
+        insta::assert_snapshot!(lines(all.map(|failure| {
+            let passes = if failure.is_transient() { ", passes" } else { "" };
+            (format!("{}{passes}", failure.reason), failure)
+        })));
     }
 
     #[test]

@@ -16,11 +16,14 @@ use muster_apiserver::{
     Verb,
     fault::{Failure, Fault, Match, Rule},
 };
-use muster_sync::apply::{ApplyError, Cluster, ObjectFailure, Outcome, RESPONSE_LIMIT};
+use muster_sync::{
+    apply::{self, ApplyError, Cluster, ObjectFailure, Outcome, RESPONSE_LIMIT},
+    inventory::Inventory,
+};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::support::{Bed, DEADLINE, config_map, hooked, pass};
+use crate::support::{Bed, DEADLINE, config_map, hooked, pass, widget, widget_definition};
 
 const PATH: &str = "/api/v1/namespaces/default/configmaps/a";
 
@@ -153,9 +156,7 @@ async fn a_wait_of_an_hour_is_thirty_seconds() {
     let patient = Cluster::new(bed.api.client(), Duration::from_secs(60));
     let plan = bed.plan(&wanted()).await;
     let started = Instant::now();
-    muster_sync::apply::run(&patient, &plan, &bed.ledger)
-        .await
-        .unwrap();
+    apply::run(&patient, &plan, &bed.ledger).await.unwrap();
     assert_eq!(started.elapsed().as_secs(), 30);
 }
 
@@ -208,8 +209,8 @@ async fn eight_at_a_time() {
     let (one, other) = (bed.cluster.clone(), bed.cluster.clone());
     let runs = async {
         tokio::try_join!(
-            muster_sync::apply::run(&one, &plan, &bed.ledger),
-            muster_sync::apply::run(&other, &plan, &bed.ledger),
+            apply::run(&one, &plan, &bed.ledger),
+            apply::run(&other, &plan, &bed.ledger),
         )
     };
     let watch = async {
@@ -240,10 +241,31 @@ async fn a_renewed_client_shares_the_bound() {
     let bed = Bed::new();
     let renewed = Arc::new(bed.cluster.through(bed.api.client_as("renewed")));
     let plan = bed.plan(&wanted()).await;
-    muster_sync::apply::run(&renewed, &plan, &bed.ledger)
-        .await
-        .unwrap();
+    apply::run(&renewed, &plan, &bed.ledger).await.unwrap();
     let requests = bed.api.recorder().requests();
     let discovery = requests.iter().filter(|request| request.verb.is_none()).count();
     assert_eq!(discovery, 1, "what is known of the cluster stays known");
+}
+
+/// As a controller runs it: on any thread.
+#[tokio::test(start_paused = true)]
+async fn applying_and_pruning_can_be_spawned() {
+    let Bed {
+        api,
+        cluster,
+        options,
+        ledger,
+    } = Bed::new();
+    let definition = widget_definition("Namespaced");
+    let work = async move {
+        let plan = apply::plan(&cluster, vec![definition, widget("w", 1)], options.clone())
+            .await
+            .unwrap();
+        apply::run(&cluster, &plan, &ledger).await.unwrap();
+        let all = plan.inventory().pruned_by(&Inventory::default());
+        apply::prune(&cluster, &options.owner, &all).await
+    };
+    let pruned = tokio::spawn(work).await.unwrap();
+    assert_eq!(pruned.gone.len(), 1);
+    drop(api);
 }

@@ -1,9 +1,12 @@
 //! What a manifest holds that is not meant for the server does no harm, and comes to what kubectl and Flux make of it.
 
+use std::sync::Arc;
+
 use muster_sync::apply::Outcome;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::support::{Bed, config_map, secret, widget, widget_definition};
+use crate::support::{Bed, config_map, hooked, pass, secret, widget, widget_definition};
 
 const SECRET: &str = "/api/v1/namespaces/default/secrets/s";
 
@@ -57,6 +60,31 @@ async fn string_data_is_data() {
     );
     bed.applied(&[secret("s", &json!({"a": "text"}))]).await;
     assert_eq!(data().await, json!({"a": "dGV4dA=="}));
+}
+
+/// A real server keeps the owners of `stringData` and of `data` apart, so the first is never sent.
+#[tokio::test(start_paused = true)]
+async fn string_data_is_not_sent() {
+    let bed = Bed::new();
+    let sent = Arc::new(Mutex::new(String::new()));
+    let kept = Arc::clone(&sent);
+    let client = hooked(bed.api.client(), move |request, client| {
+        let kept = Arc::clone(&kept);
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect_bytes().await?;
+            kept.lock().push_str(&String::from_utf8_lossy(&body));
+            pass(http::Request::from_parts(head, body.into()), client).await
+        }
+    });
+    let bed = bed.through(client);
+    bed.applied(&[secret("s", &json!({"a": "text"}))]).await;
+    assert!(
+        sent.lock().contains(r#""data":{"a":"dGV4dA=="}"#),
+        "{}",
+        sent.lock()
+    );
+    assert!(!sent.lock().contains("stringData"), "{}", sent.lock());
 }
 
 #[tokio::test(start_paused = true)]

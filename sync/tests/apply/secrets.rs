@@ -89,7 +89,7 @@ async fn a_secret_in_a_conflict() {
             return Ok(answer);
         }
         altered(answer, |status| {
-            status["message"] = json!(format!("the object has {CANARY}"))
+            status["message"] = json!(format!("the object has {CANARY}"));
         })
         .await
     });

@@ -165,6 +165,30 @@ async fn custom_resources_wait_for_their_kind() {
     assert!(widget.unwrap().at >= Duration::from_secs(5));
 }
 
+/// The definition is there already; the version of it that the custom resource needs comes with the same path.
+#[tokio::test(start_paused = true)]
+async fn custom_resources_wait_for_their_version() {
+    let bed = Bed::new();
+    bed.applied(&[widget_definition("Namespaced"), widget("w", 1)])
+        .await;
+    let mut definition = widget_definition("Namespaced");
+    let mut second = definition["spec"]["versions"][0].clone();
+    second["name"] = json!("v2");
+    second["storage"] = json!(false);
+    definition["spec"]["versions"]
+        .as_array_mut()
+        .unwrap()
+        .push(second);
+    let mut newer = widget("w", 2);
+    newer["apiVersion"] = json!("example.org/v2");
+    let outcomes = bed.applied(&[newer, definition]).await;
+    assert!(
+        outcomes.values().all(|outcome| *outcome == Outcome::Configured),
+        "{outcomes:?}"
+    );
+    assert_eq!(bed.ledger.recorded.lock().len(), 2, "it is the same object");
+}
+
 /// Unchanged definitions cost one read each, and their kinds stay known.
 #[tokio::test(start_paused = true)]
 async fn a_second_time_nothing_is_discovered() {
