@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
+use muster_apiserver::{
+    Verb,
+    fault::{Failure, Fault, Match, Rule},
+};
 use serde_json::json;
 
-use crate::support::{Bed, NS, config, config_yaml, kustomization, message};
+use crate::support::{Bed, NS, config, config_yaml, ids, kustomization, message, ready};
 
 /// Deletes a Kustomization with the given fields; returns whether its object went with it.
 async fn takes_along(extra: serde_json::Value) -> bool {
@@ -59,9 +63,66 @@ async fn wait_for_termination_waits() {
         message(&object, "Ready"),
         "waiting for the termination of ConfigMap/default/a"
     );
+    // To wait is no failure.
+    assert_eq!(ready(&object), "Unknown Progressing");
     bed.edit(&config("a"), json!({"metadata": {"finalizers": null}}))
         .await;
     bed.until_gone(&kustomization("app")).await;
+}
+
+/// What cannot be deleted keeps the Kustomization, by name, and is tried again.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_deleted_keeps_it() {
+    let bed = Bed::new().await;
+    let commit = bed.commit(&[
+        ("app/a.yaml", &config_yaml("a", "x")),
+        ("app/b.yaml", &config_yaml("b", "x")),
+    ]);
+    bed.deploy(json!({})).await;
+    bed.until_at("app", &commit).await;
+    let deleting = Match {
+        verbs: vec![Verb::Delete],
+        path: Some("configmaps/b".into()),
+        ..Match::default()
+    };
+    let refused = Rule::always(deleting, Fault::Status(Failure::Forbidden));
+    let rule = bed.api.faults().add(refused);
+    bed.delete(&kustomization("app")).await;
+    bed.pass(Duration::from_secs(3_600)).await;
+    let object = bed.read(&kustomization("app")).await.expect("it stays");
+    assert_eq!(ready(&object), "False PruneFailed");
+    assert!(message(&object, "Ready").starts_with("ConfigMap/default/b delete failed (Forbidden)"));
+    assert_eq!(ids(&object), ["default_b__ConfigMap"]);
+    assert!(bed.read(&config("a")).await.is_none());
+    bed.api.faults().remove(rule);
+    let mended = tokio::time::Instant::now();
+    bed.until_gone(&kustomization("app")).await;
+    assert!(
+        mended.elapsed() <= Duration::from_secs(16),
+        "{:?}",
+        mended.elapsed()
+    );
+    assert!(bed.read(&config("b")).await.is_none());
+}
+
+/// A cluster that is lost holds nothing up where its objects are to stay.
+#[tokio::test(start_paused = true)]
+async fn what_is_let_go_needs_no_cluster() {
+    let bed = Bed::new().await;
+    let commit = bed.commit(&[("app/a.yaml", &config_yaml("a", "x"))]);
+    bed.deploy(json!({"deletionPolicy": "Orphan"})).await;
+    bed.until_at("app", &commit).await;
+    let lost = json!({"spec": {"kubeConfig": {"secretRef": {"name": "lost"}}}});
+    bed.edit(&kustomization("app"), lost).await;
+    bed.until_ready("app", "False ReconciliationFailed").await;
+    bed.delete(&kustomization("app")).await;
+    let deleted = tokio::time::Instant::now();
+    bed.until_gone(&kustomization("app")).await;
+    assert!(
+        deleted.elapsed() <= Duration::from_secs(1),
+        "{:?}",
+        deleted.elapsed()
+    );
 }
 
 #[tokio::test(start_paused = true)]
