@@ -6,7 +6,9 @@ use http::{HeaderValue, header::CONTENT_TYPE};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroupList, APIResourceList};
 use kube::{
     Client,
-    api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, Preconditions, PropagationPolicy},
+    api::{
+        DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy,
+    },
     core::{DynamicObject, Request, Resource},
 };
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -127,6 +129,21 @@ impl Cluster {
             ..PatchParams::apply(FIELD_MANAGER).force()
         };
         self.call(requests(kind, id).patch(&id.name, &params, &Patch::Apply(body)))
+            .await
+    }
+
+    /// What the server would make of an object if it were put in the place of the one that is there.
+    pub(super) async fn dry_replace(
+        &self,
+        kind: &Kind,
+        id: &ObjectId,
+        object: &Value,
+    ) -> Result<Value, CallError> {
+        let params = PostParams {
+            dry_run: true,
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+        };
+        self.call(requests(kind, id).replace(&id.name, &params, object.to_string().into_bytes()))
             .await
     }
 

@@ -15,7 +15,7 @@ use super::{
     error::immutable_fields,
     masked::{self, Sides},
     prepare::Wishes,
-    takeover::LAST_APPLIED,
+    takeover::{self, LAST_APPLIED},
 };
 use crate::inventory::ObjectId;
 
@@ -164,7 +164,8 @@ impl Look<'_> {
         let Some(live) = live.map_err(|error| failed("reading it", &error))? else {
             return self.absent(object, &kind).await;
         };
-        if object.wishes.if_not_present || Wishes::of(&live).ignore {
+        let wishes = Wishes::of(&live);
+        if object.wishes.if_not_present || wishes.ignore {
             return Ok(Seen::Unchanged);
         }
         if live.pointer("/metadata/deletionTimestamp").is_some() {
@@ -172,18 +173,38 @@ impl Look<'_> {
         }
         let body = self.body(object, Some(&live));
         match self.cluster.apply(&kind, id, &body, true).await {
-            Ok(dry_run) if drifted(&live, &dry_run) => {
-                Ok(changed(id, Fate::Configure, Some(live), Some(dry_run)))
+            Ok(dry_run) if object.wishes.merge || wishes.merge || takeover::patch(&live).is_none() => {
+                Ok(configured(id, live, dry_run))
             }
-            Ok(_) => Ok(Seen::Unchanged),
+            Ok(dry_run) => self.taken_over(object, &kind, live, dry_run).await,
             Err(error) => match immutable_fields(&error) {
                 None => Err(failed("dry-run", &error)),
-                Some(_) if self.options.force || object.wishes.force => {
+                Some(_) if self.options.force || object.wishes.force || wishes.force => {
                     Ok(changed(id, Fate::Recreate, Some(live), Some(body)))
                 }
                 Some(fields) => Err(ObjectFailure::immutable(id.clone(), &error, &fields)),
             },
         }
+    }
+
+    /// An object that people have changed with kubectl: it would lose what nobody else owns.
+    async fn taken_over(
+        &self,
+        object: &Prepared,
+        kind: &Kind,
+        live: Value,
+        dry_run: Value,
+    ) -> Result<Seen, ObjectFailure> {
+        let id = &object.id;
+        let foretold = takeover::foretold(&live, &dry_run);
+        let after = if foretold == dry_run {
+            dry_run
+        } else {
+            // Defaults belong to people too where they created the object; the server gives them anew.
+            let after = self.cluster.dry_replace(kind, id, &foretold).await;
+            after.map_err(|error| ObjectFailure::call(id.clone(), "dry-run", &error))?
+        };
+        Ok(changed(id, Fate::Configure, Some(live), Some(after)))
     }
 
     /// An object that is not there: as the server would make it, or as it is declared where it cannot be asked yet.
@@ -269,6 +290,14 @@ impl Look<'_> {
             return Ok(Seen::Nothing);
         }
         Ok(changed(id, Fate::Delete, Some(live), None))
+    }
+}
+
+fn configured(id: &ObjectId, live: Value, dry_run: Value) -> Seen {
+    if drifted(&live, &dry_run) {
+        changed(id, Fate::Configure, Some(live), Some(dry_run))
+    } else {
+        Seen::Unchanged
     }
 }
 

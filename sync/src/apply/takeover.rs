@@ -63,6 +63,87 @@ fn taken(entries: &[Value]) -> Option<Vec<Value>> {
     Some(rest.into_iter().cloned().chain([taken]).collect())
 }
 
+/// What `dry_run`, the server's answer to applying onto `live`, comes to after a takeover: without the fields that nobody
+/// but people owned. What the server makes of their absence is not in it.
+pub(super) fn foretold(live: &Value, dry_run: &Value) -> Value {
+    let none = Vec::new();
+    let entries = |object: &Value| {
+        let entries = object
+            .pointer("/metadata/managedFields")
+            .and_then(Value::as_array);
+        entries.unwrap_or(&none).clone()
+    };
+    let all = |entries: Vec<Value>, peoples: bool| {
+        let chosen = entries.iter().filter(|entry| is_peoples(entry) == peoples);
+        chosen
+            .filter_map(|entry| entry["fieldsV1"].as_object())
+            .fold(Map::new(), union)
+    };
+    let mut object = dry_run.clone();
+    remove(
+        &mut object,
+        &all(entries(live), true),
+        &all(entries(dry_run), false),
+    );
+    object
+}
+
+/// Removes the fields of one set that are not of another one from an object, and what is empty thereby.
+fn remove(object: &mut Value, fields: &Map<String, Value>, kept: &Map<String, Value>) {
+    let none = Map::new();
+    for (step, below) in fields {
+        let Some(place) = place(object, step) else {
+            continue;
+        };
+        let below = below.as_object().unwrap_or(&none);
+        let keeps = kept.get(step).map(|kept| kept.as_object().unwrap_or(&none));
+        let child = match &place {
+            Place::Field(name) => object.get_mut(name),
+            Place::Item(index) => object.get_mut(index),
+        };
+        let Some(child) = child else { continue };
+        remove(child, below, keeps.unwrap_or(&none));
+        let goes = below.is_empty() || is_empty(child);
+        if !goes || keeps.is_some() {
+            continue;
+        }
+        if let (Place::Field(name), Some(fields)) = (&place, object.as_object_mut()) {
+            fields.remove(name);
+        } else if let (Place::Item(index), Some(items)) = (&place, object.as_array_mut()) {
+            items.remove(*index);
+        }
+    }
+}
+
+/// Where a step of a `fieldsV1` leads.
+enum Place {
+    Field(String),
+    Item(usize),
+}
+
+/// `f:NAME` is a field, `k:{…}` the item of a list that has these keys, `v:VALUE` the item of that value.
+fn place(object: &Value, step: &str) -> Option<Place> {
+    let (kind, rest) = step.split_once(':')?;
+    if kind == "f" {
+        return Some(Place::Field(rest.to_owned()));
+    }
+    let wanted: Value = serde_json::from_str(rest).ok()?; // another kind of step
+    let found = object.as_array()?.iter().position(|item| match (kind, &wanted) {
+        ("k", Value::Object(keys)) => keys.iter().all(|(key, value)| item.get(key) == Some(value)),
+        ("v", value) => item == value,
+        _ => false,
+    });
+    found.map(Place::Item)
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => fields.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
 /// Whether an entry is of a person's tool, or left by us from something else than applying.
 fn is_peoples(entry: &Value) -> bool {
     let manager = entry["manager"].as_str().unwrap_or_default();

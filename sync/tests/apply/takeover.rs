@@ -7,7 +7,10 @@ use std::sync::{
 
 use http::{Request, header::CONTENT_TYPE};
 use kube::client::Body;
-use muster_sync::apply::{ApplyError, Outcome};
+use muster_sync::apply::{
+    ApplyError, Outcome,
+    preview::{self, Ownership},
+};
 use serde_json::{Value, json};
 
 use crate::support::{Bed, config_map, deployment, hooked, pass};
@@ -204,4 +207,57 @@ async fn nothing_is_taken_over_before_the_dry_run_is_accepted() {
     invalid["spec"]["replicas"] = json!(-1);
     bed.apply(&[invalid]).await.unwrap_err();
     assert_eq!(bed.read(path).await, before);
+}
+
+/// What a preview foretells of an object, and what comes true.
+async fn foretold(bed: &Bed, path: &str, wanted: &Value) -> (Value, Value) {
+    let plan = bed.plan(std::slice::from_ref(wanted)).await;
+    bed.api.recorder().clear();
+    let preview = preview::preview(&bed.cluster, &plan, Ownership::OfPlan, &[]).await;
+    assert_eq!(bed.writes(), Vec::<String>::new());
+    assert_eq!(preview.failures, []);
+    let after = preview.changes.into_iter().next().and_then(|change| change.after);
+    bed.applied(std::slice::from_ref(wanted)).await;
+    let mut came = bed.read(path).await.unwrap();
+    came.as_object_mut().unwrap().remove("status");
+    let metadata = came["metadata"].as_object_mut().unwrap();
+    metadata.retain(|field, _| matches!(field.as_str(), "name" | "namespace" | "labels" | "annotations"));
+    (after.unwrap_or_default(), came)
+}
+
+/// A preview knows of takeovers, defaults that the server gives anew and items of lists included.
+#[tokio::test(start_paused = true)]
+async fn a_preview_foretells_what_a_takeover_removes() {
+    const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/d";
+    let wanted = deployment("d", "nginx");
+    for manager in ["kubectl-edit", "operator"] {
+        let bed = Bed::new();
+        bed.applied(std::slice::from_ref(&wanted)).await;
+        let edit = json!({"metadata": {"annotations": {"theirs": "x"}}, "spec": {"paused": true, "replicas": 3,
+        "template": {"spec": {"containers": [
+            {"name": "main", "image": "nginx", "env": [{"name": "A", "value": "x"}]},
+            {"name": "sidecar", "image": "envoy", "ports": [{"containerPort": 80}]},
+        ]}}}});
+        bed.edit_as(manager, DEPLOYMENT, edit).await;
+        let (foretold, came) = foretold(&bed, DEPLOYMENT, &wanted).await;
+        if manager == "operator" {
+            assert_eq!(foretold, Value::Null, "nothing is to be done");
+        } else {
+            assert_eq!(foretold, came);
+            assert_eq!(came["spec"]["replicas"], 1);
+            assert_eq!(came["spec"].get("paused"), None);
+            let containers = came["spec"]["template"]["spec"]["containers"].as_array().unwrap();
+            assert_eq!(containers.len(), 1);
+            assert_eq!(containers[0].get("env"), None);
+        }
+    }
+    // Made by kubectl: its defaults are its own.
+    let bed = Bed::new();
+    let mut made = deployment("d", "nginx:old");
+    made["metadata"]["labels"] = json!({"dropped": "x"});
+    made["metadata"]["annotations"] = json!({LAST_APPLIED: "{}"});
+    let all = "/apis/apps/v1/namespaces/default/deployments";
+    bed.create_as("kubectl-client-side-apply", all, &made).await;
+    let (foretold, came) = foretold(&bed, DEPLOYMENT, &wanted).await;
+    assert_eq!(foretold, came);
 }
