@@ -14,11 +14,12 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use k8s_openapi::{
     ByteString,
     api::core::v1::{ConfigMap, Namespace, Secret},
+    api::events::v1::Event,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{DynamicObject, ObjectMeta, Patch, PatchParams, PostParams},
+    api::{DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams},
 };
 use muster_api::{BootstrapModule, Module, cluster::Version, crds};
 use muster_apiserver::ApiServer;
@@ -356,6 +357,67 @@ async fn a_tag_reaches_every_cluster_one_after_another() {
     bed.forget_requests();
     tokio::time::sleep(Duration::from_mins(9)).await;
     assert_eq!(bed.writes(), Vec::<String>::new(), "at rest nothing is written");
+}
+
+/// The condition of this type, as `<status> <reason>: <message>`.
+fn condition(module: &Value, kind: &str) -> Option<String> {
+    let conditions = module["status"]["conditions"].as_array()?;
+    let condition = conditions.iter().find(|condition| condition["type"] == kind)?;
+    let word = |field: &str| condition[field].as_str().unwrap_or_default();
+    Some(format!(
+        "{} {}: {}",
+        word("status"),
+        word("reason"),
+        word("message")
+    ))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tag_that_moves_is_reported_once_and_rolls_nothing() {
+    let mut bed = Bed::new(&["eu-1", "eu-2"]).await;
+    bed.release("v1", "one");
+    let module = json!({"apiVersion": "fleet.muster.dev/v1alpha1", "kind": "Module", "metadata": {"name": "base"}, "spec": spec("v1")});
+    bed.create::<Module>(module).await;
+    bed.rolled("one").await;
+    let pinned = bed.module().await["status"]["source"].clone();
+    let commit = pinned["commit"].as_str().unwrap();
+    bed.forget_requests();
+    bed.release("v1", "moved");
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    let events: Api<Event> = Api::namespaced(bed.management.client(), NS);
+    let told = async || {
+        let all = events.list(&ListParams::default()).await.unwrap().items;
+        all.into_iter()
+            .filter(|event| event.reason.as_deref() == Some("TagMoved"))
+            .count()
+    };
+    for round in 0..2 {
+        let module = bed.module().await;
+        let said = condition(&module, "TagMoved").unwrap_or_else(|| panic!("{:#}", module["status"]));
+        assert!(
+            said.starts_with("True TagMoved: tag v1 now names commit "),
+            "{said}"
+        );
+        let stays = format!(
+            "; clusters stay at {commit}, to which it was resolved: make a new tag to roll the new commit"
+        );
+        assert!(said.ends_with(&stays), "{said}");
+        assert!(ready(&module), "{:#}", module["status"]);
+        assert_eq!(module["status"]["source"]["commit"], commit);
+        assert_eq!(bed.texts().await, ["one", "one"]);
+        let downstream = bed.writes().into_iter().filter(|write| write.starts_with("eu-"));
+        assert_eq!(downstream.collect::<Vec<_>>(), Vec::<String>::new());
+        assert_eq!(told().await, 1, "round {round}");
+        // A controller that starts anew has only the status to go by.
+        drop(bed.controller.take());
+        bed.start_controller();
+        tokio::time::sleep(Duration::from_hours(1)).await;
+    }
+    // The tag is set back: there is nothing to report any more.
+    bed.source.tag(URL, "v1", &commit.parse().unwrap());
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    assert_eq!(condition(&bed.module().await, "TagMoved"), None);
+    assert_eq!(bed.texts().await, ["one", "one"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -94,9 +94,10 @@ impl Mirror {
         })
     }
 
-    /// The size that stands in the mark of a commit. A mark that a kill has left empty is none.
+    /// The size that stands in the mark of a commit. A mark that a kill has left without its end is none.
     fn marked(&self, commit: Oid) -> Option<u64> {
-        fs::read_to_string(self.mark(commit)).ok()?.trim().parse().ok()
+        let text = fs::read_to_string(self.mark(commit)).ok()?;
+        text.strip_suffix('\n')?.parse().ok()
     }
 
     /// Reads what is here as a whole: if that fails it is damaged, unless it was being tidied up. A damaged mirror is removed.
