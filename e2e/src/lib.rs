@@ -19,6 +19,10 @@
 
 pub mod bed;
 pub mod fleet;
+#[allow(dead_code, reason = "scenarios use their part of what tests of sources have")]
+#[path = "../../sync/tests/support/git_server.rs"]
+mod git_server;
+#[allow(dead_code, reason = "scenarios use their part of what tests of sources have")]
+#[path = "../../sync/tests/support/repo.rs"]
+mod repo;
 pub mod scenario;
-#[path = "../../sync/tests/support/mod.rs"]
-mod support;

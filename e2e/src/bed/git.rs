@@ -7,7 +7,7 @@ use muster_sync::source::{CommitId, MemorySource, Source};
 use parking_lot::Mutex;
 
 use super::Ground;
-use crate::support::{
+use crate::{
     git_server::{Door, GitServer},
     repo::Repo,
 };
