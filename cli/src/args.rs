@@ -46,7 +46,7 @@ pub enum Verb {
     Demo(DemoFlags),
     /// The process of the management cluster: modules, assemblages, cluster registry
     Controller(ProcessFlags),
-    /// The process of each downstream cluster: assemblages
+    /// The process of a downstream cluster, or of a single one: assemblages, and git repositories where Flux is not
     Agent(ProcessFlags),
     /// Print the CustomResourceDefinitions to apply before the processes
     Crds(CrdsFlags),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use kube::{Client, core::ApiResource};
 use muster_api::{BootstrapModule, Module, ModuleRevision, ProxyAssemblage, RemoteAssemblage};
+use muster_sync::build::print;
 use serde_json::Value;
 
 use crate::{
@@ -98,7 +99,7 @@ async fn print(
             let text = if flags.output == Output::Json {
                 serde_json::to_string_pretty(&list)? + "\n"
             } else {
-                serde_yaml::to_string(&list)?
+                print::yaml(&list)
             };
             anstream::print!("{text}");
         }
