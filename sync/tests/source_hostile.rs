@@ -50,7 +50,7 @@ async fn ask(remote: &Remote, timeout: Duration) -> SourceError {
         .await
         .unwrap_err();
     assert!(
-        began.elapsed() < timeout + PATIENCE,
+        began.elapsed() < timeout + Duration::from_secs(10),
         "ended after {:?}",
         began.elapsed()
     );

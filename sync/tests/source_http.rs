@@ -10,6 +10,7 @@
 mod support;
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use muster_sync::source::{
@@ -442,4 +443,67 @@ async fn a_pack_that_breaks_off_leaves_what_was_here() {
     }
     bed.server.tamper(Tamper::None);
     assert_eq!(bed.text(&main).await.unwrap(), "a: 4\n");
+}
+
+#[tokio::test]
+async fn a_pack_that_stalls_or_drips_ends_at_the_deadline() {
+    let bed = Bed::new(Door::Plain).await;
+    let main = Want::Branch("main".to_owned());
+    assert_eq!(bed.text(&main).await.unwrap(), "a: 3\n");
+    bed.repo.commit(&[("deploy/a.yaml", "a: 4\n")]);
+    let hurried = Remote {
+        timeout: Some(Duration::from_millis(800)),
+        ..bed.remote.clone()
+    };
+    for tamper in [Tamper::Stall(0), Tamper::Stall(100), Tamper::Drip] {
+        bed.server.tamper(tamper);
+        let began = Instant::now();
+        let error = bed.source.fetch(&hurried, &main).await.unwrap_err();
+        assert!(
+            error.to_string().contains("did not answer within 0.8s"),
+            "{error}"
+        );
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+        let third = Want::Commit(commit(&bed.commits[2]));
+        assert_eq!(
+            bed.text(&third).await.unwrap(),
+            "a: 3\n",
+            "the last good one is here"
+        );
+    }
+    bed.server.tamper(Tamper::None);
+    assert_eq!(bed.text(&main).await.unwrap(), "a: 4\n");
+}
+
+#[tokio::test]
+async fn what_is_shown_of_a_source_holds_no_secret() {
+    let repo = Repo::new();
+    let first = repo.commit(&[("a.yaml", "a: 1\n")]);
+    let data = tempfile::tempdir().unwrap();
+    let source = source(data.path());
+    let server = GitServer::start(repo.path(), Door::Plain, Some("Bearer hunter2")).await;
+    let remote = Remote::new(server.url(".git")).with_credentials(Credentials {
+        bearer_token: Some("hunter2".to_owned()),
+        ..Credentials::default()
+    });
+    let fetched = source
+        .fetch(&remote, &Want::Commit(commit(&first)))
+        .await
+        .unwrap();
+    let shown = format!("{source:?} {remote:?} {fetched:?}");
+    assert!(!shown.contains("hunter2"), "{shown}");
+    // Nor anything that is made of it, here or on the disk.
+    assert!(!shown.contains("proven"), "{shown}");
+    let mut folders = vec![data.path().to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
+                assert!(!text.contains("hunter2"), "{}", path.display());
+            }
+        }
+    }
 }

@@ -126,6 +126,8 @@ pub enum Tamper {
     Stall(usize),
     /// After so many bytes the connection breaks.
     Break(usize),
+    /// One byte comes each 20 ms.
+    Drip,
 }
 
 struct Backend {
@@ -302,6 +304,13 @@ fn answer(output: &[u8], backend: &Arc<Backend>, has_pack: bool) -> Response<Bod
 
 fn tampered(mut body: Vec<u8>, backend: &Arc<Backend>) -> Body {
     let tamper = *backend.tamper.lock().unwrap();
+    if tamper == Tamper::Drip {
+        let drops = futures::stream::iter(body).then(|byte| async move {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            Ok::<_, std::io::Error>(Bytes::from(vec![byte]))
+        });
+        return Body::from_stream(drops);
+    }
     let (Tamper::Cut(at) | Tamper::Stall(at) | Tamper::Break(at)) = tamper else {
         return Body::from(body);
     };

@@ -161,6 +161,7 @@ mod tests {
             .find_map(|line| line.strip_prefix("steps: ")?.parse().ok())
             .unwrap();
         assert!(steps >= 12, "{said}");
+        let mut had = Vec::new();
         for step in 1..=steps {
             let (said, between, after, left) = place(Some(step)).await;
             let died = said
@@ -168,6 +169,8 @@ mod tests {
                 .find(|line| line.contains("dies "))
                 .unwrap_or_default();
             println!("step {step} of {steps}: {died}; then {between:?}");
+            assert!(had.is_empty() || between == had, "step {step} lost what was here");
+            had = between;
             assert_eq!((&after, &left), (&whole, &files), "step {step}: {died}");
         }
     }

@@ -11,7 +11,6 @@ use super::super::clock::Deadline;
 use super::super::url::GitUrl;
 
 /// Queues by URL and by host; those that nobody waits in are dropped.
-#[derive(Debug)]
 pub(super) struct Gate {
     per_host: usize,
     queues: Mutex<BTreeMap<String, Arc<Semaphore>>>,

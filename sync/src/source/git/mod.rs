@@ -23,6 +23,7 @@ mod retention;
 mod tree;
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,7 +63,6 @@ pub struct GitOptions {
 }
 
 /// A [`Source`] of real repositories.
-#[derive(Debug)]
 pub struct GitSource {
     options: Arc<GitOptions>,
     gate: Gate,
@@ -70,6 +70,15 @@ pub struct GitSource {
     /// Mirrors and fingerprints of the credentials that have opened their repositories.
     proven: Mutex<BTreeSet<(String, String)>>,
     recent: Recent,
+}
+
+impl fmt::Debug for GitSource {
+    /// Without what is derived from credentials.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GitSource")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
 }
 
 impl GitSource {

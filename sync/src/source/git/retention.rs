@@ -19,7 +19,7 @@ const RECENT: SignedDuration = SignedDuration::from_hours(1);
 const FOLDER_DIGITS: usize = 64;
 
 /// When commits were used last, by mirror.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Recent(Mutex<BTreeMap<(String, CommitId), Timestamp>>);
 
 impl Recent {
