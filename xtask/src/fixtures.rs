@@ -1,6 +1,6 @@
 //! Fixtures that other people's tools make: the programs of the Go module `e2e/fixtures`, and the files that they write.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -12,7 +12,6 @@ use crate::{Problems, tree};
 const PROGRAMS: &[(&str, &str)] = &[
     ("yaml", "sync/tests/fixtures/yaml"),
     ("envsubst", "sync/tests/fixtures/substitute"),
-    ("kstatus", "sync/tests/fixtures/kstatus"),
     ("kstatus", "sync/tests/fixtures/kstatus"),
 ];
 
@@ -37,15 +36,15 @@ pub fn check() -> anyhow::Result<Problems> {
         make(program, fresh.path())?;
         let (made, committed) = (files(fresh.path())?, files(&tree::root().join(folder))?);
         println!("{folder}: {} files", made.len());
-        let differing = made
-            .keys()
-            .chain(committed.keys())
-            .filter(|name| made.get(*name) != committed.get(*name));
-        let mut names: Vec<&String> = differing.collect();
-        names.dedup();
-        problems.extend(names.into_iter().map(|name| {
-            format!("{folder}/{name}: not what the tools make: run `cargo xtask fixtures` and commit")
-        }));
+        let names: BTreeSet<&String> = made.keys().chain(committed.keys()).collect();
+        problems.extend(
+            names
+                .into_iter()
+                .filter(|name| made.get(*name) != committed.get(*name))
+                .map(|name| {
+                    format!("{folder}/{name}: not what the tools make: run `cargo xtask fixtures` and commit")
+                }),
+        );
     }
     Ok(problems)
 }
