@@ -23,6 +23,7 @@ pub struct Git {
     host: Host,
 }
 
+#[allow(clippy::large_enum_variant, reason = "there is one of it for each bed")]
 enum Host {
     Memory {
         source: MemorySource,
