@@ -7,6 +7,7 @@
     reason = "a test that cannot go on fails"
 )]
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use muster_sync::source::{Clock, Counts, Fault, MemorySource, Remote, Source, SourceError, Want};
@@ -127,4 +128,29 @@ async fn a_remote_that_hangs_goes_on_when_it_is_mended() {
     assert!(!fetch.is_finished());
     source.mend(URL);
     fetch.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_names_is_forgotten_after_an_hour() {
+    let source = source();
+    let first = source.commit(URL, "main", [("a.yaml", "a: 1\n")]);
+    let second = source.commit(URL, "main", [("a.yaml", "a: 2\n")]);
+    let remote = Remote::new(URL);
+    for commit in [&first, &second] {
+        source
+            .fetch(&remote, &Want::Commit(commit.clone()))
+            .await
+            .unwrap();
+    }
+    let named = BTreeSet::from([(URL.to_owned(), second.clone())]);
+    tokio::time::advance(Duration::from_mins(50)).await;
+    source.read(&remote, &first, "").await.unwrap();
+    tokio::time::advance(Duration::from_mins(20)).await;
+    source.retain(&named).await.unwrap();
+    source.read(&remote, &first, "").await.unwrap();
+    tokio::time::advance(Duration::from_mins(61)).await;
+    source.retain(&named).await.unwrap();
+    let error = source.read(&remote, &first, "").await.unwrap_err();
+    assert!(matches!(error, SourceError::NotFetched { .. }), "{error}");
+    source.read(&remote, &second, "").await.unwrap();
 }

@@ -22,3 +22,32 @@ impl Retryable for Error {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_ends_a_reconcile() {
+        let call = || CallError::Deadline {
+            what: "reading Secret fleet/git".to_owned(),
+            after: Duration::from_secs(30),
+        };
+        let all = [
+            Error::Call(call()),
+            Error::Status(StatusError::Call(call())),
+            Error::Status(StatusError::Serialize {
+                what: "GitRepository fleet/src".to_owned(),
+                source: serde_json::from_str::<u8>("x").unwrap_err(),
+            }),
+        ];
+        let shown: Vec<String> = all
+            .iter()
+            .map(|error| format!("{:?}: {error}", error.retry()))
+            .collect();
+        insta::assert_snapshot!(shown.join("\n"));
+    }
+}

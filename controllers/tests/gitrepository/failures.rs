@@ -297,7 +297,7 @@ async fn what_no_repository_names_is_forgotten_but_never_on_a_list_that_failed()
     bed.pass(Duration::from_hours(3)).await;
     assert!(has(&second).await, "nothing was forgotten");
     bed.api.faults().remove(rule);
-    bed.pass(Duration::from_mins(70)).await;
+    bed.pass(Duration::from_hours(3)).await;
     assert!(!has(&second).await, "nobody names it");
     assert!(has(&first).await && has(&third).await);
     assert_eq!(

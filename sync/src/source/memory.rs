@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
 
 use super::entries::{self, Collector};
+use super::git::RECENT;
 use super::ignored::{FILE_NAME, Ignored};
 use super::types::hex;
 use super::{Clock, CommitId, Fetched, Files, Limits, Remote, Resolved, Source, SourceError, Want};
@@ -54,7 +56,8 @@ struct Repository {
     commits: BTreeMap<CommitId, BTreeMap<String, Bytes>>,
     branches: BTreeMap<String, CommitId>,
     tags: BTreeMap<String, CommitId>,
-    fetched: BTreeSet<CommitId>,
+    /// With the time of their last use.
+    fetched: BTreeMap<CommitId, Timestamp>,
     fault: Option<Fault>,
     counts: Counts,
 }
@@ -182,7 +185,7 @@ impl Source for MemorySource {
         }
         let mut state = self.state.lock();
         let commit = find(&state, remote, want)?;
-        let (digest, size) = state.fetch(remote, &commit)?;
+        let (digest, size) = state.fetch(remote, &commit, self.clock.now())?;
         Ok(Fetched {
             commit,
             reference: want.reference().map(str::to_owned),
@@ -197,7 +200,7 @@ impl Source for MemorySource {
         let repository = state
             .repositories
             .get_mut(&remote.url)
-            .filter(|r| r.fetched.contains(commit));
+            .filter(|r| r.fetched.contains_key(commit));
         let Some(repository) = repository else {
             return Err(SourceError::NotFetched {
                 url: remote.url.clone(),
@@ -205,15 +208,17 @@ impl Source for MemorySource {
             });
         };
         repository.counts.reads += 1;
+        repository.fetched.insert(commit.clone(), self.clock.now());
         read(&repository.commits[commit], remote, commit, path)
     }
 
-    /// Forgets what is not named, at once.
+    /// Forgets what is not named, as a real one does.
     async fn retain(&self, named: &BTreeSet<(String, CommitId)>) -> Result<(), SourceError> {
+        let now = self.clock.now();
         for (url, repository) in &mut self.state.lock().repositories {
-            repository
-                .fetched
-                .retain(|commit| named.contains(&(url.clone(), commit.clone())));
+            repository.fetched.retain(|commit, used| {
+                now.duration_since(*used) < RECENT || named.contains(&(url.clone(), commit.clone()))
+            });
         }
         Ok(())
     }
@@ -223,18 +228,23 @@ impl State {
     fn holds(&self, url: &str, commit: &CommitId) -> bool {
         self.repositories
             .get(url)
-            .is_some_and(|r| r.fetched.contains(commit))
+            .is_some_and(|r| r.fetched.contains_key(commit))
     }
 
     /// Marks a commit as fetched; returns its digest and size.
-    fn fetch(&mut self, remote: &Remote, commit: &CommitId) -> Result<(String, u64), SourceError> {
+    fn fetch(
+        &mut self,
+        remote: &Remote,
+        commit: &CommitId,
+        now: Timestamp,
+    ) -> Result<(String, u64), SourceError> {
         let unknown = || SourceError::UnknownCommit {
             url: remote.url.clone(),
             commit: commit.to_string(),
         };
         let repository = self.repositories.get_mut(&remote.url).ok_or_else(unknown)?;
         let files = repository.commits.get(commit).ok_or_else(unknown)?;
-        repository.fetched.insert(commit.clone());
+        repository.fetched.insert(commit.clone(), now);
         let size = files.values().map(|bytes| bytes.len() as u64).sum();
         Ok((format!("sha256:{}", tree_digest(files)), size))
     }

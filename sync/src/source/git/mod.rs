@@ -36,6 +36,7 @@ use self::gate::Gate;
 use self::mirror::{Mirror, Whole};
 #[doc(hidden)]
 pub use self::objects::Objects;
+pub(super) use self::retention::RECENT;
 use self::retention::Recent;
 use super::clock::Deadline;
 use super::memory::unsupported;

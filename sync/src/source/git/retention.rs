@@ -13,7 +13,7 @@ use super::GitSource;
 use super::mirror::{self, Mirror};
 
 /// How long a commit stays after its last use though nobody names it: what was fetched is named a moment later.
-const RECENT: SignedDuration = SignedDuration::from_hours(1);
+pub(in super::super) const RECENT: SignedDuration = SignedDuration::from_hours(1);
 
 /// Digits of the name of a mirror's folder.
 const FOLDER_DIGITS: usize = 64;
