@@ -4,6 +4,7 @@
     clippy::duration_suboptimal_units,
     clippy::needless_pass_by_value,
     clippy::panic,
+    clippy::similar_names,
     clippy::unwrap_used,
     reason = "helpers of tests: what is not as expected ends the test"
 )]
