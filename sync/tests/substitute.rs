@@ -8,6 +8,7 @@
 )]
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use muster_sync::substitute::{self, SubstituteProblem, Variables, expand};
 use muster_sync::yaml;
@@ -145,6 +146,44 @@ fn what_is_no_substitution_is_refused_by_name() {
     check("${v: -3}", "must be whole numbers");
     check("${umlaut:1}", "cuts the value of umlaut inside a character");
     check(&"${a:-".repeat(50), "nested deeper");
+}
+
+/// Every variant of the error enum, as people read it.
+#[test]
+fn every_kind_of_error_as_people_read_it() {
+    let bad_name = Variables::new(&BTreeMap::from([("1st".to_owned(), String::new())])).unwrap_err();
+    let of_key = |value: &str| {
+        let documents = yaml::documents("a.yaml", b"${N}: {b: 1}\n").unwrap();
+        substitute::document(&documents[0], &variables(&[("N", value)])).unwrap_err()
+    };
+    let long = variables(&[("v", &"a".repeat(1000))]);
+    let mut messages = format!("{}\n    {bad_name}\n", name(&bad_name));
+    for problem in [
+        expand("${nothing}", &known()).unwrap_err(),
+        expand("${v:+x}", &known()).unwrap_err(),
+        expand("${v x}", &known()).unwrap_err(),
+        expand("${umlaut:1}", &known()).unwrap_err(),
+        expand(&"${a:-".repeat(50), &known()).unwrap_err(),
+        expand(&"${v}".repeat(4000), &long).unwrap_err(),
+        of_key("<<").problem,
+    ] {
+        writeln!(messages, "{}\n    {problem}", name(&problem)).unwrap();
+    }
+    insta::assert_snapshot!("substitute_problems", messages);
+}
+
+/// A new variant is missed here by the compiler, and then in the list above by whoever adds it.
+fn name(problem: &SubstituteProblem) -> &'static str {
+    match problem {
+        SubstituteProblem::InvalidName { .. } => "InvalidName",
+        SubstituteProblem::Unknown { .. } => "Unknown",
+        SubstituteProblem::Unsupported { .. } => "Unsupported",
+        SubstituteProblem::Malformed { .. } => "Malformed",
+        SubstituteProblem::CutsCharacter { .. } => "CutsCharacter",
+        SubstituteProblem::TooDeep(_) => "TooDeep",
+        SubstituteProblem::TooLong => "TooLong",
+        SubstituteProblem::Merge => "Merge",
+    }
 }
 
 #[test]
