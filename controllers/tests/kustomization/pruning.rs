@@ -98,7 +98,9 @@ async fn an_empty_path_is_not_believed() {
     assert!(bed.read(&config("a")).await.is_some());
     let meant = json!({"metadata": {"annotations": {"fleet.muster.dev/allow-empty": "true"}}});
     bed.edit(&kustomization("app"), meant).await;
+    let said = tokio::time::Instant::now();
     bed.until_at("app", &empty).await;
+    assert!(said.elapsed() <= Duration::from_secs(1), "{:?}", said.elapsed());
     assert!(bed.read(&config("a")).await.is_none());
 }
 
