@@ -185,7 +185,7 @@ fn errors_come_in_the_order_of_files_and_lines() {
     assert_eq!(
         places,
         [
-            "ConfigMap x is defin",
+            "a.yaml:6:1: ConfigMa",
             "b.yaml:1:1: the docu",
             "c.yaml:2:1: while pa"
         ]
