@@ -158,13 +158,14 @@ fn retry_after(code: StatusCode, headers: &HeaderMap) -> Option<Duration> {
         code,
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
     );
+    // What is no number, a date for one, is sent by no API server and asks for nothing.
     let seconds = headers
         .get(RETRY_AFTER)
         .filter(|_| busy)?
         .to_str()
         .ok()?
         .parse()
-        .ok()?; // a date, which API servers do not send
+        .ok()?;
     Some(Duration::from_secs(seconds).clamp(RETRY_AFTER_MIN, RETRY_AFTER_MAX))
 }
 
