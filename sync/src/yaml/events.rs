@@ -253,10 +253,12 @@ fn scalar_tag(tag: &RawTag) -> Option<Tag> {
 }
 
 fn unknown(tag: &RawTag) -> YamlProblem {
-    YamlProblem::UnknownTag(match core_name(tag) {
+    let name = match core_name(tag) {
         Some(name) => format!("!!{name}"),
         None => format!("{}{}", tag.handle, tag.suffix),
-    })
+    };
+    // `%1B` in a tag is a control character, which must not get into a terminal.
+    YamlProblem::UnknownTag(name.escape_debug().to_string())
 }
 
 /// What the parser says where kubectl's takes more: parts of its messages.
