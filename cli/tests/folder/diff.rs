@@ -26,7 +26,7 @@ fn secret(value: &str) -> String {
     )
 }
 
-const NAMESPACE: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: web}\n";
+const NAMESPACE: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: web, labels: {team: web}}\n";
 
 /// A cluster and a folder.
 struct Bed {
@@ -148,7 +148,7 @@ async fn as_a_kustomization_applies_it() {
     let objects = r#"
 apiVersion: v1
 kind: Namespace
-metadata: {name: web, labels: {kustomize.toolkit.fluxcd.io/name: app, kustomize.toolkit.fluxcd.io/namespace: default}}
+metadata: {name: web, labels: {team: web, kustomize.toolkit.fluxcd.io/name: app, kustomize.toolkit.fluxcd.io/namespace: default}}
 ---
 apiVersion: v1
 kind: ConfigMap
