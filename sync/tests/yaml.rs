@@ -130,6 +130,10 @@ fn what_is_no_value_is_an_error_with_its_place() {
         "1:9: unknown tag !foo; quote the value, or remove the tag",
     );
     check(
+        "!a%1B%5B31m x",
+        r"1:16: unknown tag !a\u{1b}[31m; quote the value, or remove the tag",
+    );
+    check(
         "!!python/object x",
         "1:20: unknown tag !!python/object; quote the value, or remove the tag",
     );
