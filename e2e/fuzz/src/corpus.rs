@@ -16,17 +16,21 @@ const FOLDERS: [&str; 4] = ["api/crds", "deploy", "examples", "sync/tests/fixtur
 
 /// Seeds by the name of their fuzz target, the same for the same repository.
 pub fn seeds(repository: &Path) -> io::Result<BTreeMap<&'static str, Vec<Vec<u8>>>> {
-    let mut files = Vec::new();
+    let mut found = Found::default();
     for folder in FOLDERS {
-        read(&repository.join(folder), &mut files)?;
+        found.read(&repository.join(folder))?;
     }
-    let texts: Vec<Vec<u8>> = files.iter().flat_map(|bytes| documents(bytes)).collect();
+    let Found {
+        texts,
+        mut substitutions,
+    } = found;
+    substitutions.extend(forms());
     let structured = || (0..64).map(pseudorandom).collect();
     Ok(BTreeMap::from([
         ("door", structured()),
         ("kubeconfig", kubeconfigs()),
         ("patch", structured()),
-        ("substitute", substitutions(&texts)),
+        ("substitute", substitutions),
         ("tree", structured()),
         ("yaml", texts),
     ]))
@@ -42,34 +46,55 @@ pub fn dictionary(target: &str) -> Option<&'static [&'static str]> {
     }
 }
 
-/// Every manifest below a folder, in order; a folder that is not there has none.
-fn read(folder: &Path, files: &mut Vec<Vec<u8>>) -> io::Result<()> {
-    if !folder.is_dir() {
-        return Ok(());
-    }
-    let mut entries: Vec<_> = folder
-        .read_dir()?
-        .map(|entry| entry.map(|entry| entry.path()))
-        .collect::<Result<_, _>>()?;
-    entries.sort();
-    for path in entries {
-        let extension = path.extension().and_then(|extension| extension.to_str());
-        if path.is_dir() {
-            read(&path, files)?;
-        } else if matches!(extension, Some("yaml" | "yml")) {
-            files.push(std::fs::read(path)?);
-        } else if extension == Some("json") {
-            files.extend(cases(&std::fs::read(path)?));
-        }
-    }
-    Ok(())
+/// What the repository has.
+#[derive(Default)]
+struct Found {
+    texts: Vec<Vec<u8>>,
+    substitutions: Vec<Vec<u8>>,
 }
 
-/// The documents of a file of cases; none if it is another kind of file.
-fn cases(file: &[u8]) -> Vec<Vec<u8>> {
-    let cases: Vec<Value> = serde_json::from_slice(file).unwrap_or_default();
-    let texts = cases.iter().filter_map(|case| case.get("text")?.as_str());
-    texts.map(|text| text.as_bytes().to_vec()).collect()
+impl Found {
+    /// Manifests and cases below a folder, in order; a folder that is not there has none.
+    fn read(&mut self, folder: &Path) -> io::Result<()> {
+        if !folder.is_dir() {
+            return Ok(());
+        }
+        let entries = folder.read_dir()?.map(|entry| entry.map(|entry| entry.path()));
+        let mut paths: Vec<_> = entries.collect::<Result<_, _>>()?;
+        paths.sort();
+        for path in paths {
+            match path.extension().and_then(|extension| extension.to_str()) {
+                _ if path.is_dir() => self.read(&path)?,
+                Some("yaml" | "yml") => self.texts.extend(documents(&std::fs::read(path)?)),
+                Some("json") => self.cases(&serde_json::from_slice(&std::fs::read(path)?)?),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A list of documents, or variables and a list of texts; another file has neither.
+    fn cases(&mut self, file: &Value) {
+        let texts = |cases: &Value| -> Vec<String> {
+            let cases = cases.as_array().map(Vec::as_slice).unwrap_or_default();
+            let texts = cases.iter().filter_map(|case| case.get("text")?.as_str());
+            texts.map(str::to_owned).collect()
+        };
+        self.texts.extend(texts(file).into_iter().map(String::into_bytes));
+        if let (Some(variables), Some(cases)) = (
+            file.get("variables").and_then(Value::as_object),
+            file.get("cases"),
+        ) {
+            let lines = variables
+                .iter()
+                .filter_map(|(name, value)| Some(format!("{name}={}\n", value.as_str()?)));
+            let lines: String = lines.collect();
+            let seeds = texts(cases)
+                .into_iter()
+                .map(|text| format!("{lines}\n{text}").into_bytes());
+            self.substitutions.extend(seeds);
+        }
+    }
 }
 
 /// A file, or its documents if it is long, or their first part.
@@ -82,14 +107,12 @@ fn documents(bytes: &[u8]) -> Vec<Vec<u8>> {
     text.split("\n---").map(cut).collect()
 }
 
-/// Each way to write a substitution, and each text that has one.
-fn substitutions(texts: &[Vec<u8>]) -> Vec<Vec<u8>> {
+/// Each way to write a substitution, and documents that have some.
+fn forms() -> impl Iterator<Item = Vec<u8>> {
     const VARIABLES: &str = "V=abcABC123\nW=a/b/c\nZ=äb\nE=\nN=3\n\n";
     let forms = [
-        "${V}",
         "$${V} $$ $",
-        "${#V}",
-        "${V^} ${V^^} ${V,} ${V,,}",
+        "${#V} ${V^} ${V^^} ${V,} ${V,,}",
         "${U:-d} ${U:=d} ${U=d} ${E:-d}",
         "${U:-${V:-x}}",
         "${V:3} ${V:3:3} ${V:1:-1}",
@@ -99,20 +122,12 @@ fn substitutions(texts: &[Vec<u8>]) -> Vec<Vec<u8>> {
         "${V}: 1\n${W}: [${N}]\n",
         "a: &a {${V}: 1}\nb: {<<: *a}\n",
         "a: |\n  ${V}\n",
-        "${V-d}",
-        "${V:+x}",
-        "${V:?m}",
+        "${V-d} ${V:+x} ${V:?m}",
         "${Z:1}",
     ];
-    let fixtures = texts
-        .iter()
-        .filter(|text| text.windows(2).any(|pair| pair == b"${"));
-    let fixtures = fixtures.map(|text| [VARIABLES.as_bytes(), text].concat());
     forms
-        .iter()
+        .into_iter()
         .map(|form| format!("{VARIABLES}{form}").into_bytes())
-        .chain(fixtures)
-        .collect()
 }
 
 /// A good one, and it with each word of its language behind each line.
