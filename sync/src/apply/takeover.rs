@@ -186,6 +186,7 @@ fn is_path(below: &Map<String, Value>) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_pass_by_value, reason = "cases are written as literals")]
 mod tests {
     use std::collections::BTreeSet;
 
