@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use cargo_metadata::MetadataCommand;
 
 use crate::tree;
@@ -87,13 +87,12 @@ impl Fuzz {
 
     fn wanted(&self) -> anyhow::Result<Vec<String>> {
         let known = all()?;
-        let unknown = self.targets.iter().find(|target| !known.contains(target));
-        ensure!(
-            unknown.is_none(),
-            "no fuzz target is called {:?}: there are {}",
-            unknown,
-            known.join(", ")
-        );
+        if let Some(unknown) = self.targets.iter().find(|target| !known.contains(target)) {
+            bail!(
+                "no fuzz target is called {unknown:?}: there are {}",
+                known.join(", ")
+            );
+        }
         Ok(if self.targets.is_empty() {
             known
         } else {

@@ -74,16 +74,16 @@ impl Bed {
         let (status, before) = self.call("POST", folder, "application/json", &object);
         assert!(status == StatusCode::CREATED, "{before}");
         let media_type = *u.choose(&PATCHES)?;
-        let patch = patch_of(u, media_type, &before)?;
+        let change = patch_of(u, media_type, &before)?;
         let query = *u.choose(&["", "?dryRun=All", "?fieldValidation=Strict", "/status"])?;
         let query = if media_type == PATCHES[3] {
             "?fieldManager=f&force=true"
         } else {
             query
         };
-        let answer = self.call("PATCH", &format!("{path}{query}"), media_type, &patch);
+        let answer = self.call("PATCH", &format!("{path}{query}"), media_type, &change);
         let (_, after) = self.call("GET", &path, "", &Value::Null);
-        assert_answer(&before, &patch, &answer, &after, query == "?dryRun=All");
+        assert_answer(&before, &change, &answer, &after, query == "?dryRun=All");
         self.remove(&path);
         Ok(())
     }
@@ -201,7 +201,10 @@ fn assert_answer(before: &Value, patch: &Value, (status, body): &Answer, after: 
 }
 
 /// Where objects of a kind are, and one to start with.
-const KINDS: [(&str, fn() -> Value); 3] = [
+type Kind = (&'static str, fn() -> Value);
+
+/// Built-in kinds with and without lists, and one that is defined.
+const KINDS: [Kind; 3] = [
     ("/apis/apps/v1/namespaces/default/deployments", deployment),
     ("/apis/example.org/v1/namespaces/default/widgets", widget),
     ("/api/v1/namespaces/default/configmaps", config_map),

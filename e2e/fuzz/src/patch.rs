@@ -83,7 +83,7 @@ fn pointer(u: &mut Unstructured<'_>, value: &Value) -> Result<String> {
         let token = match at {
             Value::Object(members) if !members.is_empty() && u.ratio(3, 4)? => {
                 let names: Vec<&String> = members.keys().collect();
-                u.choose(&names)?.to_string()
+                (*u.choose(&names)?).clone()
             }
             Value::Array(items) if u.ratio(7, 8)? => u.int_in_range(0..=items.len())?.to_string(),
             _ => (*u.choose(&["-", "a", "name", "", "01", "-1", "~", "18446744073709551616"])?).to_owned(),

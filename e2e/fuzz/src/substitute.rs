@@ -137,7 +137,7 @@ fn holds(pairs: &BTreeMap<String, String>, text: &str) {
         match substitute::document(&document, &variables) {
             Err(error) => assert_silent(&error),
             Ok(after) if pairs.is_empty() => {
-                assert!(after == document, "{text:?} is touched without variables")
+                assert!(after == document, "{text:?} is touched without variables");
             }
             Ok(after) => {
                 assert_same_tree(&document.root, &after.root);

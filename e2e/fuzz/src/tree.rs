@@ -92,7 +92,7 @@ fn assert_clean(files: &[&File], asked: &str) {
     );
     for file in files {
         let path = &file.path;
-        assert!(path.ends_with(".yaml") || path.ends_with(".yml"), "{path:?}");
+        assert!(model::is_manifest(path), "{path:?}");
         assert!(
             path.split('/').count() <= asked.split('/').count() + depth + 1,
             "{path:?}"

@@ -24,7 +24,7 @@ fn cases(cases: u32) -> ProptestConfig {
     let chosen = ProptestConfig::with_cases(cases);
     let rng_seed = match chosen.rng_seed {
         RngSeed::Random => RngSeed::Fixed(9),
-        fixed => fixed,
+        fixed @ RngSeed::Fixed(_) => fixed,
     };
     ProptestConfig {
         failure_persistence: None,

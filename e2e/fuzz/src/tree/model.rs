@@ -216,7 +216,7 @@ impl Model {
                 continue;
             };
             let path = format!("{prefix}{name}");
-            let manifest = name.ends_with(".yaml") || name.ends_with(".yml");
+            let manifest = is_manifest(name);
             match mode {
                 0o40_000 => self.walk(id, &format!("{path}/"), reachable),
                 0o100_644 | 0o100_755 | 0o100_664 => {
@@ -259,4 +259,9 @@ fn entries(mut raw: &[u8]) -> Option<Vec<Entry<'_>>> {
 
 fn is_ignoring(name: &[u8]) -> bool {
     name == b".sourceignore" || LEFT_OUT.contains(&name)
+}
+
+/// By the case of the extension, too: it is the same everywhere.
+pub(super) fn is_manifest(name: &str) -> bool {
+    matches!(name.rsplit_once('.'), Some((_, "yaml" | "yml")))
 }
