@@ -11,7 +11,7 @@ use super::takeover::LAST_APPLIED;
 use crate::inventory::ObjectId;
 
 /// The fields of metadata that belong to the server. In a manifest they are left-overs of an export.
-const SERVER_METADATA: [&str; 6] = [
+pub(super) const SERVER_METADATA: [&str; 6] = [
     "managedFields",
     "resourceVersion",
     "uid",

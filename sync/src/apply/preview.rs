@@ -14,6 +14,7 @@ use super::{
     drift::drifted,
     error::immutable_fields,
     masked::{self, Sides},
+    normalize::SERVER_METADATA,
     prepare::Wishes,
     takeover::{self, LAST_APPLIED},
 };
@@ -23,16 +24,6 @@ pub use super::masked::MASK;
 
 /// The labels that say whose an object is.
 const OWNER: [&str; 2] = [label::KUSTOMIZE_NAME, label::KUSTOMIZE_NAMESPACE];
-
-/// Metadata that the server keeps for itself.
-const OF_SERVER: [&str; 6] = [
-    "managedFields",
-    "resourceVersion",
-    "uid",
-    "creationTimestamp",
-    "generation",
-    "selfLink",
-];
 
 /// What would become of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -329,7 +320,7 @@ fn content(mut object: Value) -> Value {
         fields.remove("status");
     }
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.retain(|field, _| !OF_SERVER.contains(&field.as_str()));
+        metadata.retain(|field, _| !SERVER_METADATA.contains(&field.as_str()));
         if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
             annotations.remove(LAST_APPLIED);
         }
