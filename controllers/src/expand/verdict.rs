@@ -59,6 +59,9 @@ const CONNECTION_WORDS: &[&str] = &[
     "client.timeout exceeded",
     "client rate limiter",
     "etcdserver: ",
+    // How kube-apiserver begins its 500s, among them a webhook that cannot be called (one that denies says so otherwise).
+    "internal error occurred",
+    "failed calling webhook",
     "too many requests",
     "currently unable to handle the request",
     "service unavailable",

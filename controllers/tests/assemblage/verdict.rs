@@ -198,6 +198,17 @@ fn failures_by_reason_and_words() {
             "delete failed: Delete \"https://10.0.0.1:443/api\": read: connection reset by peer",
             "updating Infra",
         ),
+        // A webhook that cannot be called says nothing about what it was to judge; one that denies does.
+        (
+            "ReconciliationFailed",
+            "Deployment/shop/a dry-run failed (InternalError): Internal error occurred: failed calling webhook \"policy.example.com\": no endpoints available for service \"policy\"",
+            "updating Infra",
+        ),
+        (
+            "ReconciliationFailed",
+            "Deployment/shop/a dry-run failed (Forbidden): admission webhook \"policy.example.com\" denied the request: no such label",
+            "failed Revision",
+        ),
         // Words that say nothing about the row.
         ("SomethingNew", "whatever", "updating"),
     ] {
