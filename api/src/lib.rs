@@ -17,6 +17,7 @@ pub mod amount;
 pub mod assemblage;
 pub mod cluster;
 pub mod conditions;
+pub mod control;
 pub mod crds;
 pub mod digest;
 pub mod duration;

@@ -142,8 +142,10 @@ words! {
         TagMoved,
         /// A row would make its assemblage larger than allowed.
         TooLarge,
-        /// A field is set whose behaviour is not built.
+        /// A field or a control is set whose behaviour is not built.
         Unsupported,
+        /// A control of a person cannot be read: nothing moves until it is mended.
+        InvalidControl,
         /// A row that its origin never held.
         Unclaimed,
         /// Flux runs in a cluster where muster was told to carry out.

@@ -9,6 +9,7 @@
 
 mod columns;
 mod conditions;
+mod controls;
 mod crds;
 mod defaults;
 mod digests;
