@@ -49,6 +49,17 @@ pub enum Step {
         /// The token that the row gets.
         token: Token,
     },
+    /// Drop the unit's row if it is as it was seen: it is no longer selected, and somebody gave it up
+    /// ([`Spec::abandoned`](crate::Spec::abandoned)). What it has stays there, nobody's. The unit holds no slot of any window.
+    ///
+    /// It needs no fence (W5): a write that was decided before names the row, and its token as it was seen, so without the row
+    /// it fails; and the memory that orders this step holds a `seq` of at least the row's token, so that whatever is written for
+    /// the unit later, on its own or another life, carries a greater one than all that was ever written or reported.
+    /// Should a row come back all the same, it is dropped again while the unit is named, and withdrawn from when it is not.
+    Abandon {
+        /// The unit.
+        unit: UnitId,
+    },
     /// A verdict was reached in this plan. An edge: what holds is [`Memory::verdict`], to be compared with what is recorded.
     Conclude {
         /// The revision.
@@ -175,7 +186,7 @@ pub enum Why {
     WaitingRead,
     /// It has what it shall have.
     UpToDate,
-    /// It is not selected and has nothing.
+    /// It is not selected, and has nothing or was given up.
     Excluded,
 }
 

@@ -1,6 +1,8 @@
 //! What people wish: the target and how it shall be rolled out.
 
-use crate::{Millis, Revision};
+use std::collections::BTreeSet;
+
+use crate::{Millis, Revision, UnitId};
 
 /// The settings of one module, as they are now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +27,9 @@ pub struct Spec {
     pub withdraw: Withdraw,
     /// No new charge; the charged ones finish.
     pub paused: bool,
+    /// Units that somebody gave up, for as long as they are named here: what is left of them is not waited for, see
+    /// [`Step::Abandon`](crate::Step::Abandon). Of no effect on selected units, nor on those that have nothing left.
+    pub abandoned: BTreeSet<UnitId>,
     /// The units given to [`plan`](crate::plan) are a complete and successful read, not older than the memory given with them.
     /// When false nothing is withdrawn, nothing is concluded to be good, and a unit that is missing is absent rather than gone.
     pub complete: bool,
@@ -43,6 +48,7 @@ impl Default for Spec {
             on_join: OnJoin::LastGood,
             withdraw: Withdraw::default(),
             paused: false,
+            abandoned: BTreeSet::new(),
             complete: true,
         }
     }

@@ -187,6 +187,12 @@ fn intent(module: &str, step: &Step, contents: &Contents) -> Option<Intent> {
                 token: token.0,
             },
         ),
+        Step::Abandon { unit } => (
+            unit,
+            Change::Remove {
+                name: module.to_owned(),
+            },
+        ),
         // Verdicts are told from the memory, where they stand whatever happens to this step.
         Step::Conclude { .. } => return None,
     };

@@ -1,6 +1,6 @@
 //! From what was observed to what the engine understands: units and settings. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_api::{
     amount::Amount,
@@ -83,6 +83,7 @@ pub fn spec(
             acknowledged,
         },
         paused,
+        abandoned: BTreeSet::new(),
         complete,
     }
 }

@@ -9,7 +9,7 @@ use crate::{Charge, Clock, Content, Desired, Kind, RunState, Unit};
 impl Pass<'_> {
     pub(super) fn adopt_unconfirmed(&mut self) {
         for unit in self.units.clone() {
-            if !unit.is_eligible() || self.charge_of(unit).is_some() {
+            if !unit.is_eligible() || self.charge_of(unit).is_some() || self.gives_up(unit) {
                 continue;
             }
             if let Some(charge) = self.unconfirmed(unit) {

@@ -1,5 +1,6 @@
 //! The decision, step by step. Each step is a file; all of them change one memory.
 
+mod abandon;
 mod adopt;
 mod assign;
 mod conclude;
@@ -29,6 +30,7 @@ pub fn plan(spec: &Spec, memory: &Memory, units: &[Unit], now: Millis) -> Decisi
     let mut pass = Pass::new(spec, memory, units, now);
     pass.follow_target();
     pass.release_gone();
+    pass.abandon();
     pass.adopt_unconfirmed();
     pass.read_evidence();
     pass.judge();
@@ -49,6 +51,8 @@ struct Pass<'a> {
     units: Vec<&'a Unit>,
     /// The memory, on its way from the old one to the new one.
     memory: Memory,
+    /// The greatest token in rows and reports.
+    seen: Token,
     /// The token of every intent that this pass makes or changes.
     token: Token,
     /// The unit that was marked last in this pass, and what it said.
@@ -68,13 +72,14 @@ impl<'a> Pass<'a> {
         let mut units: Vec<&Unit> = units.iter().collect();
         units.sort_unstable();
         units.dedup_by(|later, first| later.id == first.id);
-        let token = memory.seq.max(greatest_token(units.iter().copied())).next();
+        let seen = greatest_token(units.iter().copied());
         Self {
             spec,
             now,
             units,
             memory: memory.clone(),
-            token,
+            seen,
+            token: memory.seq.max(seen).next(),
             last_mark: None,
             held: None,
             may_withdraw: spec.complete && !memory.rebuilt,

@@ -51,7 +51,7 @@ impl Pass<'_> {
     fn why_leaving(&self, unit: &Unit, charge: Option<&Charge>, windows: &Windows) -> Why {
         match (&self.held, charge) {
             (_, Some(charge)) if unit.carries().is_none() => withdrawing(unit, charge),
-            _ if unit.carries().is_none() => Why::Excluded,
+            _ if unit.carries().is_none() || self.gives_up(unit) => Why::Excluded,
             (Some((acknowledge, units)), _) => Why::WithdrawalHeld {
                 acknowledge: acknowledge.clone(),
                 units: *units,

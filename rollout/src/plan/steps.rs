@@ -34,6 +34,10 @@ impl Pass<'_> {
                 charge.sent = true;
             }
         }
+        let given_up = self.units.iter().filter(|unit| self.gives_up(unit));
+        steps.extend(given_up.map(|unit| Step::Abandon {
+            unit: unit.id.clone(),
+        }));
         steps.sort_unstable_by(|one, other| one.unit().cmp(&other.unit()));
         steps
     }
@@ -98,7 +102,10 @@ impl Step {
     /// The unit whose row it changes.
     pub fn unit(&self) -> Option<&UnitId> {
         match self {
-            Self::Assign { unit, .. } | Self::Withdraw { unit, .. } | Self::Fence { unit, .. } => Some(unit),
+            Self::Assign { unit, .. }
+            | Self::Withdraw { unit, .. }
+            | Self::Fence { unit, .. }
+            | Self::Abandon { unit } => Some(unit),
             Self::Conclude { .. } => None,
         }
     }

@@ -62,7 +62,7 @@ impl Pass<'_> {
         let begun = self
             .charge_of(unit)
             .is_some_and(|charge| charge.kind == Kind::Withdraw);
-        !unit.selected() && unit.carries().is_some() && !begun
+        !unit.selected() && unit.carries().is_some() && !begun && !self.gives_up(unit)
     }
 
     /// How many may be left at one time.
@@ -104,7 +104,7 @@ impl Pass<'_> {
         count(
             self.units
                 .iter()
-                .filter(|unit| unit.carries().is_some() || unit.being_withdrawn()),
+                .filter(|unit| !unit.is_empty() && !self.gives_up(unit)),
         )
     }
 }
@@ -115,7 +115,7 @@ pub(super) fn is_active(charge: &Charge) -> bool {
 }
 
 /// A set of units is named by the sum of their hashes, so that units can be taken out of it one by one.
-fn hash(unit: &Unit) -> u64 {
+pub(super) fn hash(unit: &Unit) -> u64 {
     let mut bytes = unit.id.as_str().as_bytes().to_vec();
     bytes.push(0);
     bytes.extend(unit.incarnation.0.to_le_bytes());

@@ -3,6 +3,7 @@
 // The world and its observer are test code too, although no `#[test]` functions; one line for each unit reads best.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::needless_for_each)]
 
+mod abandon;
 mod blame;
 mod charge;
 mod deadlines;

@@ -290,8 +290,16 @@ impl Observed {
         let Some(member) = self.world.members.get(&name).filter(|member| member.life == life) else {
             return Ok(());
         };
-        let (token, content) = written(&step, member.row);
-        if member.row.map(|row| row.token) != seen || member.row.is_some_and(|row| row.token >= token) {
+        if member.row.map(|row| row.token) != seen {
+            return Ok(());
+        }
+        let Some((token, content)) = written(&step, member.row) else {
+            let member = self.world.member(&name);
+            (member.row, member.echo) = (None, None);
+            self.counted.remove(&name);
+            return Ok(());
+        };
+        if member.row.is_some_and(|row| row.token >= token) {
             return Ok(());
         }
         let (selected, new) = (member.selected, !self.counted.contains(&name));
@@ -390,6 +398,7 @@ fn examine_step(spec: &Spec, memory: &Memory, unit: &Unit, step: &Step) -> Verdi
     let fine = match step {
         Step::Assign { revision, .. } => free && unit.selected() && !memory.is_bad(*revision),
         Step::Withdraw { .. } => free && !unit.selected() && spec.complete,
+        Step::Abandon { unit: id } => !unit.selected() && spec.complete && spec.abandoned.contains(id),
         Step::Fence { .. } => true,
         Step::Conclude { .. } => false,
     };
@@ -415,8 +424,7 @@ fn examine_repetition(spec: &Spec, view: &[Unit], decision: &Decision, now: Mill
             .into_iter()
             .filter(|step| step.unit() == Some(&unit.id))
         {
-            let (token, content) = written(step, unit.assigned);
-            unit.assigned = Some(Row { token, content });
+            unit.assigned = written(step, unit.assigned).map(|(token, content)| Row { token, content });
         }
     }
     let fences = decision

@@ -189,7 +189,10 @@ impl World {
         let Some(member) = step.unit().and_then(|unit| self.members.get_mut(unit.as_str())) else {
             return;
         };
-        let (token, content) = written(step, member.row);
+        let Some((token, content)) = written(step, member.row) else {
+            (member.row, member.echo) = (None, None);
+            return;
+        };
         if member.row.is_none_or(|row| row.token < token) {
             member.row = Some(Row { token, content });
         }
@@ -263,9 +266,9 @@ impl World {
     }
 }
 
-/// What a step makes of a row.
-pub fn written(step: &Step, row: Option<Row>) -> (Token, Content) {
-    match step {
+/// What a step makes of a row; None: nothing is left of it.
+pub fn written(step: &Step, row: Option<Row>) -> Option<(Token, Content)> {
+    let written = match step {
         Step::Assign {
             revision,
             digest,
@@ -280,8 +283,10 @@ pub fn written(step: &Step, row: Option<Row>) -> (Token, Content) {
         ),
         Step::Withdraw { token, .. } => (*token, Content::Withdraw),
         Step::Fence { token, .. } => (*token, row.map_or(Content::Nothing, |row| row.content)),
+        Step::Abandon { .. } => return None,
         Step::Conclude { .. } => unreachable!("a verdict changes no row"),
-    }
+    };
+    Some(written)
 }
 
 pub fn failure(class: Class, terminal: bool) -> State {
@@ -315,6 +320,7 @@ pub fn show(step: &Step) -> String {
         } => format!("assign {unit} {}#{token}", label(digest)),
         Step::Withdraw { unit, token, how } => format!("withdraw {unit} {how:?}#{token}"),
         Step::Fence { unit, token } => format!("fence {unit} #{token}"),
+        Step::Abandon { unit } => format!("abandon {unit}"),
         Step::Conclude {
             revision,
             verdict,

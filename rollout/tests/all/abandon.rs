@@ -1,0 +1,217 @@
+//! Rule 15: units that somebody gave up.
+
+use muster_rollout::{Content, Limit, Millis, State, Step, Token, UnitId, Why};
+
+use crate::world::{World, row_steps, show};
+
+fn fleet(size: usize) -> World {
+    let names: Vec<String> = (0..size).map(|at| format!("u{at:02}")).collect();
+    World::settled(&names.iter().map(String::as_str).collect::<Vec<_>>(), "r1")
+}
+
+fn give_up(world: &mut World, names: &[&str]) {
+    world.spec.abandoned = names.iter().map(|name| UnitId::from(*name)).collect();
+}
+
+fn shown(world: &mut World) -> Vec<String> {
+    let decision = world.step();
+    let shown = row_steps(&decision).into_iter().map(show);
+    shown
+        .map(|step| step.split('#').next().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn who_cannot_be_reached_and_is_not_selected_is_given_up_by_name() {
+    let mut world = fleet(3);
+    world.lose("u00");
+    world.deselect(&["u00"]);
+    assert!(shown(&mut world).is_empty());
+    assert_eq!(world.words(), "u00:Ineligible u01:UpToDate u02:UpToDate");
+    give_up(&mut world, &["u00"]);
+    assert_eq!(shown(&mut world), ["abandon u00"]);
+    assert!(world.members["u00"].row.is_none() && world.charged().is_empty());
+    assert!(shown(&mut world).is_empty(), "once is enough");
+}
+
+/// A unit in this state is named: is its row dropped?
+fn check(note: &str, prepare: impl Fn(&mut World), dropped: bool) {
+    let mut world = fleet(3);
+    prepare(&mut world);
+    give_up(&mut world, &["u00"]);
+    let before = world.memory.clone();
+    assert_eq!(
+        shown(&mut world).contains(&"abandon u00".to_owned()),
+        dropped,
+        "{note}"
+    );
+    if !dropped {
+        world.spec.abandoned.clear();
+        world.memory = before;
+    }
+}
+
+#[test]
+fn of_effect_where_something_is_left_of_a_unit_that_is_not_selected() {
+    check("it carries something", |it| it.deselect(&["u00"]), true);
+    check(
+        "it is being withdrawn from",
+        |it| {
+            it.deselect(&["u00"]);
+            it.step();
+        },
+        true,
+    );
+    check(
+        "paused",
+        |it| {
+            it.deselect(&["u00"]);
+            it.spec.paused = true;
+        },
+        true,
+    );
+    check(
+        "the brake holds it",
+        |it| {
+            it.deselect(&["u00", "u01"]);
+            it.step();
+        },
+        true,
+    );
+    check(
+        "the withdrawal is confirmed",
+        |it| {
+            it.deselect(&["u00"]);
+            it.step();
+            it.report("u00", State::Withdrawn);
+        },
+        false,
+    );
+    check(
+        "its row is empty",
+        |it| {
+            it.deselect(&["u00"]);
+            it.member("u00").row.as_mut().unwrap().content = Content::Nothing;
+        },
+        false,
+    );
+    check("it is selected", |it| it.lose("u00"), false);
+    check(
+        "the read is not complete",
+        |it| {
+            it.deselect(&["u00"]);
+            it.spec.complete = false;
+        },
+        false,
+    );
+    check(
+        "the memory was rebuilt just now",
+        |it| {
+            it.deselect(&["u00"]);
+            it.memory.rebuilt = true;
+        },
+        false,
+    );
+}
+
+#[test]
+fn it_fills_no_window_and_does_not_count_for_the_brake() {
+    let mut world = fleet(4);
+    world.lose("u00");
+    world.deselect(&["u00", "u01"]);
+    assert!(shown(&mut world).is_empty());
+    assert!(matches!(world.why("u01"), Why::WithdrawalHeld { units: 2, .. }));
+    give_up(&mut world, &["u00"]);
+    assert_eq!(shown(&mut world), ["abandon u00", "withdraw u01 Prune"]);
+
+    let mut world = fleet(4);
+    world.spec.withdraw.brake = None;
+    world.deselect(&["u00", "u01"]);
+    assert_eq!(shown(&mut world), ["withdraw u00 Prune"]);
+    world.lose("u00");
+    world.step();
+    assert_eq!(
+        world.why("u01"),
+        window(&["u00"]),
+        "it keeps the slot of the window"
+    );
+    give_up(&mut world, &["u00"]);
+    assert_eq!(shown(&mut world), ["abandon u00", "withdraw u01 Prune"]);
+}
+
+fn window(holders: &[&str]) -> Why {
+    Why::WaitingTurn {
+        holders: holders.iter().map(|name| UnitId::from(*name)).collect(),
+        limit: 1,
+    }
+}
+
+#[test]
+fn an_acknowledged_withdrawal_goes_on_without_it() {
+    let mut world = fleet(10);
+    world.deselect(&["u00", "u01", "u02", "u03"]);
+    world.lose("u00");
+    let Why::WithdrawalHeld { acknowledge, .. } = world.why("u01") else {
+        panic!("not held")
+    };
+    world.spec.withdraw.acknowledged = Some(acknowledge.to_string());
+    world.spec.withdraw.max = Limit::Count(1);
+    assert_eq!(shown(&mut world), ["withdraw u01 Prune"]);
+    give_up(&mut world, &["u00"]);
+    let first = world.remember();
+    let second = world.remember();
+    assert_eq!(first.memory, second.memory, "what is repeated changes nothing");
+    assert_eq!(shown(&mut world), ["abandon u00"]);
+    for (name, next) in [("u01", "withdraw u02 Prune"), ("u02", "withdraw u03 Prune")] {
+        world.report(name, State::Withdrawn);
+        assert_eq!(shown(&mut world), [next]);
+    }
+}
+
+#[test]
+fn no_later_token_is_smaller_than_what_was_dropped() {
+    let mut world = fleet(2);
+    world.member("u00").row.as_mut().unwrap().token = Token(40);
+    world.deselect(&["u00"]);
+    give_up(&mut world, &["u00"]);
+    world.step();
+    assert_eq!(world.memory.seq, Token(40));
+    world.spec.abandoned.clear();
+    world.reselect("u00");
+    world.step();
+    assert_eq!(world.token("u00"), 41);
+}
+
+#[test]
+fn a_row_that_comes_back_is_dropped_while_it_is_named_and_withdrawn_from_later() {
+    let mut world = fleet(2);
+    let row = world.members["u00"].row;
+    world.deselect(&["u00"]);
+    give_up(&mut world, &["u00"]);
+    world.step();
+    world.member("u00").row = row;
+    assert_eq!(shown(&mut world), ["abandon u00"]);
+    world.member("u00").row = row;
+    world.spec.abandoned.clear();
+    assert_eq!(shown(&mut world), ["withdraw u00 Prune"]);
+}
+
+#[test]
+fn a_write_that_was_decided_before_makes_no_row_of_it() {
+    let mut world = fleet(2);
+    world.aim("r2");
+    let late = world.remember();
+    let seen = world.members["u00"].row;
+    world.deselect(&["u00"]);
+    give_up(&mut world, &["u00"]);
+    world.step();
+    assert!(matches!(&late.steps[0], Step::Assign { unit, .. } if unit.as_str() == "u00"));
+    let now = world.members["u00"].row;
+    assert_ne!(
+        now.map(|row| row.token),
+        seen.map(|row| row.token),
+        "its test of the row fails"
+    );
+    world.pass(Millis::minutes(60));
+    assert_eq!(world.words(), "u00:Excluded u01:Updating");
+}
