@@ -4,7 +4,17 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, str::FromStr, time::Duratio
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use muster_api::module::ModuleKind;
+use muster_controllers::lease::LeaseDuration;
 use muster_sync::{source::Limits, substitute::Variables};
+
+use crate::{
+    completion::{self, CompletionFlags},
+    install::{self, InstallFlags},
+    pause::{self, PauseFlags, ResumeFlags},
+    tree::{self, TreeFlags},
+};
+
+use crate::process::{self, DoorAddress};
 
 /// Rolls git-pinned configuration over a fleet of Kubernetes clusters, cluster by cluster.
 #[derive(Debug, Parser)]
@@ -20,6 +30,7 @@ const EXAMPLES: &str = "\
 Examples:
   muster demo                         a management plane and five simulated clusters, here
   muster matrix -w                    who is at what, at a glance, as it changes
+  muster tree                         what needs attention, in full; all else on one line
   muster why module/podinfo           why a module is where it is
   muster rollout status module/podinfo
   muster get modules -o wide
@@ -48,6 +59,11 @@ pub enum Verb {
     Controller(ProcessFlags),
     /// The process of a downstream cluster, or of a single one: assemblages, and git repositories where Flux is not
     Agent(ProcessFlags),
+    /// Print what runs muster in a cluster: namespace, rights, Deployment, definitions
+    ///
+    /// Exit codes: 0 printed, 2 usage.
+    #[command(before_help = install::EXAMPLES)]
+    Install(InstallFlags),
     /// Print the CustomResourceDefinitions to apply before the processes
     Crds(CrdsFlags),
     /// Print the objects that would be applied of a folder, without a cluster
@@ -70,12 +86,22 @@ pub enum Verb {
     Get(GetFlags),
     /// Modules by clusters: who is at what
     Matrix(MatrixFlags),
+    /// The fleet, a module or a cluster as a tree: problems in full, what is alike on one line
+    ///
+    /// With -o json: `schema` (`tree/v1`) and `root`; each branch has kind, names, shape, version, reason, since, message and branches.
+    ///
+    /// Exit codes: 0 printed, 2 could not find out.
+    #[command(before_help = tree::EXAMPLES)]
+    Tree(TreeFlags),
     /// Why a module is where it is, down to the object that fails
     Why(WhyFlags),
     /// The rollout of a module
     Rollout(RolloutFlags),
     /// Look at a module now, not at the next interval
     Reconcile(ReconcileFlags),
+    /// Print the completion of a shell
+    #[command(before_help = completion::EXAMPLES)]
+    Completion(CompletionFlags),
     /// The version of this command, and of the management cluster's API server
     Version(VersionFlags),
 }
@@ -91,6 +117,9 @@ pub struct DemoFlags {
     /// Keep the folder
     #[arg(long)]
     pub keep: bool,
+    /// Play a tour that checks itself, and end: exit code 0 only if all was as it should be
+    #[arg(long)]
+    pub tour: bool,
     /// The seed of all jitter: the same seed gives the same delays
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
@@ -121,6 +150,41 @@ pub struct ProcessFlags {
     /// How log lines are written
     #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "MUSTER_LOG_FORMAT")]
     pub log_format: LogFormat,
+    /// Act only while holding the Lease muster-controller (of an agent: muster-agent) in the namespace; without, this must be
+    /// the only such process
+    #[arg(
+        long,
+        default_value_t = true,
+        action = clap::ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        env = "MUSTER_LEADER_ELECT"
+    )]
+    pub leader_elect: bool,
+    /// How long the Lease lasts after its last renewal, 1s to 10m: another process takes over so long after this one fell silent
+    #[arg(long, default_value = "15s", value_parser = process::lease_duration, env = "MUSTER_LEASE_DURATION")]
+    pub lease_duration: LeaseDuration,
+    /// Where /metrics, /healthz and /readyz are answered, without TLS and to everybody who can connect, such as 127.0.0.1:8080 or
+    /// :8080 for all addresses; 0 or empty: nowhere
+    #[arg(
+        long,
+        default_value = "0",
+        value_name = "ADDRESS:PORT",
+        value_parser = process::door_address,
+        env = "MUSTER_METRICS_ADDR"
+    )]
+    pub metrics_addr: DoorAddress,
+    /// A host, with or without a port, that gates of rollouts may ask; may be repeated. Gates are not built yet: a Module that has
+    /// them is Stalled with reason Unsupported, whatever stands here
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "HOST[:PORT]",
+        value_parser = process::gate_host,
+        env = "MUSTER_GATE_HOSTS"
+    )]
+    pub gate_hosts: Vec<String>,
     #[command(flatten)]
     pub git: GitFlags,
 }
@@ -414,7 +478,23 @@ pub struct RolloutFlags {
 #[derive(Debug, Subcommand)]
 pub enum RolloutVerb {
     /// Follow a rollout until it is done or has failed
+    ///
+    /// Exit codes: 0 done, 1 failed or not done in time, 2 could not find out.
     Status(StatusFlags),
+    /// Let no further cluster begin; what has begun may finish
+    ///
+    /// Writes the annotation fleet.muster.dev/paused, which git does not own, with your name, reason and time. Doing it twice changes
+    /// nothing.
+    ///
+    /// Exit codes: 0 paused, 2 could not be done.
+    #[command(before_help = pause::PAUSE_EXAMPLES)]
+    Pause(PauseFlags),
+    /// Take a pause back
+    ///
+    /// Exit codes: 0 not paused any more, 1 still paused by spec.rollout.paused, which only its owner (git, as a rule) can change,
+    /// 2 could not be done.
+    #[command(before_help = pause::RESUME_EXAMPLES)]
+    Resume(ResumeFlags),
 }
 
 #[derive(Args, Debug)]
@@ -484,7 +564,7 @@ impl fmt::Display for ModuleName {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let duration: muster_api::Duration = text
         .parse()
         .map_err(|error: muster_api::duration::DurationError| error.to_string())?;

@@ -1,28 +1,31 @@
 //! `muster controller` and `muster agent`: flags into the setup of a process.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 
 use anyhow::{Context as _, bail};
-use kube::Client;
+use kube::{Client, Config};
 use muster_controllers::{
-    process::{self, Setup},
+    lease::{Election, LeaseDuration},
+    process::{self, ProcessError, Setup},
     registry,
-    runtime::{BindingKind, Clock, Jitter, Options, Shutdown, SyncMode},
+    runtime::{BindingKind, Clock, Jitter, Options, Shutdown, SyncMode, call::explain},
 };
 use muster_sync::source::{self, GitOptions, GitSource};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{Signal, SignalKind, signal},
+};
 
 use crate::{
-    DONE,
-    args::{ClusterFlags, ProcessFlags, Sync},
+    DONE, FAILED,
+    args::{self, ClusterFlags, ProcessFlags, Sync},
     connect, logs,
 };
 
 /// Runs the process of the management cluster until SIGTERM or Ctrl-C.
 pub async fn controller(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<u8> {
     logs::start(flags.log_format);
-    process::controller(setup(cluster, flags).await?).await?;
-    Ok(DONE)
+    Ok(ended(process::controller(setup(cluster, flags).await?).await))
 }
 
 /// Runs the process of a downstream cluster until SIGTERM or Ctrl-C.
@@ -36,8 +39,18 @@ pub async fn agent(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Resul
         namespace: Some(namespace),
         ..cluster.clone()
     };
-    process::agent(setup(&cluster, flags).await?).await?;
-    Ok(DONE)
+    Ok(ended(process::agent(setup(&cluster, flags).await?).await))
+}
+
+/// The exit code of a process that has ended, told if it was not told to.
+fn ended(result: Result<(), ProcessError>) -> u8 {
+    match result {
+        Ok(()) => DONE,
+        Err(error) => {
+            anstream::eprintln!("error: {}", explain(&error));
+            FAILED
+        }
+    }
 }
 
 async fn setup(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<Setup> {
@@ -48,6 +61,11 @@ async fn setup(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<Se
         data_dir,
         allow_insecure_sources,
         log_format: _,
+        leader_elect,
+        lease_duration,
+        metrics_addr,
+        // Checked when they were read; there is no gate yet that would ask them.
+        gate_hosts: _,
         git,
     } = flags;
     let mut config = connect::config(cluster).await?;
@@ -66,8 +84,11 @@ async fn setup(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<Se
         allow_insecure: allow_insecure_sources,
         limits: git.into(),
     };
+    let lease = leader_elect
+        .then(|| election(&config, lease_duration))
+        .transpose()?;
     Ok(Setup {
-        client: Client::try_from(config).context("the kubeconfig cannot be used")?,
+        client: client(config)?,
         namespace,
         options: Options {
             sync: match sync {
@@ -82,8 +103,30 @@ async fn setup(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<Se
         source: Arc::new(GitSource::new(git, source::Clock::new(move || now.now()))?),
         connect: Arc::new(registry::connect_over_network),
         instance: std::env::var("HOSTNAME").unwrap_or_else(|_unset| std::process::id().to_string()),
+        lease,
+        door: open(metrics_addr).await?,
         shutdown: until_signalled()?,
     })
+}
+
+fn client(config: Config) -> anyhow::Result<Client> {
+    Client::try_from(config).context("the kubeconfig cannot be used")
+}
+
+/// The lease has a client, and so connections, of its own: no burst of other calls is in its way.
+fn election(config: &Config, duration: LeaseDuration) -> anyhow::Result<Election> {
+    Ok(Election {
+        client: client(config.clone())?,
+        duration,
+    })
+}
+
+async fn open(DoorAddress(address): DoorAddress) -> anyhow::Result<Option<TcpListener>> {
+    let Some(address) = address else { return Ok(None) };
+    let listener = TcpListener::bind(address)
+        .await
+        .with_context(|| format!("--metrics-addr {address}: cannot listen there"))?;
+    Ok(Some(listener))
 }
 
 fn binding_kind(text: &str) -> anyhow::Result<BindingKind> {
@@ -96,18 +139,132 @@ fn binding_kind(text: &str) -> anyhow::Result<BindingKind> {
     }
 }
 
-/// Cancelled by SIGTERM or Ctrl-C.
+/// Cancelled by SIGTERM or Ctrl-C; the second signal ends the process at once, whatever is in flight.
 pub fn until_signalled() -> anyhow::Result<Shutdown> {
     let shutdown = Shutdown::new();
     let mut terminated = signal(SignalKind::terminate()).context("SIGTERM cannot be listened to")?;
     let mut interrupted = signal(SignalKind::interrupt()).context("SIGINT cannot be listened to")?;
     let order = shutdown.clone();
     tokio::spawn(async move {
-        tokio::select! {
-            _ = terminated.recv() => {}
-            _ = interrupted.recv() => {}
-        }
+        either(&mut terminated, &mut interrupted).await;
         order.cancel();
+        either(&mut terminated, &mut interrupted).await;
+        std::process::exit(FAILED.into());
     });
     Ok(shutdown)
+}
+
+async fn either(first: &mut Signal, second: &mut Signal) {
+    tokio::select! {
+        _ = first.recv() => {}
+        _ = second.recv() => {}
+    }
+}
+
+/// Where `/metrics` and its companions are answered, if anywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DoorAddress(Option<SocketAddr>);
+
+/// Reads `--metrics-addr`.
+pub fn door_address(text: &str) -> Result<DoorAddress, String> {
+    if matches!(text, "" | "0") {
+        return Ok(DoorAddress(None));
+    }
+    // The port alone is every address, as in Go programs; `::` takes IPv4 too where the machine has both.
+    let whole = text
+        .strip_prefix(':')
+        .filter(|port| port.parse::<u16>().is_ok())
+        .map_or_else(|| text.to_owned(), |port| format!("0.0.0.0:{port}"));
+    let address = whole
+        .parse()
+        .map_err(|_| "write ADDRESS:PORT or :PORT, such as 127.0.0.1:8080, or 0 for nowhere".to_owned())?;
+    Ok(DoorAddress(Some(address)))
+}
+
+/// Reads `--lease-duration`.
+pub fn lease_duration(text: &str) -> Result<LeaseDuration, String> {
+    LeaseDuration::try_from(args::duration(text)?).map_err(|error| error.to_string())
+}
+
+/// Reads one of `--gate-hosts`.
+pub fn gate_host(text: &str) -> Result<String, String> {
+    let refused =
+        || format!("{text:?} is no host: write HOST or HOST:PORT, such as prometheus.example.com:9090");
+    let authority: http::uri::Authority = text.parse().map_err(|_| refused())?;
+    let port_is_one = text
+        .rsplit_once(':')
+        .is_none_or(|_| authority.port_u16().is_some() || text.ends_with(']'));
+    if authority.host().is_empty() || text.contains(['@', '*']) || !port_is_one {
+        return Err(refused());
+    }
+    Ok(text.to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_to_listen() {
+        let check = |text: &str, expect: Option<Option<&str>>| {
+            let read = door_address(text).ok().map(|DoorAddress(address)| address);
+            assert_eq!(
+                read,
+                expect.map(|address| address.map(|text| text.parse().unwrap())),
+                "{text}"
+            );
+        };
+        check("", Some(None));
+        check("0", Some(None));
+        check("127.0.0.1:8080", Some(Some("127.0.0.1:8080")));
+        check(":8080", Some(Some("0.0.0.0:8080")));
+        check("[::1]:8080", Some(Some("[::1]:8080")));
+        for refused in [
+            "8080",
+            "localhost:8080",
+            ":",
+            ":99999",
+            "http://127.0.0.1:8080",
+            "127.0.0.1",
+        ] {
+            check(refused, None);
+        }
+    }
+
+    #[test]
+    fn hosts_of_gates() {
+        let check =
+            |text: &str, expect: Option<&str>| assert_eq!(gate_host(text).ok().as_deref(), expect, "{text}");
+        check("Prometheus.example.com", Some("prometheus.example.com"));
+        check("prometheus:9090", Some("prometheus:9090"));
+        check("[::1]:9090", Some("[::1]:9090"));
+        check("[::1]", Some("[::1]"));
+        for refused in [
+            "",
+            "https://prometheus",
+            "a/b",
+            "user@host",
+            "*.example.com",
+            "host:port",
+            "host:",
+            "host:99999",
+            "a b",
+        ] {
+            check(refused, None);
+        }
+    }
+
+    #[test]
+    fn how_long_a_lease_lasts() {
+        let check = |text: &str, expect: Result<u64, &str>| {
+            let read = lease_duration(text).map(|duration| duration.whole().as_secs());
+            assert_eq!(read, expect.map_err(str::to_owned));
+        };
+        check("1s", Ok(1));
+        check("1m", Ok(60));
+        check(
+            "500ms",
+            Err("a lease of 0.5 s is not possible: choose from 1 s to 600 s"),
+        );
+    }
 }

@@ -17,6 +17,8 @@ pub mod bindings;
 pub mod expand;
 pub mod gitrepository;
 pub mod kustomization;
+pub mod lease;
+pub mod metrics;
 pub mod module;
 pub mod process;
 pub mod proxyassemblage;

@@ -7,13 +7,19 @@ use std::{future::Future, sync::Arc, time::Duration};
 use kube::Client;
 use muster_sync::source::Source;
 use thiserror::Error;
-use tokio::task::{JoinError, JoinSet};
+use tokio::{
+    net::TcpListener,
+    task::{JoinError, JoinSet},
+};
 use tracing::{info, warn};
 
 use crate::{
     assemblage,
     bindings::{Kinds, Objects},
-    gitrepository, kustomization, module, proxyassemblage,
+    gitrepository, kustomization,
+    lease::Election,
+    metrics::Metrics,
+    module, proxyassemblage,
     registry::{self, Connect, Registry},
     remoteassemblage,
     runtime::{Clock, Context, Events, Jitter, Options, Shutdown, SyncMode},
@@ -38,8 +44,12 @@ pub struct Setup {
     pub source: Arc<dyn Source>,
     /// How an accepted kubeconfig becomes a client.
     pub connect: Connect,
-    /// Which of several replicas this is: shown in events.
+    /// Which of several replicas this is: shown in events, and as the holder of the lease.
     pub instance: String,
+    /// Without it this process acts at once, and must be the only one.
+    pub lease: Option<Election>,
+    /// Where metrics and health are asked for, if anywhere.
+    pub door: Option<TcpListener>,
     /// Cancelled when the process is to end.
     pub shutdown: Shutdown,
 }
@@ -112,6 +122,8 @@ fn parts(setup: Setup, name: &str) -> Parts {
         source,
         connect,
         instance,
+        lease: _,
+        door: _,
         shutdown,
     } = setup;
     let registry = Registry::new(registry::Setup {
@@ -136,6 +148,8 @@ fn parts(setup: Setup, name: &str) -> Parts {
         source,
         remote: registry.clone(),
         registry,
+        gap: Duration::ZERO,
+        metrics: Metrics::default(),
         shutdown,
     };
     Parts { context, objects }

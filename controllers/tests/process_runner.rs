@@ -82,6 +82,8 @@ fn context(api: &ApiServer) -> Context {
         source: Arc::new(MemorySource::new(muster_sync::source::Clock::system())),
         remote: registry.clone(),
         registry,
+        gap: std::time::Duration::ZERO,
+        metrics: muster_controllers::metrics::Metrics::default(),
         shutdown: Shutdown::new(),
     }
 }

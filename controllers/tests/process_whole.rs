@@ -129,6 +129,8 @@ impl Bed {
             source: self.source.clone(),
             connect: connect(&self.clusters),
             instance: "test".to_owned(),
+            lease: None,
+            door: None,
             shutdown: self.shutdown.clone(),
         }
     }

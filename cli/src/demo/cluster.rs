@@ -138,6 +138,8 @@ pub fn setup(
         source: Arc::new(GitSource::new(git, source::Clock::new(move || now.now()))?),
         connect: Arc::new(registry::connect_over_network),
         instance: instance.to_owned(),
+        lease: None,
+        door: None,
         shutdown,
     })
 }

@@ -6,7 +6,10 @@ use kube::Client;
 use muster_sync::source::Source;
 
 use super::{Clock, Events, Jitter, Shutdown};
-use crate::registry::{Registry, RemoteClients};
+use crate::{
+    metrics::Metrics,
+    registry::{Registry, RemoteClients},
+};
 
 /// Who carries the Flux kinds out in the cluster of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +71,10 @@ pub struct Context {
     pub remote: Arc<dyn RemoteClients>,
     /// Writes events.
     pub events: Events,
+    /// How long nobody led before this process did: no unit's deadline runs in it. Zero without a lease.
+    pub gap: Duration,
+    /// What this process counts of itself.
+    pub metrics: Metrics,
     /// Cancelled when the process is to end.
     pub shutdown: Shutdown,
 }

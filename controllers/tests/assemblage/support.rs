@@ -145,6 +145,8 @@ impl Cluster {
             source: Arc::new(sources),
             remote: registry.clone(),
             registry,
+            gap: std::time::Duration::ZERO,
+            metrics: muster_controllers::metrics::Metrics::default(),
             shutdown: Shutdown::new(),
         };
         (context, objects)

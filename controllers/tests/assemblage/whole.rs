@@ -79,6 +79,8 @@ fn setup(cluster: &Cluster, source: &MemorySource, connect: Connect) -> Setup {
         source: Arc::new(source.clone()),
         connect,
         instance: "0".to_owned(),
+        lease: None,
+        door: None,
         shutdown: Shutdown::new(),
     }
 }

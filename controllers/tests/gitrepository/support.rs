@@ -71,6 +71,8 @@ impl Bed {
             }),
             remote: Arc::new(NoRemotes),
             events: Events::new(client, "muster", "test", clock),
+            gap: std::time::Duration::ZERO,
+            metrics: muster_controllers::metrics::Metrics::default(),
             shutdown: Shutdown::new(),
         };
         let mut bed = Self {

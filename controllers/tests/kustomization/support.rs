@@ -146,6 +146,8 @@ impl Bed {
             remote: registry.clone(),
             registry,
             events: Events::new(client, "muster", "test", clock),
+            gap: std::time::Duration::ZERO,
+            metrics: muster_controllers::metrics::Metrics::default(),
             shutdown: Shutdown::new(),
         }
     }

@@ -9,9 +9,9 @@ use std::{
     time::Duration,
 };
 
-use kube::Client;
-use muster_apiserver::{ApiServer, Login};
+use muster_apiserver::{ApiServer, InProcess, Login};
 use muster_controllers::{
+    lease::{Election, LeaseDuration},
     process::{self, ProcessError, Setup},
     registry::{Access, ConnectError},
     runtime::{Clock, Jitter, Options, Shutdown},
@@ -21,13 +21,15 @@ use parking_lot::Mutex;
 use tokio::process::{Child, Command};
 use tokio_util::task::AbortOnDropHandle;
 
+use super::fate::{Fate, Life};
+
 /// How long a process may take to end when it is told to: what is in flight has 30 s.
 const END: Duration = Duration::from_secs(31);
 /// How many lines of each log are shown when a scenario fails.
 const LINES: usize = 40;
 
-/// Clients by the address of the API server.
-pub type Doors = Arc<Mutex<BTreeMap<String, Client>>>;
+/// The ways into clusters by the address of the API server.
+pub type Doors = Arc<Mutex<BTreeMap<String, InProcess>>>;
 
 /// Which of the two processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,47 +88,114 @@ impl Process {
     }
 }
 
+/// Sends a signal to a child.
+pub async fn signal(child: &Child, signal: &str) {
+    let pid = child.id().expect("the process has ended by itself").to_string();
+    let told = Command::new("kill").args([signal, &pid]).status().await.unwrap();
+    assert!(told.success());
+}
+
 /// SIGTERM, then the exit status.
 pub async fn terminate(mut child: Child) -> std::process::ExitStatus {
-    let pid = child.id().expect("the process has ended by itself").to_string();
-    let told = Command::new("kill").args(["-TERM", &pid]).status().await.unwrap();
-    assert!(told.success());
+    signal(&child, "-TERM").await;
     tokio::time::timeout(END, child.wait())
         .await
         .expect("the process does not end")
         .unwrap()
 }
 
-/// A process as a task, with the wiring that ships.
-pub fn task(role: Role, place: &Place<'_>, clock: &Clock, source: Arc<dyn Source>, doors: &Doors) -> Process {
-    let (shutdown, doors) = (Shutdown::new(), Arc::clone(doors));
-    let connect = move |access: &Access| {
-        let door = doors.lock().get(&access.server).cloned();
-        door.ok_or_else(|| ConnectError::Field {
-            field: "server",
-            problem: format!("there is no cluster at {}", access.server),
-        })
-    };
-    let setup = Setup {
-        client: place.api.client_as(place.user),
+/// What processes on paused time have in common.
+#[derive(Clone)]
+pub struct World {
+    /// The time of all.
+    pub clock: Clock,
+    /// The git host.
+    pub source: Arc<dyn Source>,
+    /// The clusters.
+    pub doors: Doors,
+    /// Who numbers their requests.
+    pub fate: Arc<Fate>,
+    /// Of all that is random.
+    pub seed: u64,
+    /// How long a lease lasts, if they elect a leader.
+    pub lease: Option<Duration>,
+}
+
+/// A process as a task, with the wiring that ships. Struck by fate it ends, and starts again at once.
+pub fn task(role: Role, place: &Place<'_>, world: World) -> Process {
+    let shutdown = Shutdown::new();
+    let body = Body {
+        role,
+        service: place.api.service_as(place.user),
         namespace: place.namespace.to_owned(),
-        options: Options::default(),
-        clock: clock.clone(),
-        jitter: Jitter::seeded(1),
-        source,
-        connect: Arc::new(connect),
         instance: place.instance.to_owned(),
+        world,
         shutdown: shutdown.clone(),
     };
-    let task = match role {
-        Role::Controller => tokio::spawn(process::controller(setup)),
-        Role::Agent => tokio::spawn(process::agent(setup)),
-    };
+    let task = tokio::spawn(async move {
+        loop {
+            let life = Life::new(&body.world.fate, &body.instance);
+            tokio::select! {
+                ended = body.live(&life) => return ended,
+                () = life.ended() => {}
+            }
+        }
+    });
     Process::Task(AbortOnDropHandle::new(task), shutdown)
 }
 
+/// All that a process needs to start.
+struct Body {
+    role: Role,
+    service: InProcess,
+    namespace: String,
+    instance: String,
+    world: World,
+    shutdown: Shutdown,
+}
+
+impl Body {
+    async fn live(&self, life: &Arc<Life>) -> Result<(), ProcessError> {
+        let setup = self.setup(life);
+        match self.role {
+            Role::Controller => process::controller(setup).await,
+            Role::Agent => process::agent(setup).await,
+        }
+    }
+
+    fn setup(&self, life: &Arc<Life>) -> Setup {
+        let (doors, through) = (Arc::clone(&self.world.doors), Arc::clone(life));
+        let connect = move |access: &Access| {
+            let door = doors.lock().get(&access.server).cloned();
+            door.map(|door| through.door(&door, "default"))
+                .ok_or_else(|| ConnectError::Field {
+                    field: "server",
+                    problem: format!("there is no cluster at {}", access.server),
+                })
+        };
+        let client = life.door(&self.service, &self.namespace);
+        let lease = self.world.lease.map(|duration| Election {
+            client: client.clone(),
+            duration: LeaseDuration::try_from(duration).unwrap(),
+        });
+        Setup {
+            client,
+            namespace: self.namespace.clone(),
+            options: Options::default(),
+            clock: self.world.clock.clone(),
+            jitter: Jitter::seeded(self.world.seed).of(&self.instance),
+            source: Arc::clone(&self.world.source),
+            connect: Arc::new(connect),
+            instance: self.instance.clone(),
+            lease,
+            door: None,
+            shutdown: self.shutdown.clone(),
+        }
+    }
+}
+
 /// A process as a child: the binary that ships, over HTTPS. Its log is added to `<role>-<instance>.log` in `folder`.
-pub fn child(role: Role, place: &Place<'_>, folder: &Path) -> Process {
+pub fn child(role: Role, place: &Place<'_>, lease: Option<Duration>, folder: &Path) -> Process {
     let verb = match role {
         Role::Controller => "controller",
         Role::Agent => "agent",
@@ -142,15 +211,25 @@ pub fn child(role: Role, place: &Place<'_>, folder: &Path) -> Process {
             "--namespace",
             place.namespace,
             "--allow-insecure-sources",
-            "--data-dir",
         ])
+        .arg("--data-dir")
         .arg(folder.join(format!("data-{}", place.instance)))
+        .args(election(lease))
+        // By which the holder of a lease is known.
+        .env("HOSTNAME", place.instance)
         .stdin(Stdio::null())
         .stdout(log.try_clone().unwrap())
         .stderr(log)
         .kill_on_drop(true)
         .spawn();
     Process::Child(Box::new(child.unwrap()))
+}
+
+fn election(lease: Option<Duration>) -> Vec<String> {
+    match lease {
+        Some(duration) => vec!["--lease-duration".to_owned(), format!("{}s", duration.as_secs())],
+        None => vec!["--leader-elect=false".to_owned()],
+    }
 }
 
 /// A kubeconfig for a user of an API server with an HTTPS door.
