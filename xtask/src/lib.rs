@@ -9,6 +9,8 @@ pub mod fuzz;
 pub mod generated;
 pub mod house;
 pub mod links;
+pub mod long;
+pub mod mutate;
 pub mod tree;
 
 /// What a check found: one line for each problem, empty when all is well.

@@ -4,7 +4,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
-use xtask::{Problems, arrows, fixtures, fuzz, generated, house, links, tree};
+use xtask::{Problems, arrows, fixtures, fuzz, generated, house, links, long, mutate, tree};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Chores of this repository")]
@@ -21,6 +21,10 @@ enum Chore {
     Fuzz(fuzz::Fuzz),
     /// Write the generated files anew
     Generate,
+    /// The runs that are too long for the test command: crashes, faults, hostile clusters
+    Long(long::Long),
+    /// Make old bugs again, one by one in a copy of the tree, and see that a test catches each
+    Mutate(mutate::Mutate),
     /// Write the fixtures that kubectl's reader, Flux's envsubst and others make (needs Go)
     Fixtures {
         /// Only say which are not what the tools make, and read the manifests of well-known projects as kubectl does
@@ -64,6 +68,8 @@ fn main() -> anyhow::Result<ExitCode> {
     match Arguments::parse().chore {
         Chore::Check => check(),
         Chore::Fuzz(fuzz) => fuzz.run(),
+        Chore::Long(long) => long.run(),
+        Chore::Mutate(mutate) => mutate.run(),
         Chore::Generate => generated::write().map(|()| ExitCode::SUCCESS),
         Chore::Fixtures { check: false } => fixtures::write().map(|()| ExitCode::SUCCESS),
         Chore::Fixtures { check: true } => check_fixtures(),
@@ -77,6 +83,7 @@ fn check() -> anyhow::Result<ExitCode> {
         ("reasons of dependencies", arrows::unexplained()?),
         ("generated files", generated::check()?),
         ("links", links::check()?),
+        ("mutations", mutate::check()?),
         ("house rules", house::check()?),
     ] {
         good &= told(name, &problems);

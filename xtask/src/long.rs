@@ -1,0 +1,167 @@
+//! `cargo xtask long`: the runs that are too long for the test command.
+//!
+//! They are the tests of `muster-e2e` that are `#[ignore = "long: cargo xtask long"]`; each has a short form in the test command. They run
+//! one at a time, because what they measure is disturbed by neighbours.
+
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use cargo_metadata::MetadataCommand;
+
+use crate::tree;
+
+/// Where long runs are.
+const PACKAGE: &str = "muster-e2e";
+
+/// What is run.
+#[derive(Debug, clap::Args)]
+pub struct Long {
+    /// Test binaries of muster-e2e (`e2e/tests/NAME.rs`); all if none is named
+    binaries: Vec<String>,
+    /// Only the tests whose names contain this
+    #[arg(long, value_name = "TEXT")]
+    filter: Option<String>,
+    /// Say which there are, and run nothing
+    #[arg(long)]
+    list: bool,
+}
+
+/// A test binary and what of it is long.
+struct Binary {
+    name: String,
+    tests: Vec<String>,
+}
+
+impl Long {
+    /// 0: something ran and all of it is good.
+    pub fn run(&self) -> anyhow::Result<ExitCode> {
+        build(&["build", "--package", "muster", "--bin", "muster"])?;
+        build(&["test", "--package", PACKAGE, "--tests", "--no-run"])?;
+        let mut wanted = Vec::new();
+        for name in self.wanted()? {
+            let tests = self.long_tests(&name)?;
+            wanted.push(Binary { name, tests });
+        }
+        wanted.retain(|binary| !binary.tests.is_empty());
+        ensure!(
+            !wanted.is_empty(),
+            "nothing is long: no ignored test of {PACKAGE} has such a name"
+        );
+        if self.list {
+            for binary in &wanted {
+                println!("{}: {}", binary.name, binary.tests.join(", "));
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        let mut rows = Vec::new();
+        for binary in wanted {
+            println!("=== {}: {}", binary.name, binary.tests.join(", "));
+            let began = Instant::now();
+            let good = self.carry_out(&binary.name)?;
+            rows.push((binary, good, began.elapsed()));
+        }
+        Ok(told(&rows))
+    }
+
+    fn wanted(&self) -> anyhow::Result<Vec<String>> {
+        let known = binaries()?;
+        if let Some(unknown) = self.binaries.iter().find(|name| !known.contains(name)) {
+            bail!(
+                "{PACKAGE} has no test binary {unknown:?}: there are {}",
+                known.join(", ")
+            );
+        }
+        Ok(if self.binaries.is_empty() {
+            known
+        } else {
+            self.binaries.clone()
+        })
+    }
+
+    fn long_tests(&self, binary: &str) -> anyhow::Result<Vec<String>> {
+        let output = self
+            .test(binary, &["--list"])
+            .output()
+            .context("cargo test --list")?;
+        ensure!(
+            output.status.success(),
+            "{binary}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let listed = String::from_utf8_lossy(&output.stdout);
+        Ok(listed
+            .lines()
+            .filter_map(|line| line.strip_suffix(": test"))
+            .map(str::to_owned)
+            .collect())
+    }
+
+    fn carry_out(&self, binary: &str) -> anyhow::Result<bool> {
+        let status = self
+            .test(binary, &["--nocapture", "--test-threads=1"])
+            .status()
+            .context("cargo test")?;
+        Ok(status.success())
+    }
+
+    fn test(&self, binary: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new("cargo");
+        command.args(["test", "--quiet", "--package", PACKAGE, "--test", binary, "--"]);
+        command.args(&self.filter).arg("--ignored").args(arguments);
+        command.current_dir(tree::root());
+        command
+    }
+}
+
+fn told(rows: &[(Binary, bool, Duration)]) -> ExitCode {
+    let all: Duration = rows.iter().map(|(_, _, took)| *took).sum();
+    println!("=== long runs, {:.0} s in all", all.as_secs_f64());
+    for (binary, good, took) in rows {
+        println!(
+            "{:<6} {:>5.0} s  {} ({} tests)",
+            if *good { "good" } else { "BROKEN" },
+            took.as_secs_f64(),
+            binary.name,
+            binary.tests.len()
+        );
+    }
+    if rows.iter().all(|(_, good, _)| *good) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn build(arguments: &[&str]) -> anyhow::Result<()> {
+    let line = format!("cargo {}", arguments.join(" "));
+    println!("=== {line}");
+    let status = Command::new("cargo")
+        .args(arguments)
+        .current_dir(tree::root())
+        .status()
+        .with_context(|| line.clone())?;
+    ensure!(status.success(), "{line}: {status}");
+    Ok(())
+}
+
+/// The names of the test binaries, sorted.
+fn binaries() -> anyhow::Result<Vec<String>> {
+    let metadata = MetadataCommand::new()
+        .manifest_path(tree::root().join("Cargo.toml"))
+        .no_deps()
+        .exec()?;
+    let package = metadata
+        .packages
+        .iter()
+        .find(|package| package.name.as_str() == PACKAGE)
+        .with_context(|| format!("{PACKAGE} is no package of the workspace"))?;
+    let mut names: Vec<String> = package
+        .targets
+        .iter()
+        .filter(|target| target.is_test())
+        .map(|target| target.name.clone())
+        .collect();
+    names.sort();
+    Ok(names)
+}

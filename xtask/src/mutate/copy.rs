@@ -1,0 +1,98 @@
+//! A copy of the tree, in which bugs are made.
+//!
+//! Files are written only when they differ, so that cargo builds what changed and nothing else: a file that changes back is newer than
+//! what was built of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use cargo_metadata::MetadataCommand;
+
+use super::table::Mutation;
+use crate::tree;
+
+/// The copy.
+pub struct Copy {
+    /// Its top.
+    pub root: PathBuf,
+    /// What is built of it: beside what is built of the tree itself, so that dependencies are shared.
+    pub target: PathBuf,
+}
+
+impl Copy {
+    /// Copies the tree as it is now.
+    pub fn new() -> anyhow::Result<Self> {
+        let metadata = MetadataCommand::new()
+            .manifest_path(tree::root().join("Cargo.toml"))
+            .no_deps()
+            .exec()?;
+        let target = metadata.target_directory.into_std_path_buf();
+        let copy = Self {
+            root: target.join("mutate").join("tree"),
+            target,
+        };
+        fs::create_dir_all(&copy.root)?;
+        copy.refresh()?;
+        Ok(copy)
+    }
+
+    /// Makes it equal to the tree. What is tried afterwards is what was there then, whatever people do meanwhile.
+    fn refresh(&self) -> anyhow::Result<()> {
+        let files: BTreeSet<String> = tree::files()?.into_iter().collect();
+        for file in &files {
+            let bytes = fs::read(tree::root().join(file)).with_context(|| file.clone())?;
+            written(&self.root.join(file), &bytes)?;
+        }
+        remove_others(&self.root, Path::new(""), &files)
+    }
+
+    /// Makes a mutation in it. The files that it changed, as they were.
+    pub fn mutate(&self, mutation: &Mutation) -> anyhow::Result<Originals> {
+        let mut originals = Originals::new();
+        for edit in &mutation.edit {
+            let path = self.root.join(&edit.file);
+            let text = fs::read_to_string(&path).with_context(|| edit.file.clone())?;
+            fs::write(&path, edit.made(&text)?)?;
+            originals.entry(path).or_insert(text);
+        }
+        Ok(originals)
+    }
+
+    /// Puts them back: they are newer then than what was built of the mutation.
+    pub fn put_back(originals: &Originals) -> anyhow::Result<()> {
+        for (path, text) in originals {
+            fs::write(path, text).with_context(|| path.display().to_string())?;
+        }
+        Ok(())
+    }
+}
+
+/// Files as they were before a mutation.
+pub type Originals = BTreeMap<PathBuf, String>;
+
+fn written(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    // A file that cannot be read is not there yet.
+    if fs::read(path).is_ok_and(|there| there == bytes) {
+        return Ok(());
+    }
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::write(path, bytes).with_context(|| path.display().to_string())
+}
+
+/// Removes what the tree does not have: what a test left behind, what was removed since the last time.
+fn remove_others(root: &Path, folder: &Path, files: &BTreeSet<String>) -> anyhow::Result<()> {
+    for entry in root.join(folder).read_dir()? {
+        let entry = entry?;
+        let path = folder.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            remove_others(root, &path, files)?;
+        } else if !files.contains(&*path.to_string_lossy()) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
