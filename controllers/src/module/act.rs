@@ -11,23 +11,26 @@ use kube::{
 };
 use muster_api::{
     assemblage::{SyncRow, TargetedAssemblageSpec},
-    labels::{self, finalizer, label, manager},
+    control::Control,
+    labels::{self, annotation, finalizer, label, manager},
     module::ModuleStatus,
+    reasons::EventReason,
     sync::LocalReference,
 };
 use serde_json::json;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::{
-    Error, Modules,
+    Error, Modules, controls,
     decide::Plan,
     history,
-    intent::{self, Intent, Write},
+    intent::{self, Change, Intent, Write},
     kind::{Carrier, Rolled},
     observe::Observation,
-    rows,
+    rows::{self, SeenRow},
+    status,
 };
-use crate::runtime::{Key, call, status::patch_if_changed};
+use crate::runtime::{CallError, Event, Key, call, status::patch_if_changed};
 
 /// Writers of assemblages at once: one API server takes about eight well.
 const WRITERS: usize = 8;
@@ -44,6 +47,7 @@ pub async fn act<K: Rolled>(
         status,
         intents,
         events,
+        applied,
         stories,
         forget,
         release,
@@ -68,6 +72,17 @@ pub async fn act<K: Rolled>(
             event.note
         );
         modules.context.events.publish(module, event).await;
+    }
+    for (control, event) in applied {
+        info!(
+            kind = K::KIND.as_str(),
+            module = module.name_any(),
+            control,
+            "{}",
+            event.note
+        );
+        modules.context.events.publish(module, event).await;
+        warn_of_flux(module, control, modules).await?;
     }
     let namespace = module.namespace().unwrap_or_default();
     let written = rows_written(module, &intents, seen, modules).await;
@@ -125,10 +140,65 @@ async fn row_written<K: Rolled>(
         .take(&Key::new(module.namespace().unwrap_or_default(), &intent.cluster))
         .await;
     match intent::write(&intent.change, row) {
-        Write::Nothing => Ok(()),
-        Write::Patch(patch) => patched(module, &intent.cluster, patch, modules).await,
-        Write::Append(row) => appended(module, &intent.cluster, &row, modules).await,
+        Write::Nothing => return Ok(()),
+        Write::Patch(patch) => patched(module, &intent.cluster, patch, modules).await?,
+        Write::Append(row) => appended(module, &intent.cluster, &row, modules).await?,
     }
+    if let (Change::Abandon { .. }, Some(row)) = (&intent.change, row) {
+        given_up(module, &intent.cluster, row, seen, modules).await?;
+    }
+    Ok(())
+}
+
+/// On record: what stays in a cluster that was given up, and who wanted that.
+async fn given_up<K: Rolled>(
+    module: &K,
+    cluster: &str,
+    row: &SeenRow,
+    seen: &Observation,
+    modules: &Modules<K>,
+) -> Result<(), Error> {
+    let by = seen.controls.abandoned(modules.context.clock.now()).map(Control::told);
+    let revision = row.revision.as_deref().unwrap_or("unknown");
+    let revision = revision.get(..8).unwrap_or(revision);
+    let note = format!(
+        "{}: {cluster} is given up{}: sync {} at revision {revision} stays there with all that it installed, and nobody removes it",
+        annotation::ABANDON,
+        by.unwrap_or_default(),
+        row.name
+    );
+    warn!(kind = K::KIND.as_str(), module = module.name_any(), cluster, "{note}");
+    let event = Event::warning(EventReason::ControlApplied, "Withdraw", note);
+    modules.context.events.publish(module, event).await;
+    warn_of_flux(module, annotation::ABANDON, modules).await
+}
+
+/// Says so if Flux will take a control away again, with the command that writes it so that it stays.
+async fn warn_of_flux<K: Rolled>(module: &K, control: &str, modules: &Modules<K>) -> Result<(), Error> {
+    let name = module.name_any();
+    let what = format!("reading who wrote the annotations of {} {name}", K::KIND);
+    let Some(live) = call(what, api::<K, K>(module, modules).get_opt(&name)).await? else {
+        return Ok(());
+    };
+    let (Some(manager), Some(value)) =
+        (controls::at_risk(live.managed_fields(), control), live.annotations().get(control))
+    else {
+        return Ok(());
+    };
+    let (namespace, address) = (live.namespace().unwrap_or_default(), status::address(&live));
+    let address = controls::Address {
+        namespace: &namespace,
+        module: &address,
+    };
+    let note = format!(
+        "{control} was written by {manager}, and Flux takes away what that writes: write it as {}: {} && {}",
+        manager::CLI,
+        controls::command(&address, control, None),
+        controls::command(&address, control, Some(value))
+    );
+    let event = Event::warning(EventReason::ControlAtRisk, "Control", note);
+    modules.context.events.publish(module, event).await;
+    Ok(())
 }
 
 async fn patched<K: Rolled>(
@@ -151,11 +221,25 @@ async fn patched<K: Rolled>(
     {
         Ok(_) => Ok(()),
         // A failed test, or the assemblage is gone: somebody was faster.
-        Err(error) if error.is_invalid() || error.is_conflict() || error.is_not_found() => {
-            Err(Error::Overtaken { what })
-        }
+        Err(error) if is_overtaken(&error) => Err(Error::Overtaken { what }),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Whether a patch was refused because the row is not as it was seen: a failed `test` is a 422 without causes, and a name that somebody
+/// else appended meanwhile is a duplicate. Any other cause is about the content, and looking again does not help.
+fn is_overtaken(error: &CallError) -> bool {
+    if error.is_conflict() || error.is_not_found() {
+        return true;
+    }
+    let CallError::Api { source, .. } = error else {
+        return false;
+    };
+    let kube::Error::Api(status) = &**source else {
+        return false;
+    };
+    let causes = status.details.as_ref().map_or(&[][..], |details| &details.causes);
+    error.is_invalid() && causes.iter().all(|cause| cause.reason == "FieldValueDuplicate")
 }
 
 /// Appends a row to the cluster's assemblage, which is made if there is none.
@@ -243,6 +327,7 @@ pub async fn release<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<(), 
         .collect();
     let key = Key::of(module);
     modules.tags.forget(&key);
+    modules.gaps.forget(&key);
     modules.history.forget(&key);
     if left.len() == module.finalizers().len() {
         return Ok(());

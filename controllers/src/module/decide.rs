@@ -12,9 +12,10 @@ use muster_api::{
 use muster_rollout::{self as engine, How, Memory, Millis, Step};
 
 use super::{
+    controls::Address,
     events, history,
     intent::{Change, Intent},
-    observe::{self, Observation, Target},
+    observe::{ClusterSeen, Observation, Target},
     reasons::{self, Background, Explained},
     rows::SeenRow,
     status,
@@ -33,6 +34,8 @@ pub struct Plan {
     pub intents: Vec<Intent>,
     /// Told once the memory stands.
     pub events: Vec<Event>,
+    /// Controls that took effect: the annotation, and what is told of it once the memory stands.
+    pub applied: Vec<(&'static str, Event)>,
     /// Stories of revisions that are to be told differently.
     pub stories: BTreeMap<String, muster_api::revision::ModuleRevisionStatus>,
     /// Revisions beyond the history limit.
@@ -55,27 +58,21 @@ pub fn decide<K: ModuleObject>(
     let name = module.name_any();
     let units = units::units(seen, &name);
     let memory = remembered(seen, &units.all, millis(now));
-    let spec = units::spec(
-        module.spec(),
-        seen.target.definition(),
-        observe::acknowledged(module),
-        // What is being deleted is withdrawn, paused or not.
-        observe::paused(module) && !seen.deleting,
-        seen.deleting,
-        true,
-    );
+    let spec = units::spec(module.spec(), seen, now);
     let decision = engine::plan(&spec, &memory, &units.all, millis(now));
-    let told = explain(module, seen, &units.obstacles, &decision);
+    let told = explain(module, seen, &units.obstacles, &decision, now);
     let status = status::rolling(module, seen, &decision, &told, now)?;
     let counts = status.summary.clone().unwrap_or_default();
+    let before = &seen.memory.memory;
     Ok(Plan {
         record: record(module, seen),
-        events: events::between(&seen.memory.memory, &decision, &told, &status, module.status()),
+        events: events::between(before, &decision, &told, &status, module.status()),
+        applied: events::applied(&seen.controls, before, &decision, &status, module.status(), now),
         intents: intents(&name, &decision, &units.contents, seen),
         stories: history::stories(&seen.revisions, &decision.memory, &counts, now),
         forget: forget(module, seen, &decision.memory),
-        release: seen.deleting && seen.clusters.iter().all(|cluster| cluster.row.is_none()),
-        wake_at: wake_at(&decision, &seen.target),
+        release: seen.deleting && seen.clusters.iter().all(ClusterSeen::has_nothing),
+        wake_at: wake_at(&decision, seen, now),
         status: Box::new(status),
     })
 }
@@ -86,6 +83,7 @@ impl Plan {
         Self {
             record: None,
             events: events::conditions(&status, before),
+            applied: Vec::new(),
             status: Box::new(status),
             intents: Vec::new(),
             stories: BTreeMap::new(),
@@ -98,10 +96,14 @@ impl Plan {
 
 /// The memory; a lost one is rebuilt from the rows and from the verdicts of ModuleRevisions (W7).
 fn remembered(seen: &Observation, units: &[engine::Unit], now: Millis) -> Memory {
-    if !seen.memory.lost {
-        return seen.memory.memory.clone();
+    if seen.memory.lost {
+        return history::rebuild(&seen.revisions, units, now);
     }
-    history::rebuild(&seen.revisions, units, now)
+    let memory = seen.memory.memory.clone();
+    if seen.gap.is_zero() {
+        return memory;
+    }
+    memory.after_gap(seen.gap.into(), now)
 }
 
 fn explain<K: ModuleObject>(
@@ -109,11 +111,16 @@ fn explain<K: ModuleObject>(
     seen: &Observation,
     obstacles: &BTreeMap<String, String>,
     decision: &engine::Decision,
+    now: Timestamp,
 ) -> Vec<Explained> {
-    let address = format!("{}/{}", K::KIND.as_str().to_lowercase(), module.name_any());
+    let (namespace, address) = (module.namespace().unwrap_or_default(), status::address(module));
     let version = status::version(module, &seen.target);
     let background = Background {
-        module: &address,
+        address: Address {
+            namespace: &namespace,
+            module: &address,
+        },
+        pause: status::pause(module, seen, now),
         obstacles,
         source: match &seen.target {
             Target::Unknown { message, .. } => Some(message),
@@ -189,7 +196,7 @@ fn intent(module: &str, step: &Step, contents: &Contents) -> Option<Intent> {
         ),
         Step::Abandon { unit } => (
             unit,
-            Change::Remove {
+            Change::Abandon {
                 name: module.to_owned(),
             },
         ),
@@ -222,12 +229,13 @@ fn forget<K: ModuleObject>(module: &K, seen: &Observation, memory: &Memory) -> V
     )
 }
 
-fn wake_at(decision: &engine::Decision, target: &Target) -> Option<Timestamp> {
-    let retry = match target {
+fn wake_at(decision: &engine::Decision, seen: &Observation, now: Timestamp) -> Option<Timestamp> {
+    let retry = match &seen.target {
         Target::Unknown { retry_at, .. } => Some(*retry_at),
         Target::Known { .. } | Target::Nothing => None,
     };
-    decision.wake_at.map(timestamp).into_iter().chain(retry).min()
+    let decided = decision.wake_at.map(timestamp);
+    [decided, retry, seen.controls.end(now)].into_iter().flatten().min()
 }
 
 fn millis(at: Timestamp) -> Millis {

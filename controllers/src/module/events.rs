@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use muster_api::{
     conditions::{self, READY},
+    labels::annotation,
     module::ModuleStatus,
     reasons::{Bucket, EventReason, ObjectReason, Reason},
 };
 use muster_rollout::{Decision, Memory, RunState, UnitId};
 
-use super::reasons::Explained;
+use super::{controls::Controls, reasons::Explained};
 use crate::runtime::Event;
 
 /// The action that every event of a module is about.
@@ -141,6 +143,7 @@ pub fn conditions(status: &ModuleStatus, before: Option<&ModuleStatus>) -> Vec<E
             EventReason::TagMoved
         } else if is(READY, ObjectReason::InvalidSpec.as_str())
             || is(READY, ObjectReason::Unsupported.as_str())
+            || is(READY, ObjectReason::InvalidControl.as_str())
         {
             EventReason::InvalidSpec
         } else {
@@ -149,6 +152,43 @@ pub fn conditions(status: &ModuleStatus, before: Option<&ModuleStatus>) -> Vec<E
         events.push(warning(reason, condition.message.clone()));
     }
     events
+}
+
+/// The controls that take effect by a decision, and what is told of each. That one did stands in status or memory, so that it is not
+/// told again by who comes next. A cluster that is given up is told of where its row goes.
+pub fn applied(
+    controls: &Controls,
+    memory: &Memory,
+    decision: &Decision,
+    status: &ModuleStatus,
+    before: Option<&ModuleStatus>,
+    now: Timestamp,
+) -> Vec<(&'static str, Event)> {
+    let mut applied = Vec::new();
+    let mut told = |key: &'static str, note: String| {
+        applied.push((key, Event::normal(EventReason::ControlApplied, ACTION, format!("{key}: {note}"))));
+    };
+    let said = |status: &ModuleStatus| {
+        let paused = conditions::find(&status.conditions, conditions::PAUSED);
+        paused.map(|paused| paused.message.clone())
+    };
+    if let Some(pause) = said(status).filter(|_| controls.paused(now).is_some())
+        && before.and_then(said).as_ref() != Some(&pause)
+    {
+        told(annotation::PAUSED, pause);
+    }
+    let named = |memory: &Memory| memory.acknowledged.map(|acknowledged| acknowledged.named);
+    if let Some(control) = controls.acknowledged(now)
+        && let Some(set) = named(&decision.memory)
+        && named(memory) != Some(set)
+    {
+        let by = control.told();
+        told(
+            annotation::ACKNOWLEDGE_WITHDRAWAL,
+            format!("the withdrawal {} is acknowledged{by}, and begins", control.what),
+        );
+    }
+    applied
 }
 
 fn normal(reason: EventReason, note: String) -> Event {

@@ -38,6 +38,11 @@ pub enum Change {
         /// The sync.
         name: String,
     },
+    /// The row is to be gone although its cluster still has what it says: a person gave that up.
+    Abandon {
+        /// The sync.
+        name: String,
+    },
 }
 
 /// How a change is carried out on what was seen.
@@ -61,13 +66,13 @@ pub fn write(change: &Change, seen: Option<&SeenRow>) -> Write {
         // `add` of a member sets it, whether it was there or not.
         (Change::Fence { token, .. }, Some(seen)) => tested(seen, [add(seen, "token", json!(token))]),
         (Change::Fence { name, token }, None) => Write::Append(Box::new(SyncRow::bare(name, *token))),
-        (Change::Remove { .. }, Some(seen)) => tested(
+        (Change::Remove { .. } | Change::Abandon { .. }, Some(seen)) => tested(
             seen,
             [PatchOperation::Remove(RemoveOperation {
                 path: pointer(seen, ""),
             })],
         ),
-        (Change::Remove { .. }, None) => Write::Nothing,
+        (Change::Remove { .. } | Change::Abandon { .. }, None) => Write::Nothing,
     }
 }
 

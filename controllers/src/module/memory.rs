@@ -1,7 +1,16 @@
 //! What the engine remembers, in the module's status.
 
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    time::Duration,
+};
+
 use muster_api::module::{ModuleObject, RolloutStatus};
 use muster_rollout::Memory;
+use parking_lot::Mutex;
+
+use crate::runtime::Key;
 
 /// The encoding of this version of muster.
 pub const VERSION: u32 = 1;
@@ -38,4 +47,83 @@ pub fn store(memory: &Memory, uid: Option<&str>) -> Result<RolloutStatus, serde_
         uid: uid.map(str::to_owned),
         memory: serde_json::to_string(memory)?,
     })
+}
+
+/// The time in which nobody led is on no unit's account. It is added to the memory that the leader before left, as often as that is
+/// read, and to none that was written since: a failed write does not lose it, and a successful one does not count it twice.
+#[derive(Debug)]
+pub struct Gaps {
+    gap: Duration,
+    /// What each module's memory was when this process first saw it. Bounded by the number of modules.
+    left: Mutex<BTreeMap<Key, Option<u64>>>,
+}
+
+impl Gaps {
+    /// So long nobody led before this process did.
+    pub fn new(gap: Duration) -> Self {
+        Self {
+            gap,
+            left: Mutex::default(),
+        }
+    }
+
+    /// How long nobody led since the memory was written that stands in the module's status.
+    pub fn before<K: ModuleObject>(&self, key: &Key, module: &K) -> Duration {
+        let stored = module.status().and_then(|status| status.rollout.as_ref());
+        let now = stored.map(|stored| fingerprint(&stored.memory));
+        let left = *self.left.lock().entry(key.clone()).or_insert(now);
+        if now.is_some() && now == left {
+            self.gap
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// A module is gone.
+    pub fn forget(&self, key: &Key) {
+        self.left.lock().remove(key);
+    }
+}
+
+/// Tells one memory from another within this process.
+fn fingerprint(memory: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    memory.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_api::Module;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_gap_is_added_to_what_the_leader_before_left_and_to_nothing_else() {
+        let module = |memory: Option<&str>| -> Module {
+            let rollout = memory.map(|memory| json!({"version": VERSION, "memory": memory}));
+            serde_json::from_value(json!({
+                "metadata": {"name": "web", "namespace": "fleet"},
+                "spec": {"sync": {"source": {"git": {"url": "https://git.test/r", "version": {"tag": "v1"}}}}},
+                "status": {"rollout": rollout},
+            }))
+            .unwrap()
+        };
+        let minute = Duration::from_mins(1);
+        let check = |gaps: &Gaps, name: &str, memory: Option<&str>, expect: Duration| {
+            assert_eq!(gaps.before(&Key::new("fleet", name), &module(memory)), expect, "{name} {memory:?}");
+        };
+        let gaps = Gaps::new(minute);
+        check(&gaps, "web", Some("left"), minute);
+        // Its write failed: the same is read again.
+        check(&gaps, "web", Some("left"), minute);
+        check(&gaps, "web", Some("written"), Duration::ZERO);
+        // A stale read is decided on as before; its write fails.
+        check(&gaps, "web", Some("left"), minute);
+        // A module that is new under this leader was never without one.
+        check(&gaps, "new", None, Duration::ZERO);
+        check(&gaps, "new", Some("written"), Duration::ZERO);
+        check(&Gaps::new(Duration::ZERO), "web", Some("left"), Duration::ZERO);
+    }
 }

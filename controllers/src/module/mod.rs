@@ -12,8 +12,10 @@
 //! Invariant: a row is written only by a patch that tests what was seen of it, and its token never falls (W3).
 //! Invariant: a pinned tag is never resolved again for a rollout; a tag that moves is reported.
 //! Invariant: what cannot be read leads to no write but the status that says so.
+//! Invariant: a lost memory is rebuilt from a list of all rows, not from what a watch has shown so far (W7).
 
 mod act;
+mod controls;
 mod decide;
 mod events;
 mod history;
@@ -37,7 +39,7 @@ use muster_api::{labels::finalizer, selector::SelectorError};
 use thiserror::Error;
 
 pub use self::kind::{Carrier, Rolled};
-use self::{history::History, rows::AssemblageRow, source::Tags, turns::Turns};
+use self::{history::History, memory::Gaps, rows::AssemblageRow, source::Tags, turns::Turns};
 use crate::{
     bindings::Objects,
     runtime::{Action, CallError, Context, Index, Key, Retry, Retryable, Runner, status::StatusError},
@@ -49,6 +51,7 @@ pub struct Modules<K: Rolled> {
     bindings: Arc<Objects>,
     rows: Arc<Index<K::Assemblage, AssemblageRow>>,
     history: History,
+    gaps: Gaps,
     tags: Tags,
     turns: Turns,
 }
@@ -92,6 +95,7 @@ pub async fn run<K: Rolled>(context: Context, bindings: Arc<Objects>) {
         bindings: Arc::clone(&bindings),
         rows: Arc::new(rows::index()),
         history: History::of::<K>(),
+        gaps: Gaps::new(context.gap),
         tags: Tags::default(),
         turns: Turns::default(),
         context: context.clone(),

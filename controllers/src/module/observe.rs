@@ -1,9 +1,9 @@
 //! The step that reads: everything that a decision about one module rests on, as plain data.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use kube::{Resource as _, ResourceExt};
+use kube::{Api, Resource as _, ResourceExt, api::ListParams};
 use muster_api::{
     labels::annotation,
     module::{ModuleObject, SourceStatus},
@@ -17,17 +17,21 @@ use muster_api::{
 
 use super::{
     Error, Modules,
+    controls::Controls,
     history::RevisionRow,
     kind::Rolled,
     memory::{self, Recalled},
-    rows::{Asks, AssemblageRow, SeenRow},
+    rows::{self, Asks, AssemblageRow, SeenRow},
     source,
 };
 use crate::{
     bindings,
     registry::{ClusterRow, ClusterState},
-    runtime::Key,
+    runtime::{Key, call},
 };
+
+/// Assemblages in one page of a list: a few hundred KiB each at most, and answers have a limit.
+const PAGE: u32 = 100;
 
 /// The values of a cluster's control-plane bindings.
 pub type Values = BTreeMap<String, String>;
@@ -124,6 +128,13 @@ pub struct ClusterSeen {
     pub last_good_values: Option<Result<Values, String>>,
 }
 
+impl ClusterSeen {
+    /// It has no row, or is itself gone: with it goes all that is ours there.
+    pub fn has_nothing(&self) -> bool {
+        self.row.is_none() || self.uid.is_empty()
+    }
+}
+
 /// Everything that a decision rests on.
 #[derive(Clone, Debug)]
 pub struct Observation {
@@ -131,12 +142,16 @@ pub struct Observation {
     pub invalid: Option<Invalid>,
     /// The module is being deleted.
     pub deleting: bool,
+    /// What people say by annotations.
+    pub controls: Controls,
     /// What is wanted.
     pub target: Target,
     /// The last good revision that the memory names, in full.
     pub last_good: Option<Definition>,
     /// What the engine remembers.
     pub memory: Recalled,
+    /// How long nobody led since that was written.
+    pub gap: Duration,
     /// The clusters, by name.
     pub clusters: Vec<ClusterSeen>,
     /// The module's revisions, by name of the ModuleRevision.
@@ -149,7 +164,11 @@ pub async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Obse
     let key = Key::of(module);
     let deleting = module.meta().deletion_timestamp.is_some();
     let memory = memory::recall(module);
-    let invalid = if deleting { None } else { invalid(module) };
+    let (controls, invalid) = match Controls::read(module) {
+        Ok(controls) if deleting => (controls, None),
+        Ok(controls) => (controls, invalid(module)),
+        Err(unreadable) => (Controls::default(), Some(unreadable)),
+    };
     let (selector, target) = match &invalid {
         Some(_) => (None, Target::Nothing),
         None if deleting => (None, Target::Nothing),
@@ -167,13 +186,17 @@ pub async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Obse
     let mut seen = Observation {
         invalid,
         deleting,
+        controls,
         target,
         last_good,
+        gap: modules.gaps.before(&key, module),
         memory,
         clusters: Vec::new(),
         revisions: modules.history.about(&key),
     };
-    seen.clusters = clusters(module, modules, selector.as_ref(), &seen).await;
+    if seen.invalid.is_none() {
+        seen.clusters = clusters(module, modules, selector.as_ref(), &seen).await?;
+    }
     Ok(seen)
 }
 
@@ -204,16 +227,16 @@ async fn clusters<K: Rolled>(
     modules: &Modules<K>,
     selector: Option<&Matcher>,
     seen: &Observation,
-) -> Vec<ClusterSeen> {
+) -> Result<Vec<ClusterSeen>, Error> {
     let key = Key::of(module);
     let name = module.name_any();
-    let mut rows: BTreeMap<String, AssemblageRow> = modules
-        .rows
-        .about(&key)
-        .into_iter()
-        .filter(|(_, row)| row.ours)
-        .map(|(key, row)| (key.name, row))
-        .collect();
+    let mut rows = if seen.memory.lost {
+        listed(modules, &key.namespace).await?
+    } else {
+        let rows = modules.rows.about(&key).into_iter();
+        rows.map(|(key, row)| (key.name, row)).collect()
+    };
+    rows.retain(|_, row| row.ours);
     let mut clusters = Vec::new();
     for cluster in modules.context.registry.list() {
         let own = rows.remove(&cluster.name);
@@ -228,7 +251,7 @@ async fn clusters<K: Rolled>(
             .charges
             .contains_key(&cluster.name.as_str().into());
         if selected || charged || row.is_some() {
-            clusters.push(one(&cluster, selected, row, modules, &key.namespace, seen).await);
+            clusters.push(one(&cluster, selected, row, modules, &key, seen).await);
         }
     }
     clusters.extend(
@@ -236,7 +259,28 @@ async fn clusters<K: Rolled>(
             .filter_map(|(cluster, own)| orphaned(cluster, &own, &name)),
     );
     clusters.sort_by(|a, b| a.name.cmp(&b.name));
-    clusters
+    Ok(clusters)
+}
+
+/// All assemblages as they are now. Without a memory nothing tells how far the watch is behind, and what it has not shown yet may be
+/// on its way in some cluster (W7).
+async fn listed<K: Rolled>(
+    modules: &Modules<K>,
+    namespace: &str,
+) -> Result<BTreeMap<String, AssemblageRow>, Error> {
+    let assemblages: Api<K::Assemblage> = Api::namespaced(modules.context.client.clone(), namespace);
+    let what = format!("listing {} in {namespace}", K::Assemblage::plural(&()));
+    let mut page = ListParams::default().limit(PAGE);
+    let mut all = BTreeMap::new();
+    loop {
+        let list = call(&what, assemblages.list(&page)).await?;
+        let rows = list.items.iter().map(|item| (item.name_any(), rows::row(item)));
+        all.extend(rows);
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => return Ok(all),
+        }
+    }
 }
 
 /// A row whose Cluster is gone: nothing can be asked of it any more.
@@ -259,7 +303,7 @@ async fn one<K: Rolled>(
     selected: bool,
     row: Option<SeenRow>,
     modules: &Modules<K>,
-    namespace: &str,
+    module: &Key,
     seen: &Observation,
 ) -> ClusterSeen {
     let values = async |definition: Option<&Definition>| match definition {
@@ -271,7 +315,8 @@ async fn one<K: Rolled>(
         uid: cluster.uid.clone(),
         selected,
         obstacle: obstacle::<K>(cluster)
-            .or_else(|| foreign(cluster, modules, namespace))
+            .or_else(|| kept(cluster, &module.name))
+            .or_else(|| foreign(cluster, modules, &module.namespace))
             .or_else(|| {
                 row.as_ref()
                     .filter(|_| selected && !seen.deleting)
@@ -281,6 +326,20 @@ async fn one<K: Rolled>(
         values: values(seen.target.definition()).await,
         last_good_values: values(seen.last_good.as_ref()).await,
     }
+}
+
+/// A person wants the cluster kept as it is, in a way that is not built yet: then it is kept.
+fn kept(cluster: &ClusterRow, module: &str) -> Option<(Reason, String)> {
+    let pin = format!("{}{module}", annotation::PIN_PREFIX);
+    let set = |(key, reason): (String, Reason)| cluster.annotations.contains_key(&key).then_some((key, reason));
+    let (key, reason) = [(annotation::HOLD.to_owned(), Reason::Held), (pin, Reason::Pinned)]
+        .into_iter()
+        .find_map(set)?;
+    let message = format!(
+        "annotation {key} on Cluster {} is not supported by this version of muster: nothing of this module is changed there until it is removed",
+        cluster.name
+    );
+    Some((reason, message))
 }
 
 /// Why the registry says that a cluster cannot be touched.
@@ -315,8 +374,6 @@ fn foreign<K: Rolled>(
     Some((Reason::NameConflict, message))
 }
 
-/// The values that a cluster's row holds: the bindings, and what the package uses of the variables that are given, so that a
-/// changed label is rolled like any other change.
 /// What the cluster says about its row as it stands: another's object has the name that is needed, or another manager suspended ours.
 /// No revision is to blame for that, and none mends it.
 fn in_the_way(row: &SeenRow) -> Option<(Reason, String)> {
@@ -329,6 +386,8 @@ fn in_the_way(row: &SeenRow) -> Option<(Reason, String)> {
     Some((reason, echo.message.clone().unwrap_or_default())) // the word alone says enough
 }
 
+/// The values that a cluster's row holds: the bindings, and what the package uses of the variables that are given, so that a
+/// changed label is rolled like any other change.
 async fn values<K: Rolled>(
     cluster: &ClusterRow,
     definition: &Definition,
@@ -343,19 +402,6 @@ async fn values<K: Rolled>(
     let used = bindings::used_by(&definition.sync.package, &definition.sync.bindings);
     values.extend(given.into_iter().filter(|(name, _)| used.contains(name)));
     Ok(values)
-}
-
-/// Whether a person paused the module, by its spec or by the annotation.
-pub fn paused<K: ModuleObject>(module: &K) -> bool {
-    module.spec().rollout.paused || module.annotations().contains_key(annotation::PAUSED)
-}
-
-/// The withdrawal that a person acknowledged.
-pub fn acknowledged<K: ModuleObject>(module: &K) -> Option<String> {
-    module
-        .annotations()
-        .get(annotation::ACKNOWLEDGE_WITHDRAWAL)
-        .cloned()
 }
 
 /// The name of the ModuleRevision of a revision of this module.

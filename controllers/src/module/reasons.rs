@@ -3,8 +3,13 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use jiff::Timestamp;
-use muster_api::{cluster::NotReady, reasons::Reason};
+use muster_api::{cluster::NotReady, labels::annotation, reasons::Reason};
 use muster_rollout::{Class, Evidence, Ineligible, Millis, Revision, UnitId, Why};
+
+use super::{
+    controls::{Address, command},
+    status::Pause,
+};
 
 /// Why one cluster is where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,10 +25,12 @@ pub struct Explained {
 }
 
 /// What messages speak of besides the engine's reasons.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Background<'a> {
-    /// The kind and name of the module, as kubectl takes them: `module/podinfo`.
-    pub module: &'a str,
+    /// The module.
+    pub address: Address<'a>,
+    /// Who paused it, if so, and how that ends.
+    pub pause: Option<Pause>,
     /// Why a cluster cannot be touched.
     pub obstacles: &'a BTreeMap<String, String>,
     /// Why the source could not be read, if so.
@@ -87,11 +94,12 @@ pub const fn not_ready(reason: NotReady) -> Reason {
 
 fn message(unit: &UnitId, why: &Why, background: &Background<'_>) -> String {
     let Background {
-        module,
+        address,
+        pause,
         obstacles,
         source,
         version,
-    } = *background;
+    } = background;
     match why {
         Why::Ineligible { since, .. } => {
             let obstacle = obstacles
@@ -103,8 +111,8 @@ fn message(unit: &UnitId, why: &Why, background: &Background<'_>) -> String {
             format!("{obstacle}{kept}")
         }
         Why::WithdrawalHeld { acknowledge, units } => format!(
-            "{units} clusters at once are no longer selected, more than rollout.withdraw.brake: nothing is withdrawn until that is acknowledged: \
-             kubectl annotate {module} --field-manager=muster-cli fleet.muster.dev/acknowledge-withdrawal={acknowledge}"
+            "{units} clusters would be withdrawn from at once, more than rollout.withdraw.brake: nothing is withdrawn until that is acknowledged: {}",
+            command(address, annotation::ACKNOWLEDGE_WITHDRAWAL, Some(acknowledge))
         ),
         Why::Withdrawing { message, .. } => {
             format!("its objects are being removed{}", tail(message.as_deref()))
@@ -157,7 +165,8 @@ fn message(unit: &UnitId, why: &Why, background: &Background<'_>) -> String {
             evidence,
         ),
         Why::Paused => {
-            format!("the rollout of {version} is paused; to go on, set spec.rollout.paused to false")
+            let how = pause.as_ref().map_or_else(String::new, ToString::to_string);
+            format!("the rollout of {version} is paused{how}")
         }
         Why::Unresolved => source.unwrap_or("what it shall have is not known yet").to_owned(),
         Why::WaitingTurn { holders, limit } => waiting(holders, *limit, version),
@@ -232,7 +241,14 @@ mod tests {
     fn check(why: &Why, reason: Reason, says: &str) {
         let obstacles = BTreeMap::from([("eu-1".to_owned(), "Cluster eu-1 is paused".to_owned())]);
         let background = Background {
-            module: "module/web",
+            address: Address {
+                namespace: "fleet",
+                module: "module/web",
+            },
+            pause: Some(Pause {
+                told: " by ann".to_owned(),
+                resume: "; to go on set spec.rollout.paused to false".to_owned(),
+            }),
             obstacles: &obstacles,
             source: Some("https://git.test cannot be reached"),
             version: "v2",
@@ -274,7 +290,7 @@ mod tests {
                 units: 4,
             },
             Reason::WithdrawalHeld,
-            "acknowledge-withdrawal=x1",
+            "kubectl annotate --namespace fleet --field-manager=muster-cli module/web --overwrite fleet.muster.dev/acknowledge-withdrawal=x1",
         );
         check(
             &Why::Withdrawing {
@@ -344,7 +360,11 @@ mod tests {
             Reason::Halted,
             "dev-1 failed",
         );
-        check(&Why::Paused, Reason::Paused, "spec.rollout.paused");
+        check(
+            &Why::Paused,
+            Reason::Paused,
+            "v2 is paused by ann; to go on set spec.rollout.paused to false",
+        );
         check(&Why::Unresolved, Reason::SourceNotReady, "cannot be reached");
         check(
             &Why::WaitingTurn {

@@ -1,10 +1,13 @@
 //! A module's status: what was observed and decided, for people, for tools, and as the engine's memory. Pure.
 
+use std::fmt;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
 use kube::ResourceExt;
 use muster_api::{
     conditions::{self, Conditions, Status, bounded},
+    control::Control,
     labels::annotation,
     module::{Attention, ModuleObject, ModuleStatus, Summary},
     reasons::{Bucket, ObjectReason, Reason},
@@ -13,10 +16,31 @@ use muster_api::{
 use muster_rollout::{self as engine, Phase};
 
 use super::{
+    controls::{Address, command},
     memory,
-    observe::{self, Observation, Target},
+    observe::{Observation, Target},
     reasons::Explained,
 };
+
+/// Clusters that one command names, so that it fits a terminal.
+const MAX_NAMED: usize = 20;
+/// Clusters whose trouble a condition tells.
+const MAX_TOLD: usize = 3;
+
+/// Who paused a rollout, and how that ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// Who, why, since and until when, as far as that is said.
+    pub told: String,
+    /// What ends it.
+    pub resume: String,
+}
+
+impl fmt::Display for Pause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.told, self.resume)
+    }
+}
 
 /// The status while nothing can be decided: suspended, or a spec that cannot be acted on. Everything else stays as it was.
 pub fn idle<K: ModuleObject>(module: &K, seen: &Observation, now: Timestamp) -> ModuleStatus {
@@ -48,7 +72,22 @@ pub fn rolling<K: ModuleObject>(
 ) -> Result<ModuleStatus, serde_json::Error> {
     let before = module.status().cloned().unwrap_or_default();
     let summary = summary(decision, told);
+    let attention = attention(told, &before.attention, now);
+    let pause = pause(module, seen, now);
     let said = conditions(module, seen, decision, told, &summary);
+    let said = match (&seen.target, seen.deleting) {
+        (Target::Unknown { .. }, _) | (_, false) => said,
+        (_, true) => leaving(module, told, &attention, said),
+    };
+    let said = match pause {
+        Some(pause) => said.with(
+            conditions::PAUSED,
+            Status::True,
+            Reason::Paused,
+            format!("the rollout is paused{pause}; nothing new is started, what has begun may finish"),
+        ),
+        None => said,
+    };
     let (source, revision) = match &seen.target {
         Target::Known {
             definition, source, ..
@@ -60,10 +99,42 @@ pub fn rolling<K: ModuleObject>(
         conditions: merged(module, &said, &before.conditions, now),
         source,
         revision,
-        attention: attention(told, &before.attention, now),
+        attention,
         summary: Some(summary),
         rollout: Some(memory::store(&decision.memory, module.meta().uid.as_deref())?),
         last_handled_reconcile_at: requested_at(module),
+    })
+}
+
+/// The kind and name of a module, as kubectl takes them: `module/podinfo`.
+pub fn address<K: ModuleObject>(module: &K) -> String {
+    format!("{}/{}", K::KIND.as_str().to_lowercase(), module.name_any())
+}
+
+/// Whether the rollout is paused, by whom, and what ends that. What is being deleted is withdrawn, paused or not.
+pub fn pause<K: ModuleObject>(module: &K, seen: &Observation, now: Timestamp) -> Option<Pause> {
+    if seen.deleting {
+        return None;
+    }
+    let control = seen.controls.paused(now);
+    let lift = control.map(|_| {
+        let address = address(module);
+        let namespace = module.namespace().unwrap_or_default();
+        let address = Address {
+            namespace: &namespace,
+            module: &address,
+        };
+        command(&address, annotation::PAUSED, None)
+    });
+    let in_spec = module
+        .spec()
+        .rollout
+        .paused
+        .then(|| "set spec.rollout.paused to false".to_owned());
+    let ways: Vec<String> = in_spec.into_iter().chain(lift).collect();
+    (!ways.is_empty()).then(|| Pause {
+        told: control.map_or_else(String::new, Control::told),
+        resume: format!("; to go on {}", ways.join(" and ")),
     })
 }
 
@@ -170,14 +241,6 @@ fn conditions<K: ModuleObject>(
     summary: &Summary,
 ) -> Conditions {
     let mut said = ready(module, seen, decision, told, summary);
-    if decision.summary.phase == Phase::Paused || observe::paused(module) {
-        said = said.with(
-            conditions::PAUSED,
-            Status::True,
-            Reason::Paused,
-            "nothing new is started; what has begun may finish",
-        );
-    }
     if let Some(halt) = told
         .iter()
         .find(|told| matches!(told.reason, Reason::Halted | Reason::KnownBad))
@@ -235,11 +298,6 @@ fn ready<K: ModuleObject>(
         return Conditions::ready(Status::False, Reason::SourceNotReady, &**message)
             .reconciling(Reason::SourceNotReady, &**message);
     }
-    if seen.deleting {
-        let message = leaving(told);
-        return Conditions::ready(Status::False, ObjectReason::Terminating, &*message)
-            .reconciling(ObjectReason::Terminating, message);
-    }
     let Some(worst) = worst(told) else {
         return at_rest(&version, summary);
     };
@@ -293,18 +351,67 @@ fn at_rest(version: &str, summary: &Summary) -> Conditions {
     )
 }
 
-fn leaving(told: &[Explained]) -> String {
-    let held: Vec<&Explained> = told
+/// What a deletion waits for, and what would end that.
+fn leaving<K: ModuleObject>(
+    module: &K,
+    told: &[Explained],
+    attention: &[Attention],
+    said: Conditions,
+) -> Conditions {
+    let left: Vec<&Explained> = told
         .iter()
         .filter(|told| told.reason != Reason::Excluded)
         .collect();
-    match held.first() {
-        Some(first) => format!(
-            "being deleted: {} clusters are still to be withdrawn from, first {}: {}",
-            held.len(),
-            first.cluster,
-            first.message
+    let held = left.iter().find(|told| told.reason == Reason::WithdrawalHeld);
+    let (reason, message) = match (held, left.first()) {
+        (Some(held), _) => (Reason::WithdrawalHeld.as_str(), format!("being deleted: {}", held.message)),
+        (None, None) => (
+            ObjectReason::Terminating.as_str(),
+            "being deleted: nothing is left in any cluster".to_owned(),
         ),
-        None => "being deleted: nothing is left in any cluster".to_owned(),
+        (None, Some(first)) => {
+            let begin = format!("being deleted: {} clusters are still to be withdrawn from", left.len());
+            let rest = stuck(module, &left, attention)
+                .unwrap_or_else(|| format!(", first {}: {}", first.cluster, first.message));
+            (ObjectReason::Terminating.as_str(), begin + &rest)
+        }
+    };
+    said.with(conditions::READY, Status::False, reason, &*message)
+        .with(conditions::RECONCILING, Status::True, reason, message)
+}
+
+/// The clusters that cannot be withdrawn from now: who, why, since when, and how they are given up. None if there is no such one.
+fn stuck<K: ModuleObject>(module: &K, left: &[&Explained], attention: &[Attention]) -> Option<String> {
+    let stuck: Vec<&&Explained> = left.iter().filter(|told| told.reason.is_ineligible()).collect();
+    if stuck.is_empty() {
+        return None;
     }
+    let since = |told: &Explained| {
+        let entry = attention.iter().find(|entry| entry.cluster == told.cluster)?;
+        entry.since.as_ref().map(|since| format!(" since {}", since.0))
+    };
+    let one = |told: &&&Explained| {
+        let since = since(told).unwrap_or_default();
+        format!("{} ({}{since}: {})", told.cluster, told.reason, told.message)
+    };
+    let told: Vec<String> = stuck.iter().take(MAX_TOLD).map(one).collect();
+    let more = match stuck.len().saturating_sub(MAX_TOLD) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let names: Vec<&str> = stuck
+        .iter()
+        .take(MAX_NAMED)
+        .map(|told| told.cluster.as_str())
+        .collect();
+    let (namespace, address) = (module.namespace().unwrap_or_default(), address(module));
+    let address = Address {
+        namespace: &namespace,
+        module: &address,
+    };
+    let give_up = command(&address, annotation::ABANDON, Some(&names.join(",")));
+    Some(format!(
+        ", which cannot be done in {}{more}; it is done when they are back, or gone; to give them up, so that what they have stays there: {give_up}",
+        told.join(", ")
+    ))
 }

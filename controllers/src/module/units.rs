@@ -1,7 +1,8 @@
 //! From what was observed to what the engine understands: units and settings. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use muster_api::{
     amount::Amount,
     assemblage::{FailureClass, SyncPhase, SyncRow, Withdraw as WithdrawRow},
@@ -42,21 +43,17 @@ pub fn units(seen: &Observation, module: &str) -> Units {
     units
 }
 
-/// The settings of a module as the engine has them. `deleting` withdraws as `onDelete` says, and an explicit `onDelete` releases the brake.
-pub fn spec(
-    module: &ModuleSpec,
-    target: Option<&Definition>,
-    acknowledged: Option<String>,
-    paused: bool,
-    deleting: bool,
-    complete: bool,
-) -> engine::Spec {
+/// The settings of a module as the engine has them. What is being deleted is withdrawn as `onDelete` says, paused or not; an explicit
+/// `onDelete` releases the brake.
+pub fn spec(module: &ModuleSpec, seen: &Observation, now: Timestamp) -> engine::Spec {
     let rollout = &module.rollout;
+    let deleting = seen.deleting;
     let explicit = deleting && module.on_delete.is_some();
     let how = match module.on_delete {
         Some(OnDelete::Orphan) if deleting => engine::How::Orphan,
         _ => engine::How::Prune,
     };
+    let target = seen.target.definition();
     engine::Spec {
         target: target.and_then(|target| engine::Revision::parse(&target.revision)),
         strategy: match rollout.strategy {
@@ -80,11 +77,12 @@ pub fn spec(
             max: limit(rollout.withdraw.max),
             brake: (!explicit).then(|| limit(rollout.withdraw.brake)),
             how,
-            acknowledged,
+            acknowledged: seen.controls.acknowledged(now).map(|control| control.what.clone()),
         },
-        paused,
-        abandoned: BTreeSet::new(),
-        complete,
+        paused: !deleting && (rollout.paused || seen.controls.paused(now).is_some()),
+        abandoned: seen.controls.given_up(now),
+        // No reconcile starts before every list is complete.
+        complete: true,
     }
 }
 
