@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use muster_controllers::runtime::Clock;
-use muster_sync::source::{CommitId, MemorySource, Source};
+use muster_sync::source::{CommitId, Fault, MemorySource, Source, SourceError};
 use parking_lot::Mutex;
 
 use super::Ground;
@@ -101,11 +101,29 @@ impl Git {
         }
     }
 
-    /// What the processes read from on paused time.
-    pub(super) fn source(&self) -> Arc<dyn Source> {
+    /// From now on the host hangs up on everybody (on paused time).
+    pub fn go_away(&self) {
+        let gone = SourceError::Unreachable {
+            url: self.url.clone(),
+            why: "connection refused".to_owned(),
+        };
+        self.memory().break_with(&self.url, Fault::Fail(gone));
+    }
+
+    /// It answers again.
+    pub fn come_back(&self) {
+        self.memory().mend(&self.url);
+    }
+
+    fn memory(&self) -> &MemorySource {
         match &self.host {
-            Host::Memory { source, .. } => Arc::new(source.clone()),
+            Host::Memory { source, .. } => source,
             Host::Http { .. } => panic!("on the wire processes read for themselves"),
         }
+    }
+
+    /// What the processes read from on paused time.
+    pub(super) fn source(&self) -> Arc<dyn Source> {
+        Arc::new(self.memory().clone())
     }
 }

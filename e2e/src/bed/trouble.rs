@@ -1,0 +1,41 @@
+//! What goes wrong around muster, and what a module said meanwhile.
+
+use muster_apiserver::{
+    Verb,
+    fault::{Failure, Fault, Match, Rule, RuleId},
+};
+
+use super::{Bed, kinds, objects, observer::events};
+
+impl Bed {
+    /// From now on a cluster answers writes of `client` to paths with `path` with 500, as for a webhook that cannot be called.
+    pub fn fail_writes(&self, cluster: &str, client: &str, path: &str) -> RuleId {
+        let matching = Match {
+            verbs: vec![Verb::Create, Verb::Update, Verb::Patch],
+            path: Some(path.to_owned()),
+            ..Match::client(client)
+        };
+        let late = Rule::always(matching, Fault::Status(Failure::Internal));
+        self.clusters[cluster].api.faults().add(late)
+    }
+
+    /// Ends what [`Bed::fail_writes`] began.
+    pub fn mend(&self, cluster: &str, rule: RuleId) {
+        self.clusters[cluster].api.faults().remove(rule);
+    }
+
+    /// Every reason that the Ready condition of a Module had, in order, each change once.
+    pub fn reasons_of(&self, module: &str) -> Vec<String> {
+        let mut reasons: Vec<String> = Vec::new();
+        for event in events(&self.management, kinds::MODULE) {
+            let ready = crate::fleet::condition(event.object(), "Ready");
+            let reason = ready.and_then(|ready| ready["reason"].as_str());
+            if let Some(reason) = reason.filter(|_| objects::name(event.object()) == module)
+                && reasons.last().is_none_or(|last| last != reason)
+            {
+                reasons.push(reason.to_owned());
+            }
+        }
+        reasons
+    }
+}

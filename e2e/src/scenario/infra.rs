@@ -1,0 +1,161 @@
+//! Promise: a good revision is condemned by nothing that is not its fault, however long it lasts; who is away does not hold the others up.
+
+use std::time::Duration;
+
+use super::CLUSTERS;
+use crate::{
+    bed::{AGENT, Bed, Ground, Obstacle, kinds},
+    fleet::{Quality, ROLLED, told},
+};
+
+/// Longer than pickup (5 min) and progress (10 min) together, and than absence (5 min).
+const LASTS: Duration = Duration::from_mins(16);
+/// How long an absent cluster keeps its slot.
+const ABSENCE: Duration = Duration::from_mins(5);
+
+/// The Secret of the cluster that is changing is deleted, and comes back.
+pub async fn secret_gone(ground: Ground) {
+    away(ground, Obstacle::Kubeconfig, "NoKubeconfig").await;
+}
+
+/// Its API server refuses every connection, and is back.
+pub async fn api_down(ground: Ground) {
+    away(ground, Obstacle::Unreachable, "Unreachable").await;
+}
+
+/// It goes away while it changes: its slot is free after `absence`, the others go on; it is charged again when it returns, and finishes.
+async fn away(ground: Ground, obstacle: Obstacle, reason: &str) {
+    let mut bed = Bed::with_clusters(ground, &CLUSTERS).await;
+    bed.deploy(&["web"]).await;
+    bed.crash_agent("eu-1").await;
+    let version = bed.roll("web", 2, Quality::Good).await;
+    until_assigned(&bed, "eu-1", &version).await;
+    bed.obstruct("eu-1", obstacle).await;
+    let left = bed.elapsed();
+    let look = async || match bed.version_in("eu-2", "web").await {
+        Some(seen) if seen == version => Ok(()),
+        seen => Err(format!("{seen:?}")),
+    };
+    bed.wait_until("eu-2 has its turn", ABSENCE + ROLLED, look).await;
+    let freed = bed.elapsed() - left;
+    assert!(freed >= ABSENCE, "the slot was free after {freed:?}");
+    bed.pass(LASTS).await;
+    let module = bed.module("web").await;
+    let attention = &module["status"]["attention"][0];
+    assert_eq!(
+        (&attention["cluster"], &attention["reason"]),
+        (&"eu-1".into(), &reason.into()),
+        "{}",
+        told(&module)
+    );
+    assert_eq!(module["status"]["summary"]["clusters"], "2/3");
+    bed.clear("eu-1", obstacle).await;
+    bed.start_agent("eu-1");
+    until_all(&bed, &version).await;
+    nobody_blamed(&bed).await;
+}
+
+/// The git host does not answer the cluster that is changing.
+pub async fn source_away(ground: Ground) {
+    let mut bed = Bed::with_clusters(ground, &CLUSTERS).await;
+    bed.deploy(&["web"]).await;
+    bed.crash_agent("eu-1").await;
+    let version = bed.roll("web", 2, Quality::Good).await;
+    until_assigned(&bed, "eu-1", &version).await;
+    bed.git.go_away();
+    bed.start_agent("eu-1");
+    bed.pass(LASTS).await;
+    assert_eq!(bed.version_in("eu-1", "web").await.as_deref(), Some("web-v1"));
+    bed.git.come_back();
+    until_all(&bed, &version).await;
+    nobody_blamed(&bed).await;
+}
+
+/// Writes are answered with 500, as by an API server whose admission webhook cannot be called.
+pub async fn webhook_late(ground: Ground) {
+    let bed = Bed::with_clusters(ground, &CLUSTERS).await;
+    bed.deploy(&["web"]).await;
+    let late = bed.fail_writes("eu-1", AGENT, "/deployments/");
+    let version = bed.roll("web", 2, Quality::Good).await;
+    until_assigned(&bed, "eu-1", &version).await;
+    bed.pass(LASTS).await;
+    assert_eq!(bed.version_in("eu-2", "web").await.as_deref(), Some("web-v1"));
+    bed.mend("eu-1", late);
+    until_all(&bed, &version).await;
+    nobody_blamed(&bed).await;
+}
+
+/// The sync of a confirmed cluster looks again and does not say `Ready` for a while.
+pub async fn checking_again(ground: Ground) {
+    let mut bed = Bed::with_clusters(ground, &CLUSTERS).await;
+    bed.deploy(&["web"]).await;
+    let version = bed.roll("web", 2, Quality::Good).await;
+    bed.until_wanted("eu-2", "web", &version).await;
+    bed.crash_agent("eu-1").await;
+    let inside = bed.inside("eu-1", muster_api::labels::SYSTEM_NAMESPACE);
+    for sync in inside.list(kinds::KUSTOMIZATION).await {
+        let mut checking = sync["status"].clone();
+        for condition in checking["conditions"].as_array_mut().unwrap() {
+            if condition["type"] == "Ready" {
+                condition["status"] = "Unknown".into();
+                condition["reason"] = "Progressing".into();
+            }
+        }
+        let name = sync["metadata"]["name"].as_str().unwrap();
+        inside
+            .patch_status(
+                kinds::KUSTOMIZATION,
+                name,
+                serde_json::json!({"status": checking}),
+            )
+            .await;
+    }
+    bed.pass(LASTS).await;
+    bed.start_agent("eu-1");
+    until_all(&bed, &version).await;
+    nobody_blamed(&bed).await;
+}
+
+async fn until_assigned(bed: &Bed, cluster: &str, version: &str) {
+    let look = async || {
+        let source = bed.module("web").await["status"]["source"].clone();
+        let proxy = bed.fleet().get(kinds::PROXY_ASSEMBLAGE, cluster).await;
+        let row = proxy.and_then(|proxy| proxy.pointer("/spec/syncs/0/commit").cloned());
+        if source["tag"] == version && row.as_ref() == Some(&source["commit"]) {
+            Ok(())
+        } else {
+            Err(format!("{row:?} {source}"))
+        }
+    };
+    bed.wait_until(&format!("{cluster} is assigned {version}"), ROLLED, look)
+        .await;
+}
+
+async fn until_all(bed: &Bed, version: &str) {
+    let look = async || {
+        let module = bed.module("web").await;
+        if module["status"]["summary"]["clusters"] == "3/3" && module["status"]["source"]["tag"] == version {
+            Ok(())
+        } else {
+            Err(told(&module))
+        }
+    };
+    bed.wait_until("all three are confirmed", ROLLED, look).await;
+    for cluster in CLUSTERS {
+        assert_eq!(bed.version_in(cluster, "web").await.as_deref(), Some(version));
+    }
+}
+
+/// No revision was ever called bad, and no cluster ever failed.
+async fn nobody_blamed(bed: &Bed) {
+    for revision in bed.fleet().list(kinds::MODULE_REVISION).await {
+        assert_eq!(revision["status"]["verdict"], "Good", "{revision:#}");
+    }
+    let failed = bed.reasons_of("web");
+    assert!(
+        !failed
+            .iter()
+            .any(|reason| ["Failed", "Halted", "KnownBad"].contains(&reason.as_str())),
+        "{failed:?}"
+    );
+}
