@@ -6,16 +6,13 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Resource, ResourceExt,
-    api::{Patch, PatchParams, PostParams},
-    core::object::HasSpec,
+    api::{Patch, PatchParams},
 };
 use muster_api::{
-    assemblage::{SyncRow, TargetedAssemblageSpec},
     control::Control,
-    labels::{self, annotation, finalizer, label, manager},
+    labels::{annotation, finalizer, manager},
     module::ModuleStatus,
     reasons::EventReason,
-    sync::LocalReference,
 };
 use serde_json::json;
 use tracing::{info, warn};
@@ -25,12 +22,12 @@ use super::{
     decide::Plan,
     history,
     intent::{self, Change, Intent, Write},
-    kind::{Carrier, Rolled},
+    kind::Rolled,
     observe::Observation,
-    rows::{self, SeenRow},
+    rows::SeenRow,
     status,
 };
-use crate::runtime::{CallError, Event, Key, call, status::patch_if_changed};
+use crate::runtime::{Event, Key, call, status::patch_if_changed};
 
 /// Writers of assemblages at once: one API server takes about eight well.
 const WRITERS: usize = 8;
@@ -135,15 +132,12 @@ async fn row_written<K: Rolled>(
         .iter()
         .find(|cluster| cluster.name == intent.cluster)
         .and_then(|cluster| cluster.row.as_ref());
-    let _turn = modules
-        .turns
-        .take(&Key::new(module.namespace().unwrap_or_default(), &intent.cluster))
-        .await;
-    match intent::write(&intent.change, row) {
-        Write::Nothing => return Ok(()),
-        Write::Patch(patch) => patched(module, &intent.cluster, patch, modules).await?,
-        Write::Append(row) => appended(module, &intent.cluster, &row, modules).await?,
+    let write = intent::write(&intent.change, row);
+    if write == Write::Nothing {
+        return Ok(());
     }
+    let assemblage = Key::new(module.namespace().unwrap_or_default(), &intent.cluster);
+    modules.write(&assemblage, &module.name_any(), write).await?;
     if let (Change::Abandon { .. }, Some(row)) = (&intent.change, row) {
         given_up(module, &intent.cluster, row, seen, modules).await?;
     }
@@ -199,108 +193,6 @@ async fn warn_of_flux<K: Rolled>(module: &K, control: &str, modules: &Modules<K>
     let event = Event::warning(EventReason::ControlAtRisk, "Control", note);
     modules.context.events.publish(module, event).await;
     Ok(())
-}
-
-async fn patched<K: Rolled>(
-    module: &K,
-    cluster: &str,
-    patch: json_patch::Patch,
-    modules: &Modules<K>,
-) -> Result<(), Error> {
-    let assemblages = api::<K::Assemblage, K>(module, modules);
-    let what = format!(
-        "writing the row of {} into {} {cluster}",
-        module.name_any(),
-        K::Assemblage::kind(&())
-    );
-    match call(
-        &what,
-        assemblages.patch(cluster, &parameters(), &Patch::Json::<()>(patch)),
-    )
-    .await
-    {
-        Ok(_) => Ok(()),
-        // A failed test, or the assemblage is gone: somebody was faster.
-        Err(error) if is_overtaken(&error) => Err(Error::Overtaken { what }),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Whether a patch was refused because the row is not as it was seen: a failed `test` is a 422 without causes, and a name that somebody
-/// else appended meanwhile is a duplicate. Any other cause is about the content, and looking again does not help.
-fn is_overtaken(error: &CallError) -> bool {
-    if error.is_conflict() || error.is_not_found() {
-        return true;
-    }
-    let CallError::Api { source, .. } = error else {
-        return false;
-    };
-    let kube::Error::Api(status) = &**source else {
-        return false;
-    };
-    let causes = status.details.as_ref().map_or(&[][..], |details| &details.causes);
-    error.is_invalid() && causes.iter().all(|cause| cause.reason == "FieldValueDuplicate")
-}
-
-/// Appends a row to the cluster's assemblage, which is made if there is none.
-async fn appended<K: Rolled>(
-    module: &K,
-    cluster: &str,
-    row: &SyncRow,
-    modules: &Modules<K>,
-) -> Result<(), Error> {
-    let assemblages = api::<K::Assemblage, K>(module, modules);
-    let kind = K::Assemblage::kind(&());
-    let what = format!("adding the row of {} to {kind} {cluster}", module.name_any());
-    let Some(there) = call(&what, assemblages.get_opt(cluster)).await? else {
-        let made = made(module, cluster, row, modules);
-        let parameters = PostParams {
-            field_manager: Some(manager::CONTROLLER.to_owned()),
-            ..PostParams::default()
-        };
-        return match call(&what, assemblages.create(&parameters, &made)).await {
-            Ok(_) => Ok(()),
-            Err(error) if error.is_conflict() => Err(Error::Overtaken { what }),
-            Err(error) => Err(error.into()),
-        };
-    };
-    let taken = there.spec().syncs.iter().any(|sync| sync.name == row.name);
-    if !rows::is_ours(&there) || there.meta().deletion_timestamp.is_some() || taken {
-        return Err(Error::Overtaken { what });
-    }
-    let version = there.resource_version().unwrap_or_default();
-    let patch = intent::append(row, &version, !there.spec().syncs.is_empty());
-    patched(module, cluster, patch, modules).await
-}
-
-/// muster's own assemblage of a cluster, owned by the Cluster and by nothing else.
-fn made<K: Rolled>(module: &K, cluster: &str, row: &SyncRow, modules: &Modules<K>) -> K::Assemblage {
-    let spec = TargetedAssemblageSpec {
-        cluster_ref: Some(LocalReference {
-            name: cluster.to_owned(),
-        }),
-        kubeconfig_ref: None,
-        syncs: vec![row.clone()],
-    };
-    let mut made = K::Assemblage::make(cluster, spec);
-    let words = [
-        (label::CLUSTER, cluster),
-        (label::MANAGED_BY, labels::MUSTER),
-        (label::APP_MANAGED_BY, labels::MUSTER),
-    ];
-    let meta = made.meta_mut();
-    meta.namespace = module.namespace();
-    meta.labels = Some(
-        words
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .into(),
-    );
-    meta.owner_references = modules
-        .context
-        .registry
-        .get(cluster)
-        .map(|cluster| vec![cluster.owner_reference()]);
-    made
 }
 
 /// The module with our finalizer: before anything of it is anywhere, so that a deletion withdraws it.
@@ -382,7 +274,7 @@ where
     )
 }
 
-fn parameters() -> PatchParams {
+pub(super) fn parameters() -> PatchParams {
     PatchParams {
         field_manager: Some(manager::CONTROLLER.to_owned()),
         ..PatchParams::default()

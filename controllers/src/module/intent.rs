@@ -54,47 +54,84 @@ pub enum Write {
     Patch(Patch),
     /// There is no such row: append this one.
     Append(Box<SyncRow>),
+    /// Take the row at this place out; a failed test means: observe again.
+    Remove(usize, Patch),
 }
 
 /// The write for a change, given the row as seen.
 pub fn write(change: &Change, seen: Option<&SeenRow>) -> Write {
     match (change, seen) {
         (Change::Put(row), Some(seen)) if seen.token >= row.token => Write::Nothing,
-        (Change::Put(row), Some(seen)) => tested(seen, [replace(seen, "", json!(row))]),
+        (Change::Put(row), Some(seen)) => Write::Patch(tested(seen, replace(seen, "", json!(row)))),
         (Change::Put(row), None) => Write::Append(row.clone()),
         (Change::Fence { token, .. }, Some(seen)) if seen.token >= Some(*token) => Write::Nothing,
         // `add` of a member sets it, whether it was there or not.
-        (Change::Fence { token, .. }, Some(seen)) => tested(seen, [add(seen, "token", json!(token))]),
+        (Change::Fence { token, .. }, Some(seen)) => {
+            Write::Patch(tested(seen, add(seen, "token", json!(token))))
+        }
         (Change::Fence { name, token }, None) => Write::Append(Box::new(SyncRow::bare(name, *token))),
-        (Change::Remove { .. } | Change::Abandon { .. }, Some(seen)) => tested(
-            seen,
-            [PatchOperation::Remove(RemoveOperation {
-                path: pointer(seen, ""),
-            })],
-        ),
+        (Change::Remove { .. } | Change::Abandon { .. }, Some(seen)) => {
+            let path = pointer(seen, "");
+            let remove = PatchOperation::Remove(RemoveOperation { path });
+            Write::Remove(seen.position, tested(seen, remove))
+        }
         (Change::Remove { .. } | Change::Abandon { .. }, None) => Write::Nothing,
     }
 }
 
-/// Appends a row to an assemblage of exactly this version.
-pub fn append(row: &SyncRow, resource_version: &str, has_rows: bool) -> Patch {
-    let version = PointerBuf::from_tokens(["metadata", "resourceVersion"]);
-    let (path, value) = if has_rows {
-        (PointerBuf::from_tokens(["spec", "syncs", "-"]), json!(row))
-    } else {
-        (PointerBuf::from_tokens(["spec", "syncs"]), json!([row]))
-    };
-    Patch(vec![
-        PatchOperation::Test(TestOperation {
-            path: version,
-            value: json!(resource_version),
-        }),
-        PatchOperation::Add(AddOperation { path, value }),
-    ])
+/// An assemblage to which rows are appended: exactly this version of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen<'a> {
+    /// Its resourceVersion.
+    pub version: &'a str,
+    /// It has rows: without any there is no list to append to.
+    pub has_rows: bool,
 }
 
-/// Operations on a row that are only carried out if its name and token are the ones seen.
-fn tested(seen: &SeenRow, operations: impl IntoIterator<Item = PatchOperation>) -> Write {
+/// One patch that carries several writes out, all or none. Rows are changed where they stand, then appended, then taken out from the
+/// last to the first: so no operation moves the place of another. Appending needs the assemblage as `seen`.
+pub fn merged(writes: &[&Write], seen: Option<Seen<'_>>) -> Patch {
+    let mut operations = Vec::new();
+    let mut appended = Vec::new();
+    let mut removed = Vec::new();
+    for write in writes {
+        match write {
+            Write::Nothing => {}
+            Write::Patch(patch) => operations.extend(patch.0.iter().cloned()),
+            Write::Append(row) => appended.push(&**row),
+            Write::Remove(position, patch) => removed.push((*position, patch)),
+        }
+    }
+    if let Some(seen) = seen {
+        operations.insert(0, version(seen.version));
+        operations.extend(appends(&appended, seen.has_rows));
+    }
+    removed.sort_by_key(|(position, _)| std::cmp::Reverse(*position));
+    operations.extend(removed.into_iter().flat_map(|(_, patch)| patch.0.iter().cloned()));
+    Patch(operations)
+}
+
+fn version(version: &str) -> PatchOperation {
+    PatchOperation::Test(TestOperation {
+        path: PointerBuf::from_tokens(["metadata", "resourceVersion"]),
+        value: json!(version),
+    })
+}
+
+fn appends(rows: &[&SyncRow], has_rows: bool) -> Vec<PatchOperation> {
+    let add = |path: PointerBuf, value: Value| PatchOperation::Add(AddOperation { path, value });
+    if has_rows {
+        let end = || PointerBuf::from_tokens(["spec", "syncs", "-"]);
+        return rows.iter().map(|row| add(end(), json!(row))).collect();
+    }
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    vec![add(PointerBuf::from_tokens(["spec", "syncs"]), json!(rows))]
+}
+
+/// An operation on a row that is only carried out if its name and token are the ones seen.
+fn tested(seen: &SeenRow, operation: PatchOperation) -> Patch {
     let test = |field: &str, value: Value| {
         PatchOperation::Test(TestOperation {
             path: pointer(seen, field),
@@ -104,8 +141,8 @@ fn tested(seen: &SeenRow, operations: impl IntoIterator<Item = PatchOperation>) 
     let mut all = vec![test("name", json!(seen.name))];
     // A row without a token (of another writer, or never ours) has nothing to test but its name.
     all.extend(seen.token.map(|token| test("token", json!(token))));
-    all.extend(operations);
-    Write::Patch(Patch(all))
+    all.push(operation);
+    Patch(all)
 }
 
 fn replace(seen: &SeenRow, field: &str, value: Value) -> PatchOperation {
@@ -137,16 +174,20 @@ mod tests {
     use super::*;
     use crate::module::rows::Asks;
 
-    fn seen(token: Option<u64>) -> SeenRow {
+    fn seen_at(position: usize, name: &str, token: Option<u64>) -> SeenRow {
         SeenRow {
-            name: "web".to_owned(),
-            position: 2,
+            name: name.to_owned(),
+            position,
             token,
             digest: None,
             revision: None,
             asks: Asks::Carry,
             echo: None,
         }
+    }
+
+    fn seen(token: Option<u64>) -> SeenRow {
+        seen_at(2, "web", token)
     }
 
     fn put(token: u64) -> Change {
@@ -160,35 +201,40 @@ mod tests {
         }
     }
 
+    fn remove() -> Change {
+        Change::Remove {
+            name: "web".to_owned(),
+        }
+    }
+
+    fn lines(patch: &Patch) -> String {
+        let line = |operation: &PatchOperation| json!(operation).to_string();
+        patch.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+
     fn check(change: &Change, row: Option<&SeenRow>, expect: &str) {
         let said = match write(change, row) {
             Write::Nothing => "nothing".to_owned(),
             Write::Append(row) => format!("append {}", json!(row)),
-            Write::Patch(patch) => patch
-                .iter()
-                .map(|operation| json!(operation).to_string())
-                .collect::<Vec<_>>()
-                .join("\n"),
+            Write::Patch(patch) | Write::Remove(_, patch) => lines(&patch),
         };
         assert_eq!(said, expect);
     }
 
     #[test]
     fn a_row_changes_only_from_the_name_and_token_that_were_seen() {
+        let tests = "{\"op\":\"test\",\"path\":\"/spec/syncs/2/name\",\"value\":\"web\"}\n\
+                     {\"op\":\"test\",\"path\":\"/spec/syncs/2/token\",\"value\":4}\n";
+        let check = |change: &Change, expect: &str| check(change, Some(&seen(Some(4))), &format!("{tests}{expect}"));
         check(
             &put(5),
-            Some(&seen(Some(4))),
-            "{\"op\":\"test\",\"path\":\"/spec/syncs/2/name\",\"value\":\"web\"}\n\
-             {\"op\":\"test\",\"path\":\"/spec/syncs/2/token\",\"value\":4}\n\
-             {\"op\":\"replace\",\"path\":\"/spec/syncs/2\",\"value\":{\"name\":\"web\",\"token\":5}}",
+            "{\"op\":\"replace\",\"path\":\"/spec/syncs/2\",\"value\":{\"name\":\"web\",\"token\":5}}",
         );
         check(
             &fence(5),
-            Some(&seen(Some(4))),
-            "{\"op\":\"test\",\"path\":\"/spec/syncs/2/name\",\"value\":\"web\"}\n\
-             {\"op\":\"test\",\"path\":\"/spec/syncs/2/token\",\"value\":4}\n\
-             {\"op\":\"add\",\"path\":\"/spec/syncs/2/token\",\"value\":5}",
+            "{\"op\":\"add\",\"path\":\"/spec/syncs/2/token\",\"value\":5}",
         );
+        check(&remove(), "{\"op\":\"remove\",\"path\":\"/spec/syncs/2\"}");
     }
 
     #[test]
@@ -203,28 +249,68 @@ mod tests {
     fn an_absent_row_is_appended() {
         check(&put(5), None, "append {\"name\":\"web\",\"token\":5}");
         check(&fence(5), None, "append {\"name\":\"web\",\"token\":5}");
-        check(
-            &Change::Remove {
-                name: "web".to_owned(),
-            },
-            None,
-            "nothing",
-        );
+        check(&remove(), None, "nothing");
     }
 
     #[test]
     fn an_append_tests_the_version_of_the_whole_assemblage() {
-        let patch = append(&SyncRow::bare("web", 5), "77", true);
-        let said: Vec<String> = patch
-            .iter()
-            .map(|operation| json!(operation).to_string())
-            .collect();
-        assert_eq!(
-            said,
-            [
-                "{\"op\":\"test\",\"path\":\"/metadata/resourceVersion\",\"value\":\"77\"}",
-                "{\"op\":\"add\",\"path\":\"/spec/syncs/-\",\"value\":{\"name\":\"web\",\"token\":5}}",
-            ]
+        let row = write(&put(5), None);
+        let check = |has_rows: bool, expect: &str| {
+            let version = Seen {
+                version: "77",
+                has_rows,
+            };
+            let expect = format!(
+                "{{\"op\":\"test\",\"path\":\"/metadata/resourceVersion\",\"value\":\"77\"}}\n{expect}"
+            );
+            assert_eq!(lines(&merged(&[&row], Some(version))), expect);
+        };
+        check(
+            true,
+            "{\"op\":\"add\",\"path\":\"/spec/syncs/-\",\"value\":{\"name\":\"web\",\"token\":5}}",
         );
+        check(
+            false,
+            "{\"op\":\"add\",\"path\":\"/spec/syncs\",\"value\":[{\"name\":\"web\",\"token\":5}]}",
+        );
+    }
+
+    #[test]
+    fn merged_writes_do_not_move_each_others_rows() {
+        let rows = ["a", "b", "c", "d"].map(|name| SyncRow::bare(name, 1));
+        let seen = |position: usize| seen_at(position, &rows[position].name, Some(1));
+        let named = |name: &str| name.to_owned();
+        let writes = [
+            write(&Change::Remove { name: named("a") }, Some(&seen(0))),
+            write(&Change::Abandon { name: named("c") }, Some(&seen(2))),
+            write(&Change::Put(Box::new(SyncRow::bare("e", 9))), None),
+            write(&Change::Put(Box::new(SyncRow::bare("f", 9))), None),
+            write(&Change::Put(Box::new(SyncRow::bare("d", 9))), Some(&seen(3))),
+            write(
+                &Change::Fence {
+                    name: named("b"),
+                    token: 9,
+                },
+                Some(&seen(1)),
+            ),
+        ];
+        let mut orders = vec![writes.iter().collect::<Vec<&Write>>()];
+        orders.push(writes.iter().rev().collect());
+        for order in orders {
+            let mut object = json!({"metadata": {"resourceVersion": "7"}, "spec": {"syncs": rows}});
+            let version = Seen {
+                version: "7",
+                has_rows: true,
+            };
+            json_patch::patch(&mut object, &merged(&order, Some(version))).unwrap();
+            let mut left: Vec<String> = object["spec"]["syncs"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|row| format!("{}{}", row["name"].as_str().unwrap(), row["token"]))
+                .collect();
+            left.sort();
+            assert_eq!(left, ["b9", "d9", "e9", "f9"]);
+        }
     }
 }

@@ -27,8 +27,8 @@ mod reasons;
 mod rows;
 mod source;
 mod status;
-mod turns;
 mod units;
+mod writers;
 
 use std::{sync::Arc, time::Duration};
 
@@ -39,7 +39,7 @@ use muster_api::{labels::finalizer, selector::SelectorError};
 use thiserror::Error;
 
 pub use self::kind::{Carrier, Rolled};
-use self::{history::History, memory::Gaps, rows::AssemblageRow, source::Tags, turns::Turns};
+use self::{history::History, memory::Gaps, rows::AssemblageRow, source::Tags, writers::Writers};
 use crate::{
     bindings::Objects,
     runtime::{Action, CallError, Context, Index, Key, Retry, Retryable, Runner, status::StatusError},
@@ -53,7 +53,7 @@ pub struct Modules<K: Rolled> {
     history: History,
     gaps: Gaps,
     tags: Tags,
-    turns: Turns,
+    writers: Writers,
 }
 
 /// Why a module could not be reconciled to the end.
@@ -97,7 +97,7 @@ pub async fn run<K: Rolled>(context: Context, bindings: Arc<Objects>) {
         history: History::of::<K>(),
         gaps: Gaps::new(context.gap),
         tags: Tags::default(),
-        turns: Turns::default(),
+        writers: Writers::default(),
         context: context.clone(),
     });
     let runner = Runner::<K>::new(K::KIND.as_str(), &context);

@@ -1,0 +1,229 @@
+//! One writer for each assemblage, which merges the rows of several modules.
+//!
+//! ```text
+//!   module a ─┐
+//!   module b ─┼─► waiting ─► whoever has the turn takes all that waits ─► one patch
+//!   module c ─┘              (all or none; refused: each by itself)
+//! ```
+//!
+//! Who comes alone writes at once; what comes meanwhile waits for the turn, and goes together.
+//! Invariant: a row is written only by a patch that tests what was seen of it; merging changes nothing about that (W3).
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+};
+
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{Patch, PostParams},
+    core::object::HasSpec,
+};
+use muster_api::{
+    assemblage::{SyncRow, TargetedAssemblageSpec},
+    labels::{self, label, manager},
+    schema::MAX_LABEL,
+    sync::LocalReference,
+};
+use parking_lot::Mutex;
+use tokio::sync::{Mutex as Turn, oneshot};
+
+use super::{
+    Error, Modules,
+    act::parameters,
+    intent::{self, Seen, Write},
+    kind::{Carrier, Rolled},
+    rows,
+};
+use crate::runtime::{CallError, Key, call};
+
+/// Rows in one patch: at most 32 KiB each, and a request of 3 MiB is the most that an API server takes.
+const MERGED: usize = 64;
+
+/// Who writes which assemblage. Bounded by the assemblages that are being written now.
+#[derive(Debug, Default)]
+pub struct Writers(Mutex<BTreeMap<Key, Weak<Queue>>>);
+
+/// What is to be written into one assemblage.
+#[derive(Debug, Default)]
+struct Queue {
+    turn: Turn<()>,
+    /// Bounded by the modules that are reconciled at once.
+    waiting: Mutex<Vec<Job>>,
+}
+
+#[derive(Debug)]
+struct Job {
+    what: String,
+    write: Write,
+    done: oneshot::Sender<Result<(), Error>>,
+}
+
+impl Queue {
+    /// The first that wait, as many as go together.
+    fn next(&self) -> Vec<Job> {
+        let mut waiting = self.waiting.lock();
+        let many = waiting.len().min(MERGED);
+        waiting.drain(..many).collect()
+    }
+}
+
+impl Writers {
+    fn queue(&self, assemblage: &Key) -> Arc<Queue> {
+        let mut queues = self.0.lock();
+        queues.retain(|_, queue| queue.strong_count() > 0);
+        let queue = queues.get(assemblage).and_then(Weak::upgrade).unwrap_or_default();
+        queues.insert(assemblage.clone(), Arc::downgrade(&queue));
+        queue
+    }
+}
+
+impl<K: Rolled> Modules<K> {
+    /// Writes the row of a module, together with those of other modules that wait for the same assemblage.
+    pub(super) async fn write(&self, assemblage: &Key, module: &str, write: Write) -> Result<(), Error> {
+        let what = format!(
+            "writing the row of {module} into {} {assemblage}",
+            K::Assemblage::kind(&())
+        );
+        let queue = self.writers.queue(assemblage);
+        let (done, mut outcome) = oneshot::channel();
+        let job = Job {
+            what: what.clone(),
+            write,
+            done,
+        };
+        queue.waiting.lock().push(job);
+        let _turn = queue.turn.lock().await;
+        // Whoever had the turn may have written ours, too.
+        while outcome.is_empty() {
+            let jobs = queue.next();
+            if jobs.is_empty() {
+                break;
+            }
+            self.write_all(assemblage, jobs).await;
+        }
+        // Nothing comes if another that had taken it was ended in between.
+        outcome.try_recv().unwrap_or(Err(Error::Overtaken { what }))
+    }
+
+    /// All in one write; if that is refused, one by one, so that a stale view of one row is no other's trouble.
+    async fn write_all(&self, assemblage: &Key, jobs: Vec<Job>) {
+        let writes: Vec<&Write> = jobs.iter().map(|job| &job.write).collect();
+        let what = format!("writing {} rows into {} {assemblage}", jobs.len(), K::Assemblage::kind(&()));
+        let together = jobs.len() > 1 && self.write_rows(assemblage, &what, &writes).await.is_ok();
+        for job in jobs {
+            let result = if together {
+                Ok(())
+            } else {
+                self.write_rows(assemblage, &job.what, &[&job.write]).await
+            };
+            // Whoever waited for it may have been ended: then nobody wants to know.
+            let _ = job.done.send(result);
+        }
+    }
+
+    async fn write_rows(&self, assemblage: &Key, what: &str, writes: &[&Write]) -> Result<(), Error> {
+        let appended: Vec<&SyncRow> = writes
+            .iter()
+            .filter_map(|write| match write {
+                Write::Append(row) => Some(&**row),
+                Write::Nothing | Write::Patch(_) | Write::Remove(..) => None,
+            })
+            .collect();
+        if appended.is_empty() {
+            return self.patched(assemblage, what, intent::merged(writes, None)).await;
+        }
+        let overtaken = || Error::Overtaken { what: what.to_owned() };
+        let Some(there) = call(what, self.assemblages(assemblage).get_opt(&assemblage.name)).await? else {
+            if appended.len() < writes.len() {
+                return Err(overtaken());
+            }
+            return self.created(assemblage, what, &appended).await;
+        };
+        let syncs = &there.spec().syncs;
+        let taken = |row: &&SyncRow| syncs.iter().any(|sync| sync.name == row.name);
+        if !rows::is_ours(&there) || there.meta().deletion_timestamp.is_some() || appended.iter().any(taken) {
+            return Err(overtaken());
+        }
+        let version = there.resource_version().unwrap_or_default();
+        let seen = Seen {
+            version: &version,
+            has_rows: !syncs.is_empty(),
+        };
+        self.patched(assemblage, what, intent::merged(writes, Some(seen))).await
+    }
+
+    async fn patched(&self, assemblage: &Key, what: &str, patch: json_patch::Patch) -> Result<(), Error> {
+        let assemblages = self.assemblages(assemblage);
+        let patch = Patch::Json::<()>(patch);
+        match call(what, assemblages.patch(&assemblage.name, &parameters(), &patch)).await {
+            Ok(_) => Ok(()),
+            // A failed test, or the assemblage is gone: somebody was faster.
+            Err(error) if is_overtaken(&error) => Err(Error::Overtaken { what: what.to_owned() }),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn created(&self, assemblage: &Key, what: &str, rows: &[&SyncRow]) -> Result<(), Error> {
+        let made = self.made(assemblage, rows);
+        let parameters = PostParams {
+            field_manager: Some(manager::CONTROLLER.to_owned()),
+            ..PostParams::default()
+        };
+        match call(what, self.assemblages(assemblage).create(&parameters, &made)).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.is_conflict() => Err(Error::Overtaken { what: what.to_owned() }),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// muster's own assemblage of a cluster, owned by the Cluster and by nothing else.
+    fn made(&self, assemblage: &Key, rows: &[&SyncRow]) -> K::Assemblage {
+        let cluster = assemblage.name.as_str();
+        let spec = TargetedAssemblageSpec {
+            cluster_ref: Some(LocalReference {
+                name: cluster.to_owned(),
+            }),
+            kubeconfig_ref: None,
+            syncs: rows.iter().map(|row| (*row).clone()).collect(),
+        };
+        let mut made = K::Assemblage::make(cluster, spec);
+        let words = [
+            (label::CLUSTER, cluster),
+            (label::MANAGED_BY, labels::MUSTER),
+            (label::APP_MANAGED_BY, labels::MUSTER),
+        ];
+        // A name may be longer than the value of a label.
+        let words = words.into_iter().filter(|(_, value)| value.len() <= MAX_LABEL);
+        let registered = self.context.registry.get(cluster);
+        let meta = made.meta_mut();
+        meta.namespace = Some(assemblage.namespace.clone());
+        meta.labels = Some(
+            words
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .collect(),
+        );
+        meta.owner_references = registered.map(|cluster| vec![cluster.owner_reference()]);
+        made
+    }
+
+    fn assemblages(&self, assemblage: &Key) -> Api<K::Assemblage> {
+        Api::namespaced(self.context.client.clone(), &assemblage.namespace)
+    }
+}
+
+/// Whether a patch was refused because the row is not as it was seen: a failed `test` is a 422 without causes, and a name that somebody
+/// else appended meanwhile is a duplicate. Any other cause is about the content, and looking again does not help.
+fn is_overtaken(error: &CallError) -> bool {
+    if error.is_conflict() || error.is_not_found() {
+        return true;
+    }
+    let CallError::Api { source, .. } = error else {
+        return false;
+    };
+    let kube::Error::Api(status) = &**source else {
+        return false;
+    };
+    let causes = status.details.as_ref().map_or(&[][..], |details| &details.causes);
+    error.is_invalid() && causes.iter().all(|cause| cause.reason == "FieldValueDuplicate")
+}
