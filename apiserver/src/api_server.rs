@@ -16,6 +16,7 @@ use crate::player::{self, Speeds};
 use crate::record::Recorder;
 use crate::server::{Core, Parts};
 use crate::store::Store;
+use crate::tokens;
 
 /// The server could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +38,9 @@ const ADMIN: &str = "kubernetes-admin";
 
 /// The user of the workload player.
 const PLAYER: &str = "workload-player";
+
+/// The user of the player of tokens.
+const TOKEN_CONTROLLER: &str = "token-controller";
 
 /// A server that runs until it is stopped or dropped.
 pub struct ApiServer {
@@ -279,6 +283,15 @@ impl ApiServer {
     /// fault rules know the player as `workload-player`.
     pub fn play_workloads(&self, speeds: Speeds) {
         self.attach(player::play(self.client_as(PLAYER), self.clock(), speeds));
+    }
+
+    /// Plays the controller that fills Secrets of type `kubernetes.io/service-account-token` from here on, until the server stops: with
+    /// their token the account comes in by HTTPS until the Secret is deleted. The recorder knows it as `token-controller`.
+    pub fn play_tokens(&self) {
+        self.attach(tokens::play(
+            self.client_as(TOKEN_CONTROLLER),
+            Arc::clone(&self.credentials),
+        ));
     }
 
     /// Ends the server: its tasks, doors and open watches.

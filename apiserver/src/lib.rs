@@ -45,6 +45,7 @@ mod server;
 mod status;
 mod store;
 mod table;
+mod tokens;
 
 pub use api_server::{ApiServer, Builder, StartError};
 pub use clock::Clock;

@@ -2,15 +2,16 @@
 //!
 //! ```text
 //!   args ─► run ─┬─► demo, controller, agent      (wiring of the libraries)
-//!                ├─► get, matrix, why, rollout    (objects ─► view models ─► tables)
+//!                ├─► get, matrix, tree, why, rollout (objects ─► view models ─► tables)
 //!                ├─► build, diff                (a folder on disk ─► objects ─► text)
-//!                └─► reconcile, crds, version
+//!                └─► reconcile, install, crds, completion, version
 //! ```
 //!
 //! Invariant: exit code 0 is done, healthy, or no difference; 1 failed or timed out; 2 usage, or could not find out.
 
 mod args;
 mod build;
+mod completion;
 mod connect;
 mod crds;
 mod demo;
@@ -18,12 +19,15 @@ mod diff;
 mod fleet;
 mod folder;
 mod get;
+mod install;
 mod logs;
 mod matrix;
 mod output;
+mod pause;
 mod process;
 mod reconcile;
 mod rollout;
+mod tree;
 mod version;
 mod why;
 
@@ -60,14 +64,17 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Verb::Demo(flags) => demo::run(flags).await,
         Verb::Controller(flags) => process::controller(&cluster, flags).await,
         Verb::Agent(flags) => process::agent(&cluster, flags).await,
+        Verb::Install(flags) => install::run(&cluster, &flags),
         Verb::Crds(flags) => Ok(crds::run(&flags)),
         Verb::Build(flags) => build::run(flags),
         Verb::Diff(flags) => diff::run(&cluster, flags).await,
         Verb::Get(flags) => get::run(&cluster, &flags).await,
         Verb::Matrix(flags) => matrix::run(&cluster, &flags).await,
+        Verb::Tree(flags) => tree::run(&cluster, &flags).await,
         Verb::Why(flags) => why::run(&cluster, &flags).await,
         Verb::Rollout(flags) => rollout::run(&cluster, &flags).await,
         Verb::Reconcile(flags) => reconcile::run(&cluster, &flags).await,
+        Verb::Completion(flags) => completion::run(&flags),
         Verb::Version(flags) => version::run(&cluster, &flags).await,
     }
 }

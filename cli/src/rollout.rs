@@ -1,4 +1,4 @@
-//! `muster rollout status`: follow a rollout until it is done or has failed.
+//! `muster rollout`: follow a rollout until it is done or has failed; its will is in `pause`.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use muster_dashboard::{ModuleView, Shape};
 use crate::{
     DONE, FAILED,
     args::{ClusterFlags, RolloutFlags, RolloutVerb, StatusFlags},
-    connect, fleet,
+    connect, fleet, pause,
 };
 
 /// Runs a verb of `muster rollout`.
@@ -18,6 +18,8 @@ pub async fn run(cluster: &ClusterFlags, flags: &RolloutFlags) -> anyhow::Result
     let (client, namespace) = connect::client(cluster).await?;
     match &flags.verb {
         RolloutVerb::Status(flags) => status(&client, &namespace, flags).await,
+        RolloutVerb::Pause(flags) => pause::pause(&client, &namespace, flags).await,
+        RolloutVerb::Resume(flags) => pause::resume(&client, &namespace, flags).await,
     }
 }
 

@@ -100,6 +100,18 @@ pub struct Cell {
     pub message: String,
 }
 
+impl ModuleView {
+    /// How the module stands as a whole, by its own word.
+    pub fn shape(&self) -> Shape {
+        match (self.ready.as_str(), self.stalled) {
+            ("True", _) => Shape::Ready,
+            (_, true) => Shape::Failed,
+            // A word that is no cluster's, such as `Progressing`, is about something that goes on.
+            (_, false) => self.reason.parse().map_or(Shape::Updating, Shape::of),
+        }
+    }
+}
+
 impl Fleet {
     /// Computes the view.
     pub fn of(objects: &Objects) -> Self {

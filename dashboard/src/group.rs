@@ -7,12 +7,31 @@ const FOLD_FROM: usize = 3;
 
 /// Folds names that differ only in a number at their end, where the numbers follow each other. What does not fold stands by itself.
 pub fn fold_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    pieces(names).into_iter().map(|(piece, _)| piece).collect()
+}
+
+/// The names on one line, folded; beyond `shown` pieces the names are only counted: `a, b, eu-{3..40} (38) and 12 more`.
+pub fn listed<'a>(names: impl IntoIterator<Item = &'a str>, shown: usize) -> String {
+    let pieces = pieces(names);
+    let text: Vec<&str> = pieces
+        .iter()
+        .take(shown)
+        .map(|(piece, _)| piece.as_str())
+        .collect();
+    match pieces.iter().skip(shown).map(|(_, names)| names).sum::<usize>() {
+        0 => text.join(", "),
+        more => format!("{} and {more} more", text.join(", ")),
+    }
+}
+
+/// What is to be shown, and of how many names.
+fn pieces<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<(String, usize)> {
     let mut numbered: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
-    let mut folded: Vec<String> = Vec::new();
+    let mut folded: Vec<(String, usize)> = Vec::new();
     for name in names {
         match split(name) {
             Some((stem, number)) => numbered.entry(stem).or_default().push(number),
-            None => folded.push(name.to_owned()),
+            None => folded.push((name.to_owned(), 1)),
         }
     }
     for (stem, mut numbers) in numbered {
@@ -21,9 +40,9 @@ pub fn fold_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
         for run in numbers.chunk_by(|a, b| a + 1 == *b) {
             match run {
                 [first, .., last] if run.len() >= FOLD_FROM => {
-                    folded.push(format!("{stem}{{{first}..{last}}} ({})", run.len()));
+                    folded.push((format!("{stem}{{{first}..{last}}} ({})", run.len()), run.len()));
                 }
-                _ => folded.extend(run.iter().map(|number| format!("{stem}{number}"))),
+                _ => folded.extend(run.iter().map(|number| (format!("{stem}{number}"), 1))),
             }
         }
     }
@@ -59,5 +78,12 @@ mod tests {
         check(&["a-01", "a-02", "a-03"], &["a-01", "a-02", "a-03"]);
         check(&["prod", "dev"], &["dev", "prod"]);
         check(&[], &[]);
+    }
+
+    #[test]
+    fn a_line_counts_what_it_does_not_show() {
+        let names = ["a", "b", "eu-1", "eu-2", "eu-3", "us-1", "us-7"];
+        assert_eq!(listed(names, 9), "a, b, eu-{1..3} (3), us-1, us-7");
+        assert_eq!(listed(names, 2), "a, b and 5 more");
     }
 }

@@ -3,7 +3,8 @@
 //! ```text
 //!   Modules, BootstrapModules ─┐
 //!   Proxy-, RemoteAssemblages ─┼─► Fleet ─► Matrix   (who is at what, at a glance)
-//!   Clusters ──────────────────┘        └─► Why      (the chain of reasons, down to the failing object)
+//!   Clusters ──────────────────┘        ├─► Tree     (problems one by one, what is alike as one)
+//!                                       └─► Why      (the chain of reasons, down to the failing object)
 //! ```
 //!
 //! Invariant: a view is a pure function of objects as read; nothing here reads or writes a cluster.
@@ -13,10 +14,12 @@ mod fleet;
 mod group;
 mod matrix;
 mod shape;
+mod tree;
 mod why;
 
 pub use fleet::{Cell, Fleet, Member, ModuleView, Objects};
 pub use group::fold_names;
 pub use matrix::{Column, Matrix, Row};
 pub use shape::Shape;
+pub use tree::{Branch, Tree};
 pub use why::{Step, Why, why};

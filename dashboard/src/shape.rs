@@ -48,6 +48,19 @@ impl Shape {
         }
     }
 
+    /// What a person looks at first comes first.
+    pub const fn urgency(self) -> u8 {
+        match self {
+            Self::Failed => 0,
+            Self::Unreachable => 1,
+            Self::Held => 2,
+            Self::Updating => 3,
+            Self::Waiting => 4,
+            Self::Ready => 5,
+            Self::NotSelected => 6,
+        }
+    }
+
     /// The character.
     pub const fn glyph(self) -> char {
         match self {

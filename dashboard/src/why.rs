@@ -68,7 +68,7 @@ fn about_module(module: &ModuleView) -> Why {
         .iter()
         .filter(|cell| !matches!(cell.shape, Shape::Ready | Shape::NotSelected))
         .collect();
-    open.sort_by_key(|cell| (urgency(cell.shape), &cell.cluster));
+    open.sort_by_key(|cell| (cell.shape.urgency(), &cell.cluster));
     let mut steps: Vec<Step> = Vec::new();
     for alike in open.chunk_by(|a, b| (a.shape, &a.reason) == (b.shape, &b.reason)) {
         let single = !matches!(alike.first().map(|cell| cell.shape), Some(Shape::Waiting));
@@ -136,17 +136,6 @@ fn step(cell: &Cell) -> Step {
         reason,
         message,
         since,
-    }
-}
-
-const fn urgency(shape: Shape) -> u8 {
-    match shape {
-        Shape::Failed => 0,
-        Shape::Unreachable => 1,
-        Shape::Held => 2,
-        Shape::Updating => 3,
-        Shape::Waiting => 4,
-        Shape::Ready | Shape::NotSelected => 5,
     }
 }
 

@@ -31,6 +31,7 @@ pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
         clusters,
         dir,
         keep,
+        tour: _,
         seed,
     } = flags;
     if std::env::var_os("RUST_LOG").is_some() {

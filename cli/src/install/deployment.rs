@@ -1,0 +1,59 @@
+//! The process: one container without privileges, with probes on the port of metrics.
+
+use muster_api::labels::SYSTEM_NAMESPACE;
+use serde_json::{Value, json};
+
+use super::{InstallFlags, Role, labels};
+use crate::args::Sync;
+
+/// The port of `/metrics`, `/healthz` and `/readyz`.
+const PORT: u16 = 8080;
+/// A user that is nobody: any number but 0 does.
+const USER: u32 = 65_532;
+
+pub fn deployment(role: Role, works_in: &str, flags: &InstallFlags) -> Value {
+    let name = role.name();
+    let sync = match flags.sync {
+        Sync::Builtin => "builtin",
+        Sync::Flux => "flux",
+    };
+    let probe = |path: &str| json!({"httpGet": {"path": path, "port": "metrics"}});
+    let container = json!({
+        "name": "muster",
+        "image": flags.image,
+        "args": [role.verb(), format!("--namespace={works_in}"), format!("--sync={sync}"), format!("--metrics-addr=:{PORT}"), "--log-format=json"],
+        "ports": [{"name": "metrics", "containerPort": PORT}],
+        "livenessProbe": probe("/healthz"),
+        "readinessProbe": probe("/readyz"),
+        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "512Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": false,
+            "readOnlyRootFilesystem": true,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "data", "mountPath": "/var/lib/muster"}, {"name": "tmp", "mountPath": "/tmp"}],
+    });
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": name, "namespace": SYSTEM_NAMESPACE, "labels": labels(role)},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": labels(role)},
+            "template": {
+                "metadata": {"labels": labels(role)},
+                "spec": {
+                    "serviceAccountName": name,
+                    // What is in flight is finished after SIGTERM.
+                    "terminationGracePeriodSeconds": 60,
+                    "securityContext": {
+                        "runAsNonRoot": true, "runAsUser": USER, "runAsGroup": USER, "fsGroup": USER,
+                        "seccompProfile": {"type": "RuntimeDefault"},
+                    },
+                    "containers": [container],
+                    // Mirrors of git; lost with the pod, and fetched again.
+                    "volumes": [{"name": "data", "emptyDir": {}}, {"name": "tmp", "emptyDir": {}}],
+                },
+            },
+        },
+    })
+}

@@ -1,0 +1,236 @@
+//! `muster install --export`: what runs muster in a cluster, as manifests to apply or to commit.
+//!
+//! Invariant: nothing here writes to a cluster; the same flags give the same text.
+
+mod deployment;
+mod rights;
+
+use clap::Args;
+use muster_api::{
+    crds,
+    labels::{MUSTER, SYSTEM_NAMESPACE, label},
+};
+use muster_sync::build::print;
+use serde_json::{Value, json};
+
+use crate::{
+    DONE,
+    args::{ClusterFlags, Sync},
+    output,
+};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster install --export --management --crds | kubectl apply --server-side -f -
+  muster install --export --management --crds --cluster-api -n fleet      modules and clusters in namespace fleet, no Cluster API
+  muster install --export --downstream --crds --context eu-1 | kubectl --context eu-1 apply --server-side -f -
+  muster install --export --downstream --sync flux                        where Flux carries out";
+
+#[derive(Args, Debug)]
+pub struct InstallFlags {
+    /// Print the manifests; nothing is written to a cluster
+    #[arg(long, required = true)]
+    pub export: bool,
+    /// For the management cluster: muster controller
+    #[arg(long, required_unless_present = "downstream", conflicts_with = "downstream")]
+    pub management: bool,
+    /// For a downstream cluster: muster agent
+    #[arg(long)]
+    pub downstream: bool,
+    /// Also the CustomResourceDefinitions
+    #[arg(long)]
+    pub crds: bool,
+    /// Also a minimal kind Cluster, for a management cluster without the Cluster API
+    #[arg(long, requires_all = ["crds", "management"])]
+    pub cluster_api: bool,
+    /// Who carries the Flux kinds out; with flux their definitions are left to Flux
+    #[arg(long, value_enum, default_value_t = Sync::Builtin)]
+    pub sync: Sync,
+    /// The image with the command muster
+    #[arg(long, default_value = concat!("muster:", env!("CARGO_PKG_VERSION")))]
+    pub image: String,
+}
+
+/// One of the two installations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Controller,
+    Agent,
+}
+
+impl Role {
+    /// The verb of the command, and the component.
+    const fn verb(self) -> &'static str {
+        match self {
+            Self::Controller => "controller",
+            Self::Agent => "agent",
+        }
+    }
+
+    /// The name of its Deployment, ServiceAccount and rights.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Controller => "muster-controller",
+            Self::Agent => "muster-agent",
+        }
+    }
+}
+
+/// Prints manifests as a stream of YAML documents.
+pub fn run(cluster: &ClusterFlags, flags: &InstallFlags) -> anyhow::Result<u8> {
+    // An agent works in the namespace that assemblages are mirrored into, and in no other.
+    let asked = cluster.namespace.as_deref().filter(|_| flags.management);
+    let default = if flags.management {
+        "default"
+    } else {
+        SYSTEM_NAMESPACE
+    };
+    let mut text = String::new();
+    for definition in definitions(flags) {
+        text += "---\n";
+        text += &crds::yaml(&definition);
+    }
+    for object in objects(flags, asked.unwrap_or(default)) {
+        text += "---\n";
+        text += &print::yaml(&object);
+    }
+    output::text(&text)?;
+    Ok(DONE)
+}
+
+fn definitions(
+    flags: &InstallFlags,
+) -> Vec<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition> {
+    if !flags.crds {
+        return Vec::new();
+    }
+    let mut definitions = if flags.management {
+        crds::management()
+    } else {
+        crds::downstream()
+    };
+    definitions.extend(
+        (flags.sync == Sync::Builtin)
+            .then(crds::flux)
+            .into_iter()
+            .flatten(),
+    );
+    definitions.extend(flags.cluster_api.then(crds::cluster_api));
+    definitions
+}
+
+/// The objects, in an order in which they can be applied; `works_in` is the namespace of modules, or of assemblages.
+fn objects(flags: &InstallFlags, works_in: &str) -> Vec<Value> {
+    let role = if flags.management {
+        Role::Controller
+    } else {
+        Role::Agent
+    };
+    let mut objects = vec![namespace(SYSTEM_NAMESPACE)];
+    if works_in != SYSTEM_NAMESPACE && works_in != "default" {
+        objects.push(namespace(works_in));
+    }
+    objects.push(json!({
+        "apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": role.name(), "namespace": SYSTEM_NAMESPACE, "labels": labels(role)},
+    }));
+    objects.extend(rights::objects(role, works_in, flags.sync));
+    objects.push(deployment::deployment(role, works_in, flags));
+    objects
+}
+
+fn namespace(name: &str) -> Value {
+    let enforced = (name == SYSTEM_NAMESPACE).then_some(json!({
+        label::APP_MANAGED_BY: MUSTER,
+        "pod-security.kubernetes.io/enforce": "restricted",
+    }));
+    json!({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": name, "labels": enforced.unwrap_or_else(|| json!({label::APP_MANAGED_BY: MUSTER}))},
+    })
+}
+
+/// Kubernetes' recommended labels.
+fn labels(role: Role) -> Value {
+    json!({
+        "app.kubernetes.io/name": MUSTER,
+        "app.kubernetes.io/component": role.verb(),
+        label::APP_PART_OF: MUSTER,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::{
+        apps::v1::Deployment,
+        core::v1::{Namespace, ServiceAccount},
+        rbac::v1::{ClusterRole, ClusterRoleBinding, Role as NamespacedRole, RoleBinding},
+    };
+    use serde::de::DeserializeOwned;
+
+    use super::*;
+
+    fn flags(downstream: bool, sync: Sync) -> InstallFlags {
+        InstallFlags {
+            export: true,
+            management: !downstream,
+            downstream,
+            crds: false,
+            cluster_api: false,
+            sync,
+            image: "example.com/muster:1".to_owned(),
+        }
+    }
+
+    fn text(objects: &[Value]) -> String {
+        objects.iter().map(print::yaml).collect::<Vec<_>>().join("---\n")
+    }
+
+    /// Whether an object is the one of its type and nothing more: no field is unknown.
+    fn is_whole<K: DeserializeOwned + serde::Serialize>(object: &Value) -> bool {
+        let typed: K = serde_json::from_value(object.clone()).unwrap();
+        serde_json::to_value(typed).unwrap() == *object
+    }
+
+    #[test]
+    fn every_object_is_of_its_type_without_an_unknown_field() {
+        for (downstream, sync) in [(false, Sync::Builtin), (true, Sync::Builtin), (true, Sync::Flux)] {
+            for object in objects(
+                &flags(downstream, sync),
+                if downstream { SYSTEM_NAMESPACE } else { "fleet" },
+            ) {
+                let kind = object["kind"].as_str().unwrap();
+                let whole = match kind {
+                    "Namespace" => is_whole::<Namespace>(&object),
+                    "ServiceAccount" => is_whole::<ServiceAccount>(&object),
+                    "Role" => is_whole::<NamespacedRole>(&object),
+                    "RoleBinding" => is_whole::<RoleBinding>(&object),
+                    "ClusterRole" => is_whole::<ClusterRole>(&object),
+                    "ClusterRoleBinding" => is_whole::<ClusterRoleBinding>(&object),
+                    "Deployment" => is_whole::<Deployment>(&object),
+                    other => panic!("{other} is not expected"),
+                };
+                assert!(whole, "{kind}: {object}");
+            }
+        }
+    }
+
+    #[test]
+    fn management() {
+        insta::assert_snapshot!(text(&objects(&flags(false, Sync::Builtin), "fleet")));
+    }
+
+    #[test]
+    fn downstream() {
+        insta::assert_snapshot!(text(&objects(&flags(true, Sync::Builtin), SYSTEM_NAMESPACE)));
+    }
+
+    #[test]
+    fn with_flux_the_agent_gets_no_right_to_apply_anything() {
+        let kinds: Vec<Value> = objects(&flags(true, Sync::Flux), SYSTEM_NAMESPACE)
+            .into_iter()
+            .map(|object| object["roleRef"]["name"].clone())
+            .collect();
+        assert!(!kinds.contains(&json!("cluster-admin")), "{kinds:?}");
+    }
+}

@@ -1,0 +1,307 @@
+//! `muster tree`: the fleet, a module or a cluster as a tree, problems in full.
+
+use std::{fmt, str::FromStr};
+
+use anyhow::Context as _;
+use clap::Args;
+use muster_controllers::runtime::Clock;
+use muster_dashboard::{Branch, Tree};
+
+use crate::{
+    DONE,
+    args::{ClusterFlags, ModuleName, View},
+    connect, fleet,
+    output::{self, Age},
+};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster tree                     all modules: what needs attention in full, all else on one line
+  muster tree module/podinfo      one module and its clusters
+  muster tree cluster/eu-1        one cluster and its modules
+  muster tree -o json | jq .root";
+
+/// A message that has less room than this gets lines of its own.
+const ROOM_FOR_A_MESSAGE: usize = 40;
+/// A message that has lines of its own takes no more than these.
+const LINES_OF_A_MESSAGE: usize = 3;
+
+#[derive(Args, Debug)]
+pub struct TreeFlags {
+    /// Where it begins: fleet, module/NAME, bootstrapmodule/NAME or cluster/NAME
+    #[arg(default_value_t = Top::Fleet)]
+    pub top: Top,
+    /// How it is printed: table or json
+    #[arg(short, long, value_enum, default_value_t = View::Table)]
+    pub output: View,
+}
+
+/// Where a tree begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Top {
+    /// All modules.
+    Fleet,
+    /// One module.
+    Module(ModuleName),
+    /// One cluster.
+    Cluster(String),
+}
+
+impl FromStr for Top {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('/') {
+            None if text == "fleet" => Ok(Self::Fleet),
+            None => Err(format!(
+                "write fleet, module/{text}, bootstrapmodule/{text} or cluster/{text}"
+            )),
+            Some(("cluster" | "clusters", "")) => Err("the name is missing: write cluster/NAME".to_owned()),
+            Some(("cluster" | "clusters", name)) => Ok(Self::Cluster(name.to_owned())),
+            Some(_) => text.parse().map(Self::Module),
+        }
+    }
+}
+
+impl fmt::Display for Top {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fleet => f.write_str("fleet"),
+            Self::Module(module) => module.fmt(f),
+            Self::Cluster(name) => write!(f, "cluster/{name}"),
+        }
+    }
+}
+
+/// Prints a tree.
+pub async fn run(cluster: &ClusterFlags, flags: &TreeFlags) -> anyhow::Result<u8> {
+    let (client, namespace) = connect::client(cluster).await?;
+    let fleet = fleet::read(&client, &namespace).await?;
+    let nothing = || format!("there is no {} in namespace {namespace}", flags.top);
+    let tree = match &flags.top {
+        Top::Fleet => Tree::fleet(&fleet, &namespace),
+        Top::Module(module) => Tree::module(fleet.module(module.kind, &module.name).with_context(nothing)?),
+        Top::Cluster(name) => Tree::cluster(&fleet, name).with_context(nothing)?,
+    };
+    match flags.output {
+        View::Json => output::text(&(serde_json::to_string_pretty(&tree)? + "\n"))?,
+        View::Table => output::print(&lines(&tree.root, output::width(), Clock::system().now())),
+    }
+    Ok(DONE)
+}
+
+/// A branch as it is drawn.
+struct Drawn<'a> {
+    branch: &'a Branch,
+    /// The guides before its title.
+    before: String,
+    /// The guides below its title.
+    below: String,
+}
+
+/// The tree as lines of at most `width` characters.
+fn lines(root: &Branch, width: usize, now: jiff::Timestamp) -> Vec<String> {
+    let mut drawn = Vec::new();
+    draw(root, String::new(), String::new(), &mut drawn);
+    let mut table = output::table(["NAME", "VERSION", "STATUS", "SINCE"]);
+    for Drawn { branch, before, .. } in &drawn {
+        table.add_row([
+            format!("{before}{}", branch.title()),
+            branch.version.clone().unwrap_or_default(),
+            format!("{} {}", branch.shape.glyph(), branch.reason),
+            branch
+                .since
+                .map_or_else(String::new, |since| Age(since, now).to_string()),
+        ]);
+    }
+    let columns = output::lines(&table);
+    let used = columns.iter().map(|line| line.chars().count()).max().unwrap_or(0) + output::GAP;
+    let is_beside = width >= used + ROOM_FOR_A_MESSAGE;
+    let mut lines = Vec::new();
+    for (place, line) in columns.iter().enumerate() {
+        // The first line is the header.
+        let message = place.checked_sub(1).and_then(|place| drawn.get(place));
+        match message {
+            None if is_beside => lines.push(format!("{line:used$}MESSAGE")),
+            Some(drawn) if is_beside && !drawn.branch.message.is_empty() => {
+                lines.push(format!(
+                    "{line:used$}{}",
+                    output::cut(&drawn.branch.message, width - used)
+                ));
+            }
+            _ => lines.push(line.clone()),
+        }
+        lines.extend(
+            message
+                .filter(|_| !is_beside)
+                .into_iter()
+                .flat_map(|drawn| own_lines(drawn, width)),
+        );
+    }
+    lines
+}
+
+fn draw<'a>(branch: &'a Branch, before: String, below: String, drawn: &mut Vec<Drawn<'a>>) {
+    let guide = if branch.branches.is_empty() { "  " } else { "│ " };
+    drawn.push(Drawn {
+        branch,
+        before,
+        below: format!("{below}{guide}"),
+    });
+    let last = branch.branches.len().saturating_sub(1);
+    for (place, child) in branch.branches.iter().enumerate() {
+        let (turn, guide) = if place == last {
+            ("└─", "  ")
+        } else {
+            ("├─", "│ ")
+        };
+        draw(child, format!("{below}{turn}"), format!("{below}{guide}"), drawn);
+    }
+}
+
+/// A message below its branch.
+fn own_lines(drawn: &Drawn<'_>, width: usize) -> Vec<String> {
+    let margin = format!("{}  ", drawn.below);
+    let room = width
+        .saturating_sub(margin.chars().count())
+        .max(ROOM_FOR_A_MESSAGE);
+    let mut lines = output::wrapped(&drawn.branch.message, room);
+    if lines.len() > LINES_OF_A_MESSAGE {
+        lines.truncate(LINES_OF_A_MESSAGE);
+        if let Some(last) = lines.last_mut() {
+            *last = output::cut(&format!("{last} …"), room);
+        }
+    }
+    lines.into_iter().map(|line| format!("{margin}{line}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_dashboard::Shape;
+
+    use super::*;
+
+    const FAILURE: &str = "Deployment web/podinfo status: 'Failed': Progress deadline exceeded: pod podinfo-6d5c8-x2x7k: ImagePullBackOff: \
+                           example.com/podinfo:bad cannot be pulled; to go on, commit a version that mends it";
+
+    fn branch(
+        kind: &str,
+        names: &[&str],
+        shape: Shape,
+        reason: &str,
+        message: &str,
+        branches: Vec<Branch>,
+    ) -> Branch {
+        Branch {
+            kind: kind.to_owned(),
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            shape,
+            version: (kind != "Fleet" && kind != "Modules").then(|| "v1.2.0".to_owned()),
+            reason: reason.to_owned(),
+            since: (names.len() == 1).then(|| "2026-01-02T03:04:05Z".parse().unwrap()),
+            message: message.to_owned(),
+            branches,
+        }
+    }
+
+    fn tree() -> Branch {
+        let names: Vec<String> = (3..=40).map(|number| format!("eu-{number}")).collect();
+        let waiting: Vec<&str> = names.iter().map(String::as_str).collect();
+        let clusters = vec![
+            branch(
+                "Cluster",
+                &["dev-1"],
+                Shape::Failed,
+                "Failed",
+                FAILURE,
+                Vec::new(),
+            ),
+            branch(
+                "Cluster",
+                &["eu-1"],
+                Shape::Unreachable,
+                "Unreachable",
+                "the API server of eu-1 does not answer",
+                Vec::new(),
+            ),
+            branch(
+                "Clusters",
+                &waiting,
+                Shape::Waiting,
+                "Halted",
+                "v1.2.0 is condemned",
+                Vec::new(),
+            ),
+        ];
+        let modules = vec![
+            branch(
+                "Module",
+                &["podinfo"],
+                Shape::Failed,
+                "Failed",
+                "v1.2.0 on 0/40 clusters: dev-1",
+                clusters,
+            ),
+            branch(
+                "Modules",
+                &["backup", "base"],
+                Shape::Ready,
+                "Succeeded",
+                "",
+                Vec::new(),
+            ),
+        ];
+        branch(
+            "Fleet",
+            &["default"],
+            Shape::Failed,
+            "NotReady",
+            "1 of 3 modules needs attention",
+            modules,
+        )
+    }
+
+    fn drawn(width: usize) -> String {
+        let lines = lines(&tree(), width, "2026-01-02T03:10:05Z".parse().unwrap());
+        for line in &lines {
+            assert!(
+                line.chars().count() <= width,
+                "{} of {width}: {line}",
+                line.chars().count()
+            );
+        }
+        lines.join("\n")
+    }
+
+    #[test]
+    fn at_80_columns() {
+        insta::assert_snapshot!(drawn(80));
+    }
+
+    #[test]
+    fn at_160_columns() {
+        insta::assert_snapshot!(drawn(160));
+    }
+
+    fn check(text: &str, expect: Result<&str, &str>) {
+        let read = text.parse::<Top>().map(|top| top.to_string());
+        assert_eq!(read.as_deref().map_err(String::as_str), expect, "{text}");
+    }
+
+    #[test]
+    fn where_a_tree_begins() {
+        check("fleet", Ok("fleet"));
+        check("module/web", Ok("module/web"));
+        check("bmod/base", Ok("bootstrapmodule/base"));
+        check("cluster/eu-1", Ok("cluster/eu-1"));
+        check(
+            "web",
+            Err("write fleet, module/web, bootstrapmodule/web or cluster/web"),
+        );
+        check("cluster/", Err("the name is missing: write cluster/NAME"));
+        check(
+            "node/a",
+            Err("\"node\" is no kind of module: write module/a or bootstrapmodule/a"),
+        );
+    }
+}

@@ -1,0 +1,240 @@
+//! The fleet, a module or a cluster as a tree: problems are shown one by one, what is alike is one branch.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::{Cell, Fleet, ModuleView, Shape, group::listed};
+
+/// Problems of one kind that are shown one by one; more are counted.
+const SHOWN: usize = 3;
+
+/// A tree, with the version of its form.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Tree {
+    /// The version of this form. Fields may be added to it; a change of another kind makes it `tree/v2`.
+    pub schema: &'static str,
+    /// Where it begins.
+    pub root: Branch,
+}
+
+/// A thing of the fleet, or several that are alike.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Branch {
+    /// `Fleet`, `Module`, `BootstrapModule` or `Cluster`; `Modules` or `Clusters` for several that are alike.
+    pub kind: String,
+    /// Their names.
+    pub names: Vec<String>,
+    /// How it stands.
+    pub shape: Shape,
+    /// The version: of a module the one that is wanted, of a cluster the one that it carries.
+    pub version: Option<String>,
+    /// The one word.
+    pub reason: String,
+    /// Since when, where that is known and one thing is meant.
+    pub since: Option<Timestamp>,
+    /// For people; empty where all is well.
+    pub message: String,
+    /// What is below, most urgent first.
+    pub branches: Vec<Branch>,
+}
+
+impl Tree {
+    const SCHEMA: &'static str = "tree/v1";
+
+    /// Every module, those with problems in full.
+    pub fn fleet(fleet: &Fleet, namespace: &str) -> Self {
+        let modules: Vec<Branch> = fleet.modules.iter().map(module).collect();
+        let troubled = modules.iter().filter(|module| is_troubled(module)).count();
+        let total = modules.len();
+        let (shape, reason, message) = match (total, troubled) {
+            (0, _) => (Shape::Waiting, "NoModules", "there is no module yet".to_owned()),
+            (_, 0) => (
+                Shape::Ready,
+                "Ready",
+                format!("{total} modules on {} clusters", fleet.clusters.len()),
+            ),
+            (_, some) => (
+                modules
+                    .iter()
+                    .map(|module| module.shape)
+                    .min_by_key(|shape| shape.urgency())
+                    .unwrap_or(Shape::Ready),
+                "NotReady",
+                format!("{some} of {total} modules need attention"),
+            ),
+        };
+        Self::of(Branch {
+            kind: "Fleet".to_owned(),
+            names: vec![namespace.to_owned()],
+            shape,
+            version: None,
+            reason: reason.to_owned(),
+            since: None,
+            message,
+            branches: folded(modules),
+        })
+    }
+
+    /// One module and its clusters.
+    pub fn module(view: &ModuleView) -> Self {
+        Self::of(module(view))
+    }
+
+    /// One cluster and its modules; none if there is no such cluster.
+    pub fn cluster(fleet: &Fleet, name: &str) -> Option<Self> {
+        let place = fleet.clusters.iter().position(|cluster| cluster.name == name)?;
+        let on_it = fleet.modules.iter().filter_map(|view| {
+            let cell = view.cells.get(place)?;
+            (cell.shape != Shape::NotSelected).then(|| Branch {
+                kind: view.kind.to_string(),
+                names: vec![view.name.clone()],
+                ..leaf(cell)
+            })
+        });
+        let modules: Vec<Branch> = on_it.collect();
+        let worst = modules
+            .iter()
+            .map(|module| module.shape)
+            .min_by_key(|shape| shape.urgency());
+        let waiting = modules
+            .iter()
+            .filter(|module| module.shape != Shape::Ready)
+            .count();
+        Some(Self::of(Branch {
+            kind: "Cluster".to_owned(),
+            names: vec![name.to_owned()],
+            shape: worst.unwrap_or(Shape::NotSelected),
+            version: None,
+            reason: if waiting == 0 { "Ready" } else { "NotReady" }.to_owned(),
+            since: None,
+            message: match (modules.len(), waiting) {
+                (0, _) => "no module selects it".to_owned(),
+                (all, 0) => format!("{all} modules are ready on it"),
+                (all, some) => format!("{some} of {all} modules are not ready on it"),
+            },
+            branches: folded(modules),
+        }))
+    }
+
+    const fn of(root: Branch) -> Self {
+        Self {
+            schema: Self::SCHEMA,
+            root,
+        }
+    }
+}
+
+impl Branch {
+    /// `Module/web`, `Clusters eu-{3..40} (38)`.
+    pub fn title(&self) -> String {
+        match &self.names[..] {
+            [only] => format!("{}/{only}", self.kind),
+            several => format!(
+                "{} {}",
+                self.kind,
+                listed(several.iter().map(String::as_str), SHOWN)
+            ),
+        }
+    }
+}
+
+fn module(view: &ModuleView) -> Branch {
+    let mut cells: Vec<&Cell> = view
+        .cells
+        .iter()
+        .filter(|cell| cell.shape != Shape::NotSelected)
+        .collect();
+    cells.sort_by_key(|cell| (cell.shape.urgency(), &cell.reason, &cell.version, &cell.cluster));
+    let alike = |a: &&Cell, b: &&Cell| (a.shape, &a.reason, &a.version) == (b.shape, &b.reason, &b.version);
+    let branches = cells.chunk_by(alike).flat_map(clusters).collect();
+    let healthy = view.ready == "True";
+    Branch {
+        kind: view.kind.to_string(),
+        names: vec![view.name.clone()],
+        shape: view.shape(),
+        version: Some(view.version.clone()),
+        reason: view.reason.clone(),
+        since: view.since,
+        message: if healthy {
+            format!("{} clusters", view.summary.clusters)
+        } else {
+            view.message.clone()
+        },
+        branches,
+    }
+}
+
+/// Clusters that stand alike: problems and what moves one by one up to a number, all else as one branch.
+fn clusters(alike: &[&Cell]) -> Vec<Branch> {
+    let is_quiet = alike
+        .first()
+        .is_some_and(|cell| matches!(cell.shape, Shape::Ready | Shape::Waiting));
+    // One more is shown rather than counted as `1`.
+    let shown = match alike.len() {
+        1 => 1,
+        _ if is_quiet => 0,
+        several if several <= SHOWN + 1 => several,
+        _ => SHOWN,
+    };
+    let (single, rest) = alike.split_at(shown);
+    let mut branches: Vec<Branch> = single.iter().map(|cell| leaf(cell)).collect();
+    if let Some(first) = rest.first() {
+        branches.push(Branch {
+            kind: "Clusters".to_owned(),
+            names: rest.iter().map(|cell| cell.cluster.clone()).collect(),
+            since: None,
+            ..leaf(first)
+        });
+    }
+    branches
+}
+
+fn leaf(cell: &Cell) -> Branch {
+    let Cell {
+        cluster,
+        shape,
+        reason,
+        version,
+        since,
+        message,
+    } = cell.clone();
+    Branch {
+        kind: "Cluster".to_owned(),
+        names: vec![cluster],
+        shape,
+        version,
+        reason,
+        since,
+        message,
+        branches: Vec::new(),
+    }
+}
+
+fn is_troubled(module: &Branch) -> bool {
+    module.shape != Shape::Ready || module.branches.iter().any(|branch| branch.shape != Shape::Ready)
+}
+
+/// Modules, most urgent first; those where all is well are one branch.
+fn folded(modules: Vec<Branch>) -> Vec<Branch> {
+    let (mut shown, well): (Vec<Branch>, Vec<Branch>) = modules.into_iter().partition(is_troubled);
+    shown.sort_by_key(|module| module.shape.urgency());
+    match &well[..] {
+        [] | [_] => shown.extend(well.into_iter().map(|module| Branch {
+            branches: Vec::new(),
+            ..module
+        })),
+        [first, ..] => shown.push(Branch {
+            kind: "Modules".to_owned(),
+            names: well.iter().flat_map(|module| module.names.clone()).collect(),
+            shape: Shape::Ready,
+            version: None,
+            reason: first.reason.clone(),
+            since: None,
+            message: String::new(),
+            branches: Vec::new(),
+        }),
+    }
+    shown
+}

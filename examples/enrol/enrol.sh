@@ -1,0 +1,241 @@
+#!/bin/sh
+# Enrols a cluster that Cluster API does not manage, with kubectl alone. Run it as often as you like: what is there already stays.
+set -eu
+
+usage() {
+    cat <<'USAGE'
+Enrols a cluster that Cluster API does not manage.
+
+  enrol.sh NAME --downstream-kubeconfig FILE [--downstream-context CONTEXT] [options]
+
+The management cluster is the one that kubectl speaks to without further flags ($KUBECONFIG and its current context).
+
+  --downstream-kubeconfig FILE   how the new cluster is reached by you (default: the same as for kubectl)
+  --downstream-context CONTEXT   its context in that file (default: the current one)
+  --context CONTEXT              the context of the management cluster (default: the current one)
+  -n, --namespace NAMESPACE      the namespace of modules and clusters (default: default)
+  --labels KEY=VALUE,...         labels of the Cluster, by which modules select it
+  --server URL                   how the management cluster reaches the new one, if not as you do
+  --bootstrap                    also the right to apply anything there: BootstrapModules need it, Modules do not
+
+Exit codes: 0 enrolled, 1 a step failed, 2 usage.
+USAGE
+}
+
+say() { printf '%s\n' "$*"; }
+fail() {
+    printf 'error: %s\n' "$1" >&2
+    shift
+    for line in "$@"; do printf '       %s\n' "$line" >&2; done
+    exit 1
+}
+misused() {
+    printf 'error: %s (enrol.sh --help)\n' "$1" >&2
+    exit 2
+}
+
+name='' context='' down_kubeconfig='' down_context='' namespace=default labels='' server='' bootstrap=''
+while [ $# -gt 0 ]; do
+    case $1 in
+        -h | --help) usage; exit 0 ;;
+        --bootstrap) bootstrap=yes; shift; continue ;;
+        -*) [ $# -ge 2 ] || misused "$1 needs a value" ;;
+        *) [ -z "$name" ] || misused "one name, not $name and $1"; name=$1; shift; continue ;;
+    esac
+    case $1 in
+        --downstream-kubeconfig) down_kubeconfig=$2 ;;
+        --downstream-context) down_context=$2 ;;
+        --context) context=$2 ;;
+        -n | --namespace) namespace=$2 ;;
+        --labels) labels=$2 ;;
+        --server) server=$2 ;;
+        *) misused "there is no flag $1" ;;
+    esac
+    shift 2
+done
+[ -n "$name" ] || misused 'the name is missing'
+printf '%s\n' "$name" | grep -Eqx '[a-z0-9]([-a-z0-9]*[a-z0-9])?' || misused "$name is no name: lower-case letters, digits and - in between"
+[ "${#name}" -le 63 ] || misused 'a name has at most 63 characters'
+[ -n "$down_kubeconfig$down_context" ] || misused 'name the new cluster by --downstream-kubeconfig or --downstream-context'
+if [ -n "$labels" ]; then
+    printf '%s\n' "$labels" | grep -Eqx '[A-Za-z0-9._/-]+=[A-Za-z0-9._-]*(,[A-Za-z0-9._/-]+=[A-Za-z0-9._-]*)*' \
+        || misused "labels are written as env=prod,region=eu, not $labels"
+fi
+command -v kubectl >/dev/null || fail 'kubectl is not there' 'install it: https://kubernetes.io/docs/tasks/tools/'
+
+# kubectl to the management cluster, and to the new one.
+up() { kubectl ${context:+--context "$context"} "$@"; }
+down() { kubectl ${down_kubeconfig:+--kubeconfig "$down_kubeconfig"} ${down_context:+--context "$down_context"} "$@"; }
+# Server-side apply of standard input: what is so already is not written again.
+apply='apply --server-side --field-manager=muster-cli -f -'
+
+say "1/5 both clusters answer"
+said=$(up get --raw /version 2>&1) || fail 'the management cluster does not answer:' "$said"
+said=$(down get --raw /version 2>&1) || fail "the cluster $name does not answer:" "$said"
+versions=$(up api-versions 2>&1) || fail 'the management cluster does not say what it serves:' "$versions"
+version=''
+for served in cluster.x-k8s.io/v1beta2 cluster.x-k8s.io/v1beta1; do
+    if [ -z "$version" ] && printf '%s\n' "$versions" | grep -qx "$served"; then version=$served; fi
+done
+[ -n "$version" ] || fail 'the management cluster has no kind Cluster:' \
+    'muster crds --management --cluster-api | kubectl apply --server-side -f -'
+old=$(up get clusters.cluster.x-k8s.io "$name" -n "$namespace" --ignore-not-found \
+    -o 'jsonpath={.metadata.name} {.metadata.annotations.cluster\.x-k8s\.io/managed-by}' 2>&1) \
+    || fail "Clusters in namespace $namespace cannot be read:" "$old"
+case $old in
+    '' | "$name muster") ;;
+    *) fail "there is a Cluster $namespace/$name that was not enrolled by this script" 'choose another name' ;;
+esac
+up get namespace "$namespace" >/dev/null 2>&1 || fail "there is no namespace $namespace in the management cluster" \
+    "kubectl create namespace $namespace"
+
+say "2/5 $name: namespace muster-system, an account for the management cluster, and its rights"
+role=''
+if [ -n "$bootstrap" ]; then
+    role="
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: muster-management-bootstrap
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects: [{kind: ServiceAccount, name: muster-management, namespace: muster-system}]"
+fi
+down $apply <<YAML || fail "the account cannot be made in $name: see above; you need the rights of an administrator there"
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: muster-system
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: muster-management
+  namespace: muster-system
+---
+# A mirror of what is assigned to the cluster: nothing else is written there for Modules.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: muster-management
+  namespace: muster-system
+rules:
+  - {apiGroups: [fleet.muster.dev], resources: [assemblages], verbs: [get, list, watch, create, update, patch, delete]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: muster-management
+  namespace: muster-system
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: muster-management}
+subjects: [{kind: ServiceAccount, name: muster-management, namespace: muster-system}]
+---
+# Which cluster it is (kube-system), and whether an agent can be there (muster-system).
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: muster-management
+rules:
+  - {apiGroups: [""], resources: [namespaces], resourceNames: [kube-system, muster-system], verbs: [get]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: muster-management
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: muster-management}
+subjects: [{kind: ServiceAccount, name: muster-management, namespace: muster-system}]
+---
+# Filled by the cluster with a token that lasts until this Secret is deleted.
+apiVersion: v1
+kind: Secret
+metadata:
+  name: muster-management
+  namespace: muster-system
+  annotations:
+    kubernetes.io/service-account.name: muster-management
+type: kubernetes.io/service-account-token$role
+YAML
+
+say "3/5 $name: the account's token"
+token='' tries=0
+while [ -z "$token" ]; do
+    token=$(down get secret muster-management -n muster-system -o 'jsonpath={.data.token}')
+    tries=$((tries + 1))
+    [ -n "$token" ] || [ "$tries" -lt 30 ] || fail "$name did not fill Secret muster-system/muster-management with a token in 30 s" \
+        'does kube-controller-manager run there?'
+    [ -n "$token" ] || sleep 1
+done
+token=$(printf '%s' "$token" | base64 -d)
+view() { down config view --raw --minify --flatten -o "jsonpath={.clusters[0].cluster.$1}"; }
+[ -n "$server" ] || server=$(view server)
+authority=$(view certificate-authority-data)
+tls_name=$(view tls-server-name)
+[ -n "$authority" ] || authority=$(down get secret muster-management -n muster-system -o 'jsonpath={.data.ca\.crt}')
+case $server in
+    https://*) ;;
+    *) fail "muster speaks https only, and $name is at $server" 'name another address with --server' ;;
+esac
+case $server in
+    https://127.* | https://localhost[:/]* | https://localhost | 'https://[::1]'*)
+        say "    note: $server is this machine; if the management cluster runs elsewhere, name another address with --server" ;;
+esac
+
+say "4/5 management cluster: Secret $namespace/$name-kubeconfig"
+kubeconfig="apiVersion: v1
+kind: Config
+current-context: muster
+contexts: [{name: muster, context: {cluster: $name, user: muster}}]
+clusters:
+  - name: $name
+    cluster:
+      server: $server
+      certificate-authority-data: $authority${tls_name:+
+      tls-server-name: $tls_name}
+users: [{name: muster, user: {token: $token}}]
+"
+up $apply <<YAML || fail 'the Secret cannot be written: see above'
+apiVersion: v1
+kind: Secret
+metadata:
+  name: $name-kubeconfig
+  namespace: $namespace
+  labels:
+    fleet.muster.dev/kubeconfig: ""
+    cluster.x-k8s.io/cluster-name: $name
+data:
+  value: $(printf '%s' "$kubeconfig" | base64 | tr -d '\n')
+YAML
+
+say "5/5 management cluster: Cluster $namespace/$name${labels:+ with labels $labels}"
+address=${server#https://}
+address=${address%%/*}
+case $address in
+    *]) host=$address port=443 ;;
+    *:*) host=${address%:*} port=${address##*:} ;;
+    *) host=$address port=443 ;;
+esac
+label_lines=$(printf '%s' "$labels" | tr ',' '\n' | sed -e '/^$/d' -e 's/^\([^=]*\)=\(.*\)$/    "\1": "\2"/')
+up $apply <<YAML || fail 'the Cluster cannot be written: see above'
+apiVersion: $version
+kind: Cluster
+metadata:
+  name: $name
+  namespace: $namespace
+  annotations:
+    fleet.muster.dev/enrolled: "true"
+    cluster.x-k8s.io/managed-by: muster
+  labels:${label_lines:+
+$label_lines}
+spec:
+  controlPlaneEndpoint:
+    host: "$host"
+    port: $port
+YAML
+
+served=$(down api-versions) || fail "$name does not say what it serves"
+if ! printf '%s\n' "$served" | grep -qx 'fleet.muster.dev/v1alpha1'; then
+    say "    note: muster agent is not in $name yet; until then Modules skip it (KindMissing):"
+    say '    muster install --export --downstream --crds | kubectl <flags of the new cluster> apply --server-side -f -'
+fi
+say "$name is enrolled. See what rolls onto it: muster tree cluster/$name"
+say "To undo it: unenrol.sh $name${context:+ --context $context} -n $namespace"
