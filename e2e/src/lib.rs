@@ -26,3 +26,11 @@ mod git_server;
 #[path = "../../sync/tests/support/repo.rs"]
 mod repo;
 pub mod scenario;
+
+/// The seed of a randomised run: of the environment variable `MUSTER_SEED`, or a fresh one. Who takes one prints it.
+pub fn seed() -> u64 {
+    match std::env::var("MUSTER_SEED") {
+        Ok(text) => text.parse().expect("MUSTER_SEED is a number"),
+        Err(_unset) => rand::random(),
+    }
+}

@@ -74,7 +74,9 @@ impl Bed {
     /// A cluster is made and joins, as a cluster provider does it, but for what `obstacles` say.
     pub async fn join(&mut self, name: &str, labels: &[(&str, &str)], obstacles: &[Obstacle]) {
         let api = serve(self.ground, name, self.clock.now()).await;
-        self.doors.lock().insert(address(name), api.client_as(CONTROLLER));
+        self.doors
+            .lock()
+            .insert(address(name), api.service_as(CONTROLLER));
         self.clusters.insert(name.to_owned(), Cluster { api, away: None });
         let labels: std::collections::BTreeMap<_, _> = labels.iter().copied().collect();
         let cluster = json!({"metadata": {"name": name, "labels": labels}, "spec": {}});
@@ -184,13 +186,10 @@ fn address(name: &str) -> String {
 
 /// An API server whose event log is kept; with a workload player.
 pub async fn serve(ground: Ground, name: &str, now: Timestamp) -> ApiServer {
-    let seed = name.bytes().fold(0, |seed: u64, byte| {
-        seed.wrapping_mul(31).wrapping_add(byte.into())
-    });
     let server = ApiServer::builder()
         .name(name)
         .event_log(true)
-        .seed(seed)
+        .seed(process::seed_of(name))
         .clock(Clock::starting_at(now))
         .workloads(Speeds::default());
     match ground {

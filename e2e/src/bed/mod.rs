@@ -1,13 +1,17 @@
 //! A management cluster, downstream clusters, a git host, and the processes of muster: what scenarios run on.
 
 mod clusters;
+mod fate;
 mod git;
+mod limit;
 mod objects;
 mod observer;
 mod process;
+mod trouble;
 mod wait;
+mod world;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use muster_api::crds;
@@ -19,10 +23,13 @@ use tokio::time::Instant;
 use self::{clusters::Cluster, process::Process};
 pub use self::{
     clusters::Obstacle,
+    fate::Blow,
     git::Git,
+    limit::{Observer, Sight, What},
     objects::{Kind, Objects, kinds},
     observer::Workload,
     process::muster,
+    world::{Changes, World, differences, unlike},
 };
 
 /// The namespace of modules and clusters.
@@ -50,18 +57,26 @@ pub struct Bed {
     clusters: BTreeMap<String, Cluster>,
     /// The git host.
     pub git: Git,
-    controller: Option<Process>,
+    controllers: BTreeMap<String, Process>,
     agents: BTreeMap<String, Process>,
     clock: Clock,
     started: Instant,
     folder: TempDir,
     /// On paused time: the ways into clusters, by the address in a kubeconfig.
     doors: process::Doors,
+    fate: Arc<fate::Fate>,
+    seed: u64,
+    lease: Option<Duration>,
 }
 
 impl Bed {
     /// A management cluster with a running controller; no cluster has joined.
     pub async fn new(ground: Ground) -> Self {
+        Self::seeded(ground, 1, None).await
+    }
+
+    /// The same with a seed for all that is random in muster, and a lease that lasts so long.
+    pub async fn seeded(ground: Ground, seed: u64, lease: Option<Duration>) -> Self {
         // The providers differ between libraries; a second call finds it set.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let epoch = match ground {
@@ -80,12 +95,15 @@ impl Bed {
             management,
             clusters: BTreeMap::new(),
             git: Git::new(ground, &clock).await,
-            controller: None,
+            controllers: BTreeMap::new(),
             agents: BTreeMap::new(),
             clock,
             started: Instant::now(),
             folder: tempfile::tempdir().unwrap(),
             doors: process::Doors::default(),
+            fate: Arc::default(),
+            seed,
+            lease,
         };
         bed.start_controller();
         bed
@@ -122,59 +140,85 @@ impl Bed {
 
     /// Starts the controller.
     pub fn start_controller(&mut self) {
+        self.start_controller_as(CONTROLLER);
+    }
+
+    /// Starts a controller under a name of its own, beside whoever else is there.
+    pub fn start_controller_as(&mut self, name: &str) {
         let place = process::Place {
             api: &self.management,
-            user: CONTROLLER,
+            user: name,
             namespace: FLEET,
-            instance: "management",
+            instance: name,
         };
-        self.controller = Some(match self.ground {
-            Ground::Virtual => process::task(
-                process::Role::Controller,
-                &place,
-                &self.clock,
-                self.git.source(),
-                &self.doors,
-            ),
-            Ground::Wire => process::child(process::Role::Controller, &place, self.folder.path()),
-        });
+        let process = self.start(process::Role::Controller, &place);
+        self.controllers.insert(name.to_owned(), process);
     }
 
     /// Ends the controller as a power cut does: SIGKILL, or the task is dropped.
     pub async fn crash_controller(&mut self) {
-        if let Some(process) = self.controller.take() {
+        self.crash_controller_as(CONTROLLER).await;
+    }
+
+    /// The same of the one with a name.
+    pub async fn crash_controller_as(&mut self, name: &str) {
+        if let Some(process) = self.controllers.remove(name) {
             process.crash().await;
         }
     }
 
     /// Tells the controller to end (SIGTERM, or its shutdown) and waits for it.
     pub async fn stop_controller(&mut self) {
-        if let Some(process) = self.controller.take() {
+        if let Some(process) = self.controllers.remove(CONTROLLER) {
             process.stop().await;
+        }
+    }
+
+    /// Sends a signal such as `-STOP` to a controller on the wire.
+    pub async fn signal_controller(&self, name: &str, signal: &str) {
+        match &self.controllers[name] {
+            Process::Child(child) => process::signal(child, signal).await,
+            Process::Task(..) => panic!("tasks take no signals"),
         }
     }
 
     /// Starts the agent of a cluster.
     pub fn start_agent(&mut self, cluster: &str) {
-        let api = &self.clusters[cluster].api;
-        let namespace = muster_api::labels::SYSTEM_NAMESPACE;
         let place = process::Place {
-            api,
+            api: &self.clusters[cluster].api,
             user: AGENT,
-            namespace,
+            namespace: muster_api::labels::SYSTEM_NAMESPACE,
             instance: cluster,
         };
-        let process = match self.ground {
-            Ground::Virtual => process::task(
-                process::Role::Agent,
-                &place,
-                &self.clock,
-                self.git.source(),
-                &self.doors,
-            ),
-            Ground::Wire => process::child(process::Role::Agent, &place, self.folder.path()),
-        };
+        let process = self.start(process::Role::Agent, &place);
         self.agents.insert(cluster.to_owned(), process);
+    }
+
+    fn start(&self, role: process::Role, place: &process::Place<'_>) -> Process {
+        match self.ground {
+            Ground::Wire => process::child(role, place, self.lease, self.folder.path()),
+            Ground::Virtual => {
+                let world = process::World {
+                    clock: self.clock.clone(),
+                    source: self.git.source(),
+                    doors: Arc::clone(&self.doors),
+                    fate: Arc::clone(&self.fate),
+                    seed: self.seed,
+                    lease: self.lease,
+                };
+                process::task(role, place, world)
+            }
+        }
+    }
+
+    /// Numbers all requests of muster that may write from here on, and strikes one of them.
+    pub fn number_requests(&self, strike: Option<(usize, Blow)>) {
+        self.fate.begin(strike);
+    }
+
+    /// How many were numbered, and which was struck.
+    pub fn numbered_requests(&self) -> (usize, Option<String>) {
+        self.fate.end()
     }
 
     /// Ends the agent of a cluster as a power cut does.
@@ -184,17 +228,25 @@ impl Bed {
         }
     }
 
-    /// Everything that muster wrote since [`Bed::forget_requests`]: server, method and path.
+    /// Everything that muster wrote since [`Bed::forget_requests`], leases apart: server, method and path.
     pub fn writes(&self) -> Vec<String> {
         let mut writes = Vec::new();
         for (name, api) in self.servers() {
             let requests = api.recorder().requests();
-            let ours = requests.iter().filter(|request| {
-                request.is_write() && [CONTROLLER, AGENT].contains(&request.client.as_str())
-            });
+            let ours = requests
+                .iter()
+                .filter(|request| request.is_write() && is_ours(&request.client) && !is_lease(&request.path));
             writes.extend(ours.map(|request| format!("{name}: {} {}", request.method, request.path)));
         }
         writes
+    }
+
+    /// How many requests of muster that are no reads the API servers have noted, leases apart.
+    pub fn requests_to_change(&self) -> usize {
+        let requests = self.servers().flat_map(|(_, api)| api.recorder().requests());
+        requests
+            .filter(|request| request.method != "GET" && is_ours(&request.client) && !is_lease(&request.path))
+            .count()
     }
 
     /// Forgets requests and events of all API servers.
@@ -209,6 +261,15 @@ impl Bed {
             .map(|(name, cluster)| (name.as_str(), &cluster.api));
         clusters.chain([("management", &self.management)])
     }
+}
+
+/// Whether a user of an API server is a process of muster.
+fn is_ours(client: &str) -> bool {
+    client.starts_with(CONTROLLER) || client == AGENT
+}
+
+fn is_lease(path: &str) -> bool {
+    path.starts_with("/apis/coordination.k8s.io/")
 }
 
 impl Drop for Bed {

@@ -61,6 +61,13 @@ pub mod kinds {
         "RemoteAssemblage",
         "remoteassemblages",
     );
+    /// ModuleRevision.
+    pub const MODULE_REVISION: Kind = kind(
+        "fleet.muster.dev",
+        "v1alpha1",
+        "ModuleRevision",
+        "modulerevisions",
+    );
     /// Assemblage.
     pub const ASSEMBLAGE: Kind = kind("fleet.muster.dev", "v1alpha1", "Assemblage", "assemblages");
     /// Cluster API's Cluster.
@@ -198,6 +205,18 @@ impl Objects {
                 .await
                 .unwrap(),
         )
+    }
+
+    /// Takes a status away, as whoever restores an object without it; it is as well if the object is not there.
+    pub async fn empty_status(&self, kind: Kind, name: &str) {
+        let patch = json!([{"op": "replace", "path": "/status", "value": {}}]);
+        let patch: Patch<()> = Patch::Json(serde_json::from_value(patch).unwrap());
+        match self.api(kind).patch_status(name, &by(), &patch).await {
+            Ok(_) => {}
+            // There is no object, or no status in it.
+            Err(kube::Error::Api(status)) if [404, 422].contains(&status.code) => {}
+            Err(error) => panic!("{error}"),
+        }
     }
 
     /// Deletes an object; it is as well if it is not there.

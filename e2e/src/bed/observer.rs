@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_apiserver::{ApiServer, ChangeKind, GroupResource, record::EventRecord};
+use muster_apiserver::{ApiServer, GroupResource, record::EventRecord};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -122,37 +122,6 @@ impl Bed {
         most
     }
 
-    /// The largest number of clusters counted at the write of a new token: from the write of a row with a new token until its echo,
-    /// succeeded, is seen in the same object. From the log of the management cluster alone.
-    pub fn most_charged(&self, kind: Kind, sync: &str) -> usize {
-        let (mut tokens, mut counted, mut most) = (BTreeMap::new(), BTreeMap::new(), 0);
-        for event in events(&self.management, kind) {
-            let cluster = objects::name(event.object()).to_owned();
-            let row = named(&event.object()["spec"]["syncs"], sync);
-            let token = row.and_then(|row| row["token"].as_u64());
-            let (Some(row), Some(token)) = (row, token.filter(|_| event.kind() != ChangeKind::Deleted))
-            else {
-                counted.remove(&cluster);
-                continue;
-            };
-            if tokens.insert(cluster.clone(), token) != Some(token) {
-                counted.remove(&cluster);
-                if row["source"].is_object() {
-                    counted.insert(cluster.clone(), token);
-                    most = most.max(counted.len());
-                }
-            }
-            let echo = named(&event.object()["status"]["syncs"], sync);
-            let confirmed = echo.is_some_and(|echo| {
-                echo["token"] == token && echo["digest"] == row["digest"] && echo["state"] == "succeeded"
-            });
-            if confirmed {
-                counted.remove(&cluster);
-            }
-        }
-        most
-    }
-
     /// Everything that a Module, ProxyAssemblage or Assemblage said about clusters that are at a version of `app`.
     pub fn claims(&self, app: &str) -> Vec<Claim> {
         let commits = self.versions_by_commit(app);
@@ -235,7 +204,7 @@ impl Bed {
     }
 }
 
-fn events(api: &ApiServer, kind: Kind) -> Vec<EventRecord> {
+pub(super) fn events(api: &ApiServer, kind: Kind) -> Vec<EventRecord> {
     let (group, resource) = kind.resource();
     let resource = GroupResource::new(group, resource);
     assert_eq!(api.recorder().dropped().1, 0, "the event log is complete");
@@ -246,7 +215,7 @@ fn events(api: &ApiServer, kind: Kind) -> Vec<EventRecord> {
         .collect()
 }
 
-fn named<'a>(list: &'a Value, name: &str) -> Option<&'a Value> {
+pub(super) fn named<'a>(list: &'a Value, name: &str) -> Option<&'a Value> {
     list.as_array()?.iter().find(|item| item["name"] == name)
 }
 

@@ -104,6 +104,13 @@ pub async fn terminate(mut child: Child) -> std::process::ExitStatus {
         .unwrap()
 }
 
+/// A seed for each name.
+pub fn seed_of(name: &str) -> u64 {
+    name.bytes().fold(0, |seed: u64, byte| {
+        seed.wrapping_mul(31).wrapping_add(byte.into())
+    })
+}
+
 /// What processes on paused time have in common.
 #[derive(Clone)]
 pub struct World {
@@ -183,7 +190,7 @@ impl Body {
             namespace: self.namespace.clone(),
             options: Options::default(),
             clock: self.world.clock.clone(),
-            jitter: Jitter::seeded(self.world.seed).of(&self.instance),
+            jitter: Jitter::seeded(seed_of(&self.instance).wrapping_add(self.world.seed)),
             source: Arc::clone(&self.world.source),
             connect: Arc::new(connect),
             instance: self.instance.clone(),
@@ -207,11 +214,7 @@ pub fn child(role: Role, place: &Place<'_>, lease: Option<Duration>, folder: &Pa
         .arg(verb)
         .arg("--kubeconfig")
         .arg(&kubeconfig)
-        .args([
-            "--namespace",
-            place.namespace,
-            "--allow-insecure-sources",
-        ])
+        .args(["--namespace", place.namespace, "--allow-insecure-sources"])
         .arg("--data-dir")
         .arg(folder.join(format!("data-{}", place.instance)))
         .args(election(lease))

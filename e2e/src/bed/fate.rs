@@ -1,0 +1,136 @@
+//! Fate on paused time: every request of muster that may write is numbered over all processes, and one of them can be struck.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use http::Method;
+use kube::Client;
+use muster_apiserver::InProcess;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tower::{BoxError, Service, service_fn};
+
+/// What happens at the request of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blow {
+    /// The process ends before the request reaches the server.
+    Before,
+    /// The request has its effect, then the process ends.
+    After,
+    /// The request has its effect, and the connection breaks before the answer. The process goes on.
+    AnswerLost,
+}
+
+impl Blow {
+    /// All that can happen to a request.
+    pub const ALL: [Self; 3] = [Self::Before, Self::After, Self::AnswerLost];
+}
+
+/// The numbers of all processes of a bed.
+#[derive(Debug, Default)]
+pub struct Fate(Mutex<Book>);
+
+#[derive(Debug, Default)]
+struct Book {
+    open: bool,
+    count: usize,
+    strike: Option<(usize, Blow)>,
+    struck: Option<String>,
+}
+
+impl Fate {
+    /// Numbers requests from here on, from 0; strikes one of them.
+    pub fn begin(&self, strike: Option<(usize, Blow)>) {
+        *self.0.lock() = Book {
+            open: true,
+            strike,
+            ..Book::default()
+        };
+    }
+
+    /// How many requests were numbered, and which was struck.
+    pub fn end(&self) -> (usize, Option<String>) {
+        let mut book = self.0.lock();
+        book.open = false;
+        (book.count, book.struck.take())
+    }
+
+    fn next(&self, by: &str, request: &http::Request<kube::client::Body>) -> Option<Blow> {
+        let mut book = self.0.lock();
+        // Leases are off on these beds; their renewals would be numbered like everything else.
+        if !book.open || request.method() == Method::GET {
+            return None;
+        }
+        let number = book.count;
+        book.count += 1;
+        let (_, blow) = book.strike.filter(|(at, _)| *at == number)?;
+        book.struck = Some(format!("{by}: {} {}", request.method(), request.uri()));
+        Some(blow)
+    }
+}
+
+/// One life of a process: from its start to its end or the blow that ends it.
+#[derive(Debug)]
+pub struct Life {
+    fate: Arc<Fate>,
+    of: String,
+    over: AtomicBool,
+    death: Notify,
+}
+
+impl Life {
+    /// Of a process by its name.
+    pub fn new(fate: &Arc<Fate>, of: &str) -> Arc<Self> {
+        Arc::new(Self {
+            fate: Arc::clone(fate),
+            of: of.to_owned(),
+            over: AtomicBool::new(false),
+            death: Notify::new(),
+        })
+    }
+
+    /// Returns when the process is to be dropped.
+    pub async fn ended(&self) {
+        self.death.notified().await;
+    }
+
+    /// Its way into a server.
+    pub fn door(self: &Arc<Self>, inner: &InProcess, namespace: &str) -> Client {
+        let (life, inner) = (Arc::clone(self), inner.clone());
+        let service = service_fn(move |request: http::Request<kube::client::Body>| {
+            let (life, mut inner) = (Arc::clone(&life), inner.clone());
+            async move {
+                life.alive().await;
+                let blow = life.fate.next(&life.of, &request);
+                if blow == Some(Blow::Before) {
+                    life.die().await;
+                }
+                let answer = inner.call(request).await.map_err(BoxError::from);
+                match blow {
+                    Some(Blow::After) => life.die().await,
+                    Some(Blow::AnswerLost) => {
+                        return Err("the connection was closed before the answer".into());
+                    }
+                    Some(Blow::Before) | None => {}
+                }
+                answer
+            }
+        });
+        Client::new(service, namespace)
+    }
+
+    /// What is left of a process that has ended asks for nothing more.
+    async fn alive(&self) {
+        if self.over.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    async fn die(&self) {
+        self.over.store(true, Ordering::Relaxed);
+        self.death.notify_one();
+        std::future::pending::<()>().await;
+    }
+}

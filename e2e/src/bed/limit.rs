@@ -1,0 +1,458 @@
+//! An observer of the limit: it reads the event logs of API servers and nothing else, and shares no code with muster.
+//!
+//! A cluster counts from the write of a row with a new token until the same object echoes that digest and token as succeeded,
+//! which it may only after the Assemblage in the cluster did. At each write of a new token to a cluster that is not counted, the
+//! number counted, this one included and those away for longer than the absence left out, is at most the limit.
+//!
+//! Besides: a token never falls, means one digest only, and is written into a cluster once in the life of an object there.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
+
+use muster_apiserver::ChangeKind;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{Bed, Kind, kinds, objects, observer};
+
+/// How many lines of the diary are kept.
+const DIARY: usize = 160;
+
+/// Something that one event says about one cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sight {
+    /// When.
+    pub at: Instant,
+    /// About which cluster.
+    pub cluster: String,
+    /// What.
+    pub what: What,
+}
+
+/// What an event says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// The row as it stands in the management cluster.
+    Row(Row),
+    /// The row, or the object that it stood in, is not there.
+    NoRow,
+    /// The row as it stands in the cluster.
+    Inside(Row),
+    /// There is no such row in the cluster.
+    NothingInside,
+    /// The cluster itself says that it succeeded with a digest and a token.
+    Succeeded(Option<String>, u64),
+    /// The management cluster says so of it.
+    Echo(Option<String>, u64),
+    /// The Cluster is deleted: it counts for nothing any more.
+    Left,
+    /// Nobody reaches the cluster any more.
+    Away,
+    /// It is reached again.
+    Back,
+}
+
+/// A row with a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Of the assignment.
+    pub token: u64,
+    /// What is assigned.
+    pub digest: Option<String>,
+    /// Whether it brings something: neither a withdrawal nor a mere fence.
+    pub carries: bool,
+}
+
+/// What is known of a cluster.
+#[derive(Debug, Default)]
+struct Known {
+    row: Option<Row>,
+    inside: Option<Row>,
+    highest: u64,
+    highest_inside: u64,
+    digests: BTreeMap<u64, String>,
+    succeeded: BTreeSet<(Option<String>, u64)>,
+    counted: bool,
+    away: Option<Instant>,
+}
+
+/// Counts the clusters of one module.
+#[derive(Debug)]
+pub struct Observer {
+    kind: Kind,
+    sync: String,
+    limit: usize,
+    absence: Duration,
+    clusters: BTreeMap<String, Known>,
+    most: usize,
+    assigned: usize,
+    breaches: Vec<String>,
+    /// What was new in the last events, for whoever has to explain a breach.
+    diary: VecDeque<String>,
+    began: Option<Instant>,
+}
+
+impl Observer {
+    /// For the module `sync`, whose rows stand in objects of `kind`.
+    pub fn new(kind: Kind, sync: &str, limit: usize) -> Self {
+        Self {
+            kind,
+            sync: sync.to_owned(),
+            limit,
+            absence: Duration::from_mins(5),
+            clusters: BTreeMap::new(),
+            most: 0,
+            assigned: 0,
+            breaches: Vec::new(),
+            diary: VecDeque::new(),
+            began: None,
+        }
+    }
+
+    /// From here on another limit holds.
+    pub fn allow(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    /// The largest number counted at the write of a new token.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
+    /// How many new tokens that bring something were written.
+    pub fn assigned(&self) -> usize {
+        self.assigned
+    }
+
+    /// What was not as promised.
+    pub fn breaches(&self) -> &[String] {
+        &self.breaches
+    }
+
+    /// Fails if anything was not as promised, and tells what came before.
+    #[track_caller]
+    pub fn must_be_content(&self) {
+        let diary: Vec<&str> = self.diary.iter().map(String::as_str).collect();
+        assert!(
+            self.breaches.is_empty(),
+            "{:#?}\nafter\n{}",
+            self.breaches,
+            diary.join("\n")
+        );
+    }
+
+    /// Takes the next event in.
+    pub fn see(&mut self, sight: &Sight) {
+        let (at, name) = (sight.at, sight.cluster.as_str());
+        self.note(at, &format!("{name} {:?}", sight.what));
+        match &sight.what {
+            What::Row(row) => self.see_row(at, name, row),
+            What::Inside(row) => self.see_inside(at, name, row),
+            What::Echo(digest, token) => self.see_echo(at, name, digest, *token),
+            What::Succeeded(digest, token) => {
+                self.known(name).succeeded.insert((digest.clone(), *token));
+            }
+            What::NoRow => self.known(name).row = None,
+            What::NothingInside => self.known(name).inside = None,
+            What::Left => drop(self.clusters.remove(name)),
+            What::Away => self.known(name).away = Some(at),
+            What::Back => self.known(name).away = None,
+        }
+    }
+
+    /// Writes into the diary, unless it has just been said.
+    pub fn note(&mut self, at: Instant, words: &str) {
+        let began = *self.began.get_or_insert(at);
+        let line = format!("{:>9.3} {words}", at.duration_since(began).as_secs_f64());
+        let subject = |line: &str| line[9..].to_owned();
+        if self
+            .diary
+            .iter()
+            .rev()
+            .take(DIARY / 2)
+            .any(|other| subject(other) == subject(&line))
+        {
+            return;
+        }
+        if self.diary.len() == DIARY {
+            self.diary.pop_front();
+        }
+        self.diary.push_back(line);
+    }
+
+    fn see_row(&mut self, at: Instant, name: &str, row: &Row) {
+        let known = self.known(name);
+        let (highest, counted) = (known.highest, known.counted);
+        known.row = Some(row.clone());
+        known.highest = highest.max(row.token);
+        let before = match (&row.digest, row.carries) {
+            (Some(digest), true) => known.digests.insert(row.token, digest.clone()),
+            _ => None,
+        };
+        if before.is_some_and(|before| Some(before) != row.digest) {
+            self.breach(at, name, &format!("token {} now means another digest", row.token));
+        }
+        if row.token < highest {
+            self.breach(
+                at,
+                name,
+                &format!("the token fell from {highest} to {}", row.token),
+            );
+        }
+        if row.token <= highest {
+            return;
+        }
+        self.known(name).counted = row.carries;
+        if !row.carries {
+            return;
+        }
+        self.assigned += 1;
+        let all = self.counted(at);
+        self.most = self.most.max(all.len());
+        if !counted && all.len() > self.limit {
+            let words = format!("token {} makes {all:?} of {}", row.token, self.limit);
+            self.breach(at, name, &words);
+        }
+    }
+
+    fn see_inside(&mut self, at: Instant, name: &str, row: &Row) {
+        let known = self.known(name);
+        let before = known.inside.replace(row.clone());
+        let highest = known.highest_inside;
+        known.highest_inside = highest.max(row.token);
+        if row.token < highest {
+            let words = format!("inside, the token fell from {highest} to {}", row.token);
+            self.breach(at, name, &words);
+        }
+        let again = before.is_some_and(|before| before.token == row.token && before != *row);
+        if again {
+            self.breach(at, name, &format!("inside, token {} came twice", row.token));
+        }
+    }
+
+    fn see_echo(&mut self, at: Instant, name: &str, digest: &Option<String>, token: u64) {
+        let remote = self.kind.resource() == kinds::REMOTE_ASSEMBLAGE.resource();
+        let known = self.known(name);
+        let is_of_row =
+            |row: &Row| row.carries && row.token == token && row.digest == *digest && known.counted;
+        if !known.row.as_ref().is_some_and(is_of_row) {
+            return;
+        }
+        known.counted = false;
+        if !remote && !known.succeeded.contains(&(digest.clone(), token)) {
+            let words = format!("token {token} is said to have succeeded, and the cluster did not say so");
+            self.breach(at, name, &words);
+        }
+    }
+
+    fn counted(&self, now: Instant) -> Vec<String> {
+        let absent = |known: &Known| {
+            known
+                .away
+                .is_some_and(|since| now.duration_since(since) > self.absence)
+        };
+        let counted = self
+            .clusters
+            .iter()
+            .filter(|(_, known)| known.counted && !absent(known));
+        counted.map(|(name, _)| name.clone()).collect()
+    }
+
+    fn known(&mut self, name: &str) -> &mut Known {
+        self.clusters.entry(name.to_owned()).or_default()
+    }
+
+    fn breach(&mut self, at: Instant, name: &str, words: &str) {
+        self.note(at, &format!("BREACH {name}: {words}"));
+        self.breaches.push(format!("{name}: {words}"));
+    }
+}
+
+impl Bed {
+    /// Shows an observer everything that happened since [`Bed::forget_requests`].
+    pub fn show(&self, observer: &mut Observer) {
+        let mut sights = Vec::new();
+        // First what is nearest to the truth, so that a report at the same instant comes after it.
+        for (name, cluster) in &self.clusters {
+            for event in observer::events(&cluster.api, kinds::ASSEMBLAGE) {
+                let gone = event.kind() == ChangeKind::Deleted;
+                let object = (!gone).then(|| event.object());
+                inside(event.at, name, object, &observer.sync, &mut sights);
+            }
+        }
+        for event in observer::events(&self.management, observer.kind) {
+            let name = objects::name(event.object());
+            let object = (event.kind() != ChangeKind::Deleted).then(|| event.object());
+            upstream(event.at, name, object, &observer.sync, &mut sights);
+        }
+        for event in observer::events(&self.management, kinds::CLUSTER) {
+            if event.kind() == ChangeKind::Deleted {
+                sights.push(sight(event.at, objects::name(event.object()), What::Left));
+            }
+        }
+        sights.sort_by_key(|sight| sight.at);
+        sights.iter().for_each(|sight| observer.see(sight));
+    }
+
+    /// The same, and then the logs are forgotten: for runs that are longer than a log.
+    pub fn show_and_forget(&self, observer: &mut Observer) {
+        self.show(observer);
+        self.forget_requests();
+    }
+
+    /// The largest number of clusters counted at the write of a new token; fails if an observer without a limit finds fault.
+    pub fn most_charged(&self, kind: Kind, sync: &str) -> usize {
+        let mut observer = Observer::new(kind, sync, usize::MAX);
+        self.show(&mut observer);
+        observer.must_be_content();
+        observer.most()
+    }
+}
+
+fn inside(at: Instant, cluster: &str, object: Option<&Value>, sync: &str, sights: &mut Vec<Sight>) {
+    let row = object.and_then(|object| row(object, sync));
+    let what = row.map_or(What::NothingInside, What::Inside);
+    sights.push(sight(at, cluster, what));
+    let echo = object.and_then(|object| succeeded(object, sync));
+    sights.extend(echo.map(|(digest, token)| sight(at, cluster, What::Succeeded(digest, token))));
+}
+
+fn upstream(at: Instant, cluster: &str, object: Option<&Value>, sync: &str, sights: &mut Vec<Sight>) {
+    let row = object.and_then(|object| row(object, sync));
+    sights.push(sight(at, cluster, row.map_or(What::NoRow, What::Row)));
+    let echo = object.and_then(|object| succeeded(object, sync));
+    sights.extend(echo.map(|(digest, token)| sight(at, cluster, What::Echo(digest, token))));
+}
+
+fn sight(at: Instant, cluster: &str, what: What) -> Sight {
+    let cluster = cluster.to_owned();
+    Sight { at, cluster, what }
+}
+
+fn row(object: &Value, sync: &str) -> Option<Row> {
+    let row = observer::named(&object["spec"]["syncs"], sync)?;
+    Some(Row {
+        token: row["token"].as_u64()?,
+        digest: row["digest"].as_str().map(str::to_owned),
+        carries: row["source"].is_object(),
+    })
+}
+
+fn succeeded(object: &Value, sync: &str) -> Option<(Option<String>, u64)> {
+    let echo = observer::named(&object["status"]["syncs"], sync)?;
+    let token = echo["token"].as_u64()?;
+    (echo["state"] == "succeeded").then(|| (echo["digest"].as_str().map(str::to_owned), token))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One line for each event, one second apart: `a row 1 x`, `a fence 2`, `a in 1 x`, `a ok 1 x`, `a echo 1 x`, `a gone`, `a left`,
+    /// `a away`, `a back`; `wait` is six minutes.
+    fn check(limit: usize, log: &str, expect: &[&str]) {
+        let mut observer = Observer::new(kinds::PROXY_ASSEMBLAGE, "web", limit);
+        let mut at = Instant::now();
+        for line in log.split(';').map(str::trim) {
+            at += Duration::from_secs(if line == "wait" { 360 } else { 1 });
+            let words: Vec<&str> = line.split(' ').collect();
+            let token = || words[2].parse().unwrap();
+            let digest = || words.get(3).map(|digest| (*digest).to_owned());
+            let row = || Row {
+                token: token(),
+                digest: digest(),
+                carries: words.len() > 3,
+            };
+            let what = match words.get(1) {
+                None => continue,
+                Some(&("row" | "fence")) => What::Row(row()),
+                Some(&"in") => What::Inside(row()),
+                Some(&"ok") => What::Succeeded(digest(), token()),
+                Some(&"echo") => What::Echo(digest(), token()),
+                Some(&"gone") => What::NoRow,
+                Some(&"left") => What::Left,
+                Some(&"away") => What::Away,
+                Some(&"back") => What::Back,
+                Some(other) => panic!("{other}"),
+            };
+            observer.see(&sight(at, words[0], what));
+        }
+        assert_eq!(observer.breaches(), expect, "{log}");
+    }
+
+    #[test]
+    fn what_a_doctored_log_shows() {
+        let good = "a row 1 x; a in 1 x; a ok 1 x; a echo 1 x; b row 2 x; b in 2 x; b ok 2 x; b echo 2 x";
+        check(1, good, &[]);
+        check(0, "a row 1 x", &["a: token 1 makes [\"a\"] of 0"]);
+        check(
+            1,
+            "a row 1 x; b row 2 x",
+            &["b: token 2 makes [\"a\", \"b\"] of 1"],
+        );
+        check(2, "a row 1 x; b row 2 x", &[]);
+        // Another target on the slot that it has; a fence keeps it, a withdrawal does not.
+        check(1, "a row 1 x; a row 2 y; a ok 2 y; a echo 2 y; b row 3 y", &[]);
+        check(
+            1,
+            "a row 1 x; a row 2 x; b row 3 y",
+            &["b: token 3 makes [\"a\", \"b\"] of 1"],
+        );
+        check(1, "a row 1 x; a fence 2; b row 3 y", &[]);
+        // A report about another token or digest is none, and one that the cluster did not make is a lie.
+        check(
+            1,
+            "a row 1 x; a row 3 x; a ok 1 x; a echo 1 x; b row 4 x",
+            &["b: token 4 makes [\"a\", \"b\"] of 1"],
+        );
+        check(
+            1,
+            "a row 1 x; a ok 1 y; a echo 1 y; b row 2 x",
+            &["b: token 2 makes [\"a\", \"b\"] of 1"],
+        );
+        check(
+            1,
+            "a row 1 x; a echo 1 x",
+            &["a: token 1 is said to have succeeded, and the cluster did not say so"],
+        );
+        // Deleted and made again, it is still the same assignment.
+        check(
+            1,
+            "a row 1 x; a gone; a row 1 x; b row 2 x",
+            &["b: token 2 makes [\"a\", \"b\"] of 1"],
+        );
+        check(1, "a row 1 x; a left; b row 2 x", &[]);
+    }
+
+    #[test]
+    fn a_token_is_one_assignment() {
+        check(2, "a row 2 x; a row 1 x", &["a: the token fell from 2 to 1"]);
+        check(
+            2,
+            "a row 2 x; a gone; a row 1 x",
+            &["a: the token fell from 2 to 1"],
+        );
+        check(
+            2,
+            "a row 2 x; a row 2 y",
+            &["a: token 2 now means another digest"],
+        );
+        check(
+            2,
+            "a in 2 x; a in 1 x",
+            &["a: inside, the token fell from 2 to 1"],
+        );
+        check(2, "a in 2 x; a in 2 y", &["a: inside, token 2 came twice"]);
+    }
+
+    #[test]
+    fn who_is_away_for_long_is_left_out_until_it_is_back() {
+        let away = "a row 1 x; a away; b row 2 x";
+        check(1, away, &["b: token 2 makes [\"a\", \"b\"] of 1"]);
+        check(1, "a row 1 x; a away; wait; b row 2 x", &[]);
+        let back = "a row 1 x; a away; wait; b row 2 x; a back; b ok 2 x; b echo 2 x; c row 3 x";
+        check(1, back, &["c: token 3 makes [\"a\", \"c\"] of 1"]);
+    }
+}

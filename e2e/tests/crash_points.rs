@@ -1,0 +1,138 @@
+//! Every write of the controller and of the agents, struck in three ways: the end is the same.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Instant,
+};
+
+use muster_e2e::{
+    bed::Blow,
+    scenario::crash_points::{Ending, Story, judge, tell},
+    seed,
+};
+
+/// How many runs of each story the test command makes.
+const SAMPLE: usize = 2;
+/// As many as this machine has cores, and no more than it has memory for.
+const THREADS: usize = 2;
+
+/// A run of its own: one thread, paused time.
+fn run(story: Story, strike: Option<(usize, Blow)>) -> Ending {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(tell(story, strike))
+}
+
+/// What is wrong with a run that is struck.
+fn fault(story: Story, clean: &Ending, strike: (usize, Blow)) -> Option<String> {
+    let (number, blow) = strike;
+    let faults = match catch_unwind(AssertUnwindSafe(|| run(story, Some(strike)))) {
+        Ok(ending) => (judge(clean, &ending), ending.struck),
+        Err(panic) => {
+            let words = panic.downcast_ref::<String>().cloned();
+            (vec![words.unwrap_or_default()], None)
+        }
+    };
+    let (faults, struck) = faults;
+    let struck = struck.unwrap_or_default();
+    (!faults.is_empty()).then(|| format!("{story:?} {number} {blow:?} {struck}\n{}", faults.join("\n")))
+}
+
+/// Strikes one story at all places given, on all threads, and says what went wrong.
+fn strike(story: Story, clean: &Ending, strikes: &[(usize, Blow)]) -> Vec<String> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut faults = Vec::new();
+        while let Some(strike) = strikes.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let found = fault(story, clean, *strike);
+            if let Some(fault) = &found {
+                println!("{fault}");
+            }
+            faults.extend(found);
+        }
+        faults
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap())
+            .collect()
+    })
+}
+
+/// The clean run, whose numbers are all that there is to strike.
+fn clean(story: Story) -> Ending {
+    let clean = run(story, None);
+    assert_eq!(clean.breaches, [""; 0]);
+    assert!(
+        clean.numbered >= clean.noted && clean.noted > 10,
+        "{story:?}: {} numbered, {} noted",
+        clean.numbered,
+        clean.noted
+    );
+    println!(
+        "{story:?}: N = {}, requests that are no reads: {}",
+        clean.numbered, clean.noted
+    );
+    clean
+}
+
+/// A few of them, from a place that is another one each time.
+fn sampled(story: Story) {
+    let (clean, seed) = (clean(story), seed());
+    let all = clean.numbered * Blow::ALL.len();
+    let first = usize::try_from(seed % all as u64).unwrap();
+    println!("seed {seed}");
+    let strikes: Vec<(usize, Blow)> = (0..SAMPLE)
+        .map(|step| (first + step * all / SAMPLE) % all)
+        .map(|place| (place / Blow::ALL.len(), Blow::ALL[place % Blow::ALL.len()]))
+        .collect();
+    let faults = strike(story, &clean, &strikes);
+    assert!(faults.is_empty(), "{}", faults.join("\n\n"));
+}
+
+/// All of them.
+fn everywhere(story: Story) {
+    let began = Instant::now();
+    let clean = clean(story);
+    let strikes: Vec<(usize, Blow)> = (0..clean.numbered)
+        .flat_map(|number| Blow::ALL.map(|blow| (number, blow)))
+        .collect();
+    let faults = strike(story, &clean, &strikes);
+    println!(
+        "{story:?}: {} runs in {:.0?}, {} went wrong",
+        strikes.len(),
+        began.elapsed(),
+        faults.len()
+    );
+    assert!(faults.is_empty(), "{}", faults.join("\n\n"));
+}
+
+/// Both forms for each story.
+macro_rules! stories {
+    ($($name:ident $story:ident),* $(,)?) => {
+        mod sample {
+            $(#[test]
+            fn $name() {
+                super::sampled(super::Story::$story);
+            })*
+        }
+        mod all {
+            $(#[test]
+            #[ignore = "long: cargo xtask long"]
+            fn $name() {
+                super::everywhere(super::Story::$story);
+            })*
+        }
+    };
+}
+
+stories! {
+    rollout Rollout,
+    values Values,
+    deselection Deselection,
+    deletion Deletion,
+    bootstrap Bootstrap,
+}
