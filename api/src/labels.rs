@@ -14,6 +14,8 @@ pub mod label {
     pub const ASSEMBLAGE: &str = "fleet.muster.dev/assemblage";
     /// On Secrets with a kubeconfig that are not of Cluster API's type.
     pub const KUBECONFIG: &str = "fleet.muster.dev/kubeconfig";
+    /// On ConfigMaps of muster's that record which cluster a Cluster's Secret leads to.
+    pub const IDENTITY: &str = "fleet.muster.dev/identity";
     /// Kubernetes' recommended label: what manages an object; [`super::MUSTER`] on ours.
     pub const APP_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
     /// Kubernetes' recommended label: what an object is part of; `flux` on Flux's controllers.

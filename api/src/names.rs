@@ -24,6 +24,11 @@ pub fn module_revision(kind: ModuleKind, namespace: &str, module: &str, revision
     hashed(module, &[kind.as_str(), namespace, module, revision])
 }
 
+/// The name of the ConfigMap that records which cluster the Secret of a Cluster, by its uid, leads to.
+pub fn cluster_identity(namespace: &str, cluster: &str, uid: &str) -> String {
+    hashed(cluster, &["identity", namespace, uid])
+}
+
 /// The name of the Secret in which Cluster API puts a cluster's kubeconfig.
 pub fn kubeconfig_secret(cluster: &str) -> String {
     format!("{cluster}{}", crate::labels::KUBECONFIG_SUFFIX)

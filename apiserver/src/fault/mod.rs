@@ -3,6 +3,8 @@
 //! A rule says to whom it applies ([`Match`]), what happens ([`Fault`]), how often, and after how many that pass. Rules
 //! are asked in the order in which they were added; delays add up, the first answer wins.
 
+pub(crate) mod hostile;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -38,6 +40,10 @@ pub enum Fault {
     Status(Failure),
     /// The request has its effect, and the connection is closed before the answer.
     DropResponse,
+    /// The request has its effect, and the body of the answer comes a byte at a time, with this pause before each.
+    Drip(Duration),
+    /// The request is answered with a body of that many bytes and has no effect.
+    Flood(u64),
 }
 
 /// An answer that is a failure.
@@ -123,6 +129,8 @@ pub(crate) enum Verdict {
     Delay(Duration),
     Answer(Box<ApiError>),
     DropResponse,
+    Drip(Duration),
+    Flood(u64),
 }
 
 impl Verdict {
@@ -133,8 +141,19 @@ impl Verdict {
         }
     }
 
+    pub(crate) fn drip(&self) -> Option<Duration> {
+        match self {
+            Self::Drip(pause) => Some(*pause),
+            _ => None,
+        }
+    }
+
     pub(crate) fn answer(&self) -> Option<http::Response<Body>> {
-        let Self::Answer(error) = self else { return None };
+        let error = match self {
+            Self::Answer(error) => error,
+            Self::Flood(bytes) => return Some(http::Response::new(hostile::flood(*bytes))),
+            _ => return None,
+        };
         let crate::status::ErrorBody::Status(status) = &error.body else {
             return None;
         };
@@ -229,6 +248,8 @@ impl Fault {
             Self::Delay(delay) => Verdict::Delay(*delay),
             Self::Status(failure) => Verdict::Answer(Box::new(failure.error())),
             Self::DropResponse => Verdict::DropResponse,
+            Self::Drip(pause) => Verdict::Drip(*pause),
+            Self::Flood(bytes) => Verdict::Flood(*bytes),
         }
     }
 }

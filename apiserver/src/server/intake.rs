@@ -13,7 +13,7 @@ use super::query::Query;
 use super::route::{Route, Target, route, verb};
 use super::{Call, Core, Verb, accept, delete, read, respond, scale, watch, write};
 use crate::discovery;
-use crate::fault::Verdict;
+use crate::fault::{Verdict, hostile};
 use crate::status::ApiError;
 
 /// A response body.
@@ -111,6 +111,10 @@ impl Core {
             return Err(BodyError::Closed);
         }
         let code = answer.status().as_u16();
+        let answer = match verdict.iter().find_map(Verdict::drip) {
+            Some(pause) => answer.map(|body| hostile::drip(body, pause)),
+            None => answer,
+        };
         Ok(
             answer.map(|body| match http_body::Body::size_hint(&body).exact() {
                 Some(size) => {

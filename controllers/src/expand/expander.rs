@@ -58,6 +58,8 @@ pub struct Setting {
     pub kube_config: Option<KubeConfigReference>,
     /// Why nothing may be written for it now, if so.
     pub away: Option<Away>,
+    /// Whether its Kustomizations are to be suspended: what they refer to leads to another cluster.
+    pub suspend: bool,
     /// The values of each row's variables, or why they cannot be had; by name of the row.
     pub values: BTreeMap<String, Result<Values, Refusal>>,
     /// When to look again, although nothing here tells of a change.
@@ -167,13 +169,14 @@ impl Expander {
         }
         let wishes = self.wish(object, setting);
         self.need(object, &wishes);
+        let suspended = !setting.suspend || self.suspend(object, &wishes).await?;
         let plans = self.decide(object, &wishes, setting).await;
         if plans.iter().any(removes) {
             self.confirm(object).await?;
         }
         let done = self.carry_out(plans).await;
         self.report(object, done.states).await?;
-        if done.again {
+        if done.again || !suspended {
             return Err(ExpandError::Again(Key::of(object)));
         }
         Ok(setting.again.map_or_else(Action::await_change, Action::requeue))
@@ -319,7 +322,7 @@ impl Expander {
         }
     }
 
-    fn kustomization_name<K: Assembled>(&self, object: &K, row: &SyncRow) -> String {
+    pub(super) fn kustomization_name<K: Assembled>(&self, object: &K, row: &SyncRow) -> String {
         names::kustomization(&self.context.namespace, &object.name_any(), &row.name)
     }
 

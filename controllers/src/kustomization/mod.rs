@@ -48,9 +48,9 @@ pub use self::error::Error;
 use self::{presence::Presence, runs::Runs, source::Sources, targets::Targets};
 use crate::runtime::{Action, Context, Key, Runner, watch};
 
-/// Kustomizations in the works at once. Each is one waiting future; calls are bounded per cluster, so that a cluster that
-/// hangs holds up none of another.
-const WORKERS: u16 = 1_024;
+/// Kustomizations in the works at once: all. Each is one waiting future; calls and turns are bounded per cluster, so that a cluster
+/// that hangs holds up none of another.
+const WORKERS: u16 = u16::MAX;
 
 /// What a reconcile of a Kustomization may use.
 struct Kustomizations {
@@ -105,6 +105,12 @@ where
 }
 
 async fn reconcile(object: Arc<Kustomization>, kustomizations: Arc<Kustomizations>) -> Result<Action, Error> {
+    let _turn = kustomizations.targets.turn(&object).await;
+    // It may have waited long for its turn.
+    let object = kustomizations
+        .store
+        .get(&Key::of(&*object).object_ref())
+        .unwrap_or(object);
     let observed = observe::observe(&object, &kustomizations);
     let decision = decide::decide(&observed);
     let mut writer = status::Writer::new(&object, &kustomizations.context);

@@ -22,7 +22,7 @@ use futures::{StreamExt, stream};
 use kube::{ResourceExt, runtime::reflector::Store};
 use muster_api::ProxyAssemblage;
 use thiserror::Error;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore};
 
 use self::{mirror::Proxy, observe::Reach, sessions::Sessions};
 use crate::{
@@ -31,6 +31,11 @@ use crate::{
     runtime::{Action, CallError, Context, Key, Retry, Retryable, Runner, status::StatusError},
 };
 
+/// Proxies in the works at once. Each is one future that waits for its cluster, whose calls are bounded by the registry: clusters that
+/// hang hold up none of another.
+const WORKERS: u16 = 1_024;
+/// Statuses written here at once.
+const WRITERS: usize = 8;
 /// How long a mirror stays unread while a watch tells of its changes. The end of a watch, within five minutes, enqueues the proxy:
 /// this is for a watch that does not end.
 const WATCHED_POLL: Duration = Duration::from_secs(330);
@@ -82,6 +87,8 @@ pub struct Mirroring {
     sessions: Sessions,
     /// What control-plane bindings read.
     objects: Arc<Objects>,
+    /// Turns to write here.
+    writers: Semaphore,
     /// The uid of this cluster's `kube-system`, read once.
     identity: OnceCell<String>,
 }
@@ -90,7 +97,7 @@ pub struct Mirroring {
 pub async fn run(context: Context, objects: Arc<Objects>) {
     let registry = Arc::clone(&context.registry);
     let (sessions, changed) = Sessions::new(context.clock.clone(), context.jitter.clone());
-    let runner = Runner::<ProxyAssemblage>::new("proxyassemblage", &context);
+    let runner = Runner::<ProxyAssemblage>::new("proxyassemblage", &context).workers(WORKERS);
     let (bound, placed, present) = (runner.store(), runner.store(), runner.store());
     let of_objects = objects
         .changes()
@@ -107,6 +114,7 @@ pub async fn run(context: Context, objects: Arc<Objects>) {
         context,
         sessions,
         objects,
+        writers: Semaphore::new(WRITERS),
         identity: OnceCell::new(),
     });
     tokio::select! {
@@ -248,8 +256,7 @@ impl Mirroring {
         if self.sessions.is_watched(key) {
             return WATCHED_POLL;
         }
-        self.context
-            .jitter
-            .spread(self.context.options.proxy_poll_interval, JITTER)
+        let jitter = self.context.jitter.of(&key.to_string());
+        jitter.spread(self.context.options.proxy_poll_interval, JITTER)
     }
 }

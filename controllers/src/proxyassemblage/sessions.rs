@@ -105,7 +105,7 @@ impl Sessions {
             proxy: proxy.clone(),
             api,
             version,
-            length: self.jitter.spread(SESSION, STRAY),
+            length: self.jitter.of(&proxy.to_string()).spread(SESSION, STRAY),
             alive: Arc::clone(&alive),
             failures: Arc::clone(&failures),
             clock: self.clock.clone(),

@@ -167,6 +167,8 @@ impl Mirroring {
 
     async fn write(&self, proxy: &ProxyAssemblage, status: &AssemblageStatus) -> Result<(), ProxyError> {
         let api: Api<ProxyAssemblage> = Api::namespaced(self.context.client.clone(), &self.context.namespace);
+        // The semaphore is never closed, so there always comes a permit.
+        let _turn = self.writers.acquire().await.ok();
         patch_if_changed(&api, proxy, proxy.status.as_ref(), status, manager::CONTROLLER).await?;
         Ok(())
     }

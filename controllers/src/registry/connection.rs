@@ -1,23 +1,30 @@
-//! A client for one cluster that outlives its credentials: bounded calls, bounded bodies, and a credential that can be swapped under
-//! those who hold the client.
+//! A client for one cluster that outlives its credentials: within its bounds, and with a gate that opens only when it is known which
+//! cluster the present credential leads to.
+//!
+//! ```text
+//!   outer client ─► gate of the session ─► bounds ─► inner client of the session
+//!   probe client ──────────────────────► bounds of probes ─┘
+//!   swap: a new session, its gate closed; calls in flight end with the old one, those before its gate go on to the new one's
+//! ```
+//!
+//! Invariant: no call but a probe is sent with a credential before it was seen which cluster answers to it.
 
 use std::{sync::Arc, time::Duration};
 
-use http::{Request, Response};
-use http_body_util::Limited;
+use http::Request;
 use kube::{Client, client::Body};
 use parking_lot::RwLock;
 use thiserror::Error;
-use tower::{BoxError, ServiceBuilder, service_fn};
+use tokio::sync::watch;
+use tower::{BoxError, service_fn};
 
-use super::kubeconfig::Access;
+use super::{
+    bounds::{Answer, Bounds},
+    kubeconfig::Access,
+};
 
-/// Calls to one cluster at once: enough to overlap waiting, too few to weigh on a small API server.
-const CALLS_AT_ONCE: usize = 4;
-/// The longest answer that is read, in bytes: a page of 500 large objects is about 10 MiB.
-const BODY_MAX: usize = 32 * 1024 * 1024;
-/// How long an answer may take to begin. Each call has a deadline for its end, given by its caller.
-const HEAD_DEADLINE: Duration = Duration::from_secs(30);
+/// How long a call waits for the gate: two probes and the pause between them.
+const GATE_WAIT: Duration = Duration::from_secs(30);
 
 /// Makes a client for an accepted kubeconfig.
 pub type Connect = Arc<dyn Fn(&Access) -> Result<Client, ConnectError> + Send + Sync>;
@@ -38,23 +45,64 @@ pub enum ConnectError {
     Client(#[source] Box<kube::Error>),
 }
 
+/// A call that was not sent.
+#[derive(Debug, Error)]
+enum GateError {
+    #[error("nothing is sent: {0}")]
+    Shut(Arc<str>),
+    #[error("nothing is sent: which cluster answers there was not found out within {} s", GATE_WAIT.as_secs())]
+    Unchecked,
+}
+
+/// Whether calls are let through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Gate {
+    /// Not yet: which cluster answers is being looked at.
+    Unchecked,
+    /// Yes.
+    Open,
+    /// No, for this reason.
+    Shut(Arc<str>),
+    /// The credential was swapped: the next session has a gate of its own.
+    Replaced,
+}
+
 /// A living client.
 pub(super) struct Connection {
     access: RwLock<Access>,
-    /// The client that has the credential of `access`.
-    inner: Arc<RwLock<Client>>,
-    /// What users hold.
+    /// The gate of each new session.
+    closed: Gate,
+    session: Arc<RwLock<Session>>,
     outer: Client,
+    probe: Client,
+}
+
+/// A client with one credential, and the gate before it.
+#[derive(Clone)]
+struct Session {
+    client: Client,
+    gate: Arc<watch::Sender<Gate>>,
 }
 
 impl Connection {
-    /// Makes a client; sends nothing.
+    /// Makes a client; sends nothing. Its gate is closed until [`Connection::set_gate`] opens it.
     pub(super) fn open(connect: &Connect, access: Access) -> Result<Self, ConnectError> {
-        let inner = Arc::new(RwLock::new(connect(&access)?));
+        Self::new(connect, access, Gate::Unchecked)
+    }
+
+    /// The same without a gate: for kubeconfigs of which nothing is known that they should lead to.
+    pub(super) fn ungated(connect: &Connect, access: Access) -> Result<Self, ConnectError> {
+        Self::new(connect, access, Gate::Open)
+    }
+
+    fn new(connect: &Connect, access: Access, closed: Gate) -> Result<Self, ConnectError> {
+        let session = Arc::new(RwLock::new(Session::new(connect(&access)?, closed.clone())));
         Ok(Self {
             access: RwLock::new(access),
-            outer: bounded(Arc::clone(&inner)),
-            inner,
+            closed,
+            outer: outer(Arc::clone(&session)),
+            probe: probe(Arc::clone(&session)),
+            session,
         })
     }
 
@@ -68,31 +116,77 @@ impl Connection {
         *self.access.read() == *access
     }
 
-    /// From now on calls carry the credential of `access`; calls in flight end with the old one.
+    /// From now on calls carry the credential of `access`, once its gate opens; calls in flight end with the old one.
     pub(super) fn swap(&self, connect: &Connect, access: Access) -> Result<(), ConnectError> {
-        let client = connect(&access)?;
-        *self.inner.write() = client;
+        let next = Session::new(connect(&access)?, self.closed.clone());
+        let old = std::mem::replace(&mut *self.session.write(), next);
+        old.gate.send_replace(Gate::Replaced);
         *self.access.write() = access;
         Ok(())
     }
 
-    /// The client. Clones share its bounds.
+    /// Opens or shuts the gate of the present session.
+    pub(super) fn set_gate(&self, gate: Gate) {
+        self.session.read().gate.send_replace(gate);
+    }
+
+    /// The client. Clones share its gate and its bounds.
     pub(super) fn client(&self) -> Client {
         self.outer.clone()
     }
+
+    /// The client that finds out what is behind the gate: it only reads.
+    pub(super) fn probe(&self) -> Client {
+        self.probe.clone()
+    }
 }
 
-/// A client in front of the current inner one.
-fn bounded(inner: Arc<RwLock<Client>>) -> Client {
+impl Session {
+    fn new(client: Client, gate: Gate) -> Self {
+        Self {
+            client,
+            gate: Arc::new(watch::Sender::new(gate)),
+        }
+    }
+}
+
+fn outer(session: Arc<RwLock<Session>>) -> Client {
+    let bounds = Bounds::of_calls();
     let send = service_fn(move |request: Request<Body>| {
-        let client = inner.read().clone();
+        let (session, bounds) = (Arc::clone(&session), bounds.clone());
         async move {
-            let answer = tokio::time::timeout(HEAD_DEADLINE, client.send(request)).await??;
-            Ok::<Response<Limited<Body>>, BoxError>(answer.map(|body| Limited::new(body, BODY_MAX)))
+            let client = admitted(&session).await?;
+            bounds.send(&client, request).await
         }
     });
-    let service = ServiceBuilder::new()
-        .concurrency_limit(CALLS_AT_ONCE)
-        .service(send);
-    Client::new(service, "default")
+    Client::new(send, "default")
+}
+
+fn probe(session: Arc<RwLock<Session>>) -> Client {
+    let bounds = Bounds::of_probes();
+    let send = service_fn(move |request: Request<Body>| {
+        let (client, bounds) = (session.read().client.clone(), bounds.clone());
+        async move { bounds.send(&client, request).await as Result<http::Response<Answer>, BoxError> }
+    });
+    Client::new(send, "default")
+}
+
+/// Waits before the gate of the present session, and of the next one if it is swapped meanwhile.
+async fn admitted(session: &RwLock<Session>) -> Result<Client, GateError> {
+    let wait = async {
+        loop {
+            let Session { client, gate } = session.read().clone();
+            let mut gate = gate.subscribe();
+            let decided = gate.wait_for(|gate| *gate != Gate::Unchecked).await;
+            match decided.map(|gate| gate.clone()) {
+                Ok(Gate::Open) => return Ok(client),
+                Ok(Gate::Shut(why)) => return Err(GateError::Shut(why)),
+                // The sender is held beside the client, so it does not go while one waits; another session is there.
+                Ok(Gate::Replaced | Gate::Unchecked) | Err(_) => {}
+            }
+        }
+    };
+    tokio::time::timeout(GATE_WAIT, wait)
+        .await
+        .unwrap_or(Err(GateError::Unchecked))
 }

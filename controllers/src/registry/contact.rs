@@ -12,8 +12,9 @@ const BETWEEN_FAILURES: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_secs(27);
 /// Between probes of a cluster that answers. With ± 10 % of jitter less than the 20 s of a poll.
 const BETWEEN_ANSWERS: Duration = Duration::from_secs(18);
-/// Every so many answers a ready cluster is asked whether the kind Assemblage is still served (about 3 min): a missing one is asked each time.
-const KIND_EVERY: u32 = 10;
+/// Every so many answers a ready cluster is asked which one it is, and whether the kind Assemblage is still served (about 3 min): where
+/// that is missing it is asked for each time.
+const THOROUGH_EVERY: u32 = 10;
 
 /// What is known of the API server of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,8 +29,8 @@ pub(super) struct Contact {
     pub(super) refused: bool,
     /// What is missing there for Modules, in words.
     pub(super) missing: Option<String>,
-    /// Answers since the kind was looked for.
-    since_kind: u32,
+    /// Answers since everything was looked at.
+    since_thorough: u32,
 }
 
 /// What the probes amount to.
@@ -51,19 +52,16 @@ impl Contact {
     /// Takes a probe's outcome in.
     pub(super) fn record(&mut self, probe: Probe) {
         match probe {
-            Probe::Answered {
-                missing,
-                looked_for_kind,
-            } => {
-                self.since_kind = if looked_for_kind {
+            Probe::Answered { missing, thorough } => {
+                self.since_thorough = if thorough {
                     1
                 } else {
-                    self.since_kind.saturating_add(1)
+                    self.since_thorough.saturating_add(1)
                 };
                 *self = Self {
                     ever: true,
                     missing,
-                    since_kind: self.since_kind,
+                    since_thorough: self.since_thorough,
                     ..Self::default()
                 };
             }
@@ -103,9 +101,12 @@ impl Contact {
         }
     }
 
-    /// Whether the next probe looks for the kind Assemblage too.
-    pub(super) fn looks_for_kind(&self) -> bool {
-        self.missing.is_some() || self.since_kind == 0 || self.since_kind >= KIND_EVERY || self.failures > 0
+    /// Whether the next probe looks at everything.
+    pub(super) fn is_thorough(&self) -> bool {
+        self.missing.is_some()
+            || self.since_thorough == 0
+            || self.since_thorough >= THOROUGH_EVERY
+            || self.failures > 0
     }
 }
 
@@ -116,7 +117,7 @@ mod tests {
     fn answered(missing: Option<&str>) -> Probe {
         Probe::Answered {
             missing: missing.map(str::to_owned),
-            looked_for_kind: true,
+            thorough: true,
         }
     }
 

@@ -8,20 +8,26 @@ use tokio::sync::Notify;
 
 use super::{
     Connect,
-    connection::Connection,
+    connection::{Connection, Gate},
     contact::Contact,
+    identity::Sight,
     kubeconfig::Access,
+    probe::Ask,
     row::{ClusterRow, ClusterState},
     state::{self, Kubeconfig},
 };
+use crate::runtime::{Jitter, call::explain};
 
 /// What the registry knows of one cluster.
 pub(super) struct Entry {
     pub(super) facts: Facts,
     link: Link,
     pub(super) contact: Contact,
-    /// The uid of its `kube-system`, once read.
-    pub(super) identity: Option<String>,
+    /// What the present credential was seen to lead to.
+    pub(super) sight: Option<Sight>,
+    pub(super) identity: Identity,
+    /// The uid that it was last known by.
+    recognized: Option<String>,
     pub(super) last_contact: Option<Timestamp>,
     state: Option<(ClusterState, Timestamp)>,
     first_seen: Timestamp,
@@ -31,6 +37,21 @@ pub(super) struct Entry {
     pub(super) generation: u64,
     /// Brings the next probe forward.
     pub(super) poke: Arc<Notify>,
+    /// Of its own, so that no cluster shifts the times of another.
+    pub(super) jitter: Jitter,
+}
+
+/// Which cluster the present credential leads to, as far as that is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Identity {
+    /// Not seen yet.
+    Unchecked,
+    /// Seen, and being recorded.
+    Keeping,
+    /// The one that it was; without a uid if the credential may not read it.
+    Known(Option<String>),
+    /// Another one, or that cannot be said; why, and what to do.
+    Refused(String),
 }
 
 /// What became of the kubeconfig.
@@ -45,18 +66,22 @@ enum Link {
 pub(super) type Found = Option<Result<Access, String>>;
 
 impl Entry {
-    pub(super) fn new(facts: Facts, now: Timestamp, generation: u64) -> Self {
+    pub(super) fn new(facts: Facts, now: Timestamp, generation: u64, jitter: &Jitter) -> Self {
+        let jitter = jitter.of(&facts.name);
         Self {
             facts,
             link: Link::Unknown,
             contact: Contact::default(),
-            identity: None,
+            sight: None,
+            identity: Identity::Unchecked,
+            recognized: None,
             last_contact: None,
             state: None,
             first_seen: now,
             probing: None,
             generation,
             poke: Arc::default(),
+            jitter,
         }
     }
 
@@ -73,15 +98,16 @@ impl Entry {
             Link::Up(_) | Link::Unknown | Link::Absent | Link::Rejected(_) => {
                 Connection::open(connect, access).map(|connection| {
                     self.link = Link::Up(Arc::new(connection));
-                    // Another server may be another cluster: what was known of the old one says nothing.
-                    self.identity = None;
+                    // What was known of the old server says nothing of another one.
                     self.contact = Contact::default();
                 })
             }
         };
         if let Err(error) = linked {
-            return self.unlink(Link::Rejected(crate::runtime::call::explain(&error)));
+            return self.unlink(Link::Rejected(explain(&error)));
         }
+        // Another credential may lead to another cluster, also at the same address.
+        self.forget_identity();
         true
     }
 
@@ -89,7 +115,40 @@ impl Entry {
         let was_up = self.connection().is_some();
         self.link = link;
         self.contact = Contact::default();
+        self.forget_identity();
         was_up
+    }
+
+    fn forget_identity(&mut self) {
+        self.sight = None;
+        self.identity = Identity::Unchecked;
+    }
+
+    /// What was found out about the identity: opens the gate of the connection, or shuts it.
+    pub(super) fn identified(&mut self, identity: Identity) {
+        let gate = match &identity {
+            Identity::Unchecked | Identity::Keeping => Gate::Unchecked,
+            Identity::Known(_) => Gate::Open,
+            Identity::Refused(why) => Gate::Shut(why.as_str().into()),
+        };
+        if let Link::Up(connection) = &self.link {
+            connection.set_gate(gate);
+        }
+        match &identity {
+            Identity::Unchecked | Identity::Keeping => {}
+            Identity::Known(uid) => self.recognized.clone_from(uid),
+            Identity::Refused(_) => self.recognized = None,
+        }
+        self.identity = identity;
+    }
+
+    /// What the next probe is to find out.
+    pub(super) fn ask(&self) -> Ask {
+        let thorough = self.contact.is_thorough();
+        Ask {
+            kind: thorough,
+            identity: thorough || !matches!(self.identity, Identity::Known(_)),
+        }
     }
 
     /// Whether probes are of use: there is a connection, and nothing of the Cluster object itself forbids calls.
@@ -117,11 +176,12 @@ impl Entry {
 
     /// Works the state out again; `since` moves with the reason only.
     pub(super) fn decide(&mut self, namespace: &str, now: Timestamp) {
-        let kubeconfig = match &self.link {
-            Link::Unknown => Kubeconfig::Unknown,
-            Link::Absent => Kubeconfig::Absent,
-            Link::Rejected(why) => Kubeconfig::Rejected(why),
-            Link::Up(_) => Kubeconfig::Accepted,
+        let kubeconfig = match (&self.link, &self.identity) {
+            (Link::Unknown, _) => Kubeconfig::Unknown,
+            (Link::Absent, _) => Kubeconfig::Absent,
+            (Link::Rejected(why), _) | (Link::Up(_), Identity::Refused(why)) => Kubeconfig::Rejected(why),
+            (Link::Up(_), Identity::Unchecked | Identity::Keeping) => Kubeconfig::Unproven,
+            (Link::Up(_), Identity::Known(_)) => Kubeconfig::Accepted,
         };
         let Some(state) = state::decide(namespace, &self.facts, kubeconfig, self.contact.reach()) else {
             return;
@@ -148,7 +208,8 @@ impl Entry {
             state,
             since,
             last_contact: self.last_contact,
-            identity: self.identity.clone(),
+            identity: self.recognized.clone(),
+            leads_elsewhere: matches!(self.identity, Identity::Refused(_)),
         }
     }
 }

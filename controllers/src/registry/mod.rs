@@ -3,21 +3,26 @@
 //! ```text
 //!   Clusters ──watch──► Facts (row a-c) ┐
 //!   Secrets ──watch/read──► Access (d,e) ├─► decide (pure) ─► ClusterRow ─► subscribe(), get(), list()
-//!   downstream ──probe──► Contact (f,g) ┘                        └─ Connection ─► client()
+//!   downstream ──probe──► Contact (f,g) ┤                        └─ Connection ─► gate ─► bounds ─► client()
+//!                     └─► Sight ─ judge ┘ (e: another cluster than the one that is pinned)
 //! ```
 //!
 //! Invariant: a client exists only for a kubeconfig that passed the allow-list of [`kubeconfig`]; no file, process, proxy or redirect
 //! that a Secret names is ever opened.
 //! Invariant: a cluster disappears only by its deletion or a complete list without it.
-//! Invariant: no cluster waits for another: probes have a deadline of their own, calls a bound per cluster.
+//! Invariant: nothing is sent with a credential before it was seen that it leads to the cluster that it led to at first contact.
+//! Invariant: no cluster waits for another: probes have a deadline of their own, calls their slots, deadlines and sizes per cluster.
 
 mod actor;
+mod bounds;
 mod changes;
 mod connection;
 mod contact;
 mod entry;
+mod identity;
 pub mod kubeconfig;
 mod network;
+mod pins;
 mod probe;
 mod remote;
 mod row;
@@ -33,14 +38,15 @@ use parking_lot::RwLock;
 use thiserror::Error;
 use tokio::sync::{Notify, watch};
 
-use self::{changes::Changes, connection::Connection};
 pub use self::{
+    bounds::BoundError,
     connection::{Connect, ConnectError},
     kubeconfig::{Access, KubeconfigError},
     network::connect_over_network,
     remote::{RemoteClients, RemoteError},
     row::{ClusterRow, ClusterState},
 };
+use self::{changes::Changes, connection::Connection};
 use crate::runtime::{Clock, Jitter, Shutdown};
 
 /// What a registry needs.
@@ -140,8 +146,8 @@ impl Registry {
             .collect()
     }
 
-    /// The client of a cluster that is ready, or lacks only the kind Assemblage. At most four calls at once; each call needs a deadline
-    /// ([`crate::runtime::call_within`]).
+    /// The client of a cluster that is ready, or lacks only the kind Assemblage. Calls wait for their turn, end after 30 s at the latest, and
+    /// are not sent to another cluster than the one that is known; a caller may set a shorter deadline ([`crate::runtime::call_within`]).
     pub fn client(&self, cluster: &str) -> Result<Client, NotConnected> {
         let clusters = self.clusters.read();
         let Some(published) = clusters.get(cluster) else {

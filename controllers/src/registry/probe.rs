@@ -7,6 +7,7 @@ use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::A
 use kube::{Api, Client};
 use muster_api::{kind, labels::SYSTEM_NAMESPACE};
 
+use super::identity::Sight;
 use crate::runtime::{CallError, call::explain, call_within};
 
 /// After so long without a complete answer an attempt has failed.
@@ -21,8 +22,8 @@ pub(super) enum Probe {
     Answered {
         /// What Modules need and is not there, in words.
         missing: Option<String>,
-        /// The kind was looked for, not taken to be as before.
-        looked_for_kind: bool,
+        /// Everything was looked at, nothing taken to be as before.
+        thorough: bool,
     },
     /// 401 or 403.
     Refused(String),
@@ -30,26 +31,44 @@ pub(super) enum Probe {
     Failed(String),
 }
 
-/// Makes one attempt. `look_for_kind`: ask for the kind too; else it is taken to be there.
-pub(super) async fn probe(client: &Client, look_for_kind: bool) -> Probe {
-    match missing(client, look_for_kind).await {
-        Ok(missing) => Probe::Answered {
-            missing,
-            looked_for_kind: look_for_kind,
-        },
-        Err(error) if error.is_refused_credential() => Probe::Refused(explain(&error)),
-        Err(error) => Probe::Failed(explain(&error)),
+/// What one attempt is to find out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ask {
+    /// Whether the kind is still served; else it is taken to be.
+    pub(super) kind: bool,
+    /// Which cluster it is.
+    pub(super) identity: bool,
+}
+
+/// Makes one attempt.
+pub(super) async fn probe(client: &Client, ask: Ask) -> (Probe, Option<Sight>) {
+    let missing = match missing(client, ask.kind).await {
+        Ok(missing) => missing,
+        Err(error) => return (failed(&error), None),
+    };
+    let answered = Probe::Answered {
+        missing,
+        thorough: ask.kind,
+    };
+    if !ask.identity {
+        return (answered, None);
+    }
+    match identity(client).await {
+        Ok(sight) => (answered, Some(sight)),
+        Err(error) => (failed(&error), None),
+    }
+}
+
+fn failed(error: &CallError) -> Probe {
+    if error.is_refused_credential() {
+        Probe::Refused(explain(error))
+    } else {
+        Probe::Failed(explain(error))
     }
 }
 
 async fn missing(client: &Client, look_for_kind: bool) -> Result<Option<String>, CallError> {
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    let namespace = call_within(
-        SILENCE,
-        format!("reading namespace {SYSTEM_NAMESPACE}"),
-        namespaces.get_opt(SYSTEM_NAMESPACE),
-    )
-    .await?;
+    let namespace = read(client, SYSTEM_NAMESPACE).await?;
     if namespace.is_none_or(|namespace| namespace.metadata.deletion_timestamp.is_some()) {
         return Ok(Some(format!("namespace {SYSTEM_NAMESPACE} is not there")));
     }
@@ -79,20 +98,21 @@ async fn serves_assemblages(client: &Client) -> Result<bool, CallError> {
     }
 }
 
-/// The uid of `kube-system`: which cluster this is. `None` if the credential may not read it.
-pub(super) async fn identity(client: &Client) -> Result<Option<String>, CallError> {
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    match call_within(
-        SILENCE,
-        format!("reading namespace {IDENTITY_NAMESPACE}"),
-        namespaces.get_opt(IDENTITY_NAMESPACE),
-    )
-    .await
-    {
-        Ok(namespace) => Ok(namespace.and_then(|namespace| namespace.metadata.uid)),
-        Err(error) if error.is_refused_credential() => Ok(None),
+/// The uid of `kube-system`: which cluster this is. A credential that is valid may lack the right to read it.
+async fn identity(client: &Client) -> Result<Sight, CallError> {
+    match read(client, IDENTITY_NAMESPACE).await {
+        Ok(namespace) => Ok(namespace
+            .and_then(|namespace| namespace.metadata.uid)
+            .map_or(Sight::Unreadable, Sight::Seen)),
+        Err(error) if error.code() == Some(403) => Ok(Sight::Unreadable),
         Err(error) => Err(error),
     }
+}
+
+async fn read(client: &Client, namespace: &str) -> Result<Option<Namespace>, CallError> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let what = format!("reading namespace {namespace}");
+    call_within(SILENCE, what, namespaces.get_opt(namespace)).await
 }
 
 /// A GET of a path.

@@ -113,7 +113,7 @@ impl Registry {
                 Ok(connection)
             }
             Some(_) | None => {
-                let connection = Arc::new(Connection::open(&self.setup.connect, access)?);
+                let connection = Arc::new(Connection::ungated(&self.setup.connect, access)?);
                 let mut others = self.others.write();
                 if others.len() >= OTHERS_MAX {
                     others.clear();

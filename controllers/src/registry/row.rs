@@ -59,6 +59,8 @@ pub struct ClusterRow {
     pub last_contact: Option<Timestamp>,
     /// The uid of its namespace `kube-system`: which cluster it really is.
     pub identity: Option<String>,
+    /// Its Secret leads to another cluster than at first contact, or that cannot be excluded: whoever else uses it must stop, too.
+    pub leads_elsewhere: bool,
 }
 
 impl ClusterRow {

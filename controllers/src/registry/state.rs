@@ -14,8 +14,10 @@ pub(super) enum Kubeconfig<'a> {
     Unknown,
     /// The Secret, or its key, is not there.
     Absent,
-    /// The allow-list refused it, or no client can be made from it.
+    /// The allow-list refused it, or no client can be made from it, or it leads to another cluster.
     Rejected(&'a str),
+    /// There is a client; which cluster it leads to is not known yet.
+    Unproven,
     /// There is a client.
     Accepted,
 }
@@ -33,7 +35,9 @@ pub(super) fn decide(
     }
     let secret = kubeconfig_secret(name);
     let state = match (kubeconfig, reach) {
-        (Kubeconfig::Unknown, _) | (Kubeconfig::Accepted, Reach::Unknown) => return None,
+        (Kubeconfig::Unknown, _)
+        | (Kubeconfig::Unproven | Kubeconfig::Accepted, Reach::Unknown)
+        | (Kubeconfig::Unproven, Reach::Missing(_) | Reach::Answers) => return None,
         (Kubeconfig::Absent, _) => {
             let message = format!(
                 "Secret {namespace}/{secret} with the kubeconfig in key {KUBECONFIG_KEY} is not there"
@@ -44,11 +48,11 @@ pub(super) fn decide(
             NotReady::KubeconfigRejected,
             format!("the kubeconfig in Secret {namespace}/{secret} is not accepted: {why}"),
         ),
-        (Kubeconfig::Accepted, Reach::Silent(error)) => not_ready(
+        (Kubeconfig::Unproven | Kubeconfig::Accepted, Reach::Silent(error)) => not_ready(
             NotReady::Unreachable,
             format!("the API server of {name} does not answer: {error}"),
         ),
-        (Kubeconfig::Accepted, Reach::Refuses(error)) => {
+        (Kubeconfig::Unproven | Kubeconfig::Accepted, Reach::Refuses(error)) => {
             let message = format!(
                 "the API server of {name} refuses the credential in Secret {namespace}/{secret}: {error}"
             );

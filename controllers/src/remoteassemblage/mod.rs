@@ -3,7 +3,8 @@
 //! Control-plane bindings are read from this cluster, bindings from the other one through the registry's client; all else is what
 //! [`crate::expand`] does.
 //!
-//! Invariant: while the cluster is in one of the states a to f nothing is written for it, and no failure is blamed on a revision.
+//! Invariant: while the cluster is in one of the states a to f nothing is written for it, and no failure is blamed on a revision; but where
+//! the Secret leads to another cluster its Kustomizations are suspended, so that nobody else follows it there.
 
 mod place;
 
@@ -16,6 +17,7 @@ use muster_api::{
     assemblage::{AssemblageStatus, SyncRow},
     labels::manager,
 };
+use tokio::sync::Semaphore;
 
 use crate::{
     bindings::{Kinds, Objects},
@@ -33,8 +35,16 @@ impl Assembled for RemoteAssemblage {
     }
 }
 
+/// Assemblages in the works at once: most wait for the cluster that their bindings are read from. Clusters that hang hold up none of
+/// another.
+const WORKERS: u16 = 1_024;
+/// Assemblages that are expanded here at once, each with a few calls.
+const EXPANDED: usize = 8;
+
 /// What the expansion of all RemoteAssemblages shares.
 struct Remotes {
+    /// Turns to expand.
+    turns: Semaphore,
     context: Context,
     expander: Expander,
     objects: Arc<Objects>,
@@ -45,7 +55,7 @@ struct Remotes {
 pub async fn run(context: Context, objects: Arc<Objects>) {
     let registry = Arc::clone(&context.registry);
     let kinds = Kinds::new(&context.options.binding_kinds);
-    let runner = Runner::<RemoteAssemblage>::new("remoteassemblage", &context);
+    let runner = Runner::<RemoteAssemblage>::new("remoteassemblage", &context).workers(WORKERS);
     let store = runner.store();
     let (bound, placed) = (store.clone(), store.clone());
     let of_objects = objects
@@ -62,6 +72,7 @@ pub async fn run(context: Context, objects: Arc<Objects>) {
         .on(of_clusters)
         .after(async move { registry.synced().await });
     let remotes = Arc::new(Remotes {
+        turns: Semaphore::new(EXPANDED),
         context,
         expander,
         objects,
@@ -76,6 +87,8 @@ pub async fn run(context: Context, objects: Arc<Objects>) {
 
 async fn reconcile(remote: Arc<RemoteAssemblage>, remotes: Arc<Remotes>) -> Result<Action, ExpandError> {
     let setting = remotes.setting(&remote).await;
+    // The semaphore is never closed, so there always comes a permit.
+    let _turn = remotes.turns.acquire().await.ok();
     remotes.expander.expand(&*remote, &setting).await
 }
 

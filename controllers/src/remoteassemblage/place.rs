@@ -46,6 +46,7 @@ impl Remotes {
                 secret_ref: Some(SecretKeyReference { name, key: None }),
                 ..KubeConfigReference::default()
             }),
+            suspend: self.leads_elsewhere(remote),
             away,
             again: has_bindings.then_some(BINDINGS_AGAIN).or_else(|| again(&values)),
             values,
@@ -66,6 +67,13 @@ impl Remotes {
         };
         let state = row.bootstrap_state();
         state.reason().map(|reason| away(reason, state.message()))
+    }
+
+    fn leads_elsewhere(&self, remote: &RemoteAssemblage) -> bool {
+        let cluster = remote.spec.cluster_ref.as_ref();
+        cluster
+            .and_then(|cluster| self.context.registry.get(&cluster.name))
+            .is_some_and(|row| row.leads_elsewhere)
     }
 
     async fn values(

@@ -6,7 +6,8 @@ use std::{error::Error, fmt::Display, future::Future, time::Duration};
 
 use thiserror::Error;
 
-use super::Retry;
+use super::{Retry, retry::SOON_MAX};
+use crate::registry::BoundError;
 
 /// The deadline of a call to the API server that the process belongs to.
 pub const CALL_DEADLINE: Duration = Duration::from_secs(30);
@@ -72,11 +73,25 @@ impl CallError {
         self.code().is_none() && !self.is_unknown_kind()
     }
 
-    /// What usually follows: wait for a change after a refusal of the content, else try again soon.
+    /// How long the server asks to be left alone (`Retry-After`), as far as that is honoured: nobody parks us for a day.
+    pub fn retry_after(&self) -> Option<Duration> {
+        let Self::Api { source, .. } = self else {
+            return None;
+        };
+        let kube::Error::Api(status) = &**source else {
+            return None;
+        };
+        let seconds = status.details.as_ref()?.retry_after_seconds;
+        let busy = matches!(status.code, 429 | 503) && seconds > 0;
+        busy.then(|| Duration::from_secs(seconds.into()).min(SOON_MAX))
+    }
+
+    /// What usually follows: wait for a change after a refusal of the content, as long as a busy server asks for, else try again soon.
     pub fn retry(&self) -> Retry {
-        match self.code() {
-            Some(400 | 422) => Retry::At(Duration::from_mins(1)),
-            _ => Retry::Soon,
+        match (self.code(), self.retry_after()) {
+            (Some(400 | 422), _) => Retry::At(Duration::from_mins(1)),
+            (_, Some(wait)) => Retry::At(wait),
+            (_, None) => Retry::Soon,
         }
     }
 }
@@ -132,6 +147,8 @@ fn words(error: &(dyn Error + 'static)) -> (String, bool) {
             (format!("{} ({})", status.reason, status.code), true)
         }
         Some(kube::Error::Api(status)) => (status.message.clone(), true),
+        // Our own bounds say it all.
+        Some(kube::Error::Service(source)) if source.is::<BoundError>() => (source.to_string(), true),
         Some(kube::Error::Service(_) | kube::Error::HyperError(_)) => {
             ("the API server could not be reached".to_owned(), false)
         }
@@ -162,6 +179,21 @@ mod tests {
         assert_eq!(started.elapsed(), Duration::from_secs(10));
         assert_eq!(explain(&error), "reading Cluster eu-1: no answer within 10 s");
         assert!(error.is_unreachable());
+    }
+
+    #[tokio::test]
+    async fn a_busy_server_is_left_alone_as_it_asks_but_not_for_a_day() {
+        for (seconds, expect) in [
+            (5, Retry::At(Duration::from_secs(5))),
+            (86_400, Retry::At(Duration::from_secs(30))),
+            (0, Retry::Soon),
+        ] {
+            let status = serde_json::json!({"status": "Failure", "code": 429, "details": {"retryAfterSeconds": seconds}});
+            let status: Status = serde_json::from_value(status).unwrap();
+            let busy = async { Err::<(), _>(kube::Error::Api(Box::new(status))) };
+            let error = call("reading Cluster eu-1", busy).await.unwrap_err();
+            assert_eq!(error.retry(), expect, "{seconds}");
+        }
     }
 
     #[tokio::test]

@@ -7,22 +7,46 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 /// Spreads periods so that a fleet does not act in step. Clones share one sequence.
 #[derive(Clone)]
-pub struct Jitter(Arc<Mutex<StdRng>>);
+pub struct Jitter {
+    seed: u64,
+    sequence: Arc<Mutex<StdRng>>,
+}
 
 impl Jitter {
     /// The same seed gives the same sequence.
     pub fn seeded(seed: u64) -> Self {
-        Self(Arc::new(Mutex::new(StdRng::seed_from_u64(seed))))
+        Self {
+            seed,
+            sequence: Arc::new(Mutex::new(StdRng::seed_from_u64(seed))),
+        }
+    }
+
+    /// The sequence of `key` alone, a function of the seed and the key: how often others draw changes nothing for it.
+    #[must_use]
+    pub fn of(&self, key: &str) -> Self {
+        // FNV-1a: any function that spreads will do, as long as it is the same everywhere.
+        let mixed = key
+            .bytes()
+            .fold(self.seed ^ 0xcbf2_9ce4_8422_2325, |mixed, byte| {
+                (mixed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+        Self::seeded(mixed)
     }
 
     /// Seeded by the operating system.
     pub fn from_system() -> Self {
-        Self(Arc::new(Mutex::new(rand::make_rng())))
+        Self::seeded(rand::make_rng::<StdRng>().random())
+    }
+
+    /// Eight hexadecimal digits, to tell apart what would else have one name.
+    pub fn tag(&self) -> String {
+        let drawn: u32 = self.sequence.lock().random();
+        format!("{drawn:08x}")
     }
 
     /// `period` ± `fraction` of it (0.1 is ± 10 %).
     pub fn spread(&self, period: Duration, fraction: f64) -> Duration {
-        let offset: f64 = self.0.lock().random_range(-1.0..=1.0);
+        let offset: f64 = self.sequence.lock().random_range(-1.0..=1.0);
         period.mul_f64((1.0 + offset * fraction.clamp(0.0, 1.0)).max(0.0))
     }
 }
@@ -49,5 +73,17 @@ mod tests {
                 "{drawn:?}"
             );
         }
+    }
+
+    #[test]
+    fn the_sequence_of_a_key_is_its_own() {
+        let (quiet, busy) = (Jitter::seeded(7), Jitter::seeded(7));
+        let period = Duration::from_secs(20);
+        for _ in 0..100 {
+            busy.spread(period, 0.1);
+        }
+        let drawn = |jitter: &Jitter, key: &str| jitter.of(key).spread(period, 0.1);
+        assert_eq!(drawn(&quiet, "eu-1"), drawn(&busy, "eu-1"));
+        assert_ne!(drawn(&quiet, "eu-1"), drawn(&quiet, "eu-2"));
     }
 }

@@ -49,7 +49,8 @@ impl Failures {
                 let count = failures.entry(key.clone()).or_insert(0);
                 let wait = backoff(*count);
                 *count = count.saturating_add(1);
-                Some(jitter.spread(wait, 0.2))
+                // By object and count: that others fail changes nothing for it.
+                Some(jitter.of(&format!("{key} {count}")).spread(wait, 0.2))
             }
         }
     }

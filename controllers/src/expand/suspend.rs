@@ -1,0 +1,69 @@
+//! Suspending Kustomizations whose kubeconfig leads to another cluster: what is carried out by others, as by Flux, asks no registry.
+//!
+//! The way back is no step of its own: a row that may be written again is put right, and what was suspended here is then not as derived.
+
+use kube::{Api, ResourceExt, api::PostParams};
+use muster_api::flux::Kustomization;
+use tracing::warn;
+
+use super::{
+    decide::Wish,
+    drift::{self, Claim},
+    expander::{Assembled, ExpandError, Expander},
+    rows::Entry,
+    seen::KustomizationRow,
+};
+use crate::runtime::{Key, call};
+
+impl Expander {
+    /// Suspends what belongs to an assemblage. Whether all of it is suspended now.
+    pub(super) async fn suspend<K: Assembled>(
+        &self,
+        object: &K,
+        wishes: &[(Entry, Wish)],
+    ) -> Result<bool, ExpandError> {
+        let mut all = true;
+        for (entry, _) in wishes {
+            let name = self.kustomization_name(object, &entry.row);
+            let key = Key::new(self.context.namespace.clone(), name);
+            // One that is being deleted is left to its end: suspended, it would only forget what it installed.
+            let seen = self.kustomizations.get(&key);
+            if seen.is_some_and(|row| !row.suspended && !row.deleting) {
+                all &= self.suspend_one(object, &key).await?;
+            }
+        }
+        Ok(all)
+    }
+
+    async fn suspend_one<K: Assembled>(&self, object: &K, key: &Key) -> Result<bool, ExpandError> {
+        let api: Api<Kustomization> = self.api();
+        let what = format!("reading Kustomization {key}");
+        let Some(mut live) = call(what, api.get_opt(&key.name)).await? else {
+            return Ok(true);
+        };
+        let claim = drift::claim(&live, self.kind, &object.name_any(), self.manager);
+        if claim != Claim::Ours || live.spec.suspend == Some(true) {
+            return Ok(true);
+        }
+        warn!(
+            kustomization = key.name,
+            "suspending a Kustomization: its kubeconfig leads to another cluster"
+        );
+        live.status = None;
+        live.spec.suspend = Some(true);
+        let by = PostParams {
+            field_manager: Some(self.manager.to_owned()),
+            ..PostParams::default()
+        };
+        let what = format!("suspending Kustomization {key}");
+        match call(what, api.replace(&key.name, &by, &live)).await {
+            Ok(written) => {
+                self.memory.read(&key.name, &KustomizationRow::of(&written));
+                self.kustomizations.apply(&written);
+                Ok(true)
+            }
+            Err(error) if error.is_conflict() => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

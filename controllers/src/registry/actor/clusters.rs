@@ -1,0 +1,144 @@
+//! Clusters: which version of them is watched, which there are, which are gone.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{FutureExt, StreamExt};
+use muster_api::cluster::Version;
+use tokio::time::{Instant, sleep};
+use tracing::{debug, info, warn};
+
+use super::{
+    super::{entry::Entry, watching},
+    Actor, Clusters, Done, SETTLE,
+};
+use crate::runtime::{CallError, Key, call::explain};
+
+/// While Cluster API is not there, or could not be asked for.
+const DISCOVER_AGAIN: Duration = Duration::from_secs(5);
+/// How often the versions of Cluster are looked up again: an upgrade of Cluster API may end the one that is read.
+const DISCOVER_EVERY: Duration = Duration::from_mins(5);
+
+impl Actor<'_> {
+    pub(super) fn discover_in(&self, pause: Duration) {
+        let client = self.registry.setup.client.clone();
+        self.work.push(
+            async move {
+                sleep(pause).await;
+                Done::Discovered(watching::discover(&client).await)
+            }
+            .boxed(),
+        );
+    }
+
+    pub(super) fn discovered(&mut self, answer: Result<Option<Version>, CallError>) {
+        let known = self.clusters.as_ref().map(|clusters| clusters.version);
+        match answer {
+            Ok(Some(version)) if known == Some(version) => {}
+            Ok(Some(version)) => self.watch_clusters(version),
+            // With a watch that once worked, the absence of the kind is no proof of the absence of clusters.
+            Ok(None) if known.is_some() => {
+                warn!("the kind Cluster is no longer served; what is known of clusters stands");
+            }
+            Ok(None) => {
+                debug!("Cluster API is not installed");
+                self.complete();
+            }
+            Err(error) => warn!(error = explain(&error), "the versions of Cluster are not known"),
+        }
+        self.discover_in(if self.clusters.is_some() {
+            DISCOVER_EVERY
+        } else {
+            DISCOVER_AGAIN
+        });
+    }
+
+    fn watch_clusters(&mut self, version: Version) {
+        let setup = &self.registry.setup;
+        info!(version = version.as_str(), "watching Clusters");
+        let index = Arc::new(watching::cluster_index(version));
+        let names = watching::clusters(
+            setup.client.clone(),
+            &setup.namespace,
+            version,
+            Arc::clone(&index),
+        )
+        .boxed();
+        let listing = Arc::clone(&index);
+        self.clusters = Some(Clusters {
+            version,
+            index,
+            names,
+        });
+        self.work.push(
+            async move {
+                listing.synced().await;
+                Done::Listed(version)
+            }
+            .boxed(),
+        );
+    }
+
+    /// A watch has seen all clusters: those that it does not have are gone (they were known from a watch of another version).
+    pub(super) fn clusters_listed(&mut self, version: Version) {
+        let Some(clusters) = self
+            .clusters
+            .as_ref()
+            .filter(|clusters| clusters.version == version)
+        else {
+            return;
+        };
+        let names: Vec<String> = clusters
+            .index
+            .with(|rows| rows.keys().map(|key| key.name.clone()).collect());
+        let known: Vec<String> = self.entries.keys().cloned().collect();
+        for name in names.iter().chain(&known) {
+            self.cluster_changed(name);
+        }
+        self.complete();
+        self.settle_all();
+    }
+
+    fn complete(&mut self) {
+        if self.listed.is_none() {
+            self.listed = Some(Instant::now());
+            self.work.push(sleep(SETTLE).map(|()| Done::Settled).boxed());
+        }
+    }
+
+    pub(super) fn cluster_changed(&mut self, name: &str) {
+        let Some(clusters) = &self.clusters else { return };
+        let key = Key::new(self.registry.setup.namespace.clone(), name);
+        let Some(facts) = clusters.index.get(&key) else {
+            if clusters.index.is_synced() {
+                self.forget(name);
+            }
+            return;
+        };
+        match self.entries.get_mut(name) {
+            Some(entry) if entry.facts.uid == facts.uid => entry.facts = facts,
+            // Made anew under the same name: another cluster.
+            Some(_) | None => {
+                let generation = self.fresh_generation();
+                let setup = &self.registry.setup;
+                let entry = Entry::new(facts, setup.clock.now(), generation, &setup.jitter);
+                self.entries.insert(name.to_owned(), entry);
+            }
+        }
+        if self.entries.get(name).is_some_and(Entry::needs_kubeconfig) {
+            self.look_for_kubeconfig(name);
+        }
+        self.keep_probing(name, Duration::ZERO);
+        // An identity may have been accepted.
+        self.settle(name);
+        self.publish(name);
+    }
+
+    fn forget(&mut self, name: &str) {
+        if let Some(entry) = self.entries.remove(name) {
+            info!(cluster = name, "the Cluster is gone");
+            self.registry.clusters.write().remove(name);
+            self.registry.changes.announce(name);
+            self.release_identity(&entry.facts.uid);
+        }
+    }
+}

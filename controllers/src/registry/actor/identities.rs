@@ -1,0 +1,244 @@
+//! Identities: what was seen of a cluster is judged, recorded where it is new, and opens or shuts the gate of its client.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use futures::FutureExt;
+use k8s_openapi::api::core::v1::ObjectReference;
+use muster_api::{
+    cluster::Facts,
+    labels::annotation,
+    reasons::{EventReason, ObjectReason},
+};
+use tokio::time::sleep;
+use tracing::{info, warn};
+
+use super::{
+    super::{
+        entry::{Entry, Identity},
+        identity::{self, Known, Sight, Verdict},
+        pins::{self, Pin, Pins},
+    },
+    Actor, Done,
+};
+use crate::runtime::{CallError, Event, call::explain};
+
+/// After records could not be read or written.
+const AGAIN: Duration = Duration::from_secs(2);
+
+impl Actor<'_> {
+    pub(super) fn read_pins_in(&self, pause: Duration) {
+        let setup = &self.registry.setup;
+        let (client, namespace) = (setup.client.clone(), setup.namespace.clone());
+        self.work.push(
+            async move {
+                sleep(pause).await;
+                Done::Pins(pins::load(client, namespace).await)
+            }
+            .boxed(),
+        );
+    }
+
+    pub(super) fn pins_read(&mut self, pins: Result<Pins, CallError>) {
+        match pins {
+            Ok(pins) => {
+                self.pins = Some(pins);
+                self.settle_all();
+            }
+            Err(error) => {
+                warn!(
+                    error = explain(&error),
+                    "the identities of clusters are not known; nothing is sent to those that have not been seen"
+                );
+                self.read_pins_in(AGAIN);
+            }
+        }
+    }
+
+    /// Judges again what was seen of all clusters.
+    pub(super) fn settle_all(&mut self) {
+        let names: Vec<String> = self.entries.keys().cloned().collect();
+        for name in names {
+            self.settle(&name);
+            self.publish(&name);
+        }
+    }
+
+    /// Judges what was seen of a cluster, once all Clusters and all records are known.
+    pub(super) fn settle(&mut self, name: &str) {
+        let (Some(pins), true, Some(entry)) = (&self.pins, self.listed.is_some(), self.entries.get(name))
+        else {
+            return;
+        };
+        let Some(sight) = entry.sight.clone() else { return };
+        if entry.identity == Identity::Keeping {
+            return;
+        }
+        let facts = entry.facts.clone();
+        let known = Known {
+            namespace: &self.registry.setup.namespace,
+            cluster: name,
+            pinned: pins.get(&facts.uid).map(|pin| pin.identity.as_str()),
+            accepted: facts
+                .annotations
+                .get(annotation::ACCEPT_IDENTITY)
+                .map(String::as_str),
+            holder: holder(&self.entries, pins, name, &sight),
+        };
+        let identity = match (identity::judge(&known, &sight), sight) {
+            (Verdict::Same, Sight::Seen(uid)) => Identity::Known(Some(uid)),
+            (Verdict::Same, Sight::Unreadable) | (Verdict::Unknown, _) => Identity::Known(None),
+            (Verdict::Pin(uid), _) => {
+                self.keep(facts, uid);
+                Identity::Keeping
+            }
+            (Verdict::Refused(why), _) => {
+                self.tell_refused(&facts, entry, &why);
+                Identity::Refused(why)
+            }
+        };
+        if let Some(entry) = self.entries.get_mut(name) {
+            entry.identified(identity);
+        }
+    }
+
+    /// Records an identity. It counts as taken from now on: of two Clusters that lead to one cluster the second is refused.
+    fn keep(&mut self, facts: Facts, identity: String) {
+        let Some(pins) = &mut self.pins else { return };
+        let pin = Pin {
+            identity,
+            version: pins.get(&facts.uid).and_then(|pin| pin.version.clone()),
+        };
+        pins.insert(facts.uid.clone(), pin.clone());
+        info!(
+            cluster = facts.name,
+            identity = pin.identity,
+            "recording which cluster this is"
+        );
+        let setup = &self.registry.setup;
+        let (client, namespace) = (setup.client.clone(), setup.namespace.clone());
+        let (cluster, uid) = (facts.name.clone(), facts.uid.clone());
+        self.work.push(
+            async move {
+                let result = pins::keep(client, namespace, facts, pin.clone()).await;
+                Done::Kept {
+                    cluster,
+                    uid,
+                    pin,
+                    result,
+                }
+            }
+            .boxed(),
+        );
+    }
+
+    pub(super) fn identity_kept(
+        &mut self,
+        name: &str,
+        uid: &str,
+        pin: Pin,
+        result: Result<Option<String>, CallError>,
+    ) {
+        let identity = match &result {
+            // What was recorded is judged like what was read.
+            Ok(_) => Identity::Unchecked,
+            Err(error) if error.is_conflict() => Identity::Refused(format!(
+                "which cluster it leads to cannot be recorded: {}",
+                explain(error)
+            )),
+            Err(_) => Identity::Unchecked,
+        };
+        let is_new_pin = pin.version.is_none();
+        match result {
+            Ok(version) => {
+                if let Some(pins) = &mut self.pins {
+                    pins.insert(
+                        uid.to_owned(),
+                        Pin {
+                            version,
+                            ..pin.clone()
+                        },
+                    );
+                }
+            }
+            Err(error) => {
+                warn!(
+                    cluster = name,
+                    error = explain(&error),
+                    "an identity is not recorded"
+                );
+                // What stands there now is read, and everything judged anew.
+                self.pins = None;
+                self.read_pins_in(AGAIN);
+            }
+        }
+        let entry = self.entries.get_mut(name);
+        let Some(entry) = entry.filter(|entry| entry.facts.uid == uid && entry.identity == Identity::Keeping)
+        else {
+            return;
+        };
+        entry.identified(identity);
+        let facts = entry.facts.clone();
+        if !is_new_pin && self.pins.is_some() {
+            let note = format!(
+                "from now on this Cluster is the one whose kube-system has the uid {}",
+                pin.identity
+            );
+            let event = Event::normal(EventReason::ControlApplied, "AcceptIdentity", note);
+            self.tell(&facts, event);
+        }
+        self.settle(name);
+        self.publish(name);
+    }
+
+    /// A Cluster is gone: what it was pinned to is free for another.
+    pub(super) fn release_identity(&mut self, uid: &str) {
+        let pin = self.pins.as_mut().and_then(|pins| pins.remove(uid));
+        if pin.is_some() {
+            self.settle_all();
+        }
+    }
+
+    fn tell_refused(&self, facts: &Facts, entry: &Entry, why: &str) {
+        if !matches!(&entry.identity, Identity::Refused(before) if before == why) {
+            let note = format!("nothing is sent with the kubeconfig of this Cluster: {why}");
+            self.tell(
+                facts,
+                Event::warning(ObjectReason::IdentityChanged, "Identify", note),
+            );
+        }
+    }
+
+    fn tell(&self, facts: &Facts, event: Event) {
+        let events = self.events.clone();
+        let about = ObjectReference {
+            api_version: Some(facts.api_version.clone()),
+            kind: Some("Cluster".to_owned()),
+            name: Some(facts.name.clone()),
+            namespace: Some(self.registry.setup.namespace.clone()),
+            uid: Some(facts.uid.clone()),
+            ..ObjectReference::default()
+        };
+        self.work.push(
+            async move {
+                events.publish_about(about, event).await;
+                Done::Told
+            }
+            .boxed(),
+        );
+    }
+}
+
+/// Another Cluster that is pinned to what was seen.
+fn holder<'a>(
+    entries: &'a BTreeMap<String, Entry>,
+    pins: &Pins,
+    name: &str,
+    sight: &Sight,
+) -> Option<&'a str> {
+    let Sight::Seen(uid) = sight else { return None };
+    let others = entries.iter().filter(|(other, _)| other.as_str() != name);
+    others
+        .filter(|(_, entry)| pins.get(&entry.facts.uid).is_some_and(|pin| pin.identity == *uid))
+        .map(|(other, _)| other.as_str())
+        .next()
+}

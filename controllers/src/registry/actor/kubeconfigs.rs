@@ -1,0 +1,128 @@
+//! Kubeconfigs: from the watches where these show them, else read.
+
+use std::time::Duration;
+
+use futures::FutureExt;
+use muster_api::{cluster::kubeconfig_secret, labels::KUBECONFIG_KEY};
+use tokio::time::sleep;
+use tracing::warn;
+
+use super::{
+    super::{entry::Found, probe::Probe, watching},
+    Actor, Done,
+};
+use crate::runtime::{CallError, call::explain};
+
+/// After a failed read of a Secret of which nothing is known yet.
+const READ_AGAIN: Duration = Duration::from_secs(2);
+
+impl Actor<'_> {
+    /// Takes the kubeconfig from a watch, or has the Secret read.
+    pub(super) fn look_for_kubeconfig(&mut self, name: &str) {
+        if !self.entries.contains_key(name) {
+            return;
+        }
+        match self.watched_kubeconfig(name) {
+            Some(found) => self.take_kubeconfig(name, found),
+            None if self.typed.is_synced() && self.labelled.is_synced() => {
+                self.read_secret(name, Duration::ZERO, None);
+            }
+            // The first lists are under way.
+            None => {}
+        }
+    }
+
+    fn watched_kubeconfig(&self, name: &str) -> Option<Found> {
+        let key = watching::secret_key(&self.registry.setup.namespace, name);
+        self.typed.get(&key).or_else(|| self.labelled.get(&key))
+    }
+
+    /// Secrets that neither watch shows are read from time to time.
+    pub(super) fn read_unwatched(&mut self) {
+        let names: Vec<String> = self
+            .entries
+            .keys()
+            .filter(|name| self.watched_kubeconfig(name).is_none())
+            .cloned()
+            .collect();
+        for name in names {
+            self.look_for_kubeconfig(&name);
+        }
+    }
+
+    pub(super) fn read_secret(&self, name: &str, pause: Duration, refusal: Option<(String, u64)>) {
+        let setup = &self.registry.setup;
+        let (client, namespace, cluster) = (setup.client.clone(), setup.namespace.clone(), name.to_owned());
+        self.work.push(
+            async move {
+                sleep(pause).await;
+                let found = watching::read_secret(
+                    client,
+                    &namespace,
+                    &kubeconfig_secret(&cluster),
+                    &[KUBECONFIG_KEY],
+                )
+                .await;
+                Done::Read {
+                    cluster,
+                    found,
+                    refusal,
+                }
+            }
+            .boxed(),
+        );
+    }
+
+    pub(super) fn secret_read(
+        &mut self,
+        name: &str,
+        found: Result<Found, CallError>,
+        refusal: Option<(String, u64)>,
+    ) {
+        let Some(entry) = self.entries.get_mut(name) else {
+            return;
+        };
+        match found {
+            Ok(found) => self.take_kubeconfig(name, found),
+            Err(error) => {
+                warn!(
+                    cluster = name,
+                    error = explain(&error),
+                    "the kubeconfig could not be read; what is known stands"
+                );
+                if entry.needs_kubeconfig() {
+                    self.read_secret(name, READ_AGAIN, None);
+                }
+            }
+        }
+        if let Some((error, generation)) = refusal {
+            self.refused(name, generation, error);
+        }
+    }
+
+    /// The credential was refused and the Secret read once more: if it still says the same, it is the credential.
+    fn refused(&mut self, name: &str, generation: u64, error: String) {
+        let Some(entry) = self
+            .entries
+            .get_mut(name)
+            .filter(|entry| entry.generation == generation)
+        else {
+            return;
+        };
+        entry.contact.record(Probe::Refused(error));
+        self.publish(name);
+        self.probe_again(name);
+    }
+
+    fn take_kubeconfig(&mut self, name: &str, found: Found) {
+        let generation = self.fresh_generation();
+        let Some(entry) = self.entries.get_mut(name) else {
+            return;
+        };
+        if entry.take_kubeconfig(&self.registry.setup.connect, found) {
+            entry.generation = generation;
+            self.keep_probing(name, Duration::ZERO);
+        }
+        self.publish(name);
+    }
+}

@@ -1,0 +1,224 @@
+//! The one task that owns what is known of the clusters: it takes watch events and the outcomes of calls in, one at a time, and publishes
+//! rows. It never awaits a call itself, so that no cluster waits for another.
+
+mod clusters;
+mod identities;
+mod kubeconfigs;
+mod probes;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use futures::{
+    FutureExt, Stream, StreamExt,
+    future::BoxFuture,
+    stream,
+    stream::{BoxStream, FuturesUnordered},
+};
+use muster_api::{cluster::Version, labels::manager};
+use tokio::time::{Instant, MissedTickBehavior};
+use tracing::info;
+
+use super::{
+    Published, Registry,
+    entry::{Entry, Found},
+    identity::Sight,
+    pins::{Pin, Pins},
+    probe::Probe,
+    watching::{self, ClusterIndex, SecretIndex},
+};
+use crate::runtime::{CallError, Events};
+
+/// How often Secrets that no watch shows are read.
+const READ_EVERY: Duration = Duration::from_secs(30);
+/// So long the first answers of clusters are waited for before the registry counts as synced.
+const SETTLE: Duration = Duration::from_secs(5);
+
+/// The owner of all entries.
+pub(super) struct Actor<'a> {
+    registry: &'a Registry,
+    entries: BTreeMap<String, Entry>,
+    clusters: Option<Clusters>,
+    typed: Arc<SecretIndex>,
+    labelled: Arc<SecretIndex>,
+    work: FuturesUnordered<BoxFuture<'static, Done>>,
+    /// When the list of clusters (or their absence) was complete.
+    listed: Option<Instant>,
+    generation: u64,
+    /// What each Cluster is pinned to; `None`: not read yet.
+    pins: Option<Pins>,
+    events: Events,
+}
+
+/// The watch of Clusters.
+struct Clusters {
+    version: Version,
+    index: Arc<ClusterIndex>,
+    names: BoxStream<'static, String>,
+}
+
+/// Something that was waited for.
+enum Done {
+    Discovered(Result<Option<Version>, CallError>),
+    /// The first complete list of Clusters of a version.
+    Listed(Version),
+    /// The first complete lists of both kinds of Secrets.
+    SecretsListed,
+    Probed {
+        cluster: String,
+        generation: u64,
+        probe: Probe,
+        sight: Option<Sight>,
+    },
+    /// All records of identities.
+    Pins(Result<Pins, CallError>),
+    /// A record was written, or was not.
+    Kept {
+        cluster: String,
+        uid: String,
+        pin: Pin,
+        result: Result<Option<String>, CallError>,
+    },
+    /// An event was sent.
+    Told,
+    Read {
+        cluster: String,
+        found: Result<Found, CallError>,
+        /// The refusal that made the Secret be read, and the generation that it was of.
+        refusal: Option<(String, u64)>,
+    },
+    /// The time of [`SETTLE`] is over.
+    Settled,
+}
+
+impl<'a> Actor<'a> {
+    pub(super) fn new(registry: &'a Registry) -> Self {
+        let setup = &registry.setup;
+        let events = Events::new(
+            setup.client.clone(),
+            manager::CONTROLLER,
+            "registry",
+            setup.clock.clone(),
+        );
+        Self {
+            registry,
+            entries: BTreeMap::new(),
+            clusters: None,
+            typed: Arc::new(watching::secret_index()),
+            labelled: Arc::new(watching::secret_index()),
+            work: FuturesUnordered::new(),
+            listed: None,
+            generation: 0,
+            pins: None,
+            events,
+        }
+    }
+
+    /// Never ends.
+    pub(super) async fn run(mut self) {
+        let mut secrets = self.watch_secrets();
+        let mut read = tokio::time::interval(READ_EVERY);
+        read.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        self.discover_in(Duration::ZERO);
+        self.read_pins_in(Duration::ZERO);
+        loop {
+            tokio::select! {
+                name = next(&mut self.clusters) => self.cluster_changed(&name),
+                Some(name) = secrets.next() => self.look_for_kubeconfig(&name),
+                Some(done) = self.work.next() => self.take(done),
+                _ = read.tick() => self.read_unwatched(),
+            }
+            self.check_synced();
+        }
+    }
+
+    fn watch_secrets(&self) -> impl Stream<Item = String> + Send + use<> {
+        let (client, namespace) = (&self.registry.setup.client, &self.registry.setup.namespace);
+        let typed = watching::typed_secrets(client.clone(), namespace, Arc::clone(&self.typed));
+        let labelled = watching::labelled_secrets(client.clone(), namespace, Arc::clone(&self.labelled));
+        let (typed_index, labelled_index) = (Arc::clone(&self.typed), Arc::clone(&self.labelled));
+        self.work.push(
+            async move {
+                typed_index.synced().await;
+                labelled_index.synced().await;
+                Done::SecretsListed
+            }
+            .boxed(),
+        );
+        stream::select(typed.boxed(), labelled.boxed())
+    }
+
+    fn take(&mut self, done: Done) {
+        match done {
+            Done::Discovered(answer) => self.discovered(answer),
+            Done::Listed(version) => self.clusters_listed(version),
+            Done::SecretsListed => self.read_unwatched(),
+            Done::Probed {
+                cluster,
+                generation,
+                probe,
+                sight,
+            } => self.probed(&cluster, generation, probe, sight),
+            Done::Read {
+                cluster,
+                found,
+                refusal,
+            } => self.secret_read(&cluster, found, refusal),
+            Done::Pins(pins) => self.pins_read(pins),
+            Done::Kept {
+                cluster,
+                uid,
+                pin,
+                result,
+            } => self.identity_kept(&cluster, &uid, pin, result),
+            Done::Told | Done::Settled => {}
+        }
+    }
+
+    fn publish(&mut self, name: &str) {
+        let Some(entry) = self.entries.get_mut(name) else {
+            return;
+        };
+        entry.decide(&self.registry.setup.namespace, self.registry.setup.clock.now());
+        let row = Arc::new(entry.row());
+        let published = Published {
+            row: Arc::clone(&row),
+            connection: entry.connection().cloned(),
+            poke: Arc::clone(&entry.poke),
+        };
+        let before = self.registry.clusters.write().insert(name.to_owned(), published);
+        if before.is_none_or(|before| before.row.differs(&row)) {
+            info!(
+                cluster = name,
+                reason = row.state.reason().map_or("Ready", |reason| reason.as_str()),
+                message = row.state.message(),
+                "cluster"
+            );
+            self.registry.changes.announce(name);
+        }
+    }
+
+    fn check_synced(&self) {
+        if self.registry.is_synced() {
+            return;
+        }
+        let Some(listed) = self.listed else { return };
+        if listed.elapsed() >= SETTLE || self.entries.values().all(Entry::is_known) {
+            self.registry.synced.send_replace(true);
+        }
+    }
+
+    fn fresh_generation(&mut self) -> u64 {
+        self.generation += 1;
+        self.generation
+    }
+}
+
+/// The next changed Cluster; never, while Clusters are not watched.
+async fn next(clusters: &mut Option<Clusters>) -> String {
+    if let Some(clusters) = clusters
+        && let Some(name) = clusters.names.next().await
+    {
+        return name;
+    }
+    futures::future::pending().await
+}

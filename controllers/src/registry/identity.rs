@@ -1,0 +1,138 @@
+//! Which cluster a Secret leads to: the uid of its `kube-system`, held against what it was at first contact. Pure.
+//!
+//! Invariant: what a Cluster is pinned to changes only by the annotation `fleet.muster.dev/accept-identity` that names the new uid.
+
+use muster_api::{
+    cluster::GROUP,
+    labels::{annotation, manager},
+};
+
+/// What a probe saw of the cluster's identity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Sight {
+    /// This uid.
+    Seen(String),
+    /// The credential may not read it.
+    Unreadable,
+}
+
+/// What is known of a Cluster's identity beside what was seen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known<'a> {
+    /// The Cluster's namespace and name.
+    pub(super) namespace: &'a str,
+    pub(super) cluster: &'a str,
+    /// The uid at first contact, or the one that was accepted since.
+    pub(super) pinned: Option<&'a str>,
+    /// The uid that a person accepts.
+    pub(super) accepted: Option<&'a str>,
+    /// Another Cluster that is pinned to what was seen.
+    pub(super) holder: Option<&'a str>,
+}
+
+/// What follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is the cluster that it was.
+    Same,
+    /// Nothing is known, so nothing speaks against it.
+    Unknown,
+    /// From now on it is this one.
+    Pin(String),
+    /// Nothing is written to it; why, and what to do.
+    Refused(String),
+}
+
+/// Judges what was seen.
+pub(super) fn judge(known: &Known<'_>, sight: &Sight) -> Verdict {
+    let seen = match (sight, known.pinned) {
+        (Sight::Seen(uid), _) => uid.as_str(),
+        (Sight::Unreadable, None) => return Verdict::Unknown,
+        (Sight::Unreadable, Some(pinned)) => return Verdict::Refused(unreadable(pinned)),
+    };
+    match (known.pinned, known.holder) {
+        (Some(pinned), _) if pinned == seen => Verdict::Same,
+        _ if known.accepted == Some(seen) => Verdict::Pin(seen.to_owned()),
+        (_, Some(holder)) => Verdict::Refused(format!(
+            "it leads to the cluster of Cluster {holder} (the uid of its kube-system is {seen}); delete one of the two Clusters or put the \
+             right kubeconfig into the Secret; if they are two, made as copies: {}",
+            command(known, seen)
+        )),
+        (None, None) => Verdict::Pin(seen.to_owned()),
+        (Some(pinned), None) => Verdict::Refused(format!(
+            "it leads to another cluster: the uid of its kube-system is {seen}, and was {pinned}; nothing is written to it; if it is meant: {}",
+            command(known, seen)
+        )),
+    }
+}
+
+fn unreadable(pinned: &str) -> String {
+    format!(
+        "whether it leads to the same cluster as before cannot be seen: its credential may not get namespace kube-system, whose uid was {pinned}"
+    )
+}
+
+/// The command that accepts an identity.
+fn command(known: &Known<'_>, uid: &str) -> String {
+    let Known {
+        namespace, cluster, ..
+    } = known;
+    format!(
+        "kubectl annotate -n {namespace} clusters.{GROUP}/{cluster} --overwrite --field-manager={} {}={uid}",
+        manager::CLI,
+        annotation::ACCEPT_IDENTITY
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known<'a>(pinned: Option<&'a str>, accepted: Option<&'a str>, holder: Option<&'a str>) -> Known<'a> {
+        Known {
+            namespace: "fleet",
+            cluster: "eu-1",
+            pinned,
+            accepted,
+            holder,
+        }
+    }
+
+    #[track_caller]
+    fn check(known: &Known<'_>, sight: &Sight, expect: &str) {
+        let got = match judge(known, sight) {
+            Verdict::Same => "same".to_owned(),
+            Verdict::Unknown => "unknown".to_owned(),
+            Verdict::Pin(uid) => format!("pin {uid}"),
+            Verdict::Refused(why) => why,
+        };
+        assert_eq!(got, expect, "{known:?} {sight:?}");
+    }
+
+    #[test]
+    fn only_the_first_contact_and_a_person_pin() {
+        let b = Sight::Seen("b".to_owned());
+        check(&known(None, None, None), &b, "pin b");
+        check(&known(Some("b"), None, None), &b, "same");
+        check(&known(Some("b"), Some("a"), Some("eu-2")), &b, "same");
+        check(&known(Some("a"), Some("b"), None), &b, "pin b");
+        check(&known(None, Some("b"), Some("eu-2")), &b, "pin b");
+        let other = "it leads to another cluster: the uid of its kube-system is b, and was a; nothing is written to it; if it is meant: \
+                     kubectl annotate -n fleet clusters.cluster.x-k8s.io/eu-1 --overwrite --field-manager=muster-cli \
+                     fleet.muster.dev/accept-identity=b";
+        check(&known(Some("a"), None, None), &b, other);
+        check(&known(Some("a"), Some("c"), None), &b, other);
+        let taken = "it leads to the cluster of Cluster eu-2 (the uid of its kube-system is b); delete one of the two Clusters or put the \
+                     right kubeconfig into the Secret; if they are two, made as copies: kubectl annotate -n fleet \
+                     clusters.cluster.x-k8s.io/eu-1 --overwrite --field-manager=muster-cli fleet.muster.dev/accept-identity=b";
+        check(&known(None, None, Some("eu-2")), &b, taken);
+        check(&known(Some("a"), Some("a"), Some("eu-2")), &b, taken);
+        check(&known(None, None, None), &Sight::Unreadable, "unknown");
+        check(
+            &known(Some("a"), Some("a"), None),
+            &Sight::Unreadable,
+            "whether it leads to the same cluster as before cannot be seen: its credential may not get namespace kube-system, whose uid \
+             was a",
+        );
+    }
+}

@@ -1,0 +1,137 @@
+//! The record of identities: one ConfigMap for each Cluster, which outlives this process and goes with its Cluster.
+//!
+//! One object each, as the Cluster is only read, and its assemblages come later than the first contact; a single object for all would
+//! be full at some thousand clusters. Its name follows from the Cluster's uid: a Cluster that is made anew under its old name has none yet.
+//! The registry is the only writer.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::OwnerReference};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ListParams, PostParams},
+    core::ObjectMeta,
+};
+use muster_api::{
+    cluster::Facts,
+    labels::{MUSTER, label, manager},
+    names,
+};
+use tracing::warn;
+
+use crate::runtime::{CallError, call};
+
+/// The keys in a record.
+const CLUSTER: &str = "cluster";
+const CLUSTER_UID: &str = "clusterUid";
+const IDENTITY: &str = "kubeSystemUid";
+/// Records in one answer: each has less than 2 KiB.
+const PAGE: u32 = 500;
+
+/// What a Cluster is pinned to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pin {
+    /// The uid of `kube-system`.
+    pub(super) identity: String,
+    /// The version of the record; `None` while it is being written for the first time.
+    pub(super) version: Option<String>,
+}
+
+/// All pins, by the uids of Clusters.
+pub(super) type Pins = BTreeMap<String, Pin>;
+
+/// Reads all records.
+pub(super) async fn load(client: Client, namespace: String) -> Result<Pins, CallError> {
+    let api: Api<ConfigMap> = Api::namespaced(client, &namespace);
+    let mut page = ListParams::default().labels(label::IDENTITY).limit(PAGE);
+    let mut pins = Pins::new();
+    loop {
+        let what = format!("listing the identities of clusters in {namespace}");
+        let list = call(what, api.list(&page)).await?;
+        pins.extend(list.items.iter().filter_map(|record| read(&namespace, record)));
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page.continue_token = Some(token),
+            None => return Ok(pins),
+        }
+    }
+}
+
+/// Writes a record: one that is not there, or exactly the version that was read. Returns its version.
+pub(super) async fn keep(
+    client: Client,
+    namespace: String,
+    facts: Facts,
+    pin: Pin,
+) -> Result<Option<String>, CallError> {
+    let api: Api<ConfigMap> = Api::namespaced(client, &namespace);
+    let by = PostParams {
+        field_manager: Some(manager::CONTROLLER.to_owned()),
+        ..PostParams::default()
+    };
+    let record = record(&namespace, &facts, &pin);
+    let name = record.name_any();
+    let what = format!(
+        "recording the identity of Cluster {} in ConfigMap {namespace}/{name}",
+        facts.name
+    );
+    let written = match pin.version {
+        None => call(what, api.create(&by, &record)).await?,
+        Some(_) => call(what, api.replace(&name, &by, &record)).await?,
+    };
+    Ok(written.resource_version())
+}
+
+fn record(namespace: &str, facts: &Facts, pin: &Pin) -> ConfigMap {
+    let owner = OwnerReference {
+        api_version: facts.api_version.clone(),
+        kind: "Cluster".to_owned(),
+        name: facts.name.clone(),
+        uid: facts.uid.clone(),
+        ..OwnerReference::default()
+    };
+    let data = [
+        (CLUSTER, &facts.name),
+        (CLUSTER_UID, &facts.uid),
+        (IDENTITY, &pin.identity),
+    ];
+    let labels = [(label::IDENTITY, ""), (label::MANAGED_BY, MUSTER)];
+    ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(names::cluster_identity(namespace, &facts.name, &facts.uid)),
+            namespace: Some(namespace.to_owned()),
+            resource_version: pin.version.clone(),
+            labels: Some(
+                labels
+                    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                    .into(),
+            ),
+            owner_references: Some(vec![owner]),
+            ..ObjectMeta::default()
+        },
+        data: Some(data.map(|(key, value)| (key.to_owned(), value.clone())).into()),
+        ..ConfigMap::default()
+    }
+}
+
+/// What a record says, under the name that follows from it: a copy under another name says nothing.
+fn read(namespace: &str, record: &ConfigMap) -> Option<(String, Pin)> {
+    let said = |key: &str| record.data.as_ref()?.get(key).filter(|text| !text.is_empty());
+    let pin = said(CLUSTER)
+        .zip(said(CLUSTER_UID))
+        .filter(|(cluster, uid)| record.name_any() == names::cluster_identity(namespace, cluster, uid))
+        .zip(said(IDENTITY))
+        .map(|((_, uid), identity)| {
+            let pin = Pin {
+                identity: identity.clone(),
+                version: record.resource_version(),
+            };
+            (uid.clone(), pin)
+        });
+    if pin.is_none() {
+        warn!(
+            config_map = record.name_any(),
+            "a record of a cluster's identity cannot be read"
+        );
+    }
+    pin
+}

@@ -1,0 +1,15 @@
+//! The registry of clusters, on API servers in this process and on paused time.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    reason = "a helper that fails fails its test"
+)]
+
+mod bounds;
+mod identity;
+mod states;
+mod support;
+mod swapped;
