@@ -23,5 +23,10 @@ promises! {
     crash { in_the_middle, anywhere, told_to_end }
     will { paused, deselected, deleted }
     bad_input { refused_at_the_door, nothing_moves, stops_at_the_first_cluster, kubeconfigs }
+    bad_input_fleet {
+        numbers_and_sizes_at_the_door, the_longest_names, values_over_their_size, secrets, names_that_others_have, a_hostile_status,
+        an_annotation_that_is_no_json
+    }
+    old_bugs { what_leaves_a_version_leaves_the_clusters, what_is_ours_goes_with_its_cluster, who_is_overtaken_tries_again }
     rest { nothing_is_written }
 }

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Problems, tree};
+use crate::{Problems, mutate, tree};
 
 /// Every generated file and its content, by path from the top of the repository.
-fn wanted() -> BTreeMap<String, String> {
-    muster_api::crds::generated()
+fn wanted() -> anyhow::Result<BTreeMap<String, String>> {
+    let definitions = muster_api::crds::generated();
+    let definitions = definitions
         .into_iter()
-        .map(|(file, text)| (format!("api/crds/{file}"), text))
-        .collect()
+        .map(|(file, text)| (format!("api/crds/{file}"), text));
+    Ok(definitions.chain([mutate::page()?]).collect())
 }
 
 /// Files that are committed under the generated folders, but not generated any more.
@@ -23,7 +24,7 @@ fn stale(wanted: &BTreeMap<String, String>) -> anyhow::Result<Vec<String>> {
 
 /// Every generated file that is not as the code would write it.
 pub fn check() -> anyhow::Result<Problems> {
-    let wanted = wanted();
+    let wanted = wanted()?;
     let mut problems = Problems::new();
     for (file, text) in &wanted {
         if tree::read(file).ok().as_ref() != Some(text) {
@@ -42,7 +43,7 @@ pub fn check() -> anyhow::Result<Problems> {
 
 /// Writes every generated file, and removes those that nothing generates any more.
 pub fn write() -> anyhow::Result<()> {
-    let wanted = wanted();
+    let wanted = wanted()?;
     for (file, text) in &wanted {
         std::fs::write(tree::root().join(file), text)?;
     }

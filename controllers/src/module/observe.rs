@@ -331,7 +331,8 @@ async fn one<K: Rolled>(
 /// A person wants the cluster kept as it is, in a way that is not built yet: then it is kept.
 fn kept(cluster: &ClusterRow, module: &str) -> Option<(Reason, String)> {
     let pin = format!("{}{module}", annotation::PIN_PREFIX);
-    let set = |(key, reason): (String, Reason)| cluster.annotations.contains_key(&key).then_some((key, reason));
+    let set =
+        |(key, reason): (String, Reason)| cluster.annotations.contains_key(&key).then_some((key, reason));
     let (key, reason) = [(annotation::HOLD.to_owned(), Reason::Held), (pin, Reason::Pinned)]
         .into_iter()
         .find_map(set)?;
@@ -375,14 +376,18 @@ fn foreign<K: Rolled>(
 }
 
 /// What the cluster says about its row as it stands: another's object has the name that is needed, or another manager suspended ours.
-/// No revision is to blame for that, and none mends it.
+/// No revision is to blame for that, and none mends it. A name that is another's is so for every content of the row: where the whole
+/// `Assemblage` is another plane's, nobody there ever echoes a digest.
 fn in_the_way(row: &SeenRow) -> Option<(Reason, String)> {
-    let echo = row
-        .echo
-        .as_ref()
-        .filter(|echo| row.asks == Asks::Carry && echo.digest == row.digest)?;
-    let said = |reason: &Reason| echo.reason.as_deref() == Some(reason.as_str());
-    let reason = [Reason::NameConflict, Reason::Held].into_iter().find(said)?;
+    let echo = row.echo.as_ref().filter(|_| row.asks == Asks::Carry)?;
+    let said = |reason: Reason| echo.reason.as_deref() == Some(reason.as_str());
+    let reason = if said(Reason::NameConflict) {
+        Reason::NameConflict
+    } else if said(Reason::Held) && echo.digest == row.digest {
+        Reason::Held
+    } else {
+        return None;
+    };
     Some((reason, echo.message.clone().unwrap_or_default())) // the word alone says enough
 }
 

@@ -7,6 +7,7 @@ mod limit;
 mod objects;
 mod observer;
 mod process;
+mod strangers;
 mod trouble;
 mod wait;
 mod world;

@@ -1,6 +1,7 @@
 //! The promises, one function each, for both beds.
 
 pub mod bad_input;
+pub mod bad_input_fleet;
 pub mod bad_version;
 pub mod bootstrap;
 pub mod commit;
@@ -8,6 +9,7 @@ pub mod crash;
 pub mod crash_points;
 pub mod infra;
 pub mod limit;
+pub mod old_bugs;
 pub mod rest;
 pub mod rollout;
 pub mod skipped;

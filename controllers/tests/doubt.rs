@@ -1,0 +1,177 @@
+//! Promise: a report is about the digest and token that it names, and never longer than a report may be, whoever made it; a status that
+//! was decided on an overtaken view is not written.
+
+#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use k8s_openapi::{
+    api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, CustomResourceExt, ResourceExt,
+    api::PostParams,
+    runtime::wait::{await_condition, conditions::is_crd_established},
+};
+use muster_api::{
+    Assemblage, ProxyAssemblage,
+    assemblage::{AssemblageStatus, SyncPhase, SyncRow, SyncState},
+    crds,
+};
+use muster_apiserver::ApiServer;
+use muster_controllers::{proxyassemblage::copy, runtime::status::patch_if_changed};
+use serde_json::{Value, json};
+
+const NAMESPACE: &str = "fleet";
+
+fn row(name: &str, digest: &str, token: u64) -> SyncRow {
+    SyncRow {
+        name: name.to_owned(),
+        digest: Some(digest.to_owned()),
+        token: Some(token),
+        ..SyncRow::default()
+    }
+}
+
+/// What a proxy of these rows says when the cluster reports this.
+fn copied(rows: &[SyncRow], reported: Vec<SyncState>) -> Vec<SyncState> {
+    let mut live = Assemblage::new(
+        "eu-1",
+        muster_api::assemblage::AssemblageSpec { syncs: rows.to_vec() },
+    );
+    live.status = Some(AssemblageStatus {
+        syncs: reported,
+        ..AssemblageStatus::default()
+    });
+    copy::states(rows, &BTreeMap::new(), &BTreeSet::new(), Some(&live))
+}
+
+fn succeeded(name: &str, digest: &str, token: u64) -> SyncState {
+    SyncState {
+        name: name.to_owned(),
+        digest: Some(digest.to_owned()),
+        token: Some(token),
+        state: SyncPhase::Succeeded,
+        ..SyncState::default()
+    }
+}
+
+#[test]
+fn what_is_reported_is_about_what_it_names() {
+    let check = |reported: Vec<SyncState>, expect: Value| {
+        let states = copied(&[row("web", "sha256:new", 2)], reported);
+        let said: Vec<Value> = states
+            .iter()
+            .map(|state| json!([state.name, state.digest, state.token, state.state]))
+            .collect();
+        assert_eq!(json!(said), expect);
+    };
+    check(
+        vec![succeeded("web", "sha256:old", 1)],
+        json!([["web", "sha256:old", 1, "succeeded"]]),
+    );
+    check(
+        vec![succeeded("web", "sha256:new", 1)],
+        json!([["web", "sha256:new", 1, "succeeded"]]),
+    );
+    check(vec![], json!([["web", null, null, "updating"]]));
+    check(
+        vec![succeeded("web", "sha256:new", u64::MAX)],
+        json!([["web", "sha256:new", null, "succeeded"]]),
+    );
+}
+
+/// Everything that a cluster can say too much of: the API server takes what is left of it, and it is small.
+#[tokio::test(start_paused = true)]
+async fn what_is_reported_is_cut_to_its_limits() {
+    let long = "ß".repeat(500_000);
+    let hostile = |name: String| SyncState {
+        name,
+        digest: Some(long.clone()),
+        token: Some(u64::MAX),
+        commit: Some(long.clone()),
+        reason: Some(long.clone()),
+        message: Some(long.clone()),
+        terminal: true,
+        ..SyncState::default()
+    };
+    let mut reported: Vec<SyncState> = (0..2_000)
+        .map(|number| SyncState {
+            message: Some("x".repeat(10_000)),
+            ..succeeded(&format!("forged-{number}"), "sha256:f", number)
+        })
+        .collect();
+    reported.extend([hostile("web".to_owned()), hostile(long.clone())]);
+    reported.rotate_right(2);
+    let states = copied(&[row("web", "sha256:new", 2)], reported);
+    assert!(states.len() <= 512, "{} states", states.len());
+    assert!(states.iter().all(|state| state.name.len() <= 253));
+    let bytes = serde_json::to_vec(&states).unwrap().len();
+    assert!(bytes <= 512 * 1024, "{bytes} bytes");
+
+    let (_server, api) = served().await;
+    let proxy = api
+        .create(&PostParams::default(), &ProxyAssemblage::new("eu-1", spec()))
+        .await
+        .unwrap();
+    let status = AssemblageStatus {
+        syncs: states,
+        ..AssemblageStatus::default()
+    };
+    let written = patch_if_changed(&api, &proxy, None, &status, "test")
+        .await
+        .unwrap();
+    assert!(written.is_some(), "the API server takes it");
+}
+
+/// W2: of two that decided on the same view the second learns that it was overtaken, and its word does not stand.
+#[tokio::test(start_paused = true)]
+async fn a_status_that_was_overtaken_is_not_written() {
+    let (_server, api) = served().await;
+    let seen = api
+        .create(&PostParams::default(), &ProxyAssemblage::new("eu-1", spec()))
+        .await
+        .unwrap();
+    let of = |generation| AssemblageStatus {
+        observed_generation: Some(generation),
+        ..AssemblageStatus::default()
+    };
+    patch_if_changed(&api, &seen, None, &of(1), "first")
+        .await
+        .unwrap();
+    let late = patch_if_changed(&api, &seen, None, &of(2), "second").await;
+    assert!(late.unwrap_err().is_conflict());
+    let stands = api.get("eu-1").await.unwrap();
+    assert_eq!(stands.status.unwrap().observed_generation, Some(1));
+}
+
+fn spec() -> muster_api::assemblage::TargetedAssemblageSpec {
+    serde_json::from_value(json!({"clusterRef": {"name": "eu-1"}, "syncs": []})).unwrap()
+}
+
+/// An API server that serves ProxyAssemblages.
+async fn served() -> (ApiServer, Api<ProxyAssemblage>) {
+    let server = ApiServer::in_process().unwrap();
+    let client = server.client();
+    let namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}})).unwrap();
+    Api::<Namespace>::all(client.clone())
+        .create(&PostParams::default(), &namespace)
+        .await
+        .unwrap();
+    let served: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let definition = crds::management()
+        .into_iter()
+        .find(|definition| definition.name_any() == ProxyAssemblage::crd_name())
+        .unwrap();
+    served.create(&PostParams::default(), &definition).await.unwrap();
+    let established = await_condition(served, ProxyAssemblage::crd_name(), is_crd_established());
+    tokio::time::timeout(Duration::from_secs(30), established)
+        .await
+        .unwrap()
+        .unwrap();
+    let api = Api::namespaced(client, NAMESPACE);
+    (server, api)
+}

@@ -1,0 +1,421 @@
+//! Promise: bad input of people, of other planes, of foreign objects and of clusters is answered with its typed reason; nothing that is
+//! deployed changes, and another module and another cluster go on.
+
+use std::time::Duration;
+
+use muster_api::{
+    labels::{SYSTEM_NAMESPACE, annotation},
+    names,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    bed::{Bed, Ground, Obstacle, kinds},
+    fleet::{Quality, ROLLED, condition, told},
+};
+
+/// The one that goes on, and the one that something is wrong with. By their names they are changed in this order.
+const CLUSTERS: [&str; 2] = ["eu-1", "us-1"];
+/// Several tries long.
+const WATCHED: Duration = Duration::from_secs(25);
+/// Until a poll of a cluster, and what follows from it, is told.
+const TOLD: Duration = Duration::from_secs(90);
+
+/// What the API server itself refuses, in words of the definition.
+pub async fn numbers_and_sizes_at_the_door(ground: Ground) {
+    let bed = Bed::with_clusters(ground, &["eu-1"]).await;
+    bed.deploy(&["other"]).await;
+    let refuses = async |kind, what: &str, object: Value, words: &[&str]| {
+        let refused = bed.fleet().try_create(kind, object).await.expect_err(what);
+        println!("{what}: {}", &refused[..refused.floor_char_boundary(300)]);
+        for word in ["422 Invalid"].iter().chain(words) {
+            assert!(
+                refused.contains(word),
+                "{what}: {word} is not said: {}",
+                &refused[..refused.floor_char_boundary(2_000)]
+            );
+        }
+    };
+    let module = |name: &str, change: Value| {
+        let mut spec = bed.spec("web", "web-v1");
+        json_merge(&mut spec, &change);
+        json!({"metadata": {"name": name}, "spec": spec})
+    };
+    for limit in [json!("abc"), json!(-1), json!("101%"), json!("-1%"), json!("1.5")] {
+        let change = json!({"rollout": {"maxUnreadyClusters": limit}});
+        let what = format!("maxUnreadyClusters: {limit}");
+        refuses(
+            kinds::MODULE,
+            &what,
+            module("web", change),
+            &["spec.rollout.maxUnreadyClusters"],
+        )
+        .await;
+    }
+    refuses(
+        kinds::MODULE,
+        "a name of 253 characters",
+        module(&"m".repeat(253), json!({})),
+        &["63"],
+    )
+    .await;
+    let rows = |count: usize| -> Vec<Value> {
+        (0..count)
+            .map(|number| json!({"name": format!("row-{number}")}))
+            .collect()
+    };
+    let assemblage = |syncs: Value| json!({"metadata": {"name": "theirs"}, "spec": {"clusterRef": {"name": "eu-1"}, "syncs": syncs}});
+    refuses(
+        kinds::PROXY_ASSEMBLAGE,
+        "300 syncs",
+        assemblage(json!(rows(300))),
+        &["spec.syncs", "256"],
+    )
+    .await;
+    let value = "v".repeat(4_097);
+    refuses(
+        kinds::PROXY_ASSEMBLAGE,
+        "a value of 4 KiB and a byte",
+        assemblage(json!([{"name": "web", "values": {"REGION": value}}])),
+        &["spec.syncs[0].values", "4096"],
+    )
+    .await;
+    let many: serde_json::Map<String, Value> =
+        (0..65).map(|number| (format!("V{number}"), json!("v"))).collect();
+    refuses(
+        kinds::PROXY_ASSEMBLAGE,
+        "65 values",
+        assemblage(json!([{"name": "web", "values": many}])),
+        &["spec.syncs[0].values", "64"],
+    )
+    .await;
+    assert_eq!(bed.fleet().list(kinds::MODULE).await.len(), 1);
+    goes_on(&bed, "other", 2).await;
+}
+
+/// Names as long as names may be: of a Cluster whose Secret just has a name, of one whose Secret can have none, and of a third party's sync.
+pub async fn the_longest_names(ground: Ground) {
+    let mut bed = Bed::with_clusters(ground, &["eu-1"]).await;
+    bed.deploy(&["other"]).await;
+    let (long, longest) = ("c".repeat(242), "c".repeat(253));
+    bed.join(&long, &[("env", "prod")], &[]).await;
+    let cluster = json!({"metadata": {"name": longest, "labels": {"env": "prod"}}, "spec": {}});
+    bed.fleet().create(kinds::CLUSTER, cluster).await;
+    let ready = json!({"status": {"initialization": {"controlPlaneInitialized": true}}});
+    bed.fleet().patch_status(kinds::CLUSTER, &longest, ready).await;
+    until_named(&bed, "other", &longest, "NoKubeconfig", &["kubeconfig"]).await;
+    let version = bed.roll("other", 2, Quality::Good).await;
+    bed.until_ready("other", &version).await;
+    assert_eq!(bed.version_in(&long, "other").await.as_deref(), Some("other-v2"));
+
+    let commit =
+        bed.fleet().get(kinds::PROXY_ASSEMBLAGE, "eu-1").await.unwrap()["spec"]["syncs"][0]["commit"].clone();
+    let sync = "s".repeat(253);
+    let row = json!({
+        "name": sync, "commit": commit,
+        "source": {"git": {"url": bed.git.url(), "version": {"tag": "other-v2"}}}, "package": {"path": "apps/other", "substitute": {"CLUSTER": "x"}},
+    });
+    let theirs =
+        json!({"metadata": {"name": "theirs"}, "spec": {"clusterRef": {"name": "eu-1"}, "syncs": [row]}});
+    bed.fleet().create(kinds::PROXY_ASSEMBLAGE, theirs).await;
+    let name = names::kustomization(SYSTEM_NAMESPACE, "theirs", &sync);
+    let look = async || {
+        let kustomization = bed
+            .inside("eu-1", SYSTEM_NAMESPACE)
+            .get(kinds::KUSTOMIZATION, &name)
+            .await;
+        kustomization
+            .filter(crate::fleet::is_ready)
+            .map(|_| ())
+            .ok_or_else(|| name.clone())
+    };
+    bed.wait_until("the third party's sync is carried out", ROLLED, look)
+        .await;
+}
+
+/// A value that is too large for a row fails its own cluster; what that cluster has stays, and the others roll.
+pub async fn values_over_their_size(ground: Ground) {
+    let bed = Bed::with_clusters(ground, &CLUSTERS).await;
+    bed.deploy(&["web", "other"]).await;
+    for (cluster, size) in CLUSTERS.iter().zip([10, 5_000]) {
+        let facts =
+            json!({"metadata": {"name": format!("{cluster}-facts")}, "data": {"host": "h".repeat(size)}});
+        bed.fleet().create(kinds::CONFIG_MAP, facts).await;
+    }
+    let before = bed.resource_versions("us-1", "web").await;
+    let reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "$(CLUSTER_NAME)-facts", "fieldPath": "/data/host"});
+    let change = json!({
+        "controlPlaneBindings": [{"name": "HOST", "objectFieldRef": reference}],
+        "sync": {"package": {"substitute": {"HOST": "$(HOST)"}}},
+    });
+    bed.fleet()
+        .patch(kinds::MODULE, "web", json!({"spec": change}))
+        .await;
+    until_named(&bed, "web", "us-1", "BindingFailed", &["HOST", "4096"]).await;
+    let version = bed.roll("web", 2, Quality::Good).await;
+    bed.until_wanted("eu-1", "web", &version).await;
+    goes_on(&bed, "other", 2).await;
+    assert_eq!(bed.resource_versions("us-1", "web").await, before);
+    let facts = json!({"data": {"host": "h"}});
+    bed.fleet().patch(kinds::CONFIG_MAP, "us-1-facts", facts).await;
+    bed.until_ready("web", &version).await;
+    bed.until_wanted("us-1", "web", &version).await;
+}
+
+/// A Secret that is half-written, and one with several contexts of which the current one is taken.
+pub async fn secrets(ground: Ground) {
+    let bed = Bed::with_clusters(ground, &CLUSTERS).await;
+    bed.deploy(&["web", "other"]).await;
+    let before = bed.resource_versions("us-1", "web").await;
+    let good = bed.kubeconfig("us-1");
+    let mut two: Value = serde_json::from_str(&good).unwrap();
+    let foreign = json!({"name": "other", "context": {"cluster": "nowhere", "user": "nobody"}});
+    two["contexts"].as_array_mut().unwrap().push(foreign);
+    let mut none = two.clone();
+    none["current-context"] = json!("missing");
+    let cases = [
+        (
+            "half of it",
+            good[..good.len() / 2].to_owned(),
+            "KubeconfigRejected",
+            vec!["not YAML"],
+        ),
+        ("nothing", String::new(), "KubeconfigRejected", vec![]),
+        (
+            "a context that is not there",
+            none.to_string(),
+            "KubeconfigRejected",
+            vec!["missing"],
+        ),
+    ];
+    for (number, (what, text, reason, words)) in (2..).zip(cases) {
+        bed.give_kubeconfig("us-1", &text).await;
+        println!("{what}");
+        until_named(&bed, "web", "us-1", reason, &words).await;
+        goes_on(&bed, "other", number).await;
+        assert_eq!(bed.resource_versions("us-1", "web").await, before, "{what}");
+    }
+    bed.give_kubeconfig("us-1", &two.to_string()).await;
+    let version = bed.roll("web", 2, Quality::Good).await;
+    bed.until_ready("web", &version).await;
+    assert_eq!(bed.version_in("us-1", "web").await, Some(version));
+}
+
+/// Another plane's Assemblage, another's ProxyAssemblage, another's GitRepository have the names that are needed.
+pub async fn names_that_others_have(ground: Ground) {
+    let mut bed = Bed::with_clusters(ground, &["eu-1"]).await;
+    bed.deploy(&["other"]).await;
+    bed.join("us-1", &[("env", "test")], &[]).await;
+    bed.join("us-2", &[("env", "test")], &[]).await;
+    bed.join("us-3", &[("env", "test")], &[Obstacle::Paused]).await;
+    let origin = "11111111-2222-3333-4444-555555555555/fleet/us-1";
+    let plane = json!({"metadata": {"name": "us-1", "annotations": {annotation::ORIGIN: origin}}, "spec": {"syncs": [{"name": "web", "token": 7}]}});
+    bed.inside("us-1", SYSTEM_NAMESPACE)
+        .create(kinds::ASSEMBLAGE, plane)
+        .await;
+    let theirs = json!({"metadata": {"name": "us-2"}, "spec": {"clusterRef": {"name": "us-2"}, "syncs": []}});
+    bed.fleet().create(kinds::PROXY_ASSEMBLAGE, theirs).await;
+    let (version, commit) = ("other-v1", commit_of(&bed, "eu-1").await);
+    let source = names::source(bed.git.url(), &commit, None);
+    let repository = json!({"metadata": {"name": source}, "spec": {"url": "https://elsewhere.test/x.git", "interval": "1h", "suspend": true}});
+    bed.inside("us-3", SYSTEM_NAMESPACE)
+        .create(kinds::GIT_REPOSITORY, repository)
+        .await;
+    bed.clear("us-3", Obstacle::Paused).await;
+    let objects = [
+        ("us-1", SYSTEM_NAMESPACE, kinds::ASSEMBLAGE, "us-1"),
+        ("us-3", SYSTEM_NAMESPACE, kinds::GIT_REPOSITORY, &*source),
+    ];
+    let mut before = Vec::new();
+    for (cluster, namespace, kind, name) in objects {
+        before.push(spec_of(
+            &bed.inside(cluster, namespace).get(kind, name).await.unwrap(),
+        ));
+    }
+    let ours = spec_of(&bed.fleet().get(kinds::PROXY_ASSEMBLAGE, "us-2").await.unwrap());
+    for cluster in ["us-1", "us-2", "us-3"] {
+        bed.label_cluster(cluster, json!({"env": "prod"})).await;
+    }
+    for (cluster, word) in [("us-1", origin), ("us-2", "not muster's own"), ("us-3", &*source)] {
+        until_named(&bed, "other", cluster, "NameConflict", &[word]).await;
+    }
+    assert_eq!(bed.version_in("eu-1", "other").await.as_deref(), Some(version));
+    bed.pass(WATCHED).await;
+    for ((cluster, namespace, kind, name), before) in objects.iter().zip(before) {
+        let now = bed.inside(cluster, namespace).get(*kind, name).await.unwrap();
+        assert_eq!(spec_of(&now), before, "{cluster}");
+    }
+    assert_eq!(
+        spec_of(&bed.fleet().get(kinds::PROXY_ASSEMBLAGE, "us-2").await.unwrap()),
+        ours
+    );
+    goes_on(&bed, "other", 2).await;
+}
+
+/// A cluster that lies in its status: nothing but its own row is affected, and it is not counted as done.
+pub async fn a_hostile_status(ground: Ground) {
+    let mut bed = Bed::with_clusters(ground, &CLUSTERS).await;
+    bed.deploy(&["web", "other"]).await;
+    bed.label_cluster("eu-1", json!({"only": "eu-1"})).await;
+    bed.usurp("us-1").await;
+    let before = bed.resource_versions("us-1", "web").await;
+    let row = row_of(&bed, "us-1", "web").await;
+    let (digest, token) = (row["digest"].clone(), row["token"].as_u64().unwrap());
+    let long = "ä".repeat(500_000);
+    let lies = [
+        (
+            "another digest",
+            json!({"digest": format!("sha256:{}", "0".repeat(64)), "token": token + 1, "state": "succeeded"}),
+        ),
+        (
+            "a token of tomorrow",
+            json!({"digest": digest, "token": token + 1_000, "state": "succeeded"}),
+        ),
+        (
+            "a token without end",
+            json!({"digest": digest, "token": 9_007_199_254_740_991_u64, "state": "succeeded"}),
+        ),
+        (
+            "a message of 1 MB",
+            json!({"digest": digest, "token": token, "state": "updating", "class": "Infra", "message": long, "reason": "Progressing"}),
+        ),
+        (
+            "a word of 1 MB",
+            json!({"digest": digest, "token": token, "state": "updating", "class": "Infra", "reason": long}),
+        ),
+    ];
+    let version = bed.roll("web", 2, Quality::Good).await;
+    bed.until_wanted("eu-1", "web", &version).await;
+    for (number, (what, mut lie)) in (2..).zip(lies) {
+        println!("{what}");
+        lie["name"] = json!("web");
+        let other = row_of(&bed, "us-1", "other").await;
+        let honest = json!({"name": "other", "digest": other["digest"], "token": other["token"], "state": "succeeded"});
+        bed.lie("us-1", json!([lie, honest])).await;
+        bed.pass(WATCHED).await;
+        let module = bed.module("web").await;
+        assert_eq!(
+            module["status"]["summary"]["clusters"],
+            "1/2",
+            "{what}: {}",
+            told(&module)
+        );
+        assert_eq!(
+            bed.version_in("eu-1", "web").await.as_deref(),
+            Some(&*version),
+            "{what}"
+        );
+        let proxy = bed.fleet().get(kinds::PROXY_ASSEMBLAGE, "us-1").await.unwrap();
+        let bytes = proxy["status"].to_string().len();
+        assert!(bytes < 8 * 1024, "{what}: {bytes} bytes of status");
+        alone(&bed, number).await;
+    }
+    assert_eq!(bed.resource_versions("us-1", "web").await, before);
+    let row = row_of(&bed, "us-1", "web").await;
+    assert!(
+        row["token"].as_u64().unwrap() <= token + 2_000,
+        "a forged token moves nobody far: {row}"
+    );
+}
+
+/// An annotation that begins as JSON and is none: said, and nothing is done by it.
+pub async fn an_annotation_that_is_no_json(ground: Ground) {
+    let bed = Bed::with_clusters(ground, &CLUSTERS).await;
+    bed.deploy(&["web", "other"]).await;
+    let before = bed.resource_versions("us-1", "web").await;
+    for (number, control) in (2..).zip([annotation::PAUSED, annotation::ACKNOWLEDGE_WITHDRAWAL]) {
+        let annotate = json!({"metadata": {"annotations": {control: "{\"by\": ann"}}});
+        bed.fleet().patch(kinds::MODULE, "web", annotate).await;
+        let look = async || {
+            let module = bed.module("web").await;
+            let status = module["status"].to_string();
+            if status.contains(control) && status.contains("no JSON") {
+                Ok(condition(&module, "Ready").unwrap()["reason"].clone())
+            } else {
+                Err(told(&module))
+            }
+        };
+        let (_, reason) = bed.wait_until(&format!("{control} is said"), TOLD, look).await;
+        println!("{control}: {reason}");
+        let version = bed.release("web", number, Quality::Good);
+        bed.target("web", &version).await;
+        goes_on(&bed, "other", number).await;
+        bed.pass(WATCHED).await;
+        assert_eq!(
+            bed.resource_versions("us-1", "web").await,
+            before,
+            "{control}: nothing moves"
+        );
+        bed.target("web", "web-v1").await;
+        let mended = json!({"metadata": {"annotations": {control: null}}});
+        bed.fleet().patch(kinds::MODULE, "web", mended).await;
+        bed.until_ready("web", "web-v1").await;
+    }
+}
+
+/// Another module rolls a version over all clusters in the meantime.
+async fn goes_on(bed: &Bed, app: &str, number: u32) {
+    let version = bed.roll(app, number, Quality::Good).await;
+    bed.until_ready(app, &version).await;
+}
+
+/// A module that selects the good cluster alone comes to its end.
+async fn alone(bed: &Bed, number: u32) {
+    let name = format!("alone-{number}");
+    let version = bed.release(&name, 1, Quality::Good);
+    let mut spec = bed.spec(&name, &version);
+    spec["selector"] = json!({"matchLabels": {"only": "eu-1"}});
+    bed.fleet()
+        .create(kinds::MODULE, json!({"metadata": {"name": name}, "spec": spec}))
+        .await;
+    bed.until_ready(&name, &version).await;
+}
+
+/// Waits until a module names a cluster with a reason, and with these words.
+async fn until_named(bed: &Bed, module: &str, cluster: &str, reason: &str, words: &[&str]) {
+    let look = async || {
+        let module = bed.module(module).await;
+        let entries = module["status"]["attention"].as_array().into_iter().flatten();
+        let named = entries.into_iter().find(|entry| {
+            let message = entry["message"].as_str().unwrap_or_default();
+            entry["cluster"] == cluster
+                && entry["reason"] == reason
+                && words.iter().all(|word| message.contains(word))
+        });
+        named.cloned().ok_or_else(|| told(&module))
+    };
+    let (_, entry) = bed
+        .wait_until(&format!("{cluster} is {reason}"), TOLD, look)
+        .await;
+    println!("{reason}: {}", entry["message"].as_str().unwrap_or_default());
+}
+
+async fn row_of(bed: &Bed, cluster: &str, module: &str) -> Value {
+    let assemblage = bed.fleet().get(kinds::PROXY_ASSEMBLAGE, cluster).await.unwrap();
+    let rows = assemblage["spec"]["syncs"].as_array().unwrap();
+    rows.iter().find(|row| row["name"] == module).unwrap().clone()
+}
+
+async fn commit_of(bed: &Bed, cluster: &str) -> String {
+    row_of(bed, cluster, "other").await["commit"]
+        .as_str()
+        .unwrap()
+        .to_owned()
+}
+
+/// Everything but what others may write: status, and who wrote when.
+fn spec_of(object: &Value) -> Value {
+    json!({"uid": object["metadata"]["uid"], "spec": object["spec"], "labels": object["metadata"]["labels"], "annotations": object["metadata"]["annotations"]})
+}
+
+/// RFC 7386, as far as objects go.
+fn json_merge(target: &mut Value, change: &Value) {
+    match (target, change) {
+        (Value::Object(target), Value::Object(change)) => {
+            for (key, value) in change {
+                json_merge(target.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (target, change) => *target = change.clone(),
+    }
+}
