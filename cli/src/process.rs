@@ -6,6 +6,7 @@ use anyhow::{Context as _, bail};
 use kube::{Client, Config};
 use muster_controllers::{
     lease::{Election, LeaseDuration},
+    metrics::Metrics,
     process::{self, ProcessError, Setup},
     registry,
     runtime::{BindingKind, Clock, Jitter, Options, Shutdown, SyncMode, call::explain},
@@ -105,6 +106,7 @@ async fn setup(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<Se
         instance: std::env::var("HOSTNAME").unwrap_or_else(|_unset| std::process::id().to_string()),
         lease,
         door: open(metrics_addr).await?,
+        metrics: Metrics::default(),
         shutdown: until_signalled()?,
     })
 }

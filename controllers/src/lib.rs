@@ -4,7 +4,7 @@
 //!   management cluster: module ─► proxyassemblage ══ registry ══► Assemblage      downstream: assemblage ─► expand
 //!                       module ─► remoteassemblage ─► expand                                              │
 //!                                                       └─► gitrepository, kustomization ◄────────────────┘
-//!   under all of them: runtime (clock, watches, rows, scheduling, status, events), bindings; on top: process (the wiring)
+//!   under all of them: runtime (clock, watches, rows, scheduling, status, events), bindings; on top: process (the wiring), lease (who acts), metrics, health
 //! ```
 //!
 //! Invariant: a controller observes, decides (pure), acts, writes status, in this order; only the first step reads, only the third writes.
@@ -16,6 +16,7 @@ pub mod assemblage;
 pub mod bindings;
 pub mod expand;
 pub mod gitrepository;
+pub mod health;
 pub mod kustomization;
 pub mod lease;
 pub mod metrics;

@@ -1,32 +1,39 @@
-//! The two processes, wired: which controllers run in each, what they share, and how they end.
+//! The two processes, wired: which controllers run in each, what they share, when they begin, and how they end.
+//!
+//! ```text
+//!   door (metrics, health) ─► lease, if there is one ─► controllers ─┬─ told to end ─► what is in flight finishes ─► lease released
+//!                                                                    └─ lease lost, a controller ended ─► all is dropped: an error
+//! ```
 //!
 //! Invariant: a controller that ends by itself ends the process: a process that does only part of its work looks alive and is not.
+//! Invariant: every write of a controller, to whatever API server, is refused here once the lease is not held by the local clock.
 
-use std::{future::Future, sync::Arc, time::Duration};
+mod outgoing;
+mod tasks;
+
+use std::{sync::Arc, time::Duration};
 
 use kube::Client;
+use muster_api::labels::manager;
 use muster_sync::source::Source;
 use thiserror::Error;
-use tokio::{
-    net::TcpListener,
-    task::{JoinError, JoinSet},
-};
-use tracing::{info, warn};
+use tokio::{net::TcpListener, task::JoinError};
+use tokio_util::task::AbortOnDropHandle;
 
+use self::{outgoing::Outgoing, tasks::Tasks};
 use crate::{
     assemblage,
     bindings::{Kinds, Objects},
-    gitrepository, kustomization,
-    lease::Election,
-    metrics::Metrics,
+    gitrepository,
+    health::Health,
+    kustomization,
+    lease::{Candidate, Election, Lost, Term},
+    metrics::{Metrics, Target},
     module, proxyassemblage,
     registry::{self, Connect, Registry},
     remoteassemblage,
     runtime::{Clock, Context, Events, Jitter, Options, Shutdown, SyncMode},
 };
-
-/// How long reconciles in flight may take to finish after the order to end: the deadline of the longest call.
-const FINISH: Duration = crate::runtime::call::CALL_DEADLINE;
 
 /// What a process is made of; the command and the tests differ in nothing else.
 pub struct Setup {
@@ -50,6 +57,8 @@ pub struct Setup {
     pub lease: Option<Election>,
     /// Where metrics and health are asked for, if anywhere.
     pub door: Option<TcpListener>,
+    /// Where this process counts.
+    pub metrics: Metrics,
     /// Cancelled when the process is to end.
     pub shutdown: Shutdown,
 }
@@ -63,47 +72,116 @@ pub enum ProcessError {
     /// A controller panicked.
     #[error("a controller panicked: please report this as a defect of muster")]
     Panicked(#[source] JoinError),
+    /// This process may not act any more.
+    #[error(transparent)]
+    Lost(#[from] Lost),
 }
 
 /// `muster controller`: the management cluster. Runs until shutdown. Dropping the future ends everything at once, as a crash does.
 pub async fn controller(setup: Setup) -> Result<(), ProcessError> {
-    let sync = setup.options.sync;
-    let Parts { context, objects } = parts(setup, "muster-controller");
-    let mut tasks = Tasks::new(context.shutdown.clone());
-    tasks.spawn(
-        "registry",
-        Arc::clone(&context.registry).run(context.shutdown.clone()),
-    );
-    tasks.spawn("bindings", Arc::clone(&objects).run(context.shutdown.clone()));
-    tasks.spawn(
-        "module",
-        module::run::<muster_api::Module>(context.clone(), Arc::clone(&objects)),
-    );
-    tasks.spawn(
-        "bootstrapmodule",
-        module::run::<muster_api::BootstrapModule>(context.clone(), Arc::clone(&objects)),
-    );
-    tasks.spawn(
-        "proxyassemblage",
-        proxyassemblage::run(context.clone(), Arc::clone(&objects)),
-    );
-    tasks.spawn(
-        "remoteassemblage",
-        remoteassemblage::run(context.clone(), objects),
-    );
-    tasks.spawn_sync(sync, &context);
-    tasks.finish().await
+    run(setup, manager::CONTROLLER, |Parts { context, objects }, tasks| {
+        let shutdown = &context.shutdown;
+        tasks.spawn(
+            "registry",
+            Arc::clone(&context.registry).run(shutdown.clone()),
+        );
+        tasks.spawn("bindings", Arc::clone(&objects).run(shutdown.clone()));
+        tasks.control(
+            "module",
+            module::run::<muster_api::Module>(context.clone(), Arc::clone(&objects)),
+        );
+        tasks.control(
+            "bootstrapmodule",
+            module::run::<muster_api::BootstrapModule>(context.clone(), Arc::clone(&objects)),
+        );
+        tasks.control(
+            "proxyassemblage",
+            proxyassemblage::run(context.clone(), Arc::clone(&objects)),
+        );
+        tasks.control(
+            "remoteassemblage",
+            remoteassemblage::run(context.clone(), objects),
+        );
+        sync(&context, tasks);
+    })
+    .await
 }
 
 /// `muster agent`: a downstream cluster. Runs until shutdown. Dropping the future ends everything at once, as a crash does.
 pub async fn agent(setup: Setup) -> Result<(), ProcessError> {
-    let sync = setup.options.sync;
-    let Parts { context, objects } = parts(setup, "muster-agent");
-    let mut tasks = Tasks::new(context.shutdown.clone());
-    tasks.spawn("bindings", Arc::clone(&objects).run(context.shutdown.clone()));
-    tasks.spawn("assemblage", assemblage::run(context.clone(), objects));
-    tasks.spawn_sync(sync, &context);
-    tasks.finish().await
+    run(setup, manager::AGENT, |Parts { context, objects }, tasks| {
+        tasks.spawn("bindings", Arc::clone(&objects).run(context.shutdown.clone()));
+        tasks.control("assemblage", assemblage::run(context.clone(), objects));
+        sync(&context, tasks);
+    })
+    .await
+}
+
+/// The Flux kinds, where muster carries them out itself.
+fn sync(context: &Context, tasks: &mut Tasks) {
+    match context.options.sync {
+        SyncMode::Builtin => {
+            tasks.control("gitrepository", gitrepository::run(context.clone()));
+            tasks.control("kustomization", kustomization::run(context.clone()));
+        }
+        SyncMode::Flux => {}
+    }
+}
+
+/// A process from its beginning to its end. `name` is that of its lease, and the source of its events.
+async fn run(
+    mut setup: Setup,
+    name: &'static str,
+    start: impl FnOnce(Parts, &mut Tasks),
+) -> Result<(), ProcessError> {
+    let metrics = setup.metrics.clone();
+    let health = Health::new(metrics.clone());
+    let door = setup.door.take();
+    let _door = door.map(|door| AbortOnDropHandle::new(tokio::spawn(health.clone().serve(door))));
+    let mut term = match setup.lease.take() {
+        None => None,
+        Some(election) => match lead(election, &setup, name).await {
+            // Told to end before it led.
+            None => return Ok(()),
+            leading => leading,
+        },
+    };
+    let leadership = term.as_ref().map(Term::leadership);
+    health.acts(leadership.clone());
+    let mut tasks = Tasks::new(setup.shutdown.clone(), metrics.clone());
+    let gap = term.as_ref().map_or(Duration::ZERO, |term| term.gap);
+    let outgoing = Outgoing { leadership, metrics };
+    start(parts(setup, name, gap, &outgoing), &mut tasks);
+    let ended = tokio::select! {
+        ended = tasks.finish() => ended,
+        lost = keep(&mut term) => return Err(lost.into()),
+    };
+    drop(tasks);
+    if let Some(term) = term {
+        term.release().await;
+    }
+    ended
+}
+
+/// Waits for the lease; `None`: this process was told to end first.
+async fn lead(election: Election, setup: &Setup, name: &str) -> Option<Term> {
+    let candidate = Candidate::new(
+        election,
+        &setup.namespace,
+        name,
+        &setup.instance,
+        setup.clock.clone(),
+        setup.jitter.clone(),
+    );
+    setup.shutdown.run_until_cancelled(candidate.stand()).await
+}
+
+/// Keeps the lease until it is lost; for ever where there is none.
+async fn keep(term: &mut Option<Term>) -> Lost {
+    match term {
+        Some(term) => term.keep().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// What the controllers of a process share.
@@ -112,7 +190,7 @@ struct Parts {
     objects: Arc<Objects>,
 }
 
-fn parts(setup: Setup, name: &str) -> Parts {
+fn parts(setup: Setup, name: &str, gap: Duration, outgoing: &Outgoing) -> Parts {
     let Setup {
         client,
         namespace,
@@ -124,15 +202,19 @@ fn parts(setup: Setup, name: &str) -> Parts {
         instance,
         lease: _,
         door: _,
+        metrics: _,
         shutdown,
     } = setup;
+    let client = outgoing.client(client, Target::Own);
+    let (metrics, guard) = (outgoing.metrics.clone(), outgoing.clone());
     let registry = Registry::new(registry::Setup {
         client: client.clone(),
         namespace: namespace.clone(),
         clock: clock.clone(),
         jitter: jitter.clone(),
-        connect,
+        connect: Arc::new(move |access| Ok(guard.client(connect(access)?, Target::Cluster))),
     });
+    metrics.clusters(Arc::clone(&registry));
     let objects = Objects::new(
         client.clone(),
         namespace.clone(),
@@ -148,71 +230,9 @@ fn parts(setup: Setup, name: &str) -> Parts {
         source,
         remote: registry.clone(),
         registry,
-        gap: Duration::ZERO,
-        metrics: Metrics::default(),
+        gap,
+        metrics,
         shutdown,
     };
     Parts { context, objects }
-}
-
-/// The tasks of a process; dropping them ends them.
-struct Tasks {
-    set: JoinSet<&'static str>,
-    shutdown: Shutdown,
-}
-
-impl Tasks {
-    fn new(shutdown: Shutdown) -> Self {
-        Self {
-            set: JoinSet::new(),
-            shutdown,
-        }
-    }
-
-    fn spawn(&mut self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
-        self.set.spawn(async move {
-            task.await;
-            name
-        });
-    }
-
-    /// The Flux kinds, where muster carries them out itself.
-    fn spawn_sync(&mut self, mode: SyncMode, context: &Context) {
-        match mode {
-            SyncMode::Builtin => {
-                self.spawn("gitrepository", gitrepository::run(context.clone()));
-                self.spawn("kustomization", kustomization::run(context.clone()));
-            }
-            SyncMode::Flux => {}
-        }
-    }
-
-    /// Waits for shutdown and then for the tasks; an end before that is an error.
-    async fn finish(mut self) -> Result<(), ProcessError> {
-        tokio::select! {
-            () = self.shutdown.cancelled() => {}
-            Some(ended) = self.set.join_next() => {
-                // Both may have come at once.
-                if !self.shutdown.is_cancelled() {
-                    return Err(ended.map_or_else(ProcessError::Panicked, ProcessError::Ended));
-                }
-            }
-        }
-        info!("ending: what is in flight is finished");
-        let all = async {
-            while let Some(ended) = self.set.join_next().await {
-                ended.map_err(ProcessError::Panicked)?;
-            }
-            Ok(())
-        };
-        tokio::time::timeout(FINISH, all)
-            .await
-            .unwrap_or_else(|_elapsed| {
-                warn!(
-                    seconds = FINISH.as_secs(),
-                    "something in flight did not finish in time; it is cut off"
-                );
-                Ok(())
-            })
-    }
 }

@@ -131,6 +131,7 @@ impl Bed {
             instance: "test".to_owned(),
             lease: None,
             door: None,
+            metrics: muster_controllers::metrics::Metrics::default(),
             shutdown: self.shutdown.clone(),
         }
     }

@@ -140,6 +140,7 @@ pub fn setup(
         instance: instance.to_owned(),
         lease: None,
         door: None,
+        metrics: muster_controllers::metrics::Metrics::default(),
         shutdown,
     })
 }

@@ -40,6 +40,7 @@ struct Assemblages {
 /// Expands the Assemblages of the context's namespace until its shutdown. `objects` are what bindings read here.
 pub async fn run(context: Context, objects: Arc<Objects>) {
     let runner = Runner::<Assemblage>::new("assemblage", &context);
+    context.metrics.conditions(runner.store());
     let store = runner.store();
     let (changes, bound) = (objects.changes(), store.clone());
     let expander = Expander::new(context, "Assemblage", manager::AGENT);

@@ -1,5 +1,131 @@
-//! What a process counts of itself.
+//! What a process tells of itself by numbers, in the OpenMetrics text format.
+//!
+//! ```text
+//!   Runner ──► Controller (queue, reconciles, synced) ─┐
+//!   clients ──► writes by verb ────────────────────────┼──► Metrics::scrape ──► /metrics
+//!   stores, registry ──looked at when scraped──► facts ┘
+//! ```
+//!
+//! What is said of objects and clusters is read from what the controllers hold, at the moment of the scrape: a series of a deleted object
+//! is gone with the object.
+//!
+//! Invariant: labels are names of our own objects and words of closed sets; there is no series for each cluster of each module.
+
+mod controllers;
+mod facts;
+mod writes;
+
+use std::{fmt, sync::Arc};
+
+use kube::runtime::reflector::Store;
+use muster_api::module::ModuleObject;
+use parking_lot::Mutex;
+use prometheus_client::{
+    encoding::text::encode,
+    metrics::{gauge::Gauge, info::Info},
+    registry::Registry,
+};
+
+pub use self::{
+    controllers::Controller,
+    facts::{Conditioned, Facts},
+    writes::{Outcome, Target, Verb, Writing},
+};
+use self::{controllers::Controllers, facts::Sources, writes::Writes};
+use crate::{registry, runtime::Clock};
 
 /// A handle to what a process counts. Cheap to clone; clones count into the same.
-#[derive(Clone, Debug, Default)]
-pub struct Metrics;
+#[derive(Clone)]
+pub struct Metrics(Arc<Inner>);
+
+struct Inner {
+    registry: Mutex<Registry>,
+    controllers: Controllers,
+    writes: Writes,
+    sources: Arc<Sources>,
+    leader: Gauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::default();
+        let controllers = Controllers::register(&mut registry);
+        let writes = Writes::register(&mut registry);
+        let sources = Arc::new(Sources::default());
+        let leader = Gauge::default();
+        registry.register(
+            "muster_leader",
+            "Whether this process acts: it holds the lease, or needs none",
+            leader.clone(),
+        );
+        registry.register(
+            "muster_build",
+            "The version of muster",
+            Info::new([("version", env!("CARGO_PKG_VERSION"))]),
+        );
+        registry.register_collector(Box::new(Arc::clone(&sources)));
+        Self(Arc::new(Inner {
+            registry: Mutex::new(registry),
+            controllers,
+            writes,
+            sources,
+            leader,
+        }))
+    }
+}
+
+impl Metrics {
+    /// The numbers of a controller, by its name in lower case.
+    pub fn controller(&self, name: &str) -> Controller {
+        self.0.controllers.of(name)
+    }
+
+    /// The controllers whose caches are not filled yet.
+    pub fn not_synced(&self) -> Vec<String> {
+        self.0.controllers.not_synced()
+    }
+
+    /// A write is about to be sent.
+    pub fn writing(&self, target: Target, verb: Verb) -> Writing {
+        self.0.writes.begin(target, verb)
+    }
+
+    /// Whether this process acts.
+    pub fn leads(&self, leads: bool) {
+        self.0.leader.set(leads.into());
+    }
+
+    /// From now on tells of the clusters of a registry.
+    pub fn clusters(&self, registry: Arc<registry::Registry>) {
+        self.0.sources.clusters(registry);
+    }
+
+    /// From now on tells of the modules in a store: what is theirs alone, and their conditions.
+    pub fn modules<K: ModuleObject>(&self, store: Store<K>, clock: Clock) {
+        self.0.sources.add(move || {
+            let now = clock.now();
+            let modules = store.state();
+            modules.iter().map(|module| Facts::of_module(&**module, now)).collect()
+        });
+    }
+
+    /// From now on tells of the conditions of the objects in a store.
+    pub fn conditions<K: Conditioned>(&self, store: Store<K>) {
+        self.0
+            .sources
+            .add(move || store.state().iter().map(|object| Facts::of(&**object)).collect());
+    }
+
+    /// Everything, as text.
+    pub fn scrape(&self) -> Result<String, fmt::Error> {
+        let mut text = String::new();
+        encode(&mut text, &self.0.registry.lock())?;
+        Ok(text)
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Metrics")
+    }
+}

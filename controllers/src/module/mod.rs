@@ -101,6 +101,7 @@ pub async fn run<K: Rolled>(context: Context, bindings: Arc<Objects>) {
         context: context.clone(),
     });
     let runner = Runner::<K>::new(K::KIND.as_str(), &context);
+    context.metrics.modules(runner.store(), context.clock.clone());
     let store = runner.store();
     let everyone = move || {
         store

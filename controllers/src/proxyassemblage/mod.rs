@@ -98,6 +98,7 @@ pub async fn run(context: Context, objects: Arc<Objects>) {
     let registry = Arc::clone(&context.registry);
     let (sessions, changed) = Sessions::new(context.clock.clone(), context.jitter.clone());
     let runner = Runner::<ProxyAssemblage>::new("proxyassemblage", &context).workers(WORKERS);
+    context.metrics.conditions(runner.store());
     let (bound, placed, present) = (runner.store(), runner.store(), runner.store());
     let of_objects = objects
         .changes()

@@ -56,6 +56,7 @@ pub async fn run(context: Context, objects: Arc<Objects>) {
     let registry = Arc::clone(&context.registry);
     let kinds = Kinds::new(&context.options.binding_kinds);
     let runner = Runner::<RemoteAssemblage>::new("remoteassemblage", &context).workers(WORKERS);
+    context.metrics.conditions(runner.store());
     let store = runner.store();
     let (bound, placed) = (store.clone(), store.clone());
     let of_objects = objects

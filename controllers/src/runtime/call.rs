@@ -7,7 +7,7 @@ use std::{error::Error, fmt::Display, future::Future, time::Duration};
 use thiserror::Error;
 
 use super::{Retry, retry::SOON_MAX};
-use crate::registry::BoundError;
+use crate::{lease::NotLeading, registry::BoundError};
 
 /// The deadline of a call to the API server that the process belongs to.
 pub const CALL_DEADLINE: Duration = Duration::from_secs(30);
@@ -147,8 +147,10 @@ fn words(error: &(dyn Error + 'static)) -> (String, bool) {
             (format!("{} ({})", status.reason, status.code), true)
         }
         Some(kube::Error::Api(status)) => (status.message.clone(), true),
-        // Our own bounds say it all.
-        Some(kube::Error::Service(source)) if source.is::<BoundError>() => (source.to_string(), true),
+        // Our own bounds, and our own refusal, say it all.
+        Some(kube::Error::Service(source)) if source.is::<BoundError>() || source.is::<NotLeading>() => {
+            (source.to_string(), true)
+        }
         Some(kube::Error::Service(_) | kube::Error::HyperError(_)) => {
             ("the API server could not be reached".to_owned(), false)
         }

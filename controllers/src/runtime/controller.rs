@@ -25,6 +25,7 @@ use super::{
     retry::{Failures, Retry, Retryable},
     watch::{self, Watched},
 };
+use crate::metrics::{Controller, Metrics};
 
 /// Reconciles of one controller at once: each is mostly waiting for an API server, which takes about eight writers well.
 pub const WORKERS: u16 = 8;
@@ -47,6 +48,7 @@ pub struct Runner<K: Resource<DynamicType = ()> + 'static> {
     workers: u16,
     shutdown: Shutdown,
     jitter: Jitter,
+    metrics: Metrics,
 }
 
 impl<K> Runner<K>
@@ -86,6 +88,7 @@ where
             workers: WORKERS,
             shutdown: context.shutdown.clone(),
             jitter: context.jitter.clone(),
+            metrics: context.metrics.clone(),
         }
     }
 
@@ -154,8 +157,12 @@ where
             workers,
             shutdown,
             jitter,
+            metrics,
         } = self;
+        let counts = metrics.controller(name);
         let ready = future::join_all(gates).map(|_| ()).boxed().shared();
+        let synced = synced(counts.clone(), ready.clone(), store.clone());
+        let (queued, started) = (counts.clone(), counts.clone());
         let (reconcile, ending) = (Arc::new(reconcile), shutdown.clone());
         let failures = Arc::new(Failures::default());
         let succeeded = Arc::clone(&failures);
@@ -164,11 +171,12 @@ where
             move |object: Arc<K>, context: Arc<Ctx>| {
                 let (reconcile, succeeded, key) =
                     (Arc::clone(&reconcile), Arc::clone(&succeeded), Key::of(&*object));
-                let (ready, ending) = (ready.clone(), ending.clone());
+                let (ready, ending, started) = (ready.clone(), ending.clone(), started.clone());
                 async move {
                     if ending.run_until_cancelled_owned(ready).await.is_none() {
                         return Ok(Action::await_change());
                     }
+                    let _running = started.started(&key);
                     let action = supervised(reconcile(object, context)).await?;
                     succeeded.forget(&key);
                     Ok(action)
@@ -182,17 +190,39 @@ where
             context,
             store,
             queue
-                .map(Ok::<_, Infallible>)
+                .map(move |object| {
+                    queued.queued(key_of(&object));
+                    Ok::<_, Infallible>(object)
+                })
                 .take_until(shutdown.cancelled_owned()),
             Config::default().concurrency(workers),
         );
-        results
-            .for_each(|result| {
-                note(name, &failures, result);
-                future::ready(())
-            })
-            .await;
+        let all = results.for_each(|result| {
+            note(name, &failures, &counts, result);
+            future::ready(())
+        });
+        tokio::select! {
+            () = all => {}
+            never = synced => match never {},
+        }
     }
+}
+
+/// Tells when a controller knows all that it has to; then waits for ever.
+async fn synced<K>(counts: Controller, ready: impl Future<Output = ()>, store: Store<K>) -> Infallible
+where
+    K: Resource<DynamicType = ()> + Clone + 'static,
+{
+    ready.await;
+    // The writer of the store lives as long as the queue beside this: the only error is not reachable, and would leave it not synced.
+    if store.wait_until_ready().await.is_ok() {
+        counts.synced();
+    }
+    future::pending().await
+}
+
+fn key_of<K: reflector::Lookup>(object: &ObjectRef<K>) -> Key {
+    Key::new(object.namespace.clone().unwrap_or_default(), object.name.clone())
 }
 
 /// A reconcile that gave no action.
@@ -227,27 +257,32 @@ async fn supervised<E: Retryable>(
     }
 }
 
-/// Writes what became of a reconcile to the log.
+/// Writes what became of a reconcile to the log, and counts it.
 fn note<K, E: Retryable>(
     name: &str,
     failures: &Failures,
+    counts: &Controller,
     result: Result<(ObjectRef<K>, Action), ApplierError<Failed<E>, Infallible>>,
 ) where
     K: Resource<DynamicType = ()>,
 {
     match result {
-        Ok((object, action)) => debug!(controller = name, %object, ?action, "reconciled"),
+        Ok((object, action)) => {
+            debug!(controller = name, %object, ?action, "reconciled");
+            counts.succeeded();
+        }
         Err(ApplierError::ObjectNotFound(object)) => {
             debug!(controller = name, %object, "the object is gone");
-            failures.forget(&Key::new(
-                object.namespace.clone().unwrap_or_default(),
-                object.name.clone(),
-            ));
+            let key = key_of(&object);
+            failures.forget(&key);
+            counts.gone(&key);
         }
         Err(ApplierError::ReconcilerFailed(failed @ Failed::Panicked(_), object)) => {
+            counts.panicked();
             error!(controller = name, %object, error = explain(&failed), "reconcile failed");
         }
         Err(ApplierError::ReconcilerFailed(failed @ Failed::Reconcile(_), object)) => {
+            counts.failed();
             warn!(controller = name, %object, error = explain(&failed), "reconcile failed");
         }
         Err(ApplierError::RunnerError(error)) => error!(controller = name, %error, "the queue stopped"),

@@ -81,6 +81,7 @@ fn setup(cluster: &Cluster, source: &MemorySource, connect: Connect) -> Setup {
         instance: "0".to_owned(),
         lease: None,
         door: None,
+        metrics: muster_controllers::metrics::Metrics::default(),
         shutdown: Shutdown::new(),
     }
 }

@@ -196,6 +196,7 @@ impl Body {
             instance: self.instance.clone(),
             lease,
             door: None,
+            metrics: muster_controllers::metrics::Metrics::default(),
             shutdown: self.shutdown.clone(),
         }
     }

@@ -1,0 +1,214 @@
+//! Waiting for the Lease, and taking it.
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, api::PostParams};
+use tokio::time::{Instant, sleep_until};
+use tracing::{info, warn};
+
+use super::{
+    Election, LeaseDuration,
+    term::Term,
+    watched::{Chance, Watched, holder, taken},
+};
+use crate::runtime::{
+    CallError, Clock, Jitter,
+    call::{call_within, explain},
+};
+
+/// A process that would lead.
+pub struct Candidate {
+    pub(super) post: Post,
+    jitter: Jitter,
+    watched: Watched,
+    /// What was written without a clear answer: it may have come about.
+    attempt: Option<(Lease, Instant)>,
+    /// The holder that was told of last.
+    told: Option<String>,
+}
+
+/// The Lease, and as whom it is written.
+#[derive(Clone)]
+pub(super) struct Post {
+    pub(super) leases: Api<Lease>,
+    pub(super) name: String,
+    pub(super) me: String,
+    pub(super) duration: LeaseDuration,
+    pub(super) clock: Clock,
+}
+
+impl Post {
+    /// The Lease as it is.
+    pub(super) async fn read(&self) -> Result<Option<Lease>, CallError> {
+        let read = self.leases.get_opt(&self.name);
+        call_within(
+            self.duration.call_deadline(),
+            format!("reading Lease {}", self.name),
+            read,
+        )
+        .await
+    }
+
+    /// Writes it over the version that it was read at, or makes it.
+    pub(super) async fn write(&self, lease: &Lease) -> Result<Lease, CallError> {
+        let (what, deadline) = (
+            format!("writing Lease {}", self.name),
+            self.duration.call_deadline(),
+        );
+        let parameters = PostParams {
+            // The two leases are named as the field managers of their processes are.
+            field_manager: Some(self.name.clone()),
+            ..PostParams::default()
+        };
+        if lease.metadata.resource_version.is_some() {
+            call_within(
+                deadline,
+                what,
+                self.leases.replace(&self.name, &parameters, lease),
+            )
+            .await
+        } else {
+            call_within(deadline, what, self.leases.create(&parameters, lease)).await
+        }
+    }
+}
+
+impl Candidate {
+    /// A candidate for the Lease `name` in a namespace, as `instance`: what is added to that makes it this process's alone.
+    pub fn new(
+        election: Election,
+        namespace: &str,
+        name: &str,
+        instance: &str,
+        clock: Clock,
+        jitter: Jitter,
+    ) -> Self {
+        Self {
+            post: Post {
+                leases: Api::namespaced(election.client, namespace),
+                name: name.to_owned(),
+                me: format!("{instance}_{}", jitter.tag()),
+                duration: election.duration,
+                clock,
+            },
+            jitter,
+            watched: Watched::default(),
+            attempt: None,
+            told: None,
+        }
+    }
+
+    /// As whom the Lease will be held.
+    pub fn identity(&self) -> &str {
+        &self.post.me
+    }
+
+    /// Waits for the Lease and takes it. Dropping the future withdraws the candidate at once.
+    pub async fn stand(mut self) -> Term {
+        loop {
+            let started = Instant::now();
+            let wait = match self.look().await {
+                Ok(Outcome::Leads(term)) => return *term,
+                Ok(Outcome::Waits(wait)) => wait,
+                Err(error) => {
+                    warn!(
+                        error = explain(&error),
+                        "the lease could not be had, it is tried again"
+                    );
+                    self.pause()
+                }
+            };
+            sleep_until(started + wait).await;
+        }
+    }
+
+    /// Reads the Lease once, and takes it if it is free.
+    async fn look(&mut self) -> Result<Outcome, CallError> {
+        let lease = self.post.read().await?;
+        let now = Instant::now();
+        if let Some(term) = self.already(lease.as_ref()) {
+            return Ok(Outcome::Leads(Box::new(term)));
+        }
+        match self.watched.look(lease.as_ref(), self.post.duration, now) {
+            Chance::Held { by, until } => {
+                let left = until.saturating_duration_since(now);
+                self.tell(by);
+                Ok(Outcome::Waits(self.pause().min(left)))
+            }
+            Chance::Free => self.take(lease).await,
+        }
+    }
+
+    async fn take(&mut self, lease: Option<Lease>) -> Result<Outcome, CallError> {
+        let Post {
+            name,
+            me,
+            duration,
+            clock,
+            ..
+        } = &self.post;
+        let wanted = taken(lease, name, me, *duration, clock.now());
+        let sent = Instant::now();
+        self.attempt = Some((wanted.clone(), sent));
+        match self.post.write(&wanted).await {
+            Ok(lease) => Ok(Outcome::Leads(Box::new(self.lead(lease, sent)))),
+            // Somebody was faster.
+            Err(error) if error.is_conflict() => {
+                self.attempt = None;
+                Ok(Outcome::Waits(self.pause()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Leadership by an attempt whose answer was lost, if there is time left of it.
+    fn already(&mut self, lease: Option<&Lease>) -> Option<Term> {
+        let (attempt, sent) = self.attempt.as_ref()?;
+        let came_about = lease.filter(|lease| lease.spec == attempt.spec)?;
+        let in_time = sent.elapsed() < self.post.duration.acts_for();
+        let sent = *sent;
+        in_time.then(|| self.lead(came_about.clone(), sent))
+    }
+
+    fn lead(&self, lease: Lease, sent: Instant) -> Term {
+        let gap = self.watched.gap(self.post.clock.now());
+        info!(
+            lease = self.post.name,
+            holder = self.post.me,
+            gap_seconds = gap.as_secs(),
+            "leading"
+        );
+        Term::new(&self.post, lease, sent, gap)
+    }
+
+    fn tell(&mut self, by: String) {
+        if self.told.as_ref() != Some(&by) {
+            info!(
+                lease = self.post.name,
+                holder = by,
+                "waiting: another process leads"
+            );
+            self.told = Some(by);
+        }
+    }
+
+    /// Until the next look: candidates do not look in step, and none waits longer than [`LeaseDuration::retry_every`].
+    fn pause(&self) -> Duration {
+        self.jitter
+            .spread(self.post.duration.retry_every().mul_f64(0.9), 0.1)
+    }
+}
+
+/// What came of a look.
+enum Outcome {
+    Leads(Box<Term>),
+    Waits(Duration),
+}
+
+/// Whether a Lease is held by whom `post` is, in a term that began as `began` did: the name alone proves nothing.
+pub(super) fn is_same_term(lease: &Lease, post: &Post, began: &Lease) -> bool {
+    let acquired = |lease: &Lease| lease.spec.as_ref().and_then(|spec| spec.acquire_time.clone());
+    let holder = lease.spec.as_ref().and_then(holder);
+    holder == Some(post.me.as_str()) && acquired(lease) == acquired(began)
+}

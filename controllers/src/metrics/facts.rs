@@ -1,0 +1,250 @@
+//! What the objects and clusters in memory say, read when it is asked for.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::{Resource, ResourceExt};
+use muster_api::{
+    Assemblage, ProxyAssemblage, RemoteAssemblage,
+    module::{ModuleObject, ModuleSpec, ModuleStatus, Summary},
+};
+use parking_lot::RwLock;
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric},
+    metrics::{MetricType, gauge::ConstGauge},
+};
+
+use crate::registry::{ClusterState, Registry};
+
+/// An object whose conditions are told.
+pub trait Conditioned: Resource<DynamicType = ()> + Clone + Send + Sync + 'static {
+    /// Its conditions, as it has them.
+    fn conditions(&self) -> &[Condition];
+}
+
+/// What is told of an object.
+pub struct Facts {
+    kind: String,
+    name: String,
+    conditions: Vec<[String; 3]>,
+    module: Option<ModuleFacts>,
+}
+
+/// What is told of a module.
+struct ModuleFacts {
+    version: String,
+    clusters: Option<Summary>,
+    /// By reason, the seconds that the first of its clusters has waited.
+    waits: BTreeMap<String, f64>,
+}
+
+impl Facts {
+    /// Of an object that only has conditions to tell.
+    pub fn of<K: Conditioned>(object: &K) -> Self {
+        Self {
+            kind: K::kind(&()).into_owned(),
+            name: object.name_any(),
+            conditions: told(object.conditions()),
+            module: None,
+        }
+    }
+
+    /// Of a module.
+    pub fn of_module<K: ModuleObject>(module: &K, now: Timestamp) -> Self {
+        let status = module.status();
+        Self {
+            kind: K::kind(&()).into_owned(),
+            name: module.name_any(),
+            conditions: told(status.map_or(&[], |status| &*status.conditions)),
+            module: Some(ModuleFacts {
+                version: version(module.spec()),
+                clusters: status.and_then(|status| status.summary.clone()),
+                waits: status.map_or_else(BTreeMap::new, |status| waits(status, now)),
+            }),
+        }
+    }
+}
+
+fn told(conditions: &[Condition]) -> Vec<[String; 3]> {
+    let told = |condition: &Condition| {
+        [
+            condition.type_.clone(),
+            condition.status.clone(),
+            condition.reason.clone(),
+        ]
+    };
+    conditions.iter().map(told).collect()
+}
+
+/// The version that is wanted, as its author wrote it.
+fn version(spec: &ModuleSpec) -> String {
+    let wanted = &spec.sync.source.git.version;
+    // A spec without either is refused by the API server.
+    wanted
+        .tag
+        .clone()
+        .or_else(|| wanted.commit.clone())
+        .unwrap_or_default()
+}
+
+fn waits(status: &ModuleStatus, now: Timestamp) -> BTreeMap<String, f64> {
+    let mut waits = BTreeMap::new();
+    for attention in &status.attention {
+        let Some(Time(since)) = attention.since else {
+            continue;
+        };
+        let waited = now.duration_since(since).as_secs_f64().max(0.0);
+        let longest: &mut f64 = waits.entry(attention.reason.clone()).or_default();
+        *longest = longest.max(waited);
+    }
+    waits
+}
+
+macro_rules! conditioned {
+    ($($kind:ty),*) => {$(
+        impl Conditioned for $kind {
+            fn conditions(&self) -> &[Condition] {
+                self.status.as_ref().map_or(&[], |status| &*status.conditions)
+            }
+        }
+    )*};
+}
+
+conditioned!(Assemblage, ProxyAssemblage, RemoteAssemblage);
+
+type Source = Box<dyn Fn() -> Vec<Facts> + Send + Sync>;
+
+/// Where facts come from.
+#[derive(Default)]
+pub(super) struct Sources {
+    objects: RwLock<Vec<Source>>,
+    clusters: RwLock<Option<Arc<Registry>>>,
+}
+
+impl Sources {
+    pub(super) fn add(&self, source: impl Fn() -> Vec<Facts> + Send + Sync + 'static) {
+        self.objects.write().push(Box::new(source));
+    }
+
+    pub(super) fn clusters(&self, registry: Arc<Registry>) {
+        *self.clusters.write() = Some(registry);
+    }
+}
+
+impl fmt::Debug for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sources")
+    }
+}
+
+impl Collector for Sources {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut facts: Vec<Facts> = self.objects.read().iter().flat_map(|source| source()).collect();
+        facts.sort_by(|a, b| (&a.kind, &a.name).cmp(&(&b.kind, &b.name)));
+        conditions(&mut encoder, &facts)?;
+        modules(&mut encoder, &facts)?;
+        let clusters = self.clusters.read().clone();
+        clusters.map_or(Ok(()), |registry| of_clusters(&mut encoder, &registry))
+    }
+}
+
+/// A family of gauges.
+fn gauges<const N: usize>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    series: impl IntoIterator<Item = ([(&'static str, String); N], f64)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    for (labels, value) in series {
+        ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
+
+fn conditions(encoder: &mut DescriptorEncoder<'_>, facts: &[Facts]) -> fmt::Result {
+    let series = facts.iter().flat_map(|object| {
+        object.conditions.iter().map(|[type_, status, reason]| {
+            let labels = [
+                ("kind", object.kind.clone()),
+                ("name", object.name.clone()),
+                ("type", type_.clone()),
+                ("status", status.clone()),
+                ("reason", reason.clone()),
+            ];
+            (labels, 1.0)
+        })
+    });
+    let help = "The conditions of modules and assemblages as they are now: 1 for the status and reason that a condition has.";
+    gauges(encoder, "muster_condition", help, series)
+}
+
+fn modules(encoder: &mut DescriptorEncoder<'_>, facts: &[Facts]) -> fmt::Result {
+    let modules = || {
+        facts
+            .iter()
+            .filter_map(|object| Some((object, object.module.as_ref()?)))
+    };
+    let name = |object: &Facts| [("kind", object.kind.clone()), ("name", object.name.clone())];
+    let infos = modules().map(|(object, module)| {
+        let [kind, name] = name(object);
+        ([kind, name, ("version", module.version.clone())], 1.0)
+    });
+    let help = "The modules, and the version that each wants: always 1.";
+    gauges(encoder, "muster_module_info", help, infos)?;
+    let clusters = modules().flat_map(|(object, module)| {
+        let [kind, name] = name(object);
+        let counts = module.clusters.iter().flat_map(counts);
+        counts.map(move |(state, count)| {
+            let labels = [kind.clone(), name.clone(), ("state", state.to_owned())];
+            (labels, f64::from(count))
+        })
+    });
+    let help = "The clusters of a module by state; total is those that it selects.";
+    gauges(encoder, "muster_module_clusters", help, clusters)?;
+    let waits = modules().flat_map(|(object, module)| {
+        let [kind, name] = name(object);
+        module.waits.iter().map(move |(reason, seconds)| {
+            ([kind.clone(), name.clone(), ("reason", reason.clone())], *seconds)
+        })
+    });
+    let help = "How long the cluster that has waited longest for a reason has done so, of the clusters that need attention.";
+    gauges(encoder, "muster_rollout_wait_seconds", help, waits)
+}
+
+fn counts(summary: &Summary) -> [(&'static str, u32); 9] {
+    [
+        ("total", summary.total),
+        ("updated", summary.updated),
+        ("ready", summary.ready),
+        ("updating", summary.updating),
+        ("waiting", summary.waiting),
+        ("failed", summary.failed),
+        ("skipped", summary.skipped),
+        ("held", summary.held),
+        ("withdrawing", summary.withdrawing),
+    ]
+}
+
+fn of_clusters(encoder: &mut DescriptorEncoder<'_>, registry: &Registry) -> fmt::Result {
+    let rows = registry.list();
+    let up = rows.iter().map(|row| {
+        let is_up = row.bootstrap_state() == ClusterState::Ready;
+        ([("cluster", row.name.clone())], f64::from(u8::from(is_up)))
+    });
+    let help = "Whether something can be rolled to a cluster, by its control plane, its kubeconfig and the answers of its API server.";
+    gauges(encoder, "muster_cluster_up", help, up)?;
+    let contacts = rows.iter().filter_map(|row| {
+        let seconds = row.last_contact?.as_duration().as_secs_f64();
+        Some(([("cluster", row.name.clone())], seconds))
+    });
+    let help = "When the API server of a cluster answered last, in seconds since 1970.";
+    gauges(
+        encoder,
+        "muster_cluster_last_contact_timestamp_seconds",
+        help,
+        contacts,
+    )
+}

@@ -1,0 +1,15 @@
+//! Promise: of several processes one acts; it is followed within the lease and one retry; one that lost its lease acts no more.
+//! On paused time, against the API server.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a helper that fails fails its test"
+)]
+
+mod failover;
+mod holding;
+mod process;
+mod random;
+mod support;

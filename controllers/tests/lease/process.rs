@@ -1,0 +1,212 @@
+//! The processes, wired as the command wires them, with a lease.
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api, Resource, ResourceExt,
+    api::PostParams,
+    runtime::wait::{await_condition, conditions::is_crd_established},
+};
+use muster_api::{Module, crds};
+use muster_apiserver::fault::{Fault, Match, Rule};
+use muster_controllers::{
+    lease::{Election, LeaseDuration, Lost},
+    metrics::Metrics,
+    process::{ProcessError, Setup, controller},
+    runtime::{Jitter, Options, Shutdown, call::explain},
+};
+use muster_sync::source::MemorySource;
+use serde_json::json;
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::support::{Bed, NS, SECOND, pass};
+
+struct Process {
+    shutdown: Shutdown,
+    ended: AbortOnDropHandle<Result<(), ProcessError>>,
+}
+
+async fn bed() -> Bed {
+    let bed = Bed::new();
+    let kinds = crds::management()
+        .into_iter()
+        .chain(crds::flux())
+        .chain([crds::cluster_api()]);
+    for kind in kinds {
+        let definitions: Api<CustomResourceDefinition> = Api::all(bed.api.client());
+        let name = definitions
+            .create(&PostParams::default(), &kind)
+            .await
+            .unwrap()
+            .name_any();
+        await_condition(definitions, &name, is_crd_established())
+            .await
+            .unwrap();
+    }
+    bed
+}
+
+/// Starts `muster controller`; its lease is asked for by the user `NAME-lease`, all else by `NAME`.
+fn start(bed: &Bed, name: &str) -> Process {
+    let shutdown = Shutdown::new();
+    let clock = bed.clock.clone();
+    let setup = Setup {
+        client: bed.api.client_as(name),
+        namespace: NS.to_owned(),
+        options: Options::default(),
+        clock: clock.clone(),
+        jitter: Jitter::seeded(1).of(name),
+        source: Arc::new(MemorySource::new(muster_sync::source::Clock::new(move || {
+            clock.now()
+        }))),
+        connect: Arc::new(|_| unreachable!("there are no clusters")),
+        instance: name.to_owned(),
+        lease: Some(Election {
+            client: bed.api.client_as(&format!("{name}-lease")),
+            duration: LeaseDuration::default(),
+        }),
+        door: None,
+        metrics: Metrics::default(),
+        shutdown: shutdown.clone(),
+    };
+    Process {
+        shutdown,
+        ended: AbortOnDropHandle::new(tokio::spawn(controller(setup))),
+    }
+}
+
+/// A module of which a controller says something in its status: its tag is not there.
+async fn create_module(bed: &Bed, name: &str) {
+    let git = json!({"url": "https://git.test/fleet.git", "version": {"tag": "v1"}});
+    let module = json!({
+        "apiVersion": Module::api_version(&()), "kind": "Module", "metadata": {"name": name},
+        "spec": {"selector": {}, "sync": {"source": {"git": git}, "package": {"path": "."}}},
+    });
+    let modules: Api<Module> = Api::namespaced(bed.api.client_as("person"), NS);
+    modules
+        .create(&PostParams::default(), &serde_json::from_value(module).unwrap())
+        .await
+        .unwrap();
+}
+
+async fn holder(bed: &Bed) -> String {
+    let holder = bed.holder().await.unwrap_or_default();
+    holder.split('_').next().unwrap().to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_reads_the_lease_and_nothing_else() {
+    let bed = bed().await;
+    let _leader = start(&bed, "a");
+    pass(SECOND).await;
+    let standby = start(&bed, "b");
+    create_module(&bed, "web").await;
+    pass(60 * SECOND).await;
+    assert_eq!(holder(&bed).await, "a");
+    assert!(bed.writes("a") > 0);
+    let requests = bed.api.recorder().requests();
+    assert_eq!(requests.iter().filter(|request| request.client == "b").count(), 0);
+    assert_eq!(bed.writes("b-lease"), 0);
+    let started = Instant::now();
+    standby.shutdown.cancel();
+    standby.ended.await.unwrap().unwrap();
+    assert_eq!(started.elapsed(), Duration::ZERO, "nothing is in flight");
+}
+
+#[tokio::test(start_paused = true)]
+async fn told_to_end_it_hands_the_lease_over() {
+    let bed = bed().await;
+    let leader = start(&bed, "a");
+    pass(SECOND).await;
+    let _standby = start(&bed, "b");
+    create_module(&bed, "web").await;
+    pass(60 * SECOND).await;
+    let (told, before) = (Instant::now(), bed.writes("b"));
+    leader.shutdown.cancel();
+    leader.ended.await.unwrap().unwrap();
+    assert!(told.elapsed() < SECOND, "nothing was in flight");
+    create_module(&bed, "next").await;
+    pass(4 * SECOND).await;
+    assert_eq!(holder(&bed).await, "b");
+    assert!(
+        bed.writes("b") > before,
+        "it leads and acts, long before a lease is over"
+    );
+}
+
+/// What is in flight keeps the lease until it is done.
+#[tokio::test(start_paused = true)]
+async fn told_to_end_it_finishes_first_and_still_leads() {
+    let bed = bed().await;
+    let leader = start(&bed, "a");
+    pass(SECOND).await;
+    let slow = Match {
+        verbs: vec![muster_apiserver::Verb::Patch],
+        path: Some("/modules/".to_owned()),
+        ..Match::client("a")
+    };
+    bed.api
+        .faults()
+        .add(Rule::times(slow, Fault::Delay(20 * SECOND), 1));
+    create_module(&bed, "web").await;
+    pass(2 * SECOND).await;
+    let told = Instant::now();
+    leader.shutdown.cancel();
+    pass(16 * SECOND).await;
+    assert_eq!(holder(&bed).await, "a", "renewed while something is in flight");
+    leader.ended.await.unwrap().unwrap();
+    assert!(
+        told.elapsed() > 16 * SECOND && told.elapsed() < 30 * SECOND,
+        "{:?}",
+        told.elapsed()
+    );
+    assert_eq!(holder(&bed).await, "", "released at the end");
+}
+
+/// The Lease cannot be reached, all else can: the process ends, and writes nothing more.
+#[tokio::test(start_paused = true)]
+async fn without_renewals_it_ends() {
+    let bed = bed().await;
+    let leader = start(&bed, "a");
+    pass(6 * SECOND).await;
+    bed.fail("a-lease", Fault::Refuse);
+    let error = leader.ended.await.unwrap().unwrap_err();
+    assert!(
+        matches!(error, ProcessError::Lost(Lost::NotRenewed { .. })),
+        "{error}"
+    );
+    assert!(
+        explain(&error).contains("was not renewed for 10 s: this process stops acting and ends"),
+        "{}",
+        explain(&error)
+    );
+    let writes = bed.writes("a");
+    create_module(&bed, "web").await;
+    pass(60 * SECOND).await;
+    assert_eq!(bed.writes("a"), writes);
+}
+
+/// Stopped (SIGSTOP) past its lease while there was a lot to do, and continued.
+#[tokio::test(start_paused = true)]
+async fn stopped_and_continued_it_writes_nothing() {
+    let bed = bed().await;
+    let leader = start(&bed, "a");
+    pass(6 * SECOND).await;
+    let before = bed.writes("a");
+    create_module(&bed, "web").await;
+    pass(SECOND).await;
+    assert!(bed.writes("a") > before, "it does act");
+    // What is there in the instant in which it stops.
+    create_module(&bed, "next").await;
+    let written = bed.writes("a");
+    tokio::time::advance(60 * SECOND).await;
+    let error = leader.ended.await.unwrap().unwrap_err();
+    assert!(
+        matches!(error, ProcessError::Lost(Lost::NotRenewed { .. })),
+        "{error}"
+    );
+    pass(60 * SECOND).await;
+    assert_eq!(bed.writes("a"), written);
+}

@@ -1,0 +1,131 @@
+//! An API server with a Lease, and who would hold it.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams},
+};
+use muster_apiserver::{
+    ApiServer,
+    fault::{Fault, Match, Rule},
+};
+use muster_controllers::{
+    lease::{Candidate, Election, Leadership, LeaseDuration, Lost, Term},
+    runtime::{Clock, Jitter},
+};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+
+pub const NS: &str = "default";
+pub const LEASE: &str = "muster-controller";
+pub const SECOND: Duration = Duration::from_secs(1);
+
+pub struct Bed {
+    pub api: ApiServer,
+    pub clock: Clock,
+}
+
+impl Bed {
+    pub fn new() -> Self {
+        let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let api = ApiServer::builder()
+            .event_log(true)
+            .clock(muster_apiserver::Clock::starting_at(start))
+            .in_process()
+            .unwrap();
+        Self {
+            api,
+            clock: Clock::starting_at(start),
+        }
+    }
+
+    /// A candidate with a lease of 15 s, known to the API server by its name.
+    pub fn candidate(&self, name: &str) -> Candidate {
+        let election = Election {
+            client: self.api.client_as(name),
+            duration: LeaseDuration::default(),
+        };
+        let jitter = Jitter::seeded(1).of(name);
+        Candidate::new(election, NS, LEASE, name, self.clock.clone(), jitter)
+    }
+
+    /// Leads, at once.
+    pub async fn lead(&self, name: &str) -> Term {
+        let started = Instant::now();
+        let term = self.candidate(name).stand().await;
+        assert_eq!(started.elapsed(), Duration::ZERO, "it was free");
+        term
+    }
+
+    pub fn leases(&self) -> Api<Lease> {
+        Api::namespaced(self.api.client_as("person"), NS)
+    }
+
+    /// What stands in the Lease.
+    pub async fn spec(&self) -> LeaseSpec {
+        self.leases().get(LEASE).await.unwrap().spec.unwrap()
+    }
+
+    pub async fn holder(&self) -> Option<String> {
+        self.spec().await.holder_identity
+    }
+
+    /// Changes the Lease, as somebody with kubectl would.
+    pub async fn edit(&self, change: Value) {
+        let patch = Patch::Merge(change);
+        self.leases()
+            .patch(LEASE, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+    }
+
+    pub async fn delete(&self) {
+        self.leases()
+            .delete(LEASE, &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+
+    /// The API server fails a client.
+    pub fn fail(&self, name: &str, fault: Fault) -> muster_apiserver::fault::RuleId {
+        self.api.faults().add(Rule::always(Match::client(name), fault))
+    }
+
+    /// How often a client wrote.
+    pub fn writes(&self, name: &str) -> usize {
+        let requests = self.api.recorder().requests();
+        let writes = requests
+            .iter()
+            .filter(|request| request.client == name && request.is_write());
+        writes.count()
+    }
+}
+
+/// A term that is kept by a task, until it is dropped.
+pub struct Kept {
+    pub leadership: Leadership,
+    pub lost: AbortOnDropHandle<(Lost, Duration)>,
+}
+
+/// Keeps a term. The task says why it ended, and after how long.
+pub fn keep(mut term: Term) -> Kept {
+    let (leadership, started) = (term.leadership(), Instant::now());
+    Kept {
+        leadership,
+        lost: AbortOnDropHandle::new(tokio::spawn(
+            async move { (term.keep().await, started.elapsed()) },
+        )),
+    }
+}
+
+pub async fn pass(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
+pub fn holder_is(name: &str) -> Value {
+    json!({"spec": {"holderIdentity": name}})
+}
