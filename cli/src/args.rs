@@ -504,6 +504,9 @@ pub struct StatusFlags {
     /// Say where it stands now, and do not follow it
     #[arg(long)]
     pub no_watch: bool,
+    /// Follow only once the module asks for this tag: after a commit that is on its way
+    #[arg(long)]
+    pub tag: Option<String>,
     /// Give up after this time; exit code 1
     #[arg(long, value_parser = duration)]
     pub timeout: Option<Duration>,

@@ -48,12 +48,27 @@ async fn follow(client: &Client, namespace: &str, flags: &StatusFlags) -> anyhow
         let StatusFlags {
             module,
             no_watch,
+            tag,
             timeout: _,
         } = flags;
         let view = fleet
             .module(module.kind, &module.name)
             .with_context(|| format!("there is no {module} in namespace {namespace}"))?;
-        tell(view, &mut told);
+        if tag.as_ref().is_some_and(|tag| *tag != view.version) {
+            if *no_watch {
+                anstream::println!(
+                    "{module} asks for {}, not for {}",
+                    view.version,
+                    tag.as_deref().unwrap_or_default()
+                );
+                return Ok(FAILED);
+            }
+            continue;
+        }
+        // Before the controller has seen the new spec, the words are about the old one.
+        if tag.is_none() || view.observed {
+            tell(view, &mut told);
+        }
         match ended(view) {
             Some(code) => {
                 anstream::println!("{module} {}: {}", view.reason, view.message);

@@ -66,3 +66,101 @@ fn downstream_gets_what_an_agent_needs_and_nothing_of_the_management_plane() {
     );
     assert!(!text.contains("modules.fleet.muster.dev"));
 }
+
+#[test]
+fn the_new_words_have_examples_and_say_what_is_wrong() {
+    check(&["tree", "--help"], 0, "muster tree cluster/eu-1");
+    check(&["tree", "podinfo"], 2, "module/podinfo");
+    check(&["rollout", "pause", "--help"], 0, "--reason 'release freeze'");
+    check(
+        &["rollout", "resume", "--help"],
+        0,
+        "only its owner (git, as a rule) can change",
+    );
+    check(&["rollout", "pause", "module/web", "--for", "soon"], 2, "soon");
+    check(&["install", "--management"], 2, "--export");
+    check(&["install", "--export"], 2, "--management");
+    check(
+        &["install", "--export", "--downstream", "--crds", "--cluster-api"],
+        2,
+        "--management",
+    );
+    check(&["completion", "tcsh"], 2, "possible values");
+}
+
+#[test]
+fn what_is_installed_is_printed_with_definitions_only_if_asked() {
+    let printed = |arguments: &[&str]| String::from_utf8(muster(arguments).stdout).unwrap();
+    let kinds = |text: &str| {
+        text.lines()
+            .filter(|line| line.starts_with("kind: "))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let plain = printed(&["install", "--export", "--management", "-n", "fleet"]);
+    assert_eq!(
+        kinds(&plain),
+        [
+            "kind: Namespace",
+            "kind: Namespace",
+            "kind: ServiceAccount",
+            "kind: Role",
+            "kind: RoleBinding",
+            "kind: ClusterRole",
+            "kind: ClusterRoleBinding",
+            "kind: Deployment",
+        ]
+    );
+    let whole = printed(&[
+        "install",
+        "--export",
+        "--management",
+        "-n",
+        "fleet",
+        "--crds",
+        "--cluster-api",
+    ]);
+    assert_eq!(kinds(&whole).len(), 8 + 5 + 2 + 1);
+    assert_eq!(
+        whole,
+        printed(&[
+            "install",
+            "--export",
+            "--management",
+            "-n",
+            "fleet",
+            "--crds",
+            "--cluster-api"
+        ])
+    );
+    let with_flux = printed(&["install", "--export", "--downstream", "--sync", "flux", "--crds"]);
+    assert!(
+        !with_flux.contains("fluxcd.io\n  names"),
+        "Flux brings its own definitions"
+    );
+}
+
+#[test]
+fn bash_takes_the_completion() {
+    let bin = std::path::Path::new(env!("CARGO_BIN_EXE_muster"))
+        .parent()
+        .unwrap();
+    let script = "source <(muster completion bash) && complete -p muster && COMP_WORDS=(muster roll) COMP_CWORD=1 && _muster muster roll muster && \
+                  echo \"${COMPREPLY[@]}\"";
+    let output = Command::new("bash")
+        .args(["--norc", "-ec", script])
+        .env(
+            "PATH",
+            format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()),
+        )
+        .output()
+        .unwrap();
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(
+        output.status.success() && said.lines().any(|line| line == "rollout"),
+        "{said}"
+    );
+    for shell in ["zsh", "fish"] {
+        assert!(muster(&["completion", shell]).stdout.len() > 1_000, "{shell}");
+    }
+}

@@ -13,7 +13,7 @@ use muster_api::{
     BootstrapModule, Module, ProxyAssemblage,
     module::{Attention, ModuleKind},
 };
-use muster_dashboard::{Fleet, Matrix, Objects, Shape, why};
+use muster_dashboard::{Branch, Fleet, Matrix, Objects, Shape, Tree, why};
 use serde_json::{Value, json};
 
 fn cluster(name: &str, env: &str) -> DynamicObject {
@@ -166,5 +166,77 @@ fn a_matrix_is_documented_json() {
     assert_eq!(
         json["columns"][0],
         json!({"title": "dev-1", "clusters": ["dev-1"]})
+    );
+}
+
+/// A tree as lines: depth, title, shape, word and version.
+fn drawn(branch: &Branch, depth: usize) -> Vec<String> {
+    let line = format!(
+        "{}{} {} {} {}",
+        "  ".repeat(depth),
+        branch.title(),
+        branch.shape.glyph(),
+        branch.reason,
+        branch.version.as_deref().unwrap_or("-")
+    );
+    let below = branch.branches.iter().flat_map(|below| drawn(below, depth + 1));
+    std::iter::once(line).chain(below).collect()
+}
+
+#[test]
+fn a_tree_shows_problems_and_groups_what_is_alike() {
+    let fleet = fleet();
+    assert_eq!(
+        drawn(&Tree::fleet(&fleet, "default").root, 0),
+        [
+            "Fleet/default ✗ NotReady -",
+            "  Module/web ✗ Failed v2",
+            "    Cluster/eu-1 ✗ Failed v2",
+            "    Clusters eu-2, eu-3 ○ Halted v1",
+            "    Cluster/dev-1 ● UpToDate v2",
+        ]
+    );
+    let module = fleet.module(ModuleKind::Module, "web").unwrap();
+    assert_eq!(Tree::module(module).root.branches.len(), 3);
+    assert_eq!(
+        drawn(&Tree::cluster(&fleet, "eu-1").unwrap().root, 0),
+        ["Cluster/eu-1 ✗ NotReady -", "  Module/web ✗ Failed v2"]
+    );
+    assert!(Tree::cluster(&fleet, "lab").unwrap().root.branches.is_empty());
+    assert!(Tree::cluster(&fleet, "eu-9").is_none());
+}
+
+#[test]
+fn many_failures_are_three_and_a_count() {
+    let names: Vec<String> = (1..=15).map(|number| format!("eu-{number:02}")).collect();
+    let told: Vec<(&str, &str, &str)> = names.iter().map(|name| (name.as_str(), "Failed", "m")).collect();
+    let fleet = Fleet::of(&Objects {
+        modules: vec![module(&told)],
+        clusters: names.iter().map(|name| cluster(name, "prod")).collect(),
+        ..Objects::default()
+    });
+    let tree = Tree::fleet(&fleet, "default");
+    let titles: Vec<String> = tree.root.branches[0].branches.iter().map(Branch::title).collect();
+    assert_eq!(
+        titles,
+        [
+            "Cluster/eu-01",
+            "Cluster/eu-02",
+            "Cluster/eu-03",
+            "Clusters eu-04, eu-05, eu-06 and 9 more"
+        ]
+    );
+}
+
+#[test]
+fn a_tree_is_documented_json() {
+    let json: Value = serde_json::to_value(Tree::fleet(&fleet(), "default")).unwrap();
+    assert_eq!(json["schema"], "tree/v1");
+    assert_eq!(
+        json["root"]["branches"][0]["branches"][1],
+        json!({
+            "kind": "Clusters", "names": ["eu-2", "eu-3"], "shape": "waiting", "version": "v1", "reason": "Halted", "since": null,
+            "message": "v2 is condemned", "branches": [],
+        })
     );
 }

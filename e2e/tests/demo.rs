@@ -6,106 +6,18 @@
     reason = "a helper that fails fails its test"
 )]
 
-use std::{
-    io::{BufRead, BufReader},
-    path::{Path, PathBuf},
-    process::{Child, Command, Output, Stdio},
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
-};
+use std::time::Instant;
 
-use muster_e2e::bed::muster;
+#[path = "support/demo.rs"]
+mod demo;
 
-/// How long the demo may take until it says `ready`.
-const READY: Duration = Duration::from_mins(1);
-/// How long it may take to end.
-const END: Duration = Duration::from_secs(40);
-
-/// A running demo, its folder, and all that it has printed.
-struct Demo {
-    child: Child,
-    folder: PathBuf,
-    printed: Arc<Mutex<String>>,
-}
-
-impl Demo {
-    fn start(folder: &Path) -> Self {
-        let mut child = Command::new(muster())
-            .args(["demo", "--seed", "1", "--dir"])
-            .arg(folder)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .unwrap();
-        let printed = Arc::new(Mutex::new(String::new()));
-        let (output, lines) = (child.stdout.take().unwrap(), Arc::clone(&printed));
-        std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                let mut lines = lines.lock().unwrap();
-                lines.push_str(&line);
-                lines.push('\n');
-            }
-        });
-        Self {
-            child,
-            folder: folder.to_owned(),
-            printed,
-        }
-    }
-
-    fn printed(&self) -> String {
-        self.printed.lock().unwrap().clone()
-    }
-
-    /// Waits until something was printed.
-    fn until_printed(&mut self, deadline: Duration, holds: impl Fn(&str) -> bool) {
-        let started = Instant::now();
-        while !holds(&self.printed()) {
-            let ended = self.child.try_wait().unwrap();
-            assert!(
-                ended.is_none() && started.elapsed() < deadline,
-                "ended: {ended:?}\n{}",
-                self.printed()
-            );
-            std::thread::park_timeout(Duration::from_millis(50));
-        }
-    }
-
-    /// Runs kubectl on the management cluster as the demo says it: with KUBECONFIG. What it prints.
-    fn kubectl(&self, arguments: &[&str]) -> String {
-        let output = Command::new("kubectl")
-            .args(arguments)
-            .env("KUBECONFIG", self.folder.join("management.kubeconfig"))
-            .output()
-            .unwrap();
-        text(&output, arguments)
-    }
-
-    /// Runs one of the printed shell lines in the work tree.
-    fn shell(&self, line: &str) -> String {
-        let output = Command::new("sh")
-            .args(["-ec", line])
-            .current_dir(self.folder.join("fleet"))
-            .output()
-            .unwrap();
-        text(&output, &[line])
-    }
-}
-
-impl Drop for Demo {
-    fn drop(&mut self) {
-        // It has ended already, unless the test failed.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use demo::{Demo, READY};
 
 #[test]
 fn the_demo_is_driven_by_what_it_prints() {
     let folder = tempfile::tempdir().unwrap();
     let started = Instant::now();
-    let mut demo = Demo::start(folder.path());
+    let mut demo = Demo::start(folder.path(), &[]);
     demo.until_printed(READY, |printed| printed.lines().any(|line| line == "ready"));
     println!("ready after {:?}", started.elapsed());
     assert!(demo.printed().contains(&format!(
@@ -174,7 +86,41 @@ fn the_demo_is_driven_by_what_it_prints() {
         let image = demo.kubectl(&[&[&*kubeconfig], &image[..]].concat());
         assert!(image.ends_with("podinfo:6.1.0"), "{cluster}: {image}");
     }
-    end(&mut demo);
+    pauses(&demo);
+    demo.end();
+}
+
+/// A pause is an annotation of the command's own manager, echoed in the status, and taken back; what the spec pauses stays so.
+fn pauses(demo: &Demo) {
+    let module = |path: &str| demo.kubectl(&["get", "module", "podinfo", "-o", &format!("jsonpath={path}")]);
+    let said = demo.muster(&["rollout", "pause", "module/podinfo", "--reason", "freeze"], 0);
+    assert!(
+        said.contains("module.fleet.muster.dev/podinfo paused") && said.contains("No further cluster begins"),
+        "{said}"
+    );
+    demo.kubectl(&["wait", "--for=condition=Paused", "--timeout=30s", "module/podinfo"]);
+    let annotation = module("{.metadata.annotations.fleet\\.muster\\.dev/paused}");
+    for word in ["\"reason\":\"freeze\"", "\"by\":", "\"at\":"] {
+        assert!(annotation.contains(word), "{word}: {annotation}");
+    }
+    let managers = demo.kubectl(&["get", "module", "podinfo", "--show-managed-fields", "-o", "jsonpath={.metadata.managedFields[*].manager}"]);
+    assert!(managers.split_whitespace().any(|manager| manager == "muster-cli"), "{managers}");
+
+    let said = demo.muster(&["rollout", "pause", "module/podinfo"], 0);
+    assert!(said.contains("is paused already by") && said.contains("(freeze)"), "{said}");
+    assert_eq!(module("{.metadata.annotations.fleet\\.muster\\.dev/paused}"), annotation, "twice is once");
+
+    let said = demo.muster(&["rollout", "resume", "module/podinfo"], 0);
+    assert!(said.contains("podinfo resumed"), "{said}");
+    let said = demo.muster(&["rollout", "resume", "module/podinfo"], 0);
+    assert!(said.contains("is not paused"), "{said}");
+
+    demo.kubectl(&["patch", "module", "podinfo", "--field-manager=somebody", "--type=merge", "-p", "{\"spec\":{\"rollout\":{\"paused\":true}}}"]);
+    let said = demo.muster(&["rollout", "resume", "module/podinfo"], 1);
+    assert!(said.contains("stays paused: spec.rollout.paused is true (by somebody)"), "{said}");
+    demo.muster(&["rollout", "resume", "module/nothing"], 2);
+    let tree = demo.muster(&["tree"], 0);
+    assert!(tree.contains("Fleet/default") && tree.contains("Module"), "{tree}");
 }
 
 /// The lines that the demo proposes for the next version, without the change of folder.
@@ -192,32 +138,4 @@ fn next_version(printed: &str) -> Vec<String> {
         .iter()
         .map(|line| (*line).to_owned())
         .collect()
-}
-
-fn end(demo: &mut Demo) {
-    let told = Command::new("kill")
-        .args(["-TERM", &demo.child.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(told.success());
-    let started = Instant::now();
-    let status = loop {
-        if let Some(status) = demo.child.try_wait().unwrap() {
-            break status;
-        }
-        assert!(started.elapsed() < END, "it does not end\n{}", demo.printed());
-        std::thread::park_timeout(Duration::from_millis(50));
-    };
-    println!("ended {:?} after SIGTERM", started.elapsed());
-    assert_eq!(status.code(), Some(0), "{}", demo.printed());
-}
-
-fn text(output: &Output, what: &[&str]) -> String {
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        output.status.success(),
-        "{what:?}: {said}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    said
 }

@@ -1,6 +1,11 @@
 //! A simulated cluster: an embedded API server with a workload player, and the real agent.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    path::PathBuf,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use k8s_openapi::{
@@ -14,7 +19,11 @@ use kube::{
     runtime::wait::{await_condition, conditions::is_crd_established},
 };
 use muster_api::{crds, labels::SYSTEM_NAMESPACE};
-use muster_apiserver::ApiServer;
+use muster_apiserver::{
+    ApiServer,
+    fault::{Fault, Match, Rule, RuleId},
+    player::Speeds,
+};
 use muster_controllers::{
     process::{self, Setup},
     registry,
@@ -22,10 +31,18 @@ use muster_controllers::{
 };
 use muster_sync::source::{self, GitOptions, GitSource, Limits};
 
-use super::Ground;
+use super::{Ground, Pace};
 
 /// How long an embedded API server may take until it serves a new kind.
 const ESTABLISHED: Duration = Duration::from_secs(30);
+
+/// How often the cable is looked at.
+const LOOK_AT_CABLE: Duration = Duration::from_millis(250);
+/// Who comes from outside: whoever has the administrator's kubeconfig, and an enrolled management plane.
+const OUTSIDE: [&str; 2] = [
+    "kubernetes-admin",
+    "system:serviceaccount:muster-system:muster-management",
+];
 
 /// The name of a cluster of the demo: its region and a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +55,14 @@ impl Name {
     /// `dev` for the first, `prod` for all others.
     pub fn environment(&self) -> &'static str {
         if self.region == "dev" { "dev" } else { "prod" }
+    }
+
+    /// The one that runs, and is not in the fleet until somebody enrols it.
+    pub const fn spare() -> Self {
+        Self {
+            region: "ap",
+            number: 1,
+        }
     }
 
     /// The labels that modules select by.
@@ -75,17 +100,26 @@ pub fn names(count: u16) -> Vec<Name> {
 pub struct Cluster {
     /// Its name.
     pub name: Name,
-    api: ApiServer,
+    api: Arc<ApiServer>,
 }
 
 impl Cluster {
-    /// Starts the API server, the player and the agent.
-    pub async fn start(name: &Name, ground: &Ground) -> anyhow::Result<Self> {
+    /// Starts the API server, the players and the agent. While the file `unplugged` is there, nobody gets in from outside.
+    pub async fn start(name: &Name, ground: &Ground, pace: Pace, unplugged: PathBuf) -> anyhow::Result<Self> {
         let api = ApiServer::builder()
             .name(&name.to_string())
-            .workloads(muster_apiserver::player::Speeds::default())
+            .event_log(pace.keeps_log)
+            .workloads(Speeds {
+                ready_after: pace.ready_after,
+                stop_after: pace.stop_after,
+                ..Speeds::default()
+            })
             .start()
             .await?;
+        api.play_tokens();
+        let api = Arc::new(api);
+        let door = Arc::downgrade(&api);
+        api.attach(cable(door, unplugged));
 
         let client = api.client_as("installer");
         let mut definitions = crds::downstream();
@@ -106,6 +140,40 @@ impl Cluster {
     /// The administrator's kubeconfig.
     pub fn kubeconfig(&self) -> anyhow::Result<String> {
         self.api.kubeconfig().context("the HTTPS door is not open")
+    }
+
+    /// A client that the server's log knows by a name.
+    pub fn client_as(&self, user: &str) -> Client {
+        self.api.client_as(user)
+    }
+
+    /// The API server, for its log.
+    pub fn server(&self) -> &ApiServer {
+        &self.api
+    }
+}
+
+/// Pulls the cable while a file is there: connections from outside are refused, open watches end.
+async fn cable(api: Weak<ApiServer>, unplugged: PathBuf) {
+    let mut pulled: Vec<RuleId> = Vec::new();
+    let mut looks = tokio::time::interval(LOOK_AT_CABLE);
+    loop {
+        looks.tick().await;
+        let Some(api) = api.upgrade() else { return };
+        // A folder that cannot be read has no such file.
+        let is_unplugged = tokio::fs::try_exists(&unplugged).await.unwrap_or(false);
+        if is_unplugged && pulled.is_empty() {
+            for client in OUTSIDE {
+                let matching = Match {
+                    client: Some(client.to_owned()),
+                    ..Match::default()
+                };
+                pulled.push(api.faults().add(Rule::always(matching.clone(), Fault::Refuse)));
+                api.faults().close_watches(matching);
+            }
+        } else if !is_unplugged {
+            pulled.drain(..).for_each(|rule| api.faults().remove(rule));
+        }
     }
 }
 

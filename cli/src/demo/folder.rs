@@ -1,15 +1,23 @@
 //! The folder of a demo: kubeconfigs, the git work tree, mirrors. Removed at the end, unless it is to be kept.
 
 use std::{
-    fs,
+    fs::{self, Permissions},
     io::Write as _,
-    os::unix::fs::OpenOptionsExt as _,
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use anyhow::{Context as _, ensure};
 use tempfile::TempDir;
+
+use super::cluster::Name;
+
+/// What `examples/enrol` has.
+const SCRIPTS: [(&str, &str); 2] = [
+    ("enrol.sh", include_str!("../../../examples/enrol/enrol.sh")),
+    ("unenrol.sh", include_str!("../../../examples/enrol/unenrol.sh")),
+];
 
 /// Where everything of a demo lies.
 pub struct Folder {
@@ -72,6 +80,22 @@ impl Folder {
             .open(&path);
         file.and_then(|mut file| file.write_all(text.as_bytes()))
             .with_context(|| format!("writing {}", path.display()))
+    }
+
+    /// The file that cuts a cluster off while it is there.
+    pub fn unplugged(&self, cluster: &Name) -> PathBuf {
+        self.path.join(format!("clusters/{cluster}.unplugged"))
+    }
+
+    /// Writes the scripts that bring a cluster into the fleet and take it out.
+    pub fn write_scripts(&self) -> anyhow::Result<()> {
+        for (name, text) in SCRIPTS {
+            let path = self.path.join(name);
+            let writing = fs::write(&path, text)
+                .and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o755)));
+            writing.with_context(|| format!("writing {}", path.display()))?;
+        }
+        Ok(())
     }
 
     /// Removes the folder, if it is a fresh one that is not to be kept.

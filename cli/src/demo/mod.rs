@@ -6,6 +6,9 @@
 //!           clusters/<name>.kubeconfig ◄──  embedded API server, workload player, muster agent ◄┘  (one for each cluster)
 //! ```
 //!
+//! One more cluster runs and is not enrolled (`ap-1`); a file `clusters/<name>.unplugged` cuts a cluster off. With `--tour` the demo plays
+//! and checks itself ([`tour`]).
+//!
 //! Nothing of the path from a commit to a cluster is simulated: git, YAML, HTTPS, controllers and agents are the ones that ship.
 //! Simulated are the clusters: their API servers are embedded, and a player turns their pods ready.
 
@@ -14,14 +17,19 @@ mod folder;
 mod plane;
 mod repository;
 mod tell;
+mod tour;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use muster_controllers::runtime::{Clock, Jitter};
 
-use crate::{DONE, args::DemoFlags, args::LogFormat, logs, process};
-use cluster::Cluster;
+use crate::{
+    DONE, FAILED,
+    args::{DemoFlags, LogFormat},
+    logs, process,
+};
+use cluster::{Cluster, Name};
 use folder::Folder;
 use plane::Plane;
 
@@ -31,7 +39,7 @@ pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
         clusters,
         dir,
         keep,
-        tour: _,
+        tour: is_tour,
         seed,
     } = flags;
     if std::env::var_os("RUST_LOG").is_some() {
@@ -40,7 +48,10 @@ pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
     let shutdown = process::until_signalled()?;
     let folder = Folder::make(dir, keep)?;
     let names = cluster::names(clusters);
-    let repository = repository::make(&folder.fleet(), &names)?;
+    let pace = if is_tour { Pace::TOUR } else { Pace::PERSON };
+    let spare = Name::spare();
+    let everyone: Vec<Name> = names.iter().cloned().chain([spare.clone()]).collect();
+    let repository = repository::make(&folder.fleet(), &everyone, pace)?;
     let jitter = seed.map_or_else(Jitter::from_system, Jitter::seeded);
     let ground = Ground {
         clock: Clock::system(),
@@ -48,37 +59,89 @@ pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
         shutdown: shutdown.clone(),
         data: folder.data(),
     };
-    let plane = Plane::start(&ground)
+    let plane = Plane::start(&ground, is_tour)
         .await
         .context("the management plane does not start")?;
     folder.write_kubeconfig("management.kubeconfig", &plane.kubeconfig()?)?;
     let mut fleet = Vec::new();
     for name in &names {
-        let cluster = Cluster::start(name, &ground)
-            .await
-            .with_context(|| format!("cluster {name} does not start"))?;
-        folder.write_kubeconfig(&format!("clusters/{name}.kubeconfig"), &cluster.kubeconfig()?)?;
+        let cluster = start(name, &ground, pace, &folder).await?;
         plane
             .enrol(&cluster)
             .await
             .with_context(|| format!("cluster {name} cannot be enrolled"))?;
         fleet.push(cluster);
     }
-    tell::how_to_look(&folder, &names);
+    let spare = start(&spare, &ground, pace, &folder).await?;
+    folder.write_scripts()?;
+    if !is_tour {
+        tell::how_to_look(&folder, &names);
+    }
     plane
-        .sync(&repository)
+        .sync(&repository, pace)
         .await
         .context("the sync of modules/ cannot be set up")?;
     let client = plane.client();
+    let playing = async {
+        if is_tour {
+            tour::play(&folder, &plane, &fleet, &spare).await
+        } else {
+            tell::what_moves(&client, &folder).await.map(|()| DONE)
+        }
+    };
     let ended = tokio::select! {
-        ended = tell::what_moves(&client, &folder) => ended,
-        () = shutdown.cancelled() => Ok(()),
-        ended = plane.ended() => ended,
+        ended = playing => ended,
+        // A tour that was not played to its end proves nothing.
+        () = shutdown.cancelled() => Ok(if is_tour { FAILED } else { DONE }),
+        ended = plane.ended() => ended.map(|()| DONE),
     };
     shutdown.cancel();
-    drop((fleet, plane));
+    drop((fleet, spare, plane));
     folder.remove()?;
-    ended.map(|()| DONE)
+    ended
+}
+
+/// Starts a cluster, and writes the way into it.
+async fn start(name: &Name, ground: &Ground, pace: Pace, folder: &Folder) -> anyhow::Result<Cluster> {
+    let cluster = Cluster::start(name, ground, pace, folder.unplugged(name))
+        .await
+        .with_context(|| format!("cluster {name} does not start"))?;
+    folder.write_kubeconfig(&format!("clusters/{name}.kubeconfig"), &cluster.kubeconfig()?)?;
+    Ok(cluster)
+}
+
+/// How fast simulated clusters are, and how long a failure takes. muster itself goes at the pace that ships.
+#[derive(Clone, Copy)]
+struct Pace {
+    /// From a pod's creation to its readiness.
+    ready_after: Duration,
+    /// From a pod's deletion to its end.
+    stop_after: Duration,
+    /// `progressDeadlineSeconds` of the example's Deployments: how long an image that cannot be pulled is tried.
+    gives_up_after: u32,
+    /// How often the branch is looked at, as Flux writes it.
+    look: &'static str,
+    /// Whether every write is kept for an observer.
+    keeps_log: bool,
+}
+
+impl Pace {
+    /// A person wants to see it happen.
+    const PERSON: Self = Self {
+        ready_after: Duration::from_secs(1),
+        stop_after: Duration::from_millis(500),
+        gives_up_after: 30,
+        look: "3s",
+        keeps_log: false,
+    };
+    /// A tour waits for nothing but muster.
+    const TOUR: Self = Self {
+        ready_after: Duration::from_millis(200),
+        stop_after: Duration::from_millis(100),
+        gives_up_after: 4,
+        look: "1s",
+        keeps_log: true,
+    };
 }
 
 /// What all servers and processes of the demo stand on.

@@ -22,7 +22,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::{
-    Ground,
+    Ground, Pace,
     cluster::{Cluster, install, setup},
 };
 
@@ -30,8 +30,6 @@ use super::{
 pub const NAMESPACE: &str = "default";
 /// The name of the sync of `modules/`.
 const FLEET: &str = "fleet";
-/// How often the branch is looked at: a person waits for it.
-const LOOK: &str = "3s";
 
 /// A running management plane; dropping it ends it.
 pub struct Plane {
@@ -40,9 +38,13 @@ pub struct Plane {
 }
 
 impl Plane {
-    /// Starts the API server and the controller.
-    pub async fn start(ground: &Ground) -> anyhow::Result<Self> {
-        let api = ApiServer::builder().name("management").start().await?;
+    /// Starts the API server and the controller; with `keeps_log` every write is kept for an observer.
+    pub async fn start(ground: &Ground, keeps_log: bool) -> anyhow::Result<Self> {
+        let api = ApiServer::builder()
+            .name("management")
+            .event_log(keeps_log)
+            .start()
+            .await?;
         let mut definitions = crds::management();
         definitions.extend(crds::flux());
         definitions.push(crds::cluster_api());
@@ -67,6 +69,16 @@ impl Plane {
     /// A client for looking.
     pub fn client(&self) -> Client {
         self.api.client()
+    }
+
+    /// A client that the server's log knows by a name.
+    pub fn client_as(&self, user: &str) -> Client {
+        self.api.client_as(user)
+    }
+
+    /// The API server, for its log.
+    pub const fn server(&self) -> &ApiServer {
+        &self.api
     }
 
     /// What a cluster provider does: a Cluster, its kubeconfig, and in the end a control plane that is ready.
@@ -102,17 +114,17 @@ impl Plane {
     }
 
     /// GitOps from end to end: branch `main` of the repository, folder `modules`, by the builtin sync of this plane.
-    pub async fn sync(&self, repository: &str) -> anyhow::Result<()> {
+    pub async fn sync(&self, repository: &str, pace: Pace) -> anyhow::Result<()> {
         let client = self.api.client_as("installer");
         let source = json!({
             "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository", "metadata": {"name": FLEET},
-            "spec": {"url": repository, "interval": LOOK, "ref": {"branch": "main"}},
+            "spec": {"url": repository, "interval": pace.look, "ref": {"branch": "main"}},
         });
         let sync = json!({
             "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "metadata": {"name": FLEET},
             "spec": {
                 "sourceRef": {"kind": "GitRepository", "name": FLEET}, "path": "modules", "targetNamespace": NAMESPACE,
-                "interval": "1m", "retryInterval": LOOK, "prune": true,
+                "interval": "1m", "retryInterval": pace.look, "prune": true,
                 "postBuild": {"substitute": {"FLEET_URL": repository}},
             },
         });

@@ -6,21 +6,25 @@ use anyhow::Context as _;
 use git2::{IndexAddOption, Repository, RepositoryInitOptions, Signature};
 use include_dir::{Dir, include_dir};
 
-use super::cluster::Name;
+use super::{Pace, cluster::Name};
 
 /// The example fleet, as it lies in `examples/fleet`.
 static FLEET: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../examples/fleet");
+
+/// The deadline as the example has it.
+const DEADLINE: &str = "progressDeadlineSeconds: 30\n";
 
 /// The tag that the modules of the example name.
 pub const FIRST_TAG: &str = "v1.0.0";
 
 /// Makes the work tree with a first commit on `main` and its tag. Answers its URL.
-pub fn make(folder: &Path, clusters: &[Name]) -> anyhow::Result<String> {
+pub fn make(folder: &Path, clusters: &[Name], pace: Pace) -> anyhow::Result<String> {
     fs::create_dir_all(folder)?;
     FLEET
         .extract(folder)
         .context("the example fleet cannot be written")?;
     fs::write(folder.join("modules/clusters/all.yaml"), facts(clusters))?;
+    give_up_after(folder, pace.gives_up_after)?;
     for environment in ["dev", "prod"] {
         fs::remove_file(folder.join(format!("modules/clusters/{environment}.yaml")))?;
     }
@@ -33,6 +37,9 @@ fn commit(folder: &Path) -> Result<(), git2::Error> {
     let mut config = repository.config()?;
     config.set_str("user.name", "muster demo")?;
     config.set_str("user.email", "demo@example.com")?;
+    // Whoever signs commits is not asked for a key here.
+    config.set_bool("commit.gpgsign", false)?;
+    config.set_bool("tag.gpgsign", false)?;
     let mut index = repository.index()?;
     index.add_all(["*"], IndexAddOption::DEFAULT, None)?;
     index.write()?;
@@ -40,6 +47,17 @@ fn commit(folder: &Path) -> Result<(), git2::Error> {
     let author = Signature::now("muster demo", "demo@example.com")?;
     let commit = repository.commit(Some("HEAD"), &author, &author, "A small fleet", &tree, &[])?;
     repository.tag_lightweight(FIRST_TAG, &repository.find_object(commit, None)?, false)?;
+    Ok(())
+}
+
+/// How long the Deployments of the example try an image that cannot be pulled.
+fn give_up_after(folder: &Path, seconds: u32) -> anyhow::Result<()> {
+    for file in ["apps/podinfo/deployment.yaml", "apps/backup/operator.yaml"] {
+        let path = folder.join(file);
+        let text = fs::read_to_string(&path)?;
+        let text = text.replace(DEADLINE, &format!("progressDeadlineSeconds: {seconds}\n"));
+        fs::write(&path, text).with_context(|| path.display().to_string())?;
+    }
     Ok(())
 }
 

@@ -1,0 +1,170 @@
+//! The steps of the fleet: a cluster joins, one goes away and comes back, and a withdrawal is stopped.
+
+use super::{
+    Tour,
+    rolling::{FIVE, holds, says},
+    world::{BACKUP, PODINFO, ready},
+};
+
+/// All clusters once the sixth has joined.
+const SIX: [&str; 6] = ["ap-1", "dev-1", "eu-1", "eu-2", "us-1", "us-2"];
+/// Without the one that goes away.
+const REACHABLE: [&str; 5] = ["ap-1", "dev-1", "eu-1", "eu-2", "us-1"];
+/// Those from which the application is withdrawn.
+const LEFT: [&str; 2] = ["us-1", "us-2"];
+/// Those that keep it.
+const KEPT: [&str; 4] = ["ap-1", "dev-1", "eu-1", "eu-2"];
+
+impl Tour<'_> {
+    pub(super) async fn a_cluster_joins(&mut self) -> anyhow::Result<()> {
+        let before = self.world.versions(PODINFO).await?;
+        self.guide.step(
+            "A cluster joins",
+            "ap-1 runs already, with an agent and nothing else. A script that needs only kubectl enrols it; modules select it by its labels.",
+        );
+        self.guide
+            .types("../enrol.sh ap-1 --downstream-kubeconfig ../clusters/ap-1.kubeconfig --labels env=prod,region=ap,stage=fleet --bootstrap")
+            .await?;
+        let world = &self.world;
+        self.guide
+            .until("podinfo 6.1.0 runs in ap-1", async || {
+                world.runs(PODINFO, "6.1.0", &["ap-1"]).await
+            })
+            .await?;
+        self.guide
+            .until("so does backup", async || {
+                world.runs(BACKUP, "2.3.0", &["ap-1"]).await
+            })
+            .await?;
+        self.guide
+            .types("kubectl wait --for=jsonpath='{.status.summary.clusters}'=6/6 --timeout=60s modules/podinfo bootstrapmodules/base")
+            .await?;
+        let untouched = self.world.untouched(PODINFO, &before, &FIVE).await?;
+        self.guide
+            .check("the other five were not written to", untouched)?;
+        let tree = self.guide.types("muster tree cluster/ap-1").await?;
+        self.guide.check(
+            "all modules are ready on it",
+            says(&tree, &["3 modules are ready on it"]),
+        )?;
+        self.limits()
+    }
+
+    pub(super) async fn a_cluster_goes_away(&mut self) -> anyhow::Result<()> {
+        self.guide.step(
+            "A cluster goes offline, and returns",
+            "us-2 is unplugged (in the demo: by a file). It is skipped, counted and named; the rest of the fleet goes on without it.",
+        );
+        let before = self.world.versions(PODINFO).await?;
+        self.guide.types("touch ../clusters/us-2.unplugged").await?;
+        let world = &self.world;
+        self.guide
+            .until("muster says that us-2 is unreachable", async || {
+                let status = world.module("podinfo").await?.status.unwrap_or_default(); // none: then nothing is said
+                let told = status.attention.iter().find(|told| told.cluster == "us-2");
+                Ok(match told {
+                    Some(told) if told.reason == "Unreachable" => Ok(String::new()),
+                    other => Err(format!("{other:?}")),
+                })
+            })
+            .await?;
+        self.commit("6.1.0", "6.2.0", "v1.1.0", "v1.3.0").await?;
+        self.guide
+            .types("muster rollout status module/podinfo --tag v1.3.0 --timeout 60s")
+            .await?;
+        let running = self.world.runs(PODINFO, "6.2.0", &REACHABLE).await?;
+        self.guide
+            .check("podinfo 6.2.0 runs in the five that are there", running)?;
+        let untouched = self.world.untouched(PODINFO, &before, &["us-2"]).await?;
+        self.guide.check("us-2 was not written to", untouched)?;
+        let matrix = self.guide.types("muster matrix").await?;
+        self.guide.check(
+            "the matrix names it with its shape",
+            says(&matrix, &["? v1.1.0", "skipped"]),
+        )?;
+
+        self.guide.types("rm ../clusters/us-2.unplugged").await?;
+        let world = &self.world;
+        self.guide
+            .until("it is taken by itself: podinfo 6.2.0 runs in us-2", async || {
+                world.runs(PODINFO, "6.2.0", &["us-2"]).await
+            })
+            .await?;
+        self.guide
+            .types(
+                "kubectl wait --for=jsonpath='{.status.summary.clusters}'=6/6 --timeout=60s module/podinfo",
+            )
+            .await?;
+        self.limits()
+    }
+
+    pub(super) async fn a_withdrawal(&mut self) -> anyhow::Result<()> {
+        self.guide.step(
+            "A withdrawal, stopped by the brake",
+            "A change of the selector takes two of six clusters out, more than the brake of 20 %: it might be a mistake. Nothing is \
+             withdrawn until somebody says that it is meant.",
+        );
+        let (before, backup) = (
+            self.world.versions(PODINFO).await?,
+            self.world.versions(BACKUP).await?,
+        );
+        self.guide
+            .types("sed -i '/key: env/a\\      - {key: region, operator: NotIn, values: [us]}' modules/podinfo.yaml")
+            .await?;
+        self.guide
+            .types("git commit -qam 'podinfo leaves the US'")
+            .await?;
+        let world = &self.world;
+        self.guide
+            .until("the withdrawal is held", async || {
+                let (_, reason, message) = ready(&world.module("podinfo").await?);
+                Ok(holds(reason == "WithdrawalHeld", || {
+                    format!("{reason}: {message}")
+                }))
+            })
+            .await?;
+        let events = self.guide.types("kubectl get events --field-selector reason=WithdrawalHeld -o jsonpath='{.items[0].type}{\"\\n\"}'").await?;
+        self.guide
+            .check("a Warning event says so", says(&events, &["Warning"]))?;
+        let untouched = self.world.untouched(PODINFO, &before, &SIX).await?;
+        self.guide.check("podinfo is in all six, untouched", untouched)?;
+
+        self.guide
+            .say("The status has the command that says that it is meant:");
+        let message = self
+            .guide
+            .types("kubectl get module podinfo -o jsonpath='{.status.conditions[?(@.type==\"Ready\")].message}{\"\\n\"}'")
+            .await?;
+        let command = message
+            .find("kubectl annotate")
+            .map(|begin| message[begin..].trim().to_owned());
+        let printed = command
+            .as_ref()
+            .map(|_| String::new())
+            .ok_or_else(|| message.clone());
+        self.guide.check("it prints the command", printed)?;
+        self.guide.types(&command.unwrap_or_default()).await?; // checked just before
+        let world = &self.world;
+        self.guide
+            .until(
+                "podinfo is gone from us-1 and us-2, with its namespace",
+                async || world.is_gone(PODINFO.namespace, &LEFT).await,
+            )
+            .await?;
+        self.guide
+            .types("kubectl wait --for=condition=Ready --timeout=60s module/podinfo")
+            .await?;
+        let untouched = self.world.untouched(PODINFO, &before, &KEPT).await?;
+        self.guide
+            .check("the four that keep it were not written to", untouched)?;
+        let untouched = self.world.untouched(BACKUP, &backup, &LEFT).await?;
+        self.guide
+            .check("nothing else in us-1 and us-2 was touched", untouched)?;
+        let matrix = self.guide.types("muster matrix").await?;
+        self.guide.check(
+            "the matrix has no problem left",
+            holds(!matrix.contains(['✗', '?', '◐', '○']), || matrix.clone()),
+        )?;
+        self.limits()
+    }
+}

@@ -1,0 +1,180 @@
+//! An observer who believes nobody: what was written, from the logs of all API servers on one time line.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_apiserver::{ApiServer, ChangeKind, GroupResource, record::EventRecord};
+use serde_json::Value;
+
+use super::{
+    super::{cluster::Cluster, plane::Plane},
+    guide::Seen,
+    world::App,
+};
+
+/// The logs of all API servers.
+pub struct Observer<'a> {
+    management: &'a ApiServer,
+    clusters: Vec<(String, &'a ApiServer)>,
+}
+
+/// A write to an application's Deployment.
+struct Moment {
+    at: tokio::time::Instant,
+    cluster: String,
+    /// The image's tag; none if it was deleted.
+    version: Option<String>,
+    ready: bool,
+}
+
+impl<'a> Observer<'a> {
+    /// An observer of a demo.
+    pub fn new(plane: &'a Plane, clusters: &[&'a Cluster]) -> Self {
+        Self {
+            management: plane.server(),
+            clusters: clusters
+                .iter()
+                .map(|cluster| (cluster.name.to_string(), cluster.server()))
+                .collect(),
+        }
+    }
+
+    /// Whether at no instant since the beginning more clusters were changing than `limit`: from the write of another version to a
+    /// cluster's Deployment until that is ready.
+    pub fn changing(&self, app: App, limit: usize) -> Seen {
+        let mut versions: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut changing: BTreeSet<&str> = BTreeSet::new();
+        let mut most: BTreeSet<&str> = BTreeSet::new();
+        let mut times = 0;
+        let moments = self.moments(app)?;
+        for moment in &moments {
+            let cluster = moment.cluster.as_str();
+            match &moment.version {
+                None => {
+                    versions.remove(cluster);
+                    changing.remove(cluster);
+                }
+                Some(version) if versions.insert(cluster, version) != Some(version) => {
+                    times += 1;
+                    changing.insert(cluster);
+                }
+                Some(_) => {}
+            }
+            if moment.ready {
+                changing.remove(cluster);
+            }
+            if changing.len() > most.len() {
+                most.clone_from(&changing);
+            }
+        }
+        match most.len() {
+            0 => Err("no cluster ever changed".to_owned()),
+            number if number <= limit => Ok(format!("{times} changes, never more than {number} at once")),
+            _ => Err(format!("{} at the same time", listed(most))),
+        }
+    }
+
+    /// Whether no module was given to a further cluster while as many as `limit` had not reported it done: from a row of a new token to
+    /// the report of that token, in the log of the management plane.
+    pub fn assigned(&self, resource: &str, module: &str, limit: usize) -> Seen {
+        let (mut tokens, mut open, mut most) = (BTreeMap::new(), BTreeSet::new(), 0);
+        for event in log(self.management, "fleet.muster.dev", resource)? {
+            let object = event.object();
+            let cluster = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            let row = named(&object["spec"]["syncs"], module).filter(|_| event.kind() != ChangeKind::Deleted);
+            let Some((row, token)) = row.and_then(|row| Some((row, row["token"].as_u64()?))) else {
+                open.remove(&cluster);
+                continue;
+            };
+            if tokens.insert(cluster.clone(), token) != Some(token) {
+                open.remove(&cluster);
+                // A row without a source asks for a withdrawal, which is beside the limit.
+                if row["source"].is_object() {
+                    open.insert(cluster.clone());
+                    most = most.max(open.len());
+                }
+            }
+            let done = named(&object["status"]["syncs"], module).is_some_and(|echo| {
+                echo["token"] == token && echo["digest"] == row["digest"] && echo["state"] == "succeeded"
+            });
+            if done {
+                open.remove(&cluster);
+            }
+        }
+        match most {
+            0 => Err(format!("{module} was never assigned")),
+            number if number <= limit => Ok(format!("never more than {number}")),
+            number => Err(format!("{number} clusters at once")),
+        }
+    }
+
+    /// The clusters to which a version was ever written, in the order of the first write.
+    pub fn had(&self, app: App, version: &str) -> Result<Vec<String>, String> {
+        let mut order: Vec<String> = Vec::new();
+        for moment in self.moments(app)? {
+            if moment.version.as_deref() == Some(version) && !order.contains(&moment.cluster) {
+                order.push(moment.cluster);
+            }
+        }
+        Ok(order)
+    }
+
+    fn moments(&self, app: App) -> Result<Vec<Moment>, String> {
+        let mut moments = Vec::new();
+        for (name, api) in &self.clusters {
+            let all = log(api, "apps", "deployments")?;
+            let of_app = all.iter().filter(|event| {
+                let metadata = &event.object()["metadata"];
+                metadata["namespace"] == app.namespace && metadata["name"] == app.deployment
+            });
+            moments.extend(of_app.map(|event| moment(name, event)));
+        }
+        // At one instant, whoever became ready comes first.
+        moments.sort_by_key(|moment| (moment.at, !moment.ready));
+        Ok(moments)
+    }
+}
+
+fn moment(cluster: &str, event: &EventRecord) -> Moment {
+    let object = event.object();
+    let image = object
+        .pointer("/spec/template/spec/containers/0/image")
+        .and_then(Value::as_str);
+    let version = image.and_then(|image| Some(image.rsplit_once(':')?.1.to_owned()));
+    let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
+    let ready = object["status"]["observedGeneration"] == object["metadata"]["generation"]
+        && [
+            "/status/replicas",
+            "/status/updatedReplicas",
+            "/status/availableReplicas",
+        ]
+        .iter()
+        .all(|pointer| number(pointer) == number("/spec/replicas"));
+    Moment {
+        at: event.at,
+        cluster: cluster.to_owned(),
+        version: version.filter(|_| event.kind() != ChangeKind::Deleted),
+        ready,
+    }
+}
+
+/// All writes to a resource; an incomplete log proves nothing.
+fn log(api: &ApiServer, group: &str, resource: &str) -> Result<Vec<EventRecord>, String> {
+    if api.recorder().dropped().1 > 0 {
+        return Err("the log of an API server is not complete".to_owned());
+    }
+    let resource = GroupResource::new(group, resource);
+    Ok(api
+        .recorder()
+        .events()
+        .into_iter()
+        .filter(|event| event.resource == resource)
+        .collect())
+}
+
+fn named<'a>(list: &'a Value, name: &str) -> Option<&'a Value> {
+    list.as_array()?.iter().find(|item| item["name"] == name)
+}
+
+fn listed(names: BTreeSet<&str>) -> String {
+    names.into_iter().collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,180 @@
+//! Promise: a cluster that Cluster API does not manage is enrolled by `examples/enrol/enrol.sh` and kubectl alone; a module rolls onto it;
+//! doing it twice changes nothing; `unenrol.sh` leaves what runs in it untouched. And what `muster install --export` prints is accepted.
+
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a helper that fails fails its test"
+)]
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use muster_e2e::bed::muster;
+
+#[path = "support/demo.rs"]
+mod demo;
+
+use demo::{Demo, READY};
+
+/// How long something may take that follows by itself.
+const SOON: Duration = Duration::from_mins(1);
+
+/// A person with a shell, in the folder of the demo.
+struct Person {
+    folder: PathBuf,
+}
+
+impl Person {
+    fn run(&self, command: &str) -> Output {
+        let path = std::env::var("PATH").unwrap();
+        Command::new("sh")
+            .args(["-ec", command])
+            .current_dir(&self.folder)
+            .env("PATH", format!("{}:{path}", muster().parent().unwrap().display()))
+            .env("KUBECONFIG", self.folder.join("management.kubeconfig"))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+
+    /// What a command prints that ends so.
+    #[track_caller]
+    fn types(&self, command: &str, code: i32) -> String {
+        let output = self.run(command);
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{command}\n{said}");
+        said
+    }
+
+    /// Waits until a command prints something else than nothing, and ends well.
+    #[track_caller]
+    fn until(&self, command: &str) -> String {
+        let began = Instant::now();
+        loop {
+            let output = self.run(command);
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            if output.status.success() && !said.trim().is_empty() {
+                return said;
+            }
+            assert!(
+                began.elapsed() < SOON,
+                "{command}: {said}{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            std::thread::park_timeout(Duration::from_millis(200));
+        }
+    }
+
+    /// Names and versions of all that enrolment writes.
+    fn written(&self) -> String {
+        let version = "-o jsonpath='{range .items[*]}{.kind}/{.metadata.name}@{.metadata.uid}:{.metadata.resourceVersion}{\"\\n\"}{end}'";
+        let up = self.types(&format!("kubectl get clusters,secrets {version}"), 0);
+        let inside = self.types(
+            &format!("kubectl --kubeconfig clusters/ap-1.kubeconfig -n muster-system get serviceaccounts,secrets,roles,rolebindings,clusterroles,clusterrolebindings {version}"),
+            0,
+        );
+        up + &inside
+    }
+
+    /// What podinfo is in the cluster: its identity and its version.
+    fn podinfo(&self) -> String {
+        self.until("kubectl --kubeconfig clusters/ap-1.kubeconfig -n web get deployment podinfo -o jsonpath='{.metadata.uid} {.metadata.resourceVersion}'")
+    }
+}
+
+const ENROL: &str = "./enrol.sh ap-1 --downstream-kubeconfig clusters/ap-1.kubeconfig --labels env=prod,region=ap --bootstrap";
+
+#[test]
+fn a_cluster_comes_and_goes_by_kubectl_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut demo = Demo::start(folder.path(), &["--clusters", "1"]);
+    demo.until_printed(READY, |printed| printed.lines().any(|line| line == "ready"));
+    let person = Person {
+        folder: folder.path().to_owned(),
+    };
+    mistakes(&person);
+
+    let said = person.types(ENROL, 0);
+    assert!(said.contains("5/5") && said.contains("ap-1 is enrolled"), "{said}");
+    person.types(
+        "kubectl wait --for=jsonpath='{.status.summary.clusters}'=2/2 --timeout=90s modules/podinfo bootstrapmodules/base",
+        0,
+    );
+    person.types("kubectl --kubeconfig clusters/ap-1.kubeconfig -n web rollout status deployment/podinfo --timeout=60s", 0);
+
+    let before = person.written();
+    person.types(ENROL, 0);
+    assert_eq!(person.written(), before, "the second time changed something");
+
+    leaves(&person);
+    installs(&person);
+    demo.end();
+}
+
+/// What is wrong is said before anything is written.
+fn mistakes(person: &Person) {
+    let check = |command: &str, code: i32, says: &str| {
+        let said = person.types(command, code);
+        assert!(said.contains(says), "{command}: {said}");
+    };
+    check("./enrol.sh", 2, "the name is missing");
+    check("./enrol.sh AP_1 --downstream-context x", 2, "is no name");
+    check("./enrol.sh ap-1", 2, "--downstream-kubeconfig");
+    check("./enrol.sh ap-1 --downstream-context x --labels 'env prod'", 2, "labels are written as");
+    check("./enrol.sh ap-1 --downstream-context nowhere", 1, "context \"nowhere\" does not exist");
+    check("./enrol.sh ap-1 --downstream-kubeconfig clusters/ap-1.kubeconfig -n nowhere", 1, "there is no namespace nowhere");
+    check("./enrol.sh dev-1 --downstream-kubeconfig clusters/dev-1.kubeconfig", 1, "was not enrolled by this script");
+    check("./unenrol.sh dev-1", 1, "whatever manages it should delete it");
+    check(
+        "kubectl config view --raw --kubeconfig clusters/ap-1.kubeconfig | sed 's/client-\\(certificate\\|key\\)-data: .*/token: wrong/' > stranger.kubeconfig; \
+         ./enrol.sh ap-1 --downstream-kubeconfig stranger.kubeconfig",
+        1,
+        "the cluster ap-1 does not answer",
+    );
+    assert_eq!(person.types("kubectl get clusters -o name", 0).lines().count(), 1, "nothing was written");
+}
+
+/// Out of the fleet, and nothing that runs is touched.
+fn leaves(person: &Person) {
+    person.types("kubectl get secret ap-1-kubeconfig -o jsonpath='{.data.value}' | base64 -d > account.kubeconfig", 0);
+    person.types("kubectl --kubeconfig account.kubeconfig get --raw /version", 0);
+    let before = person.podinfo();
+    person.types("./unenrol.sh ap-1", 0);
+    person.until("kubectl get proxyassemblages,remoteassemblages -o name | grep -q ap-1 || echo gone");
+    person.types("kubectl wait --for=jsonpath='{.status.summary.clusters}'=1/1 --timeout=60s modules/podinfo bootstrapmodules/base", 0);
+    assert_eq!(person.podinfo(), before, "what runs was touched");
+    let said = person.types("./unenrol.sh ap-1 --revoke --downstream-kubeconfig clusters/ap-1.kubeconfig", 0);
+    assert!(said.contains("is not in the fleet any more"), "{said}");
+    person.until("kubectl --kubeconfig account.kubeconfig get --raw /version >/dev/null 2>&1 || echo refused");
+    assert_eq!(person.podinfo(), before, "what runs was touched");
+}
+
+/// The API server takes every object, and says so of its fields too.
+fn installs(person: &Person) {
+    person.types("kubectl create namespace muster-system", 0);
+    for (kubeconfig, flags) in [
+        ("management.kubeconfig", "--management --crds --cluster-api"),
+        ("clusters/ap-1.kubeconfig", "--downstream --crds"),
+        ("clusters/ap-1.kubeconfig", "--downstream --sync flux"),
+    ] {
+        let command = format!(
+            "muster install --export {flags} > install.yaml; \
+             kubectl --kubeconfig {kubeconfig} apply --server-side --force-conflicts --dry-run=server --validate=strict -f install.yaml"
+        );
+        let said = person.types(&command, 0);
+        assert!(said.contains("deployment.apps/muster-") && said.contains("serverside-applied (server dry run)"), "{said}");
+    }
+}
+
+#[test]
+fn the_demo_and_the_example_have_the_same_scripts() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/enrol");
+    for script in ["enrol.sh", "unenrol.sh"] {
+        let checked = Command::new("sh").arg("-n").arg(examples.join(script)).status().unwrap();
+        assert!(checked.success(), "{script} is no shell script");
+    }
+}

@@ -1,0 +1,144 @@
+//! A running `muster demo`, for the tests that drive it from outside.
+
+use std::{
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use muster_e2e::bed::muster;
+
+/// How long the demo may take until it says `ready`.
+pub const READY: Duration = Duration::from_mins(1);
+/// How long it may take to end.
+const END: Duration = Duration::from_secs(40);
+
+/// A running demo, its folder, and all that it has printed.
+pub struct Demo {
+    child: Child,
+    pub folder: PathBuf,
+    printed: Arc<Mutex<String>>,
+}
+
+impl Demo {
+    /// Starts one in a folder, with these flags.
+    pub fn start(folder: &Path, flags: &[&str]) -> Self {
+        let mut child = Command::new(muster())
+            .args(["demo", "--seed", "1", "--dir"])
+            .arg(folder)
+            .args(flags)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
+        let printed = Arc::new(Mutex::new(String::new()));
+        let (output, lines) = (child.stdout.take().unwrap(), Arc::clone(&printed));
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                let mut lines = lines.lock().unwrap();
+                lines.push_str(&line);
+                lines.push('\n');
+            }
+        });
+        Self {
+            child,
+            folder: folder.to_owned(),
+            printed,
+        }
+    }
+
+    /// What it has printed.
+    pub fn printed(&self) -> String {
+        self.printed.lock().unwrap().clone()
+    }
+
+    /// Waits until something was printed.
+    pub fn until_printed(&mut self, deadline: Duration, holds: impl Fn(&str) -> bool) {
+        let started = Instant::now();
+        while !holds(&self.printed()) {
+            let ended = self.child.try_wait().unwrap();
+            assert!(
+                ended.is_none() && started.elapsed() < deadline,
+                "ended: {ended:?}\n{}",
+                self.printed()
+            );
+            std::thread::park_timeout(Duration::from_millis(50));
+        }
+    }
+
+    /// Runs kubectl on the management cluster as the demo says it: with KUBECONFIG. What it prints.
+    #[allow(dead_code, reason = "not every test uses it")]
+    pub fn kubectl(&self, arguments: &[&str]) -> String {
+        let output = Command::new("kubectl")
+            .args(arguments)
+            .env("KUBECONFIG", self.folder.join("management.kubeconfig"))
+            .output()
+            .unwrap();
+        text(&output, arguments)
+    }
+
+    /// Runs the command on the management cluster; it must end so. What it prints.
+    #[allow(dead_code, reason = "not every test uses it")]
+    #[track_caller]
+    pub fn muster(&self, arguments: &[&str], code: i32) -> String {
+        let output = Command::new(muster())
+            .args(arguments)
+            .env("KUBECONFIG", self.folder.join("management.kubeconfig"))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        said
+    }
+
+    /// Runs one of the printed shell lines in the work tree.
+    #[allow(dead_code, reason = "not every test uses it")]
+    pub fn shell(&self, line: &str) -> String {
+        let output = Command::new("sh")
+            .args(["-ec", line])
+            .current_dir(self.folder.join("fleet"))
+            .output()
+            .unwrap();
+        text(&output, &[line])
+    }
+
+    /// Tells it to end, and waits until it has: cleanly.
+    pub fn end(&mut self) {
+        let told = Command::new("kill")
+            .args(["-TERM", &self.child.id().to_string()])
+            .status()
+            .unwrap();
+        assert!(told.success());
+        let started = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(started.elapsed() < END, "it does not end\n{}", self.printed());
+            std::thread::park_timeout(Duration::from_millis(50));
+        };
+        println!("ended {:?} after SIGTERM", started.elapsed());
+        assert_eq!(status.code(), Some(0), "{}", self.printed());
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        // It has ended already, unless the test failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn text(output: &Output, what: &[&str]) -> String {
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{what:?}: {said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    said
+}
