@@ -11,7 +11,7 @@ use super::{
     report::{Report, Unhealthy},
 };
 use crate::{
-    apply::{CONCURRENCY, CallError, Cluster},
+    apply::{CONCURRENCY, CallError, Cluster, FIELD_MANAGER},
     inventory::ObjectId,
 };
 
@@ -73,7 +73,7 @@ async fn look(
         Err(error) => Err(error),
     };
     match live {
-        Ok(Some(live)) => Ok((of(&live, now), Some(live))),
+        Ok(Some(live)) => Ok((since_our_write(of(&live, now), &live), Some(live))),
         Ok(None) => Ok((Health::not_found(), None)),
         Err(error) if error.is_of_cluster() => Err(error),
         Err(error) => Ok((
@@ -81,6 +81,43 @@ async fn look(
             None,
         )),
     }
+}
+
+/// A Deployment that gave up says so until its next progress, also after it was given another template: back on an old ReplicaSet nothing
+/// is created that would take the word back, and the generation is current before anything has moved. What was said before our last
+/// write is about what was there before; it condemns nothing. kstatus cannot see that, as it does not know who wrote what when.
+fn since_our_write(health: Health, live: &Value) -> Health {
+    if health.reason == GAVE_UP
+        && gave_up(live).is_some_and(|said| written(live).is_some_and(|at| said <= at))
+    {
+        return Health::in_progress(
+            GAVE_UP,
+            "its controller gave up before the last change, and has not moved since",
+        );
+    }
+    health
+}
+
+/// The reason of kstatus, and of the deployment controller.
+const GAVE_UP: &str = "ProgressDeadlineExceeded";
+
+/// When the deployment controller gave up.
+fn gave_up(live: &Value) -> Option<Timestamp> {
+    let condition = list(live, "/status/conditions").find(|condition| condition["reason"] == GAVE_UP)?;
+    time(condition, "/lastUpdateTime")
+}
+
+/// When we changed the object last, as its server noted.
+fn written(live: &Value) -> Option<Timestamp> {
+    let ours = |entry: &&Value| {
+        entry["manager"] == FIELD_MANAGER && entry["operation"] == "Apply" && entry["subresource"].is_null()
+    };
+    time(list(live, "/metadata/managedFields").find(ours)?, "/time")
+}
+
+/// A time that cannot be read is unknown.
+fn time(object: &Value, pointer: &str) -> Option<Timestamp> {
+    text(object, pointer)?.parse().ok()
 }
 
 /// Why a workload is not ready, in the words of its pods. Not being allowed to list them is no error, only less to tell.
@@ -145,5 +182,37 @@ impl Unhealthy {
     /// Whether the object is gone or going: then applying again is what helps.
     pub fn is_missing(&self) -> bool {
         matches!(self.health.state, State::NotFound)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(said: &str, written: Option<&str>, terminal: bool) {
+        let ours = written.map(|time| json!({"manager": FIELD_MANAGER, "operation": "Apply", "time": time}));
+        let live = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "web", "generation": 3, "managedFields": [
+                {"manager": "kubectl", "operation": "Update", "time": "2026-01-01T09:00:00Z"}, ours,
+            ]},
+            "spec": {"replicas": 1, "progressDeadlineSeconds": 30},
+            "status": {"observedGeneration": 3, "conditions": [
+                {"type": "Progressing", "status": "False", "reason": GAVE_UP, "lastUpdateTime": said},
+            ]},
+        });
+        let health = since_our_write(of(&live, Timestamp::UNIX_EPOCH), &live);
+        assert_eq!(health.terminal, terminal, "{said} {written:?}: {health:?}");
+    }
+
+    #[test]
+    fn what_a_deployment_said_before_our_write_condemns_nothing() {
+        check("2026-01-01T08:00:00Z", Some("2026-01-01T08:00:00Z"), false);
+        check("2026-01-01T07:59:00Z", Some("2026-01-01T08:00:00Z"), false);
+        check("2026-01-01T08:00:01Z", Some("2026-01-01T08:00:00Z"), true);
+        check("2026-01-01T08:00:01Z", None, true);
+        check("yesterday", Some("2026-01-01T08:00:00Z"), true);
     }
 }
