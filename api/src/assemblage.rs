@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use crate::{
     kind::kind,
@@ -184,7 +185,7 @@ pub struct AssemblageStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_contact: Option<Time>,
     /// The state of each sync.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "readable")]
     #[schemars(length(max = 512), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub syncs: Vec<SyncState>,
     /// The last value of reconcile.fluxcd.io/requestedAt that was acted on.
@@ -228,6 +229,16 @@ pub struct SyncState {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_MESSAGE))]
     pub message: Option<String>,
+}
+
+/// The states that can be read. Another version of muster, or a cluster that means ill, may use words that are unknown here: such a
+/// state says nothing, and takes nothing from the others.
+fn readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SyncState>, D::Error> {
+    let states: Option<Vec<Value>> = Option::deserialize(deserializer)?;
+    let states = states.unwrap_or_default().into_iter();
+    Ok(states
+        .filter_map(|state| serde_json::from_value(state).ok())
+        .collect()) // unreadable: see above
 }
 
 /// Where a sync stands.

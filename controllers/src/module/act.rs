@@ -152,7 +152,10 @@ async fn given_up<K: Rolled>(
     seen: &Observation,
     modules: &Modules<K>,
 ) -> Result<(), Error> {
-    let by = seen.controls.abandoned(modules.context.clock.now()).map(Control::told);
+    let by = seen
+        .controls
+        .abandoned(modules.context.clock.now())
+        .map(Control::told);
     let revision = row.revision.as_deref().unwrap_or("unknown");
     let revision = revision.get(..8).unwrap_or(revision);
     let note = format!(
@@ -161,7 +164,12 @@ async fn given_up<K: Rolled>(
         by.unwrap_or_default(),
         row.name
     );
-    warn!(kind = K::KIND.as_str(), module = module.name_any(), cluster, "{note}");
+    warn!(
+        kind = K::KIND.as_str(),
+        module = module.name_any(),
+        cluster,
+        "{note}"
+    );
     let event = Event::warning(EventReason::ControlApplied, "Withdraw", note);
     modules.context.events.publish(module, event).await;
     warn_of_flux(module, annotation::ABANDON, modules).await
@@ -174,9 +182,10 @@ async fn warn_of_flux<K: Rolled>(module: &K, control: &str, modules: &Modules<K>
     let Some(live) = call(what, api::<K, K>(module, modules).get_opt(&name)).await? else {
         return Ok(());
     };
-    let (Some(manager), Some(value)) =
-        (controls::at_risk(live.managed_fields(), control), live.annotations().get(control))
-    else {
+    let (Some(manager), Some(value)) = (
+        controls::at_risk(live.managed_fields(), control),
+        live.annotations().get(control),
+    ) else {
         return Ok(());
     };
     let (namespace, address) = (live.namespace().unwrap_or_default(), status::address(&live));

@@ -64,7 +64,11 @@ impl Controls {
             })
         };
         Ok(Self {
-            paused: if deleting { None } else { control(annotation::PAUSED)? },
+            paused: if deleting {
+                None
+            } else {
+                control(annotation::PAUSED)?
+            },
             acknowledged: control(annotation::ACKNOWLEDGE_WITHDRAWAL)?,
             abandoned: control(annotation::ABANDON)?,
         })
@@ -88,20 +92,30 @@ impl Controls {
     /// The clusters that are given up.
     pub fn given_up(&self, now: Timestamp) -> BTreeSet<UnitId> {
         let control = self.abandoned(now);
-        control.into_iter().flat_map(Control::names).map(UnitId::from).collect()
+        control
+            .into_iter()
+            .flat_map(Control::names)
+            .map(UnitId::from)
+            .collect()
     }
 
     /// When the first of them ends by itself.
     pub fn end(&self, now: Timestamp) -> Option<Timestamp> {
         let all = [self.paused(now), self.acknowledged(now), self.abandoned(now)];
-        all.into_iter().flatten().filter_map(|control| control.until).min()
+        all.into_iter()
+            .flatten()
+            .filter_map(|control| control.until)
+            .min()
     }
 }
 
 /// The command that writes a control so that Flux leaves it alone; without a value, the one that removes it.
 pub fn command(address: &Address<'_>, key: &str, value: Option<&str>) -> String {
     let Address { namespace, module } = address;
-    let begin = format!("kubectl annotate --namespace {namespace} --field-manager={} {module}", manager::CLI);
+    let begin = format!(
+        "kubectl annotate --namespace {namespace} --field-manager={} {module}",
+        manager::CLI
+    );
     match value {
         Some(value) => format!("{begin} --overwrite {key}={}", quoted(value)),
         None => format!("{begin} {key}-"),
@@ -182,7 +196,10 @@ mod tests {
             let now = at(second);
             let given_up: Vec<String> = controls.given_up(now).iter().map(ToString::to_string).collect();
             let (paused, acknowledged) = (controls.paused(now), controls.acknowledged(now));
-            assert_eq!((paused.is_some(), acknowledged.is_some(), controls.end(now)), (expect.0, expect.1, expect.3.map(at)));
+            assert_eq!(
+                (paused.is_some(), acknowledged.is_some(), controls.end(now)),
+                (expect.0, expect.1, expect.3.map(at))
+            );
             assert_eq!(given_up, expect.2, "{second}");
         };
         check(59, (true, true, &["eu-1", "eu-2"], Some(60)));
@@ -200,7 +217,12 @@ mod tests {
         for key in ["paused", "acknowledge-withdrawal", "abandon"] {
             let key = format!("fleet.muster.dev/{key}");
             let says = format!("annotation {key} cannot be read: it begins with {{ and is no JSON");
-            check(json!({&key: "{nonsense"}), false, ObjectReason::InvalidControl, &says);
+            check(
+                json!({&key: "{nonsense"}),
+                false,
+                ObjectReason::InvalidControl,
+                &says,
+            );
         }
         for key in ["hold", "pin", "approve", "abort", "retry"] {
             let key = format!("fleet.muster.dev/{key}");
@@ -224,20 +246,25 @@ mod tests {
             module: "module/web",
         };
         let check = |value: Option<&str>, expect: &str| {
-            let expect = format!("kubectl annotate --namespace fleet --field-manager=muster-cli module/web {expect}");
+            let expect =
+                format!("kubectl annotate --namespace fleet --field-manager=muster-cli module/web {expect}");
             assert_eq!(command(&address, "k", value), expect);
         };
         check(None, "k-");
         check(Some("eu-1,eu-2"), "--overwrite k=eu-1,eu-2");
         check(Some(""), "--overwrite k=''");
-        check(Some("{\"by\": \"o'neil $(x)\"}"), r#"--overwrite k='{"by": "o'\''neil $(x)"}'"#);
+        check(
+            Some("{\"by\": \"o'neil $(x)\"}"),
+            r#"--overwrite k='{"by": "o'\''neil $(x)"}'"#,
+        );
     }
 
     #[test]
     fn only_what_kubectl_wrote_on_what_flux_applies_is_at_risk() {
         let entry = |manager: &str, annotation: &str| -> ManagedFieldsEntry {
             let fields = json!({"f:metadata": {"f:annotations": {format!("f:{annotation}"): {}}}});
-            serde_json::from_value(json!({"manager": manager, "operation": "Update", "fieldsV1": fields})).unwrap()
+            serde_json::from_value(json!({"manager": manager, "operation": "Update", "fieldsV1": fields}))
+                .unwrap()
         };
         let check = |managed: &[ManagedFieldsEntry], expect: Option<&str>| {
             assert_eq!(at_risk(managed, "fleet.muster.dev/paused"), expect, "{managed:?}");
@@ -245,7 +272,10 @@ mod tests {
         let (flux, control) = (entry("kustomize-controller", "other"), "fleet.muster.dev/paused");
         check(&[], None);
         check(&[entry("kubectl-annotate", control)], None);
-        check(&[flux.clone(), entry("kubectl-annotate", control)], Some("kubectl-annotate"));
+        check(
+            &[flux.clone(), entry("kubectl-annotate", control)],
+            Some("kubectl-annotate"),
+        );
         check(&[flux.clone(), entry("kubectl-annotate", "other")], None);
         check(&[flux, entry("muster-cli", control)], None);
     }

@@ -235,7 +235,10 @@ fn wake_at(decision: &engine::Decision, seen: &Observation, now: Timestamp) -> O
         Target::Known { .. } | Target::Nothing => None,
     };
     let decided = decision.wake_at.map(timestamp);
-    [decided, retry, seen.controls.end(now)].into_iter().flatten().min()
+    [decided, retry, seen.controls.end(now)]
+        .into_iter()
+        .flatten()
+        .min()
 }
 
 fn millis(at: Timestamp) -> Millis {

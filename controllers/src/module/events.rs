@@ -166,7 +166,10 @@ pub fn applied(
 ) -> Vec<(&'static str, Event)> {
     let mut applied = Vec::new();
     let mut told = |key: &'static str, note: String| {
-        applied.push((key, Event::normal(EventReason::ControlApplied, ACTION, format!("{key}: {note}"))));
+        applied.push((
+            key,
+            Event::normal(EventReason::ControlApplied, ACTION, format!("{key}: {note}")),
+        ));
     };
     let said = |status: &ModuleStatus| {
         let paused = conditions::find(&status.conditions, conditions::PAUSED);

@@ -225,7 +225,8 @@ mod tests {
     fn a_row_changes_only_from_the_name_and_token_that_were_seen() {
         let tests = "{\"op\":\"test\",\"path\":\"/spec/syncs/2/name\",\"value\":\"web\"}\n\
                      {\"op\":\"test\",\"path\":\"/spec/syncs/2/token\",\"value\":4}\n";
-        let check = |change: &Change, expect: &str| check(change, Some(&seen(Some(4))), &format!("{tests}{expect}"));
+        let check =
+            |change: &Change, expect: &str| check(change, Some(&seen(Some(4))), &format!("{tests}{expect}"));
         check(
             &put(5),
             "{\"op\":\"replace\",\"path\":\"/spec/syncs/2\",\"value\":{\"name\":\"web\",\"token\":5}}",

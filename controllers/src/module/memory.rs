@@ -112,7 +112,11 @@ mod tests {
         };
         let minute = Duration::from_mins(1);
         let check = |gaps: &Gaps, name: &str, memory: Option<&str>, expect: Duration| {
-            assert_eq!(gaps.before(&Key::new("fleet", name), &module(memory)), expect, "{name} {memory:?}");
+            assert_eq!(
+                gaps.before(&Key::new("fleet", name), &module(memory)),
+                expect,
+                "{name} {memory:?}"
+            );
         };
         let gaps = Gaps::new(minute);
         check(&gaps, "web", Some("left"), minute);

@@ -364,13 +364,19 @@ fn leaving<K: ModuleObject>(
         .collect();
     let held = left.iter().find(|told| told.reason == Reason::WithdrawalHeld);
     let (reason, message) = match (held, left.first()) {
-        (Some(held), _) => (Reason::WithdrawalHeld.as_str(), format!("being deleted: {}", held.message)),
+        (Some(held), _) => (
+            Reason::WithdrawalHeld.as_str(),
+            format!("being deleted: {}", held.message),
+        ),
         (None, None) => (
             ObjectReason::Terminating.as_str(),
             "being deleted: nothing is left in any cluster".to_owned(),
         ),
         (None, Some(first)) => {
-            let begin = format!("being deleted: {} clusters are still to be withdrawn from", left.len());
+            let begin = format!(
+                "being deleted: {} clusters are still to be withdrawn from",
+                left.len()
+            );
             let rest = stuck(module, &left, attention)
                 .unwrap_or_else(|| format!(", first {}: {}", first.cluster, first.message));
             (ObjectReason::Terminating.as_str(), begin + &rest)

@@ -10,7 +10,7 @@ use muster_api::{
     module::{ModuleSpec, OnDelete},
     reasons::Reason,
     rollout as api,
-    schema::MAX_ROW,
+    schema::{MAX_ROW, MAX_TOKEN},
 };
 use muster_rollout as engine;
 
@@ -18,6 +18,10 @@ use super::{
     observe::{ClusterSeen, Definition, Observation, Values},
     rows::{Asks, Echo, SeenRow},
 };
+
+/// The greatest token of a report that is believed without a row that has it. A restored fleet may report tokens that nobody here
+/// remembers, and new ones must be greater; a report that left no room for those would stop the module for good.
+const BELIEVED: u64 = MAX_TOKEN / 2;
 
 /// What a cluster's row is to hold for a digest, without name and token.
 pub type Contents = BTreeMap<(String, engine::Digest), SyncRow>;
@@ -77,7 +81,10 @@ pub fn spec(module: &ModuleSpec, seen: &Observation, now: Timestamp) -> engine::
             max: limit(rollout.withdraw.max),
             brake: (!explicit).then(|| limit(rollout.withdraw.brake)),
             how,
-            acknowledged: seen.controls.acknowledged(now).map(|control| control.what.clone()),
+            acknowledged: seen
+                .controls
+                .acknowledged(now)
+                .map(|control| control.what.clone()),
         },
         paused: !deleting && (rollout.paused || seen.controls.paused(now).is_some()),
         abandoned: seen.controls.given_up(now),
@@ -103,8 +110,7 @@ fn unit(cluster: &ClusterSeen, seen: &Observation, module: &str, units: &mut Uni
         observed: cluster
             .row
             .as_ref()
-            .and_then(|row| row.echo.as_ref())
-            .map(observed),
+            .and_then(|row| Some(observed(row, row.echo.as_ref()?))),
         eligible: eligible(cluster, units),
     }
 }
@@ -206,7 +212,8 @@ fn assigned(row: &SeenRow) -> engine::Row {
     }
 }
 
-fn observed(echo: &Echo) -> engine::Echo {
+fn observed(row: &SeenRow, echo: &Echo) -> engine::Echo {
+    let believed = row.token.unwrap_or(0).max(BELIEVED);
     let message = || {
         echo.message
             .as_deref()
@@ -216,7 +223,7 @@ fn observed(echo: &Echo) -> engine::Echo {
     };
     engine::Echo {
         digest: echo.digest.as_deref().and_then(engine::Digest::parse),
-        token: echo.token.map(engine::Token),
+        token: echo.token.filter(|token| *token <= believed).map(engine::Token),
         state: match (echo.phase, echo.class) {
             (SyncPhase::Succeeded, _) => engine::State::Succeeded,
             (SyncPhase::Withdrawn, _) => engine::State::Withdrawn,

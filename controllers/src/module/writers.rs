@@ -109,7 +109,11 @@ impl<K: Rolled> Modules<K> {
     /// All in one write; if that is refused, one by one, so that a stale view of one row is no other's trouble.
     async fn write_all(&self, assemblage: &Key, jobs: Vec<Job>) {
         let writes: Vec<&Write> = jobs.iter().map(|job| &job.write).collect();
-        let what = format!("writing {} rows into {} {assemblage}", jobs.len(), K::Assemblage::kind(&()));
+        let what = format!(
+            "writing {} rows into {} {assemblage}",
+            jobs.len(),
+            K::Assemblage::kind(&())
+        );
         let together = jobs.len() > 1 && self.write_rows(assemblage, &what, &writes).await.is_ok();
         for job in jobs {
             let result = if together {
@@ -133,7 +137,9 @@ impl<K: Rolled> Modules<K> {
         if appended.is_empty() {
             return self.patched(assemblage, what, intent::merged(writes, None)).await;
         }
-        let overtaken = || Error::Overtaken { what: what.to_owned() };
+        let overtaken = || Error::Overtaken {
+            what: what.to_owned(),
+        };
         let Some(there) = call(what, self.assemblages(assemblage).get_opt(&assemblage.name)).await? else {
             if appended.len() < writes.len() {
                 return Err(overtaken());
@@ -150,7 +156,8 @@ impl<K: Rolled> Modules<K> {
             version: &version,
             has_rows: !syncs.is_empty(),
         };
-        self.patched(assemblage, what, intent::merged(writes, Some(seen))).await
+        self.patched(assemblage, what, intent::merged(writes, Some(seen)))
+            .await
     }
 
     async fn patched(&self, assemblage: &Key, what: &str, patch: json_patch::Patch) -> Result<(), Error> {
@@ -159,7 +166,9 @@ impl<K: Rolled> Modules<K> {
         match call(what, assemblages.patch(&assemblage.name, &parameters(), &patch)).await {
             Ok(_) => Ok(()),
             // A failed test, or the assemblage is gone: somebody was faster.
-            Err(error) if is_overtaken(&error) => Err(Error::Overtaken { what: what.to_owned() }),
+            Err(error) if is_overtaken(&error) => Err(Error::Overtaken {
+                what: what.to_owned(),
+            }),
             Err(error) => Err(error.into()),
         }
     }
@@ -172,7 +181,9 @@ impl<K: Rolled> Modules<K> {
         };
         match call(what, self.assemblages(assemblage).create(&parameters, &made)).await {
             Ok(_) => Ok(()),
-            Err(error) if error.is_conflict() => Err(Error::Overtaken { what: what.to_owned() }),
+            Err(error) if error.is_conflict() => Err(Error::Overtaken {
+                what: what.to_owned(),
+            }),
             Err(error) => Err(error.into()),
         }
     }

@@ -9,7 +9,7 @@ use muster_api::{
     assemblage::{SyncPhase, SyncRow, SyncState},
     conditions::bounded,
     reasons::{ObjectReason, Reason},
-    schema::{MAX_LABEL, MAX_MESSAGE, MAX_NAME},
+    schema::{MAX_LABEL, MAX_MESSAGE, MAX_NAME, MAX_TOKEN},
 };
 
 use crate::expand::decide::Refusal;
@@ -106,7 +106,7 @@ fn within_limits(state: &SyncState) -> SyncState {
     SyncState {
         name: name.clone(),
         digest: cut(digest, MAX_DIGEST),
-        token: token.filter(|token| i64::try_from(*token).is_ok()),
+        token: token.filter(|token| *token <= MAX_TOKEN),
         commit: cut(commit, MAX_COMMIT),
         state: *state,
         class: *class,

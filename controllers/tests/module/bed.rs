@@ -1,0 +1,487 @@
+//! A management cluster, clusters, one git host, and the processes: each of them can be taken away and brought back.
+
+use std::{collections::BTreeMap, fmt::Debug, future::Future, sync::Arc, time::Duration};
+
+use k8s_openapi::{
+    ByteString,
+    api::{
+        core::v1::{ConfigMap, Namespace, Secret},
+        events::v1::Event,
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams},
+    core::NamespaceResourceScope,
+};
+use muster_api::{Module, ProxyAssemblage, cluster::Version, crds};
+use muster_apiserver::{ApiServer, ChangeKind, record::EventRecord};
+use muster_controllers::{
+    metrics::Metrics,
+    process::{ProcessError, Setup, agent, controller},
+    registry::{Access, Connect, ConnectError},
+    runtime::{Clock, Jitter, Options, Shutdown},
+};
+use muster_sync::source::MemorySource;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
+
+pub const NS: &str = "fleet";
+pub const SYSTEM: &str = "muster-system";
+pub const URL: &str = "https://git.test/fleet.git";
+pub const CLUSTERS: [&str; 3] = ["eu-1", "eu-2", "us-1"];
+/// The longest that anything is waited for, in virtual time.
+const LIMIT: Duration = Duration::from_mins(40);
+
+type Process = AbortOnDropHandle<Result<(), ProcessError>>;
+
+pub struct Bed {
+    pub management: ApiServer,
+    pub clusters: BTreeMap<String, ApiServer>,
+    pub source: Arc<MemorySource>,
+    pub clock: Clock,
+    agents: BTreeMap<String, Process>,
+    controller: Option<Process>,
+}
+
+impl Bed {
+    /// Clusters with agents, and a controller.
+    pub async fn new(names: &[&str]) -> Self {
+        let mut bed = Self::without_controller(names).await;
+        bed.start_controller();
+        bed
+    }
+
+    pub async fn without_controller(names: &[&str]) -> Self {
+        let management = server(
+            NS,
+            crds::management()
+                .into_iter()
+                .chain(crds::flux())
+                .chain([crds::cluster_api()])
+                .collect(),
+        )
+        .await;
+        let mut clusters = BTreeMap::new();
+        for name in names {
+            let kinds = crds::downstream().into_iter().chain(crds::flux()).collect();
+            clusters.insert((*name).to_owned(), server(SYSTEM, kinds).await);
+        }
+        let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
+        let now = clock.clone();
+        let mut bed = Self {
+            management,
+            clusters,
+            source: Arc::new(MemorySource::new(muster_sync::source::Clock::new(move || {
+                now.now()
+            }))),
+            clock,
+            agents: BTreeMap::new(),
+            controller: None,
+        };
+        for name in names {
+            bed.enroll(name).await;
+            bed.start_agent(name);
+        }
+        bed
+    }
+
+    pub async fn enroll(&self, name: &str) {
+        let cluster = json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "spec": {},
+            "metadata": {"name": name, "labels": {"env": "prod"}, "annotations": {"fleet.muster.dev/enrolled": ""}},
+        });
+        let cluster = serde_json::from_value(cluster).unwrap();
+        self.cluster_objects()
+            .create(&PostParams::default(), &cluster)
+            .await
+            .unwrap();
+        self.give_secret(name).await;
+    }
+
+    pub async fn give_secret(&self, name: &str) {
+        let secret = Secret {
+            metadata: ObjectMeta {
+                name: Some(format!("{name}-kubeconfig")),
+                ..ObjectMeta::default()
+            },
+            data: Some(BTreeMap::from([(
+                "value".to_owned(),
+                ByteString(kubeconfig(name).into_bytes()),
+            )])),
+            type_: Some("cluster.x-k8s.io/secret".to_owned()),
+            ..Secret::default()
+        };
+        self.api::<Secret>()
+            .create(&PostParams::default(), &secret)
+            .await
+            .unwrap();
+    }
+
+    pub fn setup(&self, server: &ApiServer, client: &str, namespace: &str) -> Setup {
+        Setup {
+            client: server.client_as(client),
+            namespace: namespace.to_owned(),
+            options: Options::default(),
+            clock: self.clock.clone(),
+            jitter: Jitter::seeded(1),
+            source: self.source.clone(),
+            connect: connect(&self.clusters),
+            instance: "test".to_owned(),
+            lease: None,
+            door: None,
+            metrics: Metrics::default(),
+            shutdown: Shutdown::new(),
+        }
+    }
+
+    pub fn start_controller(&mut self) {
+        let process = controller(self.setup(&self.management, "controller", NS));
+        self.controller = Some(AbortOnDropHandle::new(tokio::spawn(process)));
+    }
+
+    /// The controller crashes.
+    pub fn crash_controller(&mut self) {
+        drop(self.controller.take());
+    }
+
+    pub fn start_agent(&mut self, name: &str) {
+        let process = agent(self.setup(&self.clusters[name], "agent", SYSTEM));
+        self.agents
+            .insert(name.to_owned(), AbortOnDropHandle::new(tokio::spawn(process)));
+    }
+
+    /// The agent of a cluster crashes.
+    pub fn crash_agent(&mut self, name: &str) {
+        self.agents.remove(name);
+    }
+
+    /// A tag at which each of these ConfigMaps, in a folder of its own, says `text`.
+    pub fn release(&self, tag: &str, apps: &[&str], text: &str) {
+        self.release_files(
+            tag,
+            apps.iter()
+                .map(|app| (format!("{app}/all.yaml"), config_map(app, text))),
+        );
+    }
+
+    pub fn release_files(&self, tag: &str, files: impl IntoIterator<Item = (String, String)>) {
+        let commit = self.source.commit(URL, "main", files);
+        self.source.tag(URL, tag, &commit);
+    }
+
+    /// An API of the management cluster's namespace.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.management.client(), NS)
+    }
+
+    pub fn cluster_objects(&self) -> Api<DynamicObject> {
+        Api::namespaced_with(self.management.client(), NS, &Version::V1Beta2.api_resource())
+    }
+
+    pub async fn create<K>(&self, object: Value) -> K
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + Debug
+            + Serialize
+            + DeserializeOwned,
+    {
+        let object = serde_json::from_value(object).unwrap();
+        self.api::<K>()
+            .create(&PostParams::default(), &object)
+            .await
+            .unwrap()
+    }
+
+    /// Makes a module of the folder that has its name, and waits until it is in all its clusters.
+    pub async fn deploy(&self, name: &str, tag: &str, spec: Value) {
+        self.create::<Module>(module(name, tag, spec)).await;
+        self.until_ready(name).await;
+    }
+
+    pub async fn module(&self, name: &str) -> Option<Value> {
+        let module = self.api::<Module>().get_opt(name).await.unwrap();
+        module.map(|module| serde_json::to_value(module).unwrap())
+    }
+
+    pub async fn patch(&self, name: &str, patch: Value) {
+        self.api::<Module>()
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
+    }
+
+    pub async fn annotate(&self, name: &str, key: &str, value: Option<&str>) {
+        let key = format!("fleet.muster.dev/{key}");
+        self.patch(name, json!({"metadata": {"annotations": {key: value}}}))
+            .await;
+    }
+
+    pub async fn patch_cluster(&self, name: &str, patch: Value) {
+        self.cluster_objects()
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
+    }
+
+    /// Waits until something is there.
+    pub async fn until<T, F: Future<Output = Option<T>>>(&self, what: &str, look: impl Fn() -> F) -> T {
+        let reached = async {
+            loop {
+                if let Some(found) = look().await {
+                    return found;
+                }
+                tokio::time::sleep(Duration::from_millis(250)).await;
+            }
+        };
+        match tokio::time::timeout(LIMIT, reached).await {
+            Ok(found) => found,
+            Err(_) => {
+                let modules = self.api::<Module>().list(&ListParams::default()).await;
+                let told = modules.map(|list| {
+                    list.items
+                        .into_iter()
+                        .map(|module| module.status)
+                        .collect::<Vec<_>>()
+                });
+                panic!("not within {LIMIT:?}: {what}\n{told:#?}")
+            }
+        }
+    }
+
+    pub async fn until_ready(&self, name: &str) -> Value {
+        self.until(&format!("{name} is ready"), || async {
+            self.module(name).await.filter(is_ready)
+        })
+        .await
+    }
+
+    /// Waits until a condition of a module says this, and returns its message.
+    pub async fn until_said(&self, name: &str, type_: &str, expect: &str) -> String {
+        self.until(&format!("{name}: {type_} {expect}"), || async {
+            let said = condition(&self.module(name).await?, type_)?;
+            said.strip_prefix(expect)?.strip_prefix(": ").map(str::to_owned)
+        })
+        .await
+    }
+
+    pub async fn until_gone(&self, name: &str) {
+        self.until(&format!("{name} is gone"), || async {
+            self.module(name).await.is_none().then_some(())
+        })
+        .await;
+    }
+
+    /// What a cluster's ConfigMap says.
+    pub async fn text(&self, cluster: &str, app: &str) -> Option<String> {
+        self.config_map(cluster, app)
+            .await
+            .and_then(|object| object.data?.get("text").cloned())
+    }
+
+    pub async fn texts(&self, app: &str) -> Vec<String> {
+        let mut texts = Vec::new();
+        for cluster in self.clusters.keys() {
+            texts.push(self.text(cluster, app).await.unwrap_or_default());
+        }
+        texts
+    }
+
+    pub async fn config_map(&self, cluster: &str, app: &str) -> Option<ConfigMap> {
+        let objects: Api<ConfigMap> = Api::namespaced(self.clusters[cluster].client(), "default");
+        objects.get_opt(app).await.unwrap()
+    }
+
+    /// The identity and version of a module's ConfigMap in a cluster: unequal, and it was touched.
+    pub async fn mark(&self, cluster: &str, app: &str) -> (String, String) {
+        let object = self.config_map(cluster, app).await;
+        let object = object.unwrap_or_else(|| panic!("{app} is in {cluster}"));
+        (object.uid().unwrap(), object.resource_version().unwrap())
+    }
+
+    pub async fn marks(&self, app: &str) -> Vec<(String, String)> {
+        let mut marks = Vec::new();
+        for cluster in self.clusters.keys() {
+            marks.push(self.mark(cluster, app).await);
+        }
+        marks
+    }
+
+    /// All that a ConfigMap of a cluster ever said, in order, by the event log; `None` is its removal.
+    pub fn story(&self, cluster: &str, app: &str) -> Vec<Option<String>> {
+        let events = self.clusters[cluster].recorder().events().into_iter();
+        let of_app =
+            events.filter(|event| event.resource.resource == "configmaps" && name(event.object()) == app);
+        let mut story: Vec<Option<String>> = Vec::new();
+        for event in of_app {
+            let text = event.object()["data"]["text"].as_str().map(str::to_owned);
+            let said = if event.kind() == ChangeKind::Deleted {
+                None
+            } else {
+                text
+            };
+            if story.last() != Some(&said) {
+                story.push(said);
+            }
+        }
+        story
+    }
+
+    /// The row of a module in a cluster's assemblage.
+    pub async fn row(&self, cluster: &str, module: &str) -> Option<Value> {
+        let proxy: ProxyAssemblage = self.api().get_opt(cluster).await.unwrap()?;
+        let row = proxy.spec.syncs.into_iter().find(|row| row.name == module)?;
+        Some(serde_json::to_value(row).unwrap())
+    }
+
+    /// The notes of all events of a reason.
+    pub async fn told(&self, reason: &str) -> Vec<String> {
+        let events: Api<Event> = Api::namespaced(self.management.client(), NS);
+        let mut all = events.list(&ListParams::default()).await.unwrap().items;
+        all.sort_by_key(|event| event.event_time.clone());
+        all.into_iter()
+            .filter(|event| event.reason.as_deref() == Some(reason))
+            .filter_map(|event| event.note)
+            .collect()
+    }
+
+    /// Nothing is left that is being deleted and does not go, anywhere.
+    pub fn nothing_is_stuck(&self) {
+        for (place, server) in self.servers() {
+            let mut last: BTreeMap<String, EventRecord> = BTreeMap::new();
+            for event in server.recorder().events() {
+                let object = event.object();
+                let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+                let key = format!("{} {namespace}/{}", event.resource.resource, name(object));
+                last.insert(key, event);
+            }
+            assert_eq!(server.recorder().dropped().1, 0, "the event log is whole");
+            let stuck = last.into_iter().filter(|(_, event)| {
+                event.kind() != ChangeKind::Deleted
+                    && event.object()["metadata"].get("deletionTimestamp").is_some()
+            });
+            let stuck: Vec<String> = stuck
+                .map(|(key, event)| format!("{key} {}", event.object()["metadata"]["finalizers"]))
+                .collect();
+            assert_eq!(stuck, Vec::<String>::new(), "{place}");
+        }
+    }
+
+    /// Waits a while, and then nothing is stuck.
+    pub async fn settled(&self) {
+        pass(Duration::from_mins(2)).await;
+        self.nothing_is_stuck();
+    }
+
+    fn servers(&self) -> impl Iterator<Item = (&str, &ApiServer)> {
+        let clusters = self.clusters.iter().map(|(name, server)| (name.as_str(), server));
+        clusters.chain([("management", &self.management)])
+    }
+}
+
+pub fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+/// Lets virtual time pass.
+pub async fn pass(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
+pub fn config_map(app: &str, text: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {app}, namespace: default}}\ndata: {{text: \"{text}\"}}\n"
+    )
+}
+
+/// A module of the folder that has its name; what `spec` says stands over the rest.
+pub fn module(name: &str, tag: &str, spec: Value) -> Value {
+    let mut all = json!({
+        "selector": {"matchLabels": {"env": "prod"}},
+        "sync": {"source": {"git": {"url": URL, "version": {"tag": tag}}}, "package": {"path": name}},
+    });
+    json_patch::merge(&mut all, &spec);
+    json!({"apiVersion": "fleet.muster.dev/v1alpha1", "kind": "Module", "metadata": {"name": name}, "spec": all})
+}
+
+/// The part of a module's spec that names its version.
+pub fn version(tag: &str) -> Value {
+    json!({"spec": {"sync": {"source": {"git": {"version": {"tag": tag}}}}}})
+}
+
+pub fn is_ready(module: &Value) -> bool {
+    let current = module["status"]["observedGeneration"] == module["metadata"]["generation"];
+    current && condition(module, "Ready").is_some_and(|said| said.starts_with("True "))
+}
+
+/// The condition of this type, as `<status> <reason>: <message>`.
+pub fn condition(module: &Value, kind: &str) -> Option<String> {
+    let conditions = module["status"]["conditions"].as_array()?;
+    let condition = conditions.iter().find(|condition| condition["type"] == kind)?;
+    let word = |field: &str| condition[field].as_str().unwrap_or_default();
+    Some(format!(
+        "{} {}: {}",
+        word("status"),
+        word("reason"),
+        word("message")
+    ))
+}
+
+async fn server(namespace: &str, kinds: Vec<CustomResourceDefinition>) -> ApiServer {
+    let server = ApiServer::builder().event_log(true).in_process().unwrap();
+    let namespaces: Api<Namespace> = Api::all(server.client());
+    let object = Namespace {
+        metadata: ObjectMeta {
+            name: Some(namespace.to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..Namespace::default()
+    };
+    namespaces.create(&PostParams::default(), &object).await.unwrap();
+    let crds: Api<CustomResourceDefinition> = Api::all(server.client());
+    for kind in kinds {
+        let name = kind.name_any();
+        crds.create(&PostParams::default(), &kind).await.unwrap();
+        let established = kube::runtime::wait::await_condition(
+            crds.clone(),
+            &name,
+            kube::runtime::wait::conditions::is_crd_established(),
+        );
+        tokio::time::timeout(Duration::from_secs(30), established)
+            .await
+            .unwrap()
+            .unwrap();
+    }
+    server
+}
+
+pub fn connect(clusters: &BTreeMap<String, ApiServer>) -> Connect {
+    let doors: BTreeMap<String, Client> = clusters
+        .iter()
+        .map(|(name, server)| (format!("https://{name}.test"), server.client_as("controller")))
+        .collect();
+    Arc::new(move |access: &Access| {
+        doors
+            .get(&access.server)
+            .cloned()
+            .ok_or_else(|| ConnectError::Field {
+                field: "server",
+                problem: "no such server in this test".to_owned(),
+            })
+    })
+}
+
+fn kubeconfig(cluster: &str) -> String {
+    json!({
+        "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": format!("https://{cluster}.test"), "certificate-authority-data": "Q0E="}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+    })
+    .to_string()
+}

@@ -1,0 +1,193 @@
+//! Promise: what a person says by an annotation is done, said back, and ends when it was to end; what cannot be read moves nothing, and
+//! stops nobody else.
+
+use std::time::Duration;
+
+use kube::api::{Patch, PatchParams};
+use muster_api::Module;
+use serde_json::{Value, json};
+
+use crate::bed::*;
+
+async fn deployed() -> Bed {
+    let bed = Bed::new(&CLUSTERS).await;
+    for tag in ["one", "two", "three"] {
+        bed.release(tag, &["web", "other"], tag);
+    }
+    bed.deploy("other", "one", json!({})).await;
+    bed.deploy("web", "one", json!({"rollout": {"minReadySeconds": 30}}))
+        .await;
+    bed
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_holds_until_its_time_and_is_said_back_once() {
+    let mut bed = deployed().await;
+    let until = bed.clock.now() + Duration::from_mins(20);
+    let control = json!({"by": "ann", "reason": "freeze", "at": bed.clock.now(), "until": until});
+    bed.annotate("web", "paused", Some(&control.to_string())).await;
+    bed.patch("web", version("two")).await;
+    let said = bed.until_said("web", "Paused", "True Paused").await;
+    let at = control["at"].as_str().unwrap();
+    let expect = format!(
+        "the rollout is paused by ann (freeze) since {at} until {until}; to go on kubectl annotate --namespace fleet \
+         --field-manager=muster-cli module/web fleet.muster.dev/paused-; nothing new is started, what has begun may finish"
+    );
+    assert_eq!(said, expect);
+    pass(Duration::from_mins(4)).await;
+    bed.crash_controller();
+    bed.start_controller();
+    pass(Duration::from_mins(12)).await;
+    assert_eq!(bed.texts("web").await, ["one", "one", "one"]);
+    assert_eq!(
+        bed.told("ControlApplied").await,
+        [format!("fleet.muster.dev/paused: {expect}")]
+    );
+    // It ends by itself, at that time.
+    bed.until("it goes on", || async {
+        (bed.text("eu-1", "web").await.as_deref() == Some("two")).then_some(())
+    })
+    .await;
+    assert!((bed.clock.now().duration_since(until)).as_secs() < 5);
+    let module = bed.until_ready("web").await;
+    assert_eq!(condition(&module, "Paused"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_begun_finishes_and_nobody_begins_until_it_is_taken_away() {
+    let bed = deployed().await;
+    bed.patch("web", version("two")).await;
+    bed.until("eu-1 is being changed", || async {
+        (bed.text("eu-1", "web").await.as_deref() == Some("two")).then_some(())
+    })
+    .await;
+    bed.annotate("web", "paused", Some("true")).await;
+    pass(Duration::from_mins(4)).await;
+    assert_eq!(bed.texts("web").await, ["two", "one", "one"]);
+    assert_eq!(
+        bed.module("web").await.unwrap()["status"]["summary"]["updated"],
+        1
+    );
+    bed.annotate("web", "paused", None).await;
+    bed.until_ready("web").await;
+    assert_eq!(bed.texts("web").await, ["two", "two", "two"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_control_that_cannot_be_read_moves_nothing_and_stops_nobody_else() {
+    let bed = deployed().await;
+    let cases = [
+        (
+            "paused",
+            "{nonsense",
+            "False InvalidControl",
+            "annotation fleet.muster.dev/paused cannot be read: it begins with { and is no JSON",
+        ),
+        (
+            "acknowledge-withdrawal",
+            "{\"fro\": \"x\"}",
+            "False InvalidControl",
+            "annotation fleet.muster.dev/acknowledge-withdrawal cannot be read: unknown field `fro`",
+        ),
+        (
+            "abandon",
+            "{",
+            "False InvalidControl",
+            "annotation fleet.muster.dev/abandon cannot be read",
+        ),
+        (
+            "hold",
+            "",
+            "False Unsupported",
+            "annotation fleet.muster.dev/hold is not supported by this version of muster",
+        ),
+        (
+            "pin",
+            "x",
+            "False Unsupported",
+            "annotation fleet.muster.dev/pin is not supported",
+        ),
+        (
+            "abort",
+            "x",
+            "False Unsupported",
+            "annotation fleet.muster.dev/abort is not supported",
+        ),
+        (
+            "approve",
+            "x",
+            "False Unsupported",
+            "annotation fleet.muster.dev/approve is not supported",
+        ),
+        (
+            "retry",
+            "x",
+            "False Unsupported",
+            "annotation fleet.muster.dev/retry is not supported",
+        ),
+    ];
+    bed.patch("other", version("two")).await;
+    for (key, value, expect, says) in cases {
+        bed.annotate("web", key, Some(value)).await;
+        bed.patch("web", version("two")).await;
+        let said = bed.until_said("web", "Ready", expect).await;
+        assert!(said.starts_with(says), "{said}");
+        assert!(condition(&bed.module("web").await.unwrap(), "Stalled").is_some());
+        pass(Duration::from_mins(1)).await;
+        assert_eq!(bed.texts("web").await, ["one", "one", "one"], "{key}");
+        bed.patch("web", version("one")).await;
+        bed.annotate("web", key, None).await;
+        bed.until_ready("web").await;
+    }
+    assert_eq!(bed.texts("other").await, ["two", "two", "two"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_flux_would_take_away_is_told_with_the_command_that_keeps_it() {
+    let bed = deployed().await;
+    let write = async |manager: &str, patch: Value| {
+        let by = PatchParams {
+            field_manager: Some(manager.to_owned()),
+            ..PatchParams::default()
+        };
+        bed.api::<Module>()
+            .patch("web", &by, &Patch::Merge(patch))
+            .await
+            .unwrap();
+    };
+    let paused =
+        |value: Option<&str>| json!({"metadata": {"annotations": {"fleet.muster.dev/paused": value}}});
+    // Nobody else applies it: no matter who writes.
+    write("kubectl-annotate", paused(Some("true"))).await;
+    bed.until_said("web", "Paused", "True Paused").await;
+    write("kubectl-annotate", paused(None)).await;
+    let gone = async || {
+        bed.until("it is not paused", || async {
+            condition(&bed.module("web").await?, "Paused")
+                .is_none()
+                .then_some(())
+        })
+        .await;
+    };
+    gone().await;
+    assert_eq!(bed.told("ControlAtRisk").await, Vec::<String>::new());
+    write(
+        "kustomize-controller",
+        json!({"metadata": {"labels": {"from": "git"}}}),
+    )
+    .await;
+    write("muster-cli", paused(Some("true"))).await;
+    bed.until_said("web", "Paused", "True Paused").await;
+    write("muster-cli", paused(None)).await;
+    gone().await;
+    assert_eq!(bed.told("ControlAtRisk").await, Vec::<String>::new());
+    write("kubectl-annotate", paused(Some("true"))).await;
+    bed.until_said("web", "Paused", "True Paused").await;
+    pass(Duration::from_mins(5)).await;
+    let command = "kubectl annotate --namespace fleet --field-manager=muster-cli module/web";
+    let expect = format!(
+        "fleet.muster.dev/paused was written by kubectl-annotate, and Flux takes away what that writes: write it as muster-cli: \
+         {command} fleet.muster.dev/paused- && {command} --overwrite fleet.muster.dev/paused=true"
+    );
+    assert_eq!(bed.told("ControlAtRisk").await, [expect]);
+}

@@ -1,0 +1,179 @@
+//! Promise: a module that is deleted takes its objects with it, or leaves them, as `onDelete` says; many clusters at once only when that
+//! was said or is acknowledged; a cluster that cannot be reached is waited for by name, until a person gives it up. No other module is
+//! touched.
+
+use std::time::Duration;
+
+use kube::api::DeleteParams;
+use muster_api::{Module, ModuleRevision};
+use muster_apiserver::fault::{Fault, Match, Rule};
+use serde_json::{Value, json};
+
+use crate::bed::*;
+
+async fn deployed(clusters: &[&str], spec: Value) -> Bed {
+    let bed = Bed::new(clusters).await;
+    bed.release("v1", &["web", "other"], "one");
+    bed.deploy("other", "v1", json!({})).await;
+    bed.deploy("web", "v1", spec).await;
+    bed
+}
+
+async fn delete(bed: &Bed) {
+    bed.api::<Module>()
+        .delete("web", &DeleteParams::default())
+        .await
+        .unwrap();
+}
+
+async fn nothing_of_web_is_left(bed: &Bed) {
+    for cluster in bed.clusters.keys() {
+        assert_eq!(bed.row(cluster, "web").await, None);
+        assert!(bed.row(cluster, "other").await.is_some());
+    }
+    let revisions = bed
+        .api::<ModuleRevision>()
+        .list(&Default::default())
+        .await
+        .unwrap();
+    let modules: Vec<&str> = revisions
+        .items
+        .iter()
+        .map(|one| one.spec.module_ref.name.as_str())
+        .collect();
+    assert_eq!(modules, ["other"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn withdraw_removes_exactly_the_modules_objects() {
+    let bed = deployed(&CLUSTERS, json!({"onDelete": "Withdraw"})).await;
+    let others = bed.marks("other").await;
+    delete(&bed).await;
+    bed.until_gone("web").await;
+    assert_eq!(bed.texts("web").await, ["", "", ""]);
+    assert_eq!(bed.marks("other").await, others);
+    bed.settled().await;
+    nothing_of_web_is_left(&bed).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn orphan_touches_nothing() {
+    let bed = deployed(&CLUSTERS, json!({"onDelete": "Orphan"})).await;
+    let (web, others) = (bed.marks("web").await, bed.marks("other").await);
+    delete(&bed).await;
+    bed.until_gone("web").await;
+    bed.settled().await;
+    assert_eq!(bed.marks("web").await, web);
+    assert_eq!(bed.marks("other").await, others);
+    nothing_of_web_is_left(&bed).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn unset_it_withdraws_from_as_many_as_the_brake_allows() {
+    let bed = deployed(&["eu-1"], json!({})).await;
+    delete(&bed).await;
+    bed.until_gone("web").await;
+    assert_eq!(bed.text("eu-1", "web").await, None);
+    bed.settled().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn unset_it_is_held_above_the_brake_until_it_is_acknowledged() {
+    let mut bed = deployed(&CLUSTERS, json!({})).await;
+    let web = bed.marks("web").await;
+    delete(&bed).await;
+    let said = bed.until_said("web", "Ready", "False WithdrawalHeld").await;
+    let begin = "being deleted: 3 clusters would be withdrawn from at once, more than rollout.withdraw.brake: nothing is withdrawn until \
+                 that is acknowledged: kubectl annotate --namespace fleet --field-manager=muster-cli module/web --overwrite \
+                 fleet.muster.dev/acknowledge-withdrawal=";
+    let digest = said
+        .strip_prefix(begin)
+        .unwrap_or_else(|| panic!("{said}"))
+        .to_owned();
+    // Another digest acknowledges nothing, and who comes next knows it as well.
+    bed.annotate("web", "acknowledge-withdrawal", Some("0123456789abcdef"))
+        .await;
+    pass(Duration::from_mins(2)).await;
+    bed.crash_controller();
+    bed.start_controller();
+    pass(Duration::from_mins(2)).await;
+    assert_eq!(bed.marks("web").await, web);
+    let told = bed.told("WithdrawalHeld").await;
+    assert!(
+        !told.is_empty() && told.iter().all(|note| note.contains(&digest)),
+        "{told:?}"
+    );
+    assert_eq!(bed.told("ControlApplied").await, Vec::<String>::new());
+
+    let control = json!({"for": digest, "by": "ann", "reason": "it is over"}).to_string();
+    bed.annotate("web", "acknowledge-withdrawal", Some(&control))
+        .await;
+    bed.until("the first is withdrawn", || async {
+        (bed.texts("web").await.concat().len() < 9).then_some(())
+    })
+    .await;
+    bed.crash_controller();
+    bed.start_controller();
+    bed.until_gone("web").await;
+    assert_eq!(bed.texts("web").await, ["", "", ""]);
+    assert_eq!(
+        bed.told("ControlApplied").await,
+        [format!(
+            "fleet.muster.dev/acknowledge-withdrawal: the withdrawal {digest} is acknowledged by ann (it is over), and begins"
+        )]
+    );
+    bed.settled().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unreachable_cluster_is_waited_for_by_name_until_it_is_given_up() {
+    let bed = deployed(&CLUSTERS, json!({"onDelete": "Withdraw"})).await;
+    let away = bed.clusters["eu-2"].faults().add(Rule::always(
+        Match {
+            client: Some("controller".to_owned()),
+            ..Match::default()
+        },
+        Fault::Refuse,
+    ));
+    let mark = bed.mark("eu-2", "web").await;
+    bed.until("eu-2 is unreachable", || async {
+        let module = bed.module("web").await?;
+        (module["status"]["attention"][0]["reason"] == "Unreachable").then_some(())
+    })
+    .await;
+    delete(&bed).await;
+    let said = bed
+        .until("only eu-2 is left", || async {
+            let said = condition(&bed.module("web").await?, "Ready")?;
+            let texts = bed.texts("web").await;
+            (texts == ["", "one", ""]
+                && said.starts_with(
+                    "False Terminating: being deleted: 1 clusters are still to be withdrawn from",
+                ))
+            .then_some(said)
+        })
+        .await;
+    let command = "kubectl annotate --namespace fleet --field-manager=muster-cli module/web --overwrite fleet.muster.dev/abandon=eu-2";
+    assert!(
+        said.contains("which cannot be done in eu-2 (Unreachable since 1970-01-01T00:"),
+        "{said}"
+    );
+    assert!(said.ends_with(command), "{said}");
+    pass(Duration::from_mins(20)).await;
+    assert!(bed.module("web").await.is_some(), "nothing is given up by itself");
+
+    bed.annotate("web", "abandon", Some("eu-2")).await;
+    bed.until_gone("web").await;
+    let told = bed.told("ControlApplied").await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].starts_with("fleet.muster.dev/abandon: eu-2 is given up: sync web at revision "),
+        "{told:?}"
+    );
+    assert_eq!(bed.row("eu-2", "web").await, None);
+    // It comes back, and what it has stays: nobody's.
+    bed.clusters["eu-2"].faults().remove(away);
+    pass(Duration::from_mins(5)).await;
+    assert_eq!(bed.mark("eu-2", "web").await, mark);
+    bed.settled().await;
+}

@@ -1,0 +1,227 @@
+//! Promise: a cluster that is no longer selected loses the module's objects, and gets them back when it is selected again; many at once
+//! are held by the brake; one that only cannot be reached or used for a while loses nothing.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use muster_apiserver::fault::{Fault, Match, Rule};
+use serde_json::{Value, json};
+
+use crate::bed::*;
+
+async fn deployed(clusters: &[&str]) -> Bed {
+    let bed = Bed::new(clusters).await;
+    bed.release("v1", &["web", "other"], "one");
+    bed.deploy("other", "v1", json!({"selector": {"matchLabels": null}}))
+        .await;
+    bed.deploy("web", "v1", json!({})).await;
+    bed
+}
+
+async fn label(bed: &Bed, cluster: &str, env: &str) {
+    bed.patch_cluster(cluster, json!({"metadata": {"labels": {"env": env}}}))
+        .await;
+}
+
+async fn until_texts(bed: &Bed, expect: &[&str]) {
+    bed.until(&format!("web says {expect:?}"), || async {
+        (bed.texts("web").await == expect).then_some(())
+    })
+    .await;
+}
+
+fn token(row: &Option<Value>) -> u64 {
+    row.as_ref().unwrap()["token"].as_u64().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn by_its_label_or_by_the_selector_and_back() {
+    let bed = deployed(&CLUSTERS).await;
+    let (web, other) = (bed.marks("web").await, bed.marks("other").await);
+    let before = token(&bed.row("eu-2", "web").await);
+    label(&bed, "eu-2", "dev").await;
+    until_texts(&bed, &["one", "", "one"]).await;
+    bed.until_ready("web").await;
+    // The tombstone: name and token alone, and the token did not fall.
+    let row = bed.row("eu-2", "web").await;
+    bed.until("the withdrawal is confirmed", || async {
+        let module = bed.module("web").await?;
+        (module["status"]["summary"]["withdrawing"] == 0).then_some(())
+    })
+    .await;
+    let left = token(&row);
+    assert!(left > before);
+    label(&bed, "eu-2", "prod").await;
+    until_texts(&bed, &["one", "one", "one"]).await;
+    assert!(token(&bed.row("eu-2", "web").await) > left);
+
+    bed.until_ready("web").await;
+    label(&bed, "us-1", "dev").await;
+    until_texts(&bed, &["one", "one", ""]).await;
+    bed.until_ready("web").await;
+    bed.patch("web", json!({"spec": {"selector": {"matchLabels": null, "matchExpressions": [{"key": "env", "operator": "In", "values": ["prod", "dev"]}]}}}))
+        .await;
+    until_texts(&bed, &["one", "one", "one"]).await;
+    bed.until_ready("web").await;
+    assert_eq!(bed.mark("eu-1", "web").await, web[0], "eu-1 was never touched");
+    assert_eq!(bed.marks("other").await, other);
+    bed.settled().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn selected_again_while_it_is_withdrawn_it_comes_back() {
+    let mut bed = deployed(&CLUSTERS).await;
+    bed.crash_agent("eu-2");
+    label(&bed, "eu-2", "dev").await;
+    bed.until("the row asks for withdrawal", || async {
+        bed.row("eu-2", "web")
+            .await
+            .filter(|row| row["withdraw"] == "Prune")
+    })
+    .await;
+    label(&bed, "eu-2", "prod").await;
+    pass(Duration::from_mins(1)).await;
+    bed.start_agent("eu-2");
+    until_texts(&bed, &["one", "one", "one"]).await;
+    bed.until_ready("web").await;
+    bed.settled().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_at_once_are_held_until_that_is_acknowledged() {
+    let bed = deployed(&CLUSTERS).await;
+    let web = bed.marks("web").await;
+    bed.patch(
+        "web",
+        json!({"spec": {"selector": {"matchLabels": {"env": "pord"}}}}),
+    )
+    .await;
+    let held = bed
+        .until("it is held", || async {
+            let module = bed.module("web").await?;
+            let first = module["status"]["attention"][0].clone();
+            (first["reason"] == "WithdrawalHeld").then_some(first)
+        })
+        .await;
+    pass(Duration::from_mins(6)).await;
+    assert_eq!(bed.marks("web").await, web);
+    // A typo that is mended is nothing at all.
+    bed.patch(
+        "web",
+        json!({"spec": {"selector": {"matchLabels": {"env": "prod"}}}}),
+    )
+    .await;
+    bed.until_ready("web").await;
+    assert_eq!(bed.marks("web").await, web);
+
+    bed.patch(
+        "web",
+        json!({"spec": {"selector": {"matchLabels": {"env": "pord"}}}}),
+    )
+    .await;
+    let (_, digest) = held["message"].as_str().unwrap().rsplit_once('=').unwrap();
+    bed.annotate("web", "acknowledge-withdrawal", Some(digest)).await;
+    until_texts(&bed, &["", "", ""]).await;
+    bed.settled().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_used_for_a_while_loses_nothing() {
+    let bed = deployed(&CLUSTERS).await;
+    let (web, row) = (bed.marks("web").await, bed.row("eu-2", "web").await);
+    let told = async |reason: &str| {
+        bed.until(&format!("eu-2 is {reason}"), || async {
+            let module = bed.module("web").await?;
+            let first = &module["status"]["attention"][0];
+            (first["cluster"] == "eu-2" && first["reason"] == reason).then_some(())
+        })
+        .await;
+        pass(Duration::from_mins(6)).await;
+        assert_eq!(bed.marks("web").await, web, "{reason}");
+        assert_eq!(bed.row("eu-2", "web").await, row, "{reason}");
+    };
+    let back = async || {
+        bed.until("eu-2 is back", || async {
+            let module = bed.module("web").await?;
+            (is_ready(&module) && module["status"]["attention"].is_null()).then_some(())
+        })
+        .await;
+    };
+    bed.patch_cluster(
+        "eu-2",
+        json!({"metadata": {"annotations": {"fleet.muster.dev/enrolled": null}}}),
+    )
+    .await;
+    told("ControlPlaneNotReady").await;
+    bed.patch_cluster(
+        "eu-2",
+        json!({"metadata": {"annotations": {"fleet.muster.dev/enrolled": ""}}}),
+    )
+    .await;
+    back().await;
+
+    bed.api::<Secret>()
+        .delete("eu-2-kubeconfig", &DeleteParams::default())
+        .await
+        .unwrap();
+    told("NoKubeconfig").await;
+    bed.give_secret("eu-2").await;
+    back().await;
+
+    bed.patch_cluster("eu-2", json!({"spec": {"paused": true}})).await;
+    told("ClusterPaused").await;
+    // Also not what was deselected meanwhile: nothing is done in a cluster that is paused.
+    label(&bed, "eu-2", "dev").await;
+    pass(Duration::from_mins(6)).await;
+    assert_eq!(bed.marks("web").await, web);
+    label(&bed, "eu-2", "prod").await;
+    bed.patch_cluster("eu-2", json!({"spec": {"paused": false}}))
+        .await;
+    back().await;
+
+    let gone = bed.clusters["eu-2"].faults().add(Rule::always(
+        Match {
+            client: Some("controller".to_owned()),
+            ..Match::default()
+        },
+        Fault::Refuse,
+    ));
+    told("Unreachable").await;
+    bed.clusters["eu-2"].faults().remove(gone);
+    back().await;
+    assert_eq!(bed.marks("web").await, web);
+    bed.settled().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_person_wants_kept_is_kept_though_that_is_not_built() {
+    let bed = deployed(&CLUSTERS).await;
+    for (key, reason) in [("hold", "Held"), ("pin.web", "Pinned")] {
+        let key = format!("fleet.muster.dev/{key}");
+        let annotate = async |value: Option<&str>| {
+            let patch = json!({"metadata": {"annotations": {&key: value}, "labels": {"env": if value.is_some() { "dev" } else { "prod" }}}});
+            bed.cluster_objects()
+                .patch("eu-2", &PatchParams::default(), &Patch::Merge(patch))
+                .await
+                .unwrap();
+        };
+        annotate(Some("x")).await;
+        let said = bed
+            .until(&format!("eu-2 is {reason}"), || async {
+                let module = bed.module("web").await?;
+                let first = module["status"]["attention"][0].clone();
+                (first["cluster"] == "eu-2" && first["reason"] == reason).then_some(first)
+            })
+            .await;
+        let said = said["message"].as_str().unwrap();
+        assert!(
+            said.starts_with(&format!("annotation {key} on Cluster eu-2 is not supported")),
+            "{said}"
+        );
+        pass(Duration::from_mins(2)).await;
+        assert_eq!(bed.texts("web").await, ["one", "one", "one"], "{key}");
+        annotate(None).await;
+        bed.until_ready("web").await;
+    }
+}

@@ -1,0 +1,22 @@
+//! Modules and all that carries them, as processes on API servers of this process, on paused time: what people want, what is removed and
+//! what is not, what is written in which order, and what others can do to it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    reason = "a test ends at the first thing that is not as it must be"
+)]
+
+mod bed;
+mod bindings;
+mod cluster_deleted;
+mod controls;
+mod deleted;
+mod deselected;
+mod gap;
+mod hand;
+mod hostile;
+mod mixture;
+mod swept;
+mod writes;
