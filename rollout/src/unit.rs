@@ -150,6 +150,14 @@ impl Unit {
         }
     }
 
+    /// Its row says what it shall have.
+    pub(crate) fn has_desired(&self) -> bool {
+        let Desired::Content { digest, .. } = self.desired else {
+            return false;
+        };
+        self.carries().is_some_and(|(_, carried)| carried == digest)
+    }
+
     /// The revision that its row names.
     pub(crate) fn carried_revision(&self) -> Option<Revision> {
         self.carries().and_then(|(revision, _)| revision)

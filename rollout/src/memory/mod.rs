@@ -98,14 +98,17 @@ pub struct Charge {
     pub picked_up: bool,
     /// Since when it was seen as succeeded at this digest and token.
     pub succeeded_since: Option<Millis>,
-    /// A step of this slot was given out, now or for an earlier intent: who watches the rows may count it.
+    /// A step of this slot was given out, now or for an earlier intent: who watches the rows may count it. A withdrawal that
+    /// took the place of such an intent keeps its slot of the limit until it is written itself: that is the fence (W5).
     pub sent: bool,
     /// It was seen ready before it was charged.
     pub was_ready: bool,
     /// It had the same revision before: only its values change, its failure marks no revision.
     pub values_only: bool,
-    /// Its failure has been counted, or its deadline is over.
+    /// This intent failed, or its deadline is over.
     pub failed: bool,
+    /// Its failure is counted against the target of the run: once, whatever else fails on this slot.
+    pub marked: bool,
     /// Time spent against the deadline that runs now.
     pub clock: Clock,
     /// Since when the unit has not been eligible.
@@ -127,6 +130,8 @@ pub enum Kind {
     Fence,
     /// What it has is withdrawn.
     Withdraw,
+    /// It was given up in the midst of a change: its slot is free when its row is dropped, as only then no older write comes.
+    Abandon,
 }
 
 /// Time spent, counted only while it runs.
@@ -174,6 +179,7 @@ impl Charge {
             was_ready: false,
             values_only: false,
             failed: false,
+            marked: false,
             clock: Clock::default(),
             absent_since: None,
             skipped: false,
@@ -197,9 +203,10 @@ impl Charge {
         }
     }
 
-    /// It takes a slot of the limit: it is neither released nor a withdrawal, which has a window of its own.
+    /// It takes a slot of the limit: it is neither released nor a withdrawal, which has a window of its own (but see
+    /// [`Charge::sent`]).
     pub fn counts(&self) -> bool {
-        !self.skipped && self.kind != Kind::Withdraw
+        !self.skipped && (self.kind != Kind::Withdraw || self.sent)
     }
 
     /// Its intent is in the row, as far as the view tells.

@@ -20,7 +20,7 @@ impl Memory {
     ) -> Self {
         let mut memory = Self {
             seq: greatest_token(units),
-            last_good,
+            last_good: last_good.filter(|good| !bad.contains_key(good)),
             rebuilt: true,
             ..Self::default()
         };
@@ -84,5 +84,7 @@ fn unconfirmed(unit: &Unit, now: Millis) -> Option<Charge> {
         Content::Withdraw if unit.being_withdrawn() => Charge::new(unit, Kind::Withdraw, row.token, now),
         Content::Carries { .. } | Content::Withdraw | Content::Nothing => return None,
     };
-    Some(Charge { sent: true, ..charge })
+    // Who reported about its row may have been confirmed once, and then is not counted by who watches: it waits for room.
+    let sent = charge.kind != Kind::Withdraw && unit.state_at_row().is_none();
+    Some(Charge { sent, ..charge })
 }

@@ -50,12 +50,13 @@ struct WireCharge(
 
 const VERSION: u8 = 1;
 
-const KINDS: [Kind; 5] = [
+const KINDS: [Kind; 6] = [
     Kind::Assign,
     Kind::Join,
     Kind::Relapsed,
     Kind::Fence,
     Kind::Withdraw,
+    Kind::Abandon,
 ];
 const KIND_MASK: u16 = 0b111;
 const PICKED_UP: u16 = 1 << 3;
@@ -67,6 +68,7 @@ const RUNNING: u16 = 1 << 8;
 const ABSENT: u16 = 1 << 9;
 const SUCCEEDED: u16 = 1 << 10;
 const SENT: u16 = 1 << 11;
+const MARKED: u16 = 1 << 12;
 
 impl From<Memory> for Wire {
     fn from(memory: Memory) -> Self {
@@ -147,6 +149,7 @@ impl WireCharge {
             Kind::Relapsed => 2,
             Kind::Fence => 3,
             Kind::Withdraw => 4,
+            Kind::Abandon => 5,
         };
         let flags = [
             (charge.picked_up, PICKED_UP),
@@ -154,6 +157,7 @@ impl WireCharge {
             (charge.was_ready, WAS_READY),
             (charge.values_only, VALUES_ONLY),
             (charge.failed, FAILED),
+            (charge.marked, MARKED),
             (charge.skipped, SKIPPED),
             (charge.clock.from.is_some(), RUNNING),
             (charge.absent_since.is_some(), ABSENT),
@@ -198,6 +202,7 @@ impl WireCharge {
             was_ready: set(WAS_READY),
             values_only: set(VALUES_ONLY),
             failed: set(FAILED),
+            marked: set(MARKED),
             clock: Clock {
                 spent,
                 from: set(RUNNING).then_some(at),

@@ -1,7 +1,7 @@
 //! Rule 15: units that are not selected and that somebody gave up. Nothing is waited for; their rows are dropped.
 
 use super::{Pass, withdraw};
-use crate::{Kind, Unit};
+use crate::{Charge, Content, Kind, Unit};
 
 impl Pass<'_> {
     /// It is given up: it is not selected, somebody named it, and a complete read shows that something is left of it.
@@ -9,7 +9,8 @@ impl Pass<'_> {
         self.may_withdraw && !unit.selected() && !unit.is_empty() && self.spec.abandoned.contains(&unit.id)
     }
 
-    /// Its slot is free at once. That no later token is smaller than what stood in its row, or was reported, is remembered.
+    /// Nothing is waited for. That no later token is smaller than what stood in its row, or was reported, is remembered.
+    /// In the midst of a change its slot of the limit is free when its row is dropped: until then an older write may come (W5).
     pub(super) fn abandon(&mut self) {
         if self.spec.abandoned.is_empty() || !self.may_withdraw {
             return;
@@ -21,14 +22,30 @@ impl Pass<'_> {
             .copied()
             .filter(|unit| self.gives_up(unit))
             .collect();
-        if given_up.is_empty() {
-            return;
-        }
-        self.memory.seq = self.memory.seq.max(self.seen);
         for unit in given_up {
-            if self.charge_of(unit).is_some() {
+            self.memory.seq = self.memory.seq.max(self.seen);
+            let Some(charge) = self.charge_of(unit).copied() else {
+                continue;
+            };
+            let comes = charge.sent && !charge.is_written(unit);
+            if charge.counts() && (comes || !unit.is_quiet()) {
+                let charge = charge.redirected(Kind::Abandon, charge.token, charge.since);
+                self.memory.charges.insert(unit.id.clone(), charge);
+            } else {
                 self.memory.charges.remove(&unit.id);
             }
+        }
+    }
+
+    /// What becomes of the slot: it ends with the row. If the unit is not given up after all, it is fenced off.
+    pub(super) fn weigh_abandoned(&mut self, unit: &Unit, charge: Charge) -> Option<Charge> {
+        if unit.assigned.is_none_or(|row| row.content == Content::Nothing) {
+            None
+        } else if self.gives_up(unit) || !self.may_withdraw {
+            Some(charge)
+        } else {
+            let token = self.issue();
+            Some(charge.redirected(Kind::Fence, token, charge.since))
         }
     }
 

@@ -8,13 +8,15 @@ use crate::{Charge, Clock, Content, Desired, Kind, RunState, Unit};
 
 impl Pass<'_> {
     pub(super) fn adopt_unconfirmed(&mut self) {
-        for unit in self.units.clone() {
-            if !unit.is_eligible() || self.charge_of(unit).is_some() || self.gives_up(unit) {
-                continue;
-            }
-            if let Some(charge) = self.unconfirmed(unit) {
-                self.charge(unit, charge);
-            }
+        let found: Vec<(&Unit, Charge)> = self
+            .units
+            .iter()
+            .filter(|unit| unit.is_eligible())
+            .filter_map(|unit| Some((*unit, self.unconfirmed(unit)?)))
+            .filter(|(unit, _)| self.charge_of(unit).is_none() && !self.gives_up(unit))
+            .collect();
+        for (unit, charge) in found {
+            self.charge(unit, charge);
         }
     }
 
@@ -46,10 +48,9 @@ impl Pass<'_> {
                 }
                 Some(_) => None,
             },
-            Content::Withdraw if unit.being_withdrawn() => Some(Charge {
-                sent: true,
-                ..Charge::new(unit, Kind::Withdraw, row.token, self.now)
-            }),
+            Content::Withdraw if unit.being_withdrawn() => {
+                Some(Charge::new(unit, Kind::Withdraw, row.token, self.now))
+            }
             Content::Withdraw | Content::Nothing => None,
         }
     }

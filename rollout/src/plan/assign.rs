@@ -132,13 +132,7 @@ impl Pass<'_> {
             .count();
         let room = usize::try_from(self.limit().saturating_sub(self.charged())).unwrap_or(usize::MAX);
         let room = room.min(MAX_CHARGES.saturating_sub(kept));
-        let mut waiting: Vec<(_, &Unit, Wanted)> = self
-            .units
-            .iter()
-            .filter_map(|unit| self.next(unit).map(|wanted| (self.place(unit), *unit, wanted)))
-            .collect();
-        waiting.sort_unstable_by(|one, other| one.0.cmp(&other.0));
-        for (_, unit, wanted) in waiting.into_iter().take(room) {
+        for (unit, wanted) in self.first(room) {
             let charge = Charge {
                 revision: Some(wanted.revision),
                 digest: Some(wanted.digest),
@@ -153,17 +147,18 @@ impl Pass<'_> {
     }
 
     /// What a unit would get that has no slot yet; None when it needs nothing or must not be touched.
-    pub(super) fn next(&self, unit: &Unit) -> Option<Wanted> {
-        let charged = self.charge_of(unit).is_some_and(Charge::counts);
-        // The place of a namesake of before, which was not seen to be gone, is not free yet.
-        let taken = self.charge_of(unit).is_none() && self.memory.charges.contains_key(&unit.id);
-        if charged || taken || !unit.is_eligible() {
+    /// `charge` is that of its name.
+    pub(super) fn next(&self, unit: &Unit, charge: Option<&Charge>) -> Option<Wanted> {
+        let leaves = match charge {
+            None => false,
+            // The place of a namesake of before, which was not seen to be gone, is not free yet.
+            Some(charge) if charge.incarnation != unit.incarnation || charge.counts() => return None,
+            Some(charge) => charge.kind == Kind::Withdraw,
+        };
+        if !unit.is_eligible() {
             return None;
         }
         let wanted = self.wanted(unit, None)?;
-        let leaves = self
-            .charge_of(unit)
-            .is_some_and(|charge| charge.kind == Kind::Withdraw);
         let carried = unit.carries().map(|(_, digest)| digest);
         (leaves || carried != Some(wanted.digest)).then_some(wanted)
     }

@@ -1,7 +1,7 @@
 //! Rule 8: a target is good when every eligible selected unit is confirmed at it. An empty fleet proves nothing.
 
 use super::Pass;
-use crate::{Desired, Run, RunState, Step, Unit, Verdict};
+use crate::{Run, RunState, Step, Unit, Verdict};
 
 impl Pass<'_> {
     pub(super) fn conclude(&mut self) {
@@ -36,10 +36,7 @@ impl Pass<'_> {
     }
 
     /// It is not charged, and has what it shall have.
-    pub(super) fn is_confirmed(&self, unit: &Unit) -> bool {
-        let Desired::Content { digest, .. } = unit.desired else {
-            return false;
-        };
-        self.charge_of(unit).is_none() && unit.carries().is_some_and(|(_, carried)| carried == digest)
+    fn is_confirmed(&self, unit: &Unit) -> bool {
+        unit.has_desired() && self.charge_of(unit).is_none()
     }
 }

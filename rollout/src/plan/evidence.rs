@@ -1,7 +1,7 @@
 //! Rules 1, 4, 5: what a report says about a charge. A report about another digest or token says nothing.
 
 use super::Pass;
-use crate::{Charge, Class, Content, Kind, State, Unit};
+use crate::{Charge, Class, Content, Kind, State, Unit, UnitId};
 
 /// What becomes of a charge.
 enum Fate {
@@ -12,12 +12,28 @@ enum Fate {
 }
 
 impl Pass<'_> {
-    /// Rule 8: who left counts for nothing. Only a complete read shows that somebody did.
+    /// Rule 8: who left counts for nothing, neither a slot nor a failure. Only a complete read shows that somebody did.
     pub(super) fn release_gone(&mut self) {
-        if self.spec.complete {
-            let mut charges = std::mem::take(&mut self.memory.charges);
-            charges.retain(|id, charge| self.unit_of(id, charge).is_some());
-            self.memory.charges = charges;
+        if !self.spec.complete {
+            return;
+        }
+        let mut charges = std::mem::take(&mut self.memory.charges);
+        charges.retain(|id, charge| self.unit_of(id, charge).is_some());
+        self.memory.charges = charges;
+        if self.open_run().is_some() {
+            self.forget_marks();
+        }
+    }
+
+    fn forget_marks(&mut self) {
+        let left = |id: &UnitId| !self.unit(id).is_some_and(Unit::selected);
+        let left: Vec<UnitId> = self.memory.marks.keys().filter(|id| left(id)).cloned().collect();
+        for id in left {
+            self.memory.marks.remove(&id);
+            // Should it be selected again while it is still charged, it may fail again.
+            if let Some(charge) = self.memory.charges.get_mut(&id) {
+                (charge.failed, charge.marked) = (false, false);
+            }
         }
     }
 
@@ -34,6 +50,9 @@ impl Pass<'_> {
     }
 
     fn assess(&mut self, unit: &Unit, charge: Charge) -> Fate {
+        if charge.kind == Kind::Abandon {
+            return self.weigh_abandoned(unit, charge).map_or(Fate::Ends, Fate::Stays);
+        }
         let charge = match read_row(unit, charge) {
             Fate::Stays(charge) => charge,
             Fate::Ends => return Fate::Ends,
@@ -47,7 +66,7 @@ impl Pass<'_> {
                 Fate::Stays(charge) => charge,
                 Fate::Ends => return Fate::Ends,
             },
-            Kind::Fence => charge,
+            Kind::Fence | Kind::Abandon => charge,
         };
         Fate::Stays(if unit.is_eligible() {
             returned(charge)
@@ -85,9 +104,9 @@ impl Pass<'_> {
         let counts =
             unit.is_eligible() && charge.is_written(unit) && charge.succeeded_since.is_none() && !held_up;
         charge.clock.set(counts, self.now);
-        if unit.is_eligible() && !charge.failed && self.fails(&charge, report) {
+        if unit.selected() && unit.is_eligible() && !charge.failed && self.fails(&charge, report) {
             charge.failed = true;
-            self.mark(unit, &charge, report);
+            charge.marked |= self.mark(unit, &charge, report);
         }
         Fate::Stays(charge)
     }
@@ -157,14 +176,14 @@ fn read_row(unit: &Unit, mut charge: Charge) -> Fate {
     }
 }
 
-fn weigh_withdrawal(unit: &Unit, charge: Charge) -> Fate {
+fn weigh_withdrawal(unit: &Unit, mut charge: Charge) -> Fate {
     let withdrawn = unit.state_at(None, charge.token) == Some(&State::Withdrawn);
     let tidied = unit
         .assigned
         .is_some_and(|row| row.content == Content::Nothing && row.token >= charge.token);
     if withdrawn || tidied {
-        Fate::Ends
-    } else {
-        Fate::Stays(charge)
+        return Fate::Ends;
     }
+    charge.sent &= !charge.is_written(unit);
+    Fate::Stays(charge)
 }

@@ -3,13 +3,36 @@
 use super::Pass;
 use crate::{Limit, Strategy};
 
+/// How many units there are: what percentages are of.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Counts {
+    /// They shall have something.
+    selected: u32,
+    /// And can be touched.
+    eligible: u32,
+    /// They have something, and are not given up.
+    carrying: u32,
+}
+
 impl Pass<'_> {
+    pub(super) fn count_units(&self) -> Counts {
+        let mut counts = Counts::default();
+        for unit in &self.units {
+            counts.selected += u32::from(unit.selected());
+            counts.eligible += u32::from(unit.selected() && unit.is_eligible());
+            counts.carrying += u32::from(!unit.is_empty() && !self.gives_up(unit));
+        }
+        counts
+    }
+
     /// The limit in units.
     pub(super) fn limit(&self) -> u32 {
-        let selected = count(self.units.iter().filter(|unit| unit.selected()));
+        let Counts {
+            selected, eligible, ..
+        } = self.counts;
         match self.spec.strategy {
             Strategy::Replace => selected,
-            Strategy::Incremental => self.spec.limit.of(self.eligible()).min(selected),
+            Strategy::Incremental => self.spec.limit.of(eligible).min(selected),
         }
     }
 
@@ -18,17 +41,20 @@ impl Pass<'_> {
         count(self.memory.charges.values().filter(|charge| charge.counts()))
     }
 
-    /// How many failures are tolerated.
+    /// How many failures are tolerated. Not of the eligible units: that others cannot be reached condemns nothing.
     pub(super) fn max_failed(&self) -> u32 {
-        self.spec.max_failed.of(self.eligible())
+        self.spec.max_failed.of(self.counts.selected)
     }
 
-    fn eligible(&self) -> u32 {
-        count(
-            self.units
-                .iter()
-                .filter(|unit| unit.selected() && unit.is_eligible()),
-        )
+    /// How many units may be withdrawn from at one time.
+    pub(super) fn withdraw_limit(&self) -> u32 {
+        self.spec.withdraw.max.of(self.counts.carrying)
+    }
+
+    /// How many may be deselected at once before somebody has to acknowledge it; None: any number.
+    pub(super) fn brake_limit(&self) -> Option<u32> {
+        let brake = self.spec.withdraw.brake?;
+        Some(brake.of(self.counts.carrying).max(1))
     }
 }
 

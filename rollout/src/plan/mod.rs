@@ -18,6 +18,7 @@ mod withdraw;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use self::limit::Counts;
 use crate::memory::greatest_token;
 use crate::{Charge, Decision, MAX_CHARGES, Memory, Millis, Spec, Step, Token, Unit, UnitId};
 
@@ -34,11 +35,12 @@ pub fn plan(spec: &Spec, memory: &Memory, units: &[Unit], now: Millis) -> Decisi
     pass.adopt_unconfirmed();
     pass.read_evidence();
     pass.judge();
+    pass.release_unsent();
     pass.take_back();
     pass.retarget();
+    pass.admit();
     pass.withdraw();
     pass.give_up();
-    pass.admit();
     pass.conclude();
     pass.decide()
 }
@@ -49,6 +51,8 @@ struct Pass<'a> {
     now: Millis,
     /// The units, ordered by name, each once.
     units: Vec<&'a Unit>,
+    /// How many there are.
+    counts: Counts,
     /// The memory, on its way from the old one to the new one.
     memory: Memory,
     /// The greatest token in rows and reports.
@@ -70,13 +74,16 @@ struct Pass<'a> {
 impl<'a> Pass<'a> {
     fn new(spec: &'a Spec, memory: &Memory, units: &'a [Unit], now: Millis) -> Self {
         let mut units: Vec<&Unit> = units.iter().collect();
-        units.sort_unstable();
-        units.dedup_by(|later, first| later.id == first.id);
+        if !units.is_sorted_by(|one, other| one.id < other.id) {
+            units.sort_unstable();
+            units.dedup_by(|later, first| later.id == first.id);
+        }
         let seen = greatest_token(units.iter().copied());
-        Self {
+        let mut pass = Self {
             spec,
             now,
             units,
+            counts: Counts::default(),
             memory: memory.clone(),
             seen,
             token: memory.seq.max(seen).next(),
@@ -85,7 +92,9 @@ impl<'a> Pass<'a> {
             may_withdraw: spec.complete && !memory.rebuilt,
             crowded: BTreeSet::new(),
             verdicts: Vec::new(),
-        }
+        };
+        pass.counts = pass.count_units();
+        pass
     }
 
     fn decide(mut self) -> Decision {
@@ -93,8 +102,7 @@ impl<'a> Pass<'a> {
             self.memory.rebuilt = false;
         }
         let mut steps = self.steps();
-        let reasons = self.reasons();
-        let summary = self.summarize(&reasons);
+        let (reasons, summary) = self.tell();
         let wake_at = self.wake_at();
         steps.append(&mut self.verdicts);
         Decision {
@@ -106,13 +114,27 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// The unit of this name, if it is in the view.
+    fn unit(&self, id: &UnitId) -> Option<&'a Unit> {
+        let at = self.units.binary_search_by(|unit| unit.id.cmp(id)).ok()?;
+        self.units.get(at).copied()
+    }
+
     /// The unit of a charge; None when it is not in the view, or another life of it is.
     fn unit_of(&self, id: &UnitId, charge: &Charge) -> Option<&'a Unit> {
-        let at = self.units.binary_search_by(|unit| unit.id.cmp(id)).ok()?;
-        self.units
-            .get(at)
-            .copied()
+        self.unit(id)
             .filter(|unit| unit.incarnation == charge.incarnation)
+    }
+
+    /// All units in order, each with the charge of its name if there is one, maybe another life's. One walk over both,
+    /// as thousands of searches would take longer than all the rest.
+    fn with_charges(&self) -> impl Iterator<Item = (&'a Unit, Option<&Charge>)> {
+        let mut charges = self.memory.charges.iter().peekable();
+        self.units.iter().map(move |unit| {
+            while charges.next_if(|(id, _)| **id < unit.id).is_some() {}
+            let charge = charges.next_if(|(id, _)| **id == unit.id);
+            (*unit, charge.map(|(_, charge)| charge))
+        })
     }
 
     fn charge_of(&self, unit: &Unit) -> Option<&Charge> {

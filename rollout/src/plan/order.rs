@@ -1,39 +1,38 @@
 //! Rules 3 and 12: who comes first. Total and stable.
 
-use super::Pass;
-use crate::{State, Unit, UnitId};
+use super::{Pass, assign::Wanted};
+use crate::{State, Unit};
 
-/// The place of a unit that waits for its turn.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    group: Group,
-    id: UnitId,
-}
-
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Group {
-    /// It has a revision that is known to be bad: changing it is the fix.
-    HoldsBad,
-    /// It is ready, or has nothing.
-    Ready,
-    /// It is not, and will not tell much about the revision.
-    Unready,
-}
-
-impl Pass<'_> {
-    pub(super) fn place(&self, unit: &Unit) -> Place {
-        let holds_bad = unit
-            .carried_revision()
-            .is_some_and(|revision| self.memory.is_bad(revision));
-        let group = match (holds_bad, is_ready(unit)) {
-            (true, _) => Group::HoldsBad,
-            (false, true) => Group::Ready,
-            (false, false) => Group::Unready,
-        };
-        Place {
-            group,
-            id: unit.id.clone(),
+impl<'a> Pass<'a> {
+    /// The first units of those that wait for a slot, with what they get.
+    ///
+    /// First who has a revision that is known to be bad, as changing it is the fix; then who is ready, or has nothing;
+    /// then who is not, and will not tell much about the revision. Within each by name, which is the order of the units.
+    pub(super) fn first(&self, most: usize) -> Vec<(&'a Unit, Wanted)> {
+        let (mut bad, mut ready, mut unready) = (Vec::new(), Vec::new(), Vec::new());
+        if most == 0 {
+            return bad;
         }
+        for (unit, charge) in self.with_charges() {
+            let Some(wanted) = self.next(unit, charge) else {
+                continue;
+            };
+            let holds_bad = unit
+                .carried_revision()
+                .is_some_and(|revision| self.memory.is_bad(revision));
+            let group = match (holds_bad, is_ready(unit)) {
+                (true, _) => &mut bad,
+                (false, true) => &mut ready,
+                (false, false) => &mut unready,
+            };
+            if group.len() < most {
+                group.push((unit, wanted));
+            }
+        }
+        bad.append(&mut ready);
+        bad.append(&mut unready);
+        bad.truncate(most);
+        bad
     }
 }
 

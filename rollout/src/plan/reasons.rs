@@ -3,7 +3,14 @@
 use std::sync::Arc;
 
 use super::{Pass, withdraw};
-use crate::{Charge, Class, Desired, Eligible, Kind, Revision, RunState, State, Unit, UnitId, Why};
+use crate::{
+    Charge, Class, Desired, Eligible, Kind, MAX_CHARGES, Revision, RunState, State, Summary, Unit, UnitId,
+    Why,
+};
+
+/// No window is wider than what can be remembered.
+#[allow(clippy::cast_possible_truncation)] // five hundred
+const MOST: u32 = MAX_CHARGES as u32;
 
 /// What all those say who wait for a turn: worked out once.
 struct Windows {
@@ -12,32 +19,37 @@ struct Windows {
 }
 
 impl Pass<'_> {
-    pub(super) fn reasons(&self) -> Vec<(UnitId, Why)> {
+    /// The reasons, and the counts that follow from them.
+    pub(super) fn tell(&self) -> (Vec<(UnitId, Why)>, Summary) {
         let windows = Windows {
             change: Why::WaitingTurn {
                 holders: self.holders(Charge::counts),
-                limit: self.limit(),
+                limit: self.limit().min(MOST),
             },
             withdrawal: Why::WaitingTurn {
                 holders: self.holders(withdraw::is_active),
                 limit: self.withdraw_limit(),
             },
         };
-        self.units
-            .iter()
-            .map(|unit| (unit.id.clone(), self.why(unit, &windows)))
-            .collect()
+        let mut summary = self.summary();
+        let mut reasons = Vec::with_capacity(self.units.len());
+        for (unit, charge) in self.with_charges() {
+            let charge = charge.filter(|charge| charge.incarnation == unit.incarnation);
+            let why = self.why(unit, charge, &windows);
+            summary.add(unit, charge, &why);
+            reasons.push((unit.id.clone(), why));
+        }
+        (reasons, summary)
     }
 
-    fn why(&self, unit: &Unit, windows: &Windows) -> Why {
-        let charge = self.charge_of(unit);
+    fn why(&self, unit: &Unit, charge: Option<&Charge>, windows: &Windows) -> Why {
         let why = match charge.filter(|charge| !charge.skipped) {
             Some(charge) if charge.kind == Kind::Withdraw && (!unit.selected() || unit.being_withdrawn()) => {
                 withdrawing(unit, charge)
             }
             _ if !unit.selected() => self.why_leaving(unit, charge, windows),
             Some(charge) if charge.kind != Kind::Withdraw => self.why_charged(unit, charge, windows),
-            _ => self.why_uncharged(unit, windows),
+            _ => self.why_uncharged(unit, charge, windows),
         };
         match unit.eligible {
             Eligible::No(reason) if reason.rank <= why.rank() => Why::Ineligible {
@@ -50,8 +62,9 @@ impl Pass<'_> {
 
     fn why_leaving(&self, unit: &Unit, charge: Option<&Charge>, windows: &Windows) -> Why {
         match (&self.held, charge) {
+            _ if self.gives_up(unit) => Why::Excluded,
             (_, Some(charge)) if unit.carries().is_none() => withdrawing(unit, charge),
-            _ if unit.carries().is_none() || self.gives_up(unit) => Why::Excluded,
+            _ if unit.carries().is_none() => Why::Excluded,
             (Some((acknowledge, units)), _) => Why::WithdrawalHeld {
                 acknowledge: acknowledge.clone(),
                 units: *units,
@@ -121,12 +134,12 @@ impl Pass<'_> {
         }
     }
 
-    fn why_uncharged(&self, unit: &Unit, windows: &Windows) -> Why {
+    fn why_uncharged(&self, unit: &Unit, charge: Option<&Charge>, windows: &Windows) -> Why {
         let Desired::Content { revision, digest, .. } = unit.desired else {
             return Why::Unresolved;
         };
         // Selected again, with a withdrawal that still has to be fenced off: it waits for a slot.
-        let fenced_off = self.charge_of(unit).is_none_or(|charge| charge.skipped);
+        let fenced_off = charge.is_none_or(|charge| charge.skipped);
         let there = fenced_off && unit.carries().is_some_and(|(_, carried)| carried == digest);
         let unready = unit
             .failure_at_row()
@@ -147,7 +160,7 @@ impl Pass<'_> {
                 Some(why) => why,
                 None if self.spec.paused => Why::Paused,
                 // Its namesake of before was not seen to be gone: only a complete read tells.
-                None if self.memory.charges.contains_key(&unit.id) && !self.spec.complete => Why::WaitingRead,
+                None if !self.spec.complete && self.memory.charges.contains_key(&unit.id) => Why::WaitingRead,
                 None => windows.change.clone(),
             },
         }

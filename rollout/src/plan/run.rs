@@ -27,7 +27,7 @@ impl Pass<'_> {
         self.memory.marks.clear();
         self.memory.marks_beyond = 0;
         for charge in self.memory.charges.values_mut() {
-            charge.failed = false;
+            (charge.failed, charge.marked) = (false, false);
         }
     }
 

@@ -1,6 +1,8 @@
 //! The steps: what the memory intends and the rows do not say yet. So a step that was lost is repeated with its
 //! token, and one that was carried out is not.
 
+use std::cmp::Reverse;
+
 use super::Pass;
 use super::limit::count;
 use crate::{Charge, Kind, Step, Token, Unit, UnitId};
@@ -14,15 +16,19 @@ impl Pass<'_> {
                 continue;
             };
             match self.step(unit, charge) {
-                Some(step) if charge.counts() && !charge.sent => fresh.push((charge.token, id.clone(), step)),
+                Some(step @ Step::Withdraw { .. }) => steps.push(step),
+                Some(step) if charge.counts() && !charge.sent => {
+                    // Who was written last is the likeliest to be counted already: it goes first.
+                    fresh.push((Reverse(unit.token()), id.clone(), step));
+                }
                 Some(step) if charge.counts() && unit.is_quiet() => {
-                    repeated.push((charge.token, id.clone(), step));
+                    repeated.push((Reverse(charge.token), id.clone(), step));
                 }
                 step => steps.extend(step),
             }
         }
         // The newest first: an older write of a unit that came back may still be on its way, until a newer one is there.
-        repeated.sort_unstable_by(|one, other| other.cmp(one));
+        repeated.sort_unstable();
         fresh.sort_unstable();
         let mut crowded = split_at(&mut repeated, self.room_to_repeat());
         crowded.extend(split_at(&mut fresh, self.room()));
@@ -45,18 +51,20 @@ impl Pass<'_> {
     /// A unit to which nothing was sent yet is written only into a window that has room for it, also when the
     /// limit fell, or others came back, since it was charged.
     fn room(&self) -> usize {
-        let unsent = |charge: &&Charge| charge.counts() && !charge.sent;
-        let sent = self
-            .charged()
-            .saturating_sub(count(self.memory.charges.values().filter(unsent)));
-        self.limit_less(sent)
+        let taken = self.memory.charges.iter().filter(|(id, charge)| {
+            // Who was charged for what its row says, and is not there: nobody may have sent it, but it may be counted.
+            let moves = |unit: &Unit| charge.is_written(unit) && !unit.is_quiet();
+            charge.counts() && (charge.sent || self.unit_of(id, charge).is_some_and(moves))
+        });
+        self.limit_less(count(taken))
     }
 
     /// What was sent and perhaps lost is repeated only while it fits beside those that are changing already: when
     /// others came back since, it waits for them.
     fn room_to_repeat(&self) -> usize {
         let busy = self.memory.charges.iter().filter(|(id, charge)| {
-            charge.counts() && self.unit_of(id, charge).is_none_or(|unit| !unit.is_quiet())
+            let moves = |unit: &Unit| !unit.is_quiet() && (charge.sent || charge.is_written(unit));
+            charge.counts() && self.unit_of(id, charge).is_none_or(moves)
         });
         self.limit_less(count(busy))
     }
@@ -91,7 +99,7 @@ impl Pass<'_> {
 }
 
 /// A step that has to fit, by the token that orders it.
-type Pending = (Token, UnitId, Step);
+type Pending = (Reverse<Token>, UnitId, Step);
 
 /// Keeps the first that fit, and returns the others.
 fn split_at(pending: &mut Vec<Pending>, room: usize) -> Vec<Pending> {

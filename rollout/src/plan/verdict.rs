@@ -7,13 +7,14 @@ use crate::{
 };
 
 impl Pass<'_> {
-    /// Count the failure of a charged unit against the target, if it says anything about it (rules 3 and 6).
-    pub(super) fn mark(&mut self, unit: &Unit, charge: &Charge, report: Option<&State>) {
+    /// Count the failure of a charged unit against the target, if it says anything about it (rules 3 and 6). True if it does.
+    pub(super) fn mark(&mut self, unit: &Unit, charge: &Charge, report: Option<&State>) -> bool {
         let blames = self
             .open_run()
             .is_some_and(|run| charge.revision == Some(run.target));
-        if !blames || !charge.was_ready || charge.values_only || self.memory.marks.contains_key(&unit.id) {
-            return;
+        let counted = charge.marked || self.memory.marks.contains_key(&unit.id);
+        if !blames || !charge.was_ready || charge.values_only || counted {
+            return false;
         }
         let kept = usize::try_from(self.max_failed())
             .unwrap_or(MAX_MARKS)
@@ -31,6 +32,7 @@ impl Pass<'_> {
             _ => "not acknowledged in time".into(),
         };
         self.last_mark = Some((unit.id.clone(), message));
+        true
     }
 
     pub(super) fn judge(&mut self) {

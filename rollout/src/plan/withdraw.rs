@@ -6,20 +6,32 @@ use crate::id::fnv64;
 use crate::{Acknowledged, Charge, Kind, Unit};
 
 impl Pass<'_> {
-    /// A unit that is selected again before its withdrawal was written, and that is still on its way to what its row
-    /// says, takes a slot at once: whoever watches the rows counts it. The withdrawal is fenced off (W5).
-    /// Others wait for room as everybody does.
+    /// Rule 8: a unit that is no longer selected, and to which nothing was sent for the slot that it has, leaves it at once:
+    /// no late write can come.
+    pub(super) fn release_unsent(&mut self) {
+        let mut charges = std::mem::take(&mut self.memory.charges);
+        charges.retain(|id, charge| {
+            let left = |unit: &Unit| !unit.selected() && unit.is_quiet();
+            let intent = matches!(charge.kind, Kind::Assign | Kind::Join) && !charge.sent && !charge.skipped;
+            !intent || !self.unit_of(id, charge).is_some_and(left)
+        });
+        self.memory.charges = charges;
+    }
+
+    /// A unit that is selected again before its withdrawal was written gets what is wanted, on the slot that it kept, or when
+    /// there is room. When nothing is wanted (the target is bad, or not known), the withdrawal is fenced off all the same (W5).
     pub(super) fn take_back(&mut self) {
         for (id, charge) in self.memory.charges.clone() {
             let Some(unit) = self.unit_of(&id, &charge).filter(|unit| unit.selected()) else {
                 continue;
             };
-            if is_active(&charge) && unit.is_eligible() && !charge.is_written(unit) && !unit.is_quiet() {
+            let open = is_active(&charge) && unit.is_eligible() && !charge.is_written(unit);
+            if !open || self.wanted(unit, None).is_some() {
+                continue;
+            }
+            if charge.counts() || self.charged() < self.limit() {
                 let token = self.issue();
-                let fence = Charge {
-                    sent: true,
-                    ..charge.redirected(Kind::Fence, token, self.now)
-                };
+                let fence = charge.redirected(Kind::Fence, token, self.now);
                 self.memory.charges.insert(id, fence);
             }
         }
@@ -45,7 +57,14 @@ impl Pass<'_> {
             if room == 0 {
                 return;
             }
-            let charge = Charge::new(unit, Kind::Withdraw, self.token, self.now);
+            let slot = self
+                .charge_of(unit)
+                .filter(|charge| charge.counts() && (charge.sent || !unit.is_quiet()));
+            let charge = Charge {
+                sent: slot.is_some(),
+                was_ready: slot.is_some_and(|charge| charge.was_ready),
+                ..Charge::new(unit, Kind::Withdraw, self.token, self.now)
+            };
             if !self.charge(unit, charge) {
                 return;
             }
@@ -63,11 +82,6 @@ impl Pass<'_> {
             .charge_of(unit)
             .is_some_and(|charge| charge.kind == Kind::Withdraw);
         !unit.selected() && unit.carries().is_some() && !begun && !self.gives_up(unit)
-    }
-
-    /// How many may be left at one time.
-    pub(super) fn withdraw_limit(&self) -> u32 {
-        self.spec.withdraw.max.of(self.carrying())
     }
 
     /// More than the brake allows are held until somebody names exactly them. An acknowledgement is taken once;
@@ -89,23 +103,12 @@ impl Pass<'_> {
         } else if leaving.is_empty() && !taken {
             self.memory.acknowledged = None;
         }
-        let Some(brake) = self.spec.withdraw.brake else {
-            return;
-        };
         let leaving = count(leaving.iter());
-        let many = leaving > 1 && leaving > brake.of(self.carrying());
+        let many = self.brake_limit().is_some_and(|brake| leaving > brake);
         let acknowledged = self.memory.acknowledged.is_some_and(|it| it.left == set);
         if many && !acknowledged {
             self.held = Some((name(set).into(), leaving));
         }
-    }
-
-    fn carrying(&self) -> u32 {
-        count(
-            self.units
-                .iter()
-                .filter(|unit| !unit.is_empty() && !self.gives_up(unit)),
-        )
     }
 }
 

@@ -1,118 +1,273 @@
-//! E1, E3, E4, E6, E8 to E13 over random histories: delayed and lost steps, stale views, crashes, two leaders, units
-//! that join, leave, disappear and fail, new targets and settings. EL1, EL2: then a fair time leads to the goal.
+//! Random histories: E1, E3, E4, E6 and E8 to E13 at every moment, EL1 to EL5 by a fair time afterwards.
+//!
+//! E2 (domains), E5 (revert) and E7 (stages) come with their features. Two deciders race by compare-and-swap, views are
+//! stale, steps are lost, late and repeated, leaders die, memories are lost, nobody leads for a while; units join, leave,
+//! fail, are held up, disappear, return and begin another life; targets go and come back; settings change in mid-run.
 
-use proptest::{prelude::*, test_runner::RngSeed};
+use muster_rollout::{Limit, OnJoin};
+use proptest::prelude::*;
+use proptest::test_runner::{RngSeed, TestRunner};
 
-use crate::observer::Observed;
+use crate::coverage::{Coverage, wanted};
+use crate::play::{NAMES, Play, What};
+use crate::world::rev;
 
 /// Something that happens.
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// A leader decides on a view so many events old; of the steps those with a bit are sent.
+    /// A leader decides on a view so many events old; of the steps those with a bit are sent, none if it dies.
     Lead {
         lag: usize,
         sent: u8,
     },
-    /// Nobody leads: memory is written and the leader dies.
-    Crash,
-    /// A step on its way arrives, or is lost.
+    /// One of two deciders reads, and later writes if nobody was faster.
+    Read {
+        who: usize,
+        lag: usize,
+    },
+    Write {
+        who: usize,
+        sent: u8,
+    },
+    /// The memory is lost, and rebuilt.
+    Forget,
+    /// Nobody leads for so many seconds.
+    Gap(u64),
+    /// A step on its way arrives, arrives and will again, or is lost.
     Deliver(usize),
+    Twice(usize),
     Lose(usize),
-    /// The agent of a unit looks at its row and reports.
-    Agent(usize),
-    /// What a unit runs breaks, or recovers.
-    Break(usize),
-    Mend(usize),
-    Absent(usize),
-    Back(usize),
-    Join(usize),
-    Gone(usize),
-    Deselect(usize),
-    Reselect(usize),
-    Values(usize),
-    Target(usize),
-    Limit(u32),
-    Pause(bool),
     Time(u64),
+    /// A leader decides, all writes arrive, all agents look.
+    Round,
+    Unit(usize, What),
+    /// A unit is deselected, which a leader that dies decides on, and selected again.
+    Waver(usize),
+    Target(usize),
+    NoTarget,
+    Limit(Limit),
+    Pause(bool),
+    /// Somebody acknowledges what is held now.
+    Acknowledge,
+    /// Somebody gives these units up, and no others.
+    GiveUp(Vec<usize>),
 }
 
-fn event() -> impl Strategy<Value = Event> {
-    let unit = || 0..4usize;
+fn leaders() -> impl Strategy<Value = Event> {
     prop_oneof![
-        12 => (0..4usize, any::<u8>()).prop_map(|(lag, sent)| Event::Lead { lag, sent }),
-        12 => any::<u8>().prop_map(|sent| Event::Lead { lag: 0, sent: sent | 0b1111 }),
-        2 => Just(Event::Crash),
-        14 => (0..4usize).prop_map(Event::Deliver),
-        2 => (0..4usize).prop_map(Event::Lose),
-        20 => unit().prop_map(Event::Agent),
-        2 => unit().prop_map(Event::Break),
-        2 => unit().prop_map(Event::Mend),
-        3 => unit().prop_map(Event::Absent),
-        4 => unit().prop_map(Event::Back),
-        1 => unit().prop_map(Event::Join),
-        1 => unit().prop_map(Event::Gone),
-        1 => unit().prop_map(Event::Deselect),
-        2 => unit().prop_map(Event::Reselect),
-        1 => unit().prop_map(Event::Values),
-        4 => (0..6usize).prop_map(Event::Target),
-        1 => (0..4u32).prop_map(Event::Limit),
-        1 => any::<bool>().prop_map(Event::Pause),
-        8 => prop_oneof![Just(20u64), Just(100), Just(301)].prop_map(Event::Time),
+        6 => (0..4usize, any::<u8>()).prop_map(|(lag, sent)| Event::Lead { lag, sent }),
+        16 => any::<u8>().prop_map(|sent| Event::Lead { lag: 0, sent: sent | 0b1111 }),
+        2 => Just(Event::Lead { lag: 0, sent: 0 }),
+        4 => (0..2usize, 0..3usize).prop_map(|(who, lag)| Event::Read { who, lag }),
+        4 => (0..2usize, any::<u8>()).prop_map(|(who, sent)| Event::Write { who, sent }),
+        1 => Just(Event::Forget),
+        1 => (1..700u64).prop_map(Event::Gap),
     ]
 }
 
+fn units() -> impl Strategy<Value = Event> {
+    let what = prop_oneof![
+        40 => Just(What::Works),
+        4 => Just(What::IsChecked),
+        4 => Just(What::Breaks),
+        4 => Just(What::IsHeldUp),
+        5 => Just(What::Recovers),
+        3 => Just(What::Disappears),
+        6 => Just(What::Returns),
+        2 => Just(What::IsReplaced),
+        2 => Just(What::Leaves),
+        6 => Just(What::Joins),
+        4 => Just(What::IsDeselected),
+        5 => Just(What::IsReselected),
+        2 => Just(What::GetsValues),
+    ];
+    (0..NAMES.len(), what).prop_map(|(at, what)| Event::Unit(at, what))
+}
+
+fn settings() -> impl Strategy<Value = Event> {
+    let limit = prop_oneof![
+        1 => Just(Limit::Count(0)),
+        4 => (1..4u32).prop_map(Limit::Count),
+        2 => (1..100u8).prop_map(Limit::Percent)
+    ];
+    prop_oneof![
+        8 => (0..6usize).prop_map(Event::Target),
+        1 => Just(Event::NoTarget),
+        3 => limit.prop_map(Event::Limit),
+        3 => proptest::bool::weighted(0.3).prop_map(Event::Pause),
+        3 => Just(Event::Acknowledge),
+        2 => proptest::collection::vec(0..4usize, 0..3).prop_map(Event::GiveUp),
+    ]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        30 => leaders(),
+        16 => (0..4usize).prop_map(Event::Deliver),
+        1 => (0..4usize).prop_map(Event::Twice),
+        2 => (0..4usize).prop_map(Event::Lose),
+        34 => units(),
+        7 => settings(),
+        14 => Just(Event::Round),
+        1 => (0..NAMES.len()).prop_map(Event::Waver),
+        8 => prop_oneof![Just(20u64), Just(100), Just(301), Just(601)].prop_map(Event::Time),
+    ]
+}
+
+fn history(longest: usize) -> impl Strategy<Value = Vec<Event>> {
+    proptest::collection::vec(event(), 1..longest)
+}
+
 /// The test command walks the same histories each time; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` walk others.
-fn config() -> ProptestConfig {
-    let rng_seed = match ProptestConfig::default().rng_seed {
+fn runner(cases: u32) -> TestRunner {
+    let given = ProptestConfig::default();
+    let rng_seed = match given.rng_seed {
         RngSeed::Random => RngSeed::Fixed(20_261_121),
         chosen @ RngSeed::Fixed(_) => chosen,
     };
-    ProptestConfig {
-        max_shrink_iters: 3000,
+    let cases = match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => given.cases,
+        None => cases,
+    };
+    println!("{rng_seed:?}, {cases} histories");
+    TestRunner::new(ProptestConfig {
+        max_shrink_iters: 4000,
         rng_seed,
-        ..ProptestConfig::default()
-    }
+        cases,
+        failure_persistence: None,
+        ..given
+    })
 }
 
-proptest! {
-    #![proptest_config(config())]
-
-    #[test]
-    fn whatever_happens(events in proptest::collection::vec(event(), 1..120), min_ready in 0..2u64, max_failed in 0..2u32) {
-        let mut observed = Observed::new(min_ready * 30, max_failed);
-        for (at, event) in events.iter().enumerate() {
-            observed.happen(event).map_err(|broken| TestCaseError::fail(format!("event {at}, {event:?}: {broken}")))?;
-        }
+/// Plays a history; what breaks is named with the event after which it broke.
+fn play<'a>(
+    coverage: &'a Coverage,
+    events: &[Event],
+    (min_ready, max_failed, on_join): (u64, u32, OnJoin),
+) -> Result<Play<'a>, TestCaseError> {
+    let mut play = Play::new(coverage, min_ready, max_failed, on_join);
+    for (at, event) in events.iter().enumerate() {
+        let broken = |broken| TestCaseError::fail(format!("event {at}, {event:?}: {broken}"));
+        play.happen(event).map_err(broken)?;
     }
+    Ok(play)
+}
 
-    #[test]
-    fn then_a_fair_time_reaches_a_good_target(events in proptest::collection::vec(event(), 1..80)) {
-        let mut observed = Observed::new(0, 0);
-        for event in &events {
-            observed.happen(event).map_err(TestCaseError::fail)?;
-        }
-        observed.fair_run("r9").map_err(TestCaseError::fail)?;
-        let world = &observed.world;
+#[test]
+fn whatever_happens() {
+    let coverage = Coverage::default();
+    let join = prop_oneof![3 => Just(OnJoin::LastGood), 1 => Just(OnJoin::Target)];
+    let settings = (prop_oneof![Just(0u64), Just(30)], 0..2u32, join);
+    let result = runner(1000).run(&(history(120), settings), |(events, settings)| {
+        play(&coverage, &events, settings).map(drop)
+    });
+    result.unwrap_or_else(|error| panic!("{error}"));
+    coverage.assert_all(&wanted());
+}
+
+/// EL1, EL3, EL5: time passes only when it was asked for.
+#[test]
+fn then_a_fair_time_reaches_a_good_target() {
+    let coverage = Coverage::default();
+    let result = runner(500).run(&history(80), |events| {
+        let mut play = play(&coverage, &events, (0, 0, OnJoin::LastGood))?;
+        play.fair_run("r9", 1, &[]).map_err(TestCaseError::fail)?;
+        let world = &play.world;
         let selected = world.members.values().filter(|member| member.selected).count();
         prop_assert_eq!(world.on("r9").len(), selected, "{}", world.words());
         if selected > 0 {
-            prop_assert_eq!(world.memory.last_good, Some(crate::world::rev("r9")));
+            prop_assert_eq!(world.memory.last_good, Some(rev("r9")));
         }
         prop_assert!(world.memory.charges.is_empty(), "{:?}", world.memory.charges);
-    }
+        Ok(())
+    });
+    result.unwrap_or_else(|error| panic!("{error}"));
+}
 
-    #[test]
-    fn then_a_fair_time_ends_a_bad_target_halted(events in proptest::collection::vec(event(), 1..60)) {
-        let mut observed = Observed::new(0, 0);
+/// EL2: after any history, and as the very first one.
+#[test]
+fn then_a_fair_time_ends_a_bad_target_halted() {
+    let coverage = Coverage::default();
+    let result = runner(300).run(&history(60), |events| {
+        let mut play = play(&coverage, &events, (0, 0, OnJoin::LastGood))?;
+        play.fair_run("r9", 1, &[]).map_err(TestCaseError::fail)?;
+        prop_assume!(play.world.members.values().any(|member| member.selected));
+        play.fair_run("r8-bad", 1, &[]).map_err(TestCaseError::fail)?;
+        prop_assert!(play.world.memory.is_bad(rev("r8-bad")), "{}", play.world.words());
+        prop_assert_eq!(play.world.on("r8-bad").len(), 1);
+        play.fair_run("r7", 1, &[]).map_err(TestCaseError::fail)?;
+        prop_assert_eq!(play.world.memory.last_good, Some(rev("r7")));
+        Ok(())
+    });
+    result.unwrap_or_else(|error| panic!("{error}"));
+    let mut first = Play::new(&coverage, 0, 0, OnJoin::LastGood);
+    first
+        .fair_run("r1-bad", 1, &[])
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(first.world.on("r1-bad"), ["a"]);
+    assert!(first.world.memory.is_bad(rev("r1-bad")));
+}
+
+/// EL4: who is stuck, or away, takes one slot and no more.
+#[test]
+fn who_is_stuck_does_not_block_the_others() {
+    let coverage = Coverage::default();
+    let result = runner(300).run(
+        &(history(60), 0..NAMES.len(), any::<bool>()),
+        |(events, at, away)| {
+            let mut play = play(&coverage, &events, (0, 9, OnJoin::LastGood))?;
+            play.fair_run("r9", 1, &[]).map_err(TestCaseError::fail)?;
+            let name = NAMES[at];
+            if away {
+                play.happen(&Event::Unit(at, What::Disappears))
+                    .map_err(TestCaseError::fail)?;
+            }
+            play.fair_run("r8", if away { 1 } else { 2 }, &[name])
+                .map_err(TestCaseError::fail)?;
+            let world = &play.world;
+            let others = world
+                .members
+                .iter()
+                .filter(|(other, member)| member.selected && *other != name);
+            let reached = world.on("r8").into_iter().filter(|other| *other != name).count();
+            prop_assert_eq!(reached, others.count(), "{}", world.words());
+            Ok(())
+        },
+    );
+    result.unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// No trouble of the surroundings condemns what is good: everybody does at once what it can, and leaders look at it.
+#[test]
+fn a_good_revision_is_condemned_by_no_trouble_of_the_surroundings() {
+    let trouble = prop_oneof![
+        Just(What::IsHeldUp),
+        Just(What::IsChecked),
+        Just(What::Recovers),
+        Just(What::Disappears),
+        Just(What::Returns)
+    ];
+    let event = prop_oneof![
+        4 => (0..NAMES.len(), trouble).prop_map(|(at, what)| Event::Unit(at, what)),
+        3 => prop_oneof![Just(20u64), Just(301), Just(601)].prop_map(Event::Time),
+        1 => (1..700u64).prop_map(Event::Gap),
+        1 => Just(Event::Forget),
+        2 => prop_oneof![Just(0usize), Just(1), Just(3), Just(5)].prop_map(Event::Target),
+    ];
+    let coverage = Coverage::default();
+    let result = runner(300).run(&proptest::collection::vec(event, 1..60), |events| {
+        let mut play = Play::new(&coverage, 0, 0, OnJoin::LastGood);
         for event in &events {
-            observed.happen(event).map_err(TestCaseError::fail)?;
+            play.happen(event).map_err(TestCaseError::fail)?;
+            play.everybody_works().map_err(TestCaseError::fail)?;
+            prop_assert!(play.world.memory.bad.is_empty() && play.world.memory.marks.is_empty());
         }
-        observed.fair_run("r9").map_err(TestCaseError::fail)?;
-        prop_assume!(observed.world.members.values().any(|member| member.selected));
-        observed.fair_run("r8-bad").map_err(TestCaseError::fail)?;
-        prop_assert!(observed.world.memory.is_bad(crate::world::rev("r8-bad")), "{}", observed.world.words());
-        prop_assert_eq!(observed.world.on("r8-bad").len(), 1);
-        observed.fair_run("r7").map_err(TestCaseError::fail)?;
-        prop_assert_eq!(observed.world.memory.last_good, Some(crate::world::rev("r7")));
-    }
+        Ok(())
+    });
+    result.unwrap_or_else(|error| panic!("{error}"));
+    coverage.assert_all(&[
+        "held up by its surroundings",
+        "released after its absence",
+        "returned unconfirmed",
+    ]);
 }

@@ -33,6 +33,7 @@ fn full() -> Memory {
             was_ready: true,
             values_only: true,
             failed: true,
+            marked: true,
             clock: Clock {
                 spent: Millis::minutes(60 * 24),
                 from: Some(NOW),

@@ -177,6 +177,11 @@ fn a_charged_unit_that_is_deselected_frees_its_slot() {
     world.step();
     world.deselect(&["u00"]);
     world.step();
+    assert!(
+        world.on("r2").is_empty(),
+        "until its withdrawal is written an older write may still come"
+    );
+    world.step();
     assert_eq!(world.on("r2"), ["u01"]);
     assert_eq!(world.words(), "u00:Withdrawing u01:Updating u02:WaitingTurn");
 }

@@ -32,6 +32,12 @@ pub fn label(hash: impl std::fmt::Display) -> String {
     String::from_utf8(bytes.take_while(|byte| *byte != 0).collect()).unwrap()
 }
 
+/// Why a unit that is lost cannot be touched.
+pub const UNREACHABLE: Ineligible = Ineligible {
+    code: "Unreachable",
+    rank: 5,
+};
+
 /// One unit as it is.
 #[derive(Clone)]
 pub struct Member {
@@ -123,10 +129,7 @@ impl World {
     }
 
     pub fn lose(&mut self, name: &str) {
-        self.member(name).eligible = Eligible::No(Ineligible {
-            code: "Unreachable",
-            rank: 5,
-        });
+        self.member(name).eligible = Eligible::No(UNREACHABLE);
     }
 
     pub fn find(&mut self, name: &str) {

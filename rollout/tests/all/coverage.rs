@@ -1,0 +1,226 @@
+//! Which interesting states the histories reached: a generator that never gets somewhere proves nothing about it.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_rollout::{Decision, Kind, Memory, RunState, Spec, Step, Unit, Verdict, Why};
+
+/// States and events by name, and how often each was reached.
+#[derive(Default)]
+pub struct Coverage(RefCell<BTreeMap<&'static str, u64>>);
+
+impl Coverage {
+    pub fn note(&self, what: &'static str) {
+        *self.0.borrow_mut().entry(what).or_default() += 1;
+    }
+
+    pub fn note_if(&self, what: &'static str, reached: bool) {
+        if reached {
+            self.note(what);
+        }
+    }
+
+    /// Every one of these was reached.
+    pub fn assert_all(&self, wanted: &[&'static str]) {
+        let reached = self.0.borrow();
+        reached
+            .iter()
+            .for_each(|(what, times)| println!("{times:>8}  {what}"));
+        let never: Vec<_> = wanted
+            .iter()
+            .filter(|what| !reached.contains_key(**what))
+            .collect();
+        assert!(never.is_empty(), "never reached: {never:?}");
+    }
+
+    /// What one decision was about.
+    pub fn decided(&self, spec: &Spec, before: &Memory, view: &[Unit], decision: &Decision) {
+        self.charges(before, decision);
+        self.steps(decision);
+        let after = &decision.memory;
+        let (was, is) = (before.run, after.run);
+        let replaced =
+            was.is_some_and(|run| run.state == RunState::Open && is.is_some_and(|it| it.id > run.id));
+        self.note_if(
+            "a target replaced in mid-run",
+            replaced && !before.charges.is_empty(),
+        );
+        self.note_if(
+            "a known bad target",
+            is.is_some_and(|run| run.state == RunState::KnownBad),
+        );
+        let counted = after.charges.values().filter(|charge| charge.counts()).count();
+        self.note_if(
+            "more charged than the limit",
+            counted > decision.summary.limit as usize,
+        );
+        self.note_if(
+            "a limit of nothing",
+            decision.summary.limit == 0 && !view.is_empty(),
+        );
+        self.note_if("decided on a partial view", !spec.complete);
+        self.note_if("an acknowledged withdrawal", after.acknowledged.is_some());
+        let unwritten = decision.reasons.iter().any(|(id, why)| {
+            *why == Why::Paused
+                && after
+                    .charges
+                    .get(id)
+                    .is_some_and(|charge| charge.kind == Kind::Assign)
+        });
+        self.note_if("paused with a charge that is not written", unwritten);
+        for (_, why) in &decision.reasons {
+            self.note(reason(why));
+        }
+    }
+
+    fn charges(&self, before: &Memory, decision: &Decision) {
+        let after = &decision.memory;
+        for (id, charge) in &after.charges {
+            let was = before.charges.get(id);
+            let new = was.is_none_or(|was| was.token != charge.token);
+            self.note_if(
+                "released after its absence",
+                charge.skipped && !was.is_some_and(|was| was.skipped),
+            );
+            self.note_if(
+                "returned unconfirmed",
+                !charge.skipped && was.is_some_and(|was| was.skipped),
+            );
+            self.note_if("relapsed", new && charge.kind == Kind::Relapsed);
+            self.note_if("the last good first", new && charge.kind == Kind::Join);
+            self.note_if("only values changed", new && charge.values_only);
+            self.note_if("not ready before", charge.failed && !charge.was_ready);
+            self.note_if("counted as a failure", charge.marked);
+            let other = was.is_some_and(|was| was.incarnation != charge.incarnation);
+            self.note_if("charged in another life", other);
+            let kept = charge.kind == Kind::Withdraw && charge.counts();
+            self.note_if("a withdrawal that still takes a slot of the limit", kept);
+            let back = was.is_some_and(|was| was.kind == Kind::Withdraw && charge.kind == Kind::Fence);
+            self.note_if("taken back", back && !charge.skipped);
+        }
+        let confirmed = before
+            .charges
+            .iter()
+            .any(|(id, charge)| charge.counts() && !after.charges.contains_key(id) && after.verdict_is_bad());
+        self.note_if("confirmed after the halt", confirmed);
+    }
+
+    fn steps(&self, decision: &Decision) {
+        for step in &decision.steps {
+            self.note(match step {
+                Step::Assign { .. } => "an assignment",
+                Step::Withdraw { .. } => "a withdrawal",
+                Step::Fence { .. } => "a fence",
+                Step::Abandon { .. } => "somebody given up",
+                Step::Conclude {
+                    verdict: Verdict::Good,
+                    ..
+                } => "a good revision",
+                Step::Conclude {
+                    verdict: Verdict::Bad,
+                    ..
+                } => "a condemned revision",
+            });
+        }
+    }
+}
+
+trait Halted {
+    fn verdict_is_bad(&self) -> bool;
+}
+
+impl Halted for Memory {
+    fn verdict_is_bad(&self) -> bool {
+        self.run.is_some_and(|run| run.state == RunState::Halted)
+    }
+}
+
+/// All that the histories must have reached.
+pub fn wanted() -> Vec<&'static str> {
+    let states = [
+        "a target replaced in mid-run",
+        "a target that came back",
+        "a known bad target",
+        "more charged than the limit",
+        "a limit of nothing",
+        "decided on a partial view",
+        "an acknowledged withdrawal",
+        "paused with a charge that is not written",
+        "released after its absence",
+        "returned unconfirmed",
+        "relapsed",
+        "the last good first",
+        "only values changed",
+        "not ready before",
+        "counted as a failure",
+        "charged in another life",
+        "a withdrawal that still takes a slot of the limit",
+        "taken back",
+        "confirmed after the halt",
+        "an assignment",
+        "a withdrawal",
+        "a fence",
+        "somebody given up",
+        "a good revision",
+        "a condemned revision",
+        "compare-and-swap won by the other",
+        "written on a view that is not the newest",
+        "a write that failed its test",
+        "a write that came twice",
+        "a write that was lost",
+        "memory lost in mid-run",
+        "a gap in mid-run",
+        "held up by its surroundings",
+    ];
+    let reasons = REASONS.iter().copied();
+    states
+        .into_iter()
+        .chain(reasons)
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect()
+}
+
+const REASONS: [&str; 18] = [
+    "why: Ineligible",
+    "why: WithdrawalHeld",
+    "why: Withdrawing",
+    "why: Failed",
+    "why: Overdue",
+    "why: NotPickedUp",
+    "why: AlreadyUnready",
+    "why: Relapsed",
+    "why: Updating",
+    "why: Soaking",
+    "why: KnownBad",
+    "why: Halted",
+    "why: Paused",
+    "why: Unresolved",
+    "why: WaitingTurn",
+    "why: WaitingRead",
+    "why: UpToDate",
+    "why: Excluded",
+];
+
+fn reason(why: &Why) -> &'static str {
+    REASONS[match why {
+        Why::Ineligible { .. } => 0,
+        Why::WithdrawalHeld { .. } => 1,
+        Why::Withdrawing { .. } => 2,
+        Why::Failed { .. } => 3,
+        Why::Overdue { .. } => 4,
+        Why::NotPickedUp { .. } => 5,
+        Why::AlreadyUnready { .. } => 6,
+        Why::Relapsed { .. } => 7,
+        Why::Updating { .. } => 8,
+        Why::Soaking { .. } => 9,
+        Why::KnownBad { .. } => 10,
+        Why::Halted { .. } => 11,
+        Why::Paused => 12,
+        Why::Unresolved => 13,
+        Why::WaitingTurn { .. } => 14,
+        Why::WaitingRead => 15,
+        Why::UpToDate => 16,
+        Why::Excluded => 17,
+    }]
+}

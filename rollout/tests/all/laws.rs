@@ -1,0 +1,195 @@
+//! What must hold of every single decision: E3, E6, E8, E9, E10, E12, E13.
+
+use std::collections::BTreeSet;
+
+use muster_rollout::{
+    Charge, Content, Decision, Desired, Eligible, Kind, MAX_BYTES, MAX_CHARGES, Memory, Millis, Row, Spec,
+    Step, Unit, Why, plan,
+};
+
+use crate::observer::Verdict;
+use crate::world::{row_steps, word, written};
+
+pub fn examine(spec: &Spec, before: &Memory, view: &[Unit], decision: &Decision, now: Millis) -> Verdict {
+    for step in row_steps(decision) {
+        let unit = view.iter().find(|unit| Some(&unit.id) == step.unit());
+        examine_step(spec, &decision.memory, unit.ok_or("a step for nobody")?, step)?;
+    }
+    let mut permuted = view.to_vec();
+    permuted.reverse();
+    if plan(spec, before, &permuted, now) != *decision {
+        return Err("E9: the order of the units matters".into());
+    }
+    if decision.memory.seq < before.seq {
+        return Err("W2: the greatest token fell".into());
+    }
+    examine_brake(spec, before, view, decision)?;
+    if !before.rebuilt {
+        // What is decided on a rebuilt memory withdraws nothing, and the next does.
+        examine_repetition(spec, view, decision, now)?;
+    }
+    examine_memory(&decision.memory)?;
+    examine_reasons(spec, before, view, decision)
+}
+
+/// E8: more than the brake allows are not begun to be withdrawn from at once, but acknowledged.
+fn examine_brake(spec: &Spec, before: &Memory, view: &[Unit], decision: &Decision) -> Verdict {
+    let withdrawing = |memory: &Memory| -> BTreeSet<_> {
+        let charges = memory.charges.iter();
+        let those = charges.filter(|(_, charge)| charge.kind == Kind::Withdraw && !charge.picked_up);
+        those.map(|(id, _)| id.clone()).collect()
+    };
+    let carries = |unit: &&Unit| {
+        matches!(
+            unit.assigned.map(|row| row.content),
+            Some(Content::Carries { .. })
+        )
+    };
+    let begun = withdrawing(before);
+    let leaving = view
+        .iter()
+        .filter(|unit| !unit.selected() && !begun.contains(&unit.id) && !spec.abandoned.contains(&unit.id))
+        .filter(carries);
+    let leaving: BTreeSet<_> = leaving.map(|unit| unit.id.clone()).collect();
+    let new = withdrawing(&decision.memory).intersection(&leaving).count();
+    let many = spec.withdraw.brake.is_some() && leaving.len() > 1; // a fifth of four units is none, and one is always free
+    if new > 0 && many && (spec.withdraw.acknowledged.is_none() || decision.memory.acknowledged.is_none()) {
+        return Err(format!("E8: {leaving:?} leave, and nobody acknowledged it"));
+    }
+    Ok(())
+}
+
+/// E3, E6, E8.
+fn examine_step(spec: &Spec, memory: &Memory, unit: &Unit, step: &Step) -> Verdict {
+    let free = unit.eligible == Eligible::Yes && !spec.paused;
+    let fine = match step {
+        Step::Assign { revision, .. } => free && unit.selected() && !memory.is_bad(*revision),
+        Step::Withdraw { .. } => free && !unit.selected() && spec.complete,
+        Step::Abandon { unit: id } => !unit.selected() && spec.complete && spec.abandoned.contains(id),
+        Step::Fence { .. } => true,
+        Step::Conclude { .. } => false,
+    };
+    if fine {
+        Ok(())
+    } else {
+        Err(format!("E3, E6 or E8: {step:?} for {unit:?}"))
+    }
+}
+
+/// E10: decided again, the same; carried out and decided again, nothing.
+fn examine_repetition(spec: &Spec, view: &[Unit], decision: &Decision, now: Millis) -> Verdict {
+    let again = plan(spec, &decision.memory, view, now);
+    if again.memory != decision.memory || row_steps(&again) != row_steps(decision) {
+        return Err(format!(
+            "E10: decided again: {:?} then {:?}",
+            decision.memory, again.memory
+        ));
+    }
+    let mut outcome = view.to_vec();
+    for unit in &mut outcome {
+        for step in row_steps(decision)
+            .into_iter()
+            .filter(|step| step.unit() == Some(&unit.id))
+        {
+            unit.assigned = written(step, unit.assigned).map(|(token, content)| Row { token, content });
+        }
+    }
+    let fences = decision
+        .steps
+        .iter()
+        .any(|step| matches!(step, Step::Fence { .. }));
+    let after = plan(spec, &decision.memory, &outcome, now);
+    let frees = |memory: &Memory| {
+        memory
+            .charges
+            .values()
+            .any(|charge| matches!(charge.kind, Kind::Withdraw | Kind::Abandon) && charge.counts())
+    };
+    if !fences && !frees(&decision.memory) && !row_steps(&after).is_empty() {
+        return Err(format!("E10: after all was carried out: {:?}", after.steps));
+    }
+    Ok(())
+}
+
+/// E13, and it can be read again.
+fn examine_memory(memory: &Memory) -> Verdict {
+    let text = serde_json::to_string(memory).map_err(|error| error.to_string())?;
+    let read: Memory = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    let bounded = memory.charges.len() <= MAX_CHARGES && text.len() <= MAX_BYTES;
+    if bounded && read == *memory {
+        Ok(())
+    } else {
+        Err(format!("E13: {text}"))
+    }
+}
+
+/// E12: one each, and it is true.
+fn examine_reasons(spec: &Spec, before: &Memory, view: &[Unit], decision: &Decision) -> Verdict {
+    let mut units: Vec<&Unit> = view.iter().collect();
+    units.sort();
+    if decision.reasons.len() != units.len() {
+        return Err("E12: not one reason each".into());
+    }
+    let summary = decision.summary;
+    for (unit, (id, why)) in units.into_iter().zip(&decision.reasons) {
+        if unit.id != *id || !is_true(spec, before, unit, why, decision) {
+            return Err(format!(
+                "E12: {id} is not {}: {unit:?} {:?}",
+                word(why),
+                decision.memory
+            ));
+        }
+    }
+    let counted = summary.updating + summary.waiting + summary.failed + summary.skipped;
+    if counted > summary.total {
+        Err(format!("E12: {summary:?}"))
+    } else {
+        Ok(())
+    }
+}
+
+fn is_true(spec: &Spec, before: &Memory, unit: &Unit, why: &Why, decision: &Decision) -> bool {
+    let memory = &decision.memory;
+    let charge = memory
+        .charges
+        .get(&unit.id)
+        .filter(|charge| charge.incarnation == unit.incarnation);
+    let active = charge.is_some_and(|charge| !charge.skipped);
+    let there = match (unit.desired, unit.assigned.map(|row| row.content)) {
+        (Desired::Content { digest, .. }, Some(Content::Carries { digest: carried, .. })) => {
+            digest == carried
+        }
+        _ => false,
+    };
+    let filled = memory.charges.values().filter(|charge| charge.counts()).count();
+    let leaving = memory
+        .charges
+        .values()
+        .filter(|charge| charge.kind == Kind::Withdraw && !charge.skipped)
+        .count();
+    let bad = matches!(unit.desired, Desired::Content { revision, .. } if memory.is_bad(revision));
+    match why {
+        Why::Ineligible { .. } => unit.eligible != Eligible::Yes,
+        Why::WithdrawalHeld { units, .. } => !unit.selected() && *units > 1,
+        Why::Withdrawing { .. } => active,
+        Why::Failed { .. } => active || there,
+        Why::AlreadyUnready { .. } => !charge.is_some_and(|charge: &Charge| charge.was_ready),
+        Why::Overdue { .. }
+        | Why::NotPickedUp { .. }
+        | Why::Relapsed { .. }
+        | Why::Updating { .. }
+        | Why::Soaking { .. } => active && unit.selected(),
+        Why::KnownBad { .. } | Why::Halted { .. } => bad,
+        Why::Paused => spec.paused,
+        Why::Unresolved => unit.desired == Desired::Unresolved,
+        Why::WaitingTurn { limit, .. } if unit.selected() => filled >= *limit as usize || *limit == 0,
+        Why::WaitingTurn { limit, .. } => leaving >= *limit as usize,
+        Why::WaitingRead => !spec.complete || before.rebuilt,
+        Why::UpToDate => there && !active,
+        Why::Excluded => {
+            let row = unit.assigned.map(|row| row.content);
+            let nothing = !matches!(row, Some(Content::Carries { .. }));
+            !unit.selected() && (nothing || spec.abandoned.contains(&unit.id))
+        }
+    }
+}

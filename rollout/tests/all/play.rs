@@ -1,0 +1,453 @@
+//! A world in which things happen: deciders that race, writes that are late, lost or come twice, units that come and go.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_rollout::{
+    Class, Content, Decision, Echo, Eligible, Limit, Memory, Millis, OnJoin, Spec, State, Step, Token, Unit,
+    UnitId, Why, plan,
+};
+
+use crate::coverage::Coverage;
+use crate::histories::Event;
+use crate::laws;
+use crate::observer::{Observer, Verdict};
+use crate::world::{UNREACHABLE, World, failure, label, row_steps, written};
+
+pub const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+pub const TARGETS: [&str; 6] = ["r1", "r2", "r3-bad", "r4", "r5-bad", "r6"];
+
+/// A write on its way: it fails if the row is not as it was seen (W3).
+#[derive(Clone)]
+struct Flying {
+    step: Step,
+    seen: Option<Token>,
+    /// How often the unit's rows were written: an append fails if that is another number than it was.
+    writes: u32,
+    life: u32,
+    /// The number of the view that it was decided on.
+    view: usize,
+}
+
+/// What a decider read.
+#[derive(Clone)]
+struct Snapshot {
+    version: u64,
+    spec: Spec,
+    memory: Memory,
+    view: Vec<Unit>,
+    number: usize,
+    now: Millis,
+}
+
+pub struct Play<'a> {
+    pub world: World,
+    coverage: &'a Coverage,
+    eye: Observer,
+    /// Counts the writes of the module: settings and memory are one object, written by compare-and-swap.
+    version: u64,
+    views: Vec<Vec<Unit>>,
+    deciders: [Option<Snapshot>; 2],
+    flying: Vec<Flying>,
+    writes: BTreeMap<String, u32>,
+    trouble: BTreeMap<String, Class>,
+    targets: BTreeSet<usize>,
+    /// When the last decision asked to be woken.
+    asked: Option<Millis>,
+}
+
+impl<'a> Play<'a> {
+    pub fn new(coverage: &'a Coverage, min_ready: u64, max_failed: u32, on_join: OnJoin) -> Self {
+        let mut world = World::new(&NAMES, "r1");
+        world.spec.min_ready = Millis::seconds(min_ready);
+        world.spec.max_failed = Limit::Count(max_failed);
+        world.spec.on_join = on_join;
+        Self {
+            views: vec![world.view()],
+            eye: Observer::new(world.spec.deadlines.absence, max_failed as usize),
+            world,
+            coverage,
+            version: 0,
+            deciders: [None, None],
+            flying: Vec::new(),
+            writes: BTreeMap::new(),
+            trouble: BTreeMap::new(),
+            targets: BTreeSet::from([0]),
+            asked: None,
+        }
+    }
+
+    /// Let it happen, and look.
+    pub fn happen(&mut self, event: &Event) -> Verdict {
+        match event {
+            Event::Lead { lag, sent } => self.lead(*lag, *sent).map(drop)?,
+            Event::Read { who, lag } => self.deciders[*who] = Some(self.read(*lag)),
+            Event::Write { who, sent } => self.write(*who, *sent)?,
+            Event::Forget => self.forget()?,
+            Event::Gap(seconds) => self.gap(Millis::seconds(*seconds))?,
+            Event::Deliver(at) if *at < self.flying.len() => {
+                let flying = self.flying.remove(*at);
+                self.deliver(flying)?;
+            }
+            Event::Twice(at) => {
+                if let Some(flying) = self.flying.get(*at).cloned() {
+                    self.coverage.note("a write that came twice");
+                    self.deliver(flying)?;
+                }
+            }
+            Event::Lose(at) if *at < self.flying.len() => {
+                self.coverage.note("a write that was lost");
+                self.flying.remove(*at);
+            }
+            Event::Deliver(_) | Event::Lose(_) => {}
+            Event::Round => self.round(&[]).map(drop)?,
+            Event::Time(seconds) => self.pass(Millis::seconds(*seconds)),
+            Event::Unit(at, what) => self.happen_to(NAMES[*at], what),
+            Event::Waver(at) => {
+                self.happen_to(NAMES[*at], &What::IsDeselected);
+                self.lead(0, 0)?;
+                self.happen_to(NAMES[*at], &What::IsReselected);
+            }
+            setting => self.set(setting),
+        }
+        if self.flying.is_empty() && self.world.memory.charges.is_empty() {
+            self.eye.calm(self.world.decide().summary.limit);
+        }
+        self.views.push(self.world.view());
+        Ok(())
+    }
+
+    /// What people wish is written into the module: whoever read it before loses the race.
+    fn set(&mut self, event: &Event) {
+        self.version += 1;
+        match event {
+            Event::Target(number) => {
+                let back =
+                    !self.targets.insert(*number) && self.world.target.as_deref() != Some(TARGETS[*number]);
+                self.coverage.note_if("a target that came back", back);
+                self.world.aim(TARGETS[*number]);
+            }
+            Event::NoTarget => (self.world.target, self.world.spec.target) = (None, None),
+            Event::Limit(limit) => self.world.spec.limit = *limit,
+            Event::Pause(paused) => self.world.spec.paused = *paused,
+            Event::Acknowledge => {
+                let held = self
+                    .world
+                    .decide()
+                    .reasons
+                    .into_iter()
+                    .find_map(|(_, why)| match why {
+                        Why::WithdrawalHeld { acknowledge, .. } => Some(acknowledge.to_string()),
+                        _ => None,
+                    });
+                self.world.spec.withdraw.acknowledged = held.or(self.world.spec.withdraw.acknowledged.take());
+            }
+            Event::GiveUp(units) => {
+                self.world.spec.abandoned = units.iter().map(|at| UnitId::from(NAMES[*at])).collect();
+            }
+            _ => unreachable!("{event:?} is no setting"),
+        }
+    }
+
+    fn happen_to(&mut self, name: &str, what: &What) {
+        if !self.world.members.contains_key(name) {
+            if *what == What::Joins {
+                self.join(name);
+            }
+            return;
+        }
+        match what {
+            What::Works => self.agent(name, false),
+            What::IsChecked => self.agent(name, true),
+            What::Breaks => drop(self.trouble.insert(name.into(), Class::Unit)),
+            What::IsHeldUp => drop(self.trouble.insert(name.into(), Class::Infra)),
+            What::Recovers => drop(self.trouble.remove(name)),
+            What::Disappears => {
+                self.world.member(name).eligible = Eligible::No(UNREACHABLE);
+                self.eye.went_away(name, self.world.now);
+            }
+            What::Returns => {
+                self.world.find(name);
+                self.eye.came_back(name, self.views.len());
+            }
+            What::IsReplaced => {
+                self.leave(name);
+                self.join(name);
+            }
+            What::Leaves => self.leave(name),
+            What::Joins => {}
+            What::IsDeselected => self.world.deselect(&[name]),
+            What::IsReselected => self.world.reselect(name),
+            What::GetsValues => self.world.member(name).values += 1,
+        }
+    }
+
+    fn join(&mut self, name: &str) {
+        self.world.join(name);
+        self.world.member(name).life = u32::try_from(self.views.len()).unwrap();
+    }
+
+    fn leave(&mut self, name: &str) {
+        self.world.members.remove(name);
+        self.trouble.remove(name);
+        self.eye.is_gone(name);
+    }
+
+    /// The agent sees a new row: it is on its way. It sees it again: it is done, or failed. A report of who cannot be
+    /// reached is not seen, but for two of the units, whose obstacle is another one.
+    fn agent(&mut self, name: &str, checks: bool) {
+        let silent = ["a", "b"].contains(&name);
+        let trouble = self.trouble.get(name).copied();
+        let member = self.world.member(name);
+        let Some(row) = member.row.filter(|_| member.eligible == Eligible::Yes || !silent) else {
+            return;
+        };
+        let (digest, revision) = match row.content {
+            Content::Carries { digest, revision } => (Some(digest), revision.map(label).unwrap_or_default()),
+            Content::Withdraw | Content::Nothing => (None, String::new()),
+        };
+        let known = member
+            .echo
+            .as_ref()
+            .is_some_and(|echo| echo.token == Some(row.token));
+        let state = match (row.content, trouble) {
+            (Content::Nothing, _) => return,
+            _ if !known || checks => State::Updating,
+            (Content::Withdraw, _) => State::Withdrawn,
+            (_, Some(Class::Infra)) => failure(Class::Infra, false),
+            _ if revision.ends_with("bad") => failure(Class::Revision, true),
+            (_, Some(class)) => failure(class, false),
+            _ => State::Succeeded,
+        };
+        self.coverage.note_if(
+            "held up by its surroundings",
+            known && trouble == Some(Class::Infra),
+        );
+        member.echo = Some(Echo {
+            digest,
+            token: Some(row.token),
+            state: state.clone(),
+        });
+        if trouble != Some(Class::Infra) {
+            self.eye.reported(name, &revision, &state);
+        }
+    }
+
+    fn pass(&mut self, time: Millis) {
+        self.world.pass(time);
+        self.eye
+            .time_passed(self.world.now, self.world.spec.deadlines.pickup);
+    }
+
+    fn read(&self, lag: usize) -> Snapshot {
+        let newest = self.world.view();
+        let number = self.views.len().saturating_sub(lag);
+        let view = match lag {
+            0 => newest,
+            // What is wished is read with the memory; only rows, reports and fitness may be old.
+            _ => self.views[number]
+                .iter()
+                .map(|unit| with_wish(unit, &newest))
+                .collect(),
+        };
+        Snapshot {
+            version: self.version,
+            spec: Spec {
+                complete: lag == 0,
+                ..self.world.spec.clone()
+            },
+            memory: self.world.memory.clone(),
+            view,
+            number,
+            now: self.world.now,
+        }
+    }
+
+    pub fn lead(&mut self, lag: usize, sent: u8) -> Result<Decision, String> {
+        let read = self.read(lag);
+        self.decide(&read, sent)
+    }
+
+    /// A decider writes what it read the grounds for some time ago.
+    fn write(&mut self, who: usize, sent: u8) -> Verdict {
+        let Some(read) = self.deciders[who].take() else {
+            return Ok(());
+        };
+        if read.version != self.version {
+            self.coverage.note("compare-and-swap won by the other");
+            return Ok(());
+        }
+        self.coverage.note_if(
+            "written on a view that is not the newest",
+            read.number < self.views.len(),
+        );
+        self.decide(&read, sent).map(drop)
+    }
+
+    /// W7. A write that is still on its way when the memory is lost is known to nobody: there is none here.
+    fn forget(&mut self) -> Verdict {
+        self.flying.clear();
+        let read = self.read(0);
+        let charged = !read.memory.charges.is_empty();
+        self.coverage.note_if("memory lost in mid-run", charged);
+        let memory = Memory::rebuild(
+            &read.view,
+            read.memory.last_good,
+            read.memory.bad.clone(),
+            read.now,
+        );
+        self.world.memory = memory.clone();
+        for name in memory.charges.keys() {
+            self.eye.is_charged_anew(name.as_str(), read.number);
+        }
+        self.decide(&Snapshot { memory, ..read }, u8::MAX).map(drop)
+    }
+
+    /// Nobody leads for a while.
+    fn gap(&mut self, gap: Millis) -> Verdict {
+        self.pass(gap);
+        let read = self.read(0);
+        self.coverage
+            .note_if("a gap in mid-run", !read.memory.charges.is_empty());
+        let memory = read.memory.clone().after_gap(gap, read.now);
+        self.decide(&Snapshot { memory, ..read }, u8::MAX).map(drop)
+    }
+
+    fn decide(&mut self, read: &Snapshot, sent: u8) -> Result<Decision, String> {
+        let decision = plan(&read.spec, &read.memory, &read.view, read.now);
+        self.coverage
+            .decided(&read.spec, &read.memory, &read.view, &decision);
+        laws::examine(&read.spec, &read.memory, &read.view, &decision, read.now)?;
+        self.eye.judged(&read.memory, &decision.memory)?;
+        self.eye.decided(&decision, &read.view, read.number);
+        self.world.memory = decision.memory.clone();
+        self.version += 1;
+        for (at, step) in row_steps(&decision).into_iter().enumerate() {
+            let unit = read.view.iter().find(|unit| Some(&unit.id) == step.unit());
+            let unit = unit.ok_or_else(|| format!("{step:?} is for nobody"))?;
+            let name = unit.id.as_str();
+            if sent & (1 << at) != 0 {
+                self.flying.push(Flying {
+                    step: step.clone(),
+                    seen: unit.assigned.map(|row| row.token),
+                    writes: self.writes.get(name).copied().unwrap_or_default(),
+                    life: self.world.members.get(name).map_or(0, |member| member.life),
+                    view: read.number,
+                });
+            }
+        }
+        Ok(decision)
+    }
+
+    fn deliver(&mut self, flying: Flying) -> Verdict {
+        let Flying {
+            step,
+            seen,
+            writes,
+            life,
+            view,
+        } = flying;
+        let name = step.unit().unwrap().to_string();
+        let count = self.writes.entry(name.clone()).or_default();
+        let Some(member) = self
+            .world
+            .members
+            .get_mut(&name)
+            .filter(|member| member.life == life)
+        else {
+            return Ok(());
+        };
+        let (here, row) = (member.row.map(|row| row.token), written(&step, member.row));
+        let appends = seen.is_none() && *count != writes;
+        if here != seen || appends || row.is_some_and(|(token, _)| here >= Some(token)) {
+            self.coverage.note("a write that failed its test");
+            return Ok(());
+        }
+        *count += 1;
+        self.world.carry_out(&step);
+        self.eye
+            .wrote(&name, row.map(|(_, content)| content), view, self.world.now)
+    }
+
+    /// Whoever can do something does it, and leaders look, until nothing changes at this instant. Bounded.
+    pub fn everybody_works(&mut self) -> Verdict {
+        for _ in 0..60 {
+            if !self.round(&[])? {
+                return Ok(());
+            }
+        }
+        Err("there is no end".into())
+    }
+
+    /// A leader decides, all writes arrive, all but these work. True if something changed.
+    fn round(&mut self, stuck: &[&str]) -> Result<bool, String> {
+        let before = (self.world.memory.clone(), self.world.view());
+        let decision = self.lead(0, u8::MAX)?;
+        while let Some(flying) = self.flying.pop() {
+            self.deliver(flying)?;
+        }
+        for name in NAMES.iter().filter(|name| !stuck.contains(*name)) {
+            self.happen_to(name, &What::Works);
+        }
+        self.views.push(self.world.view());
+        self.asked = decision.wake_at;
+        Ok(before != (self.world.memory.clone(), self.world.view()))
+    }
+
+    /// Everything works from now on but those that are stuck; time passes only when that was asked for. Bounded.
+    pub fn fair_run(&mut self, target: &str, limit: u32, stuck: &[&str]) -> Verdict {
+        self.trouble.clear();
+        let spec = &mut self.world.spec;
+        (spec.paused, spec.limit, spec.withdraw.brake) = (false, Limit::Count(limit), None);
+        spec.abandoned.clear();
+        self.world.aim(target);
+        for name in self
+            .world
+            .names()
+            .iter()
+            .filter(|name| !stuck.contains(&name.as_str()))
+        {
+            self.happen_to(name, &What::Returns);
+        }
+        for _ in 0..200 {
+            if self.round(stuck)? {
+                continue;
+            }
+            match self.asked {
+                Some(at) if at > self.world.now => self.pass(at.since(self.world.now)),
+                Some(_) => return Err("EL3: it wakes for nothing".into()),
+                None => return Ok(()),
+            }
+        }
+        Err(format!("EL1: no rest: {}", self.world.words()))
+    }
+}
+
+/// What happens to a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// Its agent looks at its row and reports.
+    Works,
+    /// Its agent looks at what it has once more, which takes a while.
+    IsChecked,
+    Breaks,
+    IsHeldUp,
+    Recovers,
+    Disappears,
+    Returns,
+    IsReplaced,
+    Leaves,
+    Joins,
+    IsDeselected,
+    IsReselected,
+    GetsValues,
+}
+
+fn with_wish(unit: &Unit, newest: &[Unit]) -> Unit {
+    let now = newest
+        .iter()
+        .find(|now| now.id == unit.id && now.incarnation == unit.incarnation);
+    Unit {
+        desired: now.map_or(unit.desired, |now| now.desired),
+        ..unit.clone()
+    }
+}
