@@ -12,8 +12,6 @@ use muster_e2e::{
     seed,
 };
 
-/// How many runs of each story the test command makes.
-const SAMPLE: usize = 2;
 /// As many as this machine has cores, and no more than it has memory for.
 const THREADS: usize = 2;
 
@@ -79,18 +77,28 @@ fn clean(story: Story) -> Ending {
     clean
 }
 
-/// A few of them, from a place that is another one each time.
-fn sampled(story: Story) {
-    let (clean, seed) = (clean(story), seed());
-    let all = clean.numbered * Blow::ALL.len();
-    let first = usize::try_from(seed % all as u64).unwrap();
+/// Two of them, other ones each time: of the rollout, and of one of the other stories.
+#[test]
+fn at_some_places() {
+    let seed = seed();
     println!("seed {seed}");
-    let strikes: Vec<(usize, Blow)> = (0..SAMPLE)
-        .map(|step| (first + step * all / SAMPLE) % all)
-        .map(|place| (place / Blow::ALL.len(), Blow::ALL[place % Blow::ALL.len()]))
-        .collect();
-    let faults = strike(story, &clean, &strikes);
-    assert!(faults.is_empty(), "{}", faults.join("\n\n"));
+    let others = &Story::ALL[1..];
+    let other = others[usize::try_from(seed % others.len() as u64).unwrap()];
+    std::thread::scope(|scope| {
+        let threads = [Story::Rollout, other].map(|story| scope.spawn(move || sampled(story, seed)));
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    });
+}
+
+fn sampled(story: Story, seed: u64) {
+    let clean = clean(story);
+    let places = clean.numbered * Blow::ALL.len();
+    let place = usize::try_from(seed / 4 % places as u64).unwrap();
+    let (number, blow) = (place / Blow::ALL.len(), Blow::ALL[place % Blow::ALL.len()]);
+    let fault = fault(story, &clean, (number, blow));
+    assert_eq!(fault, None, "{story:?} {number} {blow:?}");
 }
 
 /// All of them.
@@ -110,15 +118,9 @@ fn everywhere(story: Story) {
     assert!(faults.is_empty(), "{}", faults.join("\n\n"));
 }
 
-/// Both forms for each story.
+/// One test for each story.
 macro_rules! stories {
     ($($name:ident $story:ident),* $(,)?) => {
-        mod sample {
-            $(#[test]
-            fn $name() {
-                super::sampled(super::Story::$story);
-            })*
-        }
         mod all {
             $(#[test]
             #[ignore = "long: cargo xtask long"]

@@ -3,8 +3,8 @@
 //! Both logs are rings with a limit; the oldest entries go first, and [`Recorder::dropped`] says how many went.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -40,9 +40,21 @@ pub struct RequestRecord {
     pub agent: String,
     code: AtomicU16,
     bytes: AtomicU64,
+    began: Instant,
+    lasted: OnceLock<Duration>,
 }
 
 impl RequestRecord {
+    /// When it came, on tokio's clock.
+    pub fn came(&self) -> Instant {
+        self.began
+    }
+
+    /// How long a response that is a stream lasted, such as a watch; `None` while it lasts.
+    pub fn lasted(&self) -> Option<Duration> {
+        self.lasted.get().copied()
+    }
+
     /// The code of the response; 0 while there is none, and for requests that were refused a connection.
     pub fn code(&self) -> u16 {
         self.code.load(Ordering::Relaxed)
@@ -189,6 +201,8 @@ impl Recorder {
             agent: caller.agent.clone(),
             code: AtomicU16::new(0),
             bytes: AtomicU64::new(0),
+            began: Instant::now(),
+            lasted: OnceLock::new(),
         });
         self.requests.lock().push(record.clone(), self.limit);
         Recording(record)
@@ -204,15 +218,25 @@ impl Recording {
         self.0.bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Counts the bytes of a stream as they go.
+    /// Counts the bytes of a stream as they go, and the time until it ends or nobody wants it any more.
     pub(crate) fn follow(&self, code: u16, body: Body) -> Body {
         self.end(code, 0);
-        let record = self.0.clone();
+        let stream = Stream(self.0.clone());
         let counted = body.map_frame(move |frame| {
             let size = frame.data_ref().map_or(0, Bytes::len);
-            record.bytes.fetch_add(size as u64, Ordering::Relaxed);
+            stream.0.bytes.fetch_add(size as u64, Ordering::Relaxed);
             frame
         });
         counted.boxed_unsync()
+    }
+}
+
+/// A response under way that is a stream.
+struct Stream(Arc<RequestRecord>);
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // It is set here and once only.
+        self.0.lasted.get_or_init(|| self.0.began.elapsed());
     }
 }

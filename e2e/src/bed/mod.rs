@@ -175,6 +175,19 @@ impl Bed {
         }
     }
 
+    /// Starts the controllers again that have ended by themselves, as whoever supervises processes does. How many.
+    pub fn revive_controllers(&mut self) -> usize {
+        let ended = self
+            .controllers
+            .iter_mut()
+            .filter_map(|(name, process)| process.has_ended().then(|| name.clone()));
+        let ended: Vec<String> = ended.collect();
+        for name in &ended {
+            self.start_controller_as(name);
+        }
+        ended.len()
+    }
+
     /// Sends a signal such as `-STOP` to a controller on the wire.
     pub async fn signal_controller(&self, name: &str, signal: &str) {
         match &self.controllers[name] {
@@ -229,17 +242,50 @@ impl Bed {
         }
     }
 
-    /// Everything that muster wrote since [`Bed::forget_requests`], leases apart: server, method and path.
-    pub fn writes(&self) -> Vec<String> {
+    /// Everything that muster wrote from an instant on, leases apart: server, method and path.
+    pub fn writes_since(&self, then: Instant) -> Vec<String> {
         let mut writes = Vec::new();
         for (name, api) in self.servers() {
             let requests = api.recorder().requests();
-            let ours = requests
-                .iter()
-                .filter(|request| request.is_write() && is_ours(&request.client) && !is_lease(&request.path));
+            let ours = requests.iter().filter(|request| {
+                request.came() >= then
+                    && request.is_write()
+                    && is_ours(&request.client)
+                    && !is_lease(&request.path)
+            });
             writes.extend(ours.map(|request| format!("{name}: {} {}", request.method, request.path)));
         }
         writes
+    }
+
+    /// The watches of muster that ended from an instant on and before their own timeout: server, path, how long they lasted.
+    pub fn short_watches_since(&self, then: Instant) -> Vec<String> {
+        let mut short = Vec::new();
+        for (name, api) in self.servers() {
+            for request in api.recorder().requests() {
+                let timeout = request
+                    .query
+                    .split('&')
+                    .find_map(|part| part.strip_prefix("timeoutSeconds=")?.parse().ok());
+                let watch = request.query.contains("watch=true") && is_ours(&request.client);
+                if let (true, Some(timeout), Some(lasted)) = (watch, timeout, request.lasted()) {
+                    if request.came() + lasted >= then && lasted < Duration::from_secs(timeout) {
+                        short.push(format!("{name}: {} {lasted:.1?} of {timeout} s", request.path));
+                    }
+                }
+            }
+        }
+        short
+    }
+
+    /// How many watches of muster are open now.
+    pub fn open_watches(&self) -> usize {
+        let requests = self.servers().flat_map(|(_, api)| api.recorder().requests());
+        requests
+            .filter(|request| {
+                request.query.contains("watch=true") && is_ours(&request.client) && request.lasted().is_none()
+            })
+            .count()
     }
 
     /// How many requests of muster that are no reads the API servers have noted, leases apart.

@@ -97,6 +97,8 @@ pub mod kinds {
         namespaced: false,
         ..kind("", "v1", "Namespace", "namespaces")
     };
+    /// Lease.
+    pub const LEASE: Kind = kind("coordination.k8s.io", "v1", "Lease", "leases");
     /// The custom resource of the example fleet.
     pub const SCHEDULE: Kind = kind("backup.example.com", "v1", "Schedule", "schedules");
 }

@@ -69,6 +69,14 @@ impl Process {
         }
     }
 
+    /// Whether it ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        match self {
+            Self::Task(task, _) => task.is_finished(),
+            Self::Child(child) => child.try_wait().unwrap().is_some(),
+        }
+    }
+
     /// Tells it to end, and waits.
     pub async fn stop(self) {
         match self {

@@ -15,6 +15,8 @@ use crate::{
 
 /// Time enough for a story in which a process ended.
 const TOLD: Duration = Duration::from_mins(20);
+/// Events, and how the story of a revision ends.
+const TOLD_OF: Duration = Duration::from_secs(10);
 /// Longer than a source is kept after its last use.
 const SETTLED: Duration = Duration::from_mins(12);
 
@@ -116,6 +118,8 @@ async fn prepared(story: Story) -> Bed {
         set_fact(&bed, "one").await;
         create(&bed, story, kinds::MODULE, &version).await;
         bed.until_ready("web", &version).await;
+        // What is told of it afterwards belongs to the story before.
+        bed.pass(TOLD_OF).await;
     }
     bed
 }

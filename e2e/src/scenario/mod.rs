@@ -13,6 +13,7 @@ pub mod old_bugs;
 pub mod rest;
 pub mod rollout;
 pub mod skipped;
+pub mod stopped_leader;
 pub mod will;
 
 /// The clusters of most scenarios.

@@ -1,0 +1,98 @@
+//! Promise: a leader that sleeps past its lease and wakes up does no harm: who took over goes on, and the limit holds.
+
+use std::time::Duration;
+
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::{
+    bed::{Bed, CONTROLLER, Ground::Wire, Observer, kinds},
+    fleet::Quality,
+};
+
+/// The shortest lease that there is.
+const LEASE: Duration = Duration::from_secs(1);
+/// The other controller.
+const SECOND: &str = "controller-2";
+/// The Lease of controllers.
+const NAME: &str = "muster-controller";
+/// How long it may take until somebody else holds the lease: a few of them, on a machine that is busy.
+const TAKEN: Duration = Duration::from_secs(20);
+/// How long a rollout may take, with ends of leaderships in it.
+const FINISHED: Duration = Duration::from_mins(4);
+const FIVE: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+/// Two controllers elect a leader; in each of several rollouts it is stopped until the other one leads, and continued. On the wire.
+pub async fn wakes_up(times: u32, seed: u64) {
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut bed = Bed::seeded(Wire, seed, Some(LEASE)).await;
+    bed.start_controller_as(SECOND);
+    for name in FIVE {
+        bed.join(name, &[("env", "prod")], &[]).await;
+    }
+    let mut observer = Observer::new(kinds::PROXY_ASSEMBLAGE, "web", 2);
+    let version = bed.release("web", 1, Quality::Good);
+    let mut spec = bed.spec("web", &version);
+    spec["rollout"] = json!({"maxUnreadyClusters": 2});
+    let module = json!({"metadata": {"name": "web"}, "spec": spec});
+    bed.fleet().create(kinds::MODULE, module).await;
+    bed.until_ready_within(kinds::MODULE, "web", &version, FINISHED)
+        .await;
+    let mut revived = 0;
+    for round in 0..times {
+        let version = bed.roll("web", round + 2, Quality::Good).await;
+        bed.pass(Duration::from_millis(random.random_range(0..2000)))
+            .await;
+        let leader = leader(&bed, None).await;
+        bed.signal_controller(&leader, "-STOP").await;
+        let next = self::leader(&bed, Some(&leader)).await;
+        bed.pass(Duration::from_millis(random.random_range(0..1500)))
+            .await;
+        bed.signal_controller(&leader, "-CONT").await;
+        println!("{leader} was stopped, {next} took over, {leader} goes on");
+        // Who has lost the lease ends, and is started again.
+        let began = Instant::now();
+        while !is_there(&bed, &version).await {
+            assert!(began.elapsed() < FINISHED, "{version} is not ready");
+            revived += bed.revive_controllers();
+            bed.pass(Duration::from_millis(100)).await;
+        }
+        for cluster in FIVE {
+            let found = bed.version_in(cluster, "web").await;
+            assert_eq!(found.as_deref(), Some(&*version), "{cluster}");
+        }
+        bed.show_and_forget(&mut observer);
+        observer.must_be_content();
+    }
+    println!(
+        "{times} leaders slept past their lease, {revived} processes ended of it, {} assignments, at most {} at once, seed {seed}",
+        observer.assigned(),
+        observer.most()
+    );
+    assert!(observer.assigned() >= FIVE.len() * times as usize);
+}
+
+async fn is_there(bed: &Bed, version: &str) -> bool {
+    let module = bed.module("web").await;
+    crate::fleet::is_current(&module)
+        && crate::fleet::is_ready(&module)
+        && module["status"]["source"]["tag"] == version
+}
+
+/// Which controller holds the lease; if somebody is named, when somebody else does.
+async fn leader(bed: &Bed, other_than: Option<&str>) -> String {
+    let look = async || {
+        let lease = bed.fleet().get(kinds::LEASE, NAME).await.ok_or("no lease")?;
+        let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
+        // A holder is a process of a host; the hosts of this bed are called as its controllers.
+        let second = holder.starts_with(SECOND);
+        let name = if second { SECOND } else { CONTROLLER };
+        if holder.starts_with(name) && other_than != Some(name) {
+            Ok(name.to_owned())
+        } else {
+            Err(lease["spec"].to_string())
+        }
+    };
+    bed.wait_until("somebody leads", TAKEN, look).await.1
+}
