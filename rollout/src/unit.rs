@@ -120,8 +120,8 @@ pub enum Eligible {
 /// Why a unit cannot be touched: carried through, not understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ineligible {
-    /// The caller's word for it.
-    pub code: &'static str,
+    /// The caller's number for it.
+    pub code: u8,
     /// Its place in the order of all reasons (see [`Why::rank`](crate::Why::rank)): the smaller wins.
     pub rank: u8,
 }

@@ -75,7 +75,8 @@ fn word(why: &Why) -> (Reason, Option<Millis>) {
 
 /// The engine carries our word through; what is none of ours counts as the first that stops everything.
 fn ineligible(reason: Ineligible) -> Reason {
-    reason.code.parse().unwrap_or(Reason::Deleting)
+    let known = Reason::ALL.iter().copied().find(|word| word.rank() == reason.code);
+    known.unwrap_or(Reason::Deleting)
 }
 
 /// The reason for a cluster that the registry does not give.
@@ -273,7 +274,7 @@ mod tests {
         };
         let revision = Revision::new([7; 16]);
         let paused = Ineligible {
-            code: Reason::ClusterPaused.as_str(),
+            code: Reason::ClusterPaused.rank(),
             rank: Reason::ClusterPaused.rank(),
         };
         check(

@@ -179,7 +179,7 @@ fn content(
 fn eligible(cluster: &ClusterSeen, units: &mut Units) -> engine::Eligible {
     let no = |reason: Reason| {
         engine::Eligible::No(engine::Ineligible {
-            code: reason.as_str(),
+            code: reason.rank(),
             rank: reason.rank(),
         })
     };

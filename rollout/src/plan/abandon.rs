@@ -3,10 +3,16 @@
 use super::{Pass, withdraw};
 use crate::{Charge, Content, Kind, Unit};
 
-impl Pass<'_> {
+impl<'a> Pass<'a> {
     /// It is given up: it is not selected, somebody named it, and a complete read shows that something is left of it.
     pub(super) fn gives_up(&self, unit: &Unit) -> bool {
         self.may_withdraw && !unit.selected() && !unit.is_empty() && self.spec.abandoned.contains(&unit.id)
+    }
+
+    /// All of them: few, if any.
+    pub(super) fn given_up(&self) -> impl Iterator<Item = &'a Unit> {
+        let named = self.spec.abandoned.iter().filter_map(|id| self.unit(id));
+        named.filter(|unit| self.gives_up(unit))
     }
 
     /// Nothing is waited for. That no later token is smaller than what stood in its row, or was reported, is remembered.
@@ -16,12 +22,7 @@ impl Pass<'_> {
             return;
         }
         self.shrink_acknowledged();
-        let given_up: Vec<&Unit> = self
-            .units
-            .iter()
-            .copied()
-            .filter(|unit| self.gives_up(unit))
-            .collect();
+        let given_up: Vec<&Unit> = self.given_up().collect();
         for unit in given_up {
             self.memory.seq = self.memory.seq.max(self.seen);
             let Some(charge) = self.charge_of(unit).copied() else {

@@ -12,6 +12,8 @@ pub(super) struct Counts {
     eligible: u32,
     /// They have something, and are not given up.
     carrying: u32,
+    /// They carry something that they shall not have.
+    pub(super) leaving: u32,
 }
 
 impl Pass<'_> {
@@ -20,6 +22,7 @@ impl Pass<'_> {
         for unit in &self.units {
             counts.selected += u32::from(unit.selected());
             counts.eligible += u32::from(unit.selected() && unit.is_eligible());
+            counts.leaving += u32::from(!unit.selected() && unit.carries().is_some());
             counts.carrying += u32::from(!unit.is_empty() && !self.gives_up(unit));
         }
         counts

@@ -28,6 +28,9 @@ impl<'a> Pass<'a> {
             if group.len() < most {
                 group.push((unit, wanted));
             }
+            if ready.len() == most && self.memory.bad.is_empty() {
+                break; // nobody who comes later goes before these
+            }
         }
         bad.append(&mut ready);
         bad.append(&mut unready);

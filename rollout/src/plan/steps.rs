@@ -40,8 +40,7 @@ impl Pass<'_> {
                 charge.sent = true;
             }
         }
-        let given_up = self.units.iter().filter(|unit| self.gives_up(unit));
-        steps.extend(given_up.map(|unit| Step::Abandon {
+        steps.extend(self.given_up().map(|unit| Step::Abandon {
             unit: unit.id.clone(),
         }));
         steps.sort_unstable_by(|one, other| one.unit().cmp(&other.unit()));

@@ -38,14 +38,12 @@ impl Pass<'_> {
     }
 
     pub(super) fn withdraw(&mut self) {
-        let leaving: Vec<&Unit> = self
-            .units
-            .iter()
-            .copied()
-            .filter(|unit| self.leaves(unit))
-            .collect();
         if !self.may_withdraw {
             return;
+        }
+        let mut leaving: Vec<&Unit> = Vec::new();
+        if self.counts.leaving > 0 {
+            leaving.extend(self.units.iter().copied().filter(|unit| self.leaves(unit)));
         }
         self.brake(&leaving);
         if self.held.is_some() || self.spec.paused {

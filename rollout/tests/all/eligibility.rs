@@ -2,7 +2,7 @@
 
 use muster_rollout::{Limit, Millis, State, Step, Why};
 
-use crate::world::{World, row_steps};
+use crate::world::{UNREACHABLE, World, row_steps};
 
 #[test]
 fn an_ineligible_unit_is_skipped_and_taken_when_it_can_be_touched() {
@@ -14,7 +14,7 @@ fn an_ineligible_unit_is_skipped_and_taken_when_it_can_be_touched() {
     world.succeed("b");
     let decision = world.step();
     assert_eq!((decision.summary.skipped, decision.summary.updated), (1, 1));
-    assert!(matches!(world.why("a"), Why::Ineligible { reason, .. } if reason.code == "Unreachable"));
+    assert!(matches!(world.why("a"), Why::Ineligible { reason, .. } if reason == UNREACHABLE));
     world.find("a");
     world.step();
     assert_eq!(world.on("r2"), ["a", "b"]);

@@ -114,12 +114,12 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn history(longest: usize) -> impl Strategy<Value = Vec<Event>> {
+pub fn history(longest: usize) -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec(event(), 1..longest)
 }
 
 /// The test command walks the same histories each time; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` walk others.
-fn runner(cases: u32) -> TestRunner {
+pub fn runner(cases: u32) -> TestRunner {
     let given = ProptestConfig::default();
     let rng_seed = match given.rng_seed {
         RngSeed::Random => RngSeed::Fixed(20_261_121),
@@ -140,7 +140,7 @@ fn runner(cases: u32) -> TestRunner {
 }
 
 /// Plays a history; what breaks is named with the event after which it broke.
-fn play<'a>(
+pub fn play<'a>(
     coverage: &'a Coverage,
     events: &[Event],
     (min_ready, max_failed, on_join): (u64, u32, OnJoin),

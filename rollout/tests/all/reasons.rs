@@ -53,15 +53,9 @@ fn who_updates_tells_until_when() {
 fn the_callers_reason_wins_by_its_rank_only() {
     let mut world = World::settled(&["a"], "r1");
     world.fail("a");
-    world.member("a").eligible = Eligible::No(Ineligible {
-        code: "Unreachable",
-        rank: 5,
-    });
+    world.member("a").eligible = Eligible::No(Ineligible { code: 5, rank: 5 });
     assert_eq!(world.words(), "a:Ineligible");
-    world.member("a").eligible = Eligible::No(Ineligible {
-        code: "DependencyBehind",
-        rank: 26,
-    });
+    world.member("a").eligible = Eligible::No(Ineligible { code: 26, rank: 26 });
     assert_eq!(world.words(), "a:Failed");
 }
 

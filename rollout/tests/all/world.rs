@@ -33,10 +33,7 @@ pub fn label(hash: impl std::fmt::Display) -> String {
 }
 
 /// Why a unit that is lost cannot be touched.
-pub const UNREACHABLE: Ineligible = Ineligible {
-    code: "Unreachable",
-    rank: 5,
-};
+pub const UNREACHABLE: Ineligible = Ineligible { code: 5, rank: 5 };
 
 /// One unit as it is.
 #[derive(Clone)]

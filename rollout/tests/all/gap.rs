@@ -1,0 +1,82 @@
+//! Rule 5: time in which nobody led is on no unit's account, whatever happened before.
+
+use std::collections::BTreeMap;
+
+use muster_rollout::{Charge, Memory, Millis, OnJoin, UnitId};
+use proptest::prelude::*;
+
+use crate::coverage::Coverage;
+use crate::histories::{history, play, runner};
+
+/// What is spent of a charge's deadline, and of its absence.
+fn spent(charge: &Charge, now: Millis) -> (Millis, Option<Millis>) {
+    let running = charge.clock.from.map_or(Millis(0), |from| now.since(from));
+    (
+        charge.clock.spent.plus(running),
+        charge.absent_since.map(|since| now.since(since)),
+    )
+}
+
+fn all_spent(memory: &Memory, now: Millis) -> BTreeMap<UnitId, (Millis, Option<Millis>)> {
+    memory
+        .charges
+        .iter()
+        .map(|(id, charge)| (id.clone(), spent(charge, now)))
+        .collect()
+}
+
+#[test]
+fn nothing_runs_over_a_gap_and_nothing_is_prolonged_by_none() {
+    let coverage = Coverage::default();
+    let gaps = (0..4_000_000u64, 0..4_000_000u64);
+    let result = runner(400).run(&(history(60), gaps), |(events, (gap, beyond))| {
+        let mut play = play(&coverage, &events, (0, 1, OnJoin::LastGood))?;
+        play.lead(0, 0).map_err(TestCaseError::fail)?;
+        let (memory, then) = (play.world.memory.clone(), play.world.now);
+        prop_assert_eq!(&memory.clone().after_gap(Millis(0), then), &memory, "none");
+        let now = then.plus(Millis(gap));
+        let after = memory.clone().after_gap(Millis(gap), now);
+        prop_assert_eq!(
+            all_spent(&after, now),
+            all_spent(&memory, then),
+            "what ran before the gap, and no more"
+        );
+        // Somebody led for a part of it: that part counts. A gap said to be longer than it was gives nobody time.
+        let later = now.plus(Millis(beyond));
+        let told = memory.clone().after_gap(Millis(gap), later);
+        let all = memory.clone().after_gap(Millis(u64::MAX), later);
+        for (id, charge) in &memory.charges {
+            let ran = |memory: &Memory| spent(&memory.charges[id], later);
+            let (before, part, none) = (spent(charge, later), ran(&told), ran(&all));
+            prop_assert!(part.0 <= before.0 && part.1 <= before.1, "a gap adds nothing");
+            let lost = |some: Millis, less: Millis| some.since(less) <= Millis(gap);
+            prop_assert!(lost(before.0, part.0), "no more than the gap is forgiven");
+            prop_assert!(
+                part.1
+                    .zip(before.1)
+                    .is_none_or(|(part, before)| lost(before, part))
+            );
+            prop_assert!(none.0 >= charge.clock.spent, "what was spent stays spent");
+        }
+        let was: Vec<_> = memory
+            .charges
+            .values()
+            .map(|charge| (charge.failed, charge.skipped))
+            .collect();
+        play.world.now = now;
+        play.world.memory = after;
+        let decision = play.lead(0, 0).map_err(TestCaseError::fail)?;
+        if memory.charges.keys().eq(decision.memory.charges.keys()) {
+            let is: Vec<_> = decision
+                .memory
+                .charges
+                .values()
+                .map(|charge| (charge.failed, charge.skipped))
+                .collect();
+            prop_assert_eq!(is, was, "no deadline ended in a time in which nobody led");
+        }
+        Ok(())
+    });
+    result.unwrap_or_else(|error| panic!("{error}"));
+    coverage.assert_all(&["why: Ineligible", "why: Updating"]);
+}
