@@ -44,6 +44,8 @@ async fn a_repository_and_a_kustomization_are_enough() {
             })
         }),
         instance: "test".to_owned(),
+        lease: None,
+        door: None,
         shutdown: shutdown.clone(),
     };
     let running = AbortOnDropHandle::new(tokio::spawn(agent(setup)));
