@@ -29,7 +29,7 @@ pub struct Term {
 #[derive(Debug, Error)]
 pub enum Lost {
     /// No renewal succeeded in time, or this process did not run.
-    #[error("Lease {lease} was not renewed for {} s: this process stops acting and ends, another may lead", .after.as_secs_f64())]
+    #[error("Lease {lease} was not renewed for {} s: this process stops acting and ends, another may lead", tenths(*.after))]
     NotRenewed {
         /// The Lease.
         lease: String,
@@ -160,6 +160,11 @@ impl Term {
             last,
         }
     }
+}
+
+/// Seconds, to a tenth.
+fn tenths(time: Duration) -> f64 {
+    (time.as_secs_f64() * 10.0).round() / 10.0
 }
 
 /// What came of a renewal that was answered.

@@ -13,7 +13,7 @@ use muster_apiserver::fault::{Fault, Match, Rule};
 use muster_controllers::{
     lease::{Election, LeaseDuration, Lost},
     metrics::Metrics,
-    process::{ProcessError, Setup, controller},
+    process::{ProcessError, Setup, agent, controller},
     runtime::{Jitter, Options, Shutdown, call::explain},
 };
 use muster_sync::source::MemorySource;
@@ -50,6 +50,14 @@ async fn bed() -> Bed {
 
 /// Starts `muster controller`; its lease is asked for by the user `NAME-lease`, all else by `NAME`.
 fn start(bed: &Bed, name: &str) -> Process {
+    let (setup, shutdown) = setup(bed, name);
+    Process {
+        shutdown,
+        ended: AbortOnDropHandle::new(tokio::spawn(controller(setup))),
+    }
+}
+
+fn setup(bed: &Bed, name: &str) -> (Setup, Shutdown) {
     let shutdown = Shutdown::new();
     let clock = bed.clock.clone();
     let setup = Setup {
@@ -71,10 +79,7 @@ fn start(bed: &Bed, name: &str) -> Process {
         metrics: Metrics::default(),
         shutdown: shutdown.clone(),
     };
-    Process {
-        shutdown,
-        ended: AbortOnDropHandle::new(tokio::spawn(controller(setup))),
-    }
+    (setup, shutdown)
 }
 
 /// A module of which a controller says something in its status: its tag is not there.
@@ -209,4 +214,31 @@ async fn stopped_and_continued_it_writes_nothing() {
     );
     pass(60 * SECOND).await;
     assert_eq!(bed.writes("a"), written);
+}
+
+/// Agents elect among themselves, in the same way.
+#[tokio::test(start_paused = true)]
+async fn an_agent_has_a_lease_of_its_own() {
+    let bed = bed().await;
+    let leader = start(&bed, "a");
+    pass(SECOND).await;
+    let (setup, shutdown) = setup(&bed, "below");
+    let running = AbortOnDropHandle::new(tokio::spawn(agent(setup)));
+    pass(SECOND).await;
+    assert_eq!(holder(&bed).await, "a");
+    let below = bed.leases().get("muster-agent").await.unwrap().spec.unwrap();
+    assert!(below.holder_identity.unwrap().starts_with("below_"));
+    shutdown.cancel();
+    running.await.unwrap().unwrap();
+    assert_eq!(
+        bed.leases()
+            .get("muster-agent")
+            .await
+            .unwrap()
+            .spec
+            .unwrap()
+            .holder_identity,
+        None
+    );
+    drop(leader);
 }

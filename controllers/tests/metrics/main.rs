@@ -1,0 +1,11 @@
+//! Promise: a process tells by numbers what it does and what its objects are, and whether it is alive and ready; what is gone is not told of.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a helper that fails fails its test"
+)]
+
+mod door;
+mod scrape;

@@ -1,0 +1,277 @@
+//! A whole scrape after a small rollout, on paused time.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use k8s_openapi::{
+    api::core::v1::{Namespace, Secret},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, DynamicObject, PostParams},
+    runtime::wait::{await_condition, conditions::is_crd_established},
+};
+use muster_api::{Module, cluster::Version, crds};
+use muster_apiserver::ApiServer;
+use muster_controllers::{
+    metrics::Metrics,
+    process::{Setup, agent, controller},
+    registry::Connect,
+    runtime::{Clock, Jitter, Options, Shutdown},
+};
+use muster_sync::source::MemorySource;
+use prometheus_parse::{Scrape, Value};
+use serde_json::json;
+use tokio_util::task::AbortOnDropHandle;
+
+const NS: &str = "fleet";
+const SYSTEM: &str = "muster-system";
+const URL: &str = "https://git.test/fleet.git";
+
+/// A management cluster, the cluster `eu-1` with an agent, and the cluster `eu-2` that has no kubeconfig.
+struct Bed {
+    management: ApiServer,
+    metrics: BTreeMap<&'static str, Metrics>,
+    /// The cluster, and what runs.
+    _running: (ApiServer, Vec<AbortOnDropHandle<()>>),
+}
+
+impl Bed {
+    async fn new() -> Self {
+        let (management, cluster) = (server().await, server().await);
+        let upstream = crds::management()
+            .into_iter()
+            .chain(crds::flux())
+            .chain([crds::cluster_api()]);
+        install(&management, NS, upstream).await;
+        install(
+            &cluster,
+            SYSTEM,
+            crds::downstream().into_iter().chain(crds::flux()),
+        )
+        .await;
+        let clock = start();
+        let source = Arc::new(MemorySource::new(muster_sync::source::Clock::new(move || {
+            clock.now()
+        })));
+        let manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: greeting, namespace: default}\n";
+        let commit = source.commit(URL, "main", [("base/greeting.yaml", manifest.to_owned())]);
+        source.tag(URL, "v1", &commit);
+        let door = cluster.client_as("controller");
+        let connect: Connect = Arc::new(move |_| Ok(door.clone()));
+        let metrics = BTreeMap::from([("controller", Metrics::default()), ("agent", Metrics::default())]);
+        let setup = |api: &ApiServer, name: &str, namespace: &str| Setup {
+            client: api.client_as(name),
+            namespace: namespace.to_owned(),
+            options: Options::default(),
+            clock: start(),
+            jitter: Jitter::seeded(1),
+            source: source.clone(),
+            connect: connect.clone(),
+            instance: "0".to_owned(),
+            lease: None,
+            door: None,
+            metrics: metrics[name].clone(),
+            shutdown: Shutdown::new(),
+        };
+        let (above, below) = (
+            setup(&management, "controller", NS),
+            setup(&cluster, "agent", SYSTEM),
+        );
+        let running = vec![
+            AbortOnDropHandle::new(tokio::spawn(async { controller(above).await.unwrap() })),
+            AbortOnDropHandle::new(tokio::spawn(async { agent(below).await.unwrap() })),
+        ];
+        Self {
+            management,
+            metrics,
+            _running: (cluster, running),
+        }
+    }
+
+    fn clusters(&self) -> Api<DynamicObject> {
+        Api::namespaced_with(self.management.client(), NS, &Version::V1Beta2.api_resource())
+    }
+
+    fn modules(&self) -> Api<Module> {
+        Api::namespaced(self.management.client(), NS)
+    }
+
+    async fn enrol(&self, name: &str) {
+        let cluster = json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "spec": {},
+            "metadata": {"name": name, "labels": {"env": "prod"}, "annotations": {"fleet.muster.dev/enrolled": ""}},
+        });
+        let cluster = serde_json::from_value(cluster).unwrap();
+        self.clusters()
+            .create(&PostParams::default(), &cluster)
+            .await
+            .unwrap();
+    }
+
+    async fn give_kubeconfig(&self, name: &str) {
+        let kubeconfig = json!({
+            "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [{"name": "c", "cluster": {"server": format!("https://{name}.test"), "certificate-authority-data": "Q0E="}}],
+            "users": [{"name": "u", "user": {"token": "t"}}],
+        });
+        let secret = json!({
+            "metadata": {"name": format!("{name}-kubeconfig")}, "type": "cluster.x-k8s.io/secret",
+            "stringData": {"value": kubeconfig.to_string()},
+        });
+        let secrets: Api<Secret> = Api::namespaced(self.management.client(), NS);
+        let secret = serde_json::from_value(secret).unwrap();
+        secrets.create(&PostParams::default(), &secret).await.unwrap();
+    }
+
+    async fn create_module(&self) {
+        let module = json!({
+            "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "Module", "metadata": {"name": "base"},
+            "spec": {
+                "selector": {"matchLabels": {"env": "prod"}}, "onDelete": "Orphan",
+                "sync": {"source": {"git": {"url": URL, "version": {"tag": "v1"}}}, "package": {"path": "base"}},
+            },
+        });
+        let module = serde_json::from_value(module).unwrap();
+        self.modules()
+            .create(&PostParams::default(), &module)
+            .await
+            .unwrap();
+    }
+
+    fn scrape(&self, process: &str) -> String {
+        self.metrics[process].scrape().unwrap()
+    }
+}
+
+fn start() -> Clock {
+    Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap())
+}
+
+async fn server() -> ApiServer {
+    let clock = muster_apiserver::Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
+    ApiServer::builder().clock(clock).seed(1).in_process().unwrap()
+}
+
+async fn install(api: &ApiServer, namespace: &str, kinds: impl Iterator<Item = CustomResourceDefinition>) {
+    let namespaces: Api<Namespace> = Api::all(api.client());
+    let object = serde_json::from_value(json!({"metadata": {"name": namespace}})).unwrap();
+    namespaces.create(&PostParams::default(), &object).await.unwrap();
+    let definitions: Api<CustomResourceDefinition> = Api::all(api.client());
+    for kind in kinds {
+        let name = definitions
+            .create(&PostParams::default(), &kind)
+            .await
+            .unwrap()
+            .name_any();
+        await_condition(definitions.clone(), &name, is_crd_established())
+            .await
+            .unwrap();
+    }
+}
+
+/// As a parser of Prometheus' format reads it: each line a sample, and all of a family told together, after what it is.
+fn parse(text: &str) -> Scrape {
+    let lines = text.lines().map(|line| Ok(line.to_owned()));
+    let scrape = Scrape::parse(lines).unwrap();
+    let samples = text.lines().filter(|line| !line.starts_with('#')).count();
+    let read: usize = scrape
+        .samples
+        .iter()
+        .map(|sample| match &sample.value {
+            // A histogram is one sample of many lines; its sum and count are others.
+            Value::Histogram(buckets) => buckets.len(),
+            _ => 1,
+        })
+        .sum();
+    assert_eq!(read, samples, "every line is understood");
+    scrape
+}
+
+/// Sorted, and without what depends on the order in which tasks ran: how often, how long, and when last.
+fn normalised(text: &str) -> String {
+    let of = |line: &str| {
+        let (series, value) = line.rsplit_once(' ').unwrap();
+        let counts = ["_total{", "_duration_seconds", "_last_contact_"]
+            .iter()
+            .any(|word| series.contains(word));
+        (series.to_owned(), if counts { "…" } else { value }.to_owned())
+    };
+    let mut told = Vec::new();
+    let mut family: BTreeSet<String> = BTreeSet::new();
+    for line in text.lines() {
+        if line.starts_with('#') {
+            told.extend(std::mem::take(&mut family));
+            told.push(line.to_owned());
+        } else if !line.contains("_bucket{") || line.contains("+Inf") {
+            let (series, value) = of(line);
+            family.insert(format!("{series} {value}"));
+        }
+    }
+    told.join("\n")
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_small_rollout() {
+    let bed = Bed::new().await;
+    bed.enrol("eu-1").await;
+    bed.enrol("eu-2").await;
+    bed.give_kubeconfig("eu-1").await;
+    bed.create_module().await;
+    tokio::time::sleep(Duration::from_secs(90)).await;
+    for process in ["controller", "agent"] {
+        let text = bed.scrape(process);
+        parse(&text);
+        insta::assert_snapshot!(process, normalised(&text));
+    }
+}
+
+/// Neither modules nor clusters that are gone are told of, and nothing is told of a cluster of a module.
+#[tokio::test(start_paused = true)]
+async fn what_is_gone() {
+    let bed = Bed::new().await;
+    bed.enrol("eu-1").await;
+    bed.give_kubeconfig("eu-1").await;
+    bed.create_module().await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let about = |word: &str| {
+        let scrape = parse(&bed.scrape("controller"));
+        let names = |sample: &&prometheus_parse::Sample| sample.labels.values().any(|value| value == word);
+        scrape
+            .samples
+            .iter()
+            .filter(names)
+            .map(|sample| sample.metric.clone())
+            .collect::<BTreeSet<_>>()
+    };
+    assert!(
+        about("base").contains("muster_module_info"),
+        "{:?}",
+        about("base")
+    );
+    assert!(about("eu-1").contains("muster_cluster_up"), "{:?}", about("eu-1"));
+    let both = parse(&bed.scrape("controller"))
+        .samples
+        .into_iter()
+        .filter(|sample| {
+            let has = |word: &str| sample.labels.values().any(|value| value == word);
+            has("base") && has("eu-1")
+        });
+    assert_eq!(both.count(), 0, "no series for each cluster of each module");
+    bed.modules()
+        .delete("base", &DeleteParams::default())
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(about("base"), BTreeSet::new());
+    bed.clusters()
+        .delete("eu-1", &DeleteParams::default())
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(about("eu-1"), BTreeSet::new());
+}

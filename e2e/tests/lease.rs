@@ -1,0 +1,320 @@
+//! Promise: of two controllers on the wire one acts; killed, told to end or stopped it is followed by the other one, and when it wakes up
+//! it ends without a write. The binary, HTTPS, a lease of a second. Times are printed.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a helper that fails fails its test"
+)]
+
+use std::{
+    fs::{self, File},
+    net::SocketAddr,
+    process::{ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::{
+    api::{coordination::v1::Lease, core::v1::Namespace},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, ResourceExt,
+    api::PostParams,
+    runtime::wait::{await_condition, conditions::is_crd_established},
+};
+use muster_api::{Module, crds};
+use muster_apiserver::{ApiServer, Login};
+use muster_e2e::bed::muster;
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    process::{Child, Command},
+};
+
+const NS: &str = "fleet";
+/// Longer than anything here takes, on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An API server, and who would lead.
+struct Bed {
+    api: ApiServer,
+    folder: TempDir,
+}
+
+/// A controller; the API server knows it by its name.
+struct Controller {
+    name: &'static str,
+    door: SocketAddr,
+    child: Child,
+}
+
+impl Bed {
+    async fn new() -> Self {
+        // The providers differ between libraries; a second call finds it set.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let api = ApiServer::start().await.unwrap();
+        let namespaces: Api<Namespace> = Api::all(api.client_as("person"));
+        let namespace = serde_json::from_value(json!({"metadata": {"name": NS}})).unwrap();
+        namespaces
+            .create(&PostParams::default(), &namespace)
+            .await
+            .unwrap();
+        let definitions: Api<CustomResourceDefinition> = Api::all(api.client_as("person"));
+        for kind in crds::management()
+            .into_iter()
+            .chain(crds::flux())
+            .chain([crds::cluster_api()])
+        {
+            let name = definitions
+                .create(&PostParams::default(), &kind)
+                .await
+                .unwrap()
+                .name_any();
+            await_condition(definitions.clone(), &name, is_crd_established())
+                .await
+                .unwrap();
+        }
+        Self {
+            api,
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn start(&self, name: &'static str) -> Controller {
+        let identity = self.api.issue(name).unwrap();
+        let kubeconfig = self.folder.path().join(format!("{name}.kubeconfig"));
+        fs::write(
+            &kubeconfig,
+            self.api.kubeconfig_of(&identity, Login::Certificate).unwrap(),
+        )
+        .unwrap();
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.log(name))
+            .unwrap();
+        let door = free_address();
+        let child = Command::new(muster())
+            .args([
+                "controller",
+                "--namespace",
+                NS,
+                "--allow-insecure-sources",
+                "--lease-duration=1s",
+            ])
+            .args(["--metrics-addr", &door.to_string()])
+            .arg("--kubeconfig")
+            .arg(&kubeconfig)
+            .arg("--data-dir")
+            .arg(self.folder.path().join(name))
+            .env("HOSTNAME", name)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        Controller { name, door, child }
+    }
+
+    fn log(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(format!("{name}.log"))
+    }
+
+    /// Who holds the lease.
+    async fn holder(&self) -> Option<String> {
+        let leases: Api<Lease> = Api::namespaced(self.api.client_as("person"), NS);
+        let lease = leases.get_opt("muster-controller").await.unwrap()?;
+        let holder = lease.spec?.holder_identity?;
+        Some(holder.split('_').next().unwrap().to_owned())
+    }
+
+    /// Waits until somebody leads; how long it took.
+    async fn until_leads(&self, who: &[&str]) -> (Duration, String) {
+        let started = Instant::now();
+        let holder = until(&format!("one of {who:?} leads"), async || {
+            self.holder()
+                .await
+                .filter(|holder| who.contains(&holder.as_str()))
+        });
+        let holder = holder.await;
+        (started.elapsed(), holder)
+    }
+
+    /// Makes modules whose source is not there: whoever leads says so in their status.
+    async fn create_modules(&self, prefix: &str, count: usize) {
+        let modules: Api<Module> = Api::namespaced(self.api.client_as("person"), NS);
+        for number in 0..count {
+            let git = json!({"url": "file:///nowhere/fleet.git", "version": {"tag": "v1"}});
+            let module = json!({
+                "metadata": {"name": format!("{prefix}-{number}")},
+                "spec": {"selector": {}, "sync": {"source": {"git": git}, "package": {"path": "."}}},
+            });
+            let module = serde_json::from_value(module).unwrap();
+            modules.create(&PostParams::default(), &module).await.unwrap();
+        }
+        until(&format!("{prefix} is acted on"), async || {
+            let all = modules.list(&kube::api::ListParams::default()).await.unwrap();
+            let ours = all.iter().filter(|module| module.name_any().starts_with(prefix));
+            (ours.filter(|module| module.status.is_some()).count() == count).then_some(())
+        })
+        .await;
+    }
+
+    /// How often somebody wrote something else than the lease.
+    fn writes(&self, name: &str) -> usize {
+        let requests = self.api.recorder().requests();
+        let ours = requests.iter().filter(|request| request.client == name);
+        ours.filter(|request| request.is_write() && !request.path.contains("/leases"))
+            .count()
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for name in ["one", "two"] {
+                println!(
+                    "--- {name}\n{}",
+                    fs::read_to_string(self.log(name)).unwrap_or_default()
+                );
+            }
+        }
+    }
+}
+
+impl Controller {
+    async fn signal(&self, signal: &str) {
+        let pid = self.child.id().expect("it has ended").to_string();
+        assert!(
+            Command::new("kill")
+                .args([signal, &pid])
+                .status()
+                .await
+                .unwrap()
+                .success()
+        );
+    }
+
+    async fn ended(mut self) -> ExitStatus {
+        tokio::time::timeout(PATIENCE, self.child.wait())
+            .await
+            .expect("it does not end")
+            .unwrap()
+    }
+
+    /// Status and body of an answer at its door.
+    async fn ask(&self, path: &str) -> (u16, String) {
+        let mut stream = until("the door is open", async || {
+            TcpStream::connect(self.door).await.ok()
+        })
+        .await;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: muster\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+
+    async fn until_ready(&self) {
+        until(&format!("{} is ready", self.name), async || {
+            (self.ask("/readyz").await.0 == 200).then_some(())
+        })
+        .await;
+    }
+}
+
+/// Looks until something is there.
+async fn until<T>(what: &str, look: impl AsyncFn() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(started.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// An address that nobody listens at, as it was a moment ago.
+fn free_address() -> SocketAddr {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_leads_and_is_followed() {
+    let bed = Bed::new().await;
+    let one = bed.start("one");
+    bed.until_leads(&["one"]).await;
+    let two = bed.start("two");
+    bed.create_modules("first", 1).await;
+    what_they_tell(&one, &two).await;
+    assert_eq!(bed.writes("two"), 0, "a standby writes nothing");
+
+    one.signal("-KILL").await;
+    one.ended().await;
+    let (took, _) = bed.until_leads(&["two"]).await;
+    println!("killed: followed after {took:.2?}");
+    bed.create_modules("second", 1).await;
+
+    let one = bed.start("one");
+    one.until_ready().await;
+    two.signal("-TERM").await;
+    let status = two.ended().await;
+    assert_eq!(status.code(), Some(0), "told to end");
+    let (took, _) = bed.until_leads(&["one"]).await;
+    println!("told to end: followed {took:.2?} after its end");
+    bed.create_modules("third", 1).await;
+
+    let two = bed.start("two");
+    two.until_ready().await;
+    one.signal("-STOP").await;
+    let (took, _) = bed.until_leads(&["two"]).await;
+    println!("stopped: followed after {took:.2?}");
+    // All of it is news for the one that wakes up.
+    bed.create_modules("fourth", 20).await;
+    let (before, woken) = (bed.writes("one"), Instant::now());
+    assert!(before > 0);
+    one.signal("-CONT").await;
+    let status = one.ended().await;
+    println!("continued: ended by itself after {:.2?}", woken.elapsed());
+    assert_eq!(status.code(), Some(1));
+    assert_eq!(bed.writes("one"), before, "nothing was written after its lease");
+    let log = fs::read_to_string(bed.log("one")).unwrap();
+    let last = log.lines().last().unwrap();
+    assert!(
+        last.starts_with("error: Lease muster-controller was not renewed for 0.7 s"),
+        "{last}"
+    );
+}
+
+/// What is answered at the doors of a leader and of a standby.
+async fn what_they_tell(leader: &Controller, standby: &Controller) {
+    leader.until_ready().await;
+    for (controller, leads) in [(leader, 1), (standby, 0)] {
+        for path in ["/healthz", "/readyz"] {
+            assert_eq!(
+                controller.ask(path).await,
+                (200, "ok\n".to_owned()),
+                "{} {path}",
+                controller.name
+            );
+        }
+        let (status, metrics) = controller.ask("/metrics").await;
+        assert_eq!(status, 200);
+        assert!(
+            metrics.contains(&format!("\nmuster_leader {leads}\n")),
+            "{metrics}"
+        );
+        assert!(metrics.ends_with("# EOF\n"));
+    }
+    let (_, metrics) = leader.ask("/metrics").await;
+    let module = "muster_module_info{kind=\"Module\",name=\"first-0\",version=\"v1\"} 1";
+    assert!(metrics.lines().any(|line| line.starts_with(module)), "{metrics}");
+}
