@@ -20,13 +20,14 @@ promises! {
     bad_version { stops_and_is_fixed }
     skipped { five_reasons, away_for_a_while }
     bootstrap { needs_no_agent, flux_objects_come_back, foreign_objects_are_left_alone }
+    infra { secret_gone, api_down, source_away, webhook_late, checking_again }
     crash { in_the_middle, anywhere, told_to_end }
     will { paused, deselected, deleted }
     bad_input { refused_at_the_door, nothing_moves, stops_at_the_first_cluster, kubeconfigs }
+    rest { nothing_is_written }
     bad_input_fleet {
         numbers_and_sizes_at_the_door, the_longest_names, values_over_their_size, secrets, names_that_others_have, a_hostile_status,
         an_annotation_that_is_no_json
     }
     old_bugs { what_leaves_a_version_leaves_the_clusters, what_is_ours_goes_with_its_cluster, who_is_overtaken_tries_again }
-    rest { nothing_is_written }
 }

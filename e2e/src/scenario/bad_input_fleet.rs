@@ -222,6 +222,9 @@ pub async fn names_that_others_have(ground: Ground) {
         .create(kinds::GIT_REPOSITORY, repository)
         .await;
     bed.clear("us-3", Obstacle::Paused).await;
+    // Who cannot be touched gives its slot back soon.
+    let absence = json!({"spec": {"rollout": {"deadlines": {"absence": "30s"}}}});
+    bed.fleet().patch(kinds::MODULE, "other", absence).await;
     let objects = [
         ("us-1", SYSTEM_NAMESPACE, kinds::ASSEMBLAGE, "us-1"),
         ("us-3", SYSTEM_NAMESPACE, kinds::GIT_REPOSITORY, &*source),
