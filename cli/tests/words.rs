@@ -75,7 +75,7 @@ fn the_new_words_have_examples_and_say_what_is_wrong() {
     check(
         &["rollout", "resume", "--help"],
         0,
-        "only its owner (git, as a rule) can change",
+        "1 still paused by spec.rollout.paused",
     );
     check(&["rollout", "pause", "module/web", "--for", "soon"], 2, "soon");
     check(&["install", "--management"], 2, "--export");

@@ -36,6 +36,8 @@ use super::{Ground, Pace};
 /// How long an embedded API server may take until it serves a new kind.
 const ESTABLISHED: Duration = Duration::from_secs(30);
 
+/// As whom an agent is known to its API server.
+pub const AGENT: &str = "muster-agent";
 /// How often the cable is looked at.
 const LOOK_AT_CABLE: Duration = Duration::from_millis(250);
 /// Who comes from outside: whoever has the administrator's kubeconfig, and an enrolled management plane.
@@ -125,7 +127,7 @@ impl Cluster {
         let mut definitions = crds::downstream();
         definitions.extend(crds::flux());
         install(&client, &definitions, Some(SYSTEM_NAMESPACE)).await?;
-        let setup = setup(&api, "muster-agent", SYSTEM_NAMESPACE, &name.to_string(), ground)?;
+        let setup = setup(&api, AGENT, SYSTEM_NAMESPACE, &name.to_string(), ground)?;
         api.attach(async move {
             if let Err(error) = process::agent(setup).await {
                 anstream::eprintln!("error: an agent ended: {error}");

@@ -28,6 +28,8 @@ use super::{
 
 /// Where modules and clusters are: what kubectl takes without `-n`.
 pub const NAMESPACE: &str = "default";
+/// As whom the controller is known to the API server.
+pub const CONTROLLER: &str = "muster-controller";
 /// The name of the sync of `modules/`.
 const FLEET: &str = "fleet";
 
@@ -49,7 +51,7 @@ impl Plane {
         definitions.extend(crds::flux());
         definitions.push(crds::cluster_api());
         install(&api.client_as("installer"), &definitions, None).await?;
-        let setup = setup(&api, "muster-controller", NAMESPACE, "management", ground)?;
+        let setup = setup(&api, CONTROLLER, NAMESPACE, "management", ground)?;
         let (tell, ended) = watch::channel(None);
         api.attach(async move {
             let said = process::controller(setup)

@@ -37,20 +37,36 @@ pub fn how_to_look(folder: &Folder, clusters: &[Name]) {
 
 /// Printed once everything is there and the first rollout is done.
 fn what_next(folder: &Folder) {
-    let fleet = folder.fleet();
-    let fleet = fleet.display();
     anstream::println!("\nAll is up to date. Now roll a new version: commit and tag, nothing else.");
-    anstream::println!("  cd {fleet}");
-    anstream::println!("  sed -i 's/podinfo:6.0.0/podinfo:6.1.0/' apps/podinfo/deployment.yaml");
-    anstream::println!("  sed -i 's/tag: v1.0.0/tag: v1.1.0/' modules/podinfo.yaml");
-    anstream::println!("  git commit -am 'podinfo 6.1.0' && git tag v1.1.0");
-    anstream::println!("\nThen break it (an image with 'bad' in its name cannot be pulled), and ask why:");
-    anstream::println!("  sed -i 's/podinfo:6.1.0/podinfo:bad/' apps/podinfo/deployment.yaml");
-    anstream::println!("  sed -i 's/tag: v1.1.0/tag: v1.2.0/' modules/podinfo.yaml");
-    anstream::println!("  git commit -am 'podinfo bad' && git tag v1.2.0");
-    anstream::println!("  muster why module/podinfo");
-    anstream::println!("  git revert --no-edit HEAD\n\nCtrl-C ends all.\n");
+    anstream::println!("  cd {}", folder.fleet().display());
+    for line in NEXT.lines() {
+        anstream::println!("{line}");
+    }
 }
+
+/// The rest of the invitation; the tour (`muster demo --tour`) plays it.
+const NEXT: &str = "\
+  sed -i 's/podinfo:6.0.0/podinfo:6.1.0/' apps/podinfo/deployment.yaml
+  sed -i 's/tag: v1.0.0/tag: v1.1.0/' modules/podinfo.yaml
+  git commit -am 'podinfo 6.1.0' && git tag v1.1.0
+  muster rollout status module/podinfo --tag v1.1.0
+
+Then break it (an image with 'bad' in its name cannot be pulled), ask why, and recover:
+  sed -i 's/podinfo:6.1.0/podinfo:bad/' apps/podinfo/deployment.yaml
+  sed -i 's/tag: v1.1.0/tag: v1.2.0/' modules/podinfo.yaml
+  git commit -am 'podinfo bad' && git tag v1.2.0
+  muster rollout status module/podinfo --tag v1.2.0
+  muster why module/podinfo
+  git revert --no-edit HEAD
+
+Bring a sixth cluster in, and unplug one:
+  ../enrol.sh ap-1 --downstream-kubeconfig ../clusters/ap-1.kubeconfig --labels env=prod,region=ap --bootstrap
+  touch ../clusters/us-2.unplugged
+  muster tree
+  rm ../clusters/us-2.unplugged
+
+Ctrl-C ends all.
+";
 
 /// One line for each module and cluster whose word changes, until something fails for good.
 pub async fn what_moves(client: &Client, folder: &Folder) -> anyhow::Result<()> {

@@ -51,6 +51,16 @@ pub struct InstallFlags {
     pub image: String,
 }
 
+/// The rights of `muster controller` for modules in a namespace.
+pub fn rights_of_controller(namespace: &str) -> Vec<Value> {
+    rights::objects(Role::Controller, namespace, Sync::Builtin)
+}
+
+/// The rights of `muster agent`, but for what it applies.
+pub fn rights_of_agent() -> Vec<Value> {
+    rights::objects(Role::Agent, SYSTEM_NAMESPACE, Sync::Flux)
+}
+
 /// One of the two installations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {

@@ -165,6 +165,10 @@ impl Tour<'_> {
             "the matrix has no problem left",
             holds(!matrix.contains(['✗', '?', '◐', '○']), || matrix.clone()),
         )?;
-        self.limits()
+        self.limits()?;
+        self.guide.check(
+            "in all of it, muster asked for nothing beyond the rights of `muster install --export`",
+            self.observer.rights(),
+        )
     }
 }

@@ -12,6 +12,7 @@
 mod fleet;
 mod guide;
 mod observer;
+mod rights;
 mod rolling;
 mod world;
 

@@ -6,10 +6,15 @@ use muster_apiserver::{ApiServer, ChangeKind, GroupResource, record::EventRecord
 use serde_json::Value;
 
 use super::{
-    super::{cluster::Cluster, plane::Plane},
+    super::{
+        cluster::{AGENT, Cluster},
+        plane::{CONTROLLER, NAMESPACE, Plane},
+    },
     guide::Seen,
+    rights,
     world::App,
 };
+use crate::install;
 
 /// The logs of all API servers.
 pub struct Observer<'a> {
@@ -105,6 +110,25 @@ impl<'a> Observer<'a> {
             number if number <= limit => Ok(format!("never more than {number}")),
             number => Err(format!("{number} clusters at once")),
         }
+    }
+
+    /// Whether muster asked of the API servers nothing but what `muster install --export` lets it do. Of an agent that counts for muster's
+    /// own kinds and Flux's: what it applies is as wide as git.
+    pub fn rights(&self) -> Seen {
+        let controller = install::rights_of_controller(NAMESPACE);
+        let of_controller = rights::suffice(self.management, CONTROLLER, &controller, |_| true)?;
+        let agent = install::rights_of_agent();
+        let is_own = |group: &str| {
+            group.ends_with("muster.dev") || group.ends_with("fluxcd.io") || group.ends_with(".k8s.io")
+        };
+        let mut of_agents = String::new();
+        for (name, api) in &self.clusters {
+            of_agents =
+                rights::suffice(api, AGENT, &agent, is_own).map_err(|seen| format!("{name}: {seen}"))?;
+        }
+        Ok(format!(
+            "{of_controller} of the controller, {of_agents} of an agent"
+        ))
     }
 
     /// The clusters to which a version was ever written, in the order of the first write.
