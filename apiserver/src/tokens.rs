@@ -30,7 +30,9 @@ pub async fn play(client: Client, credentials: Arc<Credentials>) {
                 fill(&client, &credentials, secret).await;
             }
             Ok(watcher::Event::Delete(secret)) => {
-                user(&secret).into_iter().for_each(|user| credentials.revoke(&user));
+                user(&secret)
+                    .into_iter()
+                    .for_each(|user| credentials.revoke(&user));
             }
             // The watcher tries again.
             Ok(watcher::Event::Init | watcher::Event::InitDone) | Err(_) => {}
@@ -39,8 +41,12 @@ pub async fn play(client: Client, credentials: Arc<Credentials>) {
 }
 
 async fn fill(client: &Client, credentials: &Credentials, mut secret: Secret) {
-    let is_filled = secret.data.as_ref().is_some_and(|data| data.contains_key("token"));
-    let Some(user) = user(&secret).filter(|_| !is_filled && secret.metadata.deletion_timestamp.is_none()) else {
+    let is_filled = secret
+        .data
+        .as_ref()
+        .is_some_and(|data| data.contains_key("token"));
+    let Some(user) = user(&secret).filter(|_| !is_filled && secret.metadata.deletion_timestamp.is_none())
+    else {
         return;
     };
     let identity = match credentials.issue(&user) {
@@ -57,7 +63,10 @@ async fn fill(client: &Client, credentials: &Credentials, mut secret: Secret) {
     data.extend(filled.map(|(key, value)| (key.to_owned(), ByteString(value))));
     let secrets: Api<Secret> = Api::namespaced(client.clone(), &namespace);
     // The version that was read is in it: whoever was faster brings it back here.
-    if let Err(error) = secrets.replace(&secret.name_any(), &PostParams::default(), &secret).await {
+    if let Err(error) = secrets
+        .replace(&secret.name_any(), &PostParams::default(), &secret)
+        .await
+    {
         warn!(%user, %error, "a token is not written");
     }
 }

@@ -98,29 +98,65 @@ fn pauses(demo: &Demo) {
         said.contains("module.fleet.muster.dev/podinfo paused") && said.contains("No further cluster begins"),
         "{said}"
     );
-    demo.kubectl(&["wait", "--for=condition=Paused", "--timeout=30s", "module/podinfo"]);
+    demo.kubectl(&[
+        "wait",
+        "--for=condition=Paused",
+        "--timeout=30s",
+        "module/podinfo",
+    ]);
     let annotation = module("{.metadata.annotations.fleet\\.muster\\.dev/paused}");
     for word in ["\"reason\":\"freeze\"", "\"by\":", "\"at\":"] {
         assert!(annotation.contains(word), "{word}: {annotation}");
     }
-    let managers = demo.kubectl(&["get", "module", "podinfo", "--show-managed-fields", "-o", "jsonpath={.metadata.managedFields[*].manager}"]);
-    assert!(managers.split_whitespace().any(|manager| manager == "muster-cli"), "{managers}");
+    let managers = demo.kubectl(&[
+        "get",
+        "module",
+        "podinfo",
+        "--show-managed-fields",
+        "-o",
+        "jsonpath={.metadata.managedFields[*].manager}",
+    ]);
+    assert!(
+        managers.split_whitespace().any(|manager| manager == "muster-cli"),
+        "{managers}"
+    );
 
     let said = demo.muster(&["rollout", "pause", "module/podinfo"], 0);
-    assert!(said.contains("is paused already by") && said.contains("(freeze)"), "{said}");
-    assert_eq!(module("{.metadata.annotations.fleet\\.muster\\.dev/paused}"), annotation, "twice is once");
+    assert!(
+        said.contains("is paused already by") && said.contains("(freeze)"),
+        "{said}"
+    );
+    assert_eq!(
+        module("{.metadata.annotations.fleet\\.muster\\.dev/paused}"),
+        annotation,
+        "twice is once"
+    );
 
     let said = demo.muster(&["rollout", "resume", "module/podinfo"], 0);
     assert!(said.contains("podinfo resumed"), "{said}");
     let said = demo.muster(&["rollout", "resume", "module/podinfo"], 0);
     assert!(said.contains("is not paused"), "{said}");
 
-    demo.kubectl(&["patch", "module", "podinfo", "--field-manager=somebody", "--type=merge", "-p", "{\"spec\":{\"rollout\":{\"paused\":true}}}"]);
+    demo.kubectl(&[
+        "patch",
+        "module",
+        "podinfo",
+        "--field-manager=somebody",
+        "--type=merge",
+        "-p",
+        "{\"spec\":{\"rollout\":{\"paused\":true}}}",
+    ]);
     let said = demo.muster(&["rollout", "resume", "module/podinfo"], 1);
-    assert!(said.contains("stays paused: spec.rollout.paused is true (by somebody)"), "{said}");
+    assert!(
+        said.contains("stays paused: spec.rollout.paused is true (by somebody)"),
+        "{said}"
+    );
     demo.muster(&["rollout", "resume", "module/nothing"], 2);
     let tree = demo.muster(&["tree"], 0);
-    assert!(tree.contains("Fleet/default") && tree.contains("Module"), "{tree}");
+    assert!(
+        tree.contains("Fleet/default") && tree.contains("Module"),
+        "{tree}"
+    );
 }
 
 /// The lines that the demo proposes for the next version, without the change of folder.

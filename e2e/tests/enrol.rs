@@ -99,7 +99,10 @@ fn a_cluster_comes_and_goes_by_kubectl_alone() {
     mistakes(&person);
 
     let said = person.types(ENROL, 0);
-    assert!(said.contains("5/5") && said.contains("ap-1 is enrolled"), "{said}");
+    assert!(
+        said.contains("5/5") && said.contains("ap-1 is enrolled"),
+        "{said}"
+    );
     person.types(
         "kubectl wait --for=jsonpath='{.status.summary.clusters}'=2/2 --timeout=90s modules/podinfo bootstrapmodules/base",
         0,
@@ -124,10 +127,26 @@ fn mistakes(person: &Person) {
     check("./enrol.sh", 2, "the name is missing");
     check("./enrol.sh AP_1 --downstream-context x", 2, "is no name");
     check("./enrol.sh ap-1", 2, "--downstream-kubeconfig");
-    check("./enrol.sh ap-1 --downstream-context x --labels 'env prod'", 2, "labels are written as");
-    check("./enrol.sh ap-1 --downstream-context nowhere", 1, "context \"nowhere\" does not exist");
-    check("./enrol.sh ap-1 --downstream-kubeconfig clusters/ap-1.kubeconfig -n nowhere", 1, "there is no namespace nowhere");
-    check("./enrol.sh dev-1 --downstream-kubeconfig clusters/dev-1.kubeconfig", 1, "was not enrolled by this script");
+    check(
+        "./enrol.sh ap-1 --downstream-context x --labels 'env prod'",
+        2,
+        "labels are written as",
+    );
+    check(
+        "./enrol.sh ap-1 --downstream-context nowhere",
+        1,
+        "context \"nowhere\" does not exist",
+    );
+    check(
+        "./enrol.sh ap-1 --downstream-kubeconfig clusters/ap-1.kubeconfig -n nowhere",
+        1,
+        "there is no namespace nowhere",
+    );
+    check(
+        "./enrol.sh dev-1 --downstream-kubeconfig clusters/dev-1.kubeconfig",
+        1,
+        "was not enrolled by this script",
+    );
     check("./unenrol.sh dev-1", 1, "whatever manages it should delete it");
     check(
         "kubectl config view --raw --kubeconfig clusters/ap-1.kubeconfig | sed 's/client-\\(certificate\\|key\\)-data: .*/token: wrong/' > stranger.kubeconfig; \
@@ -135,21 +154,32 @@ fn mistakes(person: &Person) {
         1,
         "the cluster ap-1 does not answer",
     );
-    assert_eq!(person.types("kubectl get clusters -o name", 0).lines().count(), 1, "nothing was written");
+    assert_eq!(
+        person.types("kubectl get clusters -o name", 0).lines().count(),
+        1,
+        "nothing was written"
+    );
 }
 
 /// Out of the fleet, and nothing that runs is touched.
 fn leaves(person: &Person) {
-    person.types("kubectl get secret ap-1-kubeconfig -o jsonpath='{.data.value}' | base64 -d > account.kubeconfig", 0);
+    person.types(
+        "kubectl get secret ap-1-kubeconfig -o jsonpath='{.data.value}' | base64 -d > account.kubeconfig",
+        0,
+    );
     person.types("kubectl --kubeconfig account.kubeconfig get --raw /version", 0);
     let before = person.podinfo();
     person.types("./unenrol.sh ap-1", 0);
     person.until("kubectl get proxyassemblages,remoteassemblages -o name | grep -q ap-1 || echo gone");
     person.types("kubectl wait --for=jsonpath='{.status.summary.clusters}'=1/1 --timeout=60s modules/podinfo bootstrapmodules/base", 0);
     assert_eq!(person.podinfo(), before, "what runs was touched");
-    let said = person.types("./unenrol.sh ap-1 --revoke --downstream-kubeconfig clusters/ap-1.kubeconfig", 0);
+    let said = person.types(
+        "./unenrol.sh ap-1 --revoke --downstream-kubeconfig clusters/ap-1.kubeconfig",
+        0,
+    );
     assert!(said.contains("is not in the fleet any more"), "{said}");
-    person.until("kubectl --kubeconfig account.kubeconfig get --raw /version >/dev/null 2>&1 || echo refused");
+    person
+        .until("kubectl --kubeconfig account.kubeconfig get --raw /version >/dev/null 2>&1 || echo refused");
     assert_eq!(person.podinfo(), before, "what runs was touched");
 }
 
@@ -166,7 +196,10 @@ fn installs(person: &Person) {
              kubectl --kubeconfig {kubeconfig} apply --server-side --force-conflicts --dry-run=server --validate=strict -f install.yaml"
         );
         let said = person.types(&command, 0);
-        assert!(said.contains("deployment.apps/muster-") && said.contains("serverside-applied (server dry run)"), "{said}");
+        assert!(
+            said.contains("deployment.apps/muster-") && said.contains("serverside-applied (server dry run)"),
+            "{said}"
+        );
     }
 }
 
@@ -174,7 +207,11 @@ fn installs(person: &Person) {
 fn the_demo_and_the_example_have_the_same_scripts() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/enrol");
     for script in ["enrol.sh", "unenrol.sh"] {
-        let checked = Command::new("sh").arg("-n").arg(examples.join(script)).status().unwrap();
+        let checked = Command::new("sh")
+            .arg("-n")
+            .arg(examples.join(script))
+            .status()
+            .unwrap();
         assert!(checked.success(), "{script} is no shell script");
     }
 }

@@ -20,13 +20,19 @@ const LIMIT: Duration = Duration::from_secs(90);
 /// What each step is called, and a check of it that has to be there.
 const STEPS: [(&str, &str); 8] = [
     ("First rollout", "podinfo 6.0.0 runs in all five clusters"),
-    ("A good version", "one after another, in order: dev-1, eu-1, eu-2, us-1, us-2"),
+    (
+        "A good version",
+        "one after another, in order: dev-1, eu-1, eu-2, us-1, us-2",
+    ),
     ("A bad version", "the bad version went to dev-1 alone: dev-1"),
     ("Why?", "each of the five has exactly one reason"),
     ("Recovery", "no cluster was written to"),
     ("A cluster joins", "the other five were not written to"),
     ("A cluster goes offline, and returns", "us-2 was not written to"),
-    ("A withdrawal, stopped by the brake", "podinfo is in all six, untouched"),
+    (
+        "A withdrawal, stopped by the brake",
+        "podinfo is in all six, untouched",
+    ),
 ];
 
 #[test]
@@ -40,18 +46,33 @@ fn the_tour_ends_well_in_time() {
         .unwrap();
     let took = began.elapsed();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    println!("{said}\nthe tour took {:.1} s, start and end included", took.as_secs_f64());
-    assert_eq!(output.status.code(), Some(0), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    println!(
+        "{said}\nthe tour took {:.1} s, start and end included",
+        took.as_secs_f64()
+    );
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     for (number, (title, check)) in STEPS.iter().enumerate() {
         let heading = format!("\n{}. {title}\n", number + 1);
-        let step = said.split(&heading).nth(1).unwrap_or_else(|| panic!("{heading} is missing\n{said}"));
+        let step = said
+            .split(&heading)
+            .nth(1)
+            .unwrap_or_else(|| panic!("{heading} is missing\n{said}"));
         let step = step.split("\n   took ").next().unwrap();
         assert!(
-            step.lines().any(|line| line.starts_with("   ✓ ") && line.contains(check)),
+            step.lines()
+                .any(|line| line.starts_with("   ✓ ") && line.contains(check)),
             "step {title} did not check {check:?}:\n{step}"
         );
     }
-    assert!(!said.contains('✗') || said.contains("✗ dev-1"), "only the bad version fails: {said}");
+    assert!(
+        !said.contains('✗') || said.contains("✗ dev-1"),
+        "only the bad version fails: {said}"
+    );
     assert!(said.contains("All is as it should be: 8 steps, "), "{said}");
     assert!(!said.contains('\u{1b}'), "no escapes in a pipe");
     assert!(took < LIMIT, "{took:?} is longer than {LIMIT:?}");
