@@ -146,7 +146,7 @@ impl Registry {
             .collect()
     }
 
-    /// The client of a cluster that is ready, or lacks only the kind Assemblage. Calls wait for their turn, end after 30 s at the latest, and
+    /// The client of a cluster that is ready, or lacks only the kind Assemblage. Calls wait for their turn, end after 32 s at the latest, and
     /// are not sent to another cluster than the one that is known; a caller may set a shorter deadline ([`crate::runtime::call_within`]).
     pub fn client(&self, cluster: &str) -> Result<Client, NotConnected> {
         let clusters = self.clusters.read();

@@ -75,8 +75,8 @@ async fn a_secret_that_leads_elsewhere_stops_writes_before_the_first_one_until_i
     let refused = loop {
         match write(&held, "two").await {
             // The swap is not seen yet: it goes where it always went.
-            Ok(()) => bed_clean(&bed).await,
-            Err(error) if error.contains("already exists") => bed_clean(&bed).await,
+            Ok(()) => take_back(&bed).await,
+            Err(error) if error.contains("already exists") => take_back(&bed).await,
             Err(error) => break error,
         }
     };
@@ -120,7 +120,7 @@ async fn a_secret_that_leads_elsewhere_stops_writes_before_the_first_one_until_i
     );
 }
 
-async fn bed_clean(bed: &Bed) {
+async fn take_back(bed: &Bed) {
     let config_maps: Api<ConfigMap> = Api::namespaced(bed.downstream["eu-1"].client(), "default");
     config_maps.delete("two", &DeleteParams::default()).await.unwrap();
     tokio::task::yield_now().await;

@@ -135,29 +135,23 @@ impl Actor<'_> {
         &mut self,
         name: &str,
         uid: &str,
-        pin: Pin,
+        pin: &Pin,
         result: Result<Option<String>, CallError>,
     ) {
         let identity = match &result {
-            // What was recorded is judged like what was read.
-            Ok(_) => Identity::Unchecked,
             Err(error) if error.is_conflict() => Identity::Refused(format!(
                 "which cluster it leads to cannot be recorded: {}",
                 explain(error)
             )),
-            Err(_) => Identity::Unchecked,
+            // What was recorded is judged like what was read; what was not is judged again when it is known what stands there.
+            Ok(_) | Err(_) => Identity::Unchecked,
         };
         let is_new_pin = pin.version.is_none();
         match result {
             Ok(version) => {
                 if let Some(pins) = &mut self.pins {
-                    pins.insert(
-                        uid.to_owned(),
-                        Pin {
-                            version,
-                            ..pin.clone()
-                        },
-                    );
+                    let identity = pin.identity.clone();
+                    pins.insert(uid.to_owned(), Pin { identity, version });
                 }
             }
             Err(error) => {
@@ -236,9 +230,7 @@ fn holder<'a>(
     sight: &Sight,
 ) -> Option<&'a str> {
     let Sight::Seen(uid) = sight else { return None };
-    let others = entries.iter().filter(|(other, _)| other.as_str() != name);
-    others
-        .filter(|(_, entry)| pins.get(&entry.facts.uid).is_some_and(|pin| pin.identity == *uid))
-        .map(|(other, _)| other.as_str())
-        .next()
+    let mut others = entries.iter().filter(|(other, _)| other.as_str() != name);
+    let holder = others.find(|(_, entry)| pins.get(&entry.facts.uid).is_some_and(|pin| pin.identity == *uid));
+    holder.map(|(other, _)| other.as_str())
 }

@@ -169,7 +169,7 @@ impl<'a> Actor<'a> {
                 uid,
                 pin,
                 result,
-            } => self.identity_kept(&cluster, &uid, pin, result),
+            } => self.identity_kept(&cluster, &uid, &pin, result),
             Done::Told | Done::Settled => {}
         }
     }

@@ -1,0 +1,107 @@
+//! API servers that mean no good to the controller, what reached the others, and what the controller needed for it.
+
+use std::{fs, time::Duration};
+
+use muster_apiserver::fault::{Failure, Fault, Match, Rule};
+
+use super::{AGENT, Bed, CONTROLLER, Obstacle, kinds, observer::named, process::Process};
+
+/// What an API server does to its callers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hostile {
+    /// It accepts connections and never answers.
+    Silent,
+    /// It answers a byte a second.
+    Drips,
+    /// It answers with 300 MiB.
+    Floods,
+    /// It answers 429 and asks to be left alone for a day.
+    Parks,
+}
+
+impl Hostile {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Silent, Self::Drips, Self::Floods, Self::Parks];
+
+    fn fault(self) -> Fault {
+        match self {
+            Self::Silent => Fault::Delay(Duration::from_hours(24)),
+            Self::Drips => Fault::Drip(Duration::from_secs(1)),
+            Self::Floods => Fault::Flood(300 * 1024 * 1024),
+            Self::Parks => Fault::Status(Failure::TooManyRequests(86_400)),
+        }
+    }
+}
+
+/// A request: since when, by whom, what.
+pub type Asked = (Duration, String, String, String);
+
+impl Bed {
+    /// A cluster joins, and is hostile from the beginning if at all.
+    pub async fn join_hostile(&mut self, name: &str, hostile: Option<Hostile>) {
+        self.join(name, &[("env", "prod")], &[Obstacle::ControlPlane])
+            .await;
+        if let Some(hostile) = hostile {
+            self.turn(name, hostile);
+        }
+        self.clear(name, Obstacle::ControlPlane).await;
+    }
+
+    /// The version of an application that a cluster was seen to be ready at: what it has is there, and its row says so.
+    pub async fn confirmed_in(&self, cluster: &str, app: &str) -> Option<String> {
+        let proxy = self.fleet().get(kinds::PROXY_ASSEMBLAGE, cluster).await?;
+        let row = named(&proxy["spec"]["syncs"], app)?;
+        let state = named(&proxy["status"]["syncs"], app)?;
+        let confirmed = state["state"] == "succeeded"
+            && state["token"] == row["token"]
+            && state["digest"] == row["digest"];
+        if confirmed {
+            self.version_in(cluster, app).await
+        } else {
+            None
+        }
+    }
+
+    /// From now on the API server of a cluster is hostile to the controller.
+    pub fn turn(&self, cluster: &str, hostile: Hostile) {
+        let faults = self.clusters[cluster].api.faults();
+        faults.add(Rule::always(Match::client(CONTROLLER), hostile.fault()));
+        faults.close_watches(Match::client(CONTROLLER));
+    }
+
+    /// What muster asked of a cluster's API server so far, in order.
+    pub fn asked(&self, cluster: &str) -> Vec<Asked> {
+        let requests = self.clusters[cluster].api.recorder().requests();
+        let ours = requests
+            .iter()
+            .filter(|request| [CONTROLLER, AGENT].contains(&request.client.as_str()));
+        let mut asked: Vec<Asked> = ours
+            .map(|request| {
+                (
+                    request.at,
+                    request.client.clone(),
+                    request.method.clone(),
+                    request.path.clone(),
+                )
+            })
+            .collect();
+        asked.sort();
+        asked
+    }
+
+    /// The most memory that the controller ever had, in bytes; on the wire only, where it is a process.
+    pub fn memory_of_controller(&self) -> Option<u64> {
+        let children = self.controllers.values().filter_map(|process| match process {
+            Process::Child(child) => child.id(),
+            Process::Task(..) => None,
+        });
+        children
+            .map(|pid| {
+                let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+                let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+                let number = line.and_then(|line| line.split_whitespace().next());
+                number.unwrap().parse::<u64>().unwrap() * 1024
+            })
+            .max()
+    }
+}

@@ -1,0 +1,110 @@
+//! Promise: a Secret that leads to another cluster than before stops everything for it, there and here, until it is put right or accepted.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::{
+    bed::{Asked, Bed, CONTROLLER, Ground, kinds},
+    fleet::{Quality, ROLLED, condition, told},
+};
+
+/// Several polls and tries.
+const WATCHED: Duration = Duration::from_mins(5);
+
+/// The Secret of one of three clusters leads to another one for a while.
+pub async fn leads_elsewhere(ground: Ground) {
+    let mut bed = Bed::with_clusters(ground, &["eu-1", "eu-2"]).await;
+    bed.join("us-1", &[("env", "other")], &[]).await;
+    bed.deploy(&["web"]).await;
+    let base = bed.release("base", 1, Quality::Good);
+    bed.create_module(kinds::BOOTSTRAP_MODULE, "base", &base).await;
+    bed.until_ready_within(kinds::BOOTSTRAP_MODULE, "base", &base, ROLLED)
+        .await;
+    let before = written(&bed);
+    bed.give_kubeconfig("eu-1", &bed.kubeconfig("us-1")).await;
+    let words = until_named(&bed, "eu-1", "KubeconfigRejected").await;
+    assert!(
+        words.contains("it leads to the cluster of Cluster us-1") && words.contains("accept-identity="),
+        "{words}"
+    );
+    until_suspended(&bed, true).await;
+
+    let web = bed.roll("web", 2, Quality::Good).await;
+    bed.until_ready("web", &web).await;
+    let base = bed.release("base", 2, Quality::Good);
+    let version = json!({"spec": {"sync": {"source": {"git": {"version": {"tag": base}}}}}});
+    bed.fleet().patch(kinds::BOOTSTRAP_MODULE, "base", version).await;
+    bed.until_ready_within(kinds::BOOTSTRAP_MODULE, "base", &base, ROLLED)
+        .await;
+    bed.pass(WATCHED).await;
+    assert_eq!(
+        written(&bed),
+        before,
+        "neither where it leads to nor where it led to"
+    );
+
+    bed.give_kubeconfig("eu-1", &bed.kubeconfig("eu-1")).await;
+    until_suspended(&bed, false).await;
+    for app in ["web", "base"] {
+        let look = async || match bed.version_in("eu-1", app).await {
+            Some(version) if version == format!("{app}-v2") => Ok(()),
+            version => Err(format!("{version:?}")),
+        };
+        bed.wait_until(&format!("eu-1 follows with {app}"), ROLLED, look)
+            .await;
+    }
+}
+
+/// What the controller wrote into the cluster that the Secret led to, and the one that it leads to; the agents there go on.
+fn written(bed: &Bed) -> Vec<Asked> {
+    let asked = ["eu-1", "us-1"].map(|cluster| bed.asked(cluster));
+    asked
+        .into_iter()
+        .flatten()
+        .filter(|(_, client, method, _)| client == CONTROLLER && method != "GET")
+        .collect()
+}
+
+/// Waits until the module `web` names a cluster with a reason; what it says.
+async fn until_named(bed: &Bed, cluster: &str, reason: &str) -> String {
+    let look = async || {
+        let module = bed.module("web").await;
+        let entry = module["status"]["attention"]
+            .as_array()
+            .and_then(|all| all.iter().find(|entry| entry["cluster"] == cluster));
+        match entry {
+            Some(entry) if entry["reason"] == reason => {
+                Ok(entry["message"].as_str().unwrap_or_default().to_owned())
+            }
+            _ => Err(told(&module)),
+        }
+    };
+    bed.wait_until(&format!("{cluster} is named {reason}"), ROLLED, look)
+        .await
+        .1
+}
+
+/// Waits until the Kustomizations that carry out what is for eu-1 are suspended by muster, or are not; those of eu-2 never are.
+async fn until_suspended(bed: &Bed, expect: bool) {
+    let look = async || {
+        let all = bed.fleet().list(kinds::KUSTOMIZATION).await;
+        let secret = |object: &Value, cluster: &str| {
+            object["spec"]["kubeConfig"]["secretRef"]["name"] == format!("{cluster}-kubeconfig")
+        };
+        let suspended = |object: &Value| object["spec"]["suspend"] == true;
+        assert!(
+            !all.iter()
+                .any(|object| secret(object, "eu-2") && suspended(object))
+        );
+        let ours: Vec<&Value> = all.iter().filter(|object| secret(object, "eu-1")).collect();
+        if !ours.is_empty() && ours.iter().all(|object| suspended(object) == expect) {
+            Ok(())
+        } else {
+            let seen: Vec<_> = ours.iter().map(|object| condition(object, "Ready")).collect();
+            Err(format!("{seen:?}"))
+        }
+    };
+    bed.wait_until(&format!("suspended: {expect}"), ROLLED, look)
+        .await;
+}

@@ -1,0 +1,195 @@
+//! Promise: clusters whose API servers are hostile cost the others nothing: not an instant, not a write; and they are named.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde_json::json;
+
+use crate::{
+    bed::{Asked, Bed, Ground, Hostile, kinds},
+    fleet::{Quality, told},
+};
+
+/// Longer than all of the well ones need.
+const ROLLED: Duration = Duration::from_mins(5);
+/// Five failures of 10 s, four pauses of 1 s; a cluster that was assigned keeps its slot for five minutes.
+const NAMED: Duration = Duration::from_mins(15);
+/// A memory limit that people set for a controller, and less than one hostile answer.
+const MEMORY: u64 = 300 * 1024 * 1024;
+
+/// When the four turn hostile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    /// They do not exist.
+    Absent,
+    /// They behave.
+    Never,
+    /// Before anything is rolled out.
+    AtFirst,
+    /// When the third of the others begins to get the second version.
+    Amid,
+}
+
+/// What became of the well ones.
+struct Story {
+    /// Everything that was asked of each until all had the second version.
+    asked: BTreeMap<String, Vec<Asked>>,
+    /// When all had the first and the second version.
+    had: [Duration; 2],
+}
+
+/// Twenty clusters, four of them hostile.
+pub async fn of_twenty(ground: Ground) {
+    compare(ground, 16).await;
+}
+
+/// The same with seven.
+pub async fn of_seven(ground: Ground) {
+    compare(ground, 3).await;
+}
+
+async fn compare(ground: Ground, well: usize) {
+    let without = story(ground, well, When::Absent).await;
+    let at_first = story(ground, well, When::AtFirst).await;
+    same(&without, &at_first);
+    let all_well = story(ground, well, When::Never).await;
+    let amid = story(ground, well, When::Amid).await;
+    same(&all_well, &amid);
+}
+
+fn same(expect: &Story, got: &Story) {
+    println!("the well ones had both versions after {:?}", got.had);
+    assert_eq!(expect.had, got.had);
+    for (cluster, asked) in &expect.asked {
+        assert!(
+            asked.len() > 20,
+            "{cluster}: something was rolled out: {}",
+            asked.len()
+        );
+        let other = &got.asked[cluster];
+        let differs = asked.iter().zip(other).find(|(one, other)| one != other);
+        assert_eq!(differs, None, "{cluster}");
+        assert_eq!(asked.len(), other.len(), "{cluster}");
+    }
+}
+
+/// On the wire: the well ones finish, the four are named, and memory is bounded. Times are printed.
+pub async fn bounded_memory(ground: Ground) {
+    let story = story(ground, 16, When::AtFirst).await;
+    println!("sixteen well ones had both versions after {:?}", story.had);
+}
+
+/// More clusters hang than a controller usually has workers; a module for the one that does not is rolled out meanwhile.
+pub async fn hung_clusters_hold_no_workers(ground: Ground) {
+    let names: Vec<String> = (1..=9).map(|number| format!("hung-{number}")).collect();
+    let mut bed = Bed::new(ground).await;
+    for name in &names {
+        bed.join(name, &[("env", "prod")], &[]).await;
+    }
+    bed.join("well", &[("env", "prod"), ("who", "well")], &[]).await;
+    let version = bed.release("web", 1, Quality::Good);
+    let mut spec = bed.spec("web", &version);
+    spec["rollout"] = json!({"strategy": "Replace"});
+    let module = json!({"metadata": {"name": "web"}, "spec": spec});
+    bed.fleet().create(kinds::MODULE, module).await;
+    bed.until_ready("web", &version).await;
+    let solo = bed.release("solo", 1, Quality::Good);
+    for name in &names {
+        // Its watch ends, so its assemblage is read, and that hangs.
+        bed.turn(name, Hostile::Silent);
+    }
+    bed.pass(Duration::from_secs(1)).await;
+    let mut spec = bed.spec("solo", &solo);
+    spec["selector"] = json!({"matchLabels": {"who": "well"}});
+    let module = json!({"metadata": {"name": "solo"}, "spec": spec});
+    bed.fleet().create(kinds::MODULE, module).await;
+    let took = bed.until_ready("solo", &solo).await;
+    println!("ready {took:?} after nine clusters began to hang");
+    assert!(!bed.is_virtual() || took < Duration::from_secs(8), "{took:?}");
+}
+
+/// Two of the hostile ones come first in the order of rolling out, two last: while they turn none of them is being changed.
+async fn story(ground: Ground, well: usize, when: When) -> Story {
+    let well: Vec<String> = (1..=well).map(|number| format!("m-{number:02}")).collect();
+    let bad = ["a-1", "a-2", "z-1", "z-2"];
+    let mut bed = Bed::new(ground).await;
+    for name in &well {
+        bed.join(name, &[("env", "prod")], &[]).await;
+    }
+    let joined = bed.elapsed();
+    if when != When::Absent {
+        for (name, hostile) in bad.iter().zip(Hostile::ALL) {
+            bed.join_hostile(name, (when == When::AtFirst).then_some(hostile))
+                .await;
+        }
+    }
+    if bed.is_virtual() {
+        // The same instant in all stories, whatever the joining took.
+        bed.pass(joined + Duration::from_secs(10) - bed.elapsed()).await;
+    }
+    let started = bed.elapsed();
+    let first = bed.release("web", 1, Quality::Good);
+    bed.create_module(kinds::MODULE, "web", &first).await;
+    until_all_have(&bed, &well, &first).await;
+    if matches!(when, When::Never | When::Amid) {
+        bed.until_ready("web", &first).await;
+    }
+    let had_first = bed.elapsed() - started;
+    let second = bed.roll("web", 2, Quality::Good).await;
+    if matches!(when, When::Never | When::Amid) {
+        bed.until_wanted(&well[2], "web", &second).await;
+    }
+    if when == When::Amid {
+        for (name, hostile) in bad.iter().zip(Hostile::ALL) {
+            bed.turn(name, hostile);
+        }
+    }
+    until_all_have(&bed, &well, &second).await;
+    let had = [had_first, bed.elapsed() - started];
+    let asked = well.iter().map(|name| (name.clone(), bed.asked(name))).collect();
+    if matches!(when, When::AtFirst | When::Amid) {
+        until_named(&bed, &bad).await;
+    }
+    if let Some(bytes) = bed.memory_of_controller() {
+        println!("the controller had at most {} MiB", bytes / 1024 / 1024);
+        assert!(bytes < MEMORY, "{bytes} bytes");
+    }
+    Story { asked, had }
+}
+
+async fn until_all_have(bed: &Bed, clusters: &[String], version: &str) {
+    let look = async || {
+        for cluster in clusters {
+            if bed.confirmed_in(cluster, "web").await.as_deref() != Some(version) {
+                return Err(format!("not {cluster}; {}", told(&bed.module("web").await)));
+            }
+        }
+        Ok(())
+    };
+    bed.wait_until(&format!("all well ones have {version}"), ROLLED, look)
+        .await;
+}
+
+async fn until_named(bed: &Bed, bad: &[&str]) {
+    let look = async || {
+        let module = bed.module("web").await;
+        let attention = module["status"]["attention"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let named = |cluster: &&str| {
+            attention
+                .iter()
+                .any(|entry| entry["cluster"] == **cluster && entry["reason"] == "Unreachable")
+        };
+        if bad.iter().all(|cluster| named(&cluster)) {
+            Ok(attention)
+        } else {
+            Err(told(&module))
+        }
+    };
+    let (took, attention) = bed.wait_until("the bad ones are named", NAMED, look).await;
+    println!("the bad ones are named {took:?} later:");
+    for entry in attention {
+        println!("  {} {} {}", entry["cluster"], entry["reason"], entry["message"]);
+    }
+}
