@@ -3,6 +3,7 @@
 mod clusters;
 mod fate;
 mod git;
+mod hostile;
 mod limit;
 mod objects;
 mod observer;
@@ -26,6 +27,7 @@ pub use self::{
     clusters::Obstacle,
     fate::Blow,
     git::Git,
+    hostile::{Asked, Hostile},
     limit::{Observer, Sight, What},
     objects::{Kind, Objects, kinds},
     observer::Workload,
