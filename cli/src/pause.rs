@@ -92,7 +92,7 @@ pub async fn pause(client: &Client, namespace: &str, flags: &PauseFlags) -> anyh
         Wish::Stands(control) => format!("is paused already{}", control.told()),
         Wish::Write(control) => {
             annotate(&address, &json!(control.to_text()), *dry_run).await?;
-            "paused".to_owned()
+            format!("paused{}", control.told())
         }
     };
     let view = fleet::read(client, namespace).await?;

@@ -10,9 +10,15 @@ pub fn fold_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     pieces(names).into_iter().map(|(piece, _)| piece).collect()
 }
 
-/// The names on one line, folded; beyond `shown` pieces the names are only counted: `a, b, eu-{3..40} (38) and 12 more`.
+/// The names on one line, folded; beyond `shown` pieces the names are only counted: `a, b, eu-{3..40} (38) and 12 more`. A single
+/// piece beyond is shown: it takes no more room than its count.
 pub fn listed<'a>(names: impl IntoIterator<Item = &'a str>, shown: usize) -> String {
     let pieces = pieces(names);
+    let shown = if pieces.len() == shown + 1 {
+        pieces.len()
+    } else {
+        shown
+    };
     let text: Vec<&str> = pieces
         .iter()
         .take(shown)
@@ -85,5 +91,6 @@ mod tests {
         let names = ["a", "b", "eu-1", "eu-2", "eu-3", "us-1", "us-7"];
         assert_eq!(listed(names, 9), "a, b, eu-{1..3} (3), us-1, us-7");
         assert_eq!(listed(names, 2), "a, b and 5 more");
+        assert_eq!(listed(names, 4), "a, b, eu-{1..3} (3), us-1, us-7");
     }
 }

@@ -23,6 +23,7 @@ pub fn how_to_look(folder: &Folder, clusters: &[Name]) {
     );
     anstream::println!("Git, HTTPS, the controller and the agents are real.\n");
     anstream::println!("Look, in another terminal:");
+    anstream::println!("  export D={path}");
     anstream::println!("  export KUBECONFIG={path}/management.kubeconfig");
     anstream::println!("  kubectl get modules,clusters");
     // Whoever cannot find its own name can be called by the one it is known by.

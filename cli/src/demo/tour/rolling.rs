@@ -137,7 +137,7 @@ impl Tour<'_> {
         let tree = self.guide.types("muster tree module/podinfo").await?;
         self.guide.check(
             "the tree shows one problem, and four clusters on one line",
-            says(&tree, &["Cluster/dev-1", "Clusters eu-1, eu-2, us-1 and 1 more"]),
+            says(&tree, &["Cluster/dev-1", "Clusters eu-1, eu-2, us-1, us-2"]),
         )?;
         let status = self.world.module("podinfo").await?.status.unwrap_or_default(); // none: then nobody has a reason
         let mut told: Vec<String> = status.attention.iter().map(|told| told.cluster.clone()).collect();
