@@ -160,3 +160,61 @@ fn an_intent_that_is_condemned_before_it_is_written_is_fenced() {
     world.step();
     assert_eq!(world.charged(), ["a"]);
 }
+
+#[test]
+fn who_left_counts_for_nothing_and_may_fail_again() {
+    let mut world = rolling(Limit::Count(1), 2);
+    world.fail("a");
+    world.step();
+    assert_eq!(world.memory.marks.len(), 1);
+    world.deselect(&["a"]);
+    world.spec.paused = true;
+    world.step();
+    assert!(world.memory.marks.is_empty(), "it left");
+    world.fail("b");
+    world.step();
+    assert!(!is_bad(&world), "one of two is left, and one may fail");
+    world.reselect("a");
+    world.step();
+    assert!(
+        is_bad(&world),
+        "it is back before anything was withdrawn, and still fails"
+    );
+}
+
+#[test]
+fn units_that_cannot_be_reached_lower_no_tolerance() {
+    let mut world = rolling(Limit::Percent(50), 4);
+    world.fail("a");
+    world.fail("b");
+    world.step();
+    world.lose("c");
+    world.lose("d");
+    world.step();
+    assert!(!is_bad(&world), "half of four is two, whoever can be reached");
+}
+
+#[test]
+fn one_unit_is_counted_once_whatever_fails_on_its_slot() {
+    let names: Vec<String> = (0..104).map(|at| format!("u{at:03}")).collect();
+    let mut world = World::settled(&names.iter().map(String::as_str).collect::<Vec<_>>(), "r1");
+    world.spec.limit = Limit::Count(200);
+    world.spec.max_failed = Limit::Count(102);
+    world.aim("r2");
+    world.step();
+    names.iter().take(102).for_each(|name| world.fail(name));
+    world.step();
+    assert_eq!(world.memory.marks_beyond, 2, "those that are not kept by name");
+    let beyond = world
+        .memory
+        .charges
+        .iter()
+        .filter(|(id, charge)| charge.marked && !world.memory.marks.contains_key(*id));
+    let beyond: Vec<String> = beyond.map(|(id, _)| id.to_string()).collect();
+    beyond.iter().for_each(|name| world.member(name).values += 1);
+    world.step();
+    beyond.iter().for_each(|name| world.fail(name));
+    world.step();
+    assert_eq!(world.memory.marks_beyond, 2);
+    assert!(!is_bad(&world));
+}

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use muster_rollout::{
-    Charge, Content, Decision, Desired, Eligible, Kind, MAX_BYTES, MAX_CHARGES, Memory, Millis, Row, Spec,
-    Step, Unit, Why, plan,
+    Content, Decision, Eligible, Kind, MAX_BYTES, MAX_CHARGES, Memory, Millis, Row, Spec, Step, Unit, plan,
 };
 
 use crate::observer::Verdict;
+use crate::truth::{self, Facts};
 use crate::world::{row_steps, word, written};
 
 pub fn examine(spec: &Spec, before: &Memory, view: &[Unit], decision: &Decision, now: Millis) -> Verdict {
@@ -29,7 +29,7 @@ pub fn examine(spec: &Spec, before: &Memory, view: &[Unit], decision: &Decision,
         examine_repetition(spec, view, decision, now)?;
     }
     examine_memory(&decision.memory)?;
-    examine_reasons(spec, before, view, decision)
+    examine_reasons(spec, before, view, decision, now)
 }
 
 /// E8: more than the brake allows are not begun to be withdrawn from at once, but acknowledged.
@@ -124,7 +124,7 @@ fn examine_memory(memory: &Memory) -> Verdict {
 }
 
 /// E12: one each, and it is true.
-fn examine_reasons(spec: &Spec, before: &Memory, view: &[Unit], decision: &Decision) -> Verdict {
+fn examine_reasons(spec: &Spec, before: &Memory, view: &[Unit], decision: &Decision, now: Millis) -> Verdict {
     let mut units: Vec<&Unit> = view.iter().collect();
     units.sort();
     if decision.reasons.len() != units.len() {
@@ -132,7 +132,18 @@ fn examine_reasons(spec: &Spec, before: &Memory, view: &[Unit], decision: &Decis
     }
     let summary = decision.summary;
     for (unit, (id, why)) in units.into_iter().zip(&decision.reasons) {
-        if unit.id != *id || !is_true(spec, before, unit, why, decision) {
+        if unit.id != *id
+            || !truth::holds(
+                &Facts {
+                    spec,
+                    before,
+                    unit,
+                    decision,
+                    now,
+                },
+                why,
+            )
+        {
             return Err(format!(
                 "E12: {id} is not {}: {unit:?} {:?}",
                 word(why),
@@ -145,51 +156,5 @@ fn examine_reasons(spec: &Spec, before: &Memory, view: &[Unit], decision: &Decis
         Err(format!("E12: {summary:?}"))
     } else {
         Ok(())
-    }
-}
-
-fn is_true(spec: &Spec, before: &Memory, unit: &Unit, why: &Why, decision: &Decision) -> bool {
-    let memory = &decision.memory;
-    let charge = memory
-        .charges
-        .get(&unit.id)
-        .filter(|charge| charge.incarnation == unit.incarnation);
-    let active = charge.is_some_and(|charge| !charge.skipped);
-    let there = match (unit.desired, unit.assigned.map(|row| row.content)) {
-        (Desired::Content { digest, .. }, Some(Content::Carries { digest: carried, .. })) => {
-            digest == carried
-        }
-        _ => false,
-    };
-    let filled = memory.charges.values().filter(|charge| charge.counts()).count();
-    let leaving = memory
-        .charges
-        .values()
-        .filter(|charge| charge.kind == Kind::Withdraw && !charge.skipped)
-        .count();
-    let bad = matches!(unit.desired, Desired::Content { revision, .. } if memory.is_bad(revision));
-    match why {
-        Why::Ineligible { .. } => unit.eligible != Eligible::Yes,
-        Why::WithdrawalHeld { units, .. } => !unit.selected() && *units > 1,
-        Why::Withdrawing { .. } => active,
-        Why::Failed { .. } => active || there,
-        Why::AlreadyUnready { .. } => !charge.is_some_and(|charge: &Charge| charge.was_ready),
-        Why::Overdue { .. }
-        | Why::NotPickedUp { .. }
-        | Why::Relapsed { .. }
-        | Why::Updating { .. }
-        | Why::Soaking { .. } => active && unit.selected(),
-        Why::KnownBad { .. } | Why::Halted { .. } => bad,
-        Why::Paused => spec.paused,
-        Why::Unresolved => unit.desired == Desired::Unresolved,
-        Why::WaitingTurn { limit, .. } if unit.selected() => filled >= *limit as usize || *limit == 0,
-        Why::WaitingTurn { limit, .. } => leaving >= *limit as usize,
-        Why::WaitingRead => !spec.complete || before.rebuilt,
-        Why::UpToDate => there && !active,
-        Why::Excluded => {
-            let row = unit.assigned.map(|row| row.content);
-            let nothing = !matches!(row, Some(Content::Carries { .. }));
-            !unit.selected() && (nothing || spec.abandoned.contains(&unit.id))
-        }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use muster_rollout::{Evidence, Limit, MAX_BAD, MAX_MESSAGE, Memory, Millis, State};
+use muster_rollout::{Class, Evidence, Limit, MAX_BAD, MAX_MESSAGE, Memory, Millis, State};
 
-use crate::world::{World, rev, row_steps};
+use crate::world::{World, failure, rev, row_steps};
 
 fn forget(world: &mut World) {
     world.memory = Memory::rebuild(
@@ -98,4 +98,37 @@ fn of_more_evidence_than_can_be_kept_the_newest_is() {
             .values()
             .all(|evidence| evidence.message.len() <= MAX_MESSAGE && !evidence.message.contains('\n'))
     );
+}
+
+#[test]
+fn what_is_recorded_as_bad_is_not_the_last_good() {
+    let mut world = World::settled(&["a"], "r1");
+    let evidence = Evidence::new("a".into(), "it failed later", world.now);
+    world.memory = Memory::rebuild(
+        &world.view(),
+        Some(rev("r1")),
+        BTreeMap::from([(rev("r1"), evidence)]),
+        world.now,
+    );
+    assert_eq!(world.memory.last_good, None);
+}
+
+#[test]
+fn who_was_held_up_when_the_memory_was_lost_is_written_one_by_one() {
+    let mut world = World::settled(&["a", "b", "c"], "r1");
+    ["a", "b"]
+        .iter()
+        .for_each(|name| world.report(name, failure(Class::Infra, false)));
+    forget(&mut world);
+    assert_eq!(
+        world.charged(),
+        ["a", "b"],
+        "whether they were confirmed is known to nobody"
+    );
+    world.aim("r2");
+    world.step();
+    assert_eq!(world.on("r2"), ["b"], "who was written last goes first");
+    world.succeed("b");
+    world.step();
+    assert_eq!(world.on("r2"), ["a", "b"]);
 }

@@ -25,6 +25,7 @@ mod play;
 mod reasons;
 mod retarget;
 mod speed;
+mod truth;
 mod will;
 mod withdrawal;
 mod world;

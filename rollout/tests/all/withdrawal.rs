@@ -202,3 +202,26 @@ fn a_unit_that_never_got_anything_is_fenced_when_it_is_deselected() {
         (vec!["b"], vec!["b".to_owned()])
     );
 }
+
+#[test]
+fn who_is_selected_again_gets_its_withdrawal_fenced_off_when_nothing_is_wanted() {
+    let mut world = fleet(2);
+    world.deselect(&["u00"]);
+    let late = world.remember();
+    world.reselect("u00");
+    world.member("u00").resolved = false;
+    let decision = world.step();
+    assert!(
+        matches!(row_steps(&decision)[..], [Step::Fence { .. }]),
+        "{decision:?}"
+    );
+    late.steps.iter().for_each(|step| world.carry_out(step));
+    assert_eq!(
+        world.on("r1").len(),
+        2,
+        "the late withdrawal finds a greater token"
+    );
+    world.succeed("u00");
+    world.step();
+    assert!(world.charged().is_empty());
+}
