@@ -39,7 +39,9 @@ fn main() {
     }
     measure("when all is done", &spec, &memory, &units);
     spec.target = Some(Revision::new([2; 16]));
-    units.iter_mut().for_each(|unit| unit.desired = desired(2));
+    for unit in &mut units {
+        unit.desired = desired(2);
+    }
     measure("a new target", &spec, &memory, &units);
 }
 

@@ -75,7 +75,10 @@ fn word(why: &Why) -> (Reason, Option<Millis>) {
 
 /// The engine carries our word through; what is none of ours counts as the first that stops everything.
 fn ineligible(reason: Ineligible) -> Reason {
-    let known = Reason::ALL.iter().copied().find(|word| word.rank() == reason.code);
+    let known = Reason::ALL
+        .iter()
+        .copied()
+        .find(|word| word.rank() == reason.code);
     known.unwrap_or(Reason::Deleting)
 }
 

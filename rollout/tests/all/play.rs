@@ -101,11 +101,11 @@ impl<'a> Play<'a> {
             Event::Deliver(_) | Event::Lose(_) => {}
             Event::Round => self.round(&[]).map(drop)?,
             Event::Time(seconds) => self.pass(Millis::seconds(*seconds)),
-            Event::Unit(at, what) => self.happen_to(NAMES[*at], what),
+            Event::Unit(at, what) => self.happen_to(NAMES[*at], *what),
             Event::Waver(at) => {
-                self.happen_to(NAMES[*at], &What::IsDeselected);
+                self.happen_to(NAMES[*at], What::IsDeselected);
                 self.lead(0, 0)?;
-                self.happen_to(NAMES[*at], &What::IsReselected);
+                self.happen_to(NAMES[*at], What::IsReselected);
             }
             setting => self.set(setting),
         }
@@ -139,7 +139,8 @@ impl<'a> Play<'a> {
                         Why::WithdrawalHeld { acknowledge, .. } => Some(acknowledge.to_string()),
                         _ => None,
                     });
-                self.world.spec.withdraw.acknowledged = held.or(self.world.spec.withdraw.acknowledged.take());
+                self.world.spec.withdraw.acknowledged =
+                    held.or_else(|| self.world.spec.withdraw.acknowledged.take());
             }
             Event::GiveUp(units) => {
                 self.world.spec.abandoned = units.iter().map(|at| UnitId::from(NAMES[*at])).collect();
@@ -148,9 +149,9 @@ impl<'a> Play<'a> {
         }
     }
 
-    fn happen_to(&mut self, name: &str, what: &What) {
+    fn happen_to(&mut self, name: &str, what: What) {
         if !self.world.members.contains_key(name) {
-            if *what == What::Joins {
+            if what == What::Joins {
                 self.join(name);
             }
             return;
@@ -386,7 +387,7 @@ impl<'a> Play<'a> {
             self.deliver(flying)?;
         }
         for name in NAMES.iter().filter(|name| !stuck.contains(*name)) {
-            self.happen_to(name, &What::Works);
+            self.happen_to(name, What::Works);
         }
         self.views.push(self.world.view());
         self.asked = decision.wake_at;
@@ -406,7 +407,7 @@ impl<'a> Play<'a> {
             .iter()
             .filter(|name| !stuck.contains(&name.as_str()))
         {
-            self.happen_to(name, &What::Returns);
+            self.happen_to(name, What::Returns);
         }
         for _ in 0..200 {
             if self.round(stuck)? {

@@ -57,9 +57,12 @@ pub fn holds(it: &Facts<'_>, why: &Why) -> bool {
         Why::Paused => it.spec.paused,
         Why::Unresolved => it.unit.desired == Desired::Unresolved,
         Why::WaitingTurn { holders, limit } => {
-            let fills = |charge: &&Charge| match it.unit.selected() {
-                true => charge.counts(),
-                false => charge.kind == Kind::Withdraw && !charge.skipped,
+            let fills = |charge: &&Charge| {
+                if it.unit.selected() {
+                    charge.counts()
+                } else {
+                    charge.kind == Kind::Withdraw && !charge.skipped
+                }
             };
             let filled = it.decision.memory.charges.values().filter(fills).count();
             filled >= *limit as usize && holders.len() == filled.min(3)
