@@ -39,6 +39,8 @@ use crate::runtime::{CallError, Key, call};
 
 /// Rows in one patch: at most 32 KiB each, and a request of 3 MiB is the most that an API server takes.
 const MERGED: usize = 64;
+/// How often an append is tried at once: an assemblage's status is written a few times while its first rows arrive.
+const TRIES: usize = 4;
 
 /// Who writes which assemblage. Bounded by the assemblages that are being written now.
 #[derive(Debug, Default)]
@@ -114,16 +116,29 @@ impl<K: Rolled> Modules<K> {
             jobs.len(),
             K::Assemblage::kind(&())
         );
-        let together = jobs.len() > 1 && self.write_rows(assemblage, &what, &writes).await.is_ok();
+        let together = jobs.len() > 1 && self.tried(assemblage, &what, &writes).await.is_ok();
         for job in jobs {
             let result = if together {
                 Ok(())
             } else {
-                self.write_rows(assemblage, &job.what, &[&job.write]).await
+                self.tried(assemblage, &job.what, &[&job.write]).await
             };
             // Whoever waited for it may have been ended: then nobody wants to know.
             let _ = job.done.send(result);
         }
+    }
+
+    /// An append is overtaken by any other write of the assemblage, its status included: then it is tried on what is there now.
+    async fn tried(&self, assemblage: &Key, what: &str, writes: &[&Write]) -> Result<(), Error> {
+        if writes.iter().any(|write| matches!(write, Write::Append(_))) {
+            for _ in 1..TRIES {
+                match self.write_rows(assemblage, what, writes).await {
+                    Err(Error::Overtaken { .. }) => {}
+                    outcome => return outcome,
+                }
+            }
+        }
+        self.write_rows(assemblage, what, writes).await
     }
 
     async fn write_rows(&self, assemblage: &Key, what: &str, writes: &[&Write]) -> Result<(), Error> {

@@ -23,7 +23,7 @@ fn to(path: &str, verbs: &[Verb]) -> Match {
 }
 
 /// What the controller knows of assemblages stays as it is.
-fn blind(bed: &Bed, verbs: &[Verb]) -> RuleId {
+async fn blind(bed: &Bed, verbs: &[Verb]) -> RuleId {
     let id = bed
         .management
         .faults()
@@ -31,6 +31,7 @@ fn blind(bed: &Bed, verbs: &[Verb]) -> RuleId {
     bed.management
         .faults()
         .close_watches(to("/proxyassemblages", &[Verb::Watch]));
+    pass(Duration::from_secs(1)).await;
     id
 }
 
@@ -93,10 +94,9 @@ fn remembered(bed: &Bed) -> Vec<(u64, u64)> {
     of_web
         .filter_map(|event| {
             let memory = event.object()["status"]["rollout"]["memory"].as_str()?;
-            Some((
-                event.revision(),
-                serde_json::from_str::<Value>(memory).unwrap()["seq"].as_u64()?,
-            ))
+            // What a test put there is none.
+            let memory: Value = serde_json::from_str(memory).ok()?;
+            Some((event.revision(), memory["seq"].as_u64()?))
         })
         .collect()
 }
@@ -151,7 +151,7 @@ async fn a_row_that_is_not_as_it_was_seen_is_not_written() {
     let bed = deployed(json!({})).await;
     let before = bed.row("eu-1", "web").await.unwrap();
     let token = before["token"].as_u64().unwrap() + 40;
-    let blind = blind(&bed, &[Verb::Watch, Verb::List]);
+    let blind = blind(&bed, &[Verb::Watch, Verb::List]).await;
     // Another leader was here, and this one does not know yet.
     let raised = json!([{"op": "replace", "path": "/spec/syncs/0/token", "value": token}]);
     bed.api::<ProxyAssemblage>()
@@ -215,9 +215,9 @@ async fn rows_of_several_modules_go_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_given_up_leaves_the_window_behind_a_fence() {
+async fn what_is_given_up_leaves_the_window_only_behind_what_keeps_a_late_write_out() {
     let bed = deployed(json!({"minReadySeconds": 5})).await;
-    let carried = bed.row("eu-2", "web").await.unwrap()["digest"].clone();
+    let carried = bed.row("eu-2", "web").await.unwrap()["token"].as_u64().unwrap();
     let refused = bed.management.faults().add(Rule::always(
         to("/proxyassemblages/eu-2", &[Verb::Patch]),
         Fault::Status(Failure::Internal),
@@ -233,11 +233,7 @@ async fn what_is_given_up_leaves_the_window_behind_a_fence() {
     bed.patch_cluster("eu-2", json!({"metadata": {"labels": {"env": "dev"}}}))
         .await;
     pass(Duration::from_secs(20)).await;
-    assert_eq!(
-        written(&bed).len(),
-        before,
-        "the slot is kept until the fence stands"
-    );
+    assert_eq!(written(&bed).len(), before, "the slot is kept until that stands");
     bed.management.faults().remove(refused);
     bed.until_ready("web").await;
     bed.until("eu-2 is withdrawn from", || async {
@@ -246,12 +242,11 @@ async fn what_is_given_up_leaves_the_window_behind_a_fence() {
     .await;
     let later: Vec<Written> = written(&bed).split_off(before);
     let of_eu_2: Vec<&Written> = later.iter().filter(|row| row.cluster == "eu-2").collect();
-    assert_eq!(
-        json!(of_eu_2[0].digest),
-        carried,
-        "a fence changes nothing but the token: {of_eu_2:?}"
-    );
-    assert!(!of_eu_2[0].withdraw && of_eu_2[1].withdraw, "{of_eu_2:?}");
+    // Its row goes beyond the token of the intent, and never says what was given up.
+    assert!(of_eu_2.iter().all(|row| row.token > carried + 1), "{of_eu_2:?}");
+    let new = bed.row("eu-1", "web").await.unwrap()["digest"].clone();
+    assert!(of_eu_2.iter().all(|row| json!(row.digest) != new), "{of_eu_2:?}");
+    assert!(of_eu_2.last().unwrap().withdraw, "{of_eu_2:?}");
     assert_eq!(
         later[0].cluster, "eu-2",
         "and nobody was let in before: {later:?}"
@@ -262,7 +257,7 @@ async fn what_is_given_up_leaves_the_window_behind_a_fence() {
 async fn a_lost_memory_is_rebuilt_from_what_stands_and_not_from_what_was_seen() {
     for memory in [Value::Null, json!({"version": 1, "memory": "{nonsense"})] {
         let bed = deployed(json!({"minReadySeconds": 60})).await;
-        let blind = blind(&bed, &[Verb::Watch]);
+        let blind = blind(&bed, &[Verb::Watch]).await;
         bed.patch("web", version("two")).await;
         bed.until("eu-1 is written", || async {
             bed.row("eu-1", "web")
