@@ -3,7 +3,7 @@
 //! ```text
 //!   Spec: what people wish ──────────┐
 //!   Memory: what was decided ────────┼──► plan ──► Memory   written by compare-and-swap, and only then
-//!   Units: rows, reports, fitness ───┤        ├──► Steps    Assign, Withdraw, Fence, Conclude
+//!   Units: rows, reports, fitness ───┤        ├──► Steps    Assign, Withdraw, Fence, Abandon, Conclude
 //!   now ─────────────────────────────┘        ├──► Reasons  one for each unit
 //!                                             └──► wake_at, Summary
 //! ```
@@ -13,6 +13,7 @@
 //!
 //! Invariant: who is not charged is confirmed at what its row says, or has nothing.
 //! Invariant: a new charge is made only while fewer units are charged than the limit allows.
+//! Invariant: an intent that was given out and not written leaves its slot only behind a row with a greater token, or none.
 //! Invariant: a report counts only for the digest and the token that it names.
 //! Invariant: steps follow from the new memory and the rows alone, so a lost step is repeated with its token and a
 //! step carried out is not repeated.

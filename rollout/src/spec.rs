@@ -17,7 +17,8 @@ pub struct Spec {
     pub min_ready: Millis,
     /// What a condemned revision leads to.
     pub on_failure: OnFailure,
-    /// How many units may fail before the revision is condemned (a percentage is of the selected, eligible units).
+    /// How many units may fail before the revision is condemned (a percentage is of the selected units, whether they can be
+    /// touched or not: that others cannot be reached condemns nothing).
     pub max_failed: Limit,
     /// How long is waited for what.
     pub deadlines: Deadlines,

@@ -43,7 +43,12 @@ impl Memory {
         memory
     }
 
-    /// The same memory after a time in which nobody led: that time is on no unit's account.
+    /// The same memory after a time in which nobody led: that time is on no unit's account, neither of a deadline nor of an
+    /// absence.
+    ///
+    /// To be applied once, to the memory that a process read when it began to lead, with how long nobody led before. A gap of
+    /// nothing changes nothing, and one that is said to be longer than it was takes back no more than what ran since it began
+    /// to run: what was spent before stays spent. The soak goes on: success is what was seen, whoever looked.
     #[must_use]
     pub fn after_gap(mut self, gap: Millis, now: Millis) -> Self {
         for charge in self.charges.values_mut() {
