@@ -78,7 +78,7 @@ pub async fn pause(client: &Client, namespace: &str, flags: &PauseFlags) -> anyh
     } = flags;
     let address = Address::of(client, namespace, module);
     let object = address.get().await?;
-    let now = Clock::system().now();
+    let now = whole_seconds(Clock::system().now());
     let until = time.map(|time| now.checked_add(time)).transpose();
     let wanted = Control {
         what: "true".to_owned(),
@@ -105,6 +105,11 @@ pub async fn pause(client: &Client, namespace: &str, flags: &PauseFlags) -> anyh
     }
     anstream::println!("To go on: muster rollout resume {module}");
     Ok(DONE)
+}
+
+/// People read it.
+fn whole_seconds(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
 /// Takes a pause away.

@@ -53,7 +53,7 @@ impl Tree {
             (_, 0) => (
                 Shape::Ready,
                 "Ready",
-                format!("{total} modules on {} clusters", fleet.clusters.len()),
+                format!("all is well: modules {total}, clusters {}", fleet.clusters.len()),
             ),
             (_, some) => (
                 modules
@@ -62,7 +62,7 @@ impl Tree {
                     .min_by_key(|shape| shape.urgency())
                     .unwrap_or(Shape::Ready),
                 "NotReady",
-                format!("{some} of {total} modules need attention"),
+                format!("modules that need attention: {some} of {total}"),
             ),
         };
         Self::of(Branch {
@@ -111,8 +111,8 @@ impl Tree {
             since: None,
             message: match (modules.len(), waiting) {
                 (0, _) => "no module selects it".to_owned(),
-                (all, 0) => format!("{all} modules are ready on it"),
-                (all, some) => format!("{some} of {all} modules are not ready on it"),
+                (all, 0) => format!("modules that are ready on it: {all} of {all}"),
+                (all, some) => format!("modules that are not ready on it: {some} of {all}"),
             },
             branches: folded(modules),
         }))
@@ -230,7 +230,11 @@ fn folded(modules: Vec<Branch>) -> Vec<Branch> {
             names: well.iter().flat_map(|module| module.names.clone()).collect(),
             shape: Shape::Ready,
             version: None,
-            reason: first.reason.clone(),
+            reason: if well.iter().all(|module| module.reason == first.reason) {
+                first.reason.clone()
+            } else {
+                "Ready".to_owned()
+            },
             since: None,
             message: String::new(),
             branches: Vec::new(),
