@@ -177,17 +177,13 @@ impl Bed {
         }
     }
 
-    /// Starts the controllers again that have ended by themselves, as whoever supervises processes does. How many.
-    pub fn revive_controllers(&mut self) -> usize {
-        let ended = self
-            .controllers
-            .iter_mut()
-            .filter_map(|(name, process)| process.has_ended().then(|| name.clone()));
-        let ended: Vec<String> = ended.collect();
-        for name in &ended {
-            self.start_controller_as(name);
-        }
-        ended.len()
+    /// Starts the processes again that have ended by themselves, as whoever supervises processes does. How many.
+    pub fn revive(&mut self) -> usize {
+        let controllers = ended(&mut self.controllers);
+        let agents = ended(&mut self.agents);
+        controllers.iter().for_each(|name| self.start_controller_as(name));
+        agents.iter().for_each(|name| self.start_agent(name));
+        controllers.len() + agents.len()
     }
 
     /// Sends a signal such as `-STOP` to a controller on the wire.
@@ -211,8 +207,13 @@ impl Bed {
     }
 
     fn start(&self, role: process::Role, place: &process::Place<'_>) -> Process {
+        // An agent is alone in its cluster: it has no need of a lease that is shorter than the default.
+        let lease = self.lease.map(|lease| match role {
+            process::Role::Controller => lease,
+            process::Role::Agent => lease.max(Duration::from_secs(15)),
+        });
         match self.ground {
-            Ground::Wire => process::child(role, place, self.lease, self.folder.path()),
+            Ground::Wire => process::child(role, place, lease, self.folder.path()),
             Ground::Virtual => {
                 let world = process::World {
                     clock: self.clock.clone(),
@@ -220,7 +221,7 @@ impl Bed {
                     doors: Arc::clone(&self.doors),
                     fate: Arc::clone(&self.fate),
                     seed: self.seed,
-                    lease: self.lease,
+                    lease,
                 };
                 process::task(role, place, world)
             }
@@ -310,6 +311,13 @@ impl Bed {
             .map(|(name, cluster)| (name.as_str(), &cluster.api));
         clusters.chain([("management", &self.management)])
     }
+}
+
+fn ended(processes: &mut BTreeMap<String, Process>) -> Vec<String> {
+    let ended = processes
+        .iter_mut()
+        .filter_map(|(name, process)| process.has_ended().then(|| name.clone()));
+    ended.collect()
 }
 
 /// Whether a user of an API server is a process of muster.

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::{
     bed::{Bed, CONTROLLER, Ground::Wire, Observer, kinds},
-    fleet::Quality,
+    fleet::{Quality, is_current, is_ready, told},
 };
 
 /// The shortest lease that there is.
@@ -21,6 +21,8 @@ const NAME: &str = "muster-controller";
 const TAKEN: Duration = Duration::from_secs(20);
 /// How long a rollout may take, with ends of leaderships in it.
 const FINISHED: Duration = Duration::from_mins(4);
+/// Between two looks.
+const STEP: Duration = Duration::from_millis(100);
 const FIVE: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 /// Two controllers elect a leader; in each of several rollouts it is stopped until the other one leads, and continued. On the wire.
@@ -37,27 +39,19 @@ pub async fn wakes_up(times: u32, seed: u64) {
     spec["rollout"] = json!({"maxUnreadyClusters": 2});
     let module = json!({"metadata": {"name": "web"}, "spec": spec});
     bed.fleet().create(kinds::MODULE, module).await;
-    bed.until_ready_within(kinds::MODULE, "web", &version, FINISHED)
-        .await;
-    let mut revived = 0;
+    let mut revived = until_there(&mut bed, &version).await;
     for round in 0..times {
         let version = bed.roll("web", round + 2, Quality::Good).await;
         bed.pass(Duration::from_millis(random.random_range(0..2000)))
             .await;
-        let leader = leader(&bed, None).await;
+        let leader = leader(&mut bed, None).await;
         bed.signal_controller(&leader, "-STOP").await;
-        let next = self::leader(&bed, Some(&leader)).await;
+        let next = self::leader(&mut bed, Some(&leader)).await;
         bed.pass(Duration::from_millis(random.random_range(0..1500)))
             .await;
         bed.signal_controller(&leader, "-CONT").await;
         println!("{leader} was stopped, {next} took over, {leader} goes on");
-        // Who has lost the lease ends, and is started again.
-        let began = Instant::now();
-        while !is_there(&bed, &version).await {
-            assert!(began.elapsed() < FINISHED, "{version} is not ready");
-            revived += bed.revive_controllers();
-            bed.pass(Duration::from_millis(100)).await;
-        }
+        revived += until_there(&mut bed, &version).await;
         for cluster in FIVE {
             let found = bed.version_in(cluster, "web").await;
             assert_eq!(found.as_deref(), Some(&*version), "{cluster}");
@@ -73,26 +67,40 @@ pub async fn wakes_up(times: u32, seed: u64) {
     assert!(observer.assigned() >= FIVE.len() * times as usize);
 }
 
-async fn is_there(bed: &Bed, version: &str) -> bool {
-    let module = bed.module("web").await;
-    crate::fleet::is_current(&module)
-        && crate::fleet::is_ready(&module)
-        && module["status"]["source"]["tag"] == version
+/// Waits until the module is ready at a version. Who has lost its lease ends, and is started again; how many did.
+async fn until_there(bed: &mut Bed, version: &str) -> usize {
+    let (began, mut revived) = (Instant::now(), 0);
+    loop {
+        let module = bed.module("web").await;
+        let there = is_current(&module) && is_ready(&module);
+        if there && module["status"]["source"]["tag"] == version {
+            return revived;
+        }
+        assert!(
+            began.elapsed() < FINISHED,
+            "{version} is not ready: {}",
+            told(&module)
+        );
+        revived += bed.revive();
+        bed.pass(STEP).await;
+    }
 }
 
 /// Which controller holds the lease; if somebody is named, when somebody else does.
-async fn leader(bed: &Bed, other_than: Option<&str>) -> String {
-    let look = async || {
-        let lease = bed.fleet().get(kinds::LEASE, NAME).await.ok_or("no lease")?;
+async fn leader(bed: &mut Bed, other_than: Option<&str>) -> String {
+    let began = Instant::now();
+    loop {
+        let lease = bed.fleet().get(kinds::LEASE, NAME).await.unwrap_or_default();
         let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
-        // A holder is a process of a host; the hosts of this bed are called as its controllers.
-        let second = holder.starts_with(SECOND);
-        let name = if second { SECOND } else { CONTROLLER };
-        if holder.starts_with(name) && other_than != Some(name) {
-            Ok(name.to_owned())
-        } else {
-            Err(lease["spec"].to_string())
+        // A holder is a process of a host; the hosts of this bed are called as its controllers, and one name begins as the other.
+        let name = [SECOND, CONTROLLER]
+            .into_iter()
+            .find(|name| holder.starts_with(name));
+        if let Some(name) = name.filter(|name| other_than != Some(*name)) {
+            return name.to_owned();
         }
-    };
-    bed.wait_until("somebody leads", TAKEN, look).await.1
+        assert!(began.elapsed() < TAKEN, "nobody leads: {lease:#}");
+        bed.revive();
+        bed.pass(STEP).await;
+    }
 }
