@@ -119,11 +119,13 @@ mod tests {
     #[test]
     fn client_gos_proportions() {
         let lease = LeaseDuration::default();
-        let seconds = |duration: Duration| duration.as_secs_f64();
-        assert_eq!(seconds(lease.whole()), 15.0);
-        assert_eq!(seconds(lease.acts_for()), 10.0);
-        assert_eq!(seconds(lease.renew_every()), 5.0);
-        assert_eq!(seconds(lease.retry_every()), 2.0);
+        let times = [
+            lease.whole(),
+            lease.acts_for(),
+            lease.renew_every(),
+            lease.retry_every(),
+        ];
+        assert_eq!(times, [15, 10, 5, 2].map(Duration::from_secs));
         assert!(lease.renew_every() + 2 * lease.call_deadline() <= lease.acts_for());
     }
 }

@@ -44,10 +44,10 @@ impl Watched {
     /// lease that was deleted while its holder lived stays the holder's for as long: it does not know yet.
     pub(super) fn look(&mut self, lease: Option<&Lease>, own: LeaseDuration, now: Instant) -> Chance {
         let read = lease.map(|lease| lease.spec.clone().unwrap_or_default());
-        if let Some(spec) = read {
-            if self.last.as_ref().is_none_or(|last| last.spec != spec) {
-                self.last = Some(Sighting { spec, at: now });
-            }
+        if let Some(spec) = read
+            && self.last.as_ref().is_none_or(|last| last.spec != spec)
+        {
+            self.last = Some(Sighting { spec, at: now });
         }
         let Some(Sighting { spec, at }) = &self.last else {
             return Chance::Free;

@@ -40,11 +40,11 @@ impl Outgoing {
             return Ok(inner.send(request).await?);
         };
         let writing = self.metrics.writing(target, verb);
-        if let Some(leadership) = &self.leadership {
-            if let Err(refused) = leadership.check() {
-                writing.ended(Outcome::Withheld);
-                return Err(refused.into());
-            }
+        if let Some(leadership) = &self.leadership
+            && let Err(refused) = leadership.check()
+        {
+            writing.ended(Outcome::Withheld);
+            return Err(refused.into());
         }
         let answer = inner.send(request).await?;
         let done = answer.status().is_success();
