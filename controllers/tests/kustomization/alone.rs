@@ -46,6 +46,7 @@ async fn a_repository_and_a_kustomization_are_enough() {
         instance: "test".to_owned(),
         lease: None,
         door: None,
+        metrics: muster_controllers::metrics::Metrics::default(),
         shutdown: shutdown.clone(),
     };
     let running = AbortOnDropHandle::new(tokio::spawn(agent(setup)));
