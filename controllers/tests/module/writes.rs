@@ -28,9 +28,7 @@ async fn blind(bed: &Bed, verbs: &[Verb]) -> RuleId {
         .management
         .faults()
         .add(Rule::always(to("/proxyassemblages", verbs), Fault::Refuse));
-    bed.management
-        .faults()
-        .close_watches(to("/proxyassemblages", &[Verb::Watch]));
+    bed.management.faults().close_watches(to("proxyassemblages", &[]));
     pass(Duration::from_secs(1)).await;
     id
 }
@@ -182,10 +180,10 @@ async fn a_row_that_is_not_as_it_was_seen_is_not_written() {
 
 #[tokio::test(start_paused = true)]
 async fn rows_of_several_modules_go_together() {
-    let clusters: Vec<String> = (0..20).map(|number| format!("c-{number:02}")).collect();
+    let clusters: Vec<String> = (0..4).map(|number| format!("c-{number:02}")).collect();
     let names: Vec<&str> = clusters.iter().map(String::as_str).collect();
     let mut bed = Bed::without_controller(&names).await;
-    let apps: Vec<String> = (0..10).map(|number| format!("app-{number}")).collect();
+    let apps: Vec<String> = (0..5).map(|number| format!("app-{number}")).collect();
     bed.release("v1", &apps.iter().map(String::as_str).collect::<Vec<_>>(), "one");
     for app in &apps {
         bed.create::<Module>(module(app, "v1", json!({"rollout": {"strategy": "Replace"}})))
@@ -206,12 +204,12 @@ async fn rows_of_several_modules_go_together() {
     });
     let (writes, refused): (Vec<_>, Vec<_>) = of_rows.partition(|request| request.code() < 300);
     println!(
-        "10 modules on 20 clusters: {} writes of rows, {} refused",
+        "5 modules on 4 clusters: {} writes of rows, {} refused",
         writes.len(),
         refused.len()
     );
-    assert!(writes.len() <= 100, "{} writes of 200 rows", writes.len());
-    assert!(writes.len() >= 20);
+    assert!(writes.len() < 20, "{} writes of 20 rows", writes.len());
+    assert!(writes.len() >= 4);
 }
 
 #[tokio::test(start_paused = true)]
