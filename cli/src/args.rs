@@ -287,7 +287,7 @@ pub struct CrdsFlags {
     #[arg(long)]
     pub downstream: bool,
     /// Also a minimal kind Cluster, for a management cluster without the Cluster API
-    #[arg(long, requires = "management")]
+    #[arg(long, requires = "management", conflicts_with = "downstream")]
     pub cluster_api: bool,
 }
 

@@ -83,7 +83,7 @@ fn the_new_words_have_examples_and_say_what_is_wrong() {
     check(
         &["install", "--export", "--downstream", "--crds", "--cluster-api"],
         2,
-        "--management",
+        "cannot be used with",
     );
     check(&["completion", "tcsh"], 2, "possible values");
 }

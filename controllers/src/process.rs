@@ -81,10 +81,7 @@ pub enum ProcessError {
 pub async fn controller(setup: Setup) -> Result<(), ProcessError> {
     run(setup, manager::CONTROLLER, |Parts { context, objects }, tasks| {
         let shutdown = &context.shutdown;
-        tasks.spawn(
-            "registry",
-            Arc::clone(&context.registry).run(shutdown.clone()),
-        );
+        tasks.spawn("registry", Arc::clone(&context.registry).run(shutdown.clone()));
         tasks.spawn("bindings", Arc::clone(&objects).run(shutdown.clone()));
         tasks.control(
             "module",

@@ -41,7 +41,7 @@ pub struct InstallFlags {
     #[arg(long)]
     pub crds: bool,
     /// Also a minimal kind Cluster, for a management cluster without the Cluster API
-    #[arg(long, requires_all = ["crds", "management"])]
+    #[arg(long, requires = "crds", conflicts_with = "downstream")]
     pub cluster_api: bool,
     /// Who carries the Flux kinds out; with flux their definitions are left to Flux
     #[arg(long, value_enum, default_value_t = Sync::Builtin)]

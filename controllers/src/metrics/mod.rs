@@ -105,7 +105,10 @@ impl Metrics {
         self.0.sources.add(move || {
             let now = clock.now();
             let modules = store.state();
-            modules.iter().map(|module| Facts::of_module(&**module, now)).collect()
+            modules
+                .iter()
+                .map(|module| Facts::of_module(&**module, now))
+                .collect()
         });
     }
 

@@ -149,13 +149,16 @@ async fn reconcile<K: Rolled>(module: Arc<K>, modules: Arc<Modules<K>>) -> Resul
 
 /// When time alone brings something: a deadline of the engine, or the next look at the tag.
 fn next<K: Rolled>(module: &K, modules: &Modules<K>, wake_at: Option<Timestamp>) -> Action {
+    let now = modules.context.clock.now();
+    // A look that is due and was not made just now is not wanted: what is suspended or being deleted asks for no tag.
     let look = modules
         .tags
-        .next(&Key::of(module), module.spec().sync.package.interval.to_std());
+        .next(&Key::of(module), module.spec().sync.package.interval.to_std())
+        .filter(|at| *at > now);
     let Some(at) = wake_at.into_iter().chain(look).min() else {
         return Action::await_change();
     };
     // A time that is over means: at once.
-    let wait = Duration::try_from(at.duration_since(modules.context.clock.now())).unwrap_or_default();
+    let wait = Duration::try_from(at.duration_since(now)).unwrap_or_default();
     Action::requeue(wait.max(Duration::from_millis(1)))
 }

@@ -206,7 +206,7 @@ fn failures_by_reason_and_words() {
         ),
         (
             "ReconciliationFailed",
-            "Deployment/shop/a dry-run failed (Forbidden): admission webhook \"policy.example.com\" denied the request: no such label",
+            "Deployment/shop/a dry-run failed (Invalid): admission webhook \"policy.example.com\" denied the request: no such label",
             "failed Revision",
         ),
         // Words that say nothing about the row.
