@@ -30,9 +30,9 @@ pub async fn play(client: Client, credentials: Arc<Credentials>) {
                 fill(&client, &credentials, secret).await;
             }
             Ok(watcher::Event::Delete(secret)) => {
-                user(&secret)
-                    .into_iter()
-                    .for_each(|user| credentials.revoke(&user));
+                if let Some(user) = user(&secret) {
+                    credentials.revoke(&user);
+                }
             }
             // The watcher tries again.
             Ok(watcher::Event::Init | watcher::Event::InitDone) | Err(_) => {}

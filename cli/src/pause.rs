@@ -98,8 +98,9 @@ pub async fn pause(client: &Client, namespace: &str, flags: &PauseFlags) -> anyh
     let view = fleet::read(client, namespace).await?;
     let view = view.module(module.kind, &module.name);
     say(module, &verb, *dry_run);
-    view.into_iter()
-        .for_each(|view| anstream::println!("{}", goes_on(view)));
+    if let Some(view) = view {
+        anstream::println!("{}", goes_on(view));
+    }
     if set_in_spec(&object) {
         anstream::println!("spec.rollout.paused is true besides ({}).", owner(&object));
     }

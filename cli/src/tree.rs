@@ -102,7 +102,7 @@ struct Drawn<'a> {
 /// The tree as lines of at most `width` characters.
 fn lines(root: &Branch, width: usize, now: jiff::Timestamp) -> Vec<String> {
     let mut drawn = Vec::new();
-    draw(root, String::new(), String::new(), &mut drawn);
+    draw(root, String::new(), "", &mut drawn);
     let mut table = output::table(["NAME", "VERSION", "STATUS", "SINCE"]);
     for Drawn { branch, before, .. } in &drawn {
         table.add_row([
@@ -141,7 +141,7 @@ fn lines(root: &Branch, width: usize, now: jiff::Timestamp) -> Vec<String> {
     lines
 }
 
-fn draw<'a>(branch: &'a Branch, before: String, below: String, drawn: &mut Vec<Drawn<'a>>) {
+fn draw<'a>(branch: &'a Branch, before: String, below: &str, drawn: &mut Vec<Drawn<'a>>) {
     let guide = if branch.branches.is_empty() { "  " } else { "│ " };
     drawn.push(Drawn {
         branch,
@@ -155,7 +155,7 @@ fn draw<'a>(branch: &'a Branch, before: String, below: String, drawn: &mut Vec<D
         } else {
             ("├─", "│ ")
         };
-        draw(child, format!("{below}{turn}"), format!("{below}{guide}"), drawn);
+        draw(child, format!("{below}{turn}"), &format!("{below}{guide}"), drawn);
     }
 }
 

@@ -79,38 +79,42 @@ pub enum ProcessError {
 
 /// `muster controller`: the management cluster. Runs until shutdown. Dropping the future ends everything at once, as a crash does.
 pub async fn controller(setup: Setup) -> Result<(), ProcessError> {
-    run(setup, manager::CONTROLLER, |Parts { context, objects }, tasks| {
-        let shutdown = &context.shutdown;
-        tasks.spawn("registry", Arc::clone(&context.registry).run(shutdown.clone()));
-        tasks.spawn("bindings", Arc::clone(&objects).run(shutdown.clone()));
-        tasks.control(
-            "module",
-            module::run::<muster_api::Module>(context.clone(), Arc::clone(&objects)),
-        );
-        tasks.control(
-            "bootstrapmodule",
-            module::run::<muster_api::BootstrapModule>(context.clone(), Arc::clone(&objects)),
-        );
-        tasks.control(
-            "proxyassemblage",
-            proxyassemblage::run(context.clone(), Arc::clone(&objects)),
-        );
-        tasks.control(
-            "remoteassemblage",
-            remoteassemblage::run(context.clone(), objects),
-        );
-        sync(&context, tasks);
-    })
+    Box::pin(run(
+        setup,
+        manager::CONTROLLER,
+        |Parts { context, objects }, tasks| {
+            let shutdown = &context.shutdown;
+            tasks.spawn("registry", Arc::clone(&context.registry).run(shutdown.clone()));
+            tasks.spawn("bindings", Arc::clone(&objects).run(shutdown.clone()));
+            tasks.control(
+                "module",
+                module::run::<muster_api::Module>(context.clone(), Arc::clone(&objects)),
+            );
+            tasks.control(
+                "bootstrapmodule",
+                module::run::<muster_api::BootstrapModule>(context.clone(), Arc::clone(&objects)),
+            );
+            tasks.control(
+                "proxyassemblage",
+                proxyassemblage::run(context.clone(), Arc::clone(&objects)),
+            );
+            tasks.control(
+                "remoteassemblage",
+                remoteassemblage::run(context.clone(), objects),
+            );
+            sync(&context, tasks);
+        },
+    ))
     .await
 }
 
 /// `muster agent`: a downstream cluster. Runs until shutdown. Dropping the future ends everything at once, as a crash does.
 pub async fn agent(setup: Setup) -> Result<(), ProcessError> {
-    run(setup, manager::AGENT, |Parts { context, objects }, tasks| {
+    Box::pin(run(setup, manager::AGENT, |Parts { context, objects }, tasks| {
         tasks.spawn("bindings", Arc::clone(&objects).run(context.shutdown.clone()));
         tasks.control("assemblage", assemblage::run(context.clone(), objects));
         sync(&context, tasks);
-    })
+    }))
     .await
 }
 

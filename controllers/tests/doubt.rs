@@ -117,13 +117,11 @@ async fn what_is_reported_is_cut_to_its_limits() {
         .create(&PostParams::default(), &ProxyAssemblage::new("eu-1", spec()))
         .await
         .unwrap();
-    let status = AssemblageStatus {
+    let told = AssemblageStatus {
         syncs: states,
         ..AssemblageStatus::default()
     };
-    let written = patch_if_changed(&api, &proxy, None, &status, "test")
-        .await
-        .unwrap();
+    let written = patch_if_changed(&api, &proxy, None, &told, "test").await.unwrap();
     assert!(written.is_some(), "the API server takes it");
 }
 
@@ -161,13 +159,16 @@ async fn served() -> (ApiServer, Api<ProxyAssemblage>) {
         .create(&PostParams::default(), &namespace)
         .await
         .unwrap();
-    let served: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let definition = crds::management()
         .into_iter()
         .find(|definition| definition.name_any() == ProxyAssemblage::crd_name())
         .unwrap();
-    served.create(&PostParams::default(), &definition).await.unwrap();
-    let established = await_condition(served, ProxyAssemblage::crd_name(), is_crd_established());
+    definitions
+        .create(&PostParams::default(), &definition)
+        .await
+        .unwrap();
+    let established = await_condition(definitions, ProxyAssemblage::crd_name(), is_crd_established());
     tokio::time::timeout(Duration::from_secs(30), established)
         .await
         .unwrap()

@@ -37,7 +37,7 @@ pub struct Branch {
     /// For people; empty where all is well.
     pub message: String,
     /// What is below, most urgent first.
-    pub branches: Vec<Branch>,
+    pub branches: Vec<Self>,
 }
 
 impl Tree {

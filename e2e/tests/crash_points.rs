@@ -1,5 +1,7 @@
 //! Every write of the controller and of the agents, struck in three ways: the end is the same.
 
+#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
+
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::atomic::{AtomicUsize, Ordering},

@@ -40,7 +40,7 @@ use tokio::{
 
 const NS: &str = "fleet";
 /// Longer than anything here takes, on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// An API server, and who would lead.
 struct Bed {

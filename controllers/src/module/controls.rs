@@ -170,7 +170,7 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn module(annotations: Value, deleting: bool) -> Module {
+    fn module(annotations: &Value, deleting: bool) -> Module {
         let mut module = json!({
             "metadata": {"name": "web", "namespace": "fleet", "annotations": annotations},
             "spec": {"sync": {"source": {"git": {"url": "https://git.test/r", "version": {"tag": "v1"}}}}},
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn what_holds_at_an_instant() {
         let controls = Controls::read(&module(
-            json!({
+            &json!({
                 "fleet.muster.dev/paused": r#"{"by": "ann", "until": "1970-01-01T00:01:00Z"}"#,
                 "fleet.muster.dev/acknowledge-withdrawal": "0a1b",
                 "fleet.muster.dev/abandon": r#"{"for": "eu-2, eu-1", "until": "1970-01-01T00:02:00Z"}"#,
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_or_is_not_built_is_named() {
         let check = |annotations: Value, deleting: bool, reason: ObjectReason, says: &str| {
-            let invalid = Controls::read(&module(annotations, deleting)).unwrap_err();
+            let invalid = Controls::read(&module(&annotations, deleting)).unwrap_err();
             assert_eq!(invalid.reason, reason, "{}", invalid.message);
             assert!(invalid.message.starts_with(says), "{}", invalid.message);
         };
@@ -230,7 +230,7 @@ mod tests {
             check(json!({&key: "true"}), false, ObjectReason::Unsupported, &says);
         }
         let deleted = json!({"fleet.muster.dev/paused": "{", "fleet.muster.dev/hold": ""});
-        assert_eq!(Controls::read(&module(deleted, true)), Ok(Controls::default()));
+        assert_eq!(Controls::read(&module(&deleted, true)), Ok(Controls::default()));
         check(
             json!({"fleet.muster.dev/abandon": "{"}),
             true,

@@ -42,7 +42,7 @@ struct Bed {
 
 impl Bed {
     async fn new() -> Self {
-        let (management, cluster) = (server().await, server().await);
+        let (management, cluster) = (server(), server());
         let upstream = crds::management()
             .into_iter()
             .chain(crds::flux())
@@ -152,7 +152,7 @@ fn start() -> Clock {
     Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap())
 }
 
-async fn server() -> ApiServer {
+fn server() -> ApiServer {
     let clock = muster_apiserver::Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
     ApiServer::builder().clock(clock).seed(1).in_process().unwrap()
 }
@@ -237,7 +237,7 @@ async fn what_is_gone() {
     bed.enrol("eu-1").await;
     bed.give_kubeconfig("eu-1").await;
     bed.create_module().await;
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     let about = |word: &str| {
         let scrape = parse(&bed.scrape("controller"));
         let names = |sample: &&prometheus_parse::Sample| sample.labels.values().any(|value| value == word);
@@ -266,12 +266,12 @@ async fn what_is_gone() {
         .delete("base", &DeleteParams::default())
         .await
         .unwrap();
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(about("base"), BTreeSet::new());
     bed.clusters()
         .delete("eu-1", &DeleteParams::default())
         .await
         .unwrap();
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(about("eu-1"), BTreeSet::new());
 }

@@ -240,19 +240,17 @@ impl Bed {
                 tokio::time::sleep(Duration::from_millis(250)).await;
             }
         };
-        match tokio::time::timeout(LIMIT, reached).await {
-            Ok(found) => found,
-            Err(_) => {
-                let modules = self.api::<Module>().list(&ListParams::default()).await;
-                let told = modules.map(|list| {
-                    list.items
-                        .into_iter()
-                        .map(|module| module.status)
-                        .collect::<Vec<_>>()
-                });
-                panic!("not within {LIMIT:?}: {what}\n{told:#?}")
-            }
+        if let Ok(found) = tokio::time::timeout(LIMIT, reached).await {
+            return found;
         }
+        let modules = self.api::<Module>().list(&ListParams::default()).await;
+        let told = modules.map(|list| {
+            list.items
+                .into_iter()
+                .map(|module| module.status)
+                .collect::<Vec<_>>()
+        });
+        panic!("not within {LIMIT:?}: {what}\n{told:#?}")
     }
 
     pub async fn until_ready(&self, name: &str) -> Value {

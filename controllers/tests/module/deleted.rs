@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, ListParams};
 use muster_api::{Module, ModuleRevision};
 use muster_apiserver::fault::{Fault, Match, Rule};
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ async fn nothing_of_web_is_left(bed: &Bed) {
     }
     let revisions = bed
         .api::<ModuleRevision>()
-        .list(&Default::default())
+        .list(&ListParams::default())
         .await
         .unwrap();
     let modules: Vec<&str> = revisions

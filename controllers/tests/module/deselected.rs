@@ -31,15 +31,15 @@ async fn until_texts(bed: &Bed, expect: &[&str]) {
     .await;
 }
 
-fn token(row: &Option<Value>) -> u64 {
-    row.as_ref().unwrap()["token"].as_u64().unwrap()
+fn token(row: Option<&Value>) -> u64 {
+    row.unwrap()["token"].as_u64().unwrap()
 }
 
 #[tokio::test(start_paused = true)]
 async fn by_its_label_or_by_the_selector_and_back() {
     let bed = deployed(&CLUSTERS).await;
     let (web, other) = (bed.marks("web").await, bed.marks("other").await);
-    let before = token(&bed.row("eu-2", "web").await);
+    let before = token(bed.row("eu-2", "web").await.as_ref());
     label(&bed, "eu-2", "dev").await;
     until_texts(&bed, &["one", "", "one"]).await;
     bed.until_ready("web").await;
@@ -50,11 +50,11 @@ async fn by_its_label_or_by_the_selector_and_back() {
         (module["status"]["summary"]["withdrawing"] == 0).then_some(())
     })
     .await;
-    let left = token(&row);
+    let left = token(row.as_ref());
     assert!(left > before);
     label(&bed, "eu-2", "prod").await;
     until_texts(&bed, &["one", "one", "one"]).await;
-    assert!(token(&bed.row("eu-2", "web").await) > left);
+    assert!(token(bed.row("eu-2", "web").await.as_ref()) > left);
 
     bed.until_ready("web").await;
     label(&bed, "us-1", "dev").await;

@@ -93,7 +93,7 @@ async fn the_time_in_between_is_on_nobodys_account() {
     let (bed, _leads) = after_an_hour(Duration::from_hours(1)).await;
     pass(Duration::from_secs(150)).await;
     assert_eq!(reason(&bed).await, "Updating", "not yet five minutes");
-    pass(Duration::from_secs(60)).await;
+    pass(Duration::from_mins(1)).await;
     assert_eq!(
         reason(&bed).await,
         "NotPickedUp",
@@ -104,6 +104,6 @@ async fn the_time_in_between_is_on_nobodys_account() {
 #[tokio::test(start_paused = true)]
 async fn and_it_would_be_if_it_were_not_known() {
     let (bed, _leads) = after_an_hour(Duration::ZERO).await;
-    pass(Duration::from_secs(60)).await;
+    pass(Duration::from_mins(1)).await;
     assert_eq!(reason(&bed).await, "NotPickedUp");
 }

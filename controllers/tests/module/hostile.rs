@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, ResourceExt,
-    api::{DynamicObject, Patch, PatchParams, PostParams},
+    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
     core::{ApiResource, GroupVersionKind},
 };
 use muster_api::{Module, ProxyAssemblage};
@@ -180,7 +180,7 @@ async fn a_name_as_long_as_it_may_be() {
     .await;
     assert_eq!(bed.texts("web").await, ["one", "one"]);
     bed.api::<Module>()
-        .delete(&name, &Default::default())
+        .delete(&name, &DeleteParams::default())
         .await
         .unwrap();
     bed.until_gone(&name).await;

@@ -46,6 +46,9 @@ async fn hold(bed: &Bed, data: &[(&str, &str)]) {
     };
 }
 
+/// What it is, the data of the Secret, and what is said of it.
+type Case<'a> = (&'a str, Vec<(&'a str, &'a str)>, NotReady, String);
+
 #[tokio::test(start_paused = true)]
 async fn each_state_of_a_secret_is_named_and_none_shows_its_content() {
     let bed = Bed::new(Version::V1Beta2, &["eu-1"]).await;
@@ -71,7 +74,7 @@ async fn each_state_of_a_secret_is_named_and_none_shows_its_content() {
     });
     let rejected = "the kubeconfig in Secret fleet/eu-1-kubeconfig is not accepted: ";
     let absent = "Secret fleet/eu-1-kubeconfig with the kubeconfig in key value is not there";
-    let cases: [(&str, Vec<(&str, &str)>, NotReady, String); 8] = [
+    let cases: [Case<'_>; 8] = [
         ("no key", vec![], NotReady::NoKubeconfig, absent.to_owned()),
         (
             "another key",

@@ -150,7 +150,7 @@ impl Observer {
         match &sight.what {
             What::Row(row) => self.see_row(at, name, row),
             What::Inside(row) => self.see_inside(at, name, row),
-            What::Echo(digest, token) => self.see_echo(at, name, digest, *token),
+            What::Echo(digest, token) => self.see_echo(at, name, digest.as_ref(), *token),
             What::Succeeded(digest, token) => {
                 self.known(name).succeeded.insert((digest.clone(), *token));
             }
@@ -232,16 +232,16 @@ impl Observer {
         }
     }
 
-    fn see_echo(&mut self, at: Instant, name: &str, digest: &Option<String>, token: u64) {
+    fn see_echo(&mut self, at: Instant, name: &str, digest: Option<&String>, token: u64) {
         let remote = self.kind.resource() == kinds::REMOTE_ASSEMBLAGE.resource();
         let known = self.known(name);
         let is_of_row =
-            |row: &Row| row.carries && row.token == token && row.digest == *digest && known.counted;
+            |row: &Row| row.carries && row.token == token && row.digest.as_ref() == digest && known.counted;
         if !known.row.as_ref().is_some_and(is_of_row) {
             return;
         }
         known.counted = false;
-        if !remote && !known.succeeded.contains(&(digest.clone(), token)) {
+        if !remote && !known.succeeded.contains(&(digest.cloned(), token)) {
             let words = format!("token {token} is said to have succeeded, and the cluster did not say so");
             self.breach(at, name, &words);
         }
@@ -293,7 +293,9 @@ impl Bed {
             }
         }
         sights.sort_by_key(|sight| sight.at);
-        sights.iter().for_each(|sight| observer.see(sight));
+        for sight in &sights {
+            observer.see(sight);
+        }
     }
 
     /// The same, and then the logs are forgotten: for runs that are longer than a log.

@@ -181,8 +181,12 @@ impl Bed {
     pub fn revive(&mut self) -> usize {
         let controllers = ended(&mut self.controllers);
         let agents = ended(&mut self.agents);
-        controllers.iter().for_each(|name| self.start_controller_as(name));
-        agents.iter().for_each(|name| self.start_agent(name));
+        for name in &controllers {
+            self.start_controller_as(name);
+        }
+        for name in &agents {
+            self.start_agent(name);
+        }
         controllers.len() + agents.len()
     }
 
@@ -271,10 +275,11 @@ impl Bed {
                     .split('&')
                     .find_map(|part| part.strip_prefix("timeoutSeconds=")?.parse().ok());
                 let watch = request.query.contains("watch=true") && is_ours(&request.client);
-                if let (true, Some(timeout), Some(lasted)) = (watch, timeout, request.lasted()) {
-                    if request.came() + lasted >= then && lasted < Duration::from_secs(timeout) {
-                        short.push(format!("{name}: {} {lasted:.1?} of {timeout} s", request.path));
-                    }
+                if let (true, Some(timeout), Some(lasted)) = (watch, timeout, request.lasted())
+                    && request.came() + lasted >= then
+                    && lasted < Duration::from_secs(timeout)
+                {
+                    short.push(format!("{name}: {} {lasted:.1?} of {timeout} s", request.path));
                 }
             }
         }

@@ -37,7 +37,7 @@ async fn away(ground: Ground, obstacle: Obstacle, reason: &str) {
         seen => Err(format!("{seen:?}")),
     };
     bed.wait_until("eu-2 has its turn", ABSENCE + ROLLED, look).await;
-    let freed = bed.elapsed() - left;
+    let freed = bed.elapsed().saturating_sub(left);
     assert!(freed >= ABSENCE, "the slot was free after {freed:?}");
     bed.pass(LASTS).await;
     let module = bed.module("web").await;

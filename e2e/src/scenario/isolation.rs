@@ -124,7 +124,8 @@ async fn story(ground: Ground, well: usize, when: When) -> Story {
     }
     if bed.is_virtual() {
         // The same instant in all stories, whatever the joining took.
-        bed.pass(joined + Duration::from_secs(10) - bed.elapsed()).await;
+        bed.pass((joined + Duration::from_secs(10)).saturating_sub(bed.elapsed()))
+            .await;
     }
     let started = bed.elapsed();
     let first = bed.release("web", 1, Quality::Good);
@@ -133,7 +134,7 @@ async fn story(ground: Ground, well: usize, when: When) -> Story {
     if matches!(when, When::Never | When::Amid) {
         bed.until_ready("web", &first).await;
     }
-    let had_first = bed.elapsed() - started;
+    let had_first = bed.elapsed().saturating_sub(started);
     let second = bed.roll("web", 2, Quality::Good).await;
     if matches!(when, When::Never | When::Amid) {
         bed.until_wanted(&well[2], "web", &second).await;
@@ -144,7 +145,7 @@ async fn story(ground: Ground, well: usize, when: When) -> Story {
         }
     }
     until_all_have(&bed, &well, &second).await;
-    let had = [had_first, bed.elapsed() - started];
+    let had = [had_first, bed.elapsed().saturating_sub(started)];
     let asked = well.iter().map(|name| (name.clone(), bed.asked(name))).collect();
     if matches!(when, When::AtFirst | When::Amid) {
         until_named(&bed, &bad).await;
@@ -181,7 +182,7 @@ async fn until_named(bed: &Bed, bad: &[&str]) {
                 .iter()
                 .any(|entry| entry["cluster"] == **cluster && entry["reason"] == "Unreachable")
         };
-        if bad.iter().all(|cluster| named(&cluster)) {
+        if bad.iter().all(named) {
             Ok(attention)
         } else {
             Err(told(&module))

@@ -14,7 +14,7 @@ use tokio::{process::Command, time::Instant};
 use crate::demo::folder::Folder;
 
 /// How long a command, or what a check waits for, may take. A step takes some seconds.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(100);
 /// Characters of such a line.
