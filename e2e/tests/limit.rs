@@ -6,7 +6,7 @@ use std::thread;
 
 use muster_e2e::{
     bed::Ground::Virtual,
-    scenario::limit::{LIMITS, Limit, holds, holds_upstream, holds_with_two_leaders},
+    scenario::limit::{LIMITS, Limit, holds, holds_with_two_leaders},
     seed,
 };
 
@@ -17,8 +17,8 @@ fn alone<F: Future<Output = ()>>(future: F) {
     runtime.block_on(future);
 }
 
-/// All limits, each with as many ends of processes, two at a time; with or without deletions inside clusters.
-fn all(limits: &[Limit], ends: usize, inside: bool) {
+/// All limits, each with as many ends of processes, two at a time.
+fn all(limits: &[Limit], ends: usize) {
     let first = seed();
     println!("seed {first}");
     for pair in limits.chunks(2) {
@@ -27,13 +27,7 @@ fn all(limits: &[Limit], ends: usize, inside: bool) {
             .map(|limit| {
                 let limit = *limit;
                 let seed = first.wrapping_add(limit.text.bytes().map(u64::from).sum());
-                thread::spawn(move || {
-                    if inside {
-                        alone(holds(Virtual, limit, ends, seed));
-                    } else {
-                        alone(holds_upstream(Virtual, limit, ends, seed));
-                    }
-                })
+                thread::spawn(move || alone(holds(Virtual, limit, ends, seed)))
             })
             .collect();
         for thread in threads {
@@ -44,15 +38,13 @@ fn all(limits: &[Limit], ends: usize, inside: bool) {
 
 #[test]
 fn over_some_ends_of_processes() {
-    // A deletion of an Assemblage inside a cluster is in the long run only: an engine that forgets who was confirmed gives that cluster
-    // the new version beside the limit.
-    all(&LIMITS, 8, false);
+    all(&LIMITS, 8);
 }
 
 #[test]
 #[ignore = "long: cargo xtask long"]
 fn over_a_thousand_ends_of_processes() {
-    all(&LIMITS, 250, true);
+    all(&LIMITS, 250);
 }
 
 #[test]

@@ -62,7 +62,7 @@ enum Mishap {
     GoneDownstream,
 }
 
-/// All of them; deletions inside a cluster come last.
+/// All of them.
 const MISHAPS: [Mishap; 5] = [
     Mishap::Nothing,
     Mishap::ThereAndBack,
@@ -80,23 +80,11 @@ struct Run {
     version: u32,
     ended: usize,
     controllers: Vec<&'static str>,
-    mishaps: &'static [Mishap],
 }
 
 /// Rollouts after one another, in which `ends` processes end at random instants.
 pub async fn holds(ground: Ground, limit: Limit, ends: usize, seed: u64) {
     let mut run = Run::start(ground, limit, seed, &[CONTROLLER]).await;
-    while run.ended < ends {
-        let left = ends - run.ended;
-        run.roll(left).await;
-    }
-    run.tell(seed);
-}
-
-/// The same without deletions inside a cluster.
-pub async fn holds_upstream(ground: Ground, limit: Limit, ends: usize, seed: u64) {
-    let mut run = Run::start(ground, limit, seed, &[CONTROLLER]).await;
-    run.mishaps = &MISHAPS[..4];
     while run.ended < ends {
         let left = ends - run.ended;
         run.roll(left).await;
@@ -131,7 +119,6 @@ impl Run {
             version: 1,
             ended: 0,
             controllers: controllers.to_vec(),
-            mishaps: &MISHAPS,
         };
         let version = run.bed.release("web", 1, Quality::Good);
         let mut spec = run.bed.spec("web", &version);
@@ -151,7 +138,7 @@ impl Run {
         self.version += 1;
         let version = self.bed.roll("web", self.version, Quality::Good).await;
         let ends = self.random.random_range(1..=8).min(left);
-        let mishap = self.mishaps[self.random.random_range(0..self.mishaps.len())];
+        let mishap = MISHAPS[self.random.random_range(0..MISHAPS.len())];
         let when = self.random.random_range(0..ends);
         for end in 0..ends {
             self.wait_up_to(2500).await;

@@ -98,9 +98,10 @@ pub struct Charge {
     pub picked_up: bool,
     /// Since when it was seen as succeeded at this digest and token.
     pub succeeded_since: Option<Millis>,
-    /// A step of this slot was given out, now or for an earlier intent: who watches the rows may count it. A withdrawal that
-    /// took the place of such an intent keeps its slot of the limit until it is written itself: that is the fence (W5).
-    pub sent: bool,
+    /// The first token that was given out on this slot and is not confirmed, for this or an earlier intent: who watches the
+    /// rows counts the unit from when its row has that token. A withdrawal that took the place of such an intent keeps its
+    /// slot of the limit until it is written itself: that is the fence (W5).
+    pub sent: Option<Token>,
     /// It was seen ready before it was charged.
     pub was_ready: bool,
     /// It had the same revision before: only its values change, its failure marks no revision.
@@ -175,7 +176,7 @@ impl Charge {
             since: now,
             picked_up: false,
             succeeded_since: None,
-            sent: false,
+            sent: None,
             was_ready: false,
             values_only: false,
             failed: false,
@@ -189,7 +190,10 @@ impl Charge {
     /// The same slot with another intent: what is known of the old one no longer says anything.
     #[must_use]
     pub(crate) fn redirected(self, kind: Kind, token: Token, now: Millis) -> Self {
+        // For the slot of a withdrawal maybe nothing was given out but itself: then who comes after it waits for room.
+        let itself = |first: &Token| self.kind == Kind::Withdraw && *first == self.token;
         Self {
+            sent: self.sent.filter(|first| !itself(first)),
             kind,
             revision: None,
             digest: None,
@@ -206,7 +210,12 @@ impl Charge {
     /// It takes a slot of the limit: it is neither released nor a withdrawal, which has a window of its own (but see
     /// [`Charge::sent`]).
     pub fn counts(&self) -> bool {
-        !self.skipped && (self.kind != Kind::Withdraw || self.sent)
+        !self.skipped && (self.kind != Kind::Withdraw || self.sent.is_some())
+    }
+
+    /// Its row has something that was given out on this slot, and that is not confirmed.
+    pub(crate) fn is_counted(&self, unit: &Unit) -> bool {
+        !unit.is_quiet() && self.sent.is_some_and(|first| unit.token() >= first)
     }
 
     /// Its intent is in the row, as far as the view tells.

@@ -90,6 +90,6 @@ fn unconfirmed(unit: &Unit, now: Millis) -> Option<Charge> {
         Content::Carries { .. } | Content::Withdraw | Content::Nothing => return None,
     };
     // Who reported about its row may have been confirmed once, and then is not counted by who watches: it waits for room.
-    let sent = charge.kind != Kind::Withdraw && unit.state_at_row().is_none();
+    let sent = (charge.kind != Kind::Withdraw && unit.state_at_row().is_none()).then_some(row.token);
     Some(Charge { sent, ..charge })
 }

@@ -33,8 +33,9 @@ pub(super) struct Wire {
     rebuilt: bool,
 }
 
-/// Incarnation, place of the revision, digest, token, flags, since, succeeded so much later, spent, and one instant:
-/// since when the clock runs, or else since when the unit is absent. 0 is none (a place counts from 1).
+/// Incarnation, place of the revision, digest, token, flags, since, succeeded so much later, spent, one instant: since when
+/// the clock runs, or else since when the unit is absent; and by how much the first token that was given out is smaller.
+/// 0 is none (a place counts from 1).
 #[derive(Serialize, Deserialize)]
 struct WireCharge(
     Incarnation,
@@ -46,6 +47,7 @@ struct WireCharge(
     Millis,
     Millis,
     Millis,
+    u16,
 );
 
 const VERSION: u8 = 1;
@@ -153,7 +155,7 @@ impl WireCharge {
         };
         let flags = [
             (charge.picked_up, PICKED_UP),
-            (charge.sent, SENT),
+            (charge.sent.is_some(), SENT),
             (charge.was_ready, WAS_READY),
             (charge.values_only, VALUES_ONLY),
             (charge.failed, FAILED),
@@ -179,11 +181,12 @@ impl WireCharge {
                 .map_or(Millis(0), |at| at.since(charge.since)),
             charge.clock.spent,
             charge.clock.from.or(charge.absent_since).unwrap_or_default(),
+            charge.sent.map_or(0, |first| places_before(charge.token, first)),
         )
     }
 
     fn read(self, revs: &[Revision]) -> Option<Charge> {
-        let Self(incarnation, place, digest, token, flags, since, succeeded, spent, at) = self;
+        let Self(incarnation, place, digest, token, flags, since, succeeded, spent, at, before) = self;
         let set = |flag: u16| flags & flag != 0;
         let revision = match usize::from(place).checked_sub(1) {
             Some(place) => Some(*revs.get(place)?),
@@ -198,7 +201,7 @@ impl WireCharge {
             since,
             picked_up: set(PICKED_UP),
             succeeded_since: set(SUCCEEDED).then_some(since.plus(succeeded)),
-            sent: set(SENT),
+            sent: set(SENT).then(|| Token(token.0.saturating_sub(before.into()))),
             was_ready: set(WAS_READY),
             values_only: set(VALUES_ONLY),
             failed: set(FAILED),
@@ -211,6 +214,12 @@ impl WireCharge {
             skipped: set(SKIPPED),
         })
     }
+}
+
+/// At most three digits, so that a full memory fits. Nobody is retargeted as often as that without being confirmed.
+fn places_before(token: Token, first: Token) -> u16 {
+    const FARTHEST: u16 = 999;
+    u16::try_from(token.0.saturating_sub(first.0)).map_or(FARTHEST, |places| places.min(FARTHEST))
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // the signature that serde calls

@@ -28,10 +28,10 @@ impl<'a> Pass<'a> {
             let Some(charge) = self.charge_of(unit).copied() else {
                 continue;
             };
-            let comes = charge.sent && !charge.is_written(unit);
+            let abandoned = charge.redirected(Kind::Abandon, charge.token, charge.since);
+            let comes = abandoned.sent.is_some() && !charge.is_written(unit);
             if charge.counts() && (comes || !unit.is_quiet()) {
-                let charge = charge.redirected(Kind::Abandon, charge.token, charge.since);
-                self.memory.charges.insert(unit.id.clone(), charge);
+                self.memory.charges.insert(unit.id.clone(), abandoned);
             } else {
                 self.memory.charges.remove(&unit.id);
             }

@@ -26,6 +26,7 @@ impl Pass<'_> {
             Content::Carries { revision, digest } => match unit.state_at_row() {
                 None => {
                     let charge = Charge::new(unit, Kind::Assign, row.token, self.now);
+                    // Nobody knows whether it was confirmed once: then who watches does not count it, and it waits for room.
                     Some(Charge {
                         revision,
                         digest: Some(digest),
@@ -34,15 +35,11 @@ impl Pass<'_> {
                 }
                 Some(_) if unit.failure_at_row().is_some() && self.relapses(unit) => {
                     let charge = Charge::new(unit, Kind::Relapsed, row.token, self.now);
-                    let charge = Charge {
+                    Some(Charge {
                         revision,
                         digest: Some(digest),
                         picked_up: true,
                         was_ready: true,
-                        ..charge
-                    };
-                    Some(Charge {
-                        sent: false,
                         ..running(charge, self.now)
                     })
                 }
@@ -70,7 +67,6 @@ impl Pass<'_> {
 
 fn running(charge: Charge, now: crate::Millis) -> Charge {
     Charge {
-        sent: true,
         clock: Clock {
             from: Some(now),
             ..Clock::default()

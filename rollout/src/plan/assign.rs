@@ -89,7 +89,7 @@ impl Pass<'_> {
         let left = charge.kind == Kind::Fence && unit.being_withdrawn();
         let redirected = charge.redirected(wanted.kind, self.issue(), self.now);
         Charge {
-            sent: charge.sent && !left,
+            sent: redirected.sent.filter(|_| !left),
             revision: Some(wanted.revision),
             digest: Some(wanted.digest),
             values_only,

@@ -51,10 +51,15 @@ impl Pass<'_> {
 
     fn assess(&mut self, unit: &Unit, charge: Charge) -> Fate {
         if charge.kind == Kind::Abandon {
-            return self.weigh_abandoned(unit, charge).map_or(Fate::Ends, Fate::Stays);
+            return match self.weigh_abandoned(unit, confirmed(unit, charge)) {
+                Some(fenced) if fenced.kind == Kind::Fence && unit.is_eligible() => {
+                    Fate::Stays(returned(unit, fenced))
+                }
+                stays => stays.map_or(Fate::Ends, Fate::Stays),
+            };
         }
         let charge = match read_row(unit, charge) {
-            Fate::Stays(charge) => charge,
+            Fate::Stays(charge) => confirmed(unit, charge),
             Fate::Ends => return Fate::Ends,
         };
         let charge = match charge.kind {
@@ -69,7 +74,7 @@ impl Pass<'_> {
             Kind::Fence | Kind::Abandon => charge,
         };
         Fate::Stays(if unit.is_eligible() {
-            returned(charge)
+            returned(unit, charge)
         } else {
             self.miss(charge)
         })
@@ -146,13 +151,26 @@ impl Pass<'_> {
     }
 }
 
-/// Rule 4: who comes back unconfirmed is charged again at once.
-fn returned(charge: Charge) -> Charge {
+/// Rule 4: who comes back unconfirmed is charged again at once, above the limit if need be.
+fn returned(unit: &Unit, charge: Charge) -> Charge {
+    let counted = charge.skipped && charge.kind != Kind::Withdraw && !unit.is_quiet();
     Charge {
+        sent: charge.sent.or_else(|| counted.then_some(unit.token())),
         absent_since: None,
         skipped: false,
         ..charge
     }
+}
+
+/// What was given out and is confirmed is no longer counted; what was given out after it may be on its way.
+fn confirmed(unit: &Unit, charge: Charge) -> Charge {
+    let over = unit.is_quiet() && charge.sent.is_some_and(|first| unit.token() >= first);
+    let sent = if over {
+        (unit.token() < charge.token).then_some(unit.token().next())
+    } else {
+        charge.sent
+    };
+    Charge { sent, ..charge }
 }
 
 /// What the row says about the charge: it is written; or it says something newer, which is what now has to be
@@ -164,7 +182,7 @@ fn read_row(unit: &Unit, mut charge: Charge) -> Fate {
     if row.token == charge.token && charge.kind != Kind::Fence {
         return Fate::Stays(charge);
     }
-    charge.sent = true;
+    charge.sent = charge.sent.or(Some(row.token));
     match row.content {
         Content::Nothing => Fate::Ends,
         Content::Withdraw => Fate::Stays(charge.redirected(Kind::Withdraw, row.token, charge.since)),
@@ -184,6 +202,6 @@ fn weigh_withdrawal(unit: &Unit, mut charge: Charge) -> Fate {
     if withdrawn || tidied {
         return Fate::Ends;
     }
-    charge.sent &= !charge.is_written(unit);
+    charge.sent = charge.sent.filter(|_| !charge.is_written(unit));
     Fate::Stays(charge)
 }

@@ -17,11 +17,11 @@ impl Pass<'_> {
             };
             match self.step(unit, charge) {
                 Some(step @ Step::Withdraw { .. }) => steps.push(step),
-                Some(step) if charge.counts() && !charge.sent => {
+                Some(step) if charge.counts() && charge.sent.is_none() => {
                     // Who was written last is the likeliest to be counted already: it goes first.
                     fresh.push((Reverse(unit.token()), id.clone(), step));
                 }
-                Some(step) if charge.counts() && unit.is_quiet() => {
+                Some(step) if charge.counts() && !charge.is_counted(unit) => {
                     repeated.push((Reverse(charge.token), id.clone(), step));
                 }
                 step => steps.extend(step),
@@ -37,7 +37,7 @@ impl Pass<'_> {
         for (_, id, step) in fresh {
             steps.push(step);
             if let Some(charge) = self.memory.charges.get_mut(&id) {
-                charge.sent = true;
+                charge.sent = Some(charge.token);
             }
         }
         steps.extend(self.given_up().map(|unit| Step::Abandon {
@@ -53,7 +53,7 @@ impl Pass<'_> {
         let taken = self.memory.charges.iter().filter(|(id, charge)| {
             // Who was charged for what its row says, and is not there: nobody may have sent it, but it may be counted.
             let moves = |unit: &Unit| charge.is_written(unit) && !unit.is_quiet();
-            charge.counts() && (charge.sent || self.unit_of(id, charge).is_some_and(moves))
+            charge.counts() && (charge.sent.is_some() || self.unit_of(id, charge).is_some_and(moves))
         });
         self.limit_less(count(taken))
     }
@@ -62,7 +62,7 @@ impl Pass<'_> {
     /// others came back since, it waits for them.
     fn room_to_repeat(&self) -> usize {
         let busy = self.memory.charges.iter().filter(|(id, charge)| {
-            let moves = |unit: &Unit| !unit.is_quiet() && (charge.sent || charge.is_written(unit));
+            let moves = |unit: &Unit| charge.is_counted(unit) || charge.is_written(unit) && !unit.is_quiet();
             charge.counts() && self.unit_of(id, charge).is_none_or(moves)
         });
         self.limit_less(count(busy))

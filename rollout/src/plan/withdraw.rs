@@ -12,7 +12,8 @@ impl Pass<'_> {
         let mut charges = std::mem::take(&mut self.memory.charges);
         charges.retain(|id, charge| {
             let left = |unit: &Unit| !unit.selected() && unit.is_quiet();
-            let intent = matches!(charge.kind, Kind::Assign | Kind::Join) && !charge.sent && !charge.skipped;
+            let intent =
+                matches!(charge.kind, Kind::Assign | Kind::Join) && charge.sent.is_none() && !charge.skipped;
             !intent || !self.unit_of(id, charge).is_some_and(left)
         });
         self.memory.charges = charges;
@@ -49,7 +50,11 @@ impl Pass<'_> {
         if self.held.is_some() || self.spec.paused {
             return;
         }
-        let active = count(self.memory.charges.values().filter(|charge| is_active(charge)));
+        // One that is taken back and not written goes no further: it must not keep out the one whose slot it waits for.
+        let goes_on = |unit: &Unit, charge: &Charge| !unit.selected() || charge.is_written(unit);
+        let active = count(self.memory.charges.iter().filter(|(id, charge)| {
+            is_active(charge) && self.unit_of(id, charge).is_none_or(|unit| goes_on(unit, charge))
+        }));
         let mut room = self.withdraw_limit().saturating_sub(active);
         for unit in leaving.into_iter().filter(|unit| unit.is_eligible()) {
             if room == 0 {
@@ -57,9 +62,9 @@ impl Pass<'_> {
             }
             let slot = self
                 .charge_of(unit)
-                .filter(|charge| charge.counts() && (charge.sent || !unit.is_quiet()));
+                .filter(|charge| charge.counts() && (charge.sent.is_some() || !unit.is_quiet()));
             let charge = Charge {
-                sent: slot.is_some(),
+                sent: slot.map(|charge| charge.sent.unwrap_or(self.token)),
                 was_ready: slot.is_some_and(|charge| charge.was_ready),
                 ..Charge::new(unit, Kind::Withdraw, self.token, self.now)
             };

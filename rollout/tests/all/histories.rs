@@ -69,6 +69,7 @@ fn units() -> impl Strategy<Value = Event> {
     let what = prop_oneof![
         40 => Just(What::Works),
         4 => Just(What::IsChecked),
+        2 => Just(What::IsForgotten),
         4 => Just(What::Breaks),
         4 => Just(What::IsHeldUp),
         5 => Just(What::Recovers),

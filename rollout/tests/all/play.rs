@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_rollout::{
-    Class, Content, Decision, Echo, Eligible, Limit, Memory, Millis, OnJoin, Spec, State, Step, Token, Unit,
-    UnitId, Why, plan,
+    Class, Content, Decision, Echo, Eligible, Incarnation, Limit, Memory, Millis, OnJoin, Spec, State, Step,
+    Token, Unit, UnitId, Why, plan,
 };
 
 use crate::coverage::Coverage;
@@ -23,7 +23,7 @@ struct Flying {
     seen: Option<Token>,
     /// How often the unit's rows were written: an append fails if that is another number than it was.
     writes: u32,
-    life: u32,
+    life: Incarnation,
     /// The number of the view that it was decided on.
     view: usize,
 }
@@ -159,6 +159,7 @@ impl<'a> Play<'a> {
         match what {
             What::Works => self.agent(name, false),
             What::IsChecked => self.agent(name, true),
+            What::IsForgotten => self.world.member(name).echo = None,
             What::Breaks => drop(self.trouble.insert(name.into(), Class::Unit)),
             What::IsHeldUp => drop(self.trouble.insert(name.into(), Class::Infra)),
             What::Recovers => drop(self.trouble.remove(name)),
@@ -331,7 +332,7 @@ impl<'a> Play<'a> {
                     step: step.clone(),
                     seen: unit.assigned.map(|row| row.token),
                     writes: self.writes.get(name).copied().unwrap_or_default(),
-                    life: self.world.members.get(name).map_or(0, |member| member.life),
+                    life: unit.incarnation,
                     view: read.number,
                 });
             }
@@ -353,7 +354,7 @@ impl<'a> Play<'a> {
             .world
             .members
             .get_mut(&name)
-            .filter(|member| member.life == life)
+            .filter(|member| Incarnation::of(&member.life.to_string()) == life)
         else {
             return Ok(());
         };
@@ -430,6 +431,8 @@ pub enum What {
     Works,
     /// Its agent looks at what it has once more, which takes a while.
     IsChecked,
+    /// What it reported is deleted; it will say so again when its agent looks.
+    IsForgotten,
     Breaks,
     IsHeldUp,
     Recovers,

@@ -31,7 +31,10 @@ pub fn holds(it: &Facts<'_>, why: &Why) -> bool {
                 && (active.is_some() == since.is_some())
                 && (since.is_some() || it.is_there())
         }
-        Why::AlreadyUnready { .. } => !it.charge().is_some_and(|charge| charge.was_ready),
+        // A withdrawal that is taken back says nothing about what its unit has.
+        Why::AlreadyUnready { .. } => !it
+            .charge()
+            .is_some_and(|charge| charge.was_ready && charge.kind != Kind::Withdraw),
         Why::Overdue { .. } => {
             changing(&|charge| charge.picked_up && it.spent(charge) >= it.spec.deadlines.progress)
         }
