@@ -56,13 +56,14 @@ pub(super) async fn load(client: Client, namespace: String) -> Result<Pins, Call
     }
 }
 
-/// Writes a record: one that is not there, or exactly the version that was read. Returns its version.
+/// Writes a record: one that is not there, or exactly the version that was read. Returns what stands there now, which is another's
+/// when somebody was faster to record it first (or this process was, and the answer was lost).
 pub(super) async fn keep(
     client: Client,
     namespace: String,
     facts: Facts,
     pin: Pin,
-) -> Result<Option<String>, CallError> {
+) -> Result<Pin, CallError> {
     let api: Api<ConfigMap> = Api::namespaced(client, &namespace);
     let by = PostParams {
         field_manager: Some(manager::CONTROLLER.to_owned()),
@@ -75,10 +76,20 @@ pub(super) async fn keep(
         facts.name
     );
     let written = match pin.version {
-        None => call(what, api.create(&by, &record)).await?,
+        None => match call(what, api.create(&by, &record)).await {
+            Err(there) if there.is_conflict() => {
+                let what = format!("reading ConfigMap {namespace}/{name}");
+                let found = call(what, api.get(&name)).await?;
+                return read(&namespace, &found).map(|(_, pin)| pin).ok_or(there);
+            }
+            created => created?,
+        },
         Some(_) => call(what, api.replace(&name, &by, &record)).await?,
     };
-    Ok(written.resource_version())
+    Ok(Pin {
+        version: written.resource_version(),
+        ..pin
+    })
 }
 
 fn record(namespace: &str, facts: &Facts, pin: &Pin) -> ConfigMap {

@@ -120,6 +120,28 @@ async fn a_secret_that_leads_elsewhere_stops_writes_before_the_first_one_until_i
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn who_records_at_the_same_time_goes_by_what_the_other_recorded() {
+    let bed = Bed::new(Version::V1Beta2, &["eu-1"]).await;
+    let (other, _running) = bed.beside();
+    let mut changes = Box::pin(other.subscribe());
+    bed.good("eu-1").await;
+    assert!(bed.until("eu-1", None).await <= SOON);
+    let reached = async {
+        while other.get("eu-1").is_none_or(|row| row.state.reason().is_some()) {
+            changes.next().await.unwrap();
+        }
+    };
+    let in_time = tokio::time::timeout(SOON, reached).await;
+    assert!(in_time.is_ok(), "{:?}", other.get("eu-1"));
+    let recorded = bed.management.recorder().requests();
+    let attempts = recorded
+        .iter()
+        .filter(|request| request.is_write() && request.path.contains("/configmaps"));
+    assert_eq!(attempts.count(), 2, "they did meet");
+    assert_eq!(bed.records().await.len(), 1);
+}
+
 async fn take_back(bed: &Bed) {
     let config_maps: Api<ConfigMap> = Api::namespaced(bed.downstream["eu-1"].client(), "default");
     config_maps.delete("two", &DeleteParams::default()).await.unwrap();

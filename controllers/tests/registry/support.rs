@@ -73,6 +73,11 @@ impl Bed {
         }
     }
 
+    /// Another process beside this one, on the same clusters.
+    pub fn beside(&self) -> (Arc<Registry>, tokio_util::task::AbortOnDropHandle<()>) {
+        start(self.management.client(), &self.connect)
+    }
+
     /// The process ends and another begins: what is not in the API server is forgotten.
     pub fn restart(&mut self) {
         (self.registry, self.running) = start(self.management.client(), &self.connect);

@@ -25,12 +25,14 @@ const METADATA: [&str; 5] = [
     "generation",
     "managedFields",
 ];
-/// Fields that count writes: generations, tokens and revisions of Deployments. `rollout` is the memory of the engine, `history` a diary.
-const COUNTERS: [&str; 6] = [
+/// Fields that count writes: generations, tokens and revisions of Deployments. `rollout` is the memory of the engine, `history` a diary,
+/// `counts` of a revision are of the moment of its verdict, at which a cluster may be looked at once more.
+const COUNTERS: [&str; 7] = [
     "observedGeneration",
     "token",
     "rollout",
     "history",
+    "counts",
     "deployment.kubernetes.io/revision",
     "uid",
 ];

@@ -17,8 +17,8 @@ use crate::{
 const TOLD: Duration = Duration::from_mins(20);
 /// Events, and how the story of a revision ends.
 const TOLD_OF: Duration = Duration::from_secs(10);
-/// Longer than a source is kept after its last use.
-const SETTLED: Duration = Duration::from_mins(12);
+/// Longer than a source is kept after its last use, twice: a process that is ended when that time is over begins to count anew.
+const SETTLED: Duration = Duration::from_mins(24);
 
 /// What is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -50,7 +50,8 @@ impl<'a> Tests<'a> {
     /// Builds the binary of a test; the compiler's words if it cannot be.
     pub fn build(&self, test: &Test) -> anyhow::Result<Result<Binary, String>> {
         let mut command = self.cargo();
-        command.args(["test", "--quiet", "--no-run", "--package", &test.package]);
+        // Of the workspace, not of the package: then dependencies have the features with which they are built already.
+        command.args(["test", "--quiet", "--no-run", "--workspace"]);
         command.arg("--message-format=json-render-diagnostics");
         if test.target == "lib" {
             command.arg("--lib");
@@ -69,10 +70,14 @@ impl<'a> Tests<'a> {
                 continue;
             };
             let folder = artifact.manifest_path.parent().map(ToOwned::to_owned);
-            return Ok(Ok(Binary {
-                executable: executable.into_std_path_buf(),
-                folder: folder.unwrap_or_default().into_std_path_buf(),
-            }));
+            let folder = folder.unwrap_or_default().into_std_path_buf();
+            // Others of the workspace may have a test of this name too.
+            if artifact.package_id.repr.contains(&format!("#{}@", test.package)) {
+                return Ok(Ok(Binary {
+                    executable: executable.into_std_path_buf(),
+                    folder,
+                }));
+            }
         }
         Ok(Err(format!("cargo built no test binary {}", test.target)))
     }

@@ -131,13 +131,7 @@ impl Actor<'_> {
         );
     }
 
-    pub(super) fn identity_kept(
-        &mut self,
-        name: &str,
-        uid: &str,
-        pin: &Pin,
-        result: Result<Option<String>, CallError>,
-    ) {
+    pub(super) fn identity_kept(&mut self, name: &str, uid: &str, pin: &Pin, result: Result<Pin, CallError>) {
         let identity = match &result {
             Err(error) if error.is_conflict() => Identity::Refused(format!(
                 "which cluster it leads to cannot be recorded: {}",
@@ -148,10 +142,9 @@ impl Actor<'_> {
         };
         let is_new_pin = pin.version.is_none();
         match result {
-            Ok(version) => {
+            Ok(there) => {
                 if let Some(pins) = &mut self.pins {
-                    let identity = pin.identity.clone();
-                    pins.insert(uid.to_owned(), Pin { identity, version });
+                    pins.insert(uid.to_owned(), there);
                 }
             }
             Err(error) => {

@@ -76,7 +76,7 @@ enum Done {
         cluster: String,
         uid: String,
         pin: Pin,
-        result: Result<Option<String>, CallError>,
+        result: Result<Pin, CallError>,
     },
     /// An event was sent.
     Told,
