@@ -36,8 +36,8 @@ struct Binary {
 impl Long {
     /// 0: something ran and all of it is good.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
-        build(&["build", "--package", "muster", "--bin", "muster"])?;
-        build(&["test", "--package", PACKAGE, "--tests", "--no-run"])?;
+        // All of the workspace, as the test command builds it: muster too, and dependencies with the features that they have there.
+        build(&["test", "--workspace", "--no-run"])?;
         let mut wanted = Vec::new();
         for name in self.wanted()? {
             let tests = self.long_tests(&name)?;
@@ -107,7 +107,7 @@ impl Long {
 
     fn test(&self, binary: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new("cargo");
-        command.args(["test", "--quiet", "--package", PACKAGE, "--test", binary, "--"]);
+        command.args(["test", "--quiet", "--workspace", "--test", binary, "--"]);
         command.args(&self.filter).arg("--ignored").args(arguments);
         command.current_dir(tree::root());
         command

@@ -78,7 +78,7 @@ fn units() -> impl Strategy<Value = Event> {
         2 => Just(What::IsReplaced),
         2 => Just(What::Leaves),
         6 => Just(What::Joins),
-        4 => Just(What::IsDeselected),
+        5 => Just(What::IsDeselected),
         5 => Just(What::IsReselected),
         2 => Just(What::GetsValues),
     ];
@@ -96,7 +96,7 @@ fn settings() -> impl Strategy<Value = Event> {
         1 => Just(Event::NoTarget),
         3 => limit.prop_map(Event::Limit),
         3 => proptest::bool::weighted(0.3).prop_map(Event::Pause),
-        3 => Just(Event::Acknowledge),
+        6 => Just(Event::Acknowledge),
         2 => proptest::collection::vec(0..4usize, 0..3).prop_map(Event::GiveUp),
     ]
 }
