@@ -127,12 +127,13 @@ async fn row_written<K: Rolled>(
     seen: &Observation,
     modules: &Modules<K>,
 ) -> Result<(), Error> {
-    let row = seen
+    let cluster = seen
         .clusters
         .iter()
-        .find(|cluster| cluster.name == intent.cluster)
-        .and_then(|cluster| cluster.row.as_ref());
-    let write = intent::write(&intent.change, row);
+        .find(|cluster| cluster.name == intent.cluster);
+    let row = cluster.and_then(|cluster| cluster.row.as_ref());
+    let uid = cluster.map_or("", |cluster| &cluster.uid);
+    let write = intent::write(&intent.change, uid, row);
     if write == Write::Nothing {
         return Ok(());
     }

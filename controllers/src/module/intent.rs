@@ -53,23 +53,32 @@ pub enum Write {
     /// Patch the assemblage; a failed test means: observe again.
     Patch(Patch),
     /// There is no such row: append this one.
-    Append(Box<SyncRow>),
+    Append {
+        /// The row.
+        row: Box<SyncRow>,
+        /// The uid of the Cluster for which that was decided: another of its name is not meant.
+        cluster: String,
+    },
     /// Take the row at this place out; a failed test means: observe again.
     Remove(usize, Patch),
 }
 
-/// The write for a change, given the row as seen.
-pub fn write(change: &Change, seen: Option<&SeenRow>) -> Write {
+/// The write for a change, given the row as seen. `cluster` is the uid of the Cluster as seen.
+pub fn write(change: &Change, cluster: &str, seen: Option<&SeenRow>) -> Write {
+    let append = |row: Box<SyncRow>| Write::Append {
+        row,
+        cluster: cluster.to_owned(),
+    };
     match (change, seen) {
         (Change::Put(row), Some(seen)) if seen.token >= row.token => Write::Nothing,
         (Change::Put(row), Some(seen)) => Write::Patch(tested(seen, replace(seen, "", json!(row)))),
-        (Change::Put(row), None) => Write::Append(row.clone()),
+        (Change::Put(row), None) => append(row.clone()),
         (Change::Fence { token, .. }, Some(seen)) if seen.token >= Some(*token) => Write::Nothing,
         // `add` of a member sets it, whether it was there or not.
         (Change::Fence { token, .. }, Some(seen)) => {
             Write::Patch(tested(seen, add(seen, "token", json!(token))))
         }
-        (Change::Fence { name, token }, None) => Write::Append(Box::new(SyncRow::bare(name, *token))),
+        (Change::Fence { name, token }, None) => append(Box::new(SyncRow::bare(name, *token))),
         (Change::Remove { .. } | Change::Abandon { .. }, Some(seen)) => {
             let path = pointer(seen, "");
             let remove = PatchOperation::Remove(RemoveOperation { path });
@@ -98,7 +107,7 @@ pub fn merged(writes: &[&Write], seen: Option<Seen<'_>>) -> Patch {
         match write {
             Write::Nothing => {}
             Write::Patch(patch) => operations.extend(patch.0.iter().cloned()),
-            Write::Append(row) => appended.push(&**row),
+            Write::Append { row, .. } => appended.push(&**row),
             Write::Remove(position, patch) => removed.push((*position, patch)),
         }
     }
@@ -213,9 +222,9 @@ mod tests {
     }
 
     fn check(change: &Change, row: Option<&SeenRow>, expect: &str) {
-        let said = match write(change, row) {
+        let said = match write(change, "uid", row) {
             Write::Nothing => "nothing".to_owned(),
-            Write::Append(row) => format!("append {}", json!(row)),
+            Write::Append { row, .. } => format!("append {}", json!(row)),
             Write::Patch(patch) | Write::Remove(_, patch) => lines(&patch),
         };
         assert_eq!(said, expect);
@@ -255,7 +264,7 @@ mod tests {
 
     #[test]
     fn an_append_tests_the_version_of_the_whole_assemblage() {
-        let row = write(&put(5), None);
+        let row = write(&put(5), "uid", None);
         let check = |has_rows: bool, expect: &str| {
             let version = Seen {
                 version: "77",
@@ -282,16 +291,21 @@ mod tests {
         let seen = |position: usize| seen_at(position, &rows[position].name, Some(1));
         let named = |name: &str| name.to_owned();
         let writes = [
-            write(&Change::Remove { name: named("a") }, Some(&seen(0))),
-            write(&Change::Abandon { name: named("c") }, Some(&seen(2))),
-            write(&Change::Put(Box::new(SyncRow::bare("e", 9))), None),
-            write(&Change::Put(Box::new(SyncRow::bare("f", 9))), None),
-            write(&Change::Put(Box::new(SyncRow::bare("d", 9))), Some(&seen(3))),
+            write(&Change::Remove { name: named("a") }, "uid", Some(&seen(0))),
+            write(&Change::Abandon { name: named("c") }, "uid", Some(&seen(2))),
+            write(&Change::Put(Box::new(SyncRow::bare("e", 9))), "uid", None),
+            write(&Change::Put(Box::new(SyncRow::bare("f", 9))), "uid", None),
+            write(
+                &Change::Put(Box::new(SyncRow::bare("d", 9))),
+                "uid",
+                Some(&seen(3)),
+            ),
             write(
                 &Change::Fence {
                     name: named("b"),
                     token: 9,
                 },
+                "uid",
                 Some(&seen(1)),
             ),
         ];

@@ -35,15 +35,25 @@ use std::{sync::Arc, time::Duration};
 use futures::StreamExt;
 use jiff::Timestamp;
 use kube::ResourceExt;
-use muster_api::{labels::finalizer, selector::SelectorError};
+use muster_api::{labels::finalizer, reasons::Reason, selector::SelectorError};
 use thiserror::Error;
 
 pub use self::kind::{Carrier, Rolled};
-use self::{history::History, memory::Gaps, rows::AssemblageRow, source::Tags, writers::Writers};
+use self::{
+    history::History,
+    memory::Gaps,
+    observe::{ClusterSeen, Observation},
+    rows::AssemblageRow,
+    source::Tags,
+    writers::Writers,
+};
 use crate::{
     bindings::Objects,
     runtime::{Action, CallError, Context, Index, Key, Retry, Retryable, Runner, status::StatusError},
 };
+
+/// How soon it is looked again at what no event tells of.
+const UNTOLD: Duration = Duration::from_secs(30);
 
 /// What the reconciles of one kind of module share.
 pub struct Modules<K: Rolled> {
@@ -144,18 +154,29 @@ async fn reconcile<K: Rolled>(module: Arc<K>, modules: Arc<Modules<K>>) -> Resul
     let plan = decide::decide(&*module, &seen, modules.context.clock.now())?;
     let wake_at = plan.wake_at;
     act::act(&*module, &seen, plan, &modules).await?;
-    Ok(next(&*module, &modules, wake_at))
+    Ok(next(
+        &*module,
+        &modules,
+        wake_at.into_iter().chain(untold(&seen, &modules)),
+    ))
+}
+
+/// When it is looked again whether a name is free: of an object that has no row of this module, no event tells.
+fn untold<K: Rolled>(seen: &Observation, modules: &Modules<K>) -> Option<Timestamp> {
+    let taken = |cluster: &ClusterSeen| matches!(cluster.obstacle, Some((Reason::NameConflict, _)));
+    let any = seen.clusters.iter().any(taken);
+    any.then(|| modules.context.clock.now() + UNTOLD)
 }
 
 /// When time alone brings something: a deadline of the engine, or the next look at the tag.
-fn next<K: Rolled>(module: &K, modules: &Modules<K>, wake_at: Option<Timestamp>) -> Action {
+fn next<K: Rolled>(module: &K, modules: &Modules<K>, wakes: impl Iterator<Item = Timestamp>) -> Action {
     let now = modules.context.clock.now();
     // A look that is due and was not made just now is not wanted: what is suspended or being deleted asks for no tag.
     let look = modules
         .tags
         .next(&Key::of(module), module.spec().sync.package.interval.to_std())
         .filter(|at| *at > now);
-    let Some(at) = wake_at.into_iter().chain(look).min() else {
+    let Some(at) = wakes.chain(look).min() else {
         return Action::await_change();
     };
     // A time that is over means: at once.

@@ -239,7 +239,7 @@ async fn clusters<K: Rolled>(
     rows.retain(|_, row| row.ours);
     let mut clusters = Vec::new();
     for cluster in modules.context.registry.list() {
-        let own = rows.remove(&cluster.name);
+        let own = rows.remove(&cluster.name).filter(|own| own.is_of(&cluster.uid));
         let selected = selector.is_some_and(|selector| selector.matches(&cluster.labels));
         let row = own
             .as_ref()
@@ -356,7 +356,7 @@ fn obstacle<K: Rolled>(cluster: &ClusterRow) -> Option<(Reason, String)> {
     }
 }
 
-/// An assemblage of the cluster's name that is not ours.
+/// An assemblage of the cluster's name that is not ours, or of a namesake before it.
 fn foreign<K: Rolled>(
     cluster: &ClusterRow,
     modules: &Modules<K>,
@@ -365,13 +365,17 @@ fn foreign<K: Rolled>(
     let row = modules
         .rows
         .get(&Key::new(namespace, &cluster.name))
-        .filter(|row| !row.ours)?;
+        .filter(|row| !row.is_of(&cluster.uid))?;
     let kind = K::Assemblage::kind(&());
-    let rows = row.syncs.len();
-    let message = format!(
-        "{kind} {namespace}/{} with {rows} syncs is not muster's own: rename it, or delete it (nothing in the cluster is touched by that)",
-        cluster.name
-    );
+    let (rows, name) = (row.syncs.len(), &cluster.name);
+    let message = match row.owner.filter(|_| row.ours) {
+        Some(owner) => format!(
+            "{kind} {namespace}/{name} belongs to a Cluster {name} that is gone (uid {owner}): nothing is done until garbage collection has removed it"
+        ),
+        None => format!(
+            "{kind} {namespace}/{name} with {rows} syncs is not muster's own: rename it, or delete it (nothing in the cluster is touched by that)"
+        ),
+    };
     Some((Reason::NameConflict, message))
 }
 

@@ -7,7 +7,10 @@ use muster_api::{
 };
 
 use super::kind::Carrier;
-use crate::runtime::{Index, Key};
+use crate::{
+    registry,
+    runtime::{Index, Key},
+};
 
 /// An assemblage in rows.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,6 +19,8 @@ pub struct AssemblageRow {
     pub ours: bool,
     /// It is being deleted: nothing is written to it any more.
     pub deleting: bool,
+    /// The uid of the Cluster that owns it. None: whoever deleted that wanted it kept.
+    pub owner: Option<String>,
     /// Its syncs.
     pub syncs: Vec<SeenRow>,
 }
@@ -37,6 +42,13 @@ pub struct SeenRow {
     pub asks: Asks,
     /// What the cluster said last about this sync.
     pub echo: Option<Echo>,
+}
+
+impl AssemblageRow {
+    /// Whether it may be written for this Cluster: it is muster's own, and of no namesake that is gone.
+    pub fn is_of(&self, uid: &str) -> bool {
+        self.ours && self.owner.as_deref().is_none_or(|owner| owner == uid)
+    }
 }
 
 impl SeenRow {
@@ -101,6 +113,7 @@ pub fn row<A: Carrier>(assemblage: &A) -> AssemblageRow {
     AssemblageRow {
         ours: is_ours(assemblage),
         deleting: assemblage.meta().deletion_timestamp.is_some(),
+        owner: registry::owner(assemblage.meta()).map(str::to_owned),
         syncs: syncs
             .map(|(position, sync)| seen(position, sync, states))
             .collect(),

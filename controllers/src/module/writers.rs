@@ -35,7 +35,10 @@ use super::{
     kind::{Carrier, Rolled},
     rows,
 };
-use crate::runtime::{CallError, Key, call};
+use crate::{
+    registry::ClusterRow,
+    runtime::{CallError, Key, call},
+};
 
 /// Rows in one patch: at most 32 KiB each, and a request of 3 MiB is the most that an API server takes.
 const MERGED: usize = 64;
@@ -130,7 +133,7 @@ impl<K: Rolled> Modules<K> {
 
     /// An append is overtaken by any other write of the assemblage, its status included: then it is tried on what is there now.
     async fn tried(&self, assemblage: &Key, what: &str, writes: &[&Write]) -> Result<(), Error> {
-        if writes.iter().any(|write| matches!(write, Write::Append(_))) {
+        if writes.iter().any(|write| matches!(write, Write::Append { .. })) {
             for _ in 1..TRIES {
                 match self.write_rows(assemblage, what, writes).await {
                     Err(Error::Overtaken { .. }) => {}
@@ -142,28 +145,37 @@ impl<K: Rolled> Modules<K> {
     }
 
     async fn write_rows(&self, assemblage: &Key, what: &str, writes: &[&Write]) -> Result<(), Error> {
-        let appended: Vec<&SyncRow> = writes
+        let (appended, decided_for): (Vec<&SyncRow>, Vec<&str>) = writes
             .iter()
             .filter_map(|write| match write {
-                Write::Append(row) => Some(&**row),
+                Write::Append { row, cluster } => Some((&**row, cluster.as_str())),
                 Write::Nothing | Write::Patch(_) | Write::Remove(..) => None,
             })
-            .collect();
+            .unzip();
         if appended.is_empty() {
             return self.patched(assemblage, what, intent::merged(writes, None)).await;
         }
         let overtaken = || Error::Overtaken {
             what: what.to_owned(),
         };
-        let Some(there) = call(what, self.assemblages(assemblage).get_opt(&assemblage.name)).await? else {
+        let there = call(what, self.assemblages(assemblage).get_opt(&assemblage.name)).await?;
+        // What was decided for a Cluster is not for another that has its name now: where there is no row, none can be tested.
+        let registered = self.context.registry.get(&assemblage.name);
+        let cluster = registered.filter(|row| decided_for.iter().all(|uid| *uid == row.uid));
+        let cluster = cluster.ok_or_else(overtaken)?;
+        let Some(there) = there else {
             if appended.len() < writes.len() {
                 return Err(overtaken());
             }
-            return self.created(assemblage, what, &appended).await;
+            return self.created(assemblage, &cluster, what, &appended).await;
         };
         let syncs = &there.spec().syncs;
         let taken = |row: &&SyncRow| syncs.iter().any(|sync| sync.name == row.name);
-        if !rows::is_ours(&there) || there.meta().deletion_timestamp.is_some() || appended.iter().any(taken) {
+        if !rows::is_ours(&there)
+            || cluster.not_owner_of(there.meta()).is_some()
+            || there.meta().deletion_timestamp.is_some()
+            || appended.iter().any(taken)
+        {
             return Err(overtaken());
         }
         let version = there.resource_version().unwrap_or_default();
@@ -188,8 +200,14 @@ impl<K: Rolled> Modules<K> {
         }
     }
 
-    async fn created(&self, assemblage: &Key, what: &str, rows: &[&SyncRow]) -> Result<(), Error> {
-        let made = self.made(assemblage, rows);
+    async fn created(
+        &self,
+        assemblage: &Key,
+        cluster: &ClusterRow,
+        what: &str,
+        rows: &[&SyncRow],
+    ) -> Result<(), Error> {
+        let made = made::<K>(assemblage, cluster, rows);
         let parameters = PostParams {
             field_manager: Some(manager::CONTROLLER.to_owned()),
             ..PostParams::default()
@@ -203,39 +221,38 @@ impl<K: Rolled> Modules<K> {
         }
     }
 
-    /// muster's own assemblage of a cluster, owned by the Cluster and by nothing else.
-    fn made(&self, assemblage: &Key, rows: &[&SyncRow]) -> K::Assemblage {
-        let cluster = assemblage.name.as_str();
-        let spec = TargetedAssemblageSpec {
-            cluster_ref: Some(LocalReference {
-                name: cluster.to_owned(),
-            }),
-            kubeconfig_ref: None,
-            syncs: rows.iter().map(|row| (*row).clone()).collect(),
-        };
-        let mut made = K::Assemblage::make(cluster, spec);
-        let words = [
-            (label::CLUSTER, cluster),
-            (label::MANAGED_BY, labels::MUSTER),
-            (label::APP_MANAGED_BY, labels::MUSTER),
-        ];
-        // A name may be longer than the value of a label.
-        let words = words.into_iter().filter(|(_, value)| value.len() <= MAX_LABEL);
-        let registered = self.context.registry.get(cluster);
-        let meta = made.meta_mut();
-        meta.namespace = Some(assemblage.namespace.clone());
-        meta.labels = Some(
-            words
-                .map(|(key, value)| (key.to_owned(), value.to_owned()))
-                .collect(),
-        );
-        meta.owner_references = registered.map(|cluster| vec![cluster.owner_reference()]);
-        made
-    }
-
     fn assemblages(&self, assemblage: &Key) -> Api<K::Assemblage> {
         Api::namespaced(self.context.client.clone(), &assemblage.namespace)
     }
+}
+
+/// muster's own assemblage of a cluster, owned by the Cluster and by nothing else.
+fn made<K: Rolled>(assemblage: &Key, cluster: &ClusterRow, rows: &[&SyncRow]) -> K::Assemblage {
+    let name = cluster.name.as_str();
+    let spec = TargetedAssemblageSpec {
+        cluster_ref: Some(LocalReference {
+            name: name.to_owned(),
+        }),
+        kubeconfig_ref: None,
+        syncs: rows.iter().map(|row| (*row).clone()).collect(),
+    };
+    let mut made = K::Assemblage::make(name, spec);
+    let words = [
+        (label::CLUSTER, name),
+        (label::MANAGED_BY, labels::MUSTER),
+        (label::APP_MANAGED_BY, labels::MUSTER),
+    ];
+    // A name may be longer than the value of a label.
+    let words = words.into_iter().filter(|(_, value)| value.len() <= MAX_LABEL);
+    let meta = made.meta_mut();
+    meta.namespace = Some(assemblage.namespace.clone());
+    meta.labels = Some(
+        words
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect(),
+    );
+    meta.owner_references = Some(vec![cluster.owner_reference()]);
+    made
 }
 
 /// Whether a patch was refused because the row is not as it was seen: a failed `test` is a 422 without causes, and a name that somebody

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, Client, ResourceExt, api::ListParams};
+use kube::{Api, Client, Resource, ResourceExt, api::ListParams};
 use muster_api::{Assemblage, ProxyAssemblage, cluster::NotReady, labels::SYSTEM_NAMESPACE};
 
 use super::{Mirroring, ProxyError};
@@ -28,7 +28,7 @@ impl Mirroring {
     /// Whether the cluster of a proxy can be worked on. No call is made for a Cluster: its registry knows.
     pub(super) async fn reach(&self, proxy: &ProxyAssemblage) -> Reach {
         match (&proxy.spec.cluster_ref, &proxy.spec.kubeconfig_ref) {
-            (Some(cluster), _) => self.reach_cluster(&cluster.name),
+            (Some(cluster), _) => self.reach_cluster(proxy, &cluster.name),
             (None, Some(secret)) => match self
                 .context
                 .remote
@@ -48,13 +48,15 @@ impl Mirroring {
         }
     }
 
-    fn reach_cluster(&self, cluster: &str) -> Reach {
+    fn reach_cluster(&self, proxy: &ProxyAssemblage, cluster: &str) -> Reach {
         let registry = &self.context.registry;
-        if let Some((reason, message)) = registry
-            .get(cluster)
-            .and_then(|row| Some((row.state.reason()?, row.state.message().to_owned())))
-        {
-            return Reach::Away(away(reason, message));
+        if let Some(row) = registry.get(cluster) {
+            if let Some(message) = row.not_owner_of(proxy.meta()) {
+                return Reach::Away(away(NotReady::Deleting, message));
+            }
+            if let Some(reason) = row.state.reason() {
+                return Reach::Away(away(reason, row.state.message().to_owned()));
+            }
         }
         match registry.client(cluster) {
             Ok(client) => Reach::Ready(client),

@@ -44,7 +44,7 @@ pub use self::{
     kubeconfig::{Access, KubeconfigError},
     network::connect_over_network,
     remote::{RemoteClients, RemoteError},
-    row::{ClusterRow, ClusterState},
+    row::{ClusterRow, ClusterState, owner},
 };
 use self::{changes::Changes, connection::Connection};
 use crate::runtime::{Clock, Jitter, Shutdown};

@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use muster_api::cluster::NotReady;
+
+/// Its kind, of whatever version.
+const CLUSTER: &str = "Cluster";
 
 /// Whether something can be rolled to a cluster, and if not, why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,12 +66,30 @@ pub struct ClusterRow {
     pub leads_elsewhere: bool,
 }
 
+/// The uid of the Cluster that an object is a dependent of, if it is one's.
+pub fn owner(object: &ObjectMeta) -> Option<&str> {
+    let references = object.owner_references.as_deref().unwrap_or_default();
+    references
+        .iter()
+        .find(|owner| owner.kind == CLUSTER)
+        .map(|owner| owner.uid.as_str())
+}
+
 impl ClusterRow {
+    /// Why nothing is done for an object: it is a dependent of another Cluster, which had this name before and with which it goes.
+    pub fn not_owner_of(&self, object: &ObjectMeta) -> Option<String> {
+        let uid = owner(object).filter(|uid| *uid != self.uid)?;
+        Some(format!(
+            "it belongs to a Cluster {} that is gone (uid {uid}): nothing is done until garbage collection has removed it",
+            self.name
+        ))
+    }
+
     /// What makes an object a dependent of this Cluster, and nothing more: it neither controls nor blocks.
     pub fn owner_reference(&self) -> OwnerReference {
         OwnerReference {
             api_version: self.api_version.clone(),
-            kind: "Cluster".to_owned(),
+            kind: CLUSTER.to_owned(),
             name: self.name.clone(),
             uid: self.uid.clone(),
             controller: None,

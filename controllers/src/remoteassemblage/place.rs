@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube::Client;
+use kube::{Client, Resource};
 use muster_api::{
     RemoteAssemblage,
     assemblage::SyncRow,
@@ -65,6 +65,9 @@ impl Remotes {
                 &format!("there is no Cluster {}", cluster.name),
             ));
         };
+        if let Some(message) = row.not_owner_of(remote.meta()) {
+            return Some(away(NotReady::Deleting, &message));
+        }
         let state = row.bootstrap_state();
         state.reason().map(|reason| away(reason, state.message()))
     }

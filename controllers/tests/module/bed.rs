@@ -89,6 +89,11 @@ impl Bed {
     }
 
     pub async fn enroll(&self, name: &str) {
+        self.create_cluster(name).await;
+        self.give_secret(name).await;
+    }
+
+    pub async fn create_cluster(&self, name: &str) {
         let cluster = json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "spec": {},
             "metadata": {"name": name, "labels": {"env": "prod"}, "annotations": {"fleet.muster.dev/enrolled": ""}},
@@ -98,7 +103,6 @@ impl Bed {
             .create(&PostParams::default(), &cluster)
             .await
             .unwrap();
-        self.give_secret(name).await;
     }
 
     pub async fn give_secret(&self, name: &str) {

@@ -18,5 +18,6 @@ mod gap;
 mod hand;
 mod hostile;
 mod mixture;
+mod namesake;
 mod swept;
 mod writes;

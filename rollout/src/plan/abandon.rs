@@ -22,6 +22,7 @@ impl<'a> Pass<'a> {
             return;
         }
         self.shrink_acknowledged();
+        self.forget_withdrawals();
         let given_up: Vec<&Unit> = self.given_up().collect();
         for unit in given_up {
             self.memory.seq = self.memory.seq.max(self.seen);
@@ -34,6 +35,17 @@ impl<'a> Pass<'a> {
                 self.memory.charges.insert(unit.id.clone(), abandoned);
             } else {
                 self.memory.charges.remove(&unit.id);
+            }
+        }
+    }
+
+    /// Of whom nothing is left by now nothing is withdrawn: its row, which was dropped, is not made again for that.
+    fn forget_withdrawals(&mut self) {
+        for id in &self.spec.abandoned {
+            let gone = |unit: &&Unit| !unit.selected() && unit.is_empty();
+            let charge = self.unit(id).filter(gone).and_then(|unit| self.charge_of(unit));
+            if charge.is_some_and(|charge| charge.kind == Kind::Withdraw && !charge.counts()) {
+                self.memory.charges.remove(id);
             }
         }
     }

@@ -52,9 +52,7 @@ impl Pass<'_> {
     fn assess(&mut self, unit: &Unit, charge: Charge) -> Fate {
         if charge.kind == Kind::Abandon {
             return match self.weigh_abandoned(unit, confirmed(unit, charge)) {
-                Some(fenced) if fenced.kind == Kind::Fence && unit.is_eligible() => {
-                    Fate::Stays(returned(unit, fenced))
-                }
+                Some(fenced) if fenced.kind == Kind::Fence => Fate::Stays(self.attend(unit, fenced)),
                 stays => stays.map_or(Fate::Ends, Fate::Stays),
             };
         }
@@ -73,11 +71,16 @@ impl Pass<'_> {
             },
             Kind::Fence | Kind::Abandon => charge,
         };
-        Fate::Stays(if unit.is_eligible() {
+        Fate::Stays(self.attend(unit, charge))
+    }
+
+    /// Rule 4, of a charge that stays: whether its unit can be touched.
+    fn attend(&mut self, unit: &Unit, charge: Charge) -> Charge {
+        if unit.is_eligible() {
             returned(unit, charge)
         } else {
             self.miss(charge)
-        })
+        }
     }
 
     /// Rule 1: confirmed or not; rules 5 and 6: late or failed.

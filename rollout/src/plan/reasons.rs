@@ -152,9 +152,18 @@ impl Pass<'_> {
                 until: None,
             },
             (true, None) => Why::UpToDate,
-            (false, Some((_, message))) => Why::AlreadyUnready {
-                message: Some(message),
-                since: None,
+            (false, Some((class, message))) => match charge {
+                // It failed on the slot that its withdrawal took over, and not before it was touched.
+                Some(charge) if charge.was_ready => Why::Failed {
+                    class,
+                    message,
+                    since: Some(charge.since),
+                    until: None,
+                },
+                _ => Why::AlreadyUnready {
+                    message: Some(message),
+                    since: None,
+                },
             },
             (false, None) => match self.why_bad(revision) {
                 Some(why) => why,

@@ -53,7 +53,7 @@ impl Pass<'_> {
         let taken = self.memory.charges.iter().filter(|(id, charge)| {
             // Who was charged for what its row says, and is not there: nobody may have sent it, but it may be counted.
             let moves = |unit: &Unit| charge.is_written(unit) && !unit.is_quiet();
-            charge.counts() && (charge.sent.is_some() || self.unit_of(id, charge).is_some_and(moves))
+            charge.counts() && (charge.sent.is_some() || self.unit_of(id, charge).is_none_or(moves))
         });
         self.limit_less(count(taken))
     }

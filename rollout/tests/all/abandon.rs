@@ -34,6 +34,25 @@ fn who_cannot_be_reached_and_is_not_selected_is_given_up_by_name() {
     assert!(shown(&mut world).is_empty(), "once is enough");
 }
 
+#[test]
+fn a_row_that_was_dropped_is_not_made_again_to_withdraw_something() {
+    let mut world = fleet(3);
+    world.deselect(&["u00"]);
+    world.step();
+    give_up(&mut world, &["u00"]);
+    let before = world.member("u00").clone();
+    assert_eq!(shown(&mut world), ["abandon u00"]);
+    // Who reads what was there before believes that the withdrawal goes on.
+    let now = std::mem::replace(world.member("u00"), before);
+    world.spec.complete = false;
+    world.remember();
+    assert_eq!(world.charged(), ["u00"]);
+    world.spec.complete = true;
+    *world.member("u00") = now;
+    assert!(shown(&mut world).is_empty());
+    assert!(world.charged().is_empty());
+}
+
 /// A unit in this state is named: is its row dropped?
 fn check(note: &str, prepare: impl Fn(&mut World), dropped: bool) {
     let mut world = fleet(3);

@@ -23,6 +23,8 @@ struct Flying {
     seen: Option<Token>,
     /// How often the unit's rows were written: an append fails if that is another number than it was.
     writes: u32,
+    /// The life for which it was decided. It never comes to another: rows go with their unit, and the shell appends only for the
+    /// owner that it decided for (its test `namesake`).
     life: Incarnation,
     /// The number of the view that it was decided on.
     view: usize,

@@ -22,19 +22,17 @@ pub fn holds(it: &Facts<'_>, why: &Why) -> bool {
             it.unit.eligible != Eligible::Yes && *since == it.charge().and_then(|charge| charge.absent_since)
         }
         Why::WithdrawalHeld { units, .. } => !it.unit.selected() && *units > 1,
-        Why::Withdrawing { .. } => {
-            active.is_some_and(|charge| matches!(charge.kind, Kind::Withdraw | Kind::Fence))
-        }
+        // One that was given up is on its way out, too, if its row asks for that.
+        Why::Withdrawing { .. } => active.is_some_and(|charge| {
+            matches!(charge.kind, Kind::Withdraw | Kind::Fence) || it.content() == Some(Content::Withdraw)
+        }),
         Why::Failed { class, since, .. } => {
             let told = matches!(it.state(), Some(State::Failed { class: told, .. }) if told == class);
             told && *class != Class::Infra
                 && (active.is_some() == since.is_some())
                 && (since.is_some() || it.is_there())
         }
-        // A withdrawal that is taken back says nothing about what its unit has.
-        Why::AlreadyUnready { .. } => !it
-            .charge()
-            .is_some_and(|charge| charge.was_ready && charge.kind != Kind::Withdraw),
+        Why::AlreadyUnready { .. } => !it.charge().is_some_and(|charge| charge.was_ready),
         Why::Overdue { .. } => {
             changing(&|charge| charge.picked_up && it.spent(charge) >= it.spec.deadlines.progress)
         }
