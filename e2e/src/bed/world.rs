@@ -25,14 +25,12 @@ const METADATA: [&str; 5] = [
     "generation",
     "managedFields",
 ];
-/// Fields that count writes: generations, tokens and revisions of Deployments. `rollout` is the memory of the engine, `history` a diary,
-/// `counts` of a revision are of the moment of its verdict, at which a cluster may be looked at once more.
-const COUNTERS: [&str; 7] = [
+/// Fields that count writes: generations, tokens and revisions of Deployments. `rollout` is the memory of the engine, `history` a diary.
+const COUNTERS: [&str; 6] = [
     "observedGeneration",
     "token",
     "rollout",
     "history",
-    "counts",
     "deployment.kubernetes.io/revision",
     "uid",
 ];
@@ -50,6 +48,12 @@ impl Bed {
                     metadata.retain(|name, _| !METADATA.contains(&name.as_str()));
                 }
                 plain(&mut object);
+                if object["kind"] == "ModuleRevision"
+                    && let Some(status) = object["status"].as_object_mut()
+                {
+                    // Of the moment of its verdict, at which a cluster may be looked at once more.
+                    status.remove("counts");
+                }
                 world.insert(id, object);
             }
         });

@@ -1,6 +1,6 @@
 //! Rule 15: units that are not selected and that somebody gave up. Nothing is waited for; their rows are dropped.
 
-use super::{Pass, withdraw};
+use super::{Pass, evidence::returned, withdraw};
 use crate::{Charge, Content, Kind, Unit};
 
 impl<'a> Pass<'a> {
@@ -26,16 +26,27 @@ impl<'a> Pass<'a> {
         let given_up: Vec<&Unit> = self.given_up().collect();
         for unit in given_up {
             self.memory.seq = self.memory.seq.max(self.seen);
-            let Some(charge) = self.charge_of(unit).copied() else {
+            let Some(charge) = self.slot_of(unit) else {
                 continue;
             };
             let abandoned = charge.redirected(Kind::Abandon, charge.token, charge.since);
             let comes = abandoned.sent.is_some() && !charge.is_written(unit);
-            if charge.counts() && (comes || !unit.is_quiet()) {
-                self.memory.charges.insert(unit.id.clone(), abandoned);
+            // Released while it was away: should it come back before its row is dropped, it is not confirmed.
+            let released = charge.skipped && charge.kind != Kind::Withdraw;
+            if (charge.counts() || released) && (comes || !unit.is_quiet()) {
+                self.charge(unit, abandoned);
             } else {
                 self.memory.charges.remove(&unit.id);
             }
+        }
+    }
+
+    /// The slot of a unit that is given up. Who came back unconfirmed has one again (rule 4), until its row is dropped.
+    fn slot_of(&self, unit: &Unit) -> Option<Charge> {
+        match self.charge_of(unit).copied() {
+            Some(charge) if unit.is_eligible() => Some(returned(unit, charge)),
+            None if unit.is_eligible() => self.unconfirmed(unit),
+            charge => charge,
         }
     }
 

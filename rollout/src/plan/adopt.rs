@@ -20,7 +20,8 @@ impl Pass<'_> {
         }
     }
 
-    fn unconfirmed(&self, unit: &Unit) -> Option<Charge> {
+    /// What it is charged with if it is not confirmed at what its row says.
+    pub(super) fn unconfirmed(&self, unit: &Unit) -> Option<Charge> {
         let row = unit.assigned?;
         match row.content {
             Content::Carries { revision, digest } => match unit.state_at_row() {

@@ -155,7 +155,7 @@ impl Pass<'_> {
 }
 
 /// Rule 4: who comes back unconfirmed is charged again at once, above the limit if need be.
-fn returned(unit: &Unit, charge: Charge) -> Charge {
+pub(super) fn returned(unit: &Unit, charge: Charge) -> Charge {
     let counted = charge.skipped && charge.kind != Kind::Withdraw && !unit.is_quiet();
     Charge {
         sent: charge.sent.or_else(|| counted.then_some(unit.token())),

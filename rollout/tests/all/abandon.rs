@@ -35,6 +35,33 @@ fn who_cannot_be_reached_and_is_not_selected_is_given_up_by_name() {
 }
 
 #[test]
+fn who_came_back_unconfirmed_takes_a_slot_until_its_row_is_dropped() {
+    for given_up_while_away in [false, true] {
+        let mut world = fleet(3);
+        world.aim("r2");
+        world.step();
+        world.report("u00", State::Updating);
+        world.lose("u00");
+        world.step();
+        world.pass(Millis::minutes(6));
+        world.remember();
+        assert_eq!(world.charged(), ["u01"], "u00 is released after its absence");
+        world.deselect(&["u00"]);
+        if given_up_while_away {
+            give_up(&mut world, &["u00"]);
+            world.remember();
+        }
+        world.find("u00");
+        give_up(&mut world, &["u00"]);
+        let decision = world.remember();
+        let steps: Vec<String> = row_steps(&decision).into_iter().map(show).collect();
+        assert_eq!(steps, ["abandon u00"], "u01 waits: {given_up_while_away}");
+        world.carry_out(row_steps(&decision)[0]);
+        assert!(shown(&mut world)[0].starts_with("assign u01"));
+    }
+}
+
+#[test]
 fn a_row_that_was_dropped_is_not_made_again_to_withdraw_something() {
     let mut world = fleet(3);
     world.deselect(&["u00"]);

@@ -4,9 +4,10 @@
 //! write of a new token to a unit not yet counted, the number counted, without units absent longer than `absence` and with
 //! this one, is at most the limit. A row that asks for a withdrawal, or for nothing, ends it: that is beside the limit.
 //!
-//! Two things no writer can know, and so the sentence is read with them: who came back after the view was taken that a
-//! write was decided on is not counted against that write; and a unit that came back, or was charged out of its row when
-//! the memory was lost, may itself be written, on the slot that it took above the limit, until nobody charges it any more.
+//! Three things no writer can know, and so the sentence is read with them: who came back after the view was taken that a
+//! write was decided on is not counted against that write; a unit that came back, or was charged out of its row when
+//! the memory was lost, may itself be written, on the slot that it took above the limit, until nobody charges it any more;
+//! and a unit that was counted in that view, and reported since, is written on the slot that it had beside who came back.
 //! The limit is the greatest since nothing was under way.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,8 @@ pub struct Observer {
     unseen: BTreeMap<String, Millis>,
     /// Who came back, and in which view that is seen first.
     returned: BTreeMap<String, usize>,
+    /// Who reported success last in which view: the first that shows it.
+    confirmed: BTreeMap<String, usize>,
     /// The greatest limit since nobody was counted and nothing was under way.
     limit: u32,
     /// Who failed on what, or had it long enough to be late.
@@ -44,6 +47,7 @@ impl Observer {
             away: BTreeMap::new(),
             unseen: BTreeMap::new(),
             returned: BTreeMap::new(),
+            confirmed: BTreeMap::new(),
             limit: 0,
             failed_on: BTreeMap::new(),
             written: BTreeMap::new(),
@@ -60,8 +64,10 @@ impl Observer {
         self.written
             .insert(name.into(), (now, revision.map(label).unwrap_or_default()));
         let new = self.counted.insert(name.into());
+        let had_a_slot = self.confirmed.get(name).is_some_and(|at| *at > view);
         let here = self.counted.iter().filter(|other| {
-            let known = *other == name || self.returned.get(*other).is_none_or(|at| *at <= view);
+            let beside = |at: &usize| *at > view || had_a_slot;
+            let known = *other == name || !self.returned.get(*other).is_some_and(beside);
             known && !self.is_long_absent(other, now)
         });
         let here = here.count();
@@ -75,10 +81,14 @@ impl Observer {
         Ok(())
     }
 
-    /// A unit reported about what its row says.
-    pub fn reported(&mut self, name: &str, revision: &str, state: &State) {
+    /// A unit reported about what its row says, and the first view that shows it is this one.
+    pub fn reported(&mut self, name: &str, revision: &str, state: &State, view: usize) {
         match state {
-            State::Succeeded | State::Withdrawn => drop(self.counted.remove(name)),
+            State::Succeeded | State::Withdrawn => {
+                if self.counted.remove(name) {
+                    self.confirmed.insert(name.into(), view);
+                }
+            }
             State::Failed { .. } => drop(
                 self.failed_on
                     .entry(revision.into())
@@ -114,6 +124,7 @@ impl Observer {
             since.remove(name);
         }
         self.returned.remove(name);
+        self.confirmed.remove(name);
     }
 
     /// A memory was written that was decided on this view.

@@ -232,7 +232,7 @@ impl<'a> Play<'a> {
             state: state.clone(),
         });
         if trouble != Some(Class::Infra) {
-            self.eye.reported(name, &revision, &state);
+            self.eye.reported(name, &revision, &state, self.views.len());
         }
     }
 

@@ -17,7 +17,8 @@ use crate::tree;
 pub struct Copy {
     /// Its top.
     pub root: PathBuf,
-    /// What is built of it: beside what is built of the tree itself, so that dependencies are shared.
+    /// What is built of it. Never in the folder of the tree itself: cargo names what it builds by places within a workspace, and would
+    /// take the copy's for the tree's.
     pub target: PathBuf,
 }
 
@@ -28,10 +29,10 @@ impl Copy {
             .manifest_path(tree::root().join("Cargo.toml"))
             .no_deps()
             .exec()?;
-        let target = metadata.target_directory.into_std_path_buf();
+        let folder = metadata.target_directory.into_std_path_buf().join("mutate");
         let copy = Self {
-            root: target.join("mutate").join("tree"),
-            target,
+            root: folder.join("tree"),
+            target: folder.join("target"),
         };
         fs::create_dir_all(&copy.root)?;
         copy.refresh()?;

@@ -123,8 +123,9 @@ impl<'a> Tests<'a> {
         command
             .current_dir(&self.copy.root)
             .env("CARGO_TARGET_DIR", &self.copy.target)
-            // What is built again and again is built in parts.
-            .env("CARGO_INCREMENTAL", "1");
+            // What is built again and again is built in parts, and without what only a debugger needs.
+            .env("CARGO_INCREMENTAL", "1")
+            .env("CARGO_PROFILE_DEV_DEBUG", "0");
         command
     }
 }
