@@ -102,6 +102,9 @@ pub struct Charge {
     /// rows counts the unit from when its row has that token. A withdrawal that took the place of such an intent keeps its
     /// slot of the limit until it is written itself: that is the fence (W5).
     pub sent: Option<Token>,
+    /// Nobody knows whether what its row says was confirmed before it was charged, and so whether who watches counts it:
+    /// it waits for room itself, and others wait for it. Only as long as nothing was given out on the slot.
+    pub doubtful: bool,
     /// It was seen ready before it was charged.
     pub was_ready: bool,
     /// It had the same revision before: only its values change, its failure marks no revision.
@@ -177,6 +180,7 @@ impl Charge {
             picked_up: false,
             succeeded_since: None,
             sent: None,
+            doubtful: false,
             was_ready: false,
             values_only: false,
             failed: false,

@@ -89,7 +89,12 @@ fn unconfirmed(unit: &Unit, now: Millis) -> Option<Charge> {
         Content::Withdraw if unit.being_withdrawn() => Charge::new(unit, Kind::Withdraw, row.token, now),
         Content::Carries { .. } | Content::Withdraw | Content::Nothing => return None,
     };
-    // Who reported about its row may have been confirmed once, and then is not counted by who watches: it waits for room.
-    let sent = (charge.kind != Kind::Withdraw && unit.state_at_row().is_none()).then_some(row.token);
-    Some(Charge { sent, ..charge })
+    // Who reported about its row may have been confirmed once.
+    let reported = unit.state_at_row().is_some();
+    let changes = charge.kind != Kind::Withdraw;
+    Some(Charge {
+        sent: (changes && !reported).then_some(row.token),
+        doubtful: changes && reported,
+        ..charge
+    })
 }

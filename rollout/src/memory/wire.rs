@@ -34,8 +34,8 @@ pub(super) struct Wire {
 }
 
 /// Incarnation, place of the revision, digest, token, flags, since, succeeded so much later, spent, one instant: since when
-/// the clock runs, or else since when the unit is absent; and by how much the first token that was given out is smaller.
-/// 0 is none (a place counts from 1).
+/// the clock runs, or else since when the unit is absent; and by how much the first token that was given out is smaller, or,
+/// when none was, 1 for a charge in doubt. 0 is none (a place counts from 1).
 #[derive(Serialize, Deserialize)]
 struct WireCharge(
     Incarnation,
@@ -181,7 +181,9 @@ impl WireCharge {
                 .map_or(Millis(0), |at| at.since(charge.since)),
             charge.clock.spent,
             charge.clock.from.or(charge.absent_since).unwrap_or_default(),
-            charge.sent.map_or(0, |first| places_before(charge.token, first)),
+            charge
+                .sent
+                .map_or(charge.doubtful.into(), |first| places_before(charge.token, first)),
         )
     }
 
@@ -202,6 +204,7 @@ impl WireCharge {
             picked_up: set(PICKED_UP),
             succeeded_since: set(SUCCEEDED).then_some(since.plus(succeeded)),
             sent: set(SENT).then(|| Token(token.0.saturating_sub(before.into()))),
+            doubtful: !set(SENT) && before == 1,
             was_ready: set(WAS_READY),
             values_only: set(VALUES_ONLY),
             failed: set(FAILED),

@@ -27,10 +27,10 @@ impl Pass<'_> {
             Content::Carries { revision, digest } => match unit.state_at_row() {
                 None => {
                     let charge = Charge::new(unit, Kind::Assign, row.token, self.now);
-                    // Nobody knows whether it was confirmed once: then who watches does not count it, and it waits for room.
                     Some(Charge {
                         revision,
                         digest: Some(digest),
+                        doubtful: true,
                         ..running(charge, self.now)
                     })
                 }

@@ -157,8 +157,10 @@ impl Pass<'_> {
 /// Rule 4: who comes back unconfirmed is charged again at once, above the limit if need be.
 pub(super) fn returned(unit: &Unit, charge: Charge) -> Charge {
     let counted = charge.skipped && charge.kind != Kind::Withdraw && !unit.is_quiet();
+    let sent = charge.sent.or_else(|| counted.then_some(unit.token()));
     Charge {
-        sent: charge.sent.or_else(|| counted.then_some(unit.token())),
+        sent,
+        doubtful: charge.doubtful && sent.is_none(),
         absent_since: None,
         skipped: false,
         ..charge
@@ -173,7 +175,11 @@ fn confirmed(unit: &Unit, charge: Charge) -> Charge {
     } else {
         charge.sent
     };
-    Charge { sent, ..charge }
+    Charge {
+        sent,
+        doubtful: charge.doubtful && sent.is_none() && !unit.is_quiet(),
+        ..charge
+    }
 }
 
 /// What the row says about the charge: it is written; or it says something newer, which is what now has to be

@@ -10,7 +10,8 @@ use crate::{Charge, Kind, Step, Token, Unit, UnitId};
 impl Pass<'_> {
     pub(super) fn steps(&mut self) -> Vec<Step> {
         let mut steps = Vec::new();
-        let (mut fresh, mut repeated): (Vec<Pending>, Vec<Pending>) = Default::default();
+        let (mut fresh, mut doubtful, mut repeated): (Vec<Pending>, Vec<Pending>, Vec<Pending>) =
+            Default::default();
         for (id, charge) in &self.memory.charges {
             let Some(unit) = self.unit_of(id, charge).filter(|unit| !charge.is_written(unit)) else {
                 continue;
@@ -18,8 +19,13 @@ impl Pass<'_> {
             match self.step(unit, charge) {
                 Some(step @ Step::Withdraw { .. }) => steps.push(step),
                 Some(step) if charge.counts() && charge.sent.is_none() => {
+                    let pending = if charge.doubtful {
+                        &mut doubtful
+                    } else {
+                        &mut fresh
+                    };
                     // Who was written last is the likeliest to be counted already: it goes first.
-                    fresh.push((Reverse(unit.token()), id.clone(), step));
+                    pending.push((Reverse(unit.token()), id.clone(), step));
                 }
                 Some(step) if charge.counts() && !charge.is_counted(unit) => {
                     repeated.push((Reverse(charge.token), id.clone(), step));
@@ -29,15 +35,15 @@ impl Pass<'_> {
         }
         // The newest first: an older write of a unit that came back may still be on its way, until a newer one is there.
         repeated.sort_unstable();
-        fresh.sort_unstable();
         let mut crowded = split_at(&mut repeated, self.room_to_repeat());
-        crowded.extend(split_at(&mut fresh, self.room()));
+        crowded.extend(self.split_fresh(&mut doubtful, &mut fresh));
+        fresh.append(&mut doubtful);
         self.crowded = crowded.into_iter().map(|(_, id, _)| id).collect();
         steps.extend(repeated.into_iter().map(|(_, _, step)| step));
         for (_, id, step) in fresh {
             steps.push(step);
             if let Some(charge) = self.memory.charges.get_mut(&id) {
-                charge.sent = Some(charge.token);
+                (charge.sent, charge.doubtful) = (Some(charge.token), false);
             }
         }
         steps.extend(self.given_up().map(|unit| Step::Abandon {
@@ -48,14 +54,21 @@ impl Pass<'_> {
     }
 
     /// A unit to which nothing was sent yet is written only into a window that has room for it, also when the
-    /// limit fell, or others came back, since it was charged.
-    fn room(&self) -> usize {
+    /// limit fell, or others came back, since it was charged. Of the doubtful each waits for all but its like, and the others
+    /// wait for them, too. Keeps the first that fit, and returns those that do not.
+    fn split_fresh(&self, doubtful: &mut Vec<Pending>, others: &mut Vec<Pending>) -> Vec<Pending> {
+        doubtful.sort_unstable();
+        others.sort_unstable();
         let taken = self.memory.charges.iter().filter(|(id, charge)| {
             // Who was charged for what its row says, and is not there: nobody may have sent it, but it may be counted.
-            let moves = |unit: &Unit| charge.is_written(unit) && !unit.is_quiet();
+            let moves = |unit: &Unit| (charge.is_written(unit) || charge.doubtful) && !unit.is_quiet();
             charge.counts() && (charge.sent.is_some() || self.unit_of(id, charge).is_none_or(moves))
         });
-        self.limit_less(count(taken))
+        let taken = count(taken);
+        let among_themselves = taken.saturating_sub(count(doubtful.iter()));
+        let mut crowded = split_at(others, self.limit_less(taken));
+        crowded.extend(split_at(doubtful, self.limit_less(among_themselves)));
+        crowded
     }
 
     /// What was sent and perhaps lost is repeated only while it fits beside those that are changing already: when

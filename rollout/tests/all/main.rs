@@ -11,6 +11,7 @@ mod deadlines;
 mod eligibility;
 mod failure;
 mod fence;
+mod found;
 mod gap;
 mod golden;
 mod good;

@@ -1,0 +1,123 @@
+//! Histories that broke a law once, as short as they could be made: each is played, and then a fair time.
+
+use muster_rollout::OnJoin;
+
+use crate::coverage::Coverage;
+use crate::histories::{Event, Event::*, play};
+use crate::play::What::*;
+
+/// A leader decides on what is there, and all its writes are lost.
+const LOST: Event = Lead { lag: 0, sent: 0 };
+/// A leader decides on what is there, and its writes are on their way.
+const SENT: Event = Lead { lag: 0, sent: 15 };
+/// A leader decides on what was there before, and all its writes are lost.
+const STALE: Event = Lead { lag: 1, sent: 0 };
+
+fn check(events: &[Event]) {
+    let coverage = Coverage::default();
+    let mut play = play(&coverage, events, (0, 0, OnJoin::LastGood)).unwrap();
+    play.fair_run("r9", 1, &[]).unwrap();
+    assert!(play.world.memory.charges.is_empty());
+}
+
+#[test]
+fn a_fence_of_who_was_given_up_is_of_somebody_absent() {
+    let waits = [Unit(1, Disappears), Unit(2, IsDeselected)];
+    let before = [
+        Round,
+        Round,
+        Round,
+        GiveUp(vec![3]),
+        Target(5),
+        Round,
+        Round,
+        SENT,
+    ];
+    let mut events = vec![Round];
+    events.extend(waits);
+    events.extend(before);
+    events.extend([Waver(3), Unit(3, Disappears), LOST, LOST]);
+    check(&events);
+}
+
+#[test]
+fn a_charge_that_a_stale_view_does_not_show_takes_its_room() {
+    let lost_twice = [
+        Round,
+        LOST,
+        Round,
+        Round,
+        Round,
+        Forget,
+        LOST,
+        Unit(1, IsForgotten),
+        Round,
+        Forget,
+    ];
+    let mut events = lost_twice.to_vec();
+    events.extend([Target(1), Deliver(0), Deliver(0), Unit(1, IsReplaced), STALE]);
+    check(&events);
+}
+
+#[test]
+fn what_was_given_up_is_not_withdrawn_on_a_stale_view() {
+    check(&[
+        Round,
+        Round,
+        Unit(0, IsDeselected),
+        Round,
+        GiveUp(vec![0]),
+        SENT,
+        STALE,
+        Deliver(0),
+        Round,
+    ]);
+}
+
+#[test]
+fn who_came_back_and_is_given_up_is_not_confirmed() {
+    let released = [LOST, Round, Unit(0, Disappears), LOST, Time(301), LOST];
+    let mut events = released.to_vec();
+    events.extend([
+        Unit(0, IsDeselected),
+        Unit(0, Returns),
+        GiveUp(vec![0]),
+        LOST,
+        LOST,
+    ]);
+    check(&events);
+}
+
+#[test]
+fn whoever_is_in_doubt_after_a_lost_memory_takes_a_slot_whatever_it_shall_get() {
+    let one_in_doubt = [
+        Round,
+        Unit(0, Works),
+        Round,
+        Round,
+        LOST,
+        Target(2),
+        Round,
+        Forget,
+    ];
+    let mut events = one_in_doubt.to_vec();
+    events.extend([Target(0), Unit(1, Breaks), Unit(1, Works), Round]);
+    events.extend([Unit(2, Disappears), Target(1), Round]);
+    check(&events);
+}
+
+#[test]
+fn who_was_counted_in_the_view_has_its_slot_beside_who_came_back() {
+    let back = [
+        LOST,
+        Round,
+        Unit(0, Disappears),
+        LOST,
+        Time(301),
+        Lead { lag: 0, sent: 106 },
+    ];
+    let mut events = back.to_vec();
+    events.extend([Target(1), Deliver(0), Unit(0, Returns), Unit(1, Works)]);
+    events.extend([Lead { lag: 0, sent: 14 }, Unit(1, Works)]);
+    check(&events);
+}
