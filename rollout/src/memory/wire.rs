@@ -181,9 +181,10 @@ impl WireCharge {
                 .map_or(Millis(0), |at| at.since(charge.since)),
             charge.clock.spent,
             charge.clock.from.or(charge.absent_since).unwrap_or_default(),
-            charge
-                .sent
-                .map_or(charge.doubtful.into(), |first| places_before(charge.token, first)),
+            match charge.sent {
+                Some(first) => places_before(charge.token, first),
+                None => charge.doubtful.into(),
+            },
         )
     }
 

@@ -118,8 +118,15 @@ impl<'a> Facts<'a> {
         matches!(self.unit.desired, Desired::Content { revision, .. } if self.decision.memory.is_bad(revision))
     }
 
+    /// The run of what it shall get is halted: which of the two is the target is read at different instants.
     fn is_halted(&self) -> bool {
-        let run = self.decision.memory.run;
-        run.is_some_and(|run| run.state == RunState::Halted && Some(run.target) == self.spec.target)
+        let run = self
+            .decision
+            .memory
+            .run
+            .filter(|run| run.state == RunState::Halted);
+        run.is_some_and(
+            |run| matches!(self.unit.desired, Desired::Content { revision, .. } if revision == run.target),
+        )
     }
 }
