@@ -239,7 +239,9 @@ async fn clusters<K: Rolled>(
     rows.retain(|_, row| row.ours);
     let mut clusters = Vec::new();
     for cluster in modules.context.registry.list() {
-        let own = rows.remove(&cluster.name).filter(|own| own.is_of(&cluster.uid));
+        let own = rows
+            .remove(&cluster.name)
+            .filter(|own| cluster.disowns(own.owner.as_deref()).is_none());
         let selected = selector.is_some_and(|selector| selector.matches(&cluster.labels));
         let row = own
             .as_ref()
@@ -362,21 +364,20 @@ fn foreign<K: Rolled>(
     modules: &Modules<K>,
     namespace: &str,
 ) -> Option<(Reason, String)> {
-    let row = modules
-        .rows
-        .get(&Key::new(namespace, &cluster.name))
-        .filter(|row| !row.is_of(&cluster.uid))?;
-    let kind = K::Assemblage::kind(&());
-    let (rows, name) = (row.syncs.len(), &cluster.name);
-    let message = match row.owner.filter(|_| row.ours) {
-        Some(owner) => format!(
-            "{kind} {namespace}/{name} belongs to a Cluster {name} that is gone (uid {owner}): nothing is done until garbage collection has removed it"
-        ),
-        None => format!(
-            "{kind} {namespace}/{name} with {rows} syncs is not muster's own: rename it, or delete it (nothing in the cluster is touched by that)"
-        ),
+    let row = modules.rows.get(&Key::new(namespace, &cluster.name))?;
+    let rows = row.syncs.len();
+    let why = if row.ours {
+        cluster.disowns(row.owner.as_deref())?
+    } else {
+        format!(
+            "it is not muster's own and has {rows} syncs: rename it, or delete it (nothing in the cluster is touched by that)"
+        )
     };
-    Some((Reason::NameConflict, message))
+    let kind = K::Assemblage::kind(&());
+    Some((
+        Reason::NameConflict,
+        format!("{kind} {namespace}/{}: {why}", cluster.name),
+    ))
 }
 
 /// What the cluster says about its row as it stands: another's object has the name that is needed, or another manager suspended ours.

@@ -19,7 +19,7 @@ pub struct AssemblageRow {
     pub ours: bool,
     /// It is being deleted: nothing is written to it any more.
     pub deleting: bool,
-    /// The uid of the Cluster that owns it. None: whoever deleted that wanted it kept.
+    /// The uid of the Cluster that owns it; none if that was deleted so that what it owned is kept.
     pub owner: Option<String>,
     /// Its syncs.
     pub syncs: Vec<SeenRow>,
@@ -42,13 +42,6 @@ pub struct SeenRow {
     pub asks: Asks,
     /// What the cluster said last about this sync.
     pub echo: Option<Echo>,
-}
-
-impl AssemblageRow {
-    /// Whether it may be written for this Cluster: it is muster's own, and of no namesake that is gone.
-    pub fn is_of(&self, uid: &str) -> bool {
-        self.ours && self.owner.as_deref().is_none_or(|owner| owner == uid)
-    }
 }
 
 impl SeenRow {

@@ -36,7 +36,7 @@ use super::{
     rows,
 };
 use crate::{
-    registry::ClusterRow,
+    registry::{self, ClusterRow},
     runtime::{CallError, Key, call},
 };
 
@@ -172,7 +172,7 @@ impl<K: Rolled> Modules<K> {
         let syncs = &there.spec().syncs;
         let taken = |row: &&SyncRow| syncs.iter().any(|sync| sync.name == row.name);
         if !rows::is_ours(&there)
-            || cluster.not_owner_of(there.meta()).is_some()
+            || cluster.disowns(registry::owner(there.meta())).is_some()
             || there.meta().deletion_timestamp.is_some()
             || appended.iter().any(taken)
         {

@@ -9,7 +9,7 @@ use muster_api::{Assemblage, ProxyAssemblage, cluster::NotReady, labels::SYSTEM_
 use super::{Mirroring, ProxyError};
 use crate::{
     expand::decide::Away,
-    registry::RemoteError,
+    registry::{RemoteError, owner},
     runtime::{CallError, Key, call, call::explain, call_within},
 };
 
@@ -51,7 +51,7 @@ impl Mirroring {
     fn reach_cluster(&self, proxy: &ProxyAssemblage, cluster: &str) -> Reach {
         let registry = &self.context.registry;
         if let Some(row) = registry.get(cluster) {
-            if let Some(message) = row.not_owner_of(proxy.meta()) {
+            if let Some(message) = row.disowns(owner(proxy.meta())) {
                 return Reach::Away(away(NotReady::Deleting, message));
             }
             if let Some(reason) = row.state.reason() {

@@ -76,9 +76,9 @@ pub fn owner(object: &ObjectMeta) -> Option<&str> {
 }
 
 impl ClusterRow {
-    /// Why nothing is done for an object: it is a dependent of another Cluster, which had this name before and with which it goes.
-    pub fn not_owner_of(&self, object: &ObjectMeta) -> Option<String> {
-        let uid = owner(object).filter(|uid| *uid != self.uid)?;
+    /// Why nothing is done for an object with this [`owner`]: that Cluster had this name before, and the object goes with it.
+    pub fn disowns(&self, owner: Option<&str>) -> Option<String> {
+        let uid = owner.filter(|uid| *uid != self.uid)?;
         Some(format!(
             "it belongs to a Cluster {} that is gone (uid {uid}): nothing is done until garbage collection has removed it",
             self.name

@@ -21,6 +21,7 @@ use crate::{
         values::{RowValues, again, bind, carried},
         wish::{Values, unbound},
     },
+    registry::owner,
     runtime::call::explain,
 };
 
@@ -65,7 +66,7 @@ impl Remotes {
                 &format!("there is no Cluster {}", cluster.name),
             ));
         };
-        if let Some(message) = row.not_owner_of(remote.meta()) {
+        if let Some(message) = row.disowns(owner(remote.meta())) {
             return Some(away(NotReady::Deleting, &message));
         }
         let state = row.bootstrap_state();
