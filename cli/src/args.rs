@@ -537,6 +537,15 @@ pub struct ModuleName {
     pub name: String,
 }
 
+impl ModuleName {
+    /// What to say if there is none of this name.
+    pub fn missing(&self, namespace: &str) -> String {
+        format!(
+            "there is no {self} in namespace {namespace}: see muster get modules -n {namespace}, or name another with -n"
+        )
+    }
+}
+
 impl FromStr for ModuleName {
     type Err = String;
 
@@ -545,6 +554,11 @@ impl FromStr for ModuleName {
         let kind = match kind {
             "module" | "modules" | "mmod" => ModuleKind::Module,
             "bootstrapmodule" | "bootstrapmodules" | "bmod" => ModuleKind::BootstrapModule,
+            "cluster" | "clusters" => {
+                return Err(format!(
+                    "{name} is a cluster: look at it with muster tree cluster/{name}, or write module/NAME"
+                ));
+            }
             other => {
                 return Err(format!(
                     "{other:?} is no kind of module: write module/{name} or bootstrapmodule/{name}"

@@ -31,7 +31,7 @@ mod tree;
 mod version;
 mod why;
 
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
 use clap::Parser;
 
@@ -46,7 +46,7 @@ const UNKNOWN: u8 = 2;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::parse_from(typed(std::env::args_os()));
     // One TLS provider for everything in this process; only a second call could fail.
     let _ = rustls::crypto::ring::default_provider().install_default();
     match run(arguments).await {
@@ -56,6 +56,18 @@ async fn main() -> ExitCode {
             ExitCode::from(UNKNOWN)
         }
     }
+}
+
+/// What was typed. `cargo demo -- --tour` hands its `--` on, which stands there for cargo.
+fn typed(words: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
+    let mut first: Vec<OsString> = Vec::new();
+    words.filter(move |word| {
+        let for_cargo = first.len() == 2 && first[1] == "demo" && word == "--";
+        if first.len() <= 2 {
+            first.push(word.clone());
+        }
+        !for_cargo
+    })
 }
 
 async fn run(arguments: Arguments) -> anyhow::Result<u8> {

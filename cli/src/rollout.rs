@@ -41,7 +41,7 @@ async fn status(client: &Client, namespace: &str, flags: &StatusFlags) -> anyhow
 
 /// One line for each cluster whose word changes, until the module is ready or stalled.
 async fn follow(client: &Client, namespace: &str, flags: &StatusFlags) -> anyhow::Result<u8> {
-    let mut told = BTreeMap::new();
+    let (mut told, mut asked) = (BTreeMap::new(), None);
     let mut changes = fleet::changes(client, namespace);
     while let Some(()) = changes.next().await {
         let fleet = fleet::read(client, namespace).await?;
@@ -53,15 +53,18 @@ async fn follow(client: &Client, namespace: &str, flags: &StatusFlags) -> anyhow
         } = flags;
         let view = fleet
             .module(module.kind, &module.name)
-            .with_context(|| format!("there is no {module} in namespace {namespace}"))?;
-        if tag.as_ref().is_some_and(|tag| *tag != view.version) {
+            .with_context(|| module.missing(namespace))?;
+        if let Some(tag) = tag.as_ref().filter(|tag| **tag != view.version) {
             if *no_watch {
-                anstream::println!(
-                    "{module} asks for {}, not for {}",
-                    view.version,
-                    tag.as_deref().unwrap_or_default()
-                );
+                anstream::println!("{module} asks for {}, not for {tag}", view.version);
                 return Ok(FAILED);
+            }
+            if asked.as_ref() != Some(&view.version) {
+                anstream::println!(
+                    "{module} asks for {}: waiting for a commit that names {tag}",
+                    view.version
+                );
+                asked = Some(view.version.clone());
             }
             continue;
         }

@@ -20,7 +20,7 @@ pub async fn run(cluster: &ClusterFlags, flags: &WhyFlags) -> anyhow::Result<u8>
     } = flags;
     let view = fleet
         .module(module.kind, &module.name)
-        .with_context(|| format!("there is no {module} in namespace {namespace}"))?;
+        .with_context(|| module.missing(&namespace))?;
     let why = muster_dashboard::why(view, cluster.as_deref());
     match output {
         View::Json => anstream::println!("{}", serde_json::to_string_pretty(&why)?),

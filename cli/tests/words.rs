@@ -41,12 +41,16 @@ fn what_needs_no_cluster_answers_without_one() {
         "name: clusters.cluster.x-k8s.io",
     );
     check(&["--help"], 0, "muster why module/podinfo");
+    // What `cargo demo -- --help` hands on.
+    check(&["demo", "--", "--help"], 0, "--tour");
 }
 
 #[test]
 fn a_mistake_is_exit_code_2_and_names_what_to_do() {
     check(&["get", "pods"], 2, "possible values");
     check(&["why", "deployment/web"], 2, "bootstrapmodule/web");
+    check(&["why", "cluster/us-2"], 2, "muster tree cluster/us-2");
+    check(&["why", "--", "--tour"], 2, "KUBECONFIG");
     check(&["crds"], 2, "--management");
     check(&["demo", "--clusters", "0"], 2, "1..=50");
     check(&["matrix"], 2, "set KUBECONFIG");

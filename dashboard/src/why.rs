@@ -1,5 +1,6 @@
 //! Why a module is where it is: the chain of reasons, down to what fails, and what to do next.
 
+use muster_api::reasons::Reason;
 use serde::Serialize;
 
 use crate::{Cell, ModuleView, Shape, fold_names};
@@ -149,6 +150,15 @@ fn next(module: &ModuleView, cell: &Cell) -> Option<String> {
         Shape::Unreachable => Some(format!(
             "kubectl describe cluster {}   # it is taken when it is ready again",
             cell.cluster
+        )),
+        Shape::Waiting if cell.reason == Reason::Paused.as_str() => Some(format!(
+            "muster rollout resume {}/{}   # else it goes on when the pause ends, if it has an end",
+            module.kind.as_str().to_lowercase(),
+            module.name
+        )),
+        Shape::Waiting if cell.reason == Reason::SourceNotReady.as_str() => Some(format!(
+            "see that {} is in the repository, or name another version; it is looked for again by itself",
+            module.version
         )),
         Shape::Waiting | Shape::Updating => Some("nothing to do: it goes on by itself".to_owned()),
         Shape::Held | Shape::Ready | Shape::NotSelected => None,
