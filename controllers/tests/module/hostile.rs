@@ -134,6 +134,7 @@ async fn a_status_that_means_ill() {
     }
     // A token that leaves no greater one is said when the next one is given out.
     say(&bed, "eu-2", with(json!({"token": (1_u64 << 53) - 1}))).await;
+    pass(Duration::from_secs(10)).await;
     bed.patch("web", version("three")).await;
     bed.until("the others have it", || async {
         let texts = bed.texts("web").await;
