@@ -46,7 +46,7 @@ const UNKNOWN: u8 = 2;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let arguments = Arguments::parse_from(typed(std::env::args_os()));
+    let arguments = Arguments::parse_from(typed());
     // One TLS provider for everything in this process; only a second call could fail.
     let _ = rustls::crypto::ring::default_provider().install_default();
     match run(arguments).await {
@@ -59,15 +59,12 @@ async fn main() -> ExitCode {
 }
 
 /// What was typed. `cargo demo -- --tour` hands its `--` on, which stands there for cargo.
-fn typed(words: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
-    let mut first: Vec<OsString> = Vec::new();
-    words.filter(move |word| {
-        let for_cargo = first.len() == 2 && first[1] == "demo" && word == "--";
-        if first.len() <= 2 {
-            first.push(word.clone());
-        }
-        !for_cargo
-    })
+fn typed() -> Vec<OsString> {
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    if words.get(1).is_some_and(|verb| verb == "demo") && words.get(2).is_some_and(|word| word == "--") {
+        words.remove(2);
+    }
+    words
 }
 
 async fn run(arguments: Arguments) -> anyhow::Result<u8> {

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use muster_api::{crds, kind};
 use muster_apiserver::schema::Schema;
 use serde_json::Value;
@@ -49,6 +50,16 @@ fn the_files_read_back_as_the_definitions() {
         let schema = crate::support::openapi(&definition);
         Schema::parse(&schema).unwrap_or_else(|causes| panic!("{:?}: {causes:?}", definition.metadata.name));
         assert!(crds::is_ours(&definition));
+    }
+}
+
+/// A limit that JSON moves by one is another limit: the greatest token is a number of sixteen digits.
+#[test]
+fn numbers_come_through_json_as_they_are() {
+    for definition in crds::management().into_iter().chain(crds::downstream()) {
+        let sent = serde_json::to_string(&definition).unwrap();
+        let read: CustomResourceDefinition = serde_json::from_str(&sent).unwrap();
+        assert_eq!(read, definition, "{:?}", definition.metadata.name);
     }
 }
 

@@ -13,7 +13,10 @@ use kube::{
     api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, WatchEvent, WatchParams},
 };
 use muster_api::cluster::{NotReady, Version};
-use muster_apiserver::fault::{Fault, Match, Rule};
+use muster_apiserver::{
+    Verb,
+    fault::{Fault, Match, Rule},
+};
 use serde_json::{Value, json};
 
 use crate::support::{Bed, NS, SOON, kubeconfig};
@@ -212,5 +215,35 @@ async fn a_renewed_credential_loses_no_watch_and_no_write_in_flight() {
     assert!(
         matches!(seen, WatchEvent::Added(namespace) if namespace.metadata.name.as_deref() == Some("fresh"))
     );
+    assert_eq!(bed.state("eu-1"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_from_before_a_secret_came_does_not_take_it_away() {
+    let bed = Bed::new(Version::V1Beta2, &["eu-1"]).await;
+    let management = &bed.management;
+    let secret = Match {
+        verbs: vec![Verb::Get],
+        path: Some("/secrets/eu-1-kubeconfig".to_owned()),
+        ..Match::default()
+    };
+    let late = Rule::always(secret, Fault::Drip(Duration::from_millis(20)));
+    management.faults().add(late);
+    bed.cluster("eu-1").await;
+    let asked = || {
+        let requests = management.recorder().requests();
+        requests
+            .iter()
+            .any(|request| request.path.ends_with("/secrets/eu-1-kubeconfig"))
+    };
+    while !asked() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    bed.secret("eu-1", &kubeconfig("eu-1", "token")).await;
+    assert!(bed.until("eu-1", None).await <= SOON);
+    let mut changes = Box::pin(bed.registry.subscribe());
+    changes.next().await.unwrap();
+    let answered = tokio::time::timeout(Duration::from_mins(1), changes.next()).await;
+    assert!(answered.is_err(), "{:?}", bed.message("eu-1"));
     assert_eq!(bed.state("eu-1"), None);
 }

@@ -83,7 +83,8 @@ impl Actor<'_> {
             return;
         };
         match found {
-            Ok(found) => self.take_kubeconfig(name, found),
+            // What a watch shows may have come while the read was under way, and tells of each change: it goes before the answer.
+            Ok(found) => self.take_kubeconfig(name, self.watched_kubeconfig(name).unwrap_or(found)),
             Err(error) => {
                 warn!(
                     cluster = name,
