@@ -43,7 +43,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         "muster-fuzz",
         &["muster-apiserver", "muster-controllers", "muster-sync"],
     ),
-    ("xtask", &["muster-api", "muster-apiserver"]),
+    ("muster-real", &[]),
+    ("xtask", &["muster-api", "muster-apiserver", "muster-real"]),
 ];
 
 /// Rooms that the tests of every room may use: a Kubernetes API is never mocked by hand.

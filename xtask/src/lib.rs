@@ -11,6 +11,7 @@ pub mod house;
 pub mod links;
 pub mod long;
 pub mod mutate;
+pub mod real;
 pub mod tree;
 
 /// What a check found: one line for each problem, empty when all is well.

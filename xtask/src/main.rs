@@ -4,7 +4,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
-use xtask::{Problems, arrows, fixtures, fuzz, generated, house, links, long, mutate, tree};
+use xtask::{Problems, arrows, fixtures, fuzz, generated, house, links, long, mutate, real, tree};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Chores of this repository")]
@@ -25,6 +25,8 @@ enum Chore {
     Long(long::Long),
     /// Make old bugs again, one by one in a copy of the tree, and see that a test catches each
     Mutate(mutate::Mutate),
+    /// The same on real Kubernetes: build its programs, start and end control planes, run suites on them
+    Real(real::Real),
     /// Write the fixtures that kubectl's reader, Flux's envsubst and others make (needs Go)
     Fixtures {
         /// Only say which are not what the tools make, and read the manifests of well-known projects as kubectl does
@@ -70,6 +72,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Chore::Fuzz(fuzz) => fuzz.run(),
         Chore::Long(long) => long.run(),
         Chore::Mutate(mutate) => mutate.run(),
+        Chore::Real(real) => real.run(),
         Chore::Generate => generated::write().map(|()| ExitCode::SUCCESS),
         Chore::Fixtures { check: false } => fixtures::write().map(|()| ExitCode::SUCCESS),
         Chore::Fixtures { check: true } => check_fixtures(),

@@ -31,7 +31,17 @@ pub fn index(catalog: &Catalog) -> Value {
                 .map(|(version, _)| format!("/apis/{group}/{version}")),
         );
     }
-    paths.extend(["/healthz", "/livez", "/openapi/v3", "/readyz", "/version"].map(str::to_owned));
+    paths.extend(
+        [
+            "/healthz",
+            "/livez",
+            "/openapi/v2",
+            "/openapi/v3",
+            "/readyz",
+            "/version",
+        ]
+        .map(str::to_owned),
+    );
     json!({"paths": paths})
 }
 
@@ -126,6 +136,17 @@ fn legacy_entries(resource: &Resource) -> Vec<Value> {
     entries
 }
 
+/// In the order in which the real server names them.
+const CUSTOM_VERBS: [&str; 8] = [
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "create",
+    "update",
+    "watch",
+];
 const VERBS: [&str; 8] = [
     "create",
     "delete",
@@ -140,8 +161,12 @@ const VERBS: [&str; 8] = [
 /// The verbs of a resource: namespaces are deleted one by one.
 fn verbs(resource: &Resource) -> Vec<&'static str> {
     let is_namespace = resource.is("", "Namespace");
-    VERBS
-        .into_iter()
+    let all = if resource.custom().is_some() {
+        CUSTOM_VERBS
+    } else {
+        VERBS
+    };
+    all.into_iter()
         .filter(|verb| !(is_namespace && *verb == "deletecollection"))
         .collect()
 }

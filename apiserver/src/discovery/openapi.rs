@@ -20,6 +20,24 @@ pub fn index(catalog: &Catalog) -> Value {
     json!({"paths": paths})
 }
 
+/// The media type of `/openapi/v2`. It is asked for with `@` for the last dot, which no media type may have.
+const VERSION_2: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
+/// `/openapi/v2`: a document that describes no kind, as JSON or as the protobuf message of the same name (`Document`: `swagger` is field
+/// 1, `info` field 2 with `title` 1 and `version` 2). kubectl asks for it before it applies a `List`, and leaves the check of fields to
+/// the server for kinds that are not in it.
+pub fn version_2(accept: &str) -> (&'static str, Vec<u8>) {
+    if accept.contains("proto-openapi") {
+        let info = b"\x0a\x0aKubernetes\x12\x05v1.36";
+        let mut document = b"\x0a\x032.0\x12".to_vec();
+        document.extend(u8::try_from(info.len()));
+        document.extend(info);
+        return (VERSION_2, document);
+    }
+    let document = json!({"swagger": "2.0", "info": {"title": "Kubernetes", "version": "v1.36"}, "paths": {}, "definitions": {}});
+    ("application/json", document.to_string().into_bytes())
+}
+
 /// A number that changes with what the document is made of.
 fn content(resources: &Resources) -> u64 {
     let mut hasher = DefaultHasher::new();

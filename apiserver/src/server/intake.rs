@@ -146,6 +146,10 @@ impl Core {
             Route::Resources(group, version) => {
                 respond::found(discovery::resources(&catalog, group, version))
             }
+            Route::OpenApiV2 => {
+                let (media, document) = discovery::openapi::version_2(&asked.accept);
+                respond::typed(200, media, document)
+            }
             Route::OpenApiIndex => respond::json(200, &discovery::openapi::index(&catalog)),
             Route::OpenApi(group, version) => {
                 respond::found(discovery::openapi::document(&catalog, group, version))

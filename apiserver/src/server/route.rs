@@ -78,6 +78,8 @@ pub enum Route {
     Group(String),
     /// `/api/v1` or `/apis/G/V`.
     Resources(String, String),
+    /// `/openapi/v2`.
+    OpenApiV2,
     /// `/openapi/v3`.
     OpenApiIndex,
     /// `/openapi/v3/api/v1` or `/openapi/v3/apis/G/V`.
@@ -105,6 +107,7 @@ pub fn route(path: &str) -> Route {
         ["apis", group] => Route::Group((*group).to_owned()),
         ["api", version] => Route::Resources(String::new(), (*version).to_owned()),
         ["apis", group, version] => Route::Resources((*group).to_owned(), (*version).to_owned()),
+        ["openapi", "v2"] => Route::OpenApiV2,
         ["openapi", "v3"] => Route::OpenApiIndex,
         ["openapi", "v3", "api", version] => Route::OpenApi(String::new(), (*version).to_owned()),
         ["openapi", "v3", "apis", group, version] => {

@@ -129,3 +129,22 @@ async fn openapi_v3_has_the_schema_of_a_crd() {
         "integer"
     );
 }
+
+#[tokio::test]
+async fn the_old_openapi_document_is_there() {
+    let cx = Cx::new().await;
+    let document = cx.get("/openapi/v2").await.is(200);
+    assert_eq!(document["swagger"], "2.0");
+    let protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+    let answer = cx.get_as("/openapi/v2", protobuf).await;
+    assert_eq!(answer.code, 200);
+    // What was asked for is no media type (`@`), what is answered is one.
+    let media = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+    assert_eq!(answer.headers["content-type"], media);
+    // The first field: `swagger`, of three bytes.
+    assert!(
+        answer.text.starts_with("\n\u{3}2.0"),
+        "{:?}",
+        answer.text.get(..20)
+    );
+}

@@ -2,7 +2,7 @@
 //!
 //! Every case makes its own namespace, and its own API group where it needs custom resources, so the cases run in any
 //! order and at once. They run on the embedded server, or, unchanged, on a real control plane:
-//! `MUSTER_CONTRACT_KUBECONFIG=FILE cargo test -p muster-apiserver --test contract`.
+//! `MUSTER_CONTRACT_KUBECONFIG=FILE` (`cargo xtask real run contract`).
 
 #![allow(
     clippy::unwrap_used,

@@ -1,0 +1,246 @@
+//! kubectl, as it is, against the server under test, in a namespace and an API group of the case.
+
+use std::{
+    path::PathBuf,
+    process::{Command, Output},
+    sync::atomic::{AtomicU32, Ordering},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use muster_apiserver::{ApiServer, player::Speeds};
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+
+/// How long a server may take for what it does by itself. A real collector learns of new kinds every 30 s.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// kubectl in a namespace of its own.
+pub struct Kubectl {
+    folder: TempDir,
+    kubeconfig: PathBuf,
+    /// Keeps an embedded server alive.
+    _api: Option<ApiServer>,
+    /// The namespace of the case.
+    pub ns: String,
+    /// The API group of its kinds.
+    pub group: String,
+}
+
+/// What kubectl said.
+#[derive(Debug)]
+pub struct Said {
+    #[expect(dead_code, reason = "a failed check shows it")]
+    line: String,
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Said {
+    /// It succeeded, and printed exactly this.
+    #[track_caller]
+    pub fn prints(&self, expect: &str) {
+        assert_eq!((self.code, self.out.as_str()), (0, expect), "{self:?}");
+    }
+
+    /// It succeeded, and printed this among others.
+    #[track_caller]
+    pub fn shows(&self, expect: &str) -> &Self {
+        assert!(
+            self.code == 0 && self.out.contains(expect),
+            "{self:#?}\nlacks {expect:?}"
+        );
+        self
+    }
+
+    /// It failed with this message.
+    #[track_caller]
+    pub fn fails(&self, message: &str) -> &Self {
+        assert!(
+            self.code != 0 && self.err.contains(message),
+            "{self:#?}\nlacks {message:?}"
+        );
+        self
+    }
+
+    /// It succeeded. What it printed.
+    #[track_caller]
+    pub fn ok(self) -> String {
+        assert_eq!(self.code, 0, "{self:#?}");
+        self.out
+    }
+}
+
+impl Kubectl {
+    /// `None`, and said so, where there is no kubectl.
+    pub async fn new() -> Option<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        if Command::new("kubectl")
+            .args(["version", "--client"])
+            .output()
+            .is_err()
+        {
+            eprintln!("skipped: there is no kubectl on the path");
+            return None;
+        }
+        let folder = TempDir::new().unwrap();
+        let (api, kubeconfig) = if let Ok(path) = std::env::var("MUSTER_CONTRACT_KUBECONFIG") {
+            (None, PathBuf::from(path))
+        } else {
+            let api = ApiServer::builder()
+                .workloads(Speeds::default())
+                .start()
+                .await
+                .unwrap();
+            let path = folder.path().join("kubeconfig");
+            std::fs::write(&path, api.kubeconfig().unwrap()).unwrap();
+            (Some(api), path)
+        };
+        let nanos = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap()
+            .subsec_nanos();
+        let ns = format!(
+            "k{:x}x{nanos:x}x{}",
+            std::process::id(),
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        );
+        let kubectl = Self {
+            folder,
+            kubeconfig,
+            _api: api,
+            group: format!("{ns}.example"),
+            ns,
+        };
+        kubectl
+            .run(&format!("create namespace {}", kubectl.ns))
+            .await
+            .ok();
+        Some(kubectl)
+    }
+
+    /// Runs kubectl in the namespace of the case, off the runtime's threads. Words are parted by blanks; `WIDGETS` and `GROUP` stand
+    /// for the kind and the group of the case.
+    pub async fn run(&self, line: &str) -> Said {
+        self.run_with(line, &[]).await
+    }
+
+    /// The same with an environment.
+    pub async fn run_with(&self, line: &str, environment: &[(&str, &str)]) -> Said {
+        let widgets = format!("widgets.{}", self.group);
+        let line = &line.replace("WIDGETS", &widgets).replace("GROUP", &self.group);
+        let mut command = Command::new("kubectl");
+        command
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig)
+            .arg("--cache-dir")
+            .arg(self.folder.path().join("cache"))
+            .args(["--namespace", &self.ns])
+            .args(line.split(' '))
+            .current_dir(self.folder.path())
+            .envs(environment.iter().copied());
+        let Output {
+            status,
+            stdout,
+            stderr,
+        } = tokio::task::spawn_blocking(move || command.output().unwrap())
+            .await
+            .unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().trim_end().to_owned();
+        Said {
+            line: format!("kubectl {line}"),
+            code: status.code().unwrap(),
+            out: text(stdout),
+            err: text(stderr),
+        }
+    }
+
+    /// Writes a file into the folder where kubectl runs. Its name.
+    pub fn file<'a>(&self, name: &'a str, text: &str) -> &'a str {
+        let path = self.folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+        name
+    }
+
+    /// A file with a ConfigMap.
+    pub fn config_map<'a>(&self, file: &'a str, name: &str, data: &str) -> &'a str {
+        let text = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {data}\n");
+        self.file(file, &text)
+    }
+
+    /// A file with a widget.
+    pub fn widget<'a>(&self, file: &'a str, name: &str, spec: &str) -> &'a str {
+        let group = &self.group;
+        let text =
+            format!("apiVersion: {group}/v1\nkind: Widget\nmetadata: {{name: {name}}}\nspec: {spec}\n");
+        self.file(file, &text)
+    }
+
+    /// Defines the kind Widget in the group of the case.
+    pub async fn define_widgets(&self) {
+        let definition = DEFINITION
+            .replace("GROUP", &self.group)
+            .replace("SHORT", &self.ns);
+        let file = self.file("definition.yaml", &definition);
+        self.run(&format!("apply -f {file}")).await.ok();
+        self.run("wait --for=condition=Established --timeout=30s crd/WIDGETS")
+            .await
+            .ok();
+        // Established is said before every process of a real server serves it.
+        self.until("get WIDGETS", |said| said.code == 0).await;
+    }
+
+    /// Runs a line until what it says is as expected.
+    pub async fn until(&self, line: &str, expect: impl Fn(&Said) -> bool) -> Said {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let said = self.run(line).await;
+            if expect(&said) {
+                return said;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "waited {PATIENCE:?} in vain: {said:#?}"
+            );
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+/// A kind with a rule, a pattern, a status, two columns, a short name and a category.
+const DEFINITION: &str = r"
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.GROUP}
+spec:
+  group: GROUP
+  scope: Namespaced
+  names: {plural: widgets, singular: widget, kind: Widget, shortNames: [SHORT], categories: [SHORT-toys]}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    additionalPrinterColumns:
+    - {name: Num, type: integer, jsonPath: .spec.num}
+    - {name: Text, type: string, jsonPath: .spec.text, priority: 1}
+    schema:
+      openAPIV3Schema:
+        type: object
+        description: A widget is a part.
+        properties:
+          spec:
+            type: object
+            description: What is wanted.
+            properties:
+              num: {type: integer, description: How many., x-kubernetes-validations: [{rule: 'self <= 10', message: num must be at most 10}]}
+              text: {type: string, description: Which words., pattern: '^[a-z]+$'}
+          status:
+            type: object
+            properties:
+              note: {type: string}
+              conditions:
+                type: array
+                items: {type: object, x-kubernetes-preserve-unknown-fields: true}
+";

@@ -1,0 +1,274 @@
+//! The programs and files that control planes are made of: built by Go from `go/`, kept outside the tree.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail, ensure};
+use data_encoding::HEXLOWER;
+use sha2::{Digest, Sha256};
+
+/// Says where things are kept instead of `~/.cache`.
+const PLACE: &str = "MUSTER_REAL_CACHE";
+/// Whose version the programs of Kubernetes say they are.
+const KUBERNETES: &str = "k8s.io/kubernetes";
+
+/// A program that Go builds.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Its name, and that of its file.
+    pub name: &'static str,
+    /// The folder of its Go module in `go/`.
+    module: &'static str,
+    /// What is built.
+    package: &'static str,
+}
+
+/// All of them. Those that are needed first come first.
+pub const PROGRAMS: [Program; 7] = [
+    program("etcd", "etcd", "go.etcd.io/etcd/server/v3"),
+    program(
+        "kube-apiserver",
+        "kubernetes",
+        "k8s.io/kubernetes/cmd/kube-apiserver",
+    ),
+    program(
+        "kube-controller-manager",
+        "kubernetes",
+        "k8s.io/kubernetes/cmd/kube-controller-manager",
+    ),
+    program(
+        "kube-scheduler",
+        "kubernetes",
+        "k8s.io/kubernetes/cmd/kube-scheduler",
+    ),
+    program("kwok", "flux-kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+    program(
+        "source-controller",
+        "flux-kwok",
+        "github.com/fluxcd/source-controller",
+    ),
+    program(
+        "kustomize-controller",
+        "flux-kwok",
+        "github.com/fluxcd/kustomize-controller",
+    ),
+];
+
+const fn program(name: &'static str, module: &'static str, package: &'static str) -> Program {
+    Program {
+        name,
+        module,
+        package,
+    }
+}
+
+/// Files of a Go module: where they are kept, the module, its folder there.
+const FILES: [(&str, &str, &str); 4] = [
+    ("flux", "github.com/fluxcd/source-controller", "config/crd/bases"),
+    (
+        "flux",
+        "github.com/fluxcd/kustomize-controller",
+        "config/crd/bases",
+    ),
+    ("kwok", "sigs.k8s.io/kwok", "kustomize/stage/pod/fast"),
+    ("kwok", "sigs.k8s.io/kwok", "kustomize/stage/node/fast"),
+];
+
+/// What became of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Built {
+    /// It was there, from the same module files and the same Go.
+    Already,
+    /// It took so long.
+    Now(Duration),
+}
+
+/// Where built things are.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    folder: PathBuf,
+}
+
+impl Cache {
+    /// `$MUSTER_REAL_CACHE`, or `muster/real` in the user's cache.
+    pub fn open() -> anyhow::Result<Self> {
+        let home = |name: &str| {
+            env::var_os(name)
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from)
+        };
+        let folder = home(PLACE)
+            .or_else(|| home("XDG_CACHE_HOME").map(|cache| cache.join("muster/real")))
+            .or_else(|| home("HOME").map(|home| home.join(".cache/muster/real")))
+            .with_context(|| format!("neither {PLACE} nor HOME says where built programs are kept"))?;
+        Ok(Self { folder })
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Builds a program unless it is there. Whatever Go prints goes to standard error.
+    pub fn build(&self, program: &Program) -> anyhow::Result<Built> {
+        let go = go_version()?;
+        let (file, stamp) = (
+            self.program(program.name),
+            self.folder.join(format!("bin/.{}.stamp", program.name)),
+        );
+        let wanted = print_of(program, &go)?;
+        if file.is_file() && fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
+            return Ok(Built::Already);
+        }
+        fs::create_dir_all(self.folder.join("bin"))?;
+        let (began, fresh) = (
+            Instant::now(),
+            self.folder.join(format!("bin/.{}.new", program.name)),
+        );
+        let status = go_in(program.module)
+            .args([
+                "build",
+                "-mod=readonly",
+                "-buildvcs=false",
+                "-trimpath",
+                "-ldflags",
+            ])
+            .arg(linker_flags(program)?)
+            .arg("-o")
+            .arg(&fresh)
+            .arg(program.package)
+            .status()
+            .context("go build")?;
+        ensure!(status.success(), "go build {}: {status}", program.package);
+        fs::rename(&fresh, &file)?;
+        fs::write(&stamp, wanted)?;
+        Ok(Built::Now(began.elapsed()))
+    }
+
+    /// Takes the files out of the modules that are no programs: definitions of Flux, stages of kwok.
+    pub fn take_files(&self) -> anyhow::Result<()> {
+        for (place, module, folder) in FILES {
+            let to = self.folder.join("share").join(place);
+            fs::create_dir_all(&to)?;
+            for file in yaml_in(&module_folder("flux-kwok", module)?.join(folder))? {
+                let name = file.file_name().context("a file has a name")?;
+                if name != "kustomization.yaml" {
+                    // As a copy with rights of its own: modules are read-only.
+                    fs::write(to.join(name), fs::read(&file)?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What of these is not there.
+    pub fn require(&self, names: &[&str]) -> anyhow::Result<()> {
+        let missing: Vec<&str> = names
+            .iter()
+            .copied()
+            .filter(|name| !self.program(name).is_file())
+            .collect();
+        ensure!(
+            missing.is_empty(),
+            "not built yet: {} (looked in {}); run `cargo xtask real build`",
+            missing.join(", "),
+            self.folder.display()
+        );
+        Ok(())
+    }
+
+    /// A program that was built.
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
+        self.folder.join("bin").join(name)
+    }
+
+    /// Files that were taken out of modules, by name.
+    pub(crate) fn files(&self, place: &str) -> anyhow::Result<Vec<PathBuf>> {
+        yaml_in(&self.folder.join("share").join(place)).context("run `cargo xtask real build`")
+    }
+}
+
+/// The YAML files of a folder, by name.
+pub(crate) fn yaml_in(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    let mut files = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<std::io::Result<Vec<PathBuf>>>()?;
+    files.retain(|file| file.extension().is_some_and(|end| end == "yaml"));
+    files.sort();
+    ensure!(!files.is_empty(), "{} has no YAML files", folder.display());
+    Ok(files)
+}
+
+/// A folder of this crate.
+pub(crate) fn here(folder: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)
+}
+
+fn go_in(module: &str) -> Command {
+    let mut go = Command::new("go");
+    go.current_dir(here("go").join(module))
+        .env("CGO_ENABLED", "0")
+        .stdin(Stdio::null());
+    go
+}
+
+fn go_version() -> anyhow::Result<String> {
+    let output = Command::new("go").arg("version").output();
+    match output {
+        Ok(output) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        Ok(output) => bail!(
+            "`go version` failed: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        ),
+        Err(error) => bail!(
+            "real control planes are built by Go 1.26, and `go` cannot be run ({error}); get it from https://go.dev/doc/install, or as package `golang` or `go` of your system"
+        ),
+    }
+}
+
+/// What a program is made from: the same print is the same program.
+fn print_of(program: &Program, go: &str) -> anyhow::Result<String> {
+    let mut hash = Sha256::new();
+    for file in ["go.mod", "go.sum"] {
+        hash.update(fs::read(here("go").join(program.module).join(file))?);
+    }
+    hash.update(format!("{}\n{go}{}", program.package, linker_flags(program)?));
+    Ok(HEXLOWER.encode(&hash.finalize()))
+}
+
+/// Without symbols; the programs of Kubernetes are told their version, which a build of theirs puts in.
+fn linker_flags(program: &Program) -> anyhow::Result<String> {
+    if program.module != "kubernetes" {
+        return Ok("-s -w".to_owned());
+    }
+    let modules = fs::read_to_string(here("go/kubernetes/go.mod"))?;
+    let version = modules
+        .split_whitespace()
+        .skip_while(|word| *word != KUBERNETES)
+        .nth(1)
+        .with_context(|| format!("go/kubernetes/go.mod names no version of {KUBERNETES}"))?;
+    let minor = version.split('.').nth(1).unwrap_or_default();
+    let place = "k8s.io/component-base/version";
+    Ok(format!(
+        "-s -w -X {place}.gitVersion={version} -X {place}.gitMajor=1 -X {place}.gitMinor={minor} -X {place}.gitTreeState=clean"
+    ))
+}
+
+fn module_folder(module: &str, dependency: &str) -> anyhow::Result<PathBuf> {
+    let output = go_in(module)
+        .args(["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", dependency])
+        .output()
+        .context("go list")?;
+    let folder = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    ensure!(
+        output.status.success() && !folder.is_empty(),
+        "where {dependency} is: {}",
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    Ok(PathBuf::from(folder))
+}

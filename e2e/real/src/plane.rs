@@ -1,0 +1,269 @@
+//! One control plane: how its processes are called.
+
+use std::{
+    fs,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use std::io::Write;
+
+use crate::{
+    api::Api,
+    cache::{Cache, here},
+    pki::{Authority, Identity, kubeconfig, token_keys},
+    processes::Launch,
+};
+
+/// Whom nobody refuses.
+const MASTERS: &str = "system:masters";
+/// Every request, by whom, with what answer; not its content. Not those of the control plane itself, which are many.
+const AUDIT: &str = "apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: None
+  userGroups: [system:nodes, system:serviceaccounts:kube-system]
+- level: None
+  users: [system:kube-controller-manager, system:kube-scheduler, system:apiserver, kwok]
+- level: Metadata
+";
+
+/// A control plane.
+pub struct Plane {
+    /// Its name.
+    pub name: String,
+    /// Where its API server is.
+    pub url: String,
+    folder: PathBuf,
+    ports: Ports,
+    authority: Authority,
+}
+
+/// The ports of a control plane.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ports {
+    pub(crate) apiserver: u16,
+    pub(crate) controller_manager: u16,
+    pub(crate) scheduler: u16,
+    pub(crate) kwok: u16,
+}
+
+/// Where etcd is, and by which files it knows its clients.
+pub(crate) struct Etcd<'a> {
+    pub(crate) url: &'a str,
+    pub(crate) pki: &'a Path,
+}
+
+impl Plane {
+    /// Makes keys and kubeconfigs; nothing runs yet.
+    pub(crate) fn new(folder: &Path, name: &str, ports: Ports) -> anyhow::Result<Self> {
+        let plane = Self {
+            name: name.to_owned(),
+            url: format!("https://127.0.0.1:{}", ports.apiserver),
+            folder: folder.to_owned(),
+            ports,
+            authority: Authority::new(name)?,
+        };
+        let pki = plane.pki();
+        fs::create_dir_all(&pki)?;
+        plane.authority.identity().write(&pki, "ca")?;
+        plane
+            .authority
+            .server("kube-apiserver")?
+            .write(&pki, "apiserver")?;
+        let (private, public) = token_keys()?;
+        fs::write(pki.join("tokens.key"), private)?;
+        fs::write(pki.join("tokens.pub"), public)?;
+        fs::write(pki.join("audit.yaml"), AUDIT)?;
+        for (user, groups) in [
+            ("system:kube-controller-manager", [].as_slice()),
+            ("system:kube-scheduler", &[]),
+            ("kwok", &[MASTERS]),
+            ("flux", &[MASTERS]),
+        ] {
+            let text = plane.kubeconfig_of(user, groups)?;
+            write_secret(&plane.config(user), &text)?;
+        }
+        write_secret(&plane.kubeconfig(), &plane.kubeconfig_of("admin", &[MASTERS])?)?;
+        Ok(plane)
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder.join(format!("{}.kubeconfig", self.name))
+    }
+
+    /// A kubeconfig, with a certificate, for a user that this API server knows from now on.
+    pub fn kubeconfig_of(&self, user: &str, groups: &[&str]) -> anyhow::Result<String> {
+        let identity = self.authority.client(user, groups)?;
+        Ok(kubeconfig(
+            &self.name,
+            &self.url,
+            &self.authority.certificate(),
+            user,
+            &identity,
+        ))
+    }
+
+    /// The certificate of the authority, PEM.
+    pub fn authority(&self) -> String {
+        self.authority.certificate()
+    }
+
+    /// Every request that the audit policy notes, a line of JSON each.
+    pub fn audit_log(&self) -> PathBuf {
+        self.folder.join(format!("log/{}-audit.log", self.name))
+    }
+
+    /// The administrator.
+    pub(crate) fn api(&self) -> anyhow::Result<Api> {
+        let identity: Identity = self.authority.client("admin", &[MASTERS])?;
+        Api::new(&self.url, &self.authority.certificate(), &identity)
+    }
+
+    /// The name of one of its processes.
+    pub(crate) fn process(&self, program: &str) -> String {
+        format!("{}-{program}", self.name)
+    }
+
+    pub(crate) fn config(&self, user: &str) -> PathBuf {
+        self.pki()
+            .join(format!("{}.kubeconfig", user.trim_start_matches("system:")))
+    }
+
+    pub(crate) fn apiserver(&self, cache: &Cache, etcd: &Etcd<'_>) -> Launch {
+        let pki = self.pki();
+        self.launch(
+            cache,
+            "kube-apiserver",
+            "apiserver",
+            &[
+                ("bind-address", "127.0.0.1".to_owned()),
+                ("secure-port", self.ports.apiserver.to_string()),
+                ("advertise-address", "127.0.0.1".to_owned()),
+                ("endpoint-reconciler-type", "none".to_owned()),
+                ("etcd-servers", etcd.url.to_owned()),
+                ("etcd-prefix", format!("/{}", self.name)),
+                ("etcd-cafile", text(&etcd.pki.join("ca.crt"))),
+                ("etcd-certfile", text(&etcd.pki.join("client.crt"))),
+                ("etcd-keyfile", text(&etcd.pki.join("client.key"))),
+                ("tls-cert-file", text(&pki.join("apiserver.crt"))),
+                ("tls-private-key-file", text(&pki.join("apiserver.key"))),
+                ("client-ca-file", text(&pki.join("ca.crt"))),
+                ("authorization-mode", "Node,RBAC".to_owned()),
+                ("enable-admission-plugins", "NodeRestriction".to_owned()),
+                (
+                    "service-account-issuer",
+                    "https://kubernetes.default.svc".to_owned(),
+                ),
+                ("service-account-key-file", text(&pki.join("tokens.pub"))),
+                ("service-account-signing-key-file", text(&pki.join("tokens.key"))),
+                ("service-cluster-ip-range", "10.96.0.0/16".to_owned()),
+                ("allow-privileged", "true".to_owned()),
+                ("audit-policy-file", text(&pki.join("audit.yaml"))),
+                ("audit-log-path", text(&self.audit_log())),
+                ("profiling", "false".to_owned()),
+            ],
+        )
+    }
+
+    pub(crate) fn controller_manager(&self, cache: &Cache) -> Launch {
+        let (pki, config) = (self.pki(), text(&self.config("system:kube-controller-manager")));
+        self.launch(
+            cache,
+            "kube-controller-manager",
+            "controller-manager",
+            &[
+                ("bind-address", "127.0.0.1".to_owned()),
+                ("secure-port", self.ports.controller_manager.to_string()),
+                ("kubeconfig", config.clone()),
+                ("authentication-kubeconfig", config.clone()),
+                ("authorization-kubeconfig", config),
+                ("leader-elect", "false".to_owned()),
+                ("use-service-account-credentials", "true".to_owned()),
+                ("root-ca-file", text(&pki.join("ca.crt"))),
+                ("service-account-private-key-file", text(&pki.join("tokens.key"))),
+                ("cluster-signing-cert-file", text(&pki.join("ca.crt"))),
+                ("cluster-signing-key-file", text(&pki.join("ca.key"))),
+                ("kube-api-qps", "200".to_owned()),
+                ("kube-api-burst", "400".to_owned()),
+                ("allocate-node-cidrs", "false".to_owned()),
+                ("profiling", "false".to_owned()),
+            ],
+        )
+    }
+
+    pub(crate) fn scheduler(&self, cache: &Cache) -> Launch {
+        let config = text(&self.config("system:kube-scheduler"));
+        self.launch(
+            cache,
+            "kube-scheduler",
+            "scheduler",
+            &[
+                ("bind-address", "127.0.0.1".to_owned()),
+                ("secure-port", self.ports.scheduler.to_string()),
+                ("kubeconfig", config.clone()),
+                ("authentication-kubeconfig", config.clone()),
+                ("authorization-kubeconfig", config),
+                ("leader-elect", "false".to_owned()),
+                ("profiling", "false".to_owned()),
+            ],
+        )
+    }
+
+    /// Plays nodes and pods; a pod whose image has `bad` in its name never turns ready.
+    pub(crate) fn kwok(&self, cache: &Cache) -> anyhow::Result<Launch> {
+        let mut stages = cache.files("kwok")?;
+        stages.extend(crate::cache::yaml_in(&here("stages"))?);
+        let stages = stages.iter().map(|file| ("config", text(file)));
+        let address = format!("127.0.0.1:{}", self.ports.kwok);
+        let mut arguments = vec![
+            ("kubeconfig", text(&self.config("kwok"))),
+            ("manage-all-nodes", "true".to_owned()),
+            ("cidr", "10.100.0.0/16".to_owned()),
+            ("node-ip", "127.0.0.1".to_owned()),
+            ("node-port", self.ports.kwok.to_string()),
+            ("server-address", address),
+            ("node-lease-duration-seconds", "40".to_owned()),
+        ];
+        arguments.extend(stages);
+        Ok(self.launch(cache, "kwok", "kwok", &arguments))
+    }
+
+    pub(crate) fn launch(
+        &self,
+        cache: &Cache,
+        program: &str,
+        process: &str,
+        arguments: &[(&str, String)],
+    ) -> Launch {
+        Launch {
+            name: self.process(process),
+            program: cache.program(program),
+            arguments: arguments
+                .iter()
+                .map(|(flag, value)| format!("--{flag}={value}"))
+                .collect(),
+            environment: Vec::new(),
+        }
+    }
+
+    fn pki(&self) -> PathBuf {
+        self.folder.join(format!("{}-pki", self.name))
+    }
+}
+
+pub(crate) fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn write_secret(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut file = fs::OpenOptions::new()
+        .create(true)
+        .write(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(text.as_bytes())
+}

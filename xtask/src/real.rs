@@ -1,0 +1,222 @@
+//! `cargo xtask real`: the same on real Kubernetes. Builds the programs of control planes, starts and ends fleets of them, and runs on
+//! them what otherwise runs on the embedded API server.
+
+use std::{
+    path::PathBuf,
+    process::{Command, ExitCode},
+    time::Instant,
+};
+
+use anyhow::{Context, bail, ensure};
+use muster_real::{Built, Cache, Fleet, PROGRAMS, Plan, Program, down};
+
+use crate::tree;
+
+/// The control plane of the fleet itself; the others are `c1`, `c2`, and so on.
+const MANAGEMENT: &str = "management";
+/// By which the contract suite learns that it is to ask a real server.
+const CONTRACT: &str = "MUSTER_CONTRACT_KUBECONFIG";
+
+/// What is done.
+#[derive(Debug, clap::Args)]
+pub struct Real {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Build the programs that are not built yet (needs Go)
+    Build {
+        /// Programs by name; all if none is named
+        programs: Vec<String>,
+    },
+    /// Start a management cluster and others beside it; they run until `down`
+    Up {
+        /// How many clusters beside the management cluster
+        #[arg(long, default_value_t = 2)]
+        clusters: usize,
+        /// With nodes and pods, which are played: workloads turn ready
+        #[arg(long)]
+        kwok: bool,
+        /// With Flux in each cluster
+        #[arg(long)]
+        flux: bool,
+        /// Where kubeconfigs, logs and data are put
+        #[arg(long, value_name = "FOLDER")]
+        dir: Option<PathBuf>,
+    },
+    /// End what `up` started, and remove its folder
+    Down {
+        /// The folder that `up` was given
+        #[arg(long, value_name = "FOLDER")]
+        dir: Option<PathBuf>,
+    },
+    /// Start what a suite needs, run it, and end everything
+    Run {
+        /// Which suites
+        #[arg(required = true)]
+        suites: Vec<Suite>,
+    },
+    /// Run all suites
+    All,
+}
+
+/// What runs on real control planes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Suite {
+    /// The cases of `apiserver/tests/contract`
+    Contract,
+    /// The cases of `apiserver/tests/kubectl.rs`
+    Kubectl,
+}
+
+impl Real {
+    /// 0: it is done, and all that ran is good.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        match self.what {
+            What::Build { programs } => build(&programs),
+            What::Up {
+                clusters,
+                kwok,
+                flux,
+                dir,
+            } => up(clusters, kwok, flux, dir),
+            What::Down { dir } => end(dir),
+            What::Run { suites } => run(&suites),
+            What::All => run(<Suite as clap::ValueEnum>::value_variants()),
+        }
+    }
+}
+
+fn build(names: &[String]) -> anyhow::Result<ExitCode> {
+    let unknown = names
+        .iter()
+        .find(|name| PROGRAMS.iter().all(|program| program.name != **name));
+    if let Some(unknown) = unknown {
+        let known: Vec<&str> = PROGRAMS.iter().map(|program| program.name).collect();
+        bail!("there is no program {unknown:?}: there are {}", known.join(", "));
+    }
+    let wanted = |program: &&Program| names.is_empty() || names.iter().any(|name| name == program.name);
+    let (cache, began) = (Cache::open()?, Instant::now());
+    for program in PROGRAMS.iter().filter(wanted) {
+        match cache.build(program)? {
+            Built::Already => println!("{:<24} there already", program.name),
+            Built::Now(took) => println!("{:<24} built in {:.0} s", program.name, took.as_secs_f64()),
+        }
+    }
+    cache.take_files()?;
+    println!(
+        "{:<24} {:.0} s, in {}",
+        "all of it",
+        began.elapsed().as_secs_f64(),
+        cache.folder().display()
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+fn up(clusters: usize, kwok: bool, flux: bool, dir: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+    let (folder, began) = (folder(dir)?, Instant::now());
+    let others = (1..=clusters).map(|number| format!("c{number}"));
+    let plan = Plan {
+        planes: std::iter::once(MANAGEMENT.to_owned()).chain(others).collect(),
+        kwok,
+        flux,
+    };
+    let fleet = Fleet::start(&folder, &plan)?;
+    for plane in fleet.planes() {
+        println!(
+            "{:<12} {}  KUBECONFIG={}",
+            plane.name,
+            plane.url,
+            plane.kubeconfig().display()
+        );
+    }
+    fleet.leave()?;
+    println!(
+        "{:<12} after {:.1} s; `cargo xtask real down` ends it",
+        "ready",
+        began.elapsed().as_secs_f64()
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+fn end(dir: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+    let folder = folder(dir)?;
+    let ended = down(&folder)?;
+    // Only what looks like a folder of ours.
+    if folder.join("cmd").is_dir() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    println!("{ended} processes ended");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run(suites: &[Suite]) -> anyhow::Result<ExitCode> {
+    let mut rows = Vec::new();
+    for suite in suites {
+        let began = Instant::now();
+        let good = suite.run().with_context(|| format!("{suite:?}"))?;
+        rows.push((suite, good, began.elapsed()));
+    }
+    for (suite, good, took) in &rows {
+        let word = if *good { "good" } else { "BROKEN" };
+        println!("{word:<6} {:>5.0} s  {suite:?}", took.as_secs_f64());
+    }
+    Ok(if rows.iter().all(|(_, good, _)| *good) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+impl Suite {
+    fn run(self) -> anyhow::Result<bool> {
+        let binary = match self {
+            Self::Contract => "contract",
+            Self::Kubectl => "kubectl",
+        };
+        test(&["--no-run"])?;
+        let folder = tempfile::tempdir()?;
+        let plan = Plan {
+            planes: vec![MANAGEMENT.to_owned()],
+            kwok: true,
+            flux: false,
+        };
+        let fleet = Fleet::start(&folder.path().join("fleet"), &plan)?;
+        let kubeconfig = fleet.plane(MANAGEMENT)?.kubeconfig();
+        println!("=== {binary}, on a real control plane");
+        let status = cargo(&["--test", binary])
+            .env(CONTRACT, kubeconfig)
+            .status()
+            .context("cargo test")?;
+        Ok(status.success())
+    }
+}
+
+/// As the test command builds it.
+fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new("cargo");
+    command
+        .args(["test", "--workspace"])
+        .args(arguments)
+        .current_dir(tree::root());
+    command
+}
+
+fn test(arguments: &[&str]) -> anyhow::Result<()> {
+    let status = cargo(arguments).status().context("cargo test")?;
+    ensure!(
+        status.success(),
+        "cargo test --workspace {}: {status}",
+        arguments.join(" ")
+    );
+    Ok(())
+}
+
+fn folder(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    match given {
+        Some(folder) => Ok(folder),
+        None => Ok(Cache::open()?.folder().join("fleet")),
+    }
+}
