@@ -1,8 +1,9 @@
-//! Scenarios of muster, the same code on two beds: not a product crate.
+//! Scenarios of muster, the same code on all beds: not a product crate.
 //!
 //! ```text
 //!   scenario (one promise each) ──► Bed ──┬─ virtual: tasks, in-process doors, git in memory, paused time
-//!                                         └─ wire: the binary `muster`, HTTPS, `git http-backend`, SIGKILL
+//!                                         ├─ wire: the binary `muster`, HTTPS, `git http-backend`, SIGKILL
+//!                                         └─ real: the same, on real control planes
 //!                        observer ◄── event logs of all API servers, one time line
 //! ```
 //!

@@ -35,6 +35,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "muster-api",
             "muster-apiserver",
             "muster-controllers",
+            "muster-real",
             "muster-rollout",
             "muster-sync",
         ],

@@ -54,8 +54,8 @@ enum What {
     },
     /// Start what a suite needs, run it, and end everything
     Run {
-        /// Which suites
-        #[arg(required = true)]
+        /// `contract`, `kubectl`, `scenarios`, or what a scenario's name contains (`rollout::`)
+        #[arg(required = true, value_name = "SUITE")]
         suites: Vec<Suite>,
     },
     /// Run all suites
@@ -63,12 +63,25 @@ enum What {
 }
 
 /// What runs on real control planes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Suite {
-    /// The cases of `apiserver/tests/contract`
+    /// The cases of `apiserver/tests/contract`.
     Contract,
-    /// The cases of `apiserver/tests/kubectl.rs`
+    /// The cases of `apiserver/tests/kubectl`.
     Kubectl,
+    /// The scenarios of `e2e/tests/real.rs`: those whose names contain this.
+    Scenarios(String),
+}
+
+impl From<&str> for Suite {
+    fn from(name: &str) -> Self {
+        match name {
+            "contract" => Self::Contract,
+            "kubectl" => Self::Kubectl,
+            "scenarios" => Self::Scenarios(String::new()),
+            other => Self::Scenarios(other.to_owned()),
+        }
+    }
 }
 
 impl Real {
@@ -84,7 +97,7 @@ impl Real {
             } => up(clusters, kwok, flux, dir),
             What::Down { dir } => end(dir),
             What::Run { suites } => run(&suites),
-            What::All => run(<Suite as clap::ValueEnum>::value_variants()),
+            What::All => run(&["contract", "kubectl", "scenarios"].map(Suite::from)),
         }
     }
 }
@@ -118,12 +131,9 @@ fn build(names: &[String]) -> anyhow::Result<ExitCode> {
 fn up(clusters: usize, kwok: bool, flux: bool, dir: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     let (folder, began) = (folder(dir)?, Instant::now());
     let others = (1..=clusters).map(|number| format!("c{number}"));
-    let plan = Plan {
-        planes: std::iter::once(MANAGEMENT.to_owned()).chain(others).collect(),
-        kwok,
-        flux,
-    };
-    let fleet = Fleet::start(&folder, &plan)?;
+    let names: Vec<String> = std::iter::once(MANAGEMENT.to_owned()).chain(others).collect();
+    let mut fleet = Fleet::start(&folder, Plan { kwok, flux })?;
+    fleet.add(&names)?;
     for plane in fleet.planes() {
         println!(
             "{:<12} {}  KUBECONFIG={}",
@@ -171,27 +181,50 @@ fn run(suites: &[Suite]) -> anyhow::Result<ExitCode> {
 }
 
 impl Suite {
-    fn run(self) -> anyhow::Result<bool> {
-        let binary = match self {
-            Self::Contract => "contract",
-            Self::Kubectl => "kubectl",
-        };
+    fn run(&self) -> anyhow::Result<bool> {
         test(&["--no-run"])?;
-        let folder = tempfile::tempdir()?;
-        let plan = Plan {
-            planes: vec![MANAGEMENT.to_owned()],
-            kwok: true,
-            flux: false,
-        };
-        let fleet = Fleet::start(&folder.path().join("fleet"), &plan)?;
-        let kubeconfig = fleet.plane(MANAGEMENT)?.kubeconfig();
-        println!("=== {binary}, on a real control plane");
-        let status = cargo(&["--test", binary])
-            .env(CONTRACT, kubeconfig)
-            .status()
-            .context("cargo test")?;
-        Ok(status.success())
+        println!("=== {self:?}, on real control planes");
+        match self {
+            Self::Contract => asks_one_server("contract"),
+            Self::Kubectl => asks_one_server("kubectl"),
+            Self::Scenarios(filter) => scenarios(filter),
+        }
     }
+}
+
+/// A binary of tests that asks the server that a kubeconfig names.
+fn asks_one_server(binary: &str) -> anyhow::Result<bool> {
+    let folder = tempfile::tempdir()?;
+    let plan = Plan {
+        kwok: true,
+        flux: false,
+    };
+    let mut fleet = Fleet::start(&folder.path().join("fleet"), plan)?;
+    fleet.add(&[MANAGEMENT.to_owned()])?;
+    let kubeconfig = fleet.plane(MANAGEMENT)?.kubeconfig();
+    let mut tests = cargo(&["--test", binary]);
+    Ok(tests
+        .env(CONTRACT, kubeconfig)
+        .status()
+        .context("cargo test")?
+        .success())
+}
+
+/// Each makes a fleet of its own. One at a time: a control plane takes half a GiB.
+fn scenarios(filter: &str) -> anyhow::Result<bool> {
+    let those = ["--test", "real", "--", "--ignored", filter];
+    let listed = cargo(&[&those[..], &["--list"]].concat())
+        .output()
+        .context("cargo test --list")?;
+    let found = String::from_utf8_lossy(&listed.stdout)
+        .lines()
+        .any(|line| line.ends_with(": test"));
+    ensure!(
+        found,
+        "no scenario has {filter:?} in its name: see e2e/tests/real.rs"
+    );
+    let status = cargo(&[&those[..], &["--nocapture", "--test-threads=1"]].concat()).status();
+    Ok(status.context("cargo test")?.success())
 }
 
 /// As the test command builds it.

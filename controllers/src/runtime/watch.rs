@@ -1,13 +1,13 @@
-//! Watches that do not end: without `managedFields`, with backoff, not stopped by one object that cannot be read, and not caught by a
+//! Watches that do not end: without `managedFields`, with a short backoff, not stopped by one object that cannot be read, and not caught by a
 //! server that answers 410 to the start of a watch (kube-runtime would ask for the same resourceVersion for ever).
 
-use std::{fmt::Debug, sync::Arc};
+use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt, stream, stream::BoxStream};
 use kube::{
     Api, Client, Resource, ResourceExt,
     core::{DeserializeGuard, NamespaceResourceScope},
-    runtime::{WatchStreamExt, watcher},
+    runtime::{WatchStreamExt, utils::Backoff, watcher, watcher::DefaultBackoff},
 };
 use serde::de::DeserializeOwned;
 use tracing::{debug, warn};
@@ -16,6 +16,11 @@ use super::{Index, Key, call::explain};
 
 /// After so many refusals in a row to go on from a known version the watch starts with a new list. One may be chance; three cost 6 s of backoff.
 const GONE_LIMIT: u32 = 3;
+
+/// The longest pause after a failure. Up to a minute, as kube-runtime would have it, is a minute in which a process does not know that its
+/// API server is back, and a second one if the version that it knew is forgotten there (an API server that was started again forgets all).
+/// The twenty watches of a process ask four times a second then.
+const LONGEST: Duration = Duration::from_secs(5);
 
 /// An event of [`watch`].
 pub type Watched<K> = watcher::Event<DeserializeGuard<K>>;
@@ -114,8 +119,26 @@ where
 {
     watcher::watcher(api.clone(), config.clone())
         .modify(|object: &mut K| object.managed_fields_mut().clear())
-        .default_backoff()
+        .backoff(Patience::default())
         .boxed()
+}
+
+/// The pauses of kube-runtime, up to [`LONGEST`].
+#[derive(Default)]
+struct Patience(DefaultBackoff);
+
+impl Iterator for Patience {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        self.0.next().map(|pause| pause.min(LONGEST))
+    }
+}
+
+impl Backoff for Patience {
+    fn reset(&mut self) {
+        self.0.reset();
+    }
 }
 
 fn is_gone(error: &watcher::Error) -> bool {

@@ -168,6 +168,30 @@ async fn five_failures_in_a_row_and_a_return_after_one_probe() {
     }
 }
 
+/// Twice the longest pause: the version that was known may be forgotten.
+const NOTICED: Duration = Duration::from_secs(11);
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_comes_back_after_an_hour_is_noticed_soon() {
+    let bed = Bed::new(Version::V1Beta2, &["eu-1"]).await;
+    bed.good("eu-1").await;
+    bed.until("eu-1", None).await;
+    let faults = bed.management.faults();
+    // More than once: the pause in which it comes back may happen to be short.
+    for paused in [true, false, true, false] {
+        let before = bed.state("eu-1");
+        faults.add(Rule::always(Match::default(), Fault::Refuse));
+        faults.close_watches(Match::default());
+        tokio::time::sleep(Duration::from_hours(1)).await;
+        assert_eq!(bed.state("eu-1"), before, "what is known stands");
+        faults.clear();
+        bed.patch_cluster("eu-1", json!({"spec": {"paused": paused}}))
+            .await;
+        let took = bed.until("eu-1", paused.then_some(NotReady::ClusterPaused)).await;
+        assert!(took <= NOTICED, "{took:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn fewer_failures_change_nothing() {
     let bed = Bed::new(Version::V1Beta2, &["eu-1"]).await;

@@ -3,8 +3,10 @@
 use std::{
     fs,
     net::TcpListener,
+    ops::Range,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
 
@@ -23,14 +25,10 @@ use crate::{
 const READY: Duration = Duration::from_mins(2);
 /// Where a ServiceAccount says that the controllers of a control plane run.
 const ACCOUNT: &str = "/api/v1/namespaces/default/serviceaccounts/default";
-/// The user of an API server at etcd.
-const CLIENT: &str = "client";
 
-/// What a fleet consists of.
-#[derive(Clone, Debug)]
+/// What the control planes of a fleet consist of.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Plan {
-    /// The names of its control planes.
-    pub planes: Vec<String>,
     /// With a scheduler, two nodes and a player of pods: workloads turn ready.
     pub kwok: bool,
     /// With Flux in each of them.
@@ -38,7 +36,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    fn programs(&self) -> Vec<&'static str> {
+    fn programs(self) -> Vec<&'static str> {
         let mut programs = vec!["etcd", "kube-apiserver", "kube-controller-manager"];
         if self.kwok {
             programs.extend(["kube-scheduler", "kwok"]);
@@ -52,14 +50,17 @@ impl Plan {
 
 /// A running fleet. Its end ends the processes and removes the folder.
 pub struct Fleet {
+    folder: PathBuf,
+    plan: Plan,
+    store: Store,
     planes: Vec<Plane>,
     processes: Processes,
     cache: Cache,
 }
 
 impl Fleet {
-    /// Starts a fleet in a folder that is empty or not there yet.
-    pub fn start(folder: &Path, plan: &Plan) -> anyhow::Result<Self> {
+    /// Starts a fleet without control planes in a folder that is empty or not there yet.
+    pub fn start(folder: &Path, plan: Plan) -> anyhow::Result<Self> {
         let cache = Cache::open()?;
         cache.require(&plan.programs())?;
         fs::create_dir_all(folder)?;
@@ -71,13 +72,22 @@ impl Fleet {
         // Keys lie here.
         fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
         let folder = folder.canonicalize()?;
-        let mut fleet = Self {
+        let mut processes = Processes::new(&folder)?;
+        let store = Store::start(&folder, &cache, &mut processes)?;
+        Ok(Self {
+            folder,
+            plan,
+            store,
             planes: Vec::new(),
-            processes: Processes::new(&folder)?,
+            processes,
             cache,
-        };
-        let etcd = fleet.start_etcd(&folder)?;
-        for name in &plan.planes {
+        })
+    }
+
+    /// Starts control planes, side by side, and waits until they are ready.
+    pub fn add(&mut self, names: &[String]) -> anyhow::Result<()> {
+        let first = self.planes.len();
+        for name in names {
             let [apiserver, controller_manager, scheduler, kwok] = free_ports()?;
             let ports = Ports {
                 apiserver,
@@ -85,19 +95,23 @@ impl Fleet {
                 scheduler,
                 kwok,
             };
-            let plane = Plane::new(&folder, name, ports)?;
-            fleet
-                .processes
-                .start(&plane.apiserver(&fleet.cache, &etcd.seen()))?;
-            fleet.planes.push(plane);
+            let plane = Plane::new(&self.folder, name, ports)?;
+            self.processes
+                .start(&plane.apiserver(&self.cache, &self.store.seen()))?;
+            self.planes.push(plane);
         }
-        fleet.start_the_rest(plan)?;
-        if plan.flux {
-            for plane in &fleet.planes {
-                flux::start(plane, &folder, &fleet.cache, &mut fleet.processes)?;
+        for plane in &self.planes[first..] {
+            start_controllers(plane, self.plan, &self.cache, &mut self.processes)?;
+        }
+        for plane in &self.planes[first..] {
+            wait_for_controllers(plane, self.plan, &mut self.processes)?;
+        }
+        if self.plan.flux {
+            for plane in &self.planes[first..] {
+                flux::start(plane, &self.folder, &self.cache, &mut self.processes)?;
             }
         }
-        Ok(fleet)
+        Ok(())
     }
 
     /// A control plane by its name.
@@ -131,15 +145,23 @@ impl Fleet {
     pub fn leave(self) -> anyhow::Result<()> {
         self.processes.leave()
     }
+}
 
-    fn start_etcd(&mut self, folder: &Path) -> anyhow::Result<Store> {
+/// etcd, and the files of its authority.
+struct Store {
+    url: String,
+    pki: PathBuf,
+}
+
+impl Store {
+    fn start(folder: &Path, cache: &Cache, processes: &mut Processes) -> anyhow::Result<Self> {
         let (pki, [clients, peers]) = (folder.join("etcd-pki"), free_ports()?);
         fs::create_dir_all(&pki)?;
         let authority = Authority::new("etcd")?;
         authority.identity().write(&pki, "ca")?;
         authority.server("etcd")?.write(&pki, "server")?;
         let client = authority.client("kube-apiserver", &[])?;
-        client.write(&pki, CLIENT)?;
+        client.write(&pki, "client")?;
         let (url, peer) = (
             format!("https://127.0.0.1:{clients}"),
             format!("http://127.0.0.1:{peers}"),
@@ -160,9 +182,9 @@ impl Fleet {
             // Nothing here has to survive a power cut.
             ("unsafe-no-fsync", "true".to_owned()),
         ];
-        self.processes.start(&Launch {
+        processes.start(&Launch {
             name: "etcd".to_owned(),
-            program: self.cache.program("etcd"),
+            program: cache.program("etcd"),
             arguments: flags
                 .iter()
                 .map(|(flag, value)| format!("--{flag}={value}"))
@@ -170,55 +192,50 @@ impl Fleet {
             environment: Vec::new(),
         })?;
         let api = Api::new(&url, &authority.certificate(), &client)?;
-        self.processes.wait("etcd", READY, || api.is_there("/health"))?;
-        Ok(Store { url, pki })
+        processes.wait("etcd", READY, || api.is_there("/health"))?;
+        Ok(Self { url, pki })
     }
 
-    /// What needs an API server that answers: all of them start side by side.
-    fn start_the_rest(&mut self, plan: &Plan) -> anyhow::Result<()> {
-        for plane in &self.planes {
-            let api = plane.api()?;
-            self.processes
-                .wait(&plane.process("apiserver"), READY, || api.is_there("/readyz"))?;
-            self.processes.start(&plane.controller_manager(&self.cache))?;
-            if plan.kwok {
-                self.processes.start(&plane.scheduler(&self.cache))?;
-                self.processes.start(&plane.kwok(&self.cache)?)?;
-            }
-        }
-        for plane in &self.planes {
-            let api = plane.api()?;
-            self.processes
-                .wait(&plane.process("controller-manager"), READY, || {
-                    api.is_there(ACCOUNT)
-                })?;
-            if plan.kwok {
-                let nodes = [0, 1].map(|number| format!("{}-node-{number}", plane.name));
-                for node in &nodes {
-                    api.apply(&format!("/api/v1/nodes/{node}"), node_yaml(node))?;
-                }
-                self.processes.wait(&plane.process("kwok"), READY, || {
-                    nodes.iter().all(|node| is_usable(&api, node))
-                })?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// etcd, and the files of its authority.
-struct Store {
-    url: String,
-    pki: PathBuf,
-}
-
-impl Store {
     fn seen(&self) -> Etcd<'_> {
         Etcd {
             url: &self.url,
             pki: &self.pki,
         }
     }
+}
+
+/// What needs an API server that answers.
+fn start_controllers(
+    plane: &Plane,
+    plan: Plan,
+    cache: &Cache,
+    processes: &mut Processes,
+) -> anyhow::Result<()> {
+    let api = plane.api()?;
+    processes.wait(&plane.process("apiserver"), READY, || api.is_there("/readyz"))?;
+    processes.start(&plane.controller_manager(cache))?;
+    if plan.kwok {
+        processes.start(&plane.scheduler(cache))?;
+        processes.start(&plane.kwok(cache)?)?;
+    }
+    Ok(())
+}
+
+fn wait_for_controllers(plane: &Plane, plan: Plan, processes: &mut Processes) -> anyhow::Result<()> {
+    let api = plane.api()?;
+    processes.wait(&plane.process("controller-manager"), READY, || {
+        api.is_there(ACCOUNT)
+    })?;
+    if plan.kwok {
+        let nodes = [0, 1].map(|number| format!("{}-node-{number}", plane.name));
+        for node in &nodes {
+            api.apply(&format!("/api/v1/nodes/{node}"), node_yaml(node))?;
+        }
+        processes.wait(&plane.process("kwok"), READY, || {
+            nodes.iter().all(|node| is_usable(&api, node))
+        })?;
+    }
+    Ok(())
 }
 
 fn node_yaml(name: &str) -> String {
@@ -234,14 +251,29 @@ fn is_usable(api: &Api, node: &str) -> bool {
         .is_some_and(|node| is(&node, "Ready") && node["spec"]["taints"].is_null())
 }
 
-/// Ports that nobody listens on now.
+/// Below those that systems give to outgoing connections (from 32,768 on, for Linux): one of them would be taken again by the time that
+/// its server listens.
+const PORTS: Range<u16> = 20_000..32_000;
+
+/// Ports that nobody listens on now, and that this process has not given out before.
 pub(crate) fn free_ports<const N: usize>() -> anyhow::Result<[u16; N]> {
-    let listeners = (0..N)
-        .map(|_| TcpListener::bind("127.0.0.1:0"))
-        .collect::<std::io::Result<Vec<_>>>()?;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Several processes that start fleets begin at different places.
+    let (first, count) = (
+        std::process::id().wrapping_mul(97),
+        u32::from(PORTS.end - PORTS.start),
+    );
+    let mut tried = (0..count).map(|_| {
+        let offset = first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % count;
+        PORTS
+            .start
+            .saturating_add(u16::try_from(offset).unwrap_or_default()) // less than the length of a range of u16
+    });
     let mut ports = [0; N];
-    for (port, listener) in ports.iter_mut().zip(&listeners) {
-        *port = listener.local_addr()?.port();
+    for port in &mut ports {
+        *port = tried
+            .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+            .with_context(|| format!("no port of {PORTS:?} is free"))?;
     }
     Ok(ports)
 }

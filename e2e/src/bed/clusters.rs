@@ -21,16 +21,24 @@ use muster_apiserver::{
 };
 use serde_json::{Value, json};
 
-use super::{Bed, CONTROLLER, Ground, PERSON, kinds, process};
+use super::{Bed, CONTROLLER, Ground, kinds, process, real::Planes, server::Server};
 
 /// How long a definition may take to be served.
 const ESTABLISHED: Duration = Duration::from_secs(30);
 
 /// A downstream cluster.
 pub struct Cluster {
-    pub api: ApiServer,
-    /// The rule that makes it unreachable.
-    away: Option<RuleId>,
+    pub api: Server,
+    /// What makes it unreachable.
+    away: Option<Away>,
+}
+
+/// How a cluster is away.
+enum Away {
+    /// By this rule.
+    Refused(RuleId),
+    /// It does not run.
+    Stopped,
 }
 
 /// Why nothing can be rolled to a cluster.
@@ -73,22 +81,22 @@ impl Obstacle {
 impl Bed {
     /// A cluster is made and joins, as a cluster provider does it, but for what `obstacles` say.
     pub async fn join(&mut self, name: &str, labels: &[(&str, &str)], obstacles: &[Obstacle]) {
-        let api = serve(self.ground, name, self.clock.now()).await;
-        self.doors
-            .lock()
-            .insert(address(name), api.service_as(CONTROLLER));
+        let api = serve(self.ground, self.planes.as_ref(), name, self.clock.now()).await;
+        if self.is_virtual() {
+            let door = api.embedded().service_as(CONTROLLER);
+            self.doors.lock().insert(address(name), door);
+        }
         self.clusters.insert(name.to_owned(), Cluster { api, away: None });
         let labels: std::collections::BTreeMap<_, _> = labels.iter().copied().collect();
         let cluster = json!({"metadata": {"name": name, "labels": labels}, "spec": {}});
         self.fleet().create(kinds::CLUSTER, cluster).await;
-        for obstacle in obstacles {
-            self.obstruct(name, *obstacle).await;
-        }
-        for obstacle in Obstacle::ALL
-            .iter()
-            .filter(|obstacle| !obstacles.contains(obstacle))
-        {
-            self.clear(name, *obstacle).await;
+        // Until the last of them, its control plane, there is nothing that muster would touch.
+        for obstacle in Obstacle::ALL {
+            if obstacles.contains(&obstacle) {
+                self.obstruct(name, obstacle).await;
+            } else {
+                self.clear(name, obstacle).await;
+            }
         }
     }
 
@@ -107,9 +115,18 @@ impl Bed {
             ),
             Obstacle::Paused => self.pause_cluster(name, true).await,
             Obstacle::Unreachable => {
-                let faults = self.clusters[name].api.faults();
-                let away = faults.add(Rule::always(Match::client(CONTROLLER), Fault::Refuse));
-                faults.close_watches(Match::client(CONTROLLER));
+                let away = match &self.clusters[name].api {
+                    Server::Embedded(api) => {
+                        let refused = Rule::always(Match::client(CONTROLLER), Fault::Refuse);
+                        let refused = api.faults().add(refused);
+                        api.faults().close_watches(Match::client(CONTROLLER));
+                        Away::Refused(refused)
+                    }
+                    Server::Real(server) => {
+                        server.set_running(false).await;
+                        Away::Stopped
+                    }
+                };
                 self.clusters.get_mut(name).unwrap().away = Some(away);
             }
         }
@@ -128,8 +145,11 @@ impl Bed {
             Obstacle::Paused => self.pause_cluster(name, false).await,
             Obstacle::Unreachable => {
                 let cluster = self.clusters.get_mut(name).unwrap();
-                if let Some(away) = cluster.away.take() {
-                    cluster.api.faults().remove(away);
+                match (&cluster.api, cluster.away.take()) {
+                    (_, None) => {}
+                    (api, Some(Away::Refused(rule))) => api.embedded().faults().remove(rule),
+                    (Server::Real(server), Some(Away::Stopped)) => server.set_running(true).await,
+                    (Server::Embedded(_), Some(Away::Stopped)) => panic!("an embedded server always runs"),
                 }
             }
         }
@@ -150,7 +170,7 @@ impl Bed {
     /// The kubeconfig that leads the controller to a cluster.
     pub fn kubeconfig(&self, name: &str) -> String {
         match self.ground {
-            Ground::Wire => process::kubeconfig_of(&self.clusters[name].api, CONTROLLER),
+            Ground::Wire | Ground::Real => self.clusters[name].api.kubeconfig_of(CONTROLLER),
             Ground::Virtual => json!({
                 "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
                 "clusters": [{"name": "c", "cluster": {"server": address(name), "certificate-authority-data": "Q0E="}}],
@@ -184,27 +204,30 @@ fn address(name: &str) -> String {
     format!("https://{name}.test")
 }
 
-/// An API server whose event log is kept; with a workload player.
-pub async fn serve(ground: Ground, name: &str, now: Timestamp) -> ApiServer {
+/// An API server of which all is known that happens in it; with a player of workloads.
+pub async fn serve(ground: Ground, planes: Option<&Planes>, name: &str, now: Timestamp) -> Server {
+    if let Some(planes) = planes {
+        return Server::Real(planes.server(name).await);
+    }
     let server = ApiServer::builder()
         .name(name)
         .event_log(true)
         .seed(process::seed_of(name))
         .clock(Clock::starting_at(now))
         .workloads(Speeds::default());
-    match ground {
+    Server::Embedded(match ground {
         Ground::Virtual => server.in_process().unwrap(),
-        Ground::Wire => server.start().await.unwrap(),
-    }
+        Ground::Wire | Ground::Real => server.start().await.unwrap(),
+    })
 }
 
 /// Creates a namespace and definitions, and waits until they are served.
 pub async fn install(
-    api: &ApiServer,
+    api: &Server,
     namespace: &str,
     definitions: impl Iterator<Item = CustomResourceDefinition>,
 ) {
-    let client = api.client_as(PERSON);
+    let client = api.client();
     super::Objects::new(client.clone(), "")
         .create(kinds::NAMESPACE, json!({"metadata": {"name": namespace}}))
         .await;

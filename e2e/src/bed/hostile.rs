@@ -64,14 +64,14 @@ impl Bed {
 
     /// From now on the API server of a cluster is hostile to the controller.
     pub fn turn(&self, cluster: &str, hostile: Hostile) {
-        let faults = self.clusters[cluster].api.faults();
+        let faults = self.clusters[cluster].api.embedded().faults();
         faults.add(Rule::always(Match::client(CONTROLLER), hostile.fault()));
         faults.close_watches(Match::client(CONTROLLER));
     }
 
     /// What muster asked of a cluster's API server so far, in order.
     pub fn asked(&self, cluster: &str) -> Vec<Asked> {
-        let requests = self.clusters[cluster].api.recorder().requests();
+        let requests = self.clusters[cluster].api.embedded().recorder().requests();
         let ours = requests
             .iter()
             .filter(|request| [CONTROLLER, AGENT].contains(&request.client.as_str()));

@@ -276,18 +276,18 @@ impl Bed {
         let mut sights = Vec::new();
         // First what is nearest to the truth, so that a report at the same instant comes after it.
         for (name, cluster) in &self.clusters {
-            for event in observer::events(&cluster.api, kinds::ASSEMBLAGE) {
+            for event in cluster.api.events(kinds::ASSEMBLAGE) {
                 let gone = event.kind() == ChangeKind::Deleted;
                 let object = (!gone).then(|| event.object());
                 inside(event.at, name, object, &observer.sync, &mut sights);
             }
         }
-        for event in observer::events(&self.management, observer.kind) {
+        for event in self.management.events(observer.kind) {
             let name = objects::name(event.object());
             let object = (event.kind() != ChangeKind::Deleted).then(|| event.object());
             upstream(event.at, name, object, &observer.sync, &mut sights);
         }
-        for event in observer::events(&self.management, kinds::CLUSTER) {
+        for event in self.management.events(kinds::CLUSTER) {
             if event.kind() == ChangeKind::Deleted {
                 sights.push(sight(event.at, objects::name(event.object()), What::Left));
             }

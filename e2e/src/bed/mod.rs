@@ -8,6 +8,8 @@ mod limit;
 mod objects;
 mod observer;
 mod process;
+mod real;
+mod server;
 mod strangers;
 mod trouble;
 mod wait;
@@ -22,7 +24,7 @@ use muster_controllers::runtime::Clock;
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-use self::{clusters::Cluster, process::Process};
+use self::{clusters::Cluster, process::Process, server::Server};
 pub use self::{
     clusters::Obstacle,
     fate::Blow,
@@ -44,19 +46,21 @@ pub const AGENT: &str = "agent";
 /// As whom scenarios act.
 const PERSON: &str = "person";
 
-/// Which of the two beds.
+/// Which of the beds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ground {
     /// Tasks of this process, on paused time.
     Virtual,
     /// Processes, sockets, the time of this machine.
     Wire,
+    /// The same, on real control planes.
+    Real,
 }
 
 /// A whole installation.
 pub struct Bed {
     ground: Ground,
-    management: ApiServer,
+    management: Server,
     clusters: BTreeMap<String, Cluster>,
     /// The git host.
     pub git: Git,
@@ -65,6 +69,8 @@ pub struct Bed {
     clock: Clock,
     started: Instant,
     folder: TempDir,
+    /// On real control planes only.
+    planes: Option<real::Planes>,
     /// On paused time: the ways into clusters, by the address in a kubeconfig.
     doors: process::Doors,
     fate: Arc<fate::Fate>,
@@ -84,9 +90,13 @@ impl Bed {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let epoch = match ground {
             Ground::Virtual => "2026-01-01T00:00:00Z".parse().unwrap(),
-            Ground::Wire => Timestamp::now(),
+            Ground::Wire | Ground::Real => Timestamp::now(),
         };
-        let management = clusters::serve(ground, "management", epoch).await;
+        let planes = match ground {
+            Ground::Virtual | Ground::Wire => None,
+            Ground::Real => Some(real::Planes::new().await),
+        };
+        let management = clusters::serve(ground, planes.as_ref(), "management", epoch).await;
         let definitions = crds::management()
             .into_iter()
             .chain(crds::flux())
@@ -103,6 +113,7 @@ impl Bed {
             clock,
             started: Instant::now(),
             folder: tempfile::tempdir().unwrap(),
+            planes,
             doors: process::Doors::default(),
             fate: Arc::default(),
             seed,
@@ -115,6 +126,9 @@ impl Bed {
     /// A bed with clusters labelled `env: prod` to which something can be rolled.
     pub async fn with_clusters(ground: Ground, names: &[&str]) -> Self {
         let mut bed = Self::new(ground).await;
+        if let Some(planes) = &bed.planes {
+            planes.add(names).await;
+        }
         for name in names {
             bed.join(name, &[("env", "prod")], &[]).await;
         }
@@ -126,14 +140,19 @@ impl Bed {
         self.ground == Ground::Virtual
     }
 
+    /// Whether the API servers are real ones.
+    pub fn is_real(&self) -> bool {
+        self.ground == Ground::Real
+    }
+
     /// Modules, Clusters, assemblages and all else in the namespace of the fleet.
     pub fn fleet(&self) -> Objects {
-        Objects::new(self.management.client_as(PERSON), FLEET)
+        Objects::new(self.management.client(), FLEET)
     }
 
     /// Objects of a downstream cluster.
     pub fn inside(&self, cluster: &str, namespace: &str) -> Objects {
-        Objects::new(self.clusters[cluster].api.client_as(PERSON), namespace)
+        Objects::new(self.clusters[cluster].api.client(), namespace)
     }
 
     /// The names of the clusters that have joined, in order.
@@ -217,7 +236,7 @@ impl Bed {
             process::Role::Agent => lease.max(Duration::from_secs(15)),
         });
         match self.ground {
-            Ground::Wire => process::child(role, place, lease, self.folder.path()),
+            Ground::Wire | Ground::Real => process::child(role, place, lease, self.folder.path()),
             Ground::Virtual => {
                 let world = process::World {
                     clock: self.clock.clone(),
@@ -309,12 +328,13 @@ impl Bed {
         self.servers().for_each(|(_, api)| api.recorder().clear());
     }
 
+    /// For what only the embedded servers tell.
     fn servers(&self) -> impl Iterator<Item = (&str, &ApiServer)> {
         let clusters = self
             .clusters
             .iter()
-            .map(|(name, cluster)| (name.as_str(), &cluster.api));
-        clusters.chain([("management", &self.management)])
+            .map(|(name, cluster)| (name.as_str(), cluster.api.embedded()));
+        clusters.chain([("management", self.management.embedded())])
     }
 }
 
@@ -337,7 +357,7 @@ fn is_lease(path: &str) -> bool {
 impl Drop for Bed {
     /// Shows the logs of processes if the scenario failed.
     fn drop(&mut self) {
-        if std::thread::panicking() && self.ground == Ground::Wire {
+        if std::thread::panicking() && self.ground != Ground::Virtual {
             process::print_logs(self.folder.path());
         }
     }

@@ -109,6 +109,16 @@ impl Kind {
         (self.group, self.plural)
     }
 
+    pub(super) fn api_resource(&self) -> ApiResource {
+        ApiResource {
+            group: self.group.to_owned(),
+            version: self.version.to_owned(),
+            api_version: self.api_version(),
+            kind: self.singular.to_owned(),
+            plural: self.plural.to_owned(),
+        }
+    }
+
     fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.to_owned()
@@ -231,13 +241,7 @@ impl Objects {
     }
 
     fn api(&self, kind: Kind) -> Api<DynamicObject> {
-        let resource = ApiResource {
-            group: kind.group.to_owned(),
-            version: kind.version.to_owned(),
-            api_version: kind.api_version(),
-            kind: kind.singular.to_owned(),
-            plural: kind.plural.to_owned(),
-        };
+        let resource = kind.api_resource();
         if kind.namespaced {
             Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
         } else {

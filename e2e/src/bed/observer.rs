@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_apiserver::{ApiServer, GroupResource, record::EventRecord};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Bed, Kind, kinds, objects};
+use super::{Bed, kinds, objects};
 use crate::fleet::image_tag;
 
 /// A Deployment of downstream clusters, whose image tag is its version.
@@ -63,7 +62,7 @@ impl Bed {
     pub fn moments(&self, workload: &Workload) -> Vec<Moment> {
         let mut moments = Vec::new();
         for (name, cluster) in &self.clusters {
-            let events = events(&cluster.api, kinds::DEPLOYMENT);
+            let events = cluster.api.events(kinds::DEPLOYMENT);
             moments.extend(
                 events
                     .iter()
@@ -126,7 +125,7 @@ impl Bed {
     pub fn claims(&self, app: &str) -> Vec<Claim> {
         let commits = self.versions_by_commit(app);
         let mut claims = Vec::new();
-        for event in events(&self.management, kinds::MODULE) {
+        for event in self.management.events(kinds::MODULE) {
             let status = &event.object()["status"];
             let (count, version) = (
                 status["summary"]["updated"].as_u64().unwrap_or_default(),
@@ -143,11 +142,11 @@ impl Bed {
                 });
             }
         }
-        let proxies = events(&self.management, kinds::PROXY_ASSEMBLAGE);
+        let proxies = self.management.events(kinds::PROXY_ASSEMBLAGE);
         let inside = self
             .clusters
             .values()
-            .flat_map(|cluster| events(&cluster.api, kinds::ASSEMBLAGE));
+            .flat_map(|cluster| cluster.api.events(kinds::ASSEMBLAGE));
         for event in proxies.into_iter().chain(inside) {
             let cluster = objects::name(event.object()).to_owned();
             let state =
@@ -188,7 +187,7 @@ impl Bed {
 
     /// The versions of `app` by commit, as its Module resolved them.
     fn versions_by_commit(&self, app: &str) -> BTreeMap<String, String> {
-        let modules = events(&self.management, kinds::MODULE);
+        let modules = self.management.events(kinds::MODULE);
         let sources = modules
             .iter()
             .filter(|event| objects::name(event.object()) == app)
@@ -202,17 +201,6 @@ impl Bed {
             })
             .collect()
     }
-}
-
-pub(super) fn events(api: &ApiServer, kind: Kind) -> Vec<EventRecord> {
-    let (group, resource) = kind.resource();
-    let resource = GroupResource::new(group, resource);
-    assert_eq!(api.recorder().dropped().1, 0, "the event log is complete");
-    api.recorder()
-        .events()
-        .into_iter()
-        .filter(|event| event.resource == resource)
-        .collect()
 }
 
 pub(super) fn named<'a>(list: &'a Value, name: &str) -> Option<&'a Value> {

@@ -21,7 +21,10 @@ use parking_lot::Mutex;
 use tokio::process::{Child, Command};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::fate::{Fate, Life};
+use super::{
+    fate::{Fate, Life},
+    server::Server,
+};
 
 /// How long a process may take to end when it is told to: what is in flight has 30 s.
 const END: Duration = Duration::from_secs(31);
@@ -43,7 +46,7 @@ pub enum Role {
 /// Where a process belongs.
 pub struct Place<'a> {
     /// Its API server.
-    pub api: &'a ApiServer,
+    pub api: &'a Server,
     /// As whom the API server knows it.
     pub user: &'a str,
     /// The namespace that it works in.
@@ -141,7 +144,7 @@ pub fn task(role: Role, place: &Place<'_>, world: World) -> Process {
     let shutdown = Shutdown::new();
     let body = Body {
         role,
-        service: place.api.service_as(place.user),
+        service: place.api.embedded().service_as(place.user),
         namespace: place.namespace.to_owned(),
         instance: place.instance.to_owned(),
         world,
@@ -217,7 +220,7 @@ pub fn child(role: Role, place: &Place<'_>, lease: Option<Duration>, folder: &Pa
         Role::Agent => "agent",
     };
     let kubeconfig = folder.join(format!("{}.kubeconfig", place.instance));
-    fs::write(&kubeconfig, kubeconfig_of(place.api, place.user)).unwrap();
+    fs::write(&kubeconfig, place.api.kubeconfig_of(place.user)).unwrap();
     let log = open_log(folder, &format!("{verb}-{}.log", place.instance));
     let child = Command::new(muster())
         .arg(verb)

@@ -9,7 +9,7 @@ use muster_apiserver::{
 };
 use serde_json::{Value, json};
 
-use super::{Bed, CONTROLLER, PERSON, kinds};
+use super::{Bed, CONTROLLER, kinds};
 
 impl Bed {
     /// The next writes of the controller to paths with `path` come too late: somebody else was faster.
@@ -20,13 +20,13 @@ impl Bed {
             ..Match::client(CONTROLLER)
         };
         let faster = Rule::times(matching, Fault::Status(Failure::Conflict), times);
-        self.management.faults().add(faster);
+        self.management.embedded().faults().add(faster);
     }
 
     /// From now on the owner of a cluster answers for its agent: the agent is ended, and the kind takes whatever is written.
     pub async fn usurp(&mut self, cluster: &str) {
         self.crash_agent(cluster).await;
-        let kinds: Api<CustomResourceDefinition> = Api::all(self.clusters[cluster].api.client_as(PERSON));
+        let kinds: Api<CustomResourceDefinition> = Api::all(self.clusters[cluster].api.client());
         let mut definition = kinds.get(Assemblage::crd_name()).await.unwrap();
         let lax = json!({"type": "object", "properties": {
             "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},

@@ -5,7 +5,7 @@ use muster_apiserver::{
     fault::{Failure, Fault, Match, Rule, RuleId},
 };
 
-use super::{Bed, kinds, objects, observer::events};
+use super::{Bed, kinds, objects};
 
 impl Bed {
     /// From now on a cluster answers writes of `client` to paths with `path` with 500, as for a webhook that cannot be called.
@@ -16,18 +16,18 @@ impl Bed {
             ..Match::client(client)
         };
         let late = Rule::always(matching, Fault::Status(Failure::Internal));
-        self.clusters[cluster].api.faults().add(late)
+        self.clusters[cluster].api.embedded().faults().add(late)
     }
 
     /// Ends what [`Bed::fail_writes`] began.
     pub fn mend(&self, cluster: &str, rule: RuleId) {
-        self.clusters[cluster].api.faults().remove(rule);
+        self.clusters[cluster].api.embedded().faults().remove(rule);
     }
 
     /// Every reason that the Ready condition of a Module had, in order, each change once.
     pub fn reasons_of(&self, module: &str) -> Vec<String> {
         let mut reasons: Vec<String> = Vec::new();
-        for event in events(&self.management, kinds::MODULE) {
+        for event in self.management.events(kinds::MODULE) {
             let ready = crate::fleet::condition(event.object(), "Ready");
             let reason = ready.and_then(|ready| ready["reason"].as_str());
             if let Some(reason) = reason.filter(|_| objects::name(event.object()) == module)

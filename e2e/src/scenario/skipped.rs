@@ -59,7 +59,10 @@ pub async fn away_for_a_while(ground: Ground) {
         (&summary["clusters"], &summary["skipped"]),
         (&"2/3".into(), &1.into())
     );
-    assert_eq!(bed.version_in("eu-2", "web").await.as_deref(), Some("web-v1"));
+    if !bed.is_real() {
+        // Where the API server itself is away nobody can look.
+        assert_eq!(bed.version_in("eu-2", "web").await.as_deref(), Some("web-v1"));
+    }
     bed.clear("eu-2", Obstacle::Unreachable).await;
     until_skipped(&bed, &BTreeMap::new()).await;
     assert_eq!(bed.version_in("eu-2", "web").await.as_deref(), Some("web-v2"));

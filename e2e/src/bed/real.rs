@@ -1,0 +1,262 @@
+//! Real API servers: a fleet of control planes on this machine, each watched from its beginning.
+//!
+//! All of them have one etcd, which numbers the writes of all. An event's place on the time line is that number, a microsecond each: what
+//! came first is exact, across servers and whatever the watches took; how long something took is not to be had from it.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use futures::{StreamExt, TryStreamExt};
+use kube::{
+    Api, Client,
+    api::{DynamicObject, ListParams, WatchEvent, WatchParams},
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use muster_apiserver::ChangeKind;
+use muster_real::{Fleet, Plan};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::{
+    runtime::Handle,
+    task::{block_in_place, spawn_blocking},
+    time::{Instant, sleep, timeout},
+};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{Kind, kinds, server::Event};
+
+/// The kinds that scenarios ask the event log for.
+const WATCHED: [Kind; 6] = [
+    kinds::CLUSTER,
+    kinds::MODULE,
+    kinds::PROXY_ASSEMBLAGE,
+    kinds::REMOTE_ASSEMBLAGE,
+    kinds::ASSEMBLAGE,
+    kinds::DEPLOYMENT,
+];
+/// The pause before a watch that failed is opened again: its kind may not be there yet, or its server.
+const AGAIN: Duration = Duration::from_millis(100);
+/// How long a watch may take to show what a list has.
+const CAUGHT_UP: Duration = Duration::from_secs(10);
+/// The version that a watch goes on from is forgotten.
+const GONE: u16 = 410;
+/// How long a watch is asked to last, in seconds.
+const SESSION: u32 = 290;
+
+/// The control planes of a bed. The last one of them ends all.
+#[derive(Clone)]
+pub struct Planes {
+    fleet: Arc<Mutex<Fleet>>,
+    epoch: Instant,
+    _folder: Arc<TempDir>,
+}
+
+/// One API server.
+pub struct Server {
+    name: String,
+    planes: Planes,
+    client: Client,
+    logs: BTreeMap<&'static str, Log>,
+}
+
+/// What a watch has shown so far.
+struct Log {
+    seen: Arc<Mutex<Seen>>,
+    _watch: AbortOnDropHandle<()>,
+}
+
+#[derive(Default)]
+struct Seen {
+    events: Vec<(u64, ChangeKind, Arc<Value>)>,
+    /// The greatest version, of which the next watch is asked for what follows.
+    version: u64,
+}
+
+impl Planes {
+    /// An etcd; no control plane yet.
+    pub async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("fleet");
+        let plan = Plan {
+            kwok: true,
+            flux: false,
+        };
+        let fleet = spawn_blocking(move || Fleet::start(&place, plan)).await.unwrap();
+        Self {
+            fleet: Arc::new(Mutex::new(fleet.unwrap_or_else(|error| panic!("{error:?}")))),
+            epoch: Instant::now(),
+            _folder: Arc::new(folder),
+        }
+    }
+
+    /// Starts control planes side by side.
+    pub async fn add(&self, names: &[&str]) {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        self.with(move |fleet| fleet.add(&names)).await;
+    }
+
+    /// A control plane that was added, or is added now.
+    pub async fn server(&self, name: &str) -> Server {
+        let wanted = name.to_owned();
+        let kubeconfig = self
+            .with(move |fleet| {
+                if fleet.plane(&wanted).is_err() {
+                    fleet.add(std::slice::from_ref(&wanted))?;
+                }
+                Ok(std::fs::read_to_string(fleet.plane(&wanted)?.kubeconfig())?)
+            })
+            .await;
+        let client = client_of(&kubeconfig).await;
+        let logs = WATCHED.map(|kind| (kind.resource().1, Log::open(client.clone(), kind)));
+        Server {
+            name: name.to_owned(),
+            planes: self.clone(),
+            client,
+            logs: logs.into(),
+        }
+    }
+
+    /// Does something that blocks.
+    async fn with<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Fleet) -> anyhow::Result<T> + Send + 'static,
+    ) -> T {
+        let fleet = Arc::clone(&self.fleet);
+        let done = spawn_blocking(move || work(&mut fleet.lock())).await.unwrap();
+        done.unwrap_or_else(|error| panic!("{error:?}"))
+    }
+}
+
+impl Server {
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// A certificate of an administrator in the name of `user`.
+    pub fn kubeconfig_of(&self, user: &str) -> String {
+        let fleet = self.planes.fleet.lock();
+        let plane = fleet.plane(&self.name).unwrap();
+        plane.kubeconfig_of(user, &["system:masters"]).unwrap()
+    }
+
+    /// Ends the API server, and starts it again on the same port with the same data.
+    pub async fn set_running(&self, runs: bool) {
+        let name = self.name.clone();
+        self.planes
+            .with(move |fleet| {
+                if runs {
+                    fleet.start_again(&name, "apiserver")
+                } else {
+                    fleet.stop(&name, "apiserver")
+                }
+            })
+            .await;
+    }
+
+    /// All versions of the objects of a kind, after the watch has shown what is there now.
+    pub fn events(&self, kind: Kind) -> Vec<Event> {
+        let log = &self.logs[kind.resource().1];
+        block_in_place(|| Handle::current().block_on(self.catch_up(kind, log)));
+        let seen = log.seen.lock();
+        let events = seen.events.iter().map(|(version, kind, object)| {
+            let at = self.planes.epoch + Duration::from_micros(*version);
+            Event::watched(at, *kind, Arc::clone(object))
+        });
+        events.collect()
+    }
+
+    async fn catch_up(&self, kind: Kind, log: &Log) {
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &kind.api_resource());
+        let Ok(list) = api.list(&ListParams::default()).await else {
+            return;
+        };
+        let newest = list.items.iter().map(|object| version_of(&object.metadata)).max();
+        let caught_up = async {
+            while log.seen.lock().version < newest.unwrap_or_default() {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let done = timeout(CAUGHT_UP, caught_up).await;
+        assert!(done.is_ok(), "the watch of {kind:?} in {} is behind", self.name);
+    }
+}
+
+impl Log {
+    fn open(client: Client, kind: Kind) -> Self {
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let api: Api<DynamicObject> = Api::all_with(client, &kind.api_resource());
+        let watch = tokio::spawn(follow(api, Arc::clone(&seen)));
+        Self {
+            seen,
+            _watch: AbortOnDropHandle::new(watch),
+        }
+    }
+}
+
+/// Never ends. From version 0 a server shows what is there, then what changes.
+async fn follow(api: Api<DynamicObject>, seen: Arc<Mutex<Seen>>) {
+    loop {
+        // The server has ended, or the session has: what follows is asked for anew.
+        if let Err(kube::Error::Api(status)) = watch(&api, &seen).await
+            && status.code == GONE
+        {
+            relist(&api, &seen).await;
+        }
+        sleep(AGAIN).await;
+    }
+}
+
+async fn watch(api: &Api<DynamicObject>, seen: &Mutex<Seen>) -> kube::Result<()> {
+    let from = seen.lock().version.to_string();
+    let parameters = WatchParams::default().timeout(SESSION);
+    let mut events = api.watch(&parameters, &from).await?.boxed();
+    while let Some(event) = events.try_next().await? {
+        match event {
+            WatchEvent::Added(object) => seen.lock().take(ChangeKind::Added, object),
+            WatchEvent::Modified(object) => seen.lock().take(ChangeKind::Modified, object),
+            WatchEvent::Deleted(object) => seen.lock().take(ChangeKind::Deleted, object),
+            WatchEvent::Bookmark(_) => {}
+            WatchEvent::Error(status) => return Err(kube::Error::Api(status)),
+        }
+    }
+    Ok(())
+}
+
+/// A server that was started again has forgotten what it once showed. While it was away nobody wrote, so that nothing is missed but what
+/// was written before this watch was open again.
+async fn relist(api: &Api<DynamicObject>, seen: &Mutex<Seen>) {
+    let Ok(list) = api.list(&ListParams::default()).await else {
+        return;
+    };
+    let mut seen = seen.lock();
+    let known = seen.version;
+    for object in list.items {
+        if version_of(&object.metadata) > known {
+            seen.take(ChangeKind::Modified, object);
+        }
+    }
+    let version = list.metadata.resource_version.unwrap_or_default();
+    seen.version = version.parse().expect("a real server's versions are numbers");
+}
+
+impl Seen {
+    fn take(&mut self, kind: ChangeKind, object: DynamicObject) {
+        let version = version_of(&object.metadata);
+        self.version = self.version.max(version);
+        self.events
+            .push((version, kind, Arc::new(serde_json::to_value(object).unwrap())));
+    }
+}
+
+fn version_of(metadata: &kube::core::ObjectMeta) -> u64 {
+    let version = metadata.resource_version.as_deref().unwrap_or_default();
+    version.parse().expect("a real server's versions are numbers")
+}
+
+async fn client_of(kubeconfig: &str) -> Client {
+    let kubeconfig = Kubeconfig::from_yaml(kubeconfig).unwrap();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .unwrap();
+    Client::try_from(config).unwrap()
+}

@@ -1,0 +1,101 @@
+//! An API server of the bed: the embedded one, which keeps what happened, or a real one, which is watched.
+
+use std::sync::Arc;
+
+use kube::Client;
+use muster_apiserver::{ApiServer, ChangeKind, GroupResource, record::EventRecord};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{Kind, PERSON, process, real};
+
+/// An API server.
+pub enum Server {
+    /// In this process.
+    Embedded(ApiServer),
+    /// kube-apiserver.
+    Real(real::Server),
+}
+
+/// One version of one object.
+pub struct Event {
+    /// When. On real servers only their order means something: see [`real`].
+    pub at: Instant,
+    version: Version,
+}
+
+enum Version {
+    Recorded(EventRecord),
+    Watched(ChangeKind, Arc<Value>),
+}
+
+impl Event {
+    pub(super) fn watched(at: Instant, kind: ChangeKind, object: Arc<Value>) -> Self {
+        Self {
+            at,
+            version: Version::Watched(kind, object),
+        }
+    }
+
+    /// What the write did.
+    pub fn kind(&self) -> ChangeKind {
+        match &self.version {
+            Version::Recorded(event) => event.kind(),
+            Version::Watched(kind, _) => *kind,
+        }
+    }
+
+    /// The object after the write; of a deletion, its last state.
+    pub fn object(&self) -> &Value {
+        match &self.version {
+            Version::Recorded(event) => event.object(),
+            Version::Watched(_, object) => object,
+        }
+    }
+}
+
+impl Server {
+    /// A client for whoever acts in scenarios.
+    pub fn client(&self) -> Client {
+        match self {
+            Self::Embedded(api) => api.client_as(PERSON),
+            Self::Real(server) => server.client(),
+        }
+    }
+
+    /// A kubeconfig for a user, if there is a door on the wire.
+    pub fn kubeconfig_of(&self, user: &str) -> String {
+        match self {
+            Self::Embedded(api) => process::kubeconfig_of(api, user),
+            Self::Real(server) => server.kubeconfig_of(user),
+        }
+    }
+
+    /// All versions of the objects of a kind, in order.
+    pub fn events(&self, kind: Kind) -> Vec<Event> {
+        match self {
+            Self::Real(server) => server.events(kind),
+            Self::Embedded(api) => {
+                let (group, resource) = kind.resource();
+                let resource = GroupResource::new(group, resource);
+                assert_eq!(api.recorder().dropped().1, 0, "the event log is complete");
+                let events = api.recorder().events().into_iter();
+                events
+                    .filter(|event| event.resource == resource)
+                    .map(|event| Event {
+                        at: event.at,
+                        version: Version::Recorded(event),
+                    })
+                    .collect()
+            }
+        }
+    }
+
+    /// The embedded server, for faults and for what it recorded of requests.
+    pub fn embedded(&self) -> &ApiServer {
+        match self {
+            Self::Embedded(api) => api,
+            Self::Real(_) => panic!("a real server knows no faults and keeps no requests"),
+        }
+    }
+}
