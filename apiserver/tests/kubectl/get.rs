@@ -148,18 +148,21 @@ case!(what_is_not_there, k, {
 
 case!(a_watch_tells_of_each_change, k, {
     five(&k).await;
-    let watch = k.run("get secrets -l even=yes --watch --output-watch-events -o name --request-timeout=4s");
-    let change = async {
-        tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
-        k.run("label secret b even=yes").await.ok();
-        k.run("delete secret a").await.ok();
-    };
-    let (watched, ()) = tokio::join!(watch, change);
-    let lines: Vec<&str> = watched.out.lines().map(str::trim).collect();
-    assert!(lines.len() >= 5, "{watched:#?}");
-    for name in ["secret/b", "secret/a"] {
-        assert!(lines[3..].iter().any(|line| line.ends_with(name)), "{watched:#?}");
+    let mut watch = k.follow("get secrets -l even=yes --watch --output-watch-events --no-headers");
+    for name in ["a", "c", "e"] {
+        assert!(watch.next().await.starts_with(&format!("ADDED {name} ")));
     }
+    k.run("label secret b even=yes").await.ok();
+    assert!(watch.next().await.starts_with("ADDED b "));
+    k.run("label secret c other=yes").await.ok();
+    assert!(watch.next().await.starts_with("MODIFIED c "));
+    k.run("label secret b even-").await.ok();
+    assert!(
+        watch.next().await.starts_with("DELETED b "),
+        "it left the selection"
+    );
+    k.run("delete secret a").await.ok();
+    assert!(watch.next().await.starts_with("DELETED a "));
 });
 
 case!(what_is_written_out_can_be_read_in_again, k, {

@@ -2,14 +2,18 @@
 
 use std::{
     path::PathBuf,
-    process::{Command, Output},
+    process::Stdio,
     sync::atomic::{AtomicU32, Ordering},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use muster_apiserver::{ApiServer, player::Speeds};
 use tempfile::TempDir;
-use tokio::time::{Instant, sleep};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader, Lines},
+    process::{Child, ChildStdout, Command},
+    time::{Instant, sleep, timeout},
+};
 
 /// How long a server may take for what it does by itself. A real collector learns of new kinds every 30 s.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -24,6 +28,23 @@ pub struct Kubectl {
     pub ns: String,
     /// The API group of its kinds.
     pub group: String,
+}
+
+/// A kubectl that goes on.
+pub struct Following {
+    _child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Following {
+    /// The next line, its words parted by one blank each.
+    pub async fn next(&mut self) -> String {
+        let line = timeout(PATIENCE, self.lines.next_line())
+            .await
+            .expect("kubectl is silent");
+        let line = line.unwrap().expect("kubectl goes on");
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
 }
 
 /// What kubectl said.
@@ -78,6 +99,7 @@ impl Kubectl {
         if Command::new("kubectl")
             .args(["version", "--client"])
             .output()
+            .await
             .is_err()
         {
             eprintln!("skipped: there is no kubectl on the path");
@@ -119,7 +141,7 @@ impl Kubectl {
         Some(kubectl)
     }
 
-    /// Runs kubectl in the namespace of the case, off the runtime's threads. Words are parted by blanks; `WIDGETS` and `GROUP` stand
+    /// Runs kubectl in the namespace of the case. Words are parted by blanks; `WIDGETS` and `GROUP` stand
     /// for the kind and the group of the case.
     pub async fn run(&self, line: &str) -> Said {
         self.run_with(line, &[]).await
@@ -127,8 +149,31 @@ impl Kubectl {
 
     /// The same with an environment.
     pub async fn run_with(&self, line: &str, environment: &[(&str, &str)]) -> Said {
+        let output = self
+            .command(line)
+            .envs(environment.iter().copied())
+            .output()
+            .await
+            .unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().trim_end().to_owned();
+        Said {
+            line: format!("kubectl {line}"),
+            code: output.status.code().unwrap(),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
+    }
+
+    /// A kubectl that goes on until it is dropped: its lines, one by one.
+    pub fn follow(&self, line: &str) -> Following {
+        let mut child = self.command(line).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Following { _child: child, lines }
+    }
+
+    fn command(&self, line: &str) -> Command {
         let widgets = format!("widgets.{}", self.group);
-        let line = &line.replace("WIDGETS", &widgets).replace("GROUP", &self.group);
+        let line = line.replace("WIDGETS", &widgets).replace("GROUP", &self.group);
         let mut command = Command::new("kubectl");
         command
             .arg("--kubeconfig")
@@ -138,21 +183,9 @@ impl Kubectl {
             .args(["--namespace", &self.ns])
             .args(line.split(' '))
             .current_dir(self.folder.path())
-            .envs(environment.iter().copied());
-        let Output {
-            status,
-            stdout,
-            stderr,
-        } = tokio::task::spawn_blocking(move || command.output().unwrap())
-            .await
-            .unwrap();
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().trim_end().to_owned();
-        Said {
-            line: format!("kubectl {line}"),
-            code: status.code().unwrap(),
-            out: text(stdout),
-            err: text(stderr),
-        }
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+        command
     }
 
     /// Writes a file into the folder where kubectl runs. Its name.
