@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::{Context, bail, ensure};
 use data_encoding::HEXLOWER;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// Says where things are kept instead of `~/.cache`.
@@ -165,7 +166,7 @@ impl Cache {
         Ok(())
     }
 
-    /// What of these is not there.
+    /// An error that names which of these programs are not there.
     pub fn require(&self, names: &[&str]) -> anyhow::Result<()> {
         let missing: Vec<&str> = names
             .iter()
@@ -259,16 +260,19 @@ fn linker_flags(program: &Program) -> anyhow::Result<String> {
     ))
 }
 
+/// Where Go keeps a dependency, which it downloads if need be: what no program needs is not there after a build.
 fn module_folder(module: &str, dependency: &str) -> anyhow::Result<PathBuf> {
     let output = go_in(module)
-        .args(["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", dependency])
+        .args(["mod", "download", "-json", dependency])
         .output()
-        .context("go list")?;
-    let folder = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    ensure!(
-        output.status.success() && !folder.is_empty(),
+        .context("go mod download")?;
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    if let Some(folder) = told["Dir"].as_str().filter(|_| output.status.success()) {
+        return Ok(PathBuf::from(folder));
+    }
+    let printed = String::from_utf8_lossy(&output.stderr);
+    bail!(
         "where {dependency} is: {}",
-        String::from_utf8_lossy(&output.stderr).trim()
-    );
-    Ok(PathBuf::from(folder))
+        told["Error"].as_str().unwrap_or(&printed).trim()
+    )
 }

@@ -182,15 +182,7 @@ impl Store {
             // Nothing here has to survive a power cut.
             ("unsafe-no-fsync", "true".to_owned()),
         ];
-        processes.start(&Launch {
-            name: "etcd".to_owned(),
-            program: cache.program("etcd"),
-            arguments: flags
-                .iter()
-                .map(|(flag, value)| format!("--{flag}={value}"))
-                .collect(),
-            environment: Vec::new(),
-        })?;
+        processes.start(&Launch::new("etcd".to_owned(), cache.program("etcd"), &flags))?;
         let api = Api::new(&url, &authority.certificate(), &client)?;
         processes.wait("etcd", READY, || api.is_there("/health"))?;
         Ok(Self { url, pki })

@@ -21,7 +21,6 @@ mod processes;
 pub use self::{
     cache::{Built, Cache, PROGRAMS, Program},
     fleet::{Fleet, Plan},
-    pki::Identity,
     plane::Plane,
     processes::down,
 };

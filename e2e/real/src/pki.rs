@@ -15,11 +15,9 @@ use serde_json::json;
 
 /// A certificate and its key, PEM.
 #[derive(Clone, Debug)]
-pub struct Identity {
-    /// The certificate.
-    pub certificate: String,
-    /// The key.
-    pub key: String,
+pub(crate) struct Identity {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
 }
 
 impl Identity {

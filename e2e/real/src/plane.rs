@@ -2,16 +2,15 @@
 
 use std::{
     fs,
+    io::Write,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
-use std::io::Write;
-
 use crate::{
     api::Api,
     cache::{Cache, here},
-    pki::{Authority, Identity, kubeconfig, token_keys},
+    pki::{Authority, kubeconfig, token_keys},
     processes::Launch,
 };
 
@@ -106,11 +105,6 @@ impl Plane {
         ))
     }
 
-    /// The certificate of the authority, PEM.
-    pub fn authority(&self) -> String {
-        self.authority.certificate()
-    }
-
     /// Every request that the audit policy notes, a line of JSON each.
     pub fn audit_log(&self) -> PathBuf {
         self.folder.join(format!("log/{}-audit.log", self.name))
@@ -118,7 +112,7 @@ impl Plane {
 
     /// The administrator.
     pub(crate) fn api(&self) -> anyhow::Result<Api> {
-        let identity: Identity = self.authority.client("admin", &[MASTERS])?;
+        let identity = self.authority.client("admin", &[MASTERS])?;
         Api::new(&self.url, &self.authority.certificate(), &identity)
     }
 
@@ -236,17 +230,9 @@ impl Plane {
         cache: &Cache,
         program: &str,
         process: &str,
-        arguments: &[(&str, String)],
+        flags: &[(&str, String)],
     ) -> Launch {
-        Launch {
-            name: self.process(process),
-            program: cache.program(program),
-            arguments: arguments
-                .iter()
-                .map(|(flag, value)| format!("--{flag}={value}"))
-                .collect(),
-            environment: Vec::new(),
-        }
+        Launch::new(self.process(process), cache.program(program), flags)
     }
 
     fn pki(&self) -> PathBuf {

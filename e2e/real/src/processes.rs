@@ -34,6 +34,21 @@ pub(crate) struct Launch {
     pub(crate) environment: Vec<(String, String)>,
 }
 
+impl Launch {
+    /// A program with flags, without an environment.
+    pub(crate) fn new(name: String, program: PathBuf, flags: &[(&str, String)]) -> Self {
+        Self {
+            name,
+            program,
+            arguments: flags
+                .iter()
+                .map(|(flag, value)| format!("--{flag}={value}"))
+                .collect(),
+            environment: Vec::new(),
+        }
+    }
+}
+
 /// The processes in a folder.
 pub(crate) struct Processes {
     folder: PathBuf,

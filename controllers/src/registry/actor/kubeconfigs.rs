@@ -101,7 +101,8 @@ impl Actor<'_> {
         }
     }
 
-    /// The credential was refused and the Secret read once more: if it still says the same, it is the credential.
+    /// The credential was refused and the Secret read once more: if it still says the same, it is the credential. What a watch shows goes
+    /// before what was read, so that for a watched Secret the read only gives the watch time to show a newer one.
     fn refused(&mut self, name: &str, generation: u64, error: String) {
         let Some(entry) = self
             .entries
