@@ -1,26 +1,82 @@
-//! The same promises on real control planes: kube-apiserver, its controllers, kwok for nodes and pods. Run by `cargo xtask real run`.
+//! The same promises on real control planes: kube-apiserver, its controllers, kwok for nodes and pods; with the built-in sync, and where
+//! Flux carries out. Run by `cargo xtask real run`.
 
-use muster_e2e::{bed::Ground::Real, scenario};
+use muster_e2e::{
+    bed::Ground,
+    scenario::{
+        self,
+        limit::{LIMITS, holds, holds_with_two_leaders},
+    },
+    seed,
+};
 
-/// One test for each scenario.
+/// How many processes end in a run for the limit.
+const ENDS: usize = 12;
+
+/// One test for each scenario and ground.
 macro_rules! promises {
-    ($($file:ident { $($promise:ident),* })*) => {
-        $(mod $file {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            #[ignore = "real: cargo xtask real run"]
-            async fn $promise() {
-                super::scenario::$file::$promise(super::Real).await;
+    ($($ground:ident $sync:ident { $($file:ident { $($promise:ident),* })* })*) => {
+        $(mod $sync {
+            use super::{Ground, scenario};
+
+            $(mod $file {
+                $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                #[ignore = "real: cargo xtask real run"]
+                async fn $promise() {
+                    super::scenario::$file::$promise(super::Ground::$ground).await;
+                })*
             })*
         })*
     };
 }
 
 promises! {
-    rollout { one_after_another, two_at_a_time, newest_wins }
-    commit { is_all_it_takes }
-    bad_version { stops_and_is_fixed }
-    skipped { five_reasons, away_for_a_while }
-    bootstrap { flux_objects_come_back }
-    crash { in_the_middle, told_to_end }
-    bad_input { refused_at_the_door }
+    Real builtin {
+        rollout { one_after_another, two_at_a_time, newest_wins }
+        commit { is_all_it_takes }
+        bad_version { stops_and_is_fixed }
+        skipped { five_reasons, away_for_a_while }
+        bootstrap { needs_no_agent, flux_objects_come_back, foreign_objects_are_left_alone }
+        crash { in_the_middle, told_to_end }
+        bad_input { refused_at_the_door }
+        will { paused, deselected, deleted }
+        old_bugs { what_leaves_a_version_leaves_the_clusters }
+        identity { leads_elsewhere }
+        removal { orphaned, held, away, clusters_deleted, assemblages_deleted, definitions_deleted }
+        classes { as_the_table_says }
+        hand { puts_nothing_astray, credentials_change }
+        rest { nothing_is_written }
+    }
+    Flux flux {
+        rollout { one_after_another, two_at_a_time, newest_wins }
+        commit { is_all_it_takes }
+        bad_version { stops_and_is_fixed }
+        skipped { five_reasons, away_for_a_while }
+        bootstrap { needs_no_agent, flux_objects_come_back }
+        crash { in_the_middle, told_to_end }
+        will { paused, deselected, deleted }
+        old_bugs { what_leaves_a_version_leaves_the_clusters }
+        identity { leads_elsewhere }
+        removal { orphaned, held, away, clusters_deleted, assemblages_deleted, definitions_deleted }
+        classes { as_the_table_says }
+        hand { puts_nothing_astray, credentials_change }
+        rest { nothing_is_written }
+    }
+}
+
+/// The limit, judged from the watches of the real servers.
+mod limit {
+    use super::{ENDS, Ground, LIMITS, holds, holds_with_two_leaders, seed};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "real: cargo xtask real run"]
+    async fn over_kills() {
+        holds(Ground::Real, LIMITS[1], ENDS, seed()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "real: cargo xtask real run"]
+    async fn with_two_controllers() {
+        holds_with_two_leaders(Ground::Real, LIMITS[0], ENDS, seed()).await;
+    }
 }

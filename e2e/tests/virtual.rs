@@ -24,6 +24,9 @@ promises! {
     crash { in_the_middle, anywhere, told_to_end }
     will { paused, deselected, deleted }
     bad_input { refused_at_the_door, nothing_moves, stops_at_the_first_cluster, kubeconfigs }
+    classes { as_the_table_says }
+    removal { orphaned, held, away, clusters_deleted, assemblages_deleted, definitions_deleted }
+    hand { puts_nothing_astray, credentials_change }
     rest { nothing_is_written }
     bad_input_fleet {
         numbers_and_sizes_at_the_door, the_longest_names, values_over_their_size, secrets, names_that_others_have, a_hostile_status,

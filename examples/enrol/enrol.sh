@@ -61,6 +61,8 @@ if [ -n "$labels" ]; then
     printf '%s\n' "$labels" | grep -Eqx '[A-Za-z0-9._/-]+=[A-Za-z0-9._-]*(,[A-Za-z0-9._/-]+=[A-Za-z0-9._-]*)*' \
         || misused "labels are written as env=prod,region=eu, not $labels"
 fi
+here=$(dirname "$0")
+[ -f "$here/account.yaml" ] || fail "$here/account.yaml is not there" 'this script needs the files beside it'
 command -v kubectl >/dev/null || fail 'kubectl is not there' 'install it: https://kubernetes.io/docs/tasks/tools/'
 
 # kubectl to the management cluster, and to the new one.
@@ -90,71 +92,11 @@ up get namespace "$namespace" >/dev/null 2>&1 || fail "there is no namespace $na
     "kubectl create namespace $namespace"
 
 say "2/5 $name: namespace muster-system, an account for the management cluster, and its rights"
-role=''
+administrator='you need the rights of an administrator there'
+down $apply <"$here/account.yaml" || fail "the account cannot be made in $name: see above; $administrator"
 if [ -n "$bootstrap" ]; then
-    role="
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata:
-  name: muster-management-bootstrap
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
-subjects: [{kind: ServiceAccount, name: muster-management, namespace: muster-system}]"
+    down $apply <"$here/bootstrap.yaml" || fail "the account cannot be given the right to apply: see above; $administrator"
 fi
-down $apply <<YAML || fail "the account cannot be made in $name: see above; you need the rights of an administrator there"
-apiVersion: v1
-kind: Namespace
-metadata:
-  name: muster-system
----
-apiVersion: v1
-kind: ServiceAccount
-metadata:
-  name: muster-management
-  namespace: muster-system
----
-# A mirror of what is assigned to the cluster: nothing else is written there for Modules.
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata:
-  name: muster-management
-  namespace: muster-system
-rules:
-  - {apiGroups: [fleet.muster.dev], resources: [assemblages], verbs: [get, list, watch, create, update, patch, delete]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata:
-  name: muster-management
-  namespace: muster-system
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: muster-management}
-subjects: [{kind: ServiceAccount, name: muster-management, namespace: muster-system}]
----
-# Which cluster it is (kube-system), and whether an agent can be there (muster-system).
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata:
-  name: muster-management
-rules:
-  - {apiGroups: [""], resources: [namespaces], resourceNames: [kube-system, muster-system], verbs: [get]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata:
-  name: muster-management
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: muster-management}
-subjects: [{kind: ServiceAccount, name: muster-management, namespace: muster-system}]
----
-# Filled by the cluster with a token that lasts until this Secret is deleted.
-apiVersion: v1
-kind: Secret
-metadata:
-  name: muster-management
-  namespace: muster-system
-  annotations:
-    kubernetes.io/service-account.name: muster-management
-type: kubernetes.io/service-account-token$role
-YAML
 
 say "3/5 $name: the account's token"
 token='' tries=0

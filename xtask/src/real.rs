@@ -17,6 +17,9 @@ const MANAGEMENT: &str = "management";
 /// By which the contract suite learns that it is to ask a real server.
 const CONTRACT: &str = "MUSTER_CONTRACT_KUBECONFIG";
 
+/// Names the folder in which scenarios leave what rights they used.
+const RIGHTS_USED: &str = "MUSTER_RIGHTS_USED";
+
 /// What is done.
 #[derive(Debug, clap::Args)]
 pub struct Real {
@@ -210,7 +213,7 @@ fn asks_one_server(binary: &str) -> anyhow::Result<bool> {
         .success())
 }
 
-/// Each makes a fleet of its own. One at a time: a control plane takes half a GiB.
+/// Each makes a fleet of its own. One at a time: a control plane takes half a GiB. Then the rights that they used are looked at.
 fn scenarios(filter: &str) -> anyhow::Result<bool> {
     let those = ["--test", "real", "--", "--ignored", filter];
     let listed = cargo(&[&those[..], &["--list"]].concat())
@@ -223,8 +226,20 @@ fn scenarios(filter: &str) -> anyhow::Result<bool> {
         found,
         "no scenario has {filter:?} in its name: see e2e/tests/real.rs"
     );
-    let status = cargo(&[&those[..], &["--nocapture", "--test-threads=1"]].concat()).status();
-    Ok(status.context("cargo test")?.success())
+    let used = tempfile::tempdir()?;
+    let run = |arguments: &[&str]| -> anyhow::Result<bool> {
+        let status = cargo(arguments).env(RIGHTS_USED, used.path()).status();
+        Ok(status.context("cargo test")?.success())
+    };
+    let good = run(&[&those[..], &["--nocapture", "--test-threads=1"]].concat())?;
+    // Only all scenarios together use every right.
+    let promise = if filter.is_empty() {
+        "nothing_is"
+    } else {
+        "nothing_is_denied"
+    };
+    let rights = run(&["--test", "rights", "--", "--ignored", promise])?;
+    Ok(good && rights)
 }
 
 /// As the test command builds it.

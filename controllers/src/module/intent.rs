@@ -189,6 +189,7 @@ mod tests {
             position,
             token,
             digest: None,
+            print: 0,
             revision: None,
             asks: Asks::Carry,
             echo: None,

@@ -1,5 +1,7 @@
 //! The rows of assemblages, as far as a module's rollout needs them: small, and all of a fleet's in memory.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use kube::ResourceExt;
 use muster_api::{
     assemblage::{FailureClass, Intent, SyncPhase, SyncRow, SyncState, Withdraw},
@@ -36,12 +38,29 @@ pub struct SeenRow {
     pub token: Option<u64>,
     /// The assigned digest.
     pub digest: Option<String>,
+    /// Of all that the row holds: what a hand changed under a digest is not what was assigned.
+    pub print: Print,
     /// The assigned revision.
     pub revision: Option<String>,
     /// What the row asks for.
     pub asks: Asks,
     /// What the cluster said last about this sync.
     pub echo: Option<Echo>,
+}
+
+/// The hash of what a row holds, whatever its token is.
+pub type Print = u64;
+
+/// The print of a row.
+pub fn print(row: &SyncRow) -> Print {
+    let row = SyncRow {
+        token: None,
+        ..row.clone()
+    };
+    let mut hasher = DefaultHasher::new();
+    // It is not kept: that another process may hash otherwise does not matter.
+    serde_json::to_vec(&row).unwrap_or_default().hash(&mut hasher);
+    hasher.finish()
 }
 
 impl SeenRow {
@@ -131,6 +150,7 @@ fn seen(position: usize, sync: &SyncRow, states: &[SyncState]) -> SeenRow {
         position,
         token: sync.token,
         digest: sync.digest.clone(),
+        print: print(sync),
         revision: sync.revision.clone(),
         asks: match sync.intent() {
             Intent::Carry { .. } => Asks::Carry,

@@ -16,7 +16,7 @@ use muster_rollout as engine;
 
 use super::{
     observe::{ClusterSeen, Definition, Observation, Values},
-    rows::{Asks, Echo, SeenRow},
+    rows::{self, Asks, Echo, SeenRow},
 };
 
 /// The greatest token of a report that is believed without a row that has it. A restored fleet may report tokens that nobody here
@@ -106,7 +106,10 @@ fn unit(cluster: &ClusterSeen, seen: &Observation, module: &str, units: &mut Uni
         id: cluster.name.as_str().into(),
         incarnation: engine::Incarnation::of(&cluster.uid),
         desired,
-        assigned: cluster.row.as_ref().map(assigned),
+        assigned: cluster
+            .row
+            .as_ref()
+            .map(|row| assigned(row, &cluster.name, &units.contents)),
         observed: cluster
             .row
             .as_ref()
@@ -197,8 +200,9 @@ fn eligible(cluster: &ClusterSeen, units: &mut Units) -> engine::Eligible {
     }
 }
 
-fn assigned(row: &SeenRow) -> engine::Row {
+fn assigned(row: &SeenRow, cluster: &str, contents: &Contents) -> engine::Row {
     let digest = row.digest.as_deref().and_then(engine::Digest::parse);
+    let digest = digest.map(|digest| held(row, digest, contents.get(&(cluster.to_owned(), digest))));
     engine::Row {
         token: engine::Token(row.token.unwrap_or(0)),
         content: match (row.asks, digest) {
@@ -209,6 +213,18 @@ fn assigned(row: &SeenRow) -> engine::Row {
             (Asks::Withdraw(WithdrawRow::Prune | WithdrawRow::Orphan), _) => engine::Content::Withdraw,
             (Asks::Carry | Asks::Bare, _) => engine::Content::Nothing,
         },
+    }
+}
+
+/// What a row holds in truth: if it is not what belongs to its digest, somebody has edited it, and it is another assignment than ours.
+fn held(row: &SeenRow, digest: engine::Digest, content: Option<&SyncRow>) -> engine::Digest {
+    match content {
+        Some(content) if rows::print(content) != row.print => {
+            let print = row.print.to_string();
+            let edited = digest::sha256_hex(&[row.digest.as_deref().unwrap_or_default(), &print]);
+            engine::Digest::parse(&edited).unwrap_or(digest)
+        }
+        _ => digest,
     }
 }
 

@@ -109,23 +109,27 @@ pub(crate) fn token_keys() -> anyhow::Result<(String, String)> {
     Ok((key.serialize_pem(), key.public_key_pem()))
 }
 
-/// A kubeconfig for a client by certificate.
-pub(crate) fn kubeconfig(
-    cluster: &str,
-    url: &str,
-    authority: &str,
-    user: &str,
-    identity: &Identity,
-) -> String {
+/// How a client says who it is, as a kubeconfig has it.
+pub(crate) enum Login<'a> {
+    Certificate(&'a Identity),
+    Token(&'a str),
+}
+
+/// A kubeconfig for a client.
+pub(crate) fn kubeconfig(cluster: &str, url: &str, authority: &str, user: &str, login: &Login<'_>) -> String {
     let data = |pem: &str| STANDARD.encode(pem);
+    let login = match login {
+        Login::Certificate(identity) => json!({
+            "client-certificate-data": data(&identity.certificate), "client-key-data": data(&identity.key),
+        }),
+        Login::Token(token) => json!({"token": token}),
+    };
     // JSON is YAML.
     let config = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": cluster,
         "clusters": [{"name": cluster, "cluster": {"server": url, "certificate-authority-data": data(authority)}}],
         "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": user}}],
-        "users": [{"name": user, "user": {
-            "client-certificate-data": data(&identity.certificate), "client-key-data": data(&identity.key),
-        }}],
+        "users": [{"name": user, "user": login}],
     });
     format!("{config:#}\n")
 }

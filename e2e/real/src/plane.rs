@@ -10,7 +10,7 @@ use std::{
 use crate::{
     api::Api,
     cache::{Cache, here},
-    pki::{Authority, kubeconfig, token_keys},
+    pki::{Authority, Login, kubeconfig, token_keys},
     processes::Launch,
 };
 
@@ -96,13 +96,12 @@ impl Plane {
     /// A kubeconfig, with a certificate, for a user that this API server knows from now on.
     pub fn kubeconfig_of(&self, user: &str, groups: &[&str]) -> anyhow::Result<String> {
         let identity = self.authority.client(user, groups)?;
-        Ok(kubeconfig(
-            &self.name,
-            &self.url,
-            &self.authority.certificate(),
-            user,
-            &identity,
-        ))
+        Ok(self.kubeconfig_with(user, &Login::Certificate(&identity)))
+    }
+
+    /// A kubeconfig, with a token of a ServiceAccount.
+    pub fn kubeconfig_by_token(&self, user: &str, token: &str) -> String {
+        self.kubeconfig_with(user, &Login::Token(token))
     }
 
     /// Every request that the audit policy notes, a line of JSON each.
@@ -233,6 +232,10 @@ impl Plane {
         flags: &[(&str, String)],
     ) -> Launch {
         Launch::new(self.process(process), cache.program(program), flags)
+    }
+
+    fn kubeconfig_with(&self, user: &str, login: &Login<'_>) -> String {
+        kubeconfig(&self.name, &self.url, &self.authority.certificate(), user, login)
     }
 
     fn pki(&self) -> PathBuf {

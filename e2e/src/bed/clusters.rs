@@ -1,17 +1,8 @@
 //! Clusters: API servers with a workload player, how they join the fleet, and what keeps muster away from them.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{
-    Api, ResourceExt,
-    api::PostParams,
-    runtime::wait::{await_condition, conditions::is_crd_established},
-};
 use muster_api::{
-    crds,
-    labels::{CAPI_SECRET_TYPE, KUBECONFIG_KEY, SYSTEM_NAMESPACE},
+    labels::{CAPI_SECRET_TYPE, KUBECONFIG_KEY},
     names,
 };
 use muster_apiserver::{
@@ -21,10 +12,7 @@ use muster_apiserver::{
 };
 use serde_json::{Value, json};
 
-use super::{Bed, CONTROLLER, Ground, kinds, process, real::Planes, server::Server};
-
-/// How long a definition may take to be served.
-const ESTABLISHED: Duration = Duration::from_secs(30);
+use super::{Bed, CONTROLLER, Ground, install, kinds, process, real::Planes, server::Server};
 
 /// A downstream cluster.
 pub struct Cluster {
@@ -82,9 +70,13 @@ impl Bed {
     /// A cluster is made and joins, as a cluster provider does it, but for what `obstacles` say.
     pub async fn join(&mut self, name: &str, labels: &[(&str, &str)], obstacles: &[Obstacle]) {
         let api = serve(self.ground, self.planes.as_ref(), name, self.clock.now()).await;
-        if self.is_virtual() {
-            let door = api.embedded().service_as(CONTROLLER);
-            self.doors.lock().insert(address(name), door);
+        match &api {
+            Server::Real(server) => install::enrol(server).await,
+            Server::Embedded(server) if self.is_virtual() => {
+                let door = server.service_as(CONTROLLER);
+                self.doors.lock().insert(address(name), door);
+            }
+            Server::Embedded(_) => {}
         }
         self.clusters.insert(name.to_owned(), Cluster { api, away: None });
         let labels: std::collections::BTreeMap<_, _> = labels.iter().copied().collect();
@@ -138,8 +130,7 @@ impl Bed {
             Obstacle::ControlPlane => self.set_control_plane(name, true).await,
             Obstacle::Kubeconfig => self.give_kubeconfig(name, &self.kubeconfig(name)).await,
             Obstacle::Kind => {
-                let definitions = crds::downstream().into_iter().chain(crds::flux());
-                install(&self.clusters[name].api, SYSTEM_NAMESPACE, definitions).await;
+                install::downstream(&self.clusters[name].api, self.ground).await;
                 self.start_agent(name);
             }
             Obstacle::Paused => self.pause_cluster(name, false).await,
@@ -167,10 +158,43 @@ impl Bed {
         }
     }
 
+    /// Gives the management cluster the right to apply anything in the clusters that have joined; BootstrapModules need it.
+    pub async fn let_bootstrap(&self) {
+        for cluster in self.clusters.values() {
+            if let Server::Real(server) = &cluster.api {
+                install::let_bootstrap(server).await;
+            }
+        }
+    }
+
+    /// Applies manifests in a cluster as its administrator; on real control planes only.
+    pub async fn administer(&self, name: &str, manifests: &str) {
+        match &self.clusters[name].api {
+            Server::Real(server) => server.apply(manifests).await,
+            Server::Embedded(_) => panic!("an embedded server is not administered by kubectl"),
+        }
+    }
+
+    /// From now on it is as well if something is denied to muster: the scenario takes rights away.
+    pub fn excuse_denials(&self) {
+        if let Some(planes) = &self.planes {
+            planes.excuse_denials();
+        }
+    }
+
+    /// A kubeconfig with a new credential; on real control planes the old one is good for nothing any more.
+    pub async fn renew_credential(&self, name: &str) -> String {
+        if let Server::Real(server) = &self.clusters[name].api {
+            install::revoke(server).await;
+            install::enrol(server).await;
+        }
+        self.kubeconfig(name)
+    }
+
     /// The kubeconfig that leads the controller to a cluster.
     pub fn kubeconfig(&self, name: &str) -> String {
         match self.ground {
-            Ground::Wire | Ground::Real => self.clusters[name].api.kubeconfig_of(CONTROLLER),
+            Ground::Wire | Ground::Real | Ground::Flux => self.clusters[name].api.kubeconfig_of(CONTROLLER),
             Ground::Virtual => json!({
                 "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
                 "clusters": [{"name": "c", "cluster": {"server": address(name), "certificate-authority-data": "Q0E="}}],
@@ -217,28 +241,6 @@ pub async fn serve(ground: Ground, planes: Option<&Planes>, name: &str, now: Tim
         .workloads(Speeds::default());
     Server::Embedded(match ground {
         Ground::Virtual => server.in_process().unwrap(),
-        Ground::Wire | Ground::Real => server.start().await.unwrap(),
+        Ground::Wire | Ground::Real | Ground::Flux => server.start().await.unwrap(),
     })
-}
-
-/// Creates a namespace and definitions, and waits until they are served.
-pub async fn install(
-    api: &Server,
-    namespace: &str,
-    definitions: impl Iterator<Item = CustomResourceDefinition>,
-) {
-    let client = api.client();
-    super::Objects::new(client.clone(), "")
-        .create(kinds::NAMESPACE, json!({"metadata": {"name": namespace}}))
-        .await;
-    let served: Api<CustomResourceDefinition> = Api::all(client);
-    for definition in definitions {
-        let name = definition.name_any();
-        served.create(&PostParams::default(), &definition).await.unwrap();
-        let established = await_condition(served.clone(), &name, is_crd_established());
-        tokio::time::timeout(ESTABLISHED, established)
-            .await
-            .unwrap()
-            .unwrap();
-    }
 }

@@ -52,7 +52,7 @@ impl Git {
                     },
                 }
             }
-            Ground::Wire | Ground::Real => {
+            Ground::Wire | Ground::Real | Ground::Flux => {
                 let repo = Repo::new();
                 let server = GitServer::start(repo.path(), Door::Plain, None).await;
                 Self {

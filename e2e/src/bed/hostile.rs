@@ -1,10 +1,10 @@
-//! API servers that mean no good to the controller, what reached the others, and what the controller needed for it.
+//! API servers that mean no good to the controller, and what the controller needed for it.
 
 use std::{fs, time::Duration};
 
 use muster_apiserver::fault::{Failure, Fault, Match, Rule};
 
-use super::{AGENT, Bed, CONTROLLER, Obstacle, kinds, observer::named, process::Process};
+use super::{Bed, CONTROLLER, Obstacle, kinds, observer::named, process::Process};
 
 /// What an API server does to its callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,9 +32,6 @@ impl Hostile {
         }
     }
 }
-
-/// A request: since when, by whom, what.
-pub type Asked = (Duration, String, String, String);
 
 impl Bed {
     /// A cluster joins, and is hostile from the beginning if at all.
@@ -67,26 +64,6 @@ impl Bed {
         let faults = self.clusters[cluster].api.embedded().faults();
         faults.add(Rule::always(Match::client(CONTROLLER), hostile.fault()));
         faults.close_watches(Match::client(CONTROLLER));
-    }
-
-    /// What muster asked of a cluster's API server so far, in order.
-    pub fn asked(&self, cluster: &str) -> Vec<Asked> {
-        let requests = self.clusters[cluster].api.embedded().recorder().requests();
-        let ours = requests
-            .iter()
-            .filter(|request| [CONTROLLER, AGENT].contains(&request.client.as_str()));
-        let mut asked: Vec<Asked> = ours
-            .map(|request| {
-                (
-                    request.at,
-                    request.client.clone(),
-                    request.method.clone(),
-                    request.path.clone(),
-                )
-            })
-            .collect();
-        asked.sort();
-        asked
     }
 
     /// The most memory that the controller ever had, in bytes; on the wire only, where it is a process.

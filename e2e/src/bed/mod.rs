@@ -1,14 +1,17 @@
 //! A management cluster, downstream clusters, a git host, and the processes of muster: what scenarios run on.
 
+mod audit;
 mod clusters;
 mod fate;
 mod git;
 mod hostile;
+mod install;
 mod limit;
 mod objects;
 mod observer;
 mod process;
 mod real;
+mod requests;
 mod server;
 mod strangers;
 mod trouble;
@@ -18,24 +21,24 @@ mod world;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use muster_api::crds;
-use muster_apiserver::ApiServer;
 use muster_controllers::runtime::Clock;
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-use self::{clusters::Cluster, process::Process, server::Server};
 pub use self::{
+    audit::Use,
     clusters::Obstacle,
     fate::Blow,
     git::Git,
-    hostile::{Asked, Hostile},
+    hostile::Hostile,
     limit::{Observer, Sight, What},
-    objects::{Kind, Objects, kinds},
+    objects::{Kind, Objects, kinds, name as name_of},
     observer::Workload,
     process::muster,
+    requests::Asked,
     world::{Changes, World, differences, unlike},
 };
+use self::{clusters::Cluster, process::Process, server::Server};
 
 /// The namespace of modules and clusters.
 pub const FLEET: &str = "fleet";
@@ -55,6 +58,20 @@ pub enum Ground {
     Wire,
     /// The same, on real control planes.
     Real,
+    /// The same, where Flux carries out what muster writes.
+    Flux,
+}
+
+impl Ground {
+    /// Whether the API servers are real ones.
+    pub fn is_real(self) -> bool {
+        matches!(self, Self::Real | Self::Flux)
+    }
+
+    /// Who carries the Flux kinds out, as a flag says it.
+    pub fn sync(self) -> &'static str {
+        if self == Self::Flux { "flux" } else { "builtin" }
+    }
 }
 
 /// A whole installation.
@@ -90,18 +107,14 @@ impl Bed {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let epoch = match ground {
             Ground::Virtual => "2026-01-01T00:00:00Z".parse().unwrap(),
-            Ground::Wire | Ground::Real => Timestamp::now(),
+            Ground::Wire | Ground::Real | Ground::Flux => Timestamp::now(),
         };
         let planes = match ground {
             Ground::Virtual | Ground::Wire => None,
-            Ground::Real => Some(real::Planes::new().await),
+            Ground::Real | Ground::Flux => Some(real::Planes::new(ground == Ground::Flux).await),
         };
         let management = clusters::serve(ground, planes.as_ref(), "management", epoch).await;
-        let definitions = crds::management()
-            .into_iter()
-            .chain(crds::flux())
-            .chain([crds::cluster_api()]);
-        clusters::install(&management, FLEET, definitions).await;
+        install::management(&management, ground).await;
         let clock = Clock::starting_at(epoch);
         let mut bed = Self {
             ground,
@@ -126,13 +139,18 @@ impl Bed {
     /// A bed with clusters labelled `env: prod` to which something can be rolled.
     pub async fn with_clusters(ground: Ground, names: &[&str]) -> Self {
         let mut bed = Self::new(ground).await;
-        if let Some(planes) = &bed.planes {
-            planes.add(names).await;
-        }
+        bed.prepare(names).await;
         for name in names {
             bed.join(name, &[("env", "prod")], &[]).await;
         }
         bed
+    }
+
+    /// Starts the API servers of clusters that will join, side by side, where that takes time.
+    pub async fn prepare(&self, names: &[&str]) {
+        if let Some(planes) = &self.planes {
+            planes.add(names).await;
+        }
     }
 
     /// Whether times can be asserted.
@@ -142,12 +160,22 @@ impl Bed {
 
     /// Whether the API servers are real ones.
     pub fn is_real(&self) -> bool {
-        self.ground == Ground::Real
+        self.ground.is_real()
+    }
+
+    /// Whether Flux carries out.
+    pub fn is_flux(&self) -> bool {
+        self.ground == Ground::Flux
     }
 
     /// Modules, Clusters, assemblages and all else in the namespace of the fleet.
     pub fn fleet(&self) -> Objects {
         Objects::new(self.management.client(), FLEET)
+    }
+
+    /// Namespaces and definitions of the management cluster.
+    pub fn everywhere(&self) -> Objects {
+        Objects::new(self.management.client(), "")
     }
 
     /// Objects of a downstream cluster.
@@ -236,7 +264,9 @@ impl Bed {
             process::Role::Agent => lease.max(Duration::from_secs(15)),
         });
         match self.ground {
-            Ground::Wire | Ground::Real => process::child(role, place, lease, self.folder.path()),
+            Ground::Wire | Ground::Real | Ground::Flux => {
+                process::child(role, place, lease, self.ground.sync(), self.folder.path())
+            }
             Ground::Virtual => {
                 let world = process::World {
                     clock: self.clock.clone(),
@@ -267,75 +297,6 @@ impl Bed {
             process.crash().await;
         }
     }
-
-    /// Everything that muster wrote from an instant on, leases apart: server, method and path.
-    pub fn writes_since(&self, then: Instant) -> Vec<String> {
-        let mut writes = Vec::new();
-        for (name, api) in self.servers() {
-            let requests = api.recorder().requests();
-            let ours = requests.iter().filter(|request| {
-                request.came() >= then
-                    && request.is_write()
-                    && is_ours(&request.client)
-                    && !is_lease(&request.path)
-            });
-            writes.extend(ours.map(|request| format!("{name}: {} {}", request.method, request.path)));
-        }
-        writes
-    }
-
-    /// The watches of muster that ended from an instant on and before their own timeout: server, path, how long they lasted.
-    pub fn short_watches_since(&self, then: Instant) -> Vec<String> {
-        let mut short = Vec::new();
-        for (name, api) in self.servers() {
-            for request in api.recorder().requests() {
-                let timeout = request
-                    .query
-                    .split('&')
-                    .find_map(|part| part.strip_prefix("timeoutSeconds=")?.parse().ok());
-                let watch = request.query.contains("watch=true") && is_ours(&request.client);
-                if let (true, Some(timeout), Some(lasted)) = (watch, timeout, request.lasted())
-                    && request.came() + lasted >= then
-                    && lasted < Duration::from_secs(timeout)
-                {
-                    short.push(format!("{name}: {} {lasted:.1?} of {timeout} s", request.path));
-                }
-            }
-        }
-        short
-    }
-
-    /// How many watches of muster are open now.
-    pub fn open_watches(&self) -> usize {
-        let requests = self.servers().flat_map(|(_, api)| api.recorder().requests());
-        requests
-            .filter(|request| {
-                request.query.contains("watch=true") && is_ours(&request.client) && request.lasted().is_none()
-            })
-            .count()
-    }
-
-    /// How many requests of muster that are no reads the API servers have noted, leases apart.
-    pub fn requests_to_change(&self) -> usize {
-        let requests = self.servers().flat_map(|(_, api)| api.recorder().requests());
-        requests
-            .filter(|request| request.method != "GET" && is_ours(&request.client) && !is_lease(&request.path))
-            .count()
-    }
-
-    /// Forgets requests and events of all API servers.
-    pub fn forget_requests(&self) {
-        self.servers().for_each(|(_, api)| api.recorder().clear());
-    }
-
-    /// For what only the embedded servers tell.
-    fn servers(&self) -> impl Iterator<Item = (&str, &ApiServer)> {
-        let clusters = self
-            .clusters
-            .iter()
-            .map(|(name, cluster)| (name.as_str(), cluster.api.embedded()));
-        clusters.chain([("management", self.management.embedded())])
-    }
 }
 
 fn ended(processes: &mut BTreeMap<String, Process>) -> Vec<String> {
@@ -345,18 +306,12 @@ fn ended(processes: &mut BTreeMap<String, Process>) -> Vec<String> {
     ended.collect()
 }
 
-/// Whether a user of an API server is a process of muster.
-fn is_ours(client: &str) -> bool {
-    client.starts_with(CONTROLLER) || client == AGENT
-}
-
-fn is_lease(path: &str) -> bool {
-    path.starts_with("/apis/coordination.k8s.io/")
-}
-
 impl Drop for Bed {
-    /// Shows the logs of processes if the scenario failed.
+    /// Shows the logs of processes if the scenario failed; keeps what rights were used on real control planes.
     fn drop(&mut self) {
+        if let Some(planes) = &self.planes {
+            planes.keep_uses();
+        }
         if std::thread::panicking() && self.ground != Ground::Virtual {
             process::print_logs(self.folder.path());
         }

@@ -97,6 +97,20 @@ pub mod kinds {
         namespaced: false,
         ..kind("", "v1", "Namespace", "namespaces")
     };
+    /// Role.
+    pub const ROLE: Kind = kind("rbac.authorization.k8s.io", "v1", "Role", "roles");
+    /// `RoleBinding`.
+    pub const ROLE_BINDING: Kind = kind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings");
+    /// CustomResourceDefinition.
+    pub const DEFINITION: Kind = Kind {
+        namespaced: false,
+        ..kind(
+            "apiextensions.k8s.io",
+            "v1",
+            "CustomResourceDefinition",
+            "customresourcedefinitions",
+        )
+    };
     /// Lease.
     pub const LEASE: Kind = kind("coordination.k8s.io", "v1", "Lease", "leases");
     /// The custom resource of the example fleet.
@@ -233,7 +247,16 @@ impl Objects {
 
     /// Deletes an object; it is as well if it is not there.
     pub async fn delete(&self, kind: Kind, name: &str) {
-        match self.api(kind).delete(name, &DeleteParams::default()).await {
+        self.delete_with(kind, name, &DeleteParams::default()).await;
+    }
+
+    /// `kubectl delete --cascade=foreground --wait=false`.
+    pub async fn delete_in_the_foreground(&self, kind: Kind, name: &str) {
+        self.delete_with(kind, name, &DeleteParams::foreground()).await;
+    }
+
+    async fn delete_with(&self, kind: Kind, name: &str, how: &DeleteParams) {
+        match self.api(kind).delete(name, how).await {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             Err(error) => panic!("{error}"),

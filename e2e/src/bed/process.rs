@@ -214,7 +214,7 @@ impl Body {
 }
 
 /// A process as a child: the binary that ships, over HTTPS. Its log is added to `<role>-<instance>.log` in `folder`.
-pub fn child(role: Role, place: &Place<'_>, lease: Option<Duration>, folder: &Path) -> Process {
+pub fn child(role: Role, place: &Place<'_>, lease: Option<Duration>, sync: &str, folder: &Path) -> Process {
     let verb = match role {
         Role::Controller => "controller",
         Role::Agent => "agent",
@@ -226,7 +226,8 @@ pub fn child(role: Role, place: &Place<'_>, lease: Option<Duration>, folder: &Pa
         .arg(verb)
         .arg("--kubeconfig")
         .arg(&kubeconfig)
-        .args(["--namespace", place.namespace, "--allow-insecure-sources"])
+        .args(["--namespace", place.namespace, "--sync", sync])
+        .arg("--allow-insecure-sources")
         .arg("--data-dir")
         .arg(folder.join(format!("data-{}", place.instance)))
         .args(election(lease))

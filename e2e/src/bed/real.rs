@@ -3,9 +3,19 @@
 //! All of them have one etcd, which numbers the writes of all. An event's place on the time line is that number, a microsecond each: what
 //! came first is exact, across servers and whatever the watches took; how long something took is not to be had from it.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::{StreamExt, TryStreamExt};
+use jiff::Timestamp;
 use kube::{
     Api, Client,
     api::{DynamicObject, ListParams, WatchEvent, WatchParams},
@@ -19,11 +29,17 @@ use tempfile::TempDir;
 use tokio::{
     runtime::Handle,
     task::{block_in_place, spawn_blocking},
-    time::{Instant, sleep, timeout},
+    time::{sleep, timeout},
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Kind, kinds, server::Event};
+use super::{
+    Kind,
+    audit::{self, Epoch},
+    install, kinds,
+    requests::Request,
+    server::Event,
+};
 
 /// The kinds that scenarios ask the event log for.
 const WATCHED: [Kind; 6] = [
@@ -34,6 +50,8 @@ const WATCHED: [Kind; 6] = [
     kinds::ASSEMBLAGE,
     kinds::DEPLOYMENT,
 ];
+/// Names the folder in which the rights that were used are kept: see `e2e/tests/rights.rs`.
+const USES: &str = "MUSTER_RIGHTS_USED";
 /// The pause before a watch that failed is opened again: its kind may not be there yet, or its server.
 const AGAIN: Duration = Duration::from_millis(100);
 /// How long a watch may take to show what a list has.
@@ -47,8 +65,10 @@ const SESSION: u32 = 290;
 #[derive(Clone)]
 pub struct Planes {
     fleet: Arc<Mutex<Fleet>>,
-    epoch: Instant,
-    _folder: Arc<TempDir>,
+    epoch: Epoch,
+    folder: Arc<TempDir>,
+    /// Times at which something may be denied.
+    excused: Arc<Mutex<Vec<(Timestamp, Timestamp)>>>,
 }
 
 /// One API server.
@@ -57,6 +77,10 @@ pub struct Server {
     planes: Planes,
     client: Client,
     logs: BTreeMap<&'static str, Log>,
+    /// How much of the audit log does not count any more.
+    forgotten: AtomicU64,
+    /// Kubeconfigs of the accounts of muster, by user.
+    admitted: Mutex<BTreeMap<&'static str, String>>,
 }
 
 /// What a watch has shown so far.
@@ -74,18 +98,16 @@ struct Seen {
 
 impl Planes {
     /// An etcd; no control plane yet.
-    pub async fn new() -> Self {
+    pub async fn new(flux: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("fleet");
-        let plan = Plan {
-            kwok: true,
-            flux: false,
-        };
+        let plan = Plan { kwok: true, flux };
         let fleet = spawn_blocking(move || Fleet::start(&place, plan)).await.unwrap();
         Self {
             fleet: Arc::new(Mutex::new(fleet.unwrap_or_else(|error| panic!("{error:?}")))),
-            epoch: Instant::now(),
-            _folder: Arc::new(folder),
+            epoch: Epoch::now(),
+            folder: Arc::new(folder),
+            excused: Arc::default(),
         }
     }
 
@@ -113,7 +135,36 @@ impl Planes {
             planes: self.clone(),
             client,
             logs: logs.into(),
+            forgotten: AtomicU64::default(),
+            admitted: Mutex::default(),
         }
+    }
+
+    /// From now on it is as well if something is denied: the scenario takes rights away.
+    pub fn excuse_denials(&self) {
+        self.excused.lock().push((Timestamp::now(), Timestamp::MAX));
+    }
+
+    /// Adds to the folder `$MUSTER_RIGHTS_USED`, if there is one, what rights muster used on these control planes.
+    pub fn keep_uses(&self) {
+        let Some(place) = std::env::var_os(USES) else {
+            return;
+        };
+        let excused = self.excused.lock();
+        let is_excused = |time: Timestamp| {
+            excused
+                .iter()
+                .any(|(from, until)| (*from..=*until).contains(&time))
+        };
+        let mut lines = String::new();
+        for plane in self.fleet.lock().planes() {
+            let log = fs::read_to_string(plane.audit_log()).unwrap_or_default();
+            for used in audit::uses(&log, is_excused) {
+                lines += &format!("{used}\n");
+            }
+        }
+        let name = self.folder.path().file_name().unwrap().to_string_lossy();
+        fs::write(Path::new(&place).join(name.trim_start_matches('.')), lines).unwrap();
     }
 
     /// Does something that blocks.
@@ -132,16 +183,44 @@ impl Server {
         self.client.clone()
     }
 
-    /// A certificate of an administrator in the name of `user`.
-    pub fn kubeconfig_of(&self, user: &str) -> String {
+    /// From now on a process of muster comes in with this token.
+    pub fn admit(&self, user: &'static str, token: &str) {
         let fleet = self.planes.fleet.lock();
-        let plane = fleet.plane(&self.name).unwrap();
-        plane.kubeconfig_of(user, &["system:masters"]).unwrap()
+        let kubeconfig = fleet.plane(&self.name).unwrap().kubeconfig_by_token(user, token);
+        self.admitted.lock().insert(user, kubeconfig);
+    }
+
+    /// The kubeconfig of a process of muster; of several controllers each has the same account.
+    pub fn kubeconfig_of(&self, user: &str) -> String {
+        let admitted = self.admitted.lock();
+        let found = admitted.iter().find(|(admitted, _)| user.starts_with(**admitted));
+        let (_, kubeconfig) = found.unwrap_or_else(|| panic!("{user} has no account in {}", self.name));
+        kubeconfig.clone()
+    }
+
+    /// `kubectl apply --server-side` as an administrator.
+    pub async fn apply(&self, manifests: &str) {
+        let kubeconfig = self.planes.fleet.lock().plane(&self.name).unwrap().kubeconfig();
+        install::kubectl_apply(&kubeconfig, manifests).await;
+    }
+
+    /// What muster asked of it, from the audit log.
+    pub fn requests(&self) -> Vec<Request> {
+        let log = self.audit_log();
+        let forgotten = usize::try_from(self.forgotten.load(Ordering::Relaxed)).unwrap();
+        audit::requests(log.get(forgotten..).unwrap_or_default(), self.planes.epoch)
+    }
+
+    /// Forgets requests, and the versions that were shown so far.
+    pub fn forget(&self) {
+        self.forgotten
+            .store(self.audit_log().len() as u64, Ordering::Relaxed);
+        self.logs.values().for_each(|log| log.seen.lock().events.clear());
     }
 
     /// Ends the API server, and starts it again on the same port with the same data.
     pub async fn set_running(&self, runs: bool) {
-        let name = self.name.clone();
+        let (name, began) = (self.name.clone(), Timestamp::now());
         self.planes
             .with(move |fleet| {
                 if runs {
@@ -151,6 +230,8 @@ impl Server {
                 }
             })
             .await;
+        // Until it is ready it knows no roles, and denies everything to everybody.
+        self.planes.excused.lock().push((began, Timestamp::now()));
     }
 
     /// All versions of the objects of a kind, after the watch has shown what is there now.
@@ -159,10 +240,15 @@ impl Server {
         block_in_place(|| Handle::current().block_on(self.catch_up(kind, log)));
         let seen = log.seen.lock();
         let events = seen.events.iter().map(|(version, kind, object)| {
-            let at = self.planes.epoch + Duration::from_micros(*version);
+            let at = self.planes.epoch.instant + Duration::from_micros(*version);
             Event::watched(at, *kind, Arc::clone(object))
         });
         events.collect()
+    }
+
+    fn audit_log(&self) -> String {
+        let log = self.planes.fleet.lock().plane(&self.name).unwrap().audit_log();
+        fs::read_to_string(log).unwrap_or_default()
     }
 
     async fn catch_up(&self, kind: Kind, log: &Log) {

@@ -7,7 +7,7 @@ use muster_apiserver::{ApiServer, ChangeKind, GroupResource, record::EventRecord
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Kind, PERSON, process, real};
+use super::{Kind, PERSON, process, real, requests::Request};
 
 /// An API server.
 pub enum Server {
@@ -91,11 +91,33 @@ impl Server {
         }
     }
 
-    /// The embedded server, for faults and for what it recorded of requests.
+    /// All requests so far, in order; of a real server those of muster.
+    pub fn requests(&self) -> Vec<Request> {
+        match self {
+            Self::Real(server) => server.requests(),
+            Self::Embedded(api) => {
+                let requests = api.recorder().requests();
+                requests
+                    .iter()
+                    .map(|request| Request::recorded(request))
+                    .collect()
+            }
+        }
+    }
+
+    /// Forgets what has happened so far.
+    pub fn forget(&self) {
+        match self {
+            Self::Embedded(api) => api.recorder().clear(),
+            Self::Real(server) => server.forget(),
+        }
+    }
+
+    /// The embedded server, for faults and for its whole record.
     pub fn embedded(&self) -> &ApiServer {
         match self {
             Self::Embedded(api) => api,
-            Self::Real(_) => panic!("a real server knows no faults and keeps no requests"),
+            Self::Real(_) => panic!("a real server knows no faults and keeps no record of all kinds"),
         }
     }
 }

@@ -46,7 +46,7 @@ impl Bed {
         match self.ground {
             Ground::Virtual if waited > MINUTE => Duration::from_secs(1),
             Ground::Virtual => Duration::from_millis(100),
-            Ground::Wire | Ground::Real => Duration::from_millis(50),
+            Ground::Wire | Ground::Real | Ground::Flux => Duration::from_millis(50),
         }
     }
 }

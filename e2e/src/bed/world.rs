@@ -76,6 +76,7 @@ impl Bed {
 
     fn each_event(&self, mut take: impl FnMut(String, ChangeKind, &Value)) {
         for (server, api) in self.servers() {
+            let api = api.embedded();
             assert_eq!(api.recorder().dropped().1, 0, "the event log is complete");
             for event in api.recorder().events() {
                 let resource = &event.resource;

@@ -154,6 +154,7 @@ async fn deployed(ground: Ground) -> Bed {
     for cluster in ["eu-1", "eu-2"] {
         bed.join(cluster, &[("env", "prod")], &[Obstacle::Kind]).await;
     }
+    bed.let_bootstrap().await;
     let version = bed.release("web", 1, Quality::Good);
     bed.create_module(kinds::BOOTSTRAP_MODULE, "web", &version).await;
     bed.until_ready_within(kinds::BOOTSTRAP_MODULE, "web", &version, ROLLED)

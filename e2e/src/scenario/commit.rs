@@ -23,9 +23,11 @@ const ALL_READY: Duration = Duration::from_mins(2);
 /// The example fleet arrives, and its next version by `git commit` and `git tag`.
 pub async fn is_all_it_takes(ground: Ground) {
     let mut bed = Bed::new(ground).await;
+    bed.prepare(&FIVE.map(|(name, _)| name)).await;
     for (name, labels) in FIVE {
         bed.join(name, &labels, &[]).await;
     }
+    bed.let_bootstrap().await;
     bed.commit_example_fleet();
     sync_modules(&bed).await;
     until_all_ready(&bed, "v1.0.0").await;
@@ -79,21 +81,30 @@ fn commit_next(bed: &Bed) {
     bed.git.tag("v1.1.0");
 }
 
-/// What whoever installs a fleet applies once.
+/// What whoever installs a fleet applies once, after it was edited as it says; here it is looked at more often.
 async fn sync_modules(bed: &Bed) {
-    let source = json!({
-        "metadata": {"name": "fleet"},
-        "spec": {"url": bed.git.url(), "interval": "3s", "ref": {"branch": "main"}},
+    let file = "examples/fleet/management.yaml";
+    let edited = [
+        ("https://git.example.com/fleet.git # your copy", bed.git.url()),
+        ("  interval: 1m", "  interval: 3s"),
+        ("retryInterval: 1m", "retryInterval: 3s"),
+    ];
+    let text = include_str!("../../../examples/fleet/management.yaml");
+    let text = edited.iter().fold(text.to_owned(), |text, (from, to)| {
+        assert!(text.contains(from), "{file} has no {from}");
+        text.replace(from, to)
     });
-    bed.fleet().create(kinds::GIT_REPOSITORY, source).await;
-    let sync = json!({
-        "metadata": {"name": "fleet"},
-        "spec": {
-            "sourceRef": {"kind": "GitRepository", "name": "fleet"}, "path": "modules", "targetNamespace": crate::bed::FLEET,
-            "interval": "1m", "retryInterval": "3s", "prune": true, "postBuild": {"substitute": {"FLEET_URL": bed.git.url()}},
-        },
-    });
-    bed.fleet().create(kinds::KUSTOMIZATION, sync).await;
+    let kinds = [
+        kinds::GIT_REPOSITORY,
+        kinds::KUSTOMIZATION,
+        kinds::ROLE,
+        kinds::ROLE_BINDING,
+    ];
+    let documents = muster_sync::yaml::documents(file, text.as_bytes()).unwrap();
+    assert_eq!(documents.len(), kinds.len());
+    for (kind, document) in kinds.into_iter().zip(documents) {
+        bed.fleet().apply(kind, document.value().unwrap()).await;
+    }
 }
 
 async fn until_all_ready(bed: &Bed, tag: &str) {

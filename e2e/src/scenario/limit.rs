@@ -108,6 +108,7 @@ impl Run {
         for name in controllers.iter().filter(|name| **name != CONTROLLER) {
             bed.start_controller_as(name);
         }
+        bed.prepare(&FIVE).await;
         for name in FIVE {
             bed.join(name, &[("env", "prod")], &[]).await;
         }

@@ -52,7 +52,9 @@ pub async fn two_at_a_time(ground: Ground) {
         .await;
     bed.until_ready("web", &version).await;
     assert_eq!(bed.most_charged(kinds::PROXY_ASSEMBLAGE, "web"), 2);
-    assert_eq!(bed.most_changing(&workload("web")), 2);
+    let most = bed.most_changing(&workload("web"));
+    // The pods of real control planes turn ready within milliseconds: two clusters need not be seen in the middle of it.
+    assert!(most == 2 || bed.is_real() && most == 1, "{most}");
     assert!(bed.premature_claims("web").is_empty());
 }
 

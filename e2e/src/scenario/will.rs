@@ -57,6 +57,7 @@ pub async fn deselected(ground: Ground) {
     bed.label_cluster("eu-2", json!({"env": "dev"})).await;
     let module = until_clusters(&bed, "web", "2/2").await;
     assert_eq!(condition(&module, "Ready").unwrap()["status"], "True");
+    until_clusters(&bed, "other", "2/2").await;
     assert!(is_gone(&bed, "eu-2", "web").await && is_gone(&bed, "eu-2", "other").await);
     assert_eq!(
         (

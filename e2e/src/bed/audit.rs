@@ -1,0 +1,172 @@
+//! The audit log of a real API server: what muster asked of it, with which right.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::{self, Display, Formatter},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{AGENT, CONTROLLER, requests::Request};
+
+/// Where the accounts of muster are.
+const ACCOUNTS: &str = "system:serviceaccount:muster-system:";
+/// In which the log is written.
+const COMPLETE: &str = "ResponseComplete";
+
+/// One moment on two clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Epoch {
+    pub instant: Instant,
+    time: Timestamp,
+}
+
+impl Epoch {
+    pub fn now() -> Self {
+        Self {
+            instant: Instant::now(),
+            time: Timestamp::now(),
+        }
+    }
+
+    fn since(self, value: &Value) -> Duration {
+        Duration::try_from(time(value).duration_since(self.time)).unwrap_or_default()
+    }
+}
+
+/// What an account did, or was kept from doing.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Use {
+    /// Whether it was allowed.
+    pub allowed: bool,
+    /// The name of the ServiceAccount.
+    pub account: String,
+    /// The verb of Kubernetes.
+    pub verb: String,
+    /// The API group; empty for the core.
+    pub group: String,
+    /// The resource, with its subresource after a slash.
+    pub resource: String,
+    /// The namespace; empty if the request was for all of them, or for what has none.
+    pub namespace: String,
+}
+
+impl Use {
+    /// From the line that [`Display`] makes.
+    pub fn parse(line: &str) -> Option<Self> {
+        let words: Vec<&str> = line.split('\t').collect();
+        let [decision, account, verb, group, resource, namespace] = words[..] else {
+            return None;
+        };
+        Some(Self {
+            allowed: decision == "allow",
+            account: account.to_owned(),
+            verb: verb.to_owned(),
+            group: group.to_owned(),
+            resource: resource.to_owned(),
+            namespace: namespace.to_owned(),
+        })
+    }
+
+    fn of(event: &Value) -> Option<Self> {
+        let reference = event["objectRef"].as_object()?;
+        let text = |field: &str| reference.get(field).and_then(Value::as_str).unwrap_or_default();
+        let resource = match text("subresource") {
+            "" => text("resource").to_owned(),
+            subresource => format!("{}/{subresource}", text("resource")),
+        };
+        Some(Self {
+            allowed: event["annotations"]["authorization.k8s.io/decision"].as_str()? == "allow",
+            account: user(event).strip_prefix(ACCOUNTS)?.to_owned(),
+            verb: event["verb"].as_str()?.to_owned(),
+            group: text("apiGroup").to_owned(),
+            resource,
+            namespace: text("namespace").to_owned(),
+        })
+    }
+}
+
+impl Display for Use {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let decision = if self.allowed { "allow" } else { "forbid" };
+        let Self {
+            account,
+            verb,
+            group,
+            resource,
+            namespace,
+            ..
+        } = self;
+        write!(
+            f,
+            "{decision}\t{account}\t{verb}\t{group}\t{resource}\t{namespace}"
+        )
+    }
+}
+
+/// All that accounts of muster did, and were kept from doing at times that have no excuse.
+pub fn uses(log: &str, excused: impl Fn(Timestamp) -> bool) -> BTreeSet<Use> {
+    events(log)
+        .filter_map(|event| Some((time(&event["requestReceivedTimestamp"]), Use::of(&event)?)))
+        .filter(|(time, used)| used.allowed || !excused(*time))
+        .map(|(_, used)| used)
+        .collect()
+}
+
+fn time(value: &Value) -> Timestamp {
+    value.as_str().and_then(|text| text.parse().ok()).unwrap()
+}
+
+/// The requests of accounts of muster, in order.
+pub fn requests(log: &str, epoch: Epoch) -> Vec<Request> {
+    // A watch is noted twice: when it is open, and when it has ended.
+    let mut last: BTreeMap<String, Value> = BTreeMap::new();
+    for event in events(log).filter(|event| user(event).starts_with(ACCOUNTS)) {
+        if let Some(id) = event["auditID"].as_str() {
+            last.insert(id.to_owned(), event);
+        }
+    }
+    let mut requests: Vec<Request> = last.values().map(|event| request(event, epoch)).collect();
+    requests.sort_by_key(|request| request.came);
+    requests
+}
+
+fn request(event: &Value, epoch: Epoch) -> Request {
+    let uri = event["requestURI"].as_str().unwrap_or_default();
+    let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+    let method = match event["verb"].as_str().unwrap_or_default() {
+        "create" => "POST",
+        "update" => "PUT",
+        "patch" => "PATCH",
+        "delete" | "deletecollection" => "DELETE",
+        _ => "GET",
+    };
+    let at = epoch.since(&event["requestReceivedTimestamp"]);
+    let ended = (event["stage"] == COMPLETE).then(|| epoch.since(&event["stageTimestamp"]));
+    Request {
+        at,
+        came: epoch.instant + at,
+        // As whom the other beds know it.
+        user: match user(event) {
+            agent if agent.ends_with("muster-agent") => AGENT,
+            _ => CONTROLLER,
+        }
+        .to_owned(),
+        method: method.to_owned(),
+        path: path.to_owned(),
+        query: query.to_owned(),
+        lasted: ended.map(|ended| ended.saturating_sub(at)),
+    }
+}
+
+fn user(event: &Value) -> &str {
+    event["user"]["username"].as_str().unwrap_or_default()
+}
+
+/// The events; a line that is still being written is none.
+fn events(log: &str) -> impl Iterator<Item = Value> {
+    log.lines().filter_map(|line| serde_json::from_str(line).ok())
+}

@@ -1,0 +1,182 @@
+//! What is installed before a process of muster starts: definitions, and on real control planes rights as well, by the commands and files
+//! that people have. There muster comes in with these rights and no others.
+
+use std::{process::Stdio, time::Duration};
+
+use k8s_openapi::{
+    api::{
+        authentication::v1::{TokenRequest, TokenRequestSpec},
+        core::v1::{Secret, ServiceAccount},
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::PostParams,
+    runtime::wait::{await_condition, conditions::is_crd_established},
+};
+use muster_api::{crds, labels::SYSTEM_NAMESPACE};
+use serde_json::json;
+use tokio::{
+    io::AsyncWriteExt,
+    process::Command,
+    time::{sleep, timeout},
+};
+
+use super::{AGENT, CONTROLLER, FLEET, Ground, Objects, kinds, process::muster, real, server::Server};
+
+/// How long a definition may take to be served, and an account to get its token.
+const READY: Duration = Duration::from_secs(30);
+/// How long a token lasts: longer than a scenario. In seconds.
+const SHIFT: i64 = 7200;
+/// The account of the management cluster in a cluster that was enrolled, and the Secret with its token.
+const MANAGEMENT_ACCOUNT: &str = "muster-management";
+/// What `examples/enrol/enrol.sh` applies in a cluster.
+const ACCOUNT: &str = include_str!("../../../examples/enrol/account.yaml");
+/// The same for BootstrapModules.
+const BOOTSTRAP: &str = include_str!("../../../examples/enrol/bootstrap.yaml");
+
+/// In the management cluster, what `muster controller` needs.
+pub async fn management(server: &Server, ground: Ground) {
+    let definitions = crds::management()
+        .into_iter()
+        .chain(ours(ground))
+        .chain([crds::cluster_api()])
+        .collect();
+    match server {
+        Server::Embedded(_) => create(server.client(), FLEET, definitions).await,
+        Server::Real(server) => {
+            let flags = ["--management", "--crds", "--cluster-api", "-n", FLEET];
+            server.apply(&export(&flags, ground).await).await;
+            established(server.client(), &definitions).await;
+            let token = token(server.client(), "muster-controller").await;
+            server.admit(CONTROLLER, &token);
+        }
+    }
+}
+
+/// In a cluster, what `muster agent` needs.
+pub async fn downstream(server: &Server, ground: Ground) {
+    let definitions = crds::downstream().into_iter().chain(ours(ground)).collect();
+    match server {
+        Server::Embedded(_) => create(server.client(), SYSTEM_NAMESPACE, definitions).await,
+        Server::Real(server) => {
+            server
+                .apply(&export(&["--downstream", "--crds"], ground).await)
+                .await;
+            established(server.client(), &definitions).await;
+            let token = token(server.client(), "muster-agent").await;
+            server.admit(AGENT, &token);
+        }
+    }
+}
+
+/// Lets the management cluster into a cluster, as `examples/enrol` does.
+pub async fn enrol(server: &real::Server) {
+    server.apply(ACCOUNT).await;
+    let secrets: Api<Secret> = Api::namespaced(server.client(), SYSTEM_NAMESPACE);
+    let filled = async {
+        loop {
+            let secret = secrets.get(MANAGEMENT_ACCOUNT).await.unwrap();
+            match secret.data.unwrap_or_default().remove("token") {
+                Some(token) => return String::from_utf8(token.0).unwrap(),
+                None => sleep(Duration::from_millis(50)).await,
+            }
+        }
+    };
+    let token = timeout(READY, filled).await.expect("the account gets a token");
+    server.admit(CONTROLLER, &token);
+}
+
+/// Takes its token away.
+pub async fn revoke(server: &real::Server) {
+    let secrets = Objects::new(server.client(), SYSTEM_NAMESPACE);
+    secrets.delete(kinds::SECRET, MANAGEMENT_ACCOUNT).await;
+}
+
+/// Lets it apply whatever a BootstrapModule brings.
+pub async fn let_bootstrap(server: &real::Server) {
+    server.apply(BOOTSTRAP).await;
+}
+
+/// The definitions of Flux's kinds, unless Flux has brought its own.
+fn ours(ground: Ground) -> Vec<CustomResourceDefinition> {
+    if ground == Ground::Flux {
+        Vec::new()
+    } else {
+        crds::flux()
+    }
+}
+
+/// What `muster install --export` prints.
+async fn export(flags: &[&str], ground: Ground) -> String {
+    let output = Command::new(muster())
+        .args(["install", "--export", "--sync", ground.sync()])
+        .args(flags)
+        .output()
+        .await
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// `kubectl apply --server-side -f -`.
+pub async fn kubectl_apply(kubeconfig: &std::path::Path, manifests: &str) {
+    let mut kubectl = Command::new("kubectl")
+        .arg("--kubeconfig")
+        .arg(kubeconfig)
+        .args(["apply", "--server-side", "--field-manager=muster-cli", "-f", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = kubectl.stdin.take().unwrap();
+    input.write_all(manifests.as_bytes()).await.unwrap();
+    drop(input);
+    let output = kubectl.wait_with_output().await.unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// A token of a ServiceAccount, as a pod gets it.
+async fn token(client: Client, account: &str) -> String {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client, SYSTEM_NAMESPACE);
+    let wanted = TokenRequest {
+        spec: Some(TokenRequestSpec {
+            expiration_seconds: Some(SHIFT),
+            ..TokenRequestSpec::default()
+        }),
+        ..TokenRequest::default()
+    };
+    let given = accounts
+        .create_token_request(account, &PostParams::default(), &wanted)
+        .await
+        .unwrap();
+    let token = given.status.and_then(|status| status.token);
+    token.expect("an answer has a token")
+}
+
+/// Creates a namespace and definitions, and waits until they are served.
+async fn create(client: Client, namespace: &str, definitions: Vec<CustomResourceDefinition>) {
+    Objects::new(client.clone(), "")
+        .create(kinds::NAMESPACE, json!({"metadata": {"name": namespace}}))
+        .await;
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for definition in &definitions {
+        api.create(&PostParams::default(), definition).await.unwrap();
+    }
+    established(client, &definitions).await;
+}
+
+async fn established(client: Client, definitions: &[CustomResourceDefinition]) {
+    let api: Api<CustomResourceDefinition> = Api::all(client);
+    for definition in definitions {
+        let name = definition.name_any();
+        let served = await_condition(api.clone(), &name, is_crd_established());
+        timeout(READY, served).await.unwrap().unwrap();
+    }
+}

@@ -1,0 +1,138 @@
+//! What reached the API servers: from the recorder of the embedded one, from the audit log of a real one.
+
+use std::time::Duration;
+
+use muster_apiserver::record::RequestRecord;
+use tokio::time::Instant;
+
+use super::{AGENT, Bed, CONTROLLER, server::Server};
+
+/// A request to an API server.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// When it came, since the server was started; on real ones, since their fleet was.
+    pub at: Duration,
+    /// The same on tokio's clock.
+    pub came: Instant,
+    /// By whom.
+    pub user: String,
+    /// The HTTP method.
+    pub method: String,
+    /// The path.
+    pub path: String,
+    /// The part after `?`.
+    pub query: String,
+    /// How long it took, or the watch lasted; `None` while it lasts.
+    pub lasted: Option<Duration>,
+}
+
+/// A request: since when, by whom, what.
+pub type Asked = (Duration, String, String, String);
+
+impl Request {
+    pub fn recorded(record: &RequestRecord) -> Self {
+        Self {
+            at: record.at,
+            came: record.came(),
+            user: record.client.clone(),
+            method: record.method.clone(),
+            path: record.path.clone(),
+            query: record.query.clone(),
+            lasted: record.lasted(),
+        }
+    }
+
+    /// Whether a process of muster sent it.
+    fn is_ours(&self) -> bool {
+        self.user.starts_with(CONTROLLER) || self.user == AGENT
+    }
+
+    fn is_watch(&self) -> bool {
+        self.query.contains("watch=true")
+    }
+
+    /// Whether it may change an object other than a lease.
+    fn is_change(&self) -> bool {
+        self.method != "GET" && !self.path.starts_with("/apis/coordination.k8s.io/")
+    }
+
+    /// Whether it does: what is only tried does not.
+    fn is_write(&self) -> bool {
+        self.is_change() && !self.query.contains("dryRun=All")
+    }
+}
+
+impl Bed {
+    /// What muster asked of a cluster's API server so far, in order.
+    pub fn asked(&self, cluster: &str) -> Vec<Asked> {
+        let requests = self.clusters[cluster].api.requests().into_iter();
+        let mut asked: Vec<Asked> = requests
+            .filter(Request::is_ours)
+            .map(|request| (request.at, request.user, request.method, request.path))
+            .collect();
+        asked.sort();
+        asked
+    }
+
+    /// Everything that muster wrote from an instant on, leases apart: server, method and path.
+    pub fn writes_since(&self, then: Instant) -> Vec<String> {
+        let writes = self.requests();
+        let writes = writes
+            .iter()
+            .filter(|(_, request)| request.came >= then && request.is_write());
+        writes
+            .map(|(name, request)| format!("{name}: {} {}", request.method, request.path))
+            .collect()
+    }
+
+    /// The watches of muster that ended from an instant on and before their own timeout: server, path, how long they lasted.
+    pub fn short_watches_since(&self, then: Instant) -> Vec<String> {
+        let mut short = Vec::new();
+        for (name, request) in self.requests() {
+            let timeout = request
+                .query
+                .split('&')
+                .find_map(|part| part.strip_prefix("timeoutSeconds=")?.parse().ok());
+            if let (true, Some(timeout), Some(lasted)) = (request.is_watch(), timeout, request.lasted)
+                && request.came + lasted >= then
+                && lasted < Duration::from_secs(timeout)
+            {
+                short.push(format!("{name}: {} {lasted:.1?} of {timeout} s", request.path));
+            }
+        }
+        short
+    }
+
+    /// How many watches of muster are open now.
+    pub fn open_watches(&self) -> usize {
+        let requests = self.requests().into_iter();
+        requests
+            .filter(|(_, request)| request.is_watch() && request.lasted.is_none())
+            .count()
+    }
+
+    /// How many requests of muster that are no reads the API servers have noted, leases apart.
+    pub fn requests_to_change(&self) -> usize {
+        let requests = self.requests().into_iter();
+        requests.filter(|(_, request)| request.is_change()).count()
+    }
+
+    /// Forgets requests and events of all API servers.
+    pub fn forget_requests(&self) {
+        self.servers().for_each(|(_, server)| server.forget());
+    }
+
+    /// All requests of muster, with the server's name.
+    fn requests(&self) -> Vec<(&str, Request)> {
+        self.servers()
+            .flat_map(|(name, server)| server.requests().into_iter().map(move |request| (name, request)))
+            .filter(|(_, request)| request.is_ours())
+            .collect()
+    }
+
+    pub(super) fn servers(&self) -> impl Iterator<Item = (&str, &Server)> {
+        let clusters = self.clusters.iter();
+        let clusters = clusters.map(|(name, cluster)| (name.as_str(), &cluster.api));
+        clusters.chain([("management", &self.management)])
+    }
+}

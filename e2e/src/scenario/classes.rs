@@ -1,0 +1,222 @@
+//! Promise: whose fault a failure is, is told by one table, whoever carries out. Each line of it is a real failure of one row.
+//!
+//! The rows are a third party's: an assemblage of its own beside muster's, without digests and tokens.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde_json::{Value, json};
+
+use crate::{
+    bed::{Bed, Ground, kinds},
+    fleet::{APPS, Quality, manifests},
+};
+
+/// The longest of the failures is a check of health over 10 s.
+const TOLD: Duration = Duration::from_mins(3);
+/// A namespace that nobody makes.
+const NOWHERE: &str = "nowhere";
+/// A namespace in which there may be no ConfigMap.
+const TIGHT: &str = "tight";
+
+/// A row, what is in its folder, and what is said of it: state, class, whether it is terminal, reason.
+struct Case {
+    name: &'static str,
+    files: Vec<(&'static str, String)>,
+    expect: (&'static str, &'static str, bool, &'static str),
+}
+
+/// What every API server does.
+fn cases() -> Vec<Case> {
+    let patient = manifests("pending", "v1", Quality::Bad)
+        .replace("progressDeadlineSeconds: 3", "progressDeadlineSeconds: 600");
+    vec![
+        case(
+            "good",
+            &config("good", APPS),
+            ("succeeded", "", false, "UpToDate"),
+        ),
+        case("broken", "a: [", ("failed", "Revision", true, "BuildFailed")),
+        Case {
+            name: "missing",
+            files: Vec::new(),
+            expect: ("failed", "Revision", true, "ArtifactFailed"),
+        },
+        case(
+            "stalled",
+            &manifests("stalled", "v1", Quality::Bad),
+            ("failed", "Revision", true, "HealthCheckFailed"),
+        ),
+        case(
+            "pending",
+            &patient,
+            ("failed", "Revision", false, "HealthCheckFailed"),
+        ),
+        case(
+            "unknown",
+            "apiVersion: example.com/v1\nkind: Nothing\nmetadata: {name: a, namespace: default}\n",
+            ("failed", "Revision", false, "ReconciliationFailed"),
+        ),
+        case(
+            "homeless",
+            &config("homeless", NOWHERE),
+            ("failed", "Unit", false, "ReconciliationFailed"),
+        ),
+    ]
+}
+
+/// What only a whole Kubernetes does.
+fn cases_of_admission() -> Vec<Case> {
+    vec![
+        case(
+            "over-quota",
+            &config("over-quota", TIGHT),
+            ("failed", "Unit", false, "ReconciliationFailed"),
+        ),
+        case(
+            "denied",
+            &config("denied", APPS),
+            ("failed", "Unit", false, "ReconciliationFailed"),
+        ),
+        Case {
+            name: "kept",
+            files: vec![
+                ("a.yaml", config("stays", APPS)),
+                ("b.yaml", config("kept", APPS)),
+            ],
+            expect: ("succeeded", "", false, "UpToDate"),
+        },
+    ]
+}
+
+/// Every line of the table, then what is told when what could not be deleted should go, and when the host of the source is away.
+pub async fn as_the_table_says(ground: Ground) {
+    let bed = Bed::with_clusters(ground, &["eu-1"]).await;
+    let mut cases = cases();
+    if bed.is_real() {
+        bed.administer("eu-1", ADMISSION).await;
+        cases.extend(cases_of_admission());
+    }
+    let files: Vec<(String, &str)> = cases
+        .iter()
+        .flat_map(|case| {
+            let path = |file: &str| format!("cases/{}/{file}", case.name);
+            case.files
+                .iter()
+                .map(move |(file, text)| (path(file), text.as_str()))
+        })
+        .collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+    let commit = bed.git.commit(&files);
+    let mut rows: Vec<Value> = cases
+        .iter()
+        .map(|case| row(bed.git.url(), case.name, &commit))
+        .collect();
+    rows.push(row("http://127.0.0.1:9/away.git", "away", &commit));
+    let object = json!({
+        "metadata": {"name": "cases"},
+        "spec": {"clusterRef": {"name": "eu-1"}, "syncs": rows},
+    });
+    bed.fleet().create(kinds::PROXY_ASSEMBLAGE, object).await;
+    let mut expect: BTreeMap<&str, _> = cases.iter().map(|case| (case.name, case.expect)).collect();
+    expect.insert("away", ("updating", "Infra", false, ""));
+    until_told(&bed, &expect).await;
+
+    if bed.is_real() {
+        // Nothing but the other one is left.
+        let commit = bed.git.commit(&[("cases/kept/b.yaml", "")]);
+        let kept = rows.iter_mut().find(|row| row["name"] == "kept").unwrap();
+        *kept = row(bed.git.url(), "kept", &commit);
+        let syncs = json!({"spec": {"syncs": rows}});
+        bed.fleet().patch(kinds::PROXY_ASSEMBLAGE, "cases", syncs).await;
+        expect.insert("kept", ("failed", "Unit", false, "PruneFailed"));
+        until_told(&bed, &expect).await;
+    }
+}
+
+/// A quota of no ConfigMaps, and a policy that denies the making of one and the deletion of another.
+const ADMISSION: &str = r#"
+apiVersion: v1
+kind: Namespace
+metadata: {name: tight}
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: none, namespace: tight}
+spec: {hard: {configmaps: "0"}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: cases}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+      - {apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE, UPDATE, DELETE]}
+  validations:
+    - {expression: "request.name != 'denied'", message: no ConfigMap is called denied, reason: Forbidden}
+    - {expression: "request.name != 'kept' || request.operation != 'DELETE'", message: kept is kept, reason: Forbidden}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: cases}
+spec: {policyName: cases, validationActions: [Deny]}
+"#;
+
+async fn until_told(bed: &Bed, expect: &BTreeMap<&str, (&str, &str, bool, &str)>) {
+    let look = async || {
+        let proxy = bed.fleet().get(kinds::PROXY_ASSEMBLAGE, "cases").await.unwrap();
+        let states = proxy["status"]["syncs"].as_array().cloned().unwrap_or_default();
+        let wrong: Vec<String> = expect
+            .iter()
+            .filter_map(|(name, expect)| {
+                let state = states.iter().find(|state| state["name"] == **name);
+                let told = state.map(told);
+                let as_expected = told.as_ref().is_some_and(|(state, class, terminal, reason)| {
+                    // Who waits for a source may say so in words of his own.
+                    (state.as_str(), class.as_str(), *terminal) == (expect.0, expect.1, expect.2)
+                        && (expect.3.is_empty() || reason == expect.3)
+                });
+                (!as_expected).then(|| format!("{name}: {expect:?}, not {}", state.unwrap_or(&Value::Null)))
+            })
+            .collect();
+        if wrong.is_empty() {
+            Ok(())
+        } else {
+            Err(wrong.join("\n"))
+        }
+    };
+    bed.wait_until("every row is told as the table says", TOLD, look)
+        .await;
+}
+
+fn told(state: &Value) -> (String, String, bool, String) {
+    let text = |field: &str| state[field].as_str().unwrap_or_default().to_owned();
+    (
+        text("state"),
+        text("class"),
+        state["terminal"].as_bool().unwrap_or_default(),
+        text("reason"),
+    )
+}
+
+fn case(name: &'static str, text: &str, expect: (&'static str, &'static str, bool, &'static str)) -> Case {
+    Case {
+        name,
+        files: vec![("all.yaml", text.to_owned())],
+        expect,
+    }
+}
+
+fn config(name: &str, namespace: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: {namespace}}}\ndata: {{a: b}}\n"
+    )
+}
+
+fn row(url: &str, name: &str, commit: &str) -> Value {
+    json!({
+        "name": name, "commit": commit,
+        "source": {"git": {"url": url, "version": {"commit": commit}}},
+        "package": {"path": format!("cases/{name}"), "interval": "1m", "retryInterval": "5s", "timeout": "10s"},
+    })
+}

@@ -1,0 +1,121 @@
+//! Promise: what people change by hand is put back, wherever they do it; a new credential is taken without a word.
+
+use std::time::Duration;
+
+use muster_api::labels::SYSTEM_NAMESPACE;
+use serde_json::{Value, json};
+
+use crate::{
+    bed::{Bed, Ground, Kind, Objects, kinds},
+    fleet::{APPS, Quality, condition, told},
+};
+
+/// The longest interval of what is applied, and some more for servers that other scenarios keep busy.
+const BACK: Duration = Duration::from_secs(90);
+
+/// Objects, Kustomization, Assemblage and ProxyAssemblage of a cluster: edited, or deleted.
+pub async fn puts_nothing_astray(ground: Ground) {
+    let bed = Bed::with_clusters(ground, &["eu-1", "us-1"]).await;
+    bed.deploy(&["web"]).await;
+    let others = bed.marks("web").await["us-1"].clone();
+    let (apps, system) = (bed.inside("eu-1", APPS), bed.inside("eu-1", SYSTEM_NAMESPACE));
+    let kustomizations = system.list(kinds::KUSTOMIZATION).await;
+    let kustomization = crate::bed::name_of(&kustomizations[0]).to_owned();
+
+    let evil = json!({"data": {"version": "by hand"}});
+    apps.patch(kinds::CONFIG_MAP, "web", evil).await;
+    apps.delete(kinds::DEPLOYMENT, "web").await;
+    ask(&system, &kustomization).await;
+    until_whole(&bed).await;
+
+    let path = json!({"spec": {"path": "apps/evil"}});
+    edit_and_wait(&bed, &system, kinds::KUSTOMIZATION, &kustomization, path).await;
+    let rows = |objects: &Value| {
+        let mut rows = objects["spec"]["syncs"].clone();
+        rows[0]["package"]["path"] = json!("apps/evil");
+        json!({"spec": {"syncs": rows}})
+    };
+    let assemblage = system.get(kinds::ASSEMBLAGE, "eu-1").await.unwrap();
+    edit_and_wait(&bed, &system, kinds::ASSEMBLAGE, "eu-1", rows(&assemblage)).await;
+    let proxy = bed.fleet().get(kinds::PROXY_ASSEMBLAGE, "eu-1").await.unwrap();
+    edit_and_wait(&bed, &bed.fleet(), kinds::PROXY_ASSEMBLAGE, "eu-1", rows(&proxy)).await;
+
+    system.delete(kinds::KUSTOMIZATION, &kustomization).await;
+    until_whole(&bed).await;
+    assert_eq!(bed.marks("web").await["us-1"], others, "nobody else is touched");
+    let version = bed.roll("web", 2, Quality::Good).await;
+    bed.until_ready("web", &version).await;
+}
+
+/// A Secret gets another credential for the same cluster: everything goes on. Where the old one is refused first, that is said meanwhile.
+pub async fn credentials_change(ground: Ground) {
+    let bed = Bed::with_clusters(ground, &["eu-1", "us-1"]).await;
+    bed.deploy(&["web"]).await;
+    let before = bed.marks("web").await;
+    let renewed = bed.renew_credential("eu-1").await;
+    if bed.is_real() {
+        let look = async || {
+            let module = bed.module("web").await;
+            let reason = &module["status"]["attention"][0]["reason"];
+            if reason == "CredentialsRejected" {
+                Ok(())
+            } else {
+                Err(told(&module))
+            }
+        };
+        bed.wait_until("the old one is refused", BACK, look).await;
+    }
+    bed.give_kubeconfig("eu-1", &renewed).await;
+    let version = bed.release("other", 1, Quality::Good);
+    bed.create_module(kinds::MODULE, "other", &version).await;
+    bed.until_ready("other", &version).await;
+    bed.until_ready("web", "web-v1").await;
+    let ready = bed.module("web").await;
+    assert_eq!(condition(&ready, "Ready").unwrap()["status"], "True");
+    assert_eq!(ready["status"]["summary"]["clusters"], "2/2", "{}", told(&ready));
+    assert_eq!(bed.marks("web").await, before);
+}
+
+/// `flux reconcile kustomization`.
+async fn ask(system: &Objects, kustomization: &str) {
+    let now = json!({"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": "now"}}});
+    system.patch(kinds::KUSTOMIZATION, kustomization, now).await;
+}
+
+async fn edit_and_wait(bed: &Bed, objects: &Objects, kind: Kind, name: &str, edit: Value) {
+    let before = objects.get(kind, name).await.unwrap()["spec"].clone();
+    objects.patch(kind, name, edit).await;
+    let look = async || {
+        let now = objects.get(kind, name).await.unwrap()["spec"].clone();
+        // Every assignment has a token of its own, and putting back is one.
+        if without_tokens(now.clone()) == without_tokens(before.clone()) {
+            Ok(())
+        } else {
+            Err(now.to_string())
+        }
+    };
+    bed.wait_until(&format!("{kind:?} {name} is put back"), BACK, look)
+        .await;
+    until_whole(bed).await;
+}
+
+fn without_tokens(mut spec: Value) -> Value {
+    for row in spec["syncs"].as_array_mut().into_iter().flatten() {
+        row.as_object_mut().unwrap().remove("token");
+    }
+    spec
+}
+
+async fn until_whole(bed: &Bed) {
+    let look = async || {
+        let module = bed.module("web").await;
+        let version = bed.version_in("eu-1", "web").await;
+        let ready = condition(&module, "Ready").is_some_and(|ready| ready["status"] == "True");
+        if ready && version.as_deref() == Some("web-v1") {
+            Ok(())
+        } else {
+            Err(format!("{version:?}, {}", told(&module)))
+        }
+    };
+    bed.wait_until("eu-1 has all of web-v1", BACK, look).await;
+}

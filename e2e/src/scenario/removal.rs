@@ -1,0 +1,318 @@
+//! Promise: emptying withdraws, deleting lets go. Whatever else is deleted, by whom and in whatever order: in the clusters nothing is touched.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use muster_api::labels::SYSTEM_NAMESPACE;
+use serde_json::{Value, json};
+
+use super::CLUSTERS;
+use crate::{
+    bed::{Bed, FLEET, Ground, Kind, Obstacle, kinds},
+    fleet::{APPS, Quality, ROLLED, condition, is_current, is_ready, told},
+};
+
+/// Time for what the collector of a real server learns of a new kind only every 30 s.
+const COLLECTED: Duration = Duration::from_mins(2);
+/// Deadline of a module's step on servers that other scenarios keep busy.
+const DONE: Duration = Duration::from_mins(2);
+
+/// A module that leaves its objects behind is gone, and they are the same.
+pub async fn orphaned(ground: Ground) {
+    let bed = Bed::with_clusters(ground, &CLUSTERS).await;
+    bed.deploy(&["web"]).await;
+    let before = bed.marks("web").await;
+    let orphan = json!({"spec": {"onDelete": "Orphan"}});
+    bed.fleet().patch(kinds::MODULE, "web", orphan).await;
+    until_current(&bed, "web").await;
+    bed.fleet().delete(kinds::MODULE, "web").await;
+    until_gone(&bed, kinds::MODULE, "web").await;
+    for cluster in CLUSTERS {
+        let left = bed
+            .inside(cluster, SYSTEM_NAMESPACE)
+            .list(kinds::KUSTOMIZATION)
+            .await;
+        assert_eq!(left, Vec::<Value>::new(), "{cluster}");
+    }
+    still(&bed).await;
+    assert_eq!(bed.marks("web").await, before);
+}
+
+/// A module that does not say what its deletion means is not taken from more clusters than the brake allows before a person says so.
+pub async fn held(ground: Ground) {
+    let bed = Bed::with_clusters(ground, &CLUSTERS).await;
+    bed.deploy(&["web"]).await;
+    let before = bed.marks("web").await;
+    let unset = json!({"spec": {"onDelete": null}});
+    bed.fleet().patch(kinds::MODULE, "web", unset).await;
+    until_current(&bed, "web").await;
+    bed.fleet().delete(kinds::MODULE, "web").await;
+    let module = bed.until_reason("web", "WithdrawalHeld", DONE).await;
+    still(&bed).await;
+    assert_eq!(bed.marks("web").await, before, "nothing is withdrawn unasked");
+    // The command that the message ends with.
+    let message = condition(&module, "Ready").unwrap()["message"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let annotation = "fleet.muster.dev/acknowledge-withdrawal";
+    let said = message
+        .split(&format!("{annotation}="))
+        .nth(1)
+        .expect("a command");
+    let digest = said.split_whitespace().next().unwrap();
+    let acknowledged = json!({"metadata": {"annotations": {annotation: digest}}});
+    bed.fleet().patch(kinds::MODULE, "web", acknowledged).await;
+    until_gone(&bed, kinds::MODULE, "web").await;
+    for cluster in CLUSTERS {
+        assert_eq!(bed.version_in(cluster, "web").await, None, "{cluster}");
+    }
+}
+
+/// A cluster that is paused, loses its control plane, its Secret or its API server for a while keeps everything as it is.
+pub async fn away(ground: Ground) {
+    let mut bed = Bed::with_clusters(ground, &["eu-1", "us-1"]).await;
+    bed.deploy(&["web"]).await;
+    let before = bed.marks("web").await;
+    for obstacle in [
+        Obstacle::Paused,
+        Obstacle::ControlPlane,
+        Obstacle::Kubeconfig,
+        Obstacle::Unreachable,
+    ] {
+        bed.obstruct("us-1", obstacle).await;
+        until_named(&bed, "us-1", Some(obstacle.reason())).await;
+        let row = bed.fleet().get(kinds::PROXY_ASSEMBLAGE, "us-1").await.unwrap();
+        assert!(
+            row["spec"]["syncs"][0]["source"].is_object(),
+            "{obstacle:?}: {row:#}"
+        );
+        bed.clear("us-1", obstacle).await;
+        until_named(&bed, "us-1", None).await;
+    }
+    still(&bed).await;
+    assert_eq!(bed.marks("web").await, before);
+}
+
+/// A Cluster is deleted while its API server lives, while it is dead, after its Secret, and in the foreground: our objects for it go, and
+/// nothing waits.
+pub async fn clusters_deleted(ground: Ground) {
+    const FOUR: [&str; 4] = ["alive", "dead", "foreground", "no-secret"];
+    let mut bed = Bed::with_clusters(ground, &["eu-1", "alive", "dead", "foreground", "no-secret"]).await;
+    bed.let_bootstrap().await;
+    bed.deploy(&["web"]).await;
+    let base = bed.release("base", 1, Quality::Good);
+    bed.create_module(kinds::BOOTSTRAP_MODULE, "base", &base).await;
+    bed.until_ready_within(kinds::BOOTSTRAP_MODULE, "base", &base, DONE)
+        .await;
+    let before = (bed.marks("web").await, bed.marks("base").await);
+
+    bed.obstruct("dead", Obstacle::Unreachable).await;
+    until_named(&bed, "dead", Some("Unreachable")).await;
+    bed.obstruct("no-secret", Obstacle::Kubeconfig).await;
+    let fleet = bed.fleet();
+    for cluster in ["alive", "dead", "no-secret"] {
+        fleet.delete(kinds::CLUSTER, cluster).await;
+    }
+    fleet.delete_in_the_foreground(kinds::CLUSTER, "foreground").await;
+    for cluster in FOUR {
+        until_gone(&bed, kinds::CLUSTER, cluster).await;
+        let look = async || {
+            let mut left = Vec::new();
+            for kind in [
+                kinds::PROXY_ASSEMBLAGE,
+                kinds::REMOTE_ASSEMBLAGE,
+                kinds::KUSTOMIZATION,
+                kinds::CONFIG_MAP,
+            ] {
+                let objects = fleet.list(kind).await;
+                left.extend(
+                    objects
+                        .iter()
+                        .filter(|object| is_for(object, cluster))
+                        .map(Value::to_string),
+                );
+            }
+            if left.is_empty() {
+                Ok(())
+            } else {
+                Err(left.join("\n"))
+            }
+        };
+        bed.wait_until(&format!("nothing is left for {cluster}"), COLLECTED, look)
+            .await;
+    }
+    until_named(&bed, "dead", None).await;
+    assert_eq!(bed.module("web").await["status"]["summary"]["clusters"], "1/1");
+    still(&bed).await;
+    bed.clear("dead", Obstacle::Unreachable).await;
+    assert_eq!((bed.marks("web").await, bed.marks("base").await), before);
+}
+
+/// Assemblages that are deleted by hand, here and in the cluster, are made again and adopt what is there.
+pub async fn assemblages_deleted(ground: Ground) {
+    let bed = Bed::with_clusters(ground, &["eu-1", "us-1"]).await;
+    bed.let_bootstrap().await;
+    bed.deploy(&["web"]).await;
+    let base = bed.release("base", 1, Quality::Good);
+    bed.create_module(kinds::BOOTSTRAP_MODULE, "base", &base).await;
+    bed.until_ready_within(kinds::BOOTSTRAP_MODULE, "base", &base, ROLLED)
+        .await;
+    let before = (bed.marks("web").await, bed.marks("base").await);
+    for (kind, objects) in [
+        (kinds::PROXY_ASSEMBLAGE, bed.fleet()),
+        (kinds::ASSEMBLAGE, bed.inside("us-1", SYSTEM_NAMESPACE)),
+        (kinds::REMOTE_ASSEMBLAGE, bed.fleet()),
+    ] {
+        let old = objects.get(kind, "us-1").await.unwrap();
+        objects.delete(kind, "us-1").await;
+        let look = async || match objects.get(kind, "us-1").await {
+            Some(new) if new["metadata"]["uid"] != old["metadata"]["uid"] && has_succeeded(&new) => Ok(()),
+            found => Err(format!("{found:?}")),
+        };
+        bed.wait_until(&format!("{kind:?} is made again"), COLLECTED, look)
+            .await;
+    }
+    until_ready(&bed, kinds::MODULE, "web").await;
+    until_ready(&bed, kinds::BOOTSTRAP_MODULE, "base").await;
+    still(&bed).await;
+    assert_eq!((bed.marks("web").await, bed.marks("base").await), before);
+}
+
+/// Definitions of muster and of Flux and namespaces are deleted, in the clusters and here: everything is released, nothing withdrawn.
+pub async fn definitions_deleted(ground: Ground) {
+    let bed = Bed::with_clusters(ground, &CLUSTERS).await;
+    bed.deploy(&["web"]).await;
+    let before = bed.marks("web").await;
+    // Roles and accounts go with their namespace.
+    bed.excuse_denials();
+    let inside = |cluster| bed.inside(cluster, "");
+    delete_and_wait(
+        &bed,
+        &inside("eu-1"),
+        kinds::DEFINITION,
+        "assemblages.fleet.muster.dev",
+    )
+    .await;
+    let flux = "kustomizations.kustomize.toolkit.fluxcd.io";
+    delete_and_wait(&bed, &inside("eu-2"), kinds::DEFINITION, flux).await;
+    delete_and_wait(&bed, &inside("us-1"), kinds::NAMESPACE, SYSTEM_NAMESPACE).await;
+    assert_eq!(bed.marks("web").await, before, "by deletions in the clusters");
+    let upstream = bed.everywhere();
+    for definition in ["proxyassemblages.fleet.muster.dev", "modules.fleet.muster.dev"] {
+        delete_and_wait(&bed, &upstream, kinds::DEFINITION, definition).await;
+    }
+    delete_and_wait(&bed, &upstream, kinds::NAMESPACE, FLEET).await;
+    still(&bed).await;
+    assert_eq!(
+        bed.marks("web").await,
+        before,
+        "by deletions in the management cluster"
+    );
+}
+
+/// Lets time pass in which something would be touched if anybody wanted to: on paused time several intervals of all that is done at
+/// intervals; elsewhere some seconds, in which whoever is woken by a deletion has acted.
+async fn still(bed: &Bed) {
+    let seconds = if bed.is_virtual() { 600 } else { 8 };
+    bed.pass(Duration::from_secs(seconds)).await;
+}
+
+async fn delete_and_wait(bed: &Bed, objects: &crate::bed::Objects, kind: Kind, name: &str) {
+    objects.delete(kind, name).await;
+    let look = async || match objects.get(kind, name).await {
+        None => Ok(()),
+        Some(left) => Err(left["status"].to_string()),
+    };
+    bed.wait_until(&format!("{name} is gone"), COLLECTED, look).await;
+}
+
+async fn until_gone(bed: &Bed, kind: Kind, name: &str) {
+    let look = async || {
+        bed.fleet()
+            .get(kind, name)
+            .await
+            .map_or(Ok(()), |left| Err(told(&left)))
+    };
+    bed.wait_until(&format!("{name} is gone"), COLLECTED, look).await;
+}
+
+async fn until_current(bed: &Bed, module: &str) {
+    let look = async || {
+        let module = bed.module(module).await;
+        if is_current(&module) {
+            Ok(())
+        } else {
+            Err(told(&module))
+        }
+    };
+    bed.wait_until("the change is seen", ROLLED, look).await;
+}
+
+async fn until_ready(bed: &Bed, kind: Kind, module: &str) {
+    let look = async || {
+        let module = bed.fleet().get(kind, module).await.unwrap();
+        if is_current(&module) && is_ready(&module) {
+            Ok(())
+        } else {
+            Err(told(&module))
+        }
+    };
+    bed.wait_until(&format!("{module} is ready"), DONE, look).await;
+}
+
+/// Waits until the module `web` names a cluster with a reason, or does not name it and is ready.
+async fn until_named(bed: &Bed, cluster: &str, reason: Option<&str>) {
+    let look = async || {
+        let module = bed.module("web").await;
+        let named: BTreeMap<&str, &str> = module["status"]["attention"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some((entry["cluster"].as_str()?, entry["reason"].as_str()?)))
+            .collect();
+        if named.get(cluster).copied() == reason && (reason.is_some() || is_ready(&module)) {
+            Ok(())
+        } else {
+            Err(told(&module))
+        }
+    };
+    bed.wait_until(&format!("{cluster} is {reason:?}"), DONE, look)
+        .await;
+}
+
+/// Whether an object of the fleet's namespace is about a cluster.
+fn is_for(object: &Value, cluster: &str) -> bool {
+    let secret = format!("{cluster}-kubeconfig");
+    object["metadata"]["name"] == cluster
+        || object["metadata"]["labels"]["fleet.muster.dev/cluster"] == cluster
+        || object["spec"]["kubeConfig"]["secretRef"]["name"] == *secret
+}
+
+fn has_succeeded(assemblage: &Value) -> bool {
+    let rows = assemblage["status"]["syncs"].as_array();
+    rows.is_some_and(|rows| !rows.is_empty() && rows.iter().all(|row| row["state"] == "succeeded"))
+}
+
+impl Bed {
+    /// What must stay as it is in each cluster where an application is: which objects they are, what they were told to be, and the
+    /// version of the one that nobody but muster writes.
+    pub async fn marks(&self, app: &str) -> BTreeMap<String, Vec<Value>> {
+        let mut marks = BTreeMap::new();
+        for cluster in self.clusters() {
+            let inside = self.inside(&cluster, APPS);
+            let config = inside.get(kinds::CONFIG_MAP, app).await;
+            let deployment = inside.get(kinds::DEPLOYMENT, app).await;
+            let config = config.unwrap_or_default()["metadata"].clone();
+            let deployment = deployment.unwrap_or_default()["metadata"].clone();
+            let mark = vec![
+                config["uid"].clone(),
+                config["resourceVersion"].clone(),
+                deployment["uid"].clone(),
+                deployment["generation"].clone(),
+            ];
+            assert!(mark.iter().all(|mark| !mark.is_null()), "{app} is in {cluster}");
+            marks.insert(cluster, mark);
+        }
+        marks
+    }
+}
