@@ -66,7 +66,7 @@ fn right(used: Use) -> Right {
 
 /// All that the manifests grant by name.
 fn granted() -> BTreeSet<Right> {
-    let mut texts = vec![include_str!("../../examples/enrol/account.yaml").to_owned()];
+    let mut texts = vec![include_str!("../../examples/enrol/enrol-account.yaml").to_owned()];
     for side in ["--management", "--downstream"] {
         let output = Command::new(muster())
             .args(["install", "--export", side])

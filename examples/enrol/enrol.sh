@@ -62,7 +62,7 @@ if [ -n "$labels" ]; then
         || misused "labels are written as env=prod,region=eu, not $labels"
 fi
 here=$(dirname "$0")
-[ -f "$here/account.yaml" ] || fail "$here/account.yaml is not there" 'this script needs the files beside it'
+[ -f "$here/enrol-account.yaml" ] || fail "$here/enrol-account.yaml is not there" 'this script needs the files beside it'
 command -v kubectl >/dev/null || fail 'kubectl is not there' 'install it: https://kubernetes.io/docs/tasks/tools/'
 
 # kubectl to the management cluster, and to the new one.
@@ -93,9 +93,9 @@ up get namespace "$namespace" >/dev/null 2>&1 || fail "there is no namespace $na
 
 say "2/5 $name: namespace muster-system, an account for the management cluster, and its rights"
 administrator='you need the rights of an administrator there'
-down $apply <"$here/account.yaml" || fail "the account cannot be made in $name: see above; $administrator"
+down $apply <"$here/enrol-account.yaml" || fail "the account cannot be made in $name: see above; $administrator"
 if [ -n "$bootstrap" ]; then
-    down $apply <"$here/bootstrap.yaml" || fail "the account cannot be given the right to apply: see above; $administrator"
+    down $apply <"$here/enrol-bootstrap.yaml" || fail "the account cannot be given the right to apply: see above; $administrator"
 fi
 
 say "3/5 $name: the account's token"

@@ -13,10 +13,28 @@ use tempfile::TempDir;
 
 use super::cluster::Name;
 
-/// What `examples/enrol` has.
-const SCRIPTS: [(&str, &str); 2] = [
-    ("enrol.sh", include_str!("../../../examples/enrol/enrol.sh")),
-    ("unenrol.sh", include_str!("../../../examples/enrol/unenrol.sh")),
+/// What `examples/enrol` has, and the rights of the file.
+const SCRIPTS: [(&str, u32, &str); 4] = [
+    (
+        "enrol.sh",
+        0o755,
+        include_str!("../../../examples/enrol/enrol.sh"),
+    ),
+    (
+        "enrol-account.yaml",
+        0o644,
+        include_str!("../../../examples/enrol/enrol-account.yaml"),
+    ),
+    (
+        "enrol-bootstrap.yaml",
+        0o644,
+        include_str!("../../../examples/enrol/enrol-bootstrap.yaml"),
+    ),
+    (
+        "unenrol.sh",
+        0o755,
+        include_str!("../../../examples/enrol/unenrol.sh"),
+    ),
 ];
 
 /// Where everything of a demo lies.
@@ -89,10 +107,10 @@ impl Folder {
 
     /// Writes the scripts that bring a cluster into the fleet and take it out.
     pub fn write_scripts(&self) -> anyhow::Result<()> {
-        for (name, text) in SCRIPTS {
+        for (name, mode, text) in SCRIPTS {
             let path = self.path.join(name);
             let writing = fs::write(&path, text)
-                .and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o755)));
+                .and_then(|()| fs::set_permissions(&path, Permissions::from_mode(mode)));
             writing.with_context(|| format!("writing {}", path.display()))?;
         }
         Ok(())

@@ -32,9 +32,9 @@ const SHIFT: i64 = 7200;
 /// The account of the management cluster in a cluster that was enrolled, and the Secret with its token.
 const MANAGEMENT_ACCOUNT: &str = "muster-management";
 /// What `examples/enrol/enrol.sh` applies in a cluster.
-const ACCOUNT: &str = include_str!("../../../examples/enrol/account.yaml");
+const ACCOUNT: &str = include_str!("../../../examples/enrol/enrol-account.yaml");
 /// The same for BootstrapModules.
-const BOOTSTRAP: &str = include_str!("../../../examples/enrol/bootstrap.yaml");
+const BOOTSTRAP: &str = include_str!("../../../examples/enrol/enrol-bootstrap.yaml");
 
 /// In the management cluster, what `muster controller` needs.
 pub async fn management(server: &Server, ground: Ground) {
