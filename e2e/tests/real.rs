@@ -45,6 +45,7 @@ promises! {
         removal { orphaned, held, away, clusters_deleted, assemblages_deleted, definitions_deleted }
         classes { as_the_table_says }
         hand { puts_nothing_astray, credentials_change }
+        surprises { servers_restart, certificates, webhooks, suspended_by_hand, definitions_of_flux }
         rest { nothing_is_written }
     }
     Flux flux {
@@ -60,6 +61,7 @@ promises! {
         removal { orphaned, held, away, clusters_deleted, assemblages_deleted, definitions_deleted }
         classes { as_the_table_says }
         hand { puts_nothing_astray, credentials_change }
+        surprises { servers_restart, certificates, webhooks, suspended_by_hand, definitions_of_flux }
         rest { nothing_is_written }
     }
 }

@@ -10,8 +10,8 @@ use super::{Role, labels};
 use crate::args::Sync;
 
 const READ: &[&str] = &["get", "list", "watch"];
-const STATUS: &[&str] = &["patch", "update"];
-const OWN: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete"];
+const WATCH: &[&str] = &["list", "watch"];
+const STATUS: &[&str] = &["patch"];
 
 pub fn objects(role: Role, works_in: &str, sync: Sync) -> Vec<Value> {
     let name = role.name();
@@ -63,12 +63,17 @@ fn in_namespace(role: Role) -> Vec<Value> {
             rule(
                 ours,
                 &["modules", "bootstrapmodules"],
-                &["get", "list", "watch", "patch", "update"],
+                &["get", "list", "watch", "patch"],
             ),
             rule(
                 ours,
-                &["proxyassemblages", "remoteassemblages", "modulerevisions"],
-                OWN,
+                &["proxyassemblages", "remoteassemblages"],
+                &["get", "list", "watch", "create", "patch"],
+            ),
+            rule(
+                ours,
+                &["modulerevisions"],
+                &["get", "list", "watch", "create", "delete"],
             ),
             rule(
                 ours,
@@ -92,35 +97,37 @@ fn in_namespace(role: Role) -> Vec<Value> {
                 ],
                 &["update"],
             ),
-            rule("cluster.x-k8s.io", &["clusters"], READ),
+            rule("cluster.x-k8s.io", &["clusters"], WATCH),
             rule("cluster.x-k8s.io", &["clusters/finalizers"], &["update"]),
+            // Kubeconfigs, credentials of git, values of substitutions.
+            rule("", &["secrets"], READ),
             // Bindings read ConfigMaps; which cluster a Secret leads to is kept in one for each Cluster.
             rule("", &["configmaps"], &["get", "list", "watch", "create", "update"]),
         ],
         Role::Agent => vec![
-            rule(
-                ours,
-                &["assemblages"],
-                &["get", "list", "watch", "patch", "update"],
-            ),
+            rule(ours, &["assemblages"], READ),
             rule(ours, &["assemblages/status"], STATUS),
             rule(ours, &["assemblages/finalizers"], &["update"]),
             rule("", &["configmaps"], READ),
+            // Credentials of git, values of substitutions.
+            rule("", &["secrets"], &["get"]),
         ],
     };
     rules.extend([
-        // Kubeconfigs, credentials of git, values of substitutions.
-        rule("", &["secrets"], READ),
-        rule("source.toolkit.fluxcd.io", &["gitrepositories"], OWN),
+        rule(
+            "source.toolkit.fluxcd.io",
+            &["gitrepositories"],
+            &["get", "list", "watch", "create", "update", "delete"],
+        ),
         rule("source.toolkit.fluxcd.io", &["gitrepositories/status"], STATUS),
-        rule("kustomize.toolkit.fluxcd.io", &["kustomizations"], OWN),
+        rule(
+            "kustomize.toolkit.fluxcd.io",
+            &["kustomizations"],
+            &["get", "list", "watch", "create", "update", "patch", "delete"],
+        ),
         rule("kustomize.toolkit.fluxcd.io", &["kustomizations/status"], STATUS),
         rule("events.k8s.io", &["events"], &["create"]),
-        rule(
-            "coordination.k8s.io",
-            &["leases"],
-            &["get", "list", "watch", "create", "update", "patch"],
-        ),
+        rule("coordination.k8s.io", &["leases"], &["get", "create", "update"]),
     ]);
     rules
 }

@@ -18,11 +18,18 @@ use super::{
     decide::{Plan, Write},
     expander::Expander,
     seen::KustomizationRow,
+    strict,
 };
 use crate::runtime::{CallError, call, call::explain};
 
 /// Writes at once: an API server takes about eight writers well.
 const WRITERS: usize = 8;
+
+/// What a strict write gets that says more than the kind knows.
+const BAD_REQUEST: u16 = 400;
+/// What is to be done then.
+const OLDER: &str = "; the kind Kustomization of this cluster is older than muster needs: update Flux there, or without Flux apply \
+                     `muster crds --downstream`";
 
 /// What became of plans.
 #[derive(Debug, Default)]
@@ -94,7 +101,7 @@ impl Expander {
             Write::Create(wanted) => {
                 let written = call(
                     format!("creating Kustomization {}", wanted.name_any()),
-                    kustomizations.create(&by, &wanted),
+                    strict::create(&kustomizations, &by, &wanted),
                 )
                 .await?;
                 self.wrote(&written, "created");
@@ -103,7 +110,7 @@ impl Expander {
                 let name = wanted.name_any();
                 let written = call(
                     format!("changing Kustomization {name}"),
-                    kustomizations.replace(&name, &by, &wanted),
+                    strict::replace(&kustomizations, &by, &wanted),
                 )
                 .await?;
                 self.wrote(&written, "changed");
@@ -158,7 +165,12 @@ fn once(mut plan: Plan, sources: &mut BTreeSet<String>) -> Plan {
 
 /// The state of a row whose write was not taken.
 fn refused(state: SyncState, error: &CallError) -> SyncState {
-    let ours = error.is_invalid() || error.is_refused_credential();
+    let unknown_field = error.code() == Some(BAD_REQUEST);
+    let ours = error.is_invalid() || error.is_refused_credential() || unknown_field;
+    let mut message = explain(error);
+    if unknown_field {
+        message += OLDER;
+    }
     let phase = match state.state {
         SyncPhase::Withdrawing => SyncPhase::Withdrawing,
         _ if ours => SyncPhase::Failed,
@@ -174,7 +186,7 @@ fn refused(state: SyncState, error: &CallError) -> SyncState {
         terminal: false,
         reason: Some(ObjectReason::WriteFailed.into()),
         message: Some(
-            muster_api::conditions::bounded(&explain(error), muster_api::schema::MAX_MESSAGE).into_owned(),
+            muster_api::conditions::bounded(&message, muster_api::schema::MAX_MESSAGE).into_owned(),
         ),
         ..state
     }

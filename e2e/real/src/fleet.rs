@@ -17,7 +17,7 @@ use crate::{
     cache::Cache,
     flux,
     pki::Authority,
-    plane::{Etcd, Plane, Ports, text},
+    plane::{Certificate, Etcd, Plane, Ports, text},
     processes::{Launch, Processes},
 };
 
@@ -139,6 +139,23 @@ impl Fleet {
             self.processes.wait(&name, READY, || api.is_there("/readyz"))?;
         }
         Ok(())
+    }
+
+    /// Starts the API server of a control plane again with another certificate; the authority that made it, PEM.
+    pub fn show(&mut self, plane: &str, certificate: Certificate) -> anyhow::Result<String> {
+        self.stop(plane, "apiserver")?;
+        let authority = self.plane(plane)?.write_certificate(certificate)?;
+        if certificate == Certificate::Good {
+            self.start_again(plane, "apiserver")?;
+        } else {
+            // Nobody trusts it, so that it cannot be asked whether it is ready.
+            let process = format!("{plane}-apiserver");
+            self.processes.start_again(&process)?;
+            let found = self.planes.iter().find(|found| found.name == plane);
+            self.processes
+                .wait(&process, READY, || found.is_some_and(Plane::listens))?;
+        }
+        Ok(authority)
     }
 
     /// Lets it run on after the end of this process; [`crate::down`] ends it.

@@ -21,6 +21,6 @@ mod processes;
 pub use self::{
     cache::{Built, Cache, PROGRAMS, Program},
     fleet::{Fleet, Plan},
-    plane::Plane,
+    plane::{Certificate, Plane},
     processes::down,
 };

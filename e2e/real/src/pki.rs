@@ -9,7 +9,7 @@ use std::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-    KeyUsagePurpose, SanType,
+    KeyUsagePurpose, SanType, date_time_ymd,
 };
 use serde_json::json;
 
@@ -61,6 +61,17 @@ impl Authority {
 
     /// For a server on loopback; etcd's calls itself with it too.
     pub(crate) fn server(&self, name: &str) -> anyhow::Result<Identity> {
+        self.sign(Self::server_params(name)?)
+    }
+
+    /// The same, but that its time was over long ago.
+    pub(crate) fn expired_server(&self, name: &str) -> anyhow::Result<Identity> {
+        let mut params = Self::server_params(name)?;
+        params.not_after = date_time_ymd(2020, 1, 1);
+        self.sign(params)
+    }
+
+    fn server_params(name: &str) -> anyhow::Result<CertificateParams> {
         let names = [
             "localhost",
             "kubernetes",
@@ -78,7 +89,7 @@ impl Authority {
             ExtendedKeyUsagePurpose::ServerAuth,
             ExtendedKeyUsagePurpose::ClientAuth,
         ];
-        self.sign(params)
+        Ok(params)
     }
 
     /// For a client: its user name and groups.

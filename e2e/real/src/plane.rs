@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::Write,
+    net::TcpStream,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
@@ -14,6 +15,8 @@ use crate::{
     processes::Launch,
 };
 
+/// The name in its certificate.
+const SERVER: &str = "kube-apiserver";
 /// Whom nobody refuses.
 const MASTERS: &str = "system:masters";
 /// Every request, by whom, with what answer; not its content. Not those of the control plane itself, which are many.
@@ -37,6 +40,17 @@ pub struct Plane {
     folder: PathBuf,
     ports: Ports,
     authority: Authority,
+}
+
+/// Which certificate an API server shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Certificate {
+    /// That by the authority that everybody trusts.
+    Good,
+    /// The same, whose time is over.
+    Expired,
+    /// One by another authority, which nobody knows yet.
+    Foreign,
 }
 
 /// The ports of a control plane.
@@ -67,10 +81,7 @@ impl Plane {
         let pki = plane.pki();
         fs::create_dir_all(&pki)?;
         plane.authority.identity().write(&pki, "ca")?;
-        plane
-            .authority
-            .server("kube-apiserver")?
-            .write(&pki, "apiserver")?;
+        plane.write_certificate(Certificate::Good)?;
         let (private, public) = token_keys()?;
         fs::write(pki.join("tokens.key"), private)?;
         fs::write(pki.join("tokens.pub"), public)?;
@@ -86,6 +97,26 @@ impl Plane {
         }
         write_secret(&plane.kubeconfig(), &plane.kubeconfig_of("admin", &[MASTERS])?)?;
         Ok(plane)
+    }
+
+    /// Puts another certificate where the API server finds it at its next start; the authority that made it, PEM.
+    pub(crate) fn write_certificate(&self, which: Certificate) -> anyhow::Result<String> {
+        let foreign;
+        let (authority, identity) = match which {
+            Certificate::Good => (&self.authority, self.authority.server(SERVER)?),
+            Certificate::Expired => (&self.authority, self.authority.expired_server(SERVER)?),
+            Certificate::Foreign => {
+                foreign = Authority::new(&self.name)?;
+                (&foreign, foreign.server(SERVER)?)
+            }
+        };
+        identity.write(&self.pki(), "apiserver")?;
+        Ok(authority.certificate())
+    }
+
+    /// Whether anybody listens where the API server should.
+    pub(crate) fn listens(&self) -> bool {
+        TcpStream::connect(("127.0.0.1", self.ports.apiserver)).is_ok()
     }
 
     /// The administrator's kubeconfig.

@@ -1,5 +1,6 @@
 //! Clusters: API servers with a workload player, how they join the fleet, and what keeps muster away from them.
 
+use base64::Engine as _;
 use jiff::Timestamp;
 use muster_api::{
     labels::{CAPI_SECRET_TYPE, KUBECONFIG_KEY},
@@ -10,6 +11,7 @@ use muster_apiserver::{
     fault::{Fault, Match, Rule, RuleId},
     player::Speeds,
 };
+use muster_real::Certificate;
 use serde_json::{Value, json};
 
 use super::{Bed, CONTROLLER, Ground, install, kinds, process, real::Planes, server::Server};
@@ -172,6 +174,27 @@ impl Bed {
         match &self.clusters[name].api {
             Server::Real(server) => server.apply(manifests).await,
             Server::Embedded(_) => panic!("an embedded server is not administered by kubectl"),
+        }
+    }
+
+    /// Starts the API server of a cluster again with another certificate; a kubeconfig that trusts it.
+    pub async fn show_certificate(&self, name: &str, certificate: Certificate) -> String {
+        let mut kubeconfig: Value = serde_json::from_str(&self.kubeconfig(name)).unwrap();
+        let Server::Real(server) = &self.clusters[name].api else {
+            panic!("an embedded server has one certificate");
+        };
+        let authority = server.show(certificate).await;
+        kubeconfig["clusters"][0]["cluster"]["certificate-authority-data"] =
+            json!(base64::engine::general_purpose::STANDARD.encode(authority));
+        kubeconfig.to_string()
+    }
+
+    /// Ends the API server of a cluster and starts it again, as an upgrade does; `None` is the management cluster's.
+    pub async fn restart_server(&self, name: Option<&str>) {
+        let server = name.map_or(&self.management, |name| &self.clusters[name].api);
+        if let Server::Real(server) = server {
+            server.set_running(false).await;
+            server.set_running(true).await;
         }
     }
 

@@ -111,6 +111,16 @@ pub mod kinds {
             "customresourcedefinitions",
         )
     };
+    /// ValidatingWebhookConfiguration.
+    pub const VALIDATING_WEBHOOK: Kind = Kind {
+        namespaced: false,
+        ..kind(
+            "admissionregistration.k8s.io",
+            "v1",
+            "ValidatingWebhookConfiguration",
+            "validatingwebhookconfigurations",
+        )
+    };
     /// Lease.
     pub const LEASE: Kind = kind("coordination.k8s.io", "v1", "Lease", "leases");
     /// The custom resource of the example fleet.

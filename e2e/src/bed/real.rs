@@ -22,7 +22,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use muster_apiserver::ChangeKind;
-use muster_real::{Fleet, Plan};
+use muster_real::{Certificate, Fleet, Plan};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -52,6 +52,8 @@ const WATCHED: [Kind; 6] = [
 ];
 /// Names the folder in which the rights that were used are kept: see `e2e/tests/rights.rs`.
 const USES: &str = "MUSTER_RIGHTS_USED";
+/// How long a server that cannot be asked may know no roles yet.
+const STARTED: Duration = Duration::from_secs(20);
 /// The pause before a watch that failed is opened again: its kind may not be there yet, or its server.
 const AGAIN: Duration = Duration::from_millis(100);
 /// How long a watch may take to show what a list has.
@@ -202,6 +204,20 @@ impl Server {
     pub async fn apply(&self, manifests: &str) {
         let kubeconfig = self.planes.fleet.lock().plane(&self.name).unwrap().kubeconfig();
         install::kubectl_apply(&kubeconfig, manifests).await;
+    }
+
+    /// Starts the API server again with another certificate; the authority that made it, PEM.
+    pub async fn show(&self, certificate: Certificate) -> String {
+        let (name, began) = (self.name.clone(), Timestamp::now());
+        let authority = self
+            .planes
+            .with(move |fleet| fleet.show(&name, certificate))
+            .await;
+        self.planes
+            .excused
+            .lock()
+            .push((began, Timestamp::now() + STARTED));
+        authority
     }
 
     /// What muster asked of it, from the audit log.

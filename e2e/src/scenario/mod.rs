@@ -19,6 +19,7 @@ pub mod rest;
 pub mod rollout;
 pub mod skipped;
 pub mod stopped_leader;
+pub mod surprises;
 pub mod will;
 
 /// The clusters of most scenarios.
