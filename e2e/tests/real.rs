@@ -82,3 +82,20 @@ mod limit {
         holds_with_two_leaders(Ground::Real, LIMITS[0], ENDS, seed()).await;
     }
 }
+
+/// Printed, not judged.
+mod figures {
+    use super::{Ground, scenario::figures};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "real: cargo xtask real run figures"]
+    async fn builtin() {
+        figures::all(Ground::Real).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "real: cargo xtask real run figures"]
+    async fn flux() {
+        figures::all(Ground::Flux).await;
+    }
+}

@@ -7,6 +7,7 @@ mod git;
 mod hostile;
 mod install;
 mod limit;
+mod meter;
 mod objects;
 mod observer;
 mod process;
@@ -32,6 +33,7 @@ pub use self::{
     git::Git,
     hostile::Hostile,
     limit::{Observer, Sight, What},
+    meter::Meter,
     objects::{Kind, Objects, kinds, name as name_of},
     observer::Workload,
     process::muster,

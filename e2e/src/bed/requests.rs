@@ -63,10 +63,11 @@ impl Request {
 }
 
 impl Bed {
-    /// What muster asked of a cluster's API server so far, in order.
-    pub fn asked(&self, cluster: &str) -> Vec<Asked> {
-        let requests = self.clusters[cluster].api.requests().into_iter();
+    /// What muster asked of an API server so far, in order.
+    pub fn asked(&self, server: &str) -> Vec<Asked> {
+        let requests = self.servers().filter(|(name, _)| *name == server);
         let mut asked: Vec<Asked> = requests
+            .flat_map(|(_, server)| server.requests())
             .filter(Request::is_ours)
             .map(|request| (request.at, request.user, request.method, request.path))
             .collect();
@@ -83,6 +84,15 @@ impl Bed {
         writes
             .map(|(name, request)| format!("{name}: {} {}", request.method, request.path))
             .collect()
+    }
+
+    /// How many requests came to a server from an instant on, of the controller or of an agent.
+    pub fn requests_since(&self, server: &str, controller: bool, then: Instant) -> usize {
+        let requests = self.requests();
+        let those = requests.iter().filter(|(name, request)| {
+            *name == server && request.came >= then && (request.user != AGENT) == controller
+        });
+        those.count()
     }
 
     /// The watches of muster that ended from an instant on and before their own timeout: server, path, how long they lasted.

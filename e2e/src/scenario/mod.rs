@@ -8,6 +8,7 @@ pub mod classes;
 pub mod commit;
 pub mod crash;
 pub mod crash_points;
+pub mod figures;
 pub mod hand;
 pub mod identity;
 pub mod infra;
