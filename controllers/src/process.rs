@@ -102,7 +102,12 @@ pub async fn controller(setup: Setup) -> Result<(), ProcessError> {
                 "remoteassemblage",
                 remoteassemblage::run(context.clone(), objects),
             );
-            sync(&context, tasks);
+            // A cluster that was not asked yet is not away: nothing is said of it before.
+            let (registry, shutdown) = (Arc::clone(&context.registry), context.shutdown.clone());
+            let clusters = async move {
+                let _ = shutdown.run_until_cancelled(registry.synced()).await;
+            };
+            sync(&context, tasks, clusters);
         },
     ))
     .await
@@ -113,17 +118,21 @@ pub async fn agent(setup: Setup) -> Result<(), ProcessError> {
     Box::pin(run(setup, manager::AGENT, |Parts { context, objects }, tasks| {
         tasks.spawn("bindings", Arc::clone(&objects).run(context.shutdown.clone()));
         tasks.control("assemblage", assemblage::run(context.clone(), objects));
-        sync(&context, tasks);
+        sync(&context, tasks, std::future::ready(()));
     }))
     .await
 }
 
-/// The Flux kinds, where muster carries them out itself.
-fn sync(context: &Context, tasks: &mut Tasks) {
+/// The Flux kinds, where muster carries them out itself: Kustomizations as soon as `clusters` are known.
+fn sync(context: &Context, tasks: &mut Tasks, clusters: impl Future<Output = ()> + Send + 'static) {
     match context.options.sync {
         SyncMode::Builtin => {
             tasks.control("gitrepository", gitrepository::run(context.clone()));
-            tasks.control("kustomization", kustomization::run(context.clone()));
+            let kustomizations = kustomization::run(context.clone());
+            tasks.control("kustomization", async move {
+                clusters.await;
+                kustomizations.await;
+            });
         }
         SyncMode::Flux => {}
     }

@@ -46,7 +46,7 @@ promises! {
         classes { as_the_table_says }
         hand { puts_nothing_astray, credentials_change }
         surprises { servers_restart, certificates, webhooks, suspended_by_hand, definitions_of_flux }
-        rest { nothing_is_written }
+        rest { nothing_is_written, nothing_is_written_after_a_restart }
     }
     Flux flux {
         rollout { one_after_another, two_at_a_time, newest_wins }
@@ -62,7 +62,7 @@ promises! {
         classes { as_the_table_says }
         hand { puts_nothing_astray, credentials_change }
         surprises { servers_restart, certificates, webhooks, suspended_by_hand, definitions_of_flux }
-        rest { nothing_is_written }
+        rest { nothing_is_written, nothing_is_written_after_a_restart }
     }
 }
 

@@ -33,6 +33,28 @@ pub async fn nothing_is_written(ground: Ground) {
     rests(&bed, if bed.is_virtual() { WATCHED } else { SETTLED }).await;
 }
 
+/// The controller and all agents end at rest and start again: they find everything as it should be, and write nothing.
+pub async fn nothing_is_written_after_a_restart(ground: Ground) {
+    let mut bed = Bed::with_clusters(ground, &CLUSTERS).await;
+    bed.let_bootstrap().await;
+    bed.deploy(&["web"]).await;
+    let version = bed.release("base", 1, Quality::Good);
+    bed.create_module(kinds::BOOTSTRAP_MODULE, "base", &version).await;
+    bed.until_ready_within(kinds::BOOTSTRAP_MODULE, "base", &version, ROLLED)
+        .await;
+    bed.pass(SETTLED).await;
+    let began = Instant::now();
+    bed.crash_controller().await;
+    bed.start_controller();
+    for cluster in CLUSTERS {
+        bed.crash_agent(cluster).await;
+        bed.start_agent(cluster);
+    }
+    bed.pass(SETTLED).await;
+    assert_eq!(bed.writes_since(began), Vec::<String>::new());
+    assert!(bed.open_watches() > CLUSTERS.len(), "they are there again");
+}
+
 /// Twenty clusters, three modules with bindings of both planes, and leases, whose renewals alone are writes.
 pub async fn twenty_clusters(ground: Ground) {
     let mut bed = Bed::seeded(ground, 1, Some(Duration::from_secs(15))).await;
