@@ -96,6 +96,8 @@ pub mod manager {
     pub const AGENT: &str = "muster-agent";
     /// What is applied from git.
     pub const SYNC: &str = "muster-sync";
+    /// What Flux's kustomize-controller applies from git.
+    pub const FLUX_SYNC: &str = "kustomize-controller";
     /// Controls of people; Flux leaves fields of this manager alone, unlike those of `kubectl*`.
     pub const CLI: &str = "muster-cli";
     /// The prefix of managers whose fields Flux takes over.

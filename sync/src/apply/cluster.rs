@@ -147,9 +147,9 @@ impl Cluster {
             .await
     }
 
-    /// Carries out a JSON patch. It must replace the resource version by the one that it was made for: then the server
+    /// Carries out a JSON patch; returns the object as it is then. It must replace the resource version by the one that it was made for: then the server
     /// refuses it with a conflict if somebody was faster.
-    pub(super) async fn patch(&self, kind: &Kind, id: &ObjectId, patch: &Value) -> Result<(), CallError> {
+    pub(super) async fn patch(&self, kind: &Kind, id: &ObjectId, patch: &Value) -> Result<Value, CallError> {
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
@@ -160,8 +160,7 @@ impl Cluster {
             request.headers_mut().insert(CONTENT_TYPE, of_json_patch);
             request
         });
-        let _: IgnoredAny = self.call(request).await?;
-        Ok(())
+        self.call(request).await
     }
 
     /// Deletes the object of that uid and, in the background, what it owns.

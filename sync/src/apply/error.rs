@@ -62,6 +62,14 @@ impl ObjectFailure {
         }
     }
 
+    /// Nothing was tried, for there is no way into the cluster now.
+    pub fn away(id: ObjectId, why: impl Into<String>) -> Self {
+        Self {
+            of_cluster: true,
+            ..Self::ours(id, "Unreachable", format!("was not tried: {}", why.into()))
+        }
+    }
+
     /// Whether it is likely to pass by itself: the cluster is the trouble, something is still going or coming, or somebody
     /// was faster.
     pub fn is_transient(&self) -> bool {
@@ -324,6 +332,7 @@ mod tests {
             ObjectFailure::not_established(a(), "not within 30 s"),
             ObjectFailure::not_served(a(), "example.org/v1", "Gadget"),
             ObjectFailure::not_gone(a()),
+            ObjectFailure::away(a(), "NoKubeconfig: Secret fleet/eu-1 is not there"),
         ];
         insta::assert_snapshot!(lines(all.map(|failure| {
             let passes = if failure.is_transient() { ", passes" } else { "" };

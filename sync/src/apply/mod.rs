@@ -4,7 +4,8 @@
 //!   manifests ─► plan ─► Plan{objects in stages, inventory} ─► run ─► Applied ─► prune(old − new) ─► Pruned
 //!                  │ scope and names from discovery             │ ledger first, then 8 objects at a time
 //!                  └─ pure: stage, prepare, normalize,          └─ one: observe, decide, act ─► Cluster ─► call
-//!                     drift, takeover, immutable                   (deadline, limit, wait)
+//!                     drift, managed, takeover,                    (deadline, limit, wait)
+//!                     handover, immutable
 //! ```
 //!
 //! Invariant: the ids of all objects of a plan are in the ledger before the first of them is created.
@@ -17,8 +18,10 @@ pub mod cluster;
 pub mod drift;
 pub mod error;
 mod establish;
+pub mod handover;
 pub mod immutable;
 pub mod kinds;
+mod managed;
 mod masked;
 mod normalize;
 mod one;
@@ -34,6 +37,7 @@ pub use self::{
     call::{CallError, RESPONSE_LIMIT, RETRY_AFTER_MAX},
     cluster::Cluster,
     error::{ApplyError, ObjectFailure, PlanError},
+    handover::{HandedOver, Heir, hand_over},
     kinds::{Kind, Kinds},
     plan::{Plan, plan},
     prepare::{Options, Owner, Prepared},
@@ -46,3 +50,6 @@ pub const FIELD_MANAGER: &str = muster_api::labels::manager::SYNC;
 
 /// How many objects are in the works at once in one cluster. An API server takes eight writers well; more only queue.
 pub const CONCURRENCY: usize = 8;
+
+/// How often an object is looked at anew because somebody wrote to it between our look and our write.
+const LOOKS: usize = 3;

@@ -6,18 +6,16 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::{
-    CallError, Cluster, Kind, ObjectFailure, Options, Outcome, Prepared,
+    CallError, Cluster, Heir, Kind, LOOKS, ObjectFailure, Options, Outcome, Prepared,
     drift::drifted,
     error::immutable_fields,
+    handover,
     prepare::{Wishes, text},
     takeover,
 };
 
 /// How often an object that was deleted to be created again is looked for.
 const GONE_POLL: Duration = Duration::from_millis(200);
-
-/// How often an object is looked at anew because somebody wrote to it between our look and our write.
-const LOOKS: usize = 3;
 
 /// Makes one object as it should be, with no write if it is.
 pub(super) async fn apply_one(
@@ -71,14 +69,32 @@ impl One<'_> {
         if live.pointer("/metadata/deletionTimestamp").is_some() {
             return Err(ObjectFailure::terminating(self.object.id.clone()));
         }
+        let Some((live, inherited)) = self.inherit(live).await? else {
+            return Ok(None);
+        };
         match self
             .cluster
             .apply(&self.kind, &self.object.id, &self.object.body, true)
             .await
         {
-            Ok(dry_run) => self.configure(&live, &wishes, &dry_run).await,
+            Ok(dry_run) => {
+                let outcome = self.configure(&live, &wishes, &dry_run).await?;
+                Ok(outcome.map(|outcome| outcome.after(inherited)))
+            }
             Err(error) => self.around_immutable(&live, &wishes, error).await.map(Some),
         }
+    }
+
+    /// Takes over what Flux applied for the same Kustomization, and before the dry run: a field that only Flux still holds may not go
+    /// together with what is to be applied. Returns the object as it is then, and whether that took a write; `None` if it was another one by
+    /// the time of our write.
+    async fn inherit(&self, live: Value) -> Result<Option<(Value, bool)>, ObjectFailure> {
+        let Some(patch) = handover::patch(&live, &self.options.owner, Heir::Builtin) else {
+            return Ok(Some((live, false)));
+        };
+        let written = handover::carry_out(self.cluster, &self.kind, &self.object.id, &patch).await;
+        let written = written.map_err(|error| self.failed("taking it over from Flux", &error))?;
+        Ok(written.map(|live| (live, true)))
     }
 
     /// Writes what the dry run shows to be missing, after taking over what people own.
@@ -91,10 +107,10 @@ impl One<'_> {
         let merges = self.object.wishes.merge || wishes.merge;
         let takeover = takeover::patch(live).filter(|_| !merges);
         if let Some(patch) = &takeover {
-            match self.cluster.patch(&self.kind, &self.object.id, patch).await {
-                Ok(()) => {}
-                Err(error) if error.is_conflict() || error.is_not_found() => return Ok(None),
-                Err(error) => return Err(self.failed("taking it over from kubectl", &error)),
+            let written = handover::carry_out(self.cluster, &self.kind, &self.object.id, patch).await;
+            let written = written.map_err(|error| self.failed("taking it over from kubectl", &error))?;
+            if written.is_none() {
+                return Ok(None);
             }
         }
         if takeover.is_none() && !drifted(live, dry_run) {

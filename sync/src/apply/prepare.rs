@@ -94,12 +94,19 @@ impl Wishes {
 }
 
 impl Owner {
+    /// The owner that the labels of a live object name, if they do.
+    pub fn of(object: &Value) -> Option<Self> {
+        let labels = object.pointer("/metadata/labels")?;
+        let value = |key: &str| labels.get(key)?.as_str().map(str::to_owned);
+        Some(Self {
+            name: value(label::KUSTOMIZE_NAME)?,
+            namespace: value(label::KUSTOMIZE_NAMESPACE)?,
+        })
+    }
+
     /// Whether the labels of a live object name this owner.
     pub fn owns(&self, object: &Value) -> bool {
-        let labels = object.pointer("/metadata/labels");
-        let value = |key: &str| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str);
-        value(label::KUSTOMIZE_NAME) == Some(&self.name)
-            && value(label::KUSTOMIZE_NAMESPACE) == Some(&self.namespace)
+        Self::of(object).as_ref() == Some(self)
     }
 }
 

@@ -10,9 +10,10 @@ use muster_api::labels::label;
 use serde_json::{Map, Value};
 
 use super::{
-    CONCURRENCY, CallError, Cluster, Kind, ObjectFailure, Options, Owner, Plan, Prepared,
+    CONCURRENCY, CallError, Cluster, Heir, Kind, ObjectFailure, Options, Owner, Plan, Prepared,
     drift::drifted,
     error::immutable_fields,
+    handover, managed,
     masked::{self, Sides},
     normalize::SERVER_METADATA,
     prepare::Wishes,
@@ -127,6 +128,23 @@ enum Seen {
     Nothing,
 }
 
+/// Whose fields of an object would be taken over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Taken {
+    /// Those of people, who use kubectl.
+    peoples: bool,
+    /// Those that Flux applied.
+    fluxs: bool,
+}
+
+impl Taken {
+    /// Whether an entry of `managedFields` is among them.
+    fn holds(self, entry: &Value) -> bool {
+        (self.peoples && takeover::is_peoples(entry))
+            || (self.fluxs && managed::is_applied_by(entry, Heir::Builtin.predecessor()))
+    }
+}
+
 struct Look<'a> {
     cluster: &'a Cluster,
     options: &'a Options,
@@ -164,10 +182,13 @@ impl Look<'_> {
         }
         let body = self.body(object, Some(&live));
         match self.cluster.apply(&kind, id, &body, true).await {
-            Ok(dry_run) if object.wishes.merge || wishes.merge || takeover::patch(&live).is_none() => {
-                Ok(configured(id, live, dry_run))
+            Ok(dry_run) => {
+                let taken = Taken {
+                    peoples: !object.wishes.merge && !wishes.merge && takeover::patch(&live).is_some(),
+                    fluxs: self.inherits(&live),
+                };
+                self.taken_over(object, &kind, live, dry_run, taken).await
             }
-            Ok(dry_run) => self.taken_over(object, &kind, live, dry_run).await,
             Err(error) => match immutable_fields(&error) {
                 None => Err(failed("dry-run", &error)),
                 Some(_) if self.options.force || object.wishes.force || wishes.force => {
@@ -178,16 +199,29 @@ impl Look<'_> {
         }
     }
 
-    /// An object that people have changed with kubectl: it would lose what nobody else owns.
+    /// Whether what Flux applied would be taken over.
+    fn inherits(&self, live: &Value) -> bool {
+        let owner = match self.ownership {
+            Ownership::OfPlan => Some(self.options.owner.clone()),
+            Ownership::AsItIs => Owner::of(live),
+        };
+        owner.is_some_and(|owner| handover::patch(live, &owner, Heir::Builtin).is_some())
+    }
+
+    /// An object of which something would be taken over: it would lose what nobody else owns.
     async fn taken_over(
         &self,
         object: &Prepared,
         kind: &Kind,
         live: Value,
         dry_run: Value,
+        taken: Taken,
     ) -> Result<Seen, ObjectFailure> {
         let id = &object.id;
-        let foretold = takeover::foretold(&live, &dry_run);
+        if taken == Taken::default() {
+            return Ok(configured(id, live, dry_run));
+        }
+        let foretold = takeover::foretold(&live, &dry_run, |entry| taken.holds(entry));
         let after = if foretold == dry_run {
             dry_run
         } else {

@@ -57,6 +57,14 @@ impl Outcome {
             Self::Unchanged | Self::Skipped => false,
         }
     }
+
+    /// The outcome if the object was written already, or not, before it came to this.
+    pub(super) fn after(self, written: bool) -> Self {
+        match self {
+            Self::Unchanged if written => Self::Configured,
+            outcome => outcome,
+        }
+    }
 }
 
 impl Applied {

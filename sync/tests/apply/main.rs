@@ -14,6 +14,7 @@ mod crash;
 mod drift;
 mod exports;
 mod failures;
+mod handover;
 mod health;
 mod immutable;
 mod many;

@@ -145,6 +145,15 @@ impl Bed {
         .unwrap();
     }
 
+    /// Applies an object as `manager`, by force; returns it as it is then.
+    pub async fn apply_as(&self, manager: &str, path: &str, object: &Value) -> Value {
+        let request = http::Request::patch(format!("{path}?fieldManager={manager}&force=true"))
+            .header(http::header::CONTENT_TYPE, "application/apply-patch+yaml")
+            .body(object.to_string().into_bytes());
+        let client = self.api.client_as("somebody");
+        client.request(request.unwrap()).await.unwrap()
+    }
+
     /// The managers of an object with their operations, as `kubectl-edit Update`.
     pub async fn managers(&self, path: &str) -> Vec<String> {
         let object = self.read(path).await.unwrap();

@@ -71,15 +71,7 @@ async fn what_kubectl_applied_server_side_goes() {
     let bed = Bed::new();
     bed.applied(&wanted()).await;
     let theirs = config_map("a", &json!({"k": "other", "theirs": "x"}));
-    let request = http::Request::patch(format!("{CONFIG}?fieldManager=kubectl&force=true"))
-        .header(CONTENT_TYPE, "application/apply-patch+yaml")
-        .body(theirs.to_string().into_bytes())
-        .unwrap();
-    bed.api
-        .client_as("somebody")
-        .request::<Value>(request)
-        .await
-        .unwrap();
+    bed.apply_as("kubectl", CONFIG, &theirs).await;
     assert_eq!(bed.managers(CONFIG).await.len(), 2);
     assert_eq!(bed.applied(&wanted()).await[ID], Outcome::Configured);
     assert_eq!(data(&bed).await, json!({"k": "v"}));

@@ -1,0 +1,242 @@
+//! Handing over between the built-in sync and Flux: a cluster can move from one to the other and back. Pure, but for [`hand_over`].
+//!
+//! Both apply by server-side apply, each under a name of its own. A field that the one applied stays, owned by nobody who is at work, when the
+//! other applies a revision without it. So the entry of the one in `managedFields` becomes the other's before that: a manager that applies
+//! without a field of its own removes it. Nothing else of the object changes, and no field of any other manager.
+//!
+//! Invariant: only objects whose ownership labels are the Kustomization's are handed over: what is somebody else's may have the same name.
+
+use futures::{StreamExt, stream};
+use muster_api::labels::manager;
+use serde_json::Value;
+
+use super::{CONCURRENCY, CallError, Cluster, FIELD_MANAGER, Kind, LOOKS, ObjectFailure, Owner, managed};
+use crate::inventory::ObjectId;
+
+/// Who goes on with what the other applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heir {
+    /// The built-in sync, after Flux.
+    Builtin,
+    /// Flux's kustomize-controller, after the built-in sync.
+    Flux,
+}
+
+/// What became of objects that were to be handed over. What is in neither list was not there, not the owner's, or the heir's already.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HandedOver {
+    /// Written: the fields are the heir's.
+    pub objects: Vec<ObjectId>,
+    /// Could not be looked at, or not be written.
+    pub failures: Vec<ObjectFailure>,
+}
+
+impl Heir {
+    /// Its field manager.
+    pub(super) const fn manager(self) -> &'static str {
+        match self {
+            Self::Builtin => FIELD_MANAGER,
+            Self::Flux => manager::FLUX_SYNC,
+        }
+    }
+
+    /// The field manager of the one that it goes on for.
+    pub(super) const fn predecessor(self) -> &'static str {
+        match self {
+            Self::Builtin => Self::Flux.manager(),
+            Self::Flux => Self::Builtin.manager(),
+        }
+    }
+}
+
+/// The JSON patch after which `live` is the heir's as far as it was the predecessor's; `None` if nothing of it was, or it is not of `owner`.
+pub(super) fn patch(live: &Value, owner: &Owner, heir: Heir) -> Option<Value> {
+    if !owner.owns(live) {
+        return None;
+    }
+    let theirs = |entry: &Value| managed::is_applied_by(entry, heir.predecessor());
+    let entries = managed::merged(managed::entries(live), theirs, heir.manager())?;
+    Some(
+        [managed::replaced(&entries), managed::on_version(live)]
+            .into_iter()
+            .collect(),
+    )
+}
+
+/// Hands over those objects of `owner`, each with the version that it was last applied by, that still are the predecessor's. All are
+/// tried, whatever becomes of the others.
+pub async fn hand_over(
+    cluster: &Cluster,
+    owner: &Owner,
+    objects: &[(ObjectId, String)],
+    heir: Heir,
+) -> HandedOver {
+    // By index, for the compiler cannot tell that a closure over references is Send once it is part of a future.
+    let tries = (0..objects.len()).map(|index| {
+        let (id, version) = &objects[index];
+        hand_over_one(cluster, owner, id, version, heir)
+    });
+    let fates: Vec<_> = stream::iter(tries).buffered(CONCURRENCY).collect().await;
+    let mut all = HandedOver::default();
+    for ((id, _), fate) in objects.iter().zip(fates) {
+        match fate {
+            Ok(true) => all.objects.push(id.clone()),
+            Ok(false) => {}
+            Err(failure) => all.failures.push(failure),
+        }
+    }
+    all
+}
+
+/// Whether the object was written.
+async fn hand_over_one(
+    cluster: &Cluster,
+    owner: &Owner,
+    id: &ObjectId,
+    version: &str,
+    heir: Heir,
+) -> Result<bool, ObjectFailure> {
+    let failed = |action: &'static str| move |error| ObjectFailure::call(id.clone(), action, &error);
+    let kind = cluster.kind_in_any_version(id, version).await;
+    let Some(kind) = kind.map_err(failed("discovery"))? else {
+        return Ok(false);
+    };
+    for _ in 0..LOOKS {
+        let live = cluster.get(&kind, id).await.map_err(failed("reading it"))?;
+        let Some(patch) = live.and_then(|live| patch(&live, owner, heir)) else {
+            return Ok(false);
+        };
+        let written = carry_out(cluster, &kind, id, &patch).await;
+        if written.map_err(failed("handing it over"))?.is_some() {
+            return Ok(true);
+        }
+    }
+    Err(ObjectFailure::overtaken(id.clone()))
+}
+
+/// Carries a patch out. Returns the object as it is then; `None` if it was another one by that time, or is gone.
+pub(super) async fn carry_out(
+    cluster: &Cluster,
+    kind: &Kind,
+    id: &ObjectId,
+    patch: &Value,
+) -> Result<Option<Value>, CallError> {
+    match cluster.patch(kind, id, patch).await {
+        Ok(written) => Ok(Some(written)),
+        Err(error) if error.is_conflict() || error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::needless_pass_by_value, reason = "cases are written as literals")]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const NAME: &str = "kustomize.toolkit.fluxcd.io/name";
+    const NAMESPACE: &str = "kustomize.toolkit.fluxcd.io/namespace";
+
+    fn owner() -> Owner {
+        Owner {
+            name: "app".into(),
+            namespace: "flux".into(),
+        }
+    }
+
+    fn entry(manager: &str, operation: &str, fields: Value) -> Value {
+        json!({"manager": manager, "operation": operation, "apiVersion": "v1", "time": manager, "fieldsType": "FieldsV1",
+            "fieldsV1": fields})
+    }
+
+    fn live(labels: Value, entries: Value) -> Value {
+        json!({"metadata": {"resourceVersion": "7", "labels": labels, "managedFields": entries}})
+    }
+
+    fn ours() -> Value {
+        json!({NAME: "app", NAMESPACE: "flux"})
+    }
+
+    /// Checks the entries after the handover, by the patch that carries the version it is for.
+    #[track_caller]
+    fn check(heir: Heir, entries: Value, expect: Value) {
+        let expect = (!expect.is_null()).then(|| {
+            json!([
+                {"op": "replace", "path": "/metadata/managedFields", "value": expect},
+                {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"},
+            ])
+        });
+        assert_eq!(patch(&live(ours(), entries), &owner(), heir), expect);
+    }
+
+    #[test]
+    fn an_entry_is_renamed_or_merged_in_either_direction() {
+        let x = json!({"f:data": {"f:x": {}}});
+        let y = json!({"f:data": {"f:y": {}}});
+        let both = json!({"f:data": {"f:x": {}, "f:y": {}}});
+        let others = [
+            entry("autoscaler", "Update", x.clone()),
+            entry("kubectl-edit", "Update", y.clone()),
+            entry("operator", "Apply", both.clone()),
+        ];
+        for (heir, from, to) in [
+            (Heir::Flux, "muster-sync", "kustomize-controller"),
+            (Heir::Builtin, "kustomize-controller", "muster-sync"),
+        ] {
+            check(heir, json!([]), Value::Null);
+            check(heir, json!([entry(to, "Apply", x.clone())]), Value::Null);
+            check(heir, json!(others), Value::Null);
+            // Renamed: all but the name is as it was.
+            let mut renamed = entry(from, "Apply", both.clone());
+            renamed["manager"] = json!(to);
+            check(
+                heir,
+                json!([entry(from, "Apply", both.clone())]),
+                json!([renamed]),
+            );
+            // Merged: the heir's entry with the fields of both, and nobody else's is another than before.
+            let [scaler, person, operator] = others.clone();
+            check(
+                heir,
+                json!([
+                    scaler,
+                    entry(from, "Apply", y.clone()),
+                    person,
+                    entry(to, "Apply", x.clone()),
+                    operator
+                ]),
+                json!([scaler, person, operator, entry(to, "Apply", both.clone())]),
+            );
+        }
+    }
+
+    #[test]
+    fn what_was_not_applied_by_the_predecessor_stays_as_it_is() {
+        let x = json!({"f:status": {"f:x": {}}});
+        check(
+            Heir::Flux,
+            json!([entry("muster-sync", "Update", x.clone())]),
+            Value::Null,
+        );
+        let mut status = entry("muster-sync", "Apply", x);
+        status["subresource"] = json!("status");
+        check(Heir::Flux, json!([status]), Value::Null);
+    }
+
+    #[test]
+    fn an_object_of_another_owner_or_of_none_is_left_alone() {
+        let entries = json!([entry("muster-sync", "Apply", json!({"f:data": {}}))]);
+        for labels in [
+            Value::Null,
+            json!({}),
+            json!({NAME: "app"}),
+            json!({NAME: "other", NAMESPACE: "flux"}),
+            json!({NAME: "app", NAMESPACE: "other"}),
+        ] {
+            let live = live(labels, entries.clone());
+            assert_eq!(patch(&live, &owner(), Heir::Flux), None, "{live}");
+        }
+        assert!(patch(&live(ours(), entries), &owner(), Heir::Flux).is_some());
+    }
+}
