@@ -138,7 +138,7 @@ pub struct Artifact {
     /// When the artifact was made.
     pub last_update_time: Time,
 
-    /// Where the artifact lies in Flux's storage; empty for artifacts of muster, which reads git's object database.
+    /// Where the artifact lies in Flux's storage. Nothing lies there of artifacts of muster, which reads git's object database.
     #[serde(default)]
     pub path: String,
 

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Api, ResourceExt};
 use muster_api::{
     conditions::{Conditions, Status},
-    flux::{Artifact, GitRepository, GitRepositoryStatus},
+    flux::{Artifact, GitRepository, GitRepositoryStatus, commit_of},
     labels::{annotation, manager},
 };
 use muster_sync::source::{Fetched, SourceErrorClass};
@@ -138,7 +138,7 @@ fn ready(object: &GitRepository, fetched: &Fetched, now: Timestamp) -> GitReposi
         digest: Some(fetched.digest.clone()),
         // Beyond what a number of the API can say it is not said.
         size: i64::try_from(fetched.size).ok(),
-        path: String::new(),
+        path: path(object, &revision),
         url: String::new(),
     });
     status.observed_generation = object.metadata.generation;
@@ -154,6 +154,13 @@ fn ready(object: &GitRepository, fetched: &Fetched, now: Timestamp) -> GitReposi
         object.metadata.generation.unwrap_or_default(),
         now,
     )
+}
+
+/// Where Flux would keep the artifact. Nothing is there: that is how its source-controller knows, after a move to Flux, that it has to
+/// fetch. Before it looks it tidies up the folder of that path, and of an empty one that would be the folder that it runs in.
+fn path(object: &GitRepository, revision: &str) -> String {
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    format!("gitrepository/{namespace}/{name}/{}.git", commit_of(revision))
 }
 
 fn failed(object: &GitRepository, failure: &Failure, now: Timestamp) -> GitRepositoryStatus {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use muster_sync::source::Fault;
 use serde_json::{Value, json};
 
-use crate::support::{Bed, URL, condition, message, ready, repository};
+use crate::support::{Bed, NS, URL, condition, message, ready, repository};
 
 const FIRST: &str = "2026-11-21T12:";
 
@@ -36,6 +36,9 @@ async fn an_artifact_has_revision_digest_size_and_time() {
     assert_eq!(artifact["size"], 9);
     assert!(artifact["digest"].as_str().unwrap().starts_with("sha256:"));
     assert!(artifact["lastUpdateTime"].as_str().unwrap().starts_with(FIRST));
+    // source-controller deletes what is old in the folder of a path: not in any other than its own of this object.
+    assert_eq!(artifact["path"], format!("gitrepository/{NS}/src/{commit}.git"));
+    assert_eq!(artifact["url"], "");
     assert_eq!(status["observedGeneration"], 1);
     assert_eq!(conditions(&object), ["Ready True Succeeded"]);
     assert_eq!(
