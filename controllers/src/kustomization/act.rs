@@ -95,7 +95,8 @@ pub(super) async fn act(
 ) -> Result<Outcome, Error> {
     Ok(match decision {
         Decision::Forget => Outcome::Gone,
-        Decision::Suspended => Outcome::Idle,
+        // The change of the object, or of its source, brings the next look.
+        Decision::Suspended | Decision::AwaitFetch => Outcome::Idle,
         Decision::Rest { until } => Outcome::Rest { until },
         Decision::Refuse(refusal) => Outcome::Refused(refusal),
         Decision::Hold => {

@@ -22,6 +22,8 @@ pub(super) enum Decision {
     Suspended,
     /// The spec cannot be carried out.
     Refuse(Refusal),
+    /// What Flux fetched last is about to be fetched anew: nothing is said until that is done.
+    AwaitFetch,
     /// There is nothing to apply yet.
     AwaitSource { message: String },
     /// What it depends on is not ready.
@@ -75,6 +77,9 @@ pub(super) fn decide(observed: &Observed) -> Decision {
         return Decision::AwaitSource { message };
     };
     let Some(revision) = &source.revision else {
+        if source.left_by_flux && source.trouble.is_none() {
+            return Decision::AwaitFetch;
+        }
         let trouble = source.trouble.as_deref().unwrap_or("it was not fetched yet");
         let message = format!(
             "Source artifact not found: GitRepository/{}: {trouble}",
@@ -153,6 +158,7 @@ mod tests {
             source: Some(SourceRow {
                 address,
                 revision: Some("sha1:b".into()),
+                left_by_flux: false,
                 trouble: None,
             }),
             spoken_of: Some("sha1:b".into()),
@@ -201,6 +207,7 @@ mod tests {
             Decision::Finalize => "finalize".to_owned(),
             Decision::Hold => "hold".to_owned(),
             Decision::Suspended => "suspended".to_owned(),
+            Decision::AwaitFetch => "await the fetch".to_owned(),
             Decision::Refuse(refusal) => format!("refuse {}", refusal.reason),
             Decision::AwaitSource { message } | Decision::AwaitDependency { message } => message,
             Decision::Apply(work) => format!("apply {} anew={}", work.aim.revision, work.anew),
@@ -248,6 +255,17 @@ mod tests {
         check(
             unread,
             "Source artifact not found: GitRepository/ns/src: it was not fetched yet",
+        );
+        let left_by_flux = |o: &mut Observed, trouble: Option<&str>| {
+            let source = o.source.as_mut().unwrap();
+            source.revision = None;
+            source.left_by_flux = true;
+            source.trouble = trouble.map(str::to_owned);
+        };
+        check(|o| left_by_flux(o, None), "await the fetch");
+        check(
+            |o| left_by_flux(o, Some("GitOperationFailed: away")),
+            "Source artifact not found: GitRepository/ns/src: GitOperationFailed: away",
         );
         check(|o| o.waits_for = Some("dependency".into()), "dependency");
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kube::{ResourceExt, runtime::reflector::Store};
 use muster_api::{
     conditions::{READY, find},
-    flux::{GitRepository, Kustomization},
+    flux::{Artifact, GitRepository, Kustomization},
 };
 
 use crate::{
@@ -19,6 +19,8 @@ pub(super) struct SourceRow {
     pub address: Address,
     /// The revision of its artifact, the last good one.
     pub revision: Option<String>,
+    /// Whether its artifact is Flux's, left behind: it is about to be fetched anew.
+    pub left_by_flux: bool,
     /// What its Ready condition says while it is not True.
     pub trouble: Option<String>,
 }
@@ -54,14 +56,23 @@ impl SourceRow {
     fn of(object: &GitRepository) -> Self {
         let status = object.status.as_ref();
         let ready = status.and_then(|status| find(&status.conditions, READY));
+        let artifact = status.and_then(|status| status.artifact.as_ref());
+        // One that is suspended is not fetched: what it was stopped at is what is meant.
+        let suspended = object.spec.suspend == Some(true);
+        let left_by_flux = artifact.is_some_and(is_fluxs) && !suspended;
+        let artifact = artifact.filter(|_| !left_by_flux);
         Self {
             address: Address::of(object),
-            revision: status
-                .and_then(|status| status.artifact.as_ref())
-                .map(|artifact| artifact.revision.clone()),
+            revision: artifact.map(|artifact| artifact.revision.clone()),
+            left_by_flux,
             trouble: ready
                 .filter(|ready| ready.status != "True")
                 .map(|ready| format!("{}: {}", ready.reason, ready.message)),
         }
     }
+}
+
+/// Whether an artifact lies in Flux's storage: then it is served from there.
+fn is_fluxs(artifact: &Artifact) -> bool {
+    !artifact.url.is_empty()
 }
