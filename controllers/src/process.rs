@@ -107,7 +107,7 @@ pub async fn controller(setup: Setup) -> Result<(), ProcessError> {
             let clusters = async move {
                 let _ = shutdown.run_until_cancelled(registry.synced()).await;
             };
-            sync(&context, tasks, clusters);
+            sync(&context, manager::CONTROLLER, tasks, clusters);
         },
     ))
     .await
@@ -118,13 +118,19 @@ pub async fn agent(setup: Setup) -> Result<(), ProcessError> {
     Box::pin(run(setup, manager::AGENT, |Parts { context, objects }, tasks| {
         tasks.spawn("bindings", Arc::clone(&objects).run(context.shutdown.clone()));
         tasks.control("assemblage", assemblage::run(context.clone(), objects));
-        sync(&context, tasks, std::future::ready(()));
+        sync(&context, manager::AGENT, tasks, std::future::ready(()));
     }))
     .await
 }
 
-/// The Flux kinds, where muster carries them out itself: Kustomizations as soon as `clusters` are known.
-fn sync(context: &Context, tasks: &mut Tasks, clusters: impl Future<Output = ()> + Send + 'static) {
+/// The Flux kinds: carried out, or what was carried out here before handed over to Flux; in other clusters as soon as `clusters` are known.
+/// `account` is the process's ServiceAccount.
+fn sync(
+    context: &Context,
+    account: &'static str,
+    tasks: &mut Tasks,
+    clusters: impl Future<Output = ()> + Send + 'static,
+) {
     match context.options.sync {
         SyncMode::Builtin => {
             tasks.control("gitrepository", gitrepository::run(context.clone()));
@@ -134,7 +140,13 @@ fn sync(context: &Context, tasks: &mut Tasks, clusters: impl Future<Output = ()>
                 kustomizations.await;
             });
         }
-        SyncMode::Flux => {}
+        SyncMode::Flux => {
+            let handover = kustomization::hand_over(context.clone(), account);
+            tasks.control("handover", async move {
+                clusters.await;
+                handover.await;
+            });
+        }
     }
 }
 

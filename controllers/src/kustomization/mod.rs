@@ -15,7 +15,7 @@
 //! Invariant: an id is in `status.inventory` before its object is created, and leaves it after the object was seen gone.
 //! Invariant: nothing is pruned but after a complete read, build and apply of the revision, and nothing is deleted but after a
 //! fresh read of the Kustomization.
-//! Invariant: where Flux runs, nothing is done here.
+//! Invariant: where Flux runs, nothing is done here; where Flux is told to, [`hand_over`] makes what was applied here its own.
 //! Invariant: waiting for health occupies no worker: a check that is not done yet is taken up again later, and a new
 //! revision ends it.
 
@@ -27,6 +27,7 @@ mod dependencies;
 mod error;
 mod finalize;
 pub(crate) mod finalizers;
+mod handover;
 mod health;
 mod manifests;
 mod observe;
@@ -44,7 +45,7 @@ use futures::{StreamExt, stream};
 use kube::runtime::{reflector::Store, watcher};
 use muster_api::flux::{GitRepository, Kustomization};
 
-pub use self::error::Error;
+pub use self::{error::Error, handover::hand_over};
 use self::{presence::Presence, runs::Runs, source::Sources, targets::Targets};
 use crate::runtime::{Action, Context, Key, Runner, watch};
 

@@ -18,6 +18,7 @@ mod drift;
 mod failures;
 mod fields;
 mod flux;
+mod handover;
 mod healthy;
 mod many;
 mod pruning;

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use kube::Client;
 use muster_apiserver::ApiServer;
 use muster_controllers::{
-    gitrepository, kustomization,
+    gitrepository, kustomization, process,
     registry::{Access, Connect, ConnectError, Registry, Setup},
-    runtime::{Clock, Context, Events, Jitter, Options, Shutdown},
+    runtime::{Clock, Context, Events, Jitter, Options, Shutdown, SyncMode},
 };
 use muster_sync::source::{self, MemorySource};
 use parking_lot::Mutex;
@@ -126,6 +126,30 @@ impl Bed {
         ]
     }
 
+    /// Ends what runs, as a crash does, and starts an agent that leaves the Flux kinds to Flux.
+    pub fn start_with_flux(&mut self) {
+        self.running.clear();
+        let agent = process::agent(process::Setup {
+            client: self.api.client_as("muster"),
+            namespace: NS.to_owned(),
+            options: Options {
+                sync: SyncMode::Flux,
+                ..Options::default()
+            },
+            clock: self.clock.clone(),
+            jitter: Jitter::seeded(1),
+            source: Arc::new(self.source.clone()),
+            connect: self.doors.connect(),
+            instance: "test".to_owned(),
+            lease: None,
+            door: None,
+            metrics: muster_controllers::metrics::Metrics::default(),
+            shutdown: Shutdown::new(),
+        });
+        let agent = async move { agent.await.unwrap() };
+        self.running = vec![AbortOnDropHandle::new(tokio::spawn(agent))];
+    }
+
     /// What the controllers work with, fresh.
     fn context(&self, client: Client) -> Context {
         let (clock, jitter) = (self.clock.clone(), Jitter::seeded(1));
@@ -223,6 +247,11 @@ impl Bed {
         send(&self.api, "PATCH", path, Some(patch))
             .await
             .unwrap_or_else(|error| panic!("{path}: {error}"));
+    }
+
+    /// Server-side apply by force as `manager`, as a sync of another make does it.
+    pub async fn apply_as(&self, manager: &str, path: &str, object: Value) -> Value {
+        apply_as(&self.api, manager, path, object).await
     }
 
     pub async fn delete(&self, path: &str) {
@@ -414,6 +443,23 @@ pub async fn send(
     api.client_as("somebody")
         .request(request.body(body).unwrap())
         .await
+}
+
+/// Server-side apply by force as `manager`.
+pub async fn apply_as(api: &ApiServer, manager: &str, path: &str, object: Value) -> Value {
+    let request = http::Request::patch(format!("{path}?fieldManager={manager}&force=true"))
+        .header("content-type", "application/apply-patch+yaml")
+        .body(object.to_string().into_bytes());
+    api.client_as("flux").request(request.unwrap()).await.unwrap()
+}
+
+/// The managers of an object with their operations, as `muster-sync Apply`.
+pub fn managers(object: &Value) -> Vec<String> {
+    let entries = object["metadata"]["managedFields"].as_array().unwrap();
+    entries
+        .iter()
+        .map(|entry| words(entry, ["manager", "operation"]))
+        .collect()
 }
 
 pub async fn read(api: &ApiServer, path: &str) -> Option<Value> {

@@ -1,0 +1,407 @@
+//! Where Flux carries out: what the built-in sync applied before becomes Flux's, so that a field which a later revision drops goes with it.
+//!
+//! ```text
+//!   Kustomization ─► decide: what of its inventory is to be looked at ─► hand_over, in its cluster ─► remembered, said, tried again
+//! ```
+//!
+//! It may come before Flux or after it: whichever applies next finds the fields in Flux's hands. The other way round nothing of this is needed,
+//! the built-in sync takes over what it finds while it applies.
+//!
+//! Invariant: an object is looked at once for each Kustomization and start, and again only if that failed.
+//! Invariant: the Kustomization itself is not written: it is Flux's. What is to be said is said in events and the log.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use kube::{Api, Resource, ResourceExt, runtime::reflector::Store};
+use muster_api::{
+    flux::Kustomization,
+    labels::{SYSTEM_NAMESPACE, manager},
+};
+use muster_sync::{
+    apply::{self, HandedOver, Heir, ObjectFailure, Owner, error::summary},
+    inventory::{Inventory, ObjectId},
+};
+use parking_lot::Mutex;
+use tracing::{info, warn};
+
+use super::{Error, WORKERS, settings, targets::Targets};
+use crate::runtime::{Action, Context, Event, Key, Runner, call};
+
+/// How soon what failed is tried again, at first.
+const RETRY_MIN: Duration = Duration::from_mins(1);
+
+/// And when it has failed for long already: what is forbidden may be so for ever.
+const RETRY_MAX: Duration = Duration::from_hours(1);
+
+/// More entries than objects by this many and the ones of objects that are gone are dropped.
+const SLACK: usize = 64;
+
+/// Objects of an inventory, each with the version that it was last applied by.
+type Objects = Vec<(ObjectId, String)>;
+
+/// What a look at a Kustomization may use.
+struct Handover {
+    context: Context,
+    /// The ServiceAccount of this process, as it is installed.
+    account: &'static str,
+    store: Store<Kustomization>,
+    targets: Targets,
+    looked: Mutex<BTreeMap<Key, Looked>>,
+}
+
+/// What came of the looks at a Kustomization since the start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Looked {
+    uid: String,
+    /// When the first look was.
+    since: Timestamp,
+    /// What failed, and when it is tried again.
+    left: Objects,
+    due: Timestamp,
+    /// Whether people know that they have to do something.
+    said: bool,
+}
+
+/// The next step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Decision {
+    /// Nothing is to be done before something changes.
+    Nothing,
+    /// What failed is not due before then.
+    Wait { until: Timestamp },
+    /// These objects are to be looked at.
+    Look(Objects),
+}
+
+/// Hands over until the context's shutdown. `account` is the ServiceAccount of this process.
+pub async fn hand_over(context: Context, account: &'static str) {
+    let runner = Runner::<Kustomization>::new("handover", &context).workers(WORKERS);
+    let handover = Arc::new(Handover {
+        store: runner.store(),
+        targets: Targets::new(&context),
+        looked: Mutex::default(),
+        context,
+        account,
+    });
+    runner.run(handover, reconcile).await;
+}
+
+async fn reconcile(object: Arc<Kustomization>, handover: Arc<Handover>) -> Result<Action, Error> {
+    let _turn = handover.targets.turn(&object).await;
+    let key = Key::of(&*object);
+    let before = handover.looked.lock().get(&key).cloned();
+    let objects = match decide(&object, before.as_ref(), handover.context.clock.now()) {
+        Decision::Nothing => return Ok(Action::await_change()),
+        Decision::Wait { until } => return Ok(Action::requeue(handover.until(until))),
+        Decision::Look(objects) => objects,
+    };
+    let handed = handover.look(&object, &objects).await;
+    let again = before.is_some();
+    let mut looked = after(&object, before, objects, &handed, handover.context.clock.now());
+    handover.remember(&key, looked.clone());
+    if !handed.objects.is_empty() || (again && looked.left.is_empty()) {
+        handover.tell(&object, &handed).await;
+    }
+    warn_of(&key, &handed.failures);
+    if !looked.said && handover.ask(&object, &handed.failures).await? {
+        looked.said = true;
+        handover.remember(&key, looked.clone());
+    }
+    Ok(if looked.left.is_empty() {
+        Action::await_change()
+    } else {
+        Action::requeue(handover.until(looked.due))
+    })
+}
+
+/// What is to be looked at. Pure.
+fn decide(object: &Kustomization, looked: Option<&Looked>, now: Timestamp) -> Decision {
+    let inventory = Inventory::from_status(
+        object
+            .status
+            .as_ref()
+            .and_then(|status| status.inventory.as_ref()),
+    );
+    // What the built-in sync cannot reach it did not apply.
+    let unreachable = object.spec.kube_config.is_some() && settings::remote(&object.spec).is_none();
+    if inventory.is_empty() || unreachable || object.meta().deletion_timestamp.is_some() {
+        return Decision::Nothing;
+    }
+    match looked.filter(|looked| Some(&looked.uid) == object.meta().uid.as_ref()) {
+        None => Decision::Look(
+            inventory
+                .iter()
+                .map(|(id, version)| (id.clone(), version.to_owned()))
+                .collect(),
+        ),
+        Some(looked) if looked.left.is_empty() => Decision::Nothing,
+        Some(looked) if now < looked.due => Decision::Wait { until: looked.due },
+        Some(looked) => Decision::Look(looked.left.clone()),
+    }
+}
+
+/// What is known after a look at `objects`. The longer something has failed already, the longer is the wait. Pure.
+fn after(
+    object: &Kustomization,
+    before: Option<Looked>,
+    objects: Objects,
+    handed: &HandedOver,
+    now: Timestamp,
+) -> Looked {
+    let uid = object.uid().unwrap_or_default();
+    let before = before.filter(|before| before.uid == uid);
+    let since = before.as_ref().map_or(now, |before| before.since);
+    let failed: BTreeSet<&ObjectId> = handed.failures.iter().map(|failure| &failure.id).collect();
+    let elapsed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
+    Looked {
+        uid,
+        since,
+        left: objects
+            .into_iter()
+            .filter(|(id, _)| failed.contains(id))
+            .collect(),
+        // Only a wait of thousands of years could leave the calendar.
+        due: now
+            .checked_add(elapsed.clamp(RETRY_MIN, RETRY_MAX))
+            .unwrap_or(Timestamp::MAX),
+        said: before.is_some_and(|before| before.said),
+    }
+}
+
+impl Handover {
+    /// Hands over what is to be handed over among the objects.
+    async fn look(&self, object: &Kustomization, objects: &Objects) -> HandedOver {
+        let namespace = object.namespace().unwrap_or_default();
+        let remote = settings::remote(&object.spec);
+        let owner = Owner {
+            name: object.name_any(),
+            namespace: namespace.clone(),
+        };
+        match self.targets.cluster(&namespace, remote.as_ref()).await {
+            Ok(cluster) => apply::hand_over(&cluster, &owner, objects, Heir::Flux).await,
+            Err(error) => {
+                let away = |id: &ObjectId| ObjectFailure::away(id.clone(), error.to_string());
+                HandedOver {
+                    failures: objects.iter().map(|(id, _)| away(id)).collect(),
+                    ..HandedOver::default()
+                }
+            }
+        }
+    }
+
+    /// Says what was handed over, and whether something is left.
+    async fn tell(&self, object: &Kustomization, handed: &HandedOver) {
+        let left = match handed.failures.len() {
+            0 => "nothing is left".to_owned(),
+            count => format!("{} left, and tried again", objects(count)),
+        };
+        let note = format!(
+            "what {} applied to {} is {}'s now; {left}",
+            manager::SYNC,
+            objects(handed.objects.len()),
+            manager::FLUX_SYNC
+        );
+        info!(kustomization = %Key::of(object), "{note}");
+        let event = Event::normal("HandedOver", "Handover", note);
+        self.context.events.publish(object, event).await;
+    }
+
+    /// Asks people for the right to hand over, if that is what is missing; by a warning where the built-in sync is known to have been at work,
+    /// else there is most likely nothing to hand over, and the log alone has it. Whether it was said.
+    async fn ask(&self, object: &Kustomization, failures: &[ObjectFailure]) -> Result<bool, Error> {
+        let forbidden: Vec<ObjectFailure> = failures
+            .iter()
+            .filter(|failure| is_forbidden(failure))
+            .cloned()
+            .collect();
+        if forbidden.is_empty() {
+            return Ok(false);
+        }
+        let key = Key::of(object);
+        let note = self.plea(object, &forbidden);
+        if self.was_ours(&key).await? {
+            warn!(kustomization = %key, "{note}");
+            let event = Event::warning("HandoverForbidden", "Handover", note);
+            self.context.events.publish(object, event).await;
+        } else {
+            info!(kustomization = %key, "if the built-in sync was at work here before: {note}");
+        }
+        Ok(true)
+    }
+
+    /// What is forbidden, what follows from that, and what to do. The command before the server's words, for these may be long.
+    fn plea(&self, object: &Kustomization, forbidden: &[ObjectFailure]) -> String {
+        let (place, subject) = match settings::remote(&object.spec) {
+            None => (
+                "",
+                format!("--serviceaccount={SYSTEM_NAMESPACE}:{}", self.account),
+            ),
+            Some(_) => (" in the cluster of spec.kubeConfig", "--user=USER".to_owned()),
+        };
+        format!(
+            "HandoverForbidden: what {} applied to {} cannot be handed over to Flux: fields of it that a later revision drops stay. Allow it \
+             for the time of the move{place}: kubectl create clusterrolebinding muster-handover --clusterrole=cluster-admin {subject}; it is \
+             tried again by itself within an hour, and at each start. {}",
+            manager::SYNC,
+            objects(forbidden.len()),
+            summary(forbidden, 0)
+        )
+    }
+
+    /// Whether the built-in sync has written the status of a Kustomization or its finalizer, as far as that can still be seen.
+    async fn was_ours(&self, key: &Key) -> Result<bool, Error> {
+        let api: Api<Kustomization> = Api::namespaced(self.context.client.clone(), &key.namespace);
+        let live = call(format!("reading Kustomization {key}"), api.get_opt(&key.name)).await?;
+        let entries = live.and_then(|live| live.metadata.managed_fields);
+        Ok(entries.into_iter().flatten().any(|entry| {
+            let finalizers = entry
+                .fields_v1
+                .as_ref()
+                .is_some_and(|fields| fields.0.pointer("/f:metadata/f:finalizers").is_some());
+            entry.manager.as_deref() == Some(manager::CONTROLLER)
+                && (finalizers || entry.subresource.as_deref() == Some("status"))
+        }))
+    }
+
+    fn until(&self, due: Timestamp) -> Duration {
+        // A span that is negative is no time at all.
+        Duration::try_from(due.duration_since(self.context.clock.now())).unwrap_or_default()
+    }
+
+    fn remember(&self, key: &Key, now: Looked) {
+        let mut looked = self.looked.lock();
+        looked.insert(key.clone(), now);
+        if looked.len() > self.store.len() + SLACK {
+            looked.retain(|key, _| self.store.get(&key.object_ref()).is_some());
+        }
+    }
+}
+
+/// Logs what failed and is not for people to allow.
+fn warn_of(key: &Key, failures: &[ObjectFailure]) {
+    let unexpected = failures.iter().filter(|failure| !is_forbidden(failure));
+    let unexpected: Vec<ObjectFailure> = unexpected.cloned().collect();
+    if !unexpected.is_empty() {
+        let error = summary(&unexpected, 0);
+        warn!(kustomization = %key, error, "not handed over to Flux; it is tried again");
+    }
+}
+
+/// A number of objects in words.
+fn objects(count: usize) -> String {
+    match count {
+        1 => "1 object".to_owned(),
+        count => format!("{count} objects"),
+    }
+}
+
+fn is_forbidden(failure: &ObjectFailure) -> bool {
+    failure.reason == "Forbidden"
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const NOW: &str = "2026-11-21T12:00:00Z";
+
+    fn object(change: &Value) -> Kustomization {
+        let mut object = json!({
+            "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization",
+            "metadata": {"name": "app", "namespace": "ns", "uid": "u"},
+            "spec": {"interval": "1m", "prune": true, "sourceRef": {"kind": "GitRepository", "name": "src"}},
+            "status": {"inventory": {"entries": [{"id": "ns_a__ConfigMap", "v": "v1"}, {"id": "ns_b__ConfigMap", "v": "v1"}]}},
+        });
+        json_patch::merge(&mut object, change);
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn named(names: &[&str]) -> Objects {
+        let id = |name: &&str| format!("ns_{name}__ConfigMap").parse().unwrap();
+        names.iter().map(|name| (id(name), "v1".to_owned())).collect()
+    }
+
+    fn looked(left: &[&str], due: &str) -> Looked {
+        Looked {
+            uid: "u".into(),
+            since: NOW.parse().unwrap(),
+            left: named(left),
+            due: due.parse().unwrap(),
+            said: false,
+        }
+    }
+
+    #[track_caller]
+    fn check(change: &Value, looked: Option<&Looked>, expect: &Decision) {
+        assert_eq!(
+            decide(&object(change), looked, NOW.parse().unwrap()),
+            *expect,
+            "{change}"
+        );
+    }
+
+    #[test]
+    fn an_inventory_is_looked_at_once_and_only_what_failed_again() {
+        let later = "2026-11-21T12:00:01Z";
+        check(&json!({}), None, &Decision::Look(named(&["a", "b"])));
+        check(&json!({}), Some(&looked(&[], NOW)), &Decision::Nothing);
+        check(
+            &json!({}),
+            Some(&looked(&["b"], NOW)),
+            &Decision::Look(named(&["b"])),
+        );
+        let until = later.parse().unwrap();
+        check(
+            &json!({}),
+            Some(&looked(&["b"], later)),
+            &Decision::Wait { until },
+        );
+        // Another object of the same name.
+        check(
+            &json!({"metadata": {"uid": "v"}}),
+            Some(&looked(&[], NOW)),
+            &Decision::Look(named(&["a", "b"])),
+        );
+    }
+
+    #[test]
+    fn what_has_nothing_to_hand_over_waits_for_a_change() {
+        for change in [
+            json!({"status": null}),
+            json!({"status": {"inventory": {"entries": []}}}),
+            json!({"metadata": {"deletionTimestamp": NOW}}),
+            json!({"spec": {"kubeConfig": {"configMapRef": {"name": "c"}}}}),
+        ] {
+            check(&change, None, &Decision::Nothing);
+        }
+        let remote = json!({"spec": {"kubeConfig": {"secretRef": {"name": "s"}}}, "spec.suspend": true});
+        check(&remote, None, &Decision::Look(named(&["a", "b"])));
+    }
+
+    #[test]
+    fn the_longer_something_fails_the_longer_is_the_wait() {
+        let failed = HandedOver {
+            failures: vec![ObjectFailure::away("ns_b__ConfigMap".parse().unwrap(), "away")],
+            ..HandedOver::default()
+        };
+        let (object, mut now) = (object(&json!({})), NOW.parse::<Timestamp>().unwrap());
+        let (mut last, mut waits) = (None, Vec::new());
+        for _ in 0..9 {
+            let looked = after(&object, last, named(&["a", "b"]), &failed, now);
+            assert_eq!(looked.left, named(&["b"]));
+            waits.push(looked.due.duration_since(now).as_secs() / 60);
+            now = looked.due;
+            last = Some(looked);
+        }
+        assert_eq!(waits, [1, 1, 2, 4, 8, 16, 32, 60, 60]);
+        let done = after(&object, last, named(&["b"]), &HandedOver::default(), now);
+        assert_eq!(done.left, []);
+    }
+}
