@@ -40,6 +40,8 @@ pub fn objects(role: Role, works_in: &str, sync: Sync) -> Vec<Value> {
             "roleRef": reference("ClusterRole", name), "subjects": subjects,
         }),
     ];
+    // Where Flux carries out nothing of the kind is asked for, not even for the handover after the built-in sync: it happens once in the life
+    // of a cluster, and whoever moves it lets this binding stand for that time (docs/operations.md).
     if role == Role::Agent && sync == Sync::Builtin {
         // As Flux's kustomize-controller has it: what is in git may be anything. Bind a smaller role if it may not.
         objects.push(json!({
