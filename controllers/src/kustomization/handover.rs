@@ -245,8 +245,9 @@ impl Handover {
         };
         format!(
             "HandoverForbidden: what {} applied to {} cannot be handed over to Flux: fields of it that a later revision drops stay. Allow it \
-             for the time of the move{place}: kubectl create clusterrolebinding muster-handover --clusterrole=cluster-admin {subject}; it is \
-             tried again by itself within an hour, and at each start. {}",
+             for the time of the move{place}: kubectl create clusterrole muster-handover --verb=get,patch --resource='*.*'; kubectl create \
+             clusterrolebinding muster-handover --clusterrole=muster-handover {subject}; it is tried again by itself within an hour, and at \
+             each start. {}",
             manager::SYNC,
             objects(forbidden.len()),
             summary(forbidden, 0)

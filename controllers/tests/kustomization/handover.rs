@@ -197,7 +197,7 @@ async fn what_is_forbidden_or_gone_holds_up_nothing_and_is_said_once() {
             .await;
     }
     bed.pass(Duration::from_hours(9)).await;
-    insta::assert_snapshot!(events(&bed, "HandoverForbidden").join("\n"), @"HandoverForbidden: what muster-sync applied to 1 object cannot be handed over to Flux: fields of it that a later revision drops stay. Allow it for the time of the move: kubectl create clusterrolebinding muster-handover --clusterrole=cluster-admin --serviceaccount=muster-system:muster-agent; it is tried again by itself within an hour, and at each start. ConfigMap/default/b reading it failed (Forbidden): forbidden by a fault rule");
+    insta::assert_snapshot!(events(&bed, "HandoverForbidden").join("\n"), @"HandoverForbidden: what muster-sync applied to 1 object cannot be handed over to Flux: fields of it that a later revision drops stay. Allow it for the time of the move: kubectl create clusterrole muster-handover --verb=get,patch --resource='*.*'; kubectl create clusterrolebinding muster-handover --clusterrole=muster-handover --serviceaccount=muster-system:muster-agent; it is tried again by itself within an hour, and at each start. ConfigMap/default/b reading it failed (Forbidden): forbidden by a fault rule");
     assert_eq!(
         events(&bed, "HandedOver"),
         [
