@@ -44,6 +44,7 @@ promises! {
         identity { leads_elsewhere }
         removal { orphaned, held, away, clusters_deleted, assemblages_deleted, definitions_deleted }
         classes { as_the_table_says }
+        moves { to_flux_and_back }
         hand { puts_nothing_astray, credentials_change }
         surprises { servers_restart, certificates, webhooks, suspended_by_hand, definitions_of_flux }
         rest { nothing_is_written, nothing_is_written_after_a_restart }

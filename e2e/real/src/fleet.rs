@@ -158,6 +158,21 @@ impl Fleet {
         Ok(authority)
     }
 
+    /// Installs Flux in a control plane that runs without it, and starts it.
+    pub fn start_flux(&mut self, plane: &str) -> anyhow::Result<()> {
+        self.cache.require(&flux::PROGRAMS)?;
+        let found = self.planes.iter().find(|found| found.name == plane);
+        let plane = found.with_context(|| format!("there is no control plane {plane}"))?;
+        flux::start(plane, &self.folder, &self.cache, &mut self.processes)
+    }
+
+    /// Ends Flux in a control plane; its definitions and objects stay.
+    pub fn stop_flux(&mut self, plane: &str) -> anyhow::Result<()> {
+        flux::PROGRAMS
+            .iter()
+            .try_for_each(|program| self.stop(plane, program))
+    }
+
     /// Lets it run on after the end of this process; [`crate::down`] ends it.
     pub fn leave(self) -> anyhow::Result<()> {
         self.processes.leave()

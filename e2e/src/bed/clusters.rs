@@ -15,6 +15,7 @@ use muster_real::Certificate;
 use serde_json::{Value, json};
 
 use super::{Bed, CONTROLLER, Ground, install, kinds, process, real::Planes, server::Server};
+use crate::fleet::APPS;
 
 /// A downstream cluster.
 pub struct Cluster {
@@ -189,6 +190,22 @@ impl Bed {
         kubeconfig.to_string()
     }
 
+    /// Flux comes into a real cluster, with the Deployment by which it is known, or it goes.
+    pub async fn set_flux(&self, name: &str, there: bool) {
+        let Server::Real(server) = &self.clusters[name].api else {
+            panic!("Flux runs in real clusters only");
+        };
+        let objects = super::Objects::new(server.client(), APPS);
+        if there {
+            // A pod of it is played; what works is a process.
+            objects.create(kinds::DEPLOYMENT, sign_of_flux()).await;
+            server.set_flux(true).await;
+        } else {
+            server.set_flux(false).await;
+            objects.delete(kinds::DEPLOYMENT, "kustomize-controller").await;
+        }
+    }
+
     /// Ends the API server of a cluster and starts it again, as an upgrade does; `None` is the management cluster's.
     pub async fn restart_server(&self, name: Option<&str>) {
         let server = name.map_or(&self.management, |name| &self.clusters[name].api);
@@ -244,6 +261,19 @@ impl Bed {
             .patch(kinds::CLUSTER, name, json!({"spec": {"paused": paused}}))
             .await;
     }
+}
+
+fn sign_of_flux() -> Value {
+    json!({
+        "metadata": {"name": "kustomize-controller", "labels": {"app.kubernetes.io/part-of": "flux"}},
+        "spec": {
+            "selector": {"matchLabels": {"app": "kustomize-controller"}},
+            "template": {
+                "metadata": {"labels": {"app": "kustomize-controller"}},
+                "spec": {"containers": [{"name": "manager", "image": "example.com/flux:1"}]},
+            },
+        },
+    })
 }
 
 /// The address of a cluster on paused time.

@@ -85,6 +85,8 @@ pub struct Bed {
     pub git: Git,
     controllers: BTreeMap<String, Process>,
     agents: BTreeMap<String, Process>,
+    /// Who carries out in a cluster, if that is not as everywhere.
+    carries_out: BTreeMap<String, &'static str>,
     clock: Clock,
     started: Instant,
     folder: TempDir,
@@ -125,6 +127,7 @@ impl Bed {
             git: Git::new(ground, &clock).await,
             controllers: BTreeMap::new(),
             agents: BTreeMap::new(),
+            carries_out: BTreeMap::new(),
             clock,
             started: Instant::now(),
             folder: tempfile::tempdir().unwrap(),
@@ -247,6 +250,14 @@ impl Bed {
         }
     }
 
+    /// Ends the agent of a cluster and starts it again, so that from now on Flux carries out there, or the agent itself.
+    pub async fn restart_agent(&mut self, cluster: &str, by_flux: bool) {
+        self.crash_agent(cluster).await;
+        self.carries_out
+            .insert(cluster.to_owned(), if by_flux { "flux" } else { "builtin" });
+        self.start_agent(cluster);
+    }
+
     /// Starts the agent of a cluster.
     pub fn start_agent(&mut self, cluster: &str) {
         let place = process::Place {
@@ -267,7 +278,9 @@ impl Bed {
         });
         match self.ground {
             Ground::Wire | Ground::Real | Ground::Flux => {
-                process::child(role, place, lease, self.ground.sync(), self.folder.path())
+                let sync = self.carries_out.get(place.instance).copied();
+                let sync = sync.unwrap_or_else(|| self.ground.sync());
+                process::child(role, place, lease, sync, self.folder.path())
             }
             Ground::Virtual => {
                 let world = process::World {

@@ -121,6 +121,8 @@ pub mod kinds {
             "validatingwebhookconfigurations",
         )
     };
+    /// Event.
+    pub const EVENT: Kind = kind("events.k8s.io", "v1", "Event", "events");
     /// Lease.
     pub const LEASE: Kind = kind("coordination.k8s.io", "v1", "Lease", "leases");
     /// The custom resource of the example fleet.

@@ -220,6 +220,20 @@ impl Server {
         authority
     }
 
+    /// Installs Flux and starts it, or ends it.
+    pub async fn set_flux(&self, runs: bool) {
+        let name = self.name.clone();
+        self.planes
+            .with(move |fleet| {
+                if runs {
+                    fleet.start_flux(&name)
+                } else {
+                    fleet.stop_flux(&name)
+                }
+            })
+            .await;
+    }
+
     /// What muster asked of it, from the audit log.
     pub fn requests(&self) -> Vec<Request> {
         let log = self.audit_log();

@@ -14,6 +14,7 @@ pub mod identity;
 pub mod infra;
 pub mod isolation;
 pub mod limit;
+pub mod moves;
 pub mod old_bugs;
 pub mod removal;
 pub mod rest;
