@@ -10,7 +10,51 @@ use serde_json::Value;
 type Right = (String, String, String, String);
 
 /// What is granted although no scenario on real control planes needs it: account, verb, resource, and why.
-const UNUSED: &[(&str, &str, &str, &str)] = &[];
+const UNUSED: &[(&str, &str, &str, &str)] = &[
+    (AGENT, "delete", "gitrepositories", TEN_MINUTES),
+    (CONTROLLER, "delete", "gitrepositories", TEN_MINUTES),
+    (
+        AGENT,
+        "get",
+        "secrets",
+        "private git hosts, values of substitutions",
+    ),
+    (
+        AGENT,
+        "list",
+        "configmaps",
+        "bindings that are evaluated in the cluster",
+    ),
+    (
+        AGENT,
+        "watch",
+        "configmaps",
+        "bindings that are evaluated in the cluster",
+    ),
+    (
+        CONTROLLER,
+        "delete",
+        "modulerevisions",
+        "a module's history is kept short",
+    ),
+    (
+        CONTROLLER,
+        "update",
+        "configmaps",
+        "a Secret leads elsewhere, and a person accepts it",
+    ),
+    (AGENT, "update", "assemblages/finalizers", ADMISSION),
+    (CONTROLLER, "update", "modules/finalizers", ADMISSION),
+    (CONTROLLER, "update", "bootstrapmodules/finalizers", ADMISSION),
+    (CONTROLLER, "update", "proxyassemblages/finalizers", ADMISSION),
+    (CONTROLLER, "update", "remoteassemblages/finalizers", ADMISSION),
+    (CONTROLLER, "update", "clusters/finalizers", ADMISSION),
+];
+const AGENT: &str = "muster-agent";
+const CONTROLLER: &str = "muster-controller";
+const TEN_MINUTES: &str = "a source goes ten minutes after its last use, which is longer than a scenario";
+const ADMISSION: &str =
+    "asked for by the admission plugin for owner references, which looks at rights without a request";
 
 #[test]
 #[ignore = "real: cargo xtask real run"]

@@ -176,7 +176,10 @@ impl Plane {
                 ("tls-private-key-file", text(&pki.join("apiserver.key"))),
                 ("client-ca-file", text(&pki.join("ca.crt"))),
                 ("authorization-mode", "Node,RBAC".to_owned()),
-                ("enable-admission-plugins", "NodeRestriction".to_owned()),
+                (
+                    "enable-admission-plugins",
+                    "NodeRestriction,OwnerReferencesPermissionEnforcement".to_owned(),
+                ),
                 (
                     "service-account-issuer",
                     "https://kubernetes.default.svc".to_owned(),

@@ -13,15 +13,24 @@ use crate::{
 /// Longer than an unused source of ours is kept.
 const LONG: Duration = Duration::from_mins(15);
 
-/// Clusters without an agent get it, cluster by cluster, from the management cluster.
+/// Clusters without an agent get it, cluster by cluster, from the management cluster; and lose it when the module is deleted.
 pub async fn needs_no_agent(ground: Ground) {
     let bed = deployed(ground).await;
     assert_eq!(bed.order(&workload("web"), "web-v1"), ["eu-1", "eu-2"]);
     assert_eq!(bed.most_charged(kinds::REMOTE_ASSEMBLAGE, "web"), 1);
     assert_eq!(bed.most_changing(&workload("web")), 1);
+    bed.fleet().delete(kinds::BOOTSTRAP_MODULE, "web").await;
+    let look = async || match bed.fleet().get(kinds::BOOTSTRAP_MODULE, "web").await {
+        None => Ok(()),
+        Some(module) => Err(told(&module)),
+    };
+    bed.wait_until("the module is gone", ROLLED, look).await;
+    for cluster in ["eu-1", "eu-2"] {
+        assert_eq!(bed.version_in(cluster, "web").await, None, "{cluster}");
+    }
 }
 
-/// Deleted, they come back; hand-edited, they are put back; the objects in the clusters stay the same ones.
+/// Deleted, they come back; edited by hand, they are put back; the objects in the clusters stay the same ones.
 pub async fn flux_objects_come_back(ground: Ground) {
     let bed = deployed(ground).await;
     let (fleet, name) = (bed.fleet(), names::kustomization(FLEET, "eu-1", "web"));
@@ -50,6 +59,17 @@ pub async fn flux_objects_come_back(ground: Ground) {
             json!({"spec": {"path": "apps/evil"}}),
         )
         .await;
+    let evil = json!({"spec": {"ref": {"commit": "0".repeat(40)}}});
+    let before = fleet.get(kinds::GIT_REPOSITORY, &source).await.unwrap();
+    fleet.patch(kinds::GIT_REPOSITORY, &source, evil).await;
+    until(
+        &bed,
+        kinds::GIT_REPOSITORY,
+        &source,
+        "has its commit again",
+        |now| now["spec"] == before["spec"] && is_ready(now),
+    )
+    .await;
     until(&bed, kinds::KUSTOMIZATION, &name, "has its path again", |now| {
         now["spec"] == kustomization["spec"] && is_ready(now)
     })

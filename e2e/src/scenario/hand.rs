@@ -13,7 +13,7 @@ use crate::{
 /// The longest interval of what is applied, and some more for servers that other scenarios keep busy.
 const BACK: Duration = Duration::from_secs(90);
 
-/// Objects, Kustomization, Assemblage and ProxyAssemblage of a cluster: edited, or deleted.
+/// Objects, source, Kustomization, Assemblage and ProxyAssemblage of a cluster: edited, or deleted.
 pub async fn puts_nothing_astray(ground: Ground) {
     let bed = Bed::with_clusters(ground, &["eu-1", "us-1"]).await;
     bed.deploy(&["web"]).await;
@@ -30,6 +30,9 @@ pub async fn puts_nothing_astray(ground: Ground) {
 
     let path = json!({"spec": {"path": "apps/evil"}});
     edit_and_wait(&bed, &system, kinds::KUSTOMIZATION, &kustomization, path).await;
+    let source = kustomizations[0]["spec"]["sourceRef"]["name"].as_str().unwrap();
+    let commit = json!({"spec": {"ref": {"commit": "0".repeat(40)}}});
+    edit_and_wait(&bed, &system, kinds::GIT_REPOSITORY, source, commit).await;
     let rows = |objects: &Value| {
         let mut rows = objects["spec"]["syncs"].clone();
         rows[0]["package"]["path"] = json!("apps/evil");

@@ -23,7 +23,7 @@ const DEPLOYED: Duration = Duration::from_mins(6);
 
 /// By nobody of muster, to any API server: on paused time for ten minutes, elsewhere for one.
 pub async fn nothing_is_written(ground: Ground) {
-    let bed = Bed::with_clusters(ground, &CLUSTERS).await;
+    let bed = with_clusters(ground).await;
     bed.deploy(&["web"]).await;
     let version = bed.release("base", 1, Quality::Good);
     bed.let_bootstrap().await;
@@ -35,7 +35,7 @@ pub async fn nothing_is_written(ground: Ground) {
 
 /// The controller and all agents end at rest and start again: they find everything as it should be, and write nothing.
 pub async fn nothing_is_written_after_a_restart(ground: Ground) {
-    let mut bed = Bed::with_clusters(ground, &CLUSTERS).await;
+    let mut bed = with_clusters(ground).await;
     bed.let_bootstrap().await;
     bed.deploy(&["web"]).await;
     let version = bed.release("base", 1, Quality::Good);
@@ -53,6 +53,17 @@ pub async fn nothing_is_written_after_a_restart(ground: Ground) {
     bed.pass(SETTLED).await;
     assert_eq!(bed.writes_since(began), Vec::<String>::new());
     assert!(bed.open_watches() > CLUSTERS.len(), "they are there again");
+}
+
+/// On real control planes with leases, whose renewals alone are writes.
+async fn with_clusters(ground: Ground) -> Bed {
+    let lease = ground.is_real().then_some(Duration::from_secs(15));
+    let mut bed = Bed::seeded(ground, 1, lease).await;
+    bed.prepare(&CLUSTERS).await;
+    for cluster in CLUSTERS {
+        bed.join(cluster, &[("env", "prod")], &[]).await;
+    }
+    bed
 }
 
 /// Twenty clusters, three modules with bindings of both planes, and leases, whose renewals alone are writes.
