@@ -275,7 +275,25 @@ fn judge(scope: &Scope, view: &View<'_>, derived: &Derived, current: &Kustomizat
         source: trouble.as_deref(),
         away,
     };
-    echo::judged(view.row, verdict(&evidence))
+    match view.said.filter(|said| stands(said, view.row, &evidence)) {
+        Some(said) => said.clone(),
+        None => echo::judged(view.row, verdict(&evidence)),
+    }
+}
+
+/// Whether what was said of a row still is what is known: its controller is looking once more at what it has reported on. Flux says so at
+/// each interval and each retry; that is no news, and would be a write in every cluster.
+fn stands(said: &SyncState, row: &SyncRow, evidence: &Evidence<'_>) -> bool {
+    let is_of_row = (&said.digest, said.token) == (&row.digest, row.token);
+    if !is_of_row || !evidence.is_looking_again() || evidence.away.is_some() {
+        return false;
+    }
+    match said.state {
+        SyncPhase::Succeeded => evidence.is_carried_out(),
+        // Of a row without digest nobody knows what the failure was of.
+        SyncPhase::Failed => row.digest.is_some(),
+        SyncPhase::Updating | SyncPhase::Withdrawing | SyncPhase::Withdrawn => false,
+    }
 }
 
 fn away(scope: &Scope, row: &SyncRow) -> SyncState {

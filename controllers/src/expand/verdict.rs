@@ -3,7 +3,8 @@
 //! Pure: one table, read from the top. Asked only about a Kustomization that is as derived, so that what it says is about this row.
 //!
 //! Invariant: a row is `succeeded` only on a report about the present generation that names the row's commit.
-//! Invariant: what is unknown, in progress, or about another generation changes nothing: the row is `updating`. Assemblages know no deadlines.
+//! Invariant: what is unknown, in progress, or about another generation is no verdict: the row is `updating`, unless it was told already what
+//! came of it (`decide`). Assemblages know no deadlines.
 
 use muster_api::assemblage::{FailureClass, SyncPhase};
 
@@ -96,10 +97,22 @@ pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
     }
 }
 
+impl Evidence<'_> {
+    /// Its controller is at work on the present generation, and has no verdict yet.
+    pub fn is_looking_again(&self) -> bool {
+        let ready = self.report.ready.as_ref();
+        ready.is_some_and(|ready| ready.status.is_none() && ready.generation == Some(self.generation))
+    }
+
+    /// The present generation was carried out once, at the row's commit.
+    pub fn is_carried_out(&self) -> bool {
+        let current = self.report.observed_generation == Some(self.generation);
+        current && self.report.applied_commit.as_deref() == Some(self.commit)
+    }
+}
+
 fn succeeded(evidence: &Evidence<'_>, ready: &Ready) -> Verdict {
-    let current = evidence.report.observed_generation == Some(evidence.generation);
-    let applied = evidence.report.applied_commit.as_deref() == Some(evidence.commit);
-    if !(current && applied) {
+    if !evidence.is_carried_out() {
         return Verdict::updating();
     }
     Verdict {

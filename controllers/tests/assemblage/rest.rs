@@ -48,3 +48,40 @@ async fn at_rest_nothing_is_asked_and_nothing_is_written() {
         "a restart finds everything as it should be"
     );
 }
+
+/// As Flux does at each interval, and at each retry of what failed.
+#[tokio::test(start_paused = true)]
+async fn who_looks_once_more_says_nothing_new() {
+    let mut cluster = Cluster::downstream().await;
+    cluster.run_assemblages();
+    let rows = [row("good", OLD, 1), row("bad", OLD, 2)];
+    cluster.create(assemblage("eu-1", &rows)).await;
+    let good = cluster.carry_out("eu-1", "good", OLD).await;
+    let bad = cluster.carry_out("eu-1", "bad", OLD).await;
+    cluster.report(&bad, "False", "BuildFailed", "no").await;
+    let until = async |name: &str, state: &str| cluster.until_state::<Assemblage>("eu-1", name, state).await;
+    until("good", "1 Succeeded UpToDate").await;
+    until("bad", "2 Failed BuildFailed Revision").await;
+    pass(Duration::from_mins(1)).await;
+    let writes = cluster.writes();
+    for kustomization in [&good, &bad] {
+        cluster
+            .report(
+                kustomization,
+                "Unknown",
+                "Progressing",
+                "Reconciliation in progress",
+            )
+            .await;
+    }
+    pass(Duration::from_mins(1)).await;
+    assert_eq!(cluster.writes(), writes);
+    until("good", "1 Succeeded UpToDate").await;
+    until("bad", "2 Failed BuildFailed Revision").await;
+    // What comes of it is news.
+    let failed = "timeout waiting for: [a]";
+    cluster.report(&good, "False", "HealthCheckFailed", failed).await;
+    until("good", "1 Failed HealthCheckFailed Revision").await;
+    cluster.report(&bad, "True", "ReconciliationSucceeded", "").await;
+    until("bad", "2 Succeeded UpToDate").await;
+}

@@ -273,6 +273,11 @@ impl Observer {
 impl Bed {
     /// Shows an observer everything that happened since [`Bed::forget_requests`].
     pub fn show(&self, observer: &mut Observer) {
+        // Read before the clusters are: on real servers, what a cluster said is then there if it is said of it here.
+        let (proxies, members) = (
+            self.management.events(observer.kind),
+            self.management.events(kinds::CLUSTER),
+        );
         let mut sights = Vec::new();
         // First what is nearest to the truth, so that a report at the same instant comes after it.
         for (name, cluster) in &self.clusters {
@@ -282,12 +287,12 @@ impl Bed {
                 inside(event.at, name, object, &observer.sync, &mut sights);
             }
         }
-        for event in self.management.events(observer.kind) {
+        for event in proxies {
             let name = objects::name(event.object());
             let object = (event.kind() != ChangeKind::Deleted).then(|| event.object());
             upstream(event.at, name, object, &observer.sync, &mut sights);
         }
-        for event in self.management.events(kinds::CLUSTER) {
+        for event in members {
             if event.kind() == ChangeKind::Deleted {
                 sights.push(sight(event.at, objects::name(event.object()), What::Left));
             }

@@ -94,6 +94,8 @@ struct Log {
 #[derive(Default)]
 struct Seen {
     events: Vec<(u64, ChangeKind, Arc<Value>)>,
+    /// How many of them were given out: only those can be forgotten.
+    given: usize,
     /// The greatest version, of which the next watch is asked for what follows.
     version: u64,
 }
@@ -241,11 +243,15 @@ impl Server {
         audit::requests(log.get(forgotten..).unwrap_or_default(), self.planes.epoch)
     }
 
-    /// Forgets requests, and the versions that were shown so far.
+    /// Forgets requests, and the versions that were given out so far.
     pub fn forget(&self) {
         self.forgotten
             .store(self.audit_log().len() as u64, Ordering::Relaxed);
-        self.logs.values().for_each(|log| log.seen.lock().events.clear());
+        for log in self.logs.values() {
+            let mut seen = log.seen.lock();
+            let given = std::mem::take(&mut seen.given);
+            seen.events.drain(..given);
+        }
     }
 
     /// Ends the API server, and starts it again on the same port with the same data.
@@ -268,7 +274,8 @@ impl Server {
     pub fn events(&self, kind: Kind) -> Vec<Event> {
         let log = &self.logs[kind.resource().1];
         block_in_place(|| Handle::current().block_on(self.catch_up(kind, log)));
-        let seen = log.seen.lock();
+        let mut seen = log.seen.lock();
+        seen.given = seen.events.len();
         let events = seen.events.iter().map(|(version, kind, object)| {
             let at = self.planes.epoch.instant + Duration::from_micros(*version);
             Event::watched(at, *kind, Arc::clone(object))
