@@ -1,6 +1,12 @@
 //! Promise: on real control planes nothing that muster does is denied, and nothing is granted that no scenario uses. Judged from the audit
 //! logs that the scenarios of `real.rs` left in `$MUSTER_RIGHTS_USED`; run after them by `cargo xtask real run`.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a helper that fails fails its test"
+)]
+
 use std::{collections::BTreeSet, fs, process::Command};
 
 use muster_e2e::bed::{Use, muster};

@@ -107,7 +107,8 @@ impl Evidence<'_> {
     /// The present generation was carried out once, at the row's commit.
     pub fn is_carried_out(&self) -> bool {
         let current = self.report.observed_generation == Some(self.generation);
-        current && self.report.applied_commit.as_deref() == Some(self.commit)
+        let applied = self.report.applied_commit.as_deref() == Some(self.commit);
+        current && applied
     }
 }
 

@@ -178,6 +178,11 @@ impl Bed {
         Objects::new(self.management.client(), FLEET)
     }
 
+    /// What is installed in the management cluster.
+    pub fn system(&self) -> Objects {
+        Objects::new(self.management.client(), muster_api::labels::SYSTEM_NAMESPACE)
+    }
+
     /// Namespaces and definitions of the management cluster.
     pub fn everywhere(&self) -> Objects {
         Objects::new(self.management.client(), "")

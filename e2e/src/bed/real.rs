@@ -164,7 +164,8 @@ impl Planes {
         for plane in self.fleet.lock().planes() {
             let log = fs::read_to_string(plane.audit_log()).unwrap_or_default();
             for used in audit::uses(&log, is_excused) {
-                lines += &format!("{used}\n");
+                lines += &used.to_string();
+                lines.push('\n');
             }
         }
         let name = self.folder.path().file_name().unwrap().to_string_lossy();

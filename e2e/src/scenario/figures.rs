@@ -89,8 +89,8 @@ fn last_flips(bed: &Bed) -> Vec<Duration> {
     clusters
         .filter_map(|cluster| {
             let reported = *writes(&cluster, AGENT, &format!("/assemblages/{cluster}/status")).last()?;
-            let told = told.iter().find(|told| **told > reported)?;
-            Some(*told - reported)
+            let mut later = told.iter().filter_map(|told| told.checked_sub(reported));
+            later.find(|later| !later.is_zero())
         })
         .collect()
 }

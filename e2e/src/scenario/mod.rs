@@ -12,6 +12,7 @@ pub mod figures;
 pub mod hand;
 pub mod identity;
 pub mod infra;
+pub mod install;
 pub mod isolation;
 pub mod limit;
 pub mod moves;
