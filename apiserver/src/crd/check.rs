@@ -153,9 +153,11 @@ fn versions(spec: &Value, causes: &mut Vec<Cause>) {
     if alike(versions, "additionalPrinterColumns") {
         columns(&versions[0], "spec", causes);
     }
+    causes.extend(super::selectable::problems(versions));
 }
 
-fn alike(versions: &[Value], field: &str) -> bool {
+/// Whether all versions have the same there.
+pub(super) fn alike(versions: &[Value], field: &str) -> bool {
     versions
         .iter()
         .all(|version| version[field] == versions[0][field])

@@ -1,9 +1,10 @@
 //! CustomResourceDefinitions: what must hold of one, how its kinds come to be served, and how they end.
 //!
-//! - `check`: what a definition must be (422 with causes if not), and its defaults.
+//! - `check`: what a definition must be (422 with causes if not), and its defaults; `selectable`: its selectable fields.
 //! - here: the life cycle, carried on by the worker: names accepted ─► established ─► served ─► terminating ─► gone.
 
 pub mod check;
+mod selectable;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -293,3 +293,136 @@ async fn cluster_scoped_kinds_have_no_namespace() {
     assert_eq!(made["metadata"].get("namespace"), None);
     assert_eq!(cx.get(&kind.path).await.code, 404);
 }
+
+#[tokio::test]
+async fn the_answer_to_a_new_crd_has_no_conditions_yet() {
+    let cx = Cx::new().await;
+    let crd = Kind::of(&cx, "widgets").definition(&widget_schema(), &json!({}));
+    let made = cx.post(CRDS, &crd).await.is(201);
+    assert_eq!(made["status"]["conditions"], Value::Null);
+    assert_eq!(made["status"]["storedVersions"], json!(["v1"]));
+    assert_eq!(made["metadata"].get("finalizers"), None);
+}
+
+#[tokio::test]
+async fn a_terminating_crd_takes_applies_to_what_exists_and_to_nothing_else() {
+    let cx = Cx::new().await;
+    let widgets = cx.widgets().await;
+    let mut held = widgets.object("held", &json!({"num": 1}));
+    held["metadata"]["finalizers"] = json!(["e.example/hold"]);
+    cx.post(&widgets.path, &held).await.is(201);
+    let deleted = cx.delete(&widgets.crd_path()).await.is(200);
+    assert!(deleted["metadata"]["deletionTimestamp"].is_string(), "{deleted}");
+    cx.until("the object is terminating", || async {
+        cx.get(&widgets.at("held")).await.is(200)["metadata"]
+            .get("deletionTimestamp")
+            .is_some()
+    })
+    .await;
+    let force = format!("{}?force=true", widgets.at("held"));
+    let applied = cx
+        .apply("x", &force, &widgets.object("held", &json!({"num": 2})))
+        .await
+        .is(200);
+    assert_eq!(applied["spec"]["num"], 2);
+    let late = widgets.object("late", &json!({}));
+    for reply in [
+        cx.post(&widgets.path, &late).await,
+        cx.apply("x", &widgets.at("late"), &late).await,
+    ] {
+        reply.refuses(
+            403,
+            "Forbidden",
+            "create not allowed while custom resource definition is terminating",
+        );
+    }
+    cx.merge(&widgets.at("held"), &json!({"metadata": {"finalizers": null}}))
+        .await
+        .is(200);
+    cx.until_gone(&widgets.crd_path()).await;
+    cx.until("the path is plain text again", || async {
+        let reply = cx.get(&widgets.at("held")).await;
+        reply.code == 404 && reply.text.trim() == "404 page not found"
+    })
+    .await;
+}
+
+/// A definition with two versions that have these selectable fields, and schemas that differ or not.
+fn selectable(kind: &Kind, fields: [&str; 2], alike: bool) -> Value {
+    let given = |path: &str| json!([{"jsonPath": path}]);
+    let mut crd = kind.definition(&widget_schema(), &json!({"selectableFields": given(fields[0])}));
+    let mut second = crd["spec"]["versions"][0].clone();
+    second["name"] = json!("v2");
+    second["storage"] = json!(false);
+    second["selectableFields"] = given(fields[1]);
+    if !alike {
+        second["schema"]["openAPIV3Schema"]["description"] = json!("another");
+    }
+    crd["spec"]["versions"].as_array_mut().unwrap().push(second);
+    crd
+}
+
+#[tokio::test]
+async fn equal_selectable_fields_of_versions_with_different_schemas_are_refused() {
+    let cx = Cx::new().await;
+    let kind = Kind::of(&cx, "widgets");
+    let same = [".spec.text", ".spec.text"];
+    cx.post(CRDS, &selectable(&kind, same, false)).await.refuses(
+        422,
+        "Invalid",
+        "spec.selectableFields: Invalid value",
+    );
+    cx.post(CRDS, &selectable(&kind, same, true)).await.is(201);
+}
+
+#[tokio::test]
+async fn different_selectable_fields_of_versions_with_equal_schemas_are_refused() {
+    let cx = Cx::new().await;
+    let kind = Kind::of(&cx, "widgets");
+    let other = [".spec.text", ".spec.num"];
+    cx.post(CRDS, &selectable(&kind, other, true)).await.refuses(
+        422,
+        "Invalid",
+        "spec.versions[1].selectableFields: Invalid value",
+    );
+    cx.post(CRDS, &selectable(&kind, other, false)).await.is(201);
+}
+
+#[tokio::test]
+async fn a_selectable_field_is_a_scalar_of_the_schema() {
+    let cx = Cx::new().await;
+    for (paths, expect) in [
+        (
+            json!([".spec.items"]),
+            "selectableFields[0].jsonPath: Invalid value: \".spec.items\": must point to a field of type string, boolean or integer",
+        ),
+        (
+            json!([".spec.text", ".spec.nope"]),
+            "selectableFields[1].jsonPath: Invalid value: \".spec.nope\": is an invalid path: does not refer to a valid field",
+        ),
+        (
+            json!([".spec.order[0]"]),
+            "is an invalid path: array notation is not allowed",
+        ),
+        (
+            json!([".spec.text", ".spec.text"]),
+            "selectableFields[1].jsonPath: Duplicate value: \".spec.text\"",
+        ),
+        (json!([""]), "selectableFields[0].jsonPath: Required value"),
+    ] {
+        let fields: Vec<Value> = paths
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|path| json!({"jsonPath": path}))
+            .collect();
+        let more = json!({"selectableFields": fields});
+        let reply = cx
+            .post(
+                CRDS,
+                &Kind::of(&cx, "widgets").definition(&widget_schema(), &more),
+            )
+            .await;
+        reply.refuses(422, "Invalid", expect);
+    }
+}

@@ -1,4 +1,4 @@
-//! `fieldPath` of a rule: a path of members (`.spec.text`, `.map['key']`) that the schema must know.
+//! `fieldPath` of a rule and `jsonPath` of a selectable field: a path of members (`.spec.text`, `.map['key']`) that the schema must know.
 
 use serde_json::Value;
 
@@ -6,28 +6,44 @@ use serde_json::Value;
 /// `schema`.
 pub(super) fn normal(path: &str, schema: &Value) -> Result<String, ()> {
     let mut printed = String::new();
-    let mut schema = schema;
+    let print = |step: Step<'_>| match step {
+        Step::Property(name) if printed.is_empty() => printed.push_str(name),
+        Step::Property(name) => printed.extend([".", name]),
+        Step::Key(key) => printed.extend(["[", key, "]"]),
+    };
+    walk(path, schema, print).ok_or(())?;
+    Ok(printed)
+}
+
+/// The schema of the member that `path` leads to; `None` if it is not a path into `schema`.
+pub(crate) fn find<'a>(path: &str, schema: &'a Value) -> Option<&'a Value> {
+    walk(path, schema, |_| ())
+}
+
+/// A step of a path.
+enum Step<'a> {
+    /// To a property.
+    Property(&'a str),
+    /// To what a map has at a key.
+    Key(&'a str),
+}
+
+fn walk<'a>(path: &str, mut schema: &'a Value, mut step: impl FnMut(Step<'_>)) -> Option<&'a Value> {
     let mut rest = path.trim();
     while !rest.is_empty() {
-        let (name, after) = next_name(rest).ok_or(())?;
+        let (name, after) = next_name(rest)?;
         rest = after;
         if let Some(properties) = schema.get("properties") {
-            schema = properties.get(&name).ok_or(())?;
-            if !printed.is_empty() {
-                printed.push('.');
-            }
-            printed.push_str(&name);
+            schema = properties.get(&name)?;
+            step(Step::Property(&name));
         } else {
             schema = schema
                 .get("additionalProperties")
-                .filter(|schema| schema.is_object())
-                .ok_or(())?;
-            printed.push('[');
-            printed.push_str(&name);
-            printed.push(']');
+                .filter(|schema| schema.is_object())?;
+            step(Step::Key(&name));
         }
     }
-    Ok(printed)
+    Some(schema)
 }
 
 fn next_name(rest: &str) -> Option<(String, &str)> {

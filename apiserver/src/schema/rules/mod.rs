@@ -12,6 +12,7 @@ mod values;
 use kube_cel::cel::parser::{Expression, Parser};
 use serde_json::{Map, Value, json};
 
+pub(crate) use field_path::find as member_at;
 pub(super) use run::run;
 
 use super::cause::{Cause, go_json, reason};
