@@ -147,6 +147,35 @@ async fn compaction_ends_watches_that_start_before_it() {
     assert!(matches!(event, kube::api::WatchEvent::Error(status) if status.code == 410));
 }
 
+/// A real server compacts every five minutes, so no contract case can show it.
+#[tokio::test(start_paused = true)]
+async fn compaction_ends_exact_lists_of_before_with_code_410() {
+    let api = ApiServer::in_process().unwrap();
+    let maps = maps(&api, "a");
+    let created = async |name: &str| {
+        maps.create(&PostParams::default(), &config_map(name))
+            .await
+            .unwrap()
+    };
+    let first = created("a").await.metadata.resource_version.unwrap();
+    created("b").await;
+    let past = ListParams::default()
+        .at(&first)
+        .matching(kube::api::VersionMatch::Exact);
+    let then = maps.list(&past).await.unwrap();
+    assert!(
+        then.items
+            .iter()
+            .all(|map| map.metadata.name.as_deref() != Some("b"))
+    );
+    api.compact();
+    let refusal = maps.list(&past).await.unwrap_err();
+    assert!(
+        matches!(&refusal, kube::Error::Api(status) if status.code == 410 && status.reason == "Expired"),
+        "{refusal}"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_event_log_has_every_version_with_its_instant() {
     let api = ApiServer::builder().event_log(true).seed(1).in_process().unwrap();

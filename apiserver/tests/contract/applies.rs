@@ -47,6 +47,10 @@ async fn apply_of_a_custom_resource_into_a_missing_namespace_too() {
         .replacen("nope.example", &widgets.group, 1);
     let reply = cx.apply("x", &path, &widgets.object("a", &json!({}))).await;
     reply.refuses(404, "NotFound", "namespaces \"nope\" not found");
+    assert_eq!(
+        reply.body["details"],
+        json!({"name": "nope", "kind": "namespaces"})
+    );
 }
 
 #[tokio::test]
@@ -383,8 +387,13 @@ async fn a_wrong_type_in_an_apply_is_a_500() {
 #[tokio::test]
 async fn an_unknown_field_in_an_apply_is_a_500() {
     let (cx, widgets) = widgets().await;
-    for validation in ["Strict", "Warn", "Ignore"] {
-        let path = format!("{}?fieldValidation={validation}", widgets.at("a"));
+    for query in [
+        "",
+        "?fieldValidation=Strict",
+        "?fieldValidation=Warn",
+        "?fieldValidation=Ignore",
+    ] {
+        let path = format!("{}{query}", widgets.at("a"));
         let reply = cx
             .apply("x", &path, &widgets.object("a", &json!({"bogus": 1})))
             .await;

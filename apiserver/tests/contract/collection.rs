@@ -145,3 +145,91 @@ async fn an_owner_reference_must_be_whole() {
         "metadata.ownerReferences.name: Invalid value: \"\": must not be empty",
     );
 }
+
+/// Waits for the event by which the collector tells of an owner reference over namespaces.
+async fn complaint(cx: &Cx, namespace: &str, dependent: &Value) -> Value {
+    let path = format!(
+        "/api/v1/namespaces/{namespace}/events?fieldSelector=involvedObject.uid%3D{}",
+        uid(dependent)
+    );
+    cx.until("the collector says so", || async {
+        !cx.get(&path).await.is(200)["items"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+    })
+    .await;
+    cx.get(&path).await.is(200)["items"][0].clone()
+}
+
+#[tokio::test]
+async fn an_owner_in_another_namespace_is_absent_and_an_event_says_so() {
+    let cx = Cx::new().await;
+    let other = format!("z{}", cx.ns);
+    cx.post("/api/v1/namespaces", &json!({"metadata": {"name": other}}))
+        .await
+        .is(201);
+    let elsewhere = format!("/api/v1/namespaces/{other}/configmaps");
+    let owner = cx
+        .post(&elsewhere, &json!({"metadata": {"name": "owner"}}))
+        .await
+        .is(201);
+    let dependent = cx.post(&cx.cm(), &owned("a", &[&owner], false)).await.is(201);
+    cx.until_gone(&format!("{}/a", cx.cm())).await;
+    let event = complaint(&cx, &cx.ns, &dependent).await;
+    assert_eq!(
+        (&event["reason"], &event["type"]),
+        (&json!("OwnerRefInvalidNamespace"), &json!("Warning"))
+    );
+    cx.get(&format!("{elsewhere}/owner")).await.is(200);
+}
+
+#[tokio::test]
+async fn a_cluster_wide_dependent_of_a_namespaced_owner_stays_and_an_event_says_so() {
+    let cx = Cx::new().await;
+    let owner = cx.new_cm("owner").await;
+    let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    let path = format!("{roles}/{}", cx.id);
+    let dependent = cx.post(roles, &owned(&cx.id, &[&owner], false)).await.is(201);
+    let event = complaint(&cx, "default", &dependent).await;
+    assert_eq!(event["reason"], "OwnerRefInvalidNamespace");
+    cx.delete(&format!("{}/owner", cx.cm())).await.is(200);
+    // The collector is done with the owner: what it may delete of it is gone.
+    let other = cx.post(&cx.cm(), &owned("a", &[&owner], false)).await.is(201);
+    cx.until_gone(&format!("{}/a", cx.cm())).await;
+    assert_ne!(uid(&other), uid(&dependent));
+    let kept = cx.get(&path).await.is(200);
+    assert_eq!(kept, dependent);
+    cx.delete(&path).await.is(200);
+}
+
+#[tokio::test]
+async fn a_foreground_delete_does_not_wait_for_dependents_that_do_not_block() {
+    let cx = Cx::new().await;
+    let owner = cx.new_cm("owner").await;
+    for (name, block) in [("blocks", true), ("free", false)] {
+        let mut held = owned(name, &[&owner], block);
+        held["metadata"]["finalizers"] = json!(["e.example/hold"]);
+        cx.post(&cx.cm(), &held).await.is(201);
+    }
+    let path = |name: &str| format!("{}/{name}", cx.cm());
+    let deleted = cx
+        .delete_with(&path("owner"), &json!({"propagationPolicy": "Foreground"}))
+        .await
+        .is(200);
+    assert_eq!(deleted["metadata"]["finalizers"], json!(["foregroundDeletion"]));
+    for name in ["blocks", "free"] {
+        cx.until("the dependent is terminating", || async {
+            cx.get(&path(name)).await.is(200)["metadata"]
+                .get("deletionTimestamp")
+                .is_some()
+        })
+        .await;
+    }
+    let release = json!({"metadata": {"finalizers": null}});
+    cx.merge(&path("blocks"), &release).await.is(200);
+    cx.until_gone(&path("owner")).await;
+    cx.get(&path("free")).await.is(200);
+    cx.merge(&path("free"), &release).await.is(200);
+    cx.until_gone(&path("free")).await;
+}

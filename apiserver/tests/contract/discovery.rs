@@ -148,3 +148,15 @@ async fn the_old_openapi_document_is_there() {
         answer.text.get(..20)
     );
 }
+
+#[tokio::test]
+async fn the_old_openapi_document_is_json_unless_protobuf_is_asked_for() {
+    let cx = Cx::new().await;
+    for accept in ["*/*", "application/json", "application/json, */*"] {
+        let answer = cx.get_as("/openapi/v2", accept).await;
+        assert_eq!(answer.headers["content-type"], "application/json", "{accept}");
+        assert_eq!(answer.is(200)["swagger"], "2.0", "{accept}");
+    }
+    let answer = cx.get("/openapi/v2").await;
+    assert_eq!(answer.headers["content-type"], "application/json");
+}

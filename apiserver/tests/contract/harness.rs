@@ -215,6 +215,17 @@ impl Cx {
         }
     }
 
+    /// Waits until the server's clock shows another second than when `object` was made: what is written from here on has another time.
+    pub async fn until_another_second(&self, object: &Value) {
+        let made = &object["metadata"]["creationTimestamp"];
+        let path = format!("{}?dryRun=All", self.cm());
+        let probe = json!({"metadata": {"generateName": "clock-"}});
+        self.until("the second is over", || async {
+            self.post(&path, &probe).await.is(201)["metadata"]["creationTimestamp"] != *made
+        })
+        .await;
+    }
+
     /// Waits until `path` is gone.
     pub async fn until_gone(&self, path: &str) {
         self.until(&format!("{path} is gone"), || async {

@@ -208,3 +208,46 @@ async fn partial_metadata_lists() {
     assert_eq!(list["items"][0]["metadata"]["name"], "a");
     assert_eq!(list["items"][0].get("data"), None);
 }
+
+#[tokio::test]
+async fn an_exact_list_shows_what_was_there_then() {
+    let cx = Cx::new().await;
+    let widgets = cx.widgets().await;
+    let first = cx
+        .post(&widgets.path, &widgets.object("a", &json!({"num": 1})))
+        .await
+        .is(201);
+    cx.merge(&widgets.at("a"), &json!({"spec": {"num": 2}}))
+        .await
+        .is(200);
+    cx.post(&widgets.path, &widgets.object("b", &json!({})))
+        .await
+        .is(201);
+    let path = format!(
+        "{}?resourceVersion={}&resourceVersionMatch=Exact",
+        widgets.path,
+        rv(&first)
+    );
+    let list = cx.get(&path).await.is(200);
+    assert_eq!((names(&list), rv(&list)), (vec!["a".to_owned()], rv(&first)));
+    assert_eq!(list["items"][0]["spec"]["num"], 1);
+}
+
+#[tokio::test]
+async fn an_exact_list_and_a_get_of_a_future_version_time_out_too() {
+    let cx = Cx::new().await;
+    cx.new_cm("a").await;
+    let list = cx.get(&cx.cm()).await.is(200);
+    let future = rv(&list).parse::<u64>().unwrap() + 1_000_000;
+    let exact = format!("{}?resourceVersion={future}&resourceVersionMatch=Exact", cx.cm());
+    let one = format!("{}/a?resourceVersion={future}", cx.cm());
+    let (exact, one) = tokio::join!(cx.get(&exact), cx.get(&one));
+    for reply in [exact, one] {
+        reply.refuses(504, "Timeout", "Too large resource version");
+        assert_eq!(
+            reply.body["details"]["causes"][0]["reason"],
+            "ResourceVersionTooLarge"
+        );
+        assert_eq!(reply.body["details"]["retryAfterSeconds"], 1);
+    }
+}

@@ -32,5 +32,6 @@ mod patches;
 mod preconditions;
 mod status;
 mod table;
+mod unchanged;
 mod validation;
 mod watches;

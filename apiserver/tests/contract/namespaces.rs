@@ -128,3 +128,28 @@ async fn the_default_namespaces_are_there() {
         .await;
     }
 }
+
+#[tokio::test]
+async fn a_deleted_namespace_takes_workloads_and_custom_resources_too() {
+    let cx = Cx::new().await;
+    let widgets = cx.widgets().await;
+    cx.post(&widgets.path, &widgets.object("a", &json!({})))
+        .await
+        .is(201);
+    let deployment = json!({
+        "metadata": {"name": "a"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "a"}}, "template": {
+            "metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i"}]},
+        }},
+    });
+    cx.post(&cx.deployments(), &deployment).await.is(201);
+    let path = format!("/api/v1/namespaces/{}", cx.ns);
+    cx.delete(&path).await.is(200);
+    cx.until_gone(&path).await;
+    for gone in [widgets.at("a"), format!("{}/a", cx.deployments())] {
+        cx.get(&gone).await.refuses(404, "NotFound", "\"a\" not found");
+    }
+    for empty in [cx.core("pods"), cx.cm()] {
+        assert_eq!(cx.get(&empty).await.is(200)["items"], json!([]), "{empty}");
+    }
+}

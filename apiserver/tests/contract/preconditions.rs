@@ -25,6 +25,24 @@ async fn another_uid_is_immutable() {
 }
 
 #[tokio::test]
+async fn another_uid_is_refused_with_the_same_cause_twice() {
+    let cx = Cx::new().await;
+    let widgets = cx.widgets().await;
+    cx.post(&widgets.path, &widgets.object("a", &json!({})))
+        .await
+        .is(201);
+    let mut object = widgets.object("a", &json!({}));
+    object["metadata"]["uid"] = json!(OTHER);
+    let cause = format!("FieldValueInvalid metadata.uid: Invalid value: \"{OTHER}\": field is immutable");
+    cx.apply("x", &widgets.at("a"), &object)
+        .await
+        .causes(&[&cause, &cause]);
+    cx.merge(&widgets.at("a"), &json!({"metadata": {"uid": OTHER}}))
+        .await
+        .causes(&[&cause, &cause]);
+}
+
+#[tokio::test]
 async fn apply_with_a_uid_on_an_absent_object_creates_nothing() {
     let cx = Cx::new().await;
     let widgets = cx.widgets().await;
@@ -76,6 +94,16 @@ async fn apply_with_a_version_on_an_absent_object_creates_it() {
     let body =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": "1"}});
     cx.apply("x", &format!("{}/a", cx.cm()), &body).await.is(201);
+}
+
+#[tokio::test]
+async fn apply_with_a_version_on_an_absent_custom_resource_creates_it_too() {
+    let cx = Cx::new().await;
+    let widgets = cx.widgets().await;
+    let mut object = widgets.object("a", &json!({"num": 1}));
+    object["metadata"]["resourceVersion"] = json!("1");
+    let made = cx.apply("x", &widgets.at("a"), &object).await.is(201);
+    assert_ne!(rv(&made), "1");
 }
 
 #[tokio::test]

@@ -128,3 +128,28 @@ async fn kubectl_may_also_take_plain_json() {
         reply.text
     );
 }
+
+#[tokio::test]
+async fn a_date_column_is_the_age_of_any_field_and_null_without_one() {
+    let cx = Cx::new().await;
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+        "at": {"type": "string", "format": "date-time"},
+    }}}});
+    let column =
+        json!({"additionalPrinterColumns": [{"name": "At", "type": "date", "jsonPath": ".spec.at"}]});
+    let widgets = cx.crd("widgets", &schema, &column).await;
+    // Half an hour from where the text of the age changes.
+    let at = jiff::Timestamp::now() - jiff::SignedDuration::from_mins(24 * 60 + 30);
+    cx.post(
+        &widgets.path,
+        &widgets.object("a", &json!({"at": at.strftime("%FT%TZ").to_string()})),
+    )
+    .await
+    .is(201);
+    cx.post(&widgets.path, &widgets.object("b", &json!({})))
+        .await
+        .is(201);
+    let table = cx.get_as(&widgets.path, TABLE).await.is(200);
+    let cells: Vec<&Value> = (0..2).map(|row| &table["rows"][row]["cells"][1]).collect();
+    assert_eq!(cells, [&json!("24h"), &Value::Null]);
+}

@@ -29,6 +29,20 @@ async fn without_a_version_it_begins_with_what_exists() {
 }
 
 #[tokio::test]
+async fn version_zero_begins_with_what_exists_too() {
+    let (cx, widgets) = widgets().await;
+    cx.post(&widgets.path, &widgets.object("a", &json!({})))
+        .await
+        .is(201);
+    let mut watch = cx.watch(&format!("{}?resourceVersion=0", widgets.path)).await;
+    assert_eq!(watch.line().await, "ADDED a");
+    cx.merge(&widgets.at("a"), &json!({"spec": {"num": 1}}))
+        .await
+        .is(200);
+    assert_eq!(watch.line().await, "MODIFIED a");
+}
+
+#[tokio::test]
 async fn from_a_version_it_sends_what_came_after() {
     let (cx, widgets) = widgets().await;
     let first = cx
@@ -150,6 +164,21 @@ async fn bookmarks_without_a_version_mark_the_end_of_what_exists() {
 }
 
 #[tokio::test]
+async fn initial_events_end_without_a_mark_if_bookmarks_are_not_allowed() {
+    let (cx, widgets) = widgets().await;
+    cx.post(&widgets.path, &widgets.object("a", &json!({})))
+        .await
+        .is(201);
+    let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+    let mut watch = cx.watch(&format!("{}?{query}", widgets.path)).await;
+    assert_eq!(watch.line().await, "ADDED a");
+    cx.post(&widgets.path, &widgets.object("b", &json!({})))
+        .await
+        .is(201);
+    assert_eq!(watch.line().await, "ADDED b");
+}
+
+#[tokio::test]
 async fn initial_events_need_a_version_match() {
     let (cx, widgets) = widgets().await;
     let reply = cx
@@ -198,7 +227,7 @@ async fn a_version_that_is_no_number_is_refused() {
     let reply = cx
         .get(&format!("{}?watch=1&resourceVersion=odd", widgets.path))
         .await;
-    assert!(matches!(reply.code, 400 | 500), "{} {}", reply.code, reply.text);
+    assert_eq!((reply.code, reply.reason()), (500, ""), "{}", reply.text);
 }
 
 #[tokio::test]
@@ -242,6 +271,33 @@ async fn a_version_that_is_too_old_is_an_error_event_with_code_410() {
         // A server that has kept its whole history may begin there.
         assert_eq!(rv(&event["object"]), rv(&made));
     }
+}
+
+#[tokio::test]
+async fn a_version_from_before_the_definition_is_too_old() {
+    let (cx, widgets) = widgets().await;
+    cx.post(&widgets.path, &widgets.object("a", &json!({})))
+        .await
+        .is(201);
+    let crd = cx.get(&widgets.crd_path()).await.is(200);
+    let before = cx.get(&format!("/api/v1/namespaces/{}", cx.ns)).await.is(200);
+    assert!(rv(&before).parse::<u64>().unwrap() < rv(&crd).parse().unwrap());
+    let mut watch = cx
+        .watch(&format!("{}?resourceVersion={}", widgets.path, rv(&before)))
+        .await;
+    assert_eq!(watch.code, 200);
+    let event = watch.next().await.unwrap();
+    let status = &event["object"];
+    assert_eq!(
+        (&event["type"], &status["code"], &status["reason"]),
+        (&json!("ERROR"), &json!(410), &json!("Expired"))
+    );
+    let begin = format!("too old resource version: {} (", rv(&before));
+    assert!(
+        status["message"].as_str().unwrap().starts_with(&begin),
+        "{status}"
+    );
+    assert_eq!(watch.line().await, "END");
 }
 
 #[tokio::test]
