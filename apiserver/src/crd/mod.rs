@@ -170,15 +170,22 @@ fn serve(core: &Arc<Core>, definition: &Value) {
     if served.is_some_and(|resource| resource.custom().is_some_and(|custom| custom.source == source)) {
         return; // this very definition is served: its schema need not be read again
     }
-    let resources: Vec<Arc<Resource>> = spec["versions"]
-        .as_array()
-        .into_iter()
-        .flatten()
+    let versions = || spec["versions"].as_array().into_iter().flatten();
+    let Some(stored) = versions()
+        .find(|version| version["storage"] == true)
+        .and_then(schema_of)
+    else {
+        return; // definitions with a bad schema were refused when they were written
+    };
+    let resources: Vec<Arc<Resource>> = versions()
         .filter(|version| version["served"] == true)
-        .filter_map(|version| resource(spec, version, terminating, &source))
+        .filter_map(|version| resource(spec, version, terminating, &source, &stored))
         .map(Arc::new)
         .collect();
     core.store.open(&storage, true);
+    if !terminating {
+        core.store.renew(&storage);
+    }
     core.registry.change(|catalog| {
         catalog.remove(&group, &plural);
         for resource in resources {
@@ -187,9 +194,23 @@ fn serve(core: &Arc<Core>, definition: &Value) {
     });
 }
 
-fn resource(spec: &Value, version: &Value, terminating: bool, source: &str) -> Option<Resource> {
-    let openapi = version["schema"]["openAPIV3Schema"].clone();
-    let schema = Schema::parse(&openapi).ok()?; // definitions with a bad schema were refused when they were written
+fn schema_of(version: &Value) -> Option<Arc<Schema>> {
+    let schema = Schema::parse(&version["schema"]["openAPIV3Schema"]);
+    schema.ok().map(Arc::new) // as above
+}
+
+fn resource(
+    spec: &Value,
+    version: &Value,
+    terminating: bool,
+    source: &str,
+    stored: &Arc<Schema>,
+) -> Option<Resource> {
+    let schema = if version["storage"] == true {
+        Arc::clone(stored)
+    } else {
+        schema_of(version)?
+    };
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let texts = |value: &Value| -> Vec<String> {
         value
@@ -226,7 +247,8 @@ fn resource(spec: &Value, version: &Value, terminating: bool, source: &str) -> O
         storage_api_version: format!("{group}/{}", text(&storage["name"])),
         typing: Typing::Custom(Arc::new(CustomVersion {
             schema,
-            openapi,
+            stored: Arc::clone(stored),
+            openapi: version["schema"]["openAPIV3Schema"].clone(),
             columns: version["additionalPrinterColumns"]
                 .as_array()
                 .cloned()

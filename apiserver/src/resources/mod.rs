@@ -68,7 +68,9 @@ pub enum Typing {
 #[derive(Debug)]
 pub struct CustomVersion {
     /// Its schema.
-    pub schema: Schema,
+    pub schema: Arc<Schema>,
+    /// The schema of the version that is stored: what that lacks is not kept.
+    pub stored: Arc<Schema>,
     /// The schema as the definition has it.
     pub openapi: Value,
     /// `additionalPrinterColumns`.

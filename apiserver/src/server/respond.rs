@@ -78,7 +78,7 @@ pub fn with_warnings(mut response: Response<Body>, warnings: &[String]) -> Respo
 pub(super) fn object(call: &Call<'_>, code: u16, object: &Object) -> Result<Response<Body>, ApiError> {
     let resource = &call.resource;
     let value = match call.accept.view {
-        View::Whole if call.accept.format == Format::Json && is_stored_version(resource) => {
+        View::Whole if call.accept.format == Format::Json && is_stored_so(resource, &object.value) => {
             return Ok(typed(code, "application/json", object.value.to_string()));
         }
         View::Whole => presented(resource, &object.value),
@@ -164,12 +164,12 @@ fn whole_list(resource: &Resource, page: &Page, metadata: &Value) -> Result<Vec<
             text.push(b',');
         }
         let written = match &resource.typing {
-            Typing::Custom(_) if is_stored_version(resource) => {
+            Typing::Custom(_) if is_stored_so(resource, &object.value) => {
                 serde_json::to_writer(&mut text, &object.value)
             }
             Typing::Custom(_) => serde_json::to_writer(&mut text, &presented(resource, &object.value)),
             // Items of built-in lists do not repeat their kind.
-            Typing::Builtin(_) if is_stored_version(resource) => {
+            Typing::Builtin(_) if is_stored_so(resource, &object.value) => {
                 serde_json::to_writer(&mut text, &Untyped(&object.value))
             }
             Typing::Builtin(_) => {
@@ -197,29 +197,40 @@ impl Serialize for Untyped<'_> {
     }
 }
 
-/// Whether stored objects have the apiVersion of this resource.
-pub fn is_stored_version(resource: &Resource) -> bool {
-    resource.storage_api_version == resource.api_version()
+/// Whether an object is stored as this resource shows it. Custom objects keep the version at which they were written last, whatever the
+/// definition says now.
+pub fn is_stored_so(resource: &Resource, stored: &Value) -> bool {
+    match resource.typing {
+        Typing::Custom(_) => stored["apiVersion"] == resource.api_version().as_str(),
+        Typing::Builtin(_) => resource.storage_api_version == resource.api_version(),
+    }
 }
 
-/// A stored object as this resource shows it.
+/// A stored object as this resource shows it: a version shows only what its schema has.
 pub fn presented(resource: &Resource, stored: &Value) -> Value {
     let mut value = stored.clone();
-    if !is_stored_version(resource) {
-        match resource.group.as_str() {
-            "events.k8s.io" => events::from_core(&mut value),
-            _ => value["apiVersion"] = resource.api_version().into(),
+    if !is_stored_so(resource, stored) {
+        match &resource.typing {
+            Typing::Custom(custom) => {
+                value["apiVersion"] = resource.api_version().into();
+                custom.schema.prune(&mut value);
+            }
+            Typing::Builtin(_) => events::from_core(&mut value),
         }
     }
     value
 }
 
-/// An object of this resource as it is stored.
+/// An object of this resource as it is stored: what the stored version lacks is lost, what it defaults is filled in.
 pub fn to_stored(resource: &Resource, value: &mut Value) {
-    if !is_stored_version(resource) {
-        match resource.group.as_str() {
-            "events.k8s.io" => events::to_core(value),
-            _ => value["apiVersion"] = resource.storage_api_version.clone().into(),
+    if resource.storage_api_version != resource.api_version() {
+        match &resource.typing {
+            Typing::Custom(custom) => {
+                value["apiVersion"] = resource.storage_api_version.clone().into();
+                custom.stored.prune(value);
+                custom.stored.default(value);
+            }
+            Typing::Builtin(_) => events::to_core(value),
         }
     }
 }

@@ -188,7 +188,8 @@ impl Watch {
             if let Some(event) = self.ready.pop_front() {
                 return Some(Ok(event));
             }
-            if self.over {
+            // The resource is gone, or is served anew.
+            if self.over || self.wake.has_changed().is_err() {
                 return None;
             }
             self.wake.mark_unchanged();
@@ -272,7 +273,7 @@ impl Watch {
     }
 
     fn event(&mut self, kind: &str, object: &Object) -> Bytes {
-        if self.accept.view == View::Whole && respond::is_stored_version(&self.resource) {
+        if self.accept.view == View::Whole && respond::is_stored_so(&self.resource, &object.value) {
             let json = object.json();
             let mut text = Vec::with_capacity(json.len() + 32);
             text.extend_from_slice(b"{\"type\":\"");

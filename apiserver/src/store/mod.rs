@@ -178,6 +178,16 @@ impl Store {
             .or_insert_with(|| Table::new(oldest));
     }
 
+    /// Ends the watches of a resource and forgets its history: it is served as something else from now on.
+    pub fn renew(&self, resource: &GroupResource) {
+        let mut inner = self.inner.write();
+        let revision = inner.revision;
+        if let Some(table) = inner.tables.get_mut(resource) {
+            table.history.compact(revision);
+            table.wake = watch::Sender::new(0);
+        }
+    }
+
     /// Forgets a resource with all its objects and ends its watches.
     pub fn close(&self, resource: &GroupResource) {
         let mut inner = self.inner.write();

@@ -426,3 +426,129 @@ async fn a_selectable_field_is_a_scalar_of_the_schema() {
         reply.refuses(422, "Invalid", expect);
     }
 }
+
+/// A definition whose versions v1, which is stored, and v2 have a field `both`, a field of their own, and a default of their own.
+fn versioned(kind: &Kind) -> Value {
+    let schema = |own: &str| {
+        let fields = json!({
+            "both": {"type": "string"}, own: {"type": "string"}, format!("{own}-default"): {"type": "string", "default": own},
+        });
+        let fields = json!({"type": "object", "properties": fields});
+        json!({"type": "object", "properties": {"spec": fields, "status": fields}})
+    };
+    let mut crd = kind.definition(&schema("one"), &json!({}));
+    let mut second = crd["spec"]["versions"][0].clone();
+    second["name"] = json!("v2");
+    second["storage"] = json!(false);
+    second["schema"]["openAPIV3Schema"] = schema("two");
+    crd["spec"]["versions"].as_array_mut().unwrap().push(second);
+    crd
+}
+
+/// The case, the kind, and its path at v2.
+async fn two_versions() -> (Cx, Kind, String) {
+    let cx = Cx::new().await;
+    let kind = Kind::of(&cx, "widgets");
+    cx.post(CRDS, &versioned(&kind)).await.is(201);
+    let newer = kind.path.replace("/v1/", "/v2/");
+    cx.until("both versions are served", || async {
+        cx.get(&kind.path).await.code == 200 && cx.get(&newer).await.code == 200
+    })
+    .await;
+    (cx, kind, newer)
+}
+
+#[tokio::test]
+async fn without_a_webhook_a_version_shows_only_what_its_schema_has() {
+    let (cx, kind, newer) = two_versions().await;
+    let spec = json!({"both": "b", "one": "1"});
+    let made = cx.post(&kind.path, &kind.object("a", &spec)).await.is(201);
+    assert_eq!(
+        made["spec"],
+        json!({"both": "b", "one": "1", "one-default": "one"})
+    );
+    let status = json!({"status": spec});
+    cx.merge(&format!("{}/status", kind.at("a")), &status)
+        .await
+        .is(200);
+    let expect = (json!("b"), Value::Null, Value::Null);
+    let shown = |object: &Value, part: &str| {
+        let part = &object[part];
+        (
+            part["both"].clone(),
+            part["one"].clone(),
+            part["two-default"].clone(),
+        )
+    };
+    let one = cx.get(&format!("{newer}/a")).await.is(200);
+    let list = cx.get(&newer).await.is(200);
+    let event = cx.watch(&newer).await.next().await.unwrap();
+    for object in [&one, &list["items"][0], &event["object"]] {
+        assert_eq!(object["apiVersion"], format!("{}/v2", kind.group));
+        for part in ["spec", "status"] {
+            assert_eq!(shown(object, part), expect, "{part} of {object}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_a_webhook_what_the_stored_version_lacks_is_lost() {
+    let (cx, kind, newer) = two_versions().await;
+    let mut object = kind.object("a", &json!({"both": "b", "two": "2"}));
+    object["apiVersion"] = json!(format!("{}/v2", kind.group));
+    let made = cx.post(&newer, &object).await.is(201);
+    assert_eq!(
+        (&made["apiVersion"], &made["spec"]),
+        (&object["apiVersion"], &json!({"both": "b"}))
+    );
+    let stored = cx.get(&kind.at("a")).await.is(200);
+    assert_eq!(stored["spec"], json!({"both": "b", "one-default": "one"}));
+}
+
+#[tokio::test]
+async fn objects_of_before_another_version_was_stored_are_read_at_all_versions() {
+    let (cx, kind, newer) = two_versions().await;
+    cx.post(&kind.path, &kind.object("a", &json!({"both": "b", "one": "1"})))
+        .await
+        .is(201);
+    let patch = json!([
+        {"op": "replace", "path": "/spec/versions/0/storage", "value": false},
+        {"op": "replace", "path": "/spec/versions/1/storage", "value": true},
+    ]);
+    cx.patch(crate::harness::JSON_PATCH, &kind.crd_path(), &patch)
+        .await
+        .is(200);
+    cx.until("both versions are noted as stored", || async {
+        let crd = cx.get(&kind.crd_path()).await.is(200);
+        crd["status"]["storedVersions"] == json!(["v1", "v2"])
+    })
+    .await;
+    for (path, version) in [(&kind.path, "v1"), (&newer, "v2")] {
+        cx.until("it is served again", || async { cx.get(path).await.code == 200 })
+            .await;
+        let read = cx.get(&format!("{path}/a")).await.is(200);
+        assert_eq!(read["apiVersion"], format!("{}/{version}", kind.group));
+        assert_eq!(read["spec"]["both"], "b");
+    }
+}
+
+#[tokio::test]
+async fn a_change_of_a_definition_ends_its_watches() {
+    let cx = Cx::new().await;
+    let widgets = cx.widgets().await;
+    cx.post(&widgets.path, &widgets.object("a", &json!({})))
+        .await
+        .is(201);
+    let mut watch = cx.watch(&widgets.path).await;
+    assert_eq!(watch.line().await, "ADDED a");
+    let label = json!({"metadata": {"labels": {"l": "1"}}});
+    cx.merge(&widgets.crd_path(), &label).await.is(200);
+    cx.merge(&widgets.at("a"), &label).await.is(200);
+    assert_eq!(watch.line().await, "MODIFIED a");
+    let path = "/spec/versions/0/schema/openAPIV3Schema/description";
+    let patch = json!([{"op": "add", "path": path, "value": "another"}]);
+    cx.patch(crate::harness::JSON_PATCH, &widgets.crd_path(), &patch)
+        .await
+        .is(200);
+    assert_eq!(watch.line().await, "END");
+}
