@@ -22,6 +22,7 @@ mod entry;
 mod identity;
 pub mod kubeconfig;
 mod network;
+mod owners;
 mod pins;
 mod probe;
 mod remote;

@@ -10,6 +10,7 @@
 
 mod bounds;
 mod identity;
+mod owners;
 mod states;
 mod support;
 mod swapped;

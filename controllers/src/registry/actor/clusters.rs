@@ -1,6 +1,6 @@
 //! Clusters: which version of them is watched, which there are, which are gone.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{FutureExt, StreamExt};
 use muster_api::cluster::Version;
@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 
 use super::{
-    super::{entry::Entry, watching},
+    super::{entry::Entry, owners, watching},
     Actor, Clusters, Done, SETTLE,
 };
 use crate::runtime::{CallError, Key, call::explain};
@@ -17,6 +17,8 @@ use crate::runtime::{CallError, Key, call::explain};
 const DISCOVER_AGAIN: Duration = Duration::from_secs(5);
 /// How often the versions of Cluster are looked up again: an upgrade of Cluster API may end the one that is read.
 const DISCOVER_EVERY: Duration = Duration::from_mins(5);
+/// The pause after owner references could not be written.
+const RENEW_AGAIN: Duration = Duration::from_secs(30);
 
 impl Actor<'_> {
     pub(super) fn discover_in(&self, pause: Duration) {
@@ -96,6 +98,37 @@ impl Actor<'_> {
         }
         self.complete();
         self.settle_all();
+        self.renew_owners_in(version, Duration::ZERO);
+    }
+
+    fn renew_owners_in(&self, version: Version, pause: Duration) {
+        let setup = &self.registry.setup;
+        let (client, namespace) = (setup.client.clone(), setup.namespace.clone());
+        let known: BTreeSet<String> = self.clusters.iter().flat_map(uids).collect();
+        self.work.push(
+            async move {
+                sleep(pause).await;
+                Done::Renewed(version, owners::renew(client, &namespace, version, &known).await)
+            }
+            .boxed(),
+        );
+    }
+
+    /// A record of an identity that was written here is not known at its new version: who writes it next is refused once, and reads it.
+    pub(super) fn owners_renewed(&self, version: Version, result: Result<(), CallError>) {
+        let is_read = self
+            .clusters
+            .as_ref()
+            .is_some_and(|clusters| clusters.version == version);
+        // Another version that is read meanwhile has a round of its own.
+        if let (Err(error), true) = (result, is_read) {
+            warn!(
+                error = explain(&error),
+                version = version.as_str(),
+                "not all that is ours names its Cluster at the version that is read"
+            );
+            self.renew_owners_in(version, RENEW_AGAIN);
+        }
     }
 
     fn complete(&mut self) {
@@ -141,4 +174,11 @@ impl Actor<'_> {
             self.release_identity(&entry.facts.uid);
         }
     }
+}
+
+/// The Clusters that there are, by uid.
+fn uids(clusters: &Clusters) -> Vec<String> {
+    clusters
+        .index
+        .with(|rows| rows.values().map(|facts| facts.uid.clone()).collect())
 }

@@ -61,6 +61,8 @@ enum Done {
     Discovered(Result<Option<Version>, CallError>),
     /// The first complete list of Clusters of a version.
     Listed(Version),
+    /// What is ours names its Clusters at a version, or could not be made to.
+    Renewed(Version, Result<(), CallError>),
     /// The first complete lists of both kinds of Secrets.
     SecretsListed,
     Probed {
@@ -151,6 +153,7 @@ impl<'a> Actor<'a> {
         match done {
             Done::Discovered(answer) => self.discovered(answer),
             Done::Listed(version) => self.clusters_listed(version),
+            Done::Renewed(version, result) => self.owners_renewed(version, result),
             Done::SecretsListed => self.read_unwatched(),
             Done::Probed {
                 cluster,

@@ -1,0 +1,136 @@
+//! Owner references to Clusters name the version at which Clusters are read. A collector looks an owner up at the version that a reference
+//! names; when Cluster API serves that version no more, it finds none, and what is ours would stay for ever after its Cluster.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ApiResource, DynamicObject, ListParams, PostParams},
+};
+use muster_api::{
+    assemblage::{ProxyAssemblage, RemoteAssemblage},
+    cluster::{GROUP, Version},
+    labels::{MUSTER, label, manager},
+};
+use tracing::info;
+
+use crate::runtime::{CallError, call};
+
+/// Objects in one answer: assemblages may be large.
+const PAGE: u32 = 100;
+
+/// Lets all that is ours name its Cluster at this version, of the Clusters that there are: what others owned is not judged here.
+pub(super) async fn renew(
+    client: Client,
+    namespace: &str,
+    version: Version,
+    known: &BTreeSet<String>,
+) -> Result<(), CallError> {
+    for kind in [
+        ApiResource::erase::<ProxyAssemblage>(&()),
+        ApiResource::erase::<RemoteAssemblage>(&()),
+        ApiResource::erase::<ConfigMap>(&()),
+    ] {
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
+        match renew_kind(&api, &kind, version, known).await {
+            // The kind is not there, so none of its objects is.
+            Err(error) if error.is_not_found() => {}
+            outcome => outcome?,
+        }
+    }
+    Ok(())
+}
+
+async fn renew_kind(
+    api: &Api<DynamicObject>,
+    kind: &ApiResource,
+    version: Version,
+    known: &BTreeSet<String>,
+) -> Result<(), CallError> {
+    let ours = format!("{}={MUSTER}", label::MANAGED_BY);
+    let mut page = ListParams::default().labels(&ours).limit(PAGE);
+    loop {
+        let list = call(format!("listing {}", kind.plural), api.list(&page)).await?;
+        for mut object in list.items {
+            if name_at(&mut object, version, known) {
+                write(api, kind, &object, version).await?;
+            }
+        }
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page.continue_token = Some(token),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Replaces exactly the version that was read.
+async fn write(
+    api: &Api<DynamicObject>,
+    kind: &ApiResource,
+    object: &DynamicObject,
+    version: Version,
+) -> Result<(), CallError> {
+    let (name, version) = (object.name_any(), version.as_str());
+    let by = PostParams {
+        field_manager: Some(manager::CONTROLLER.to_owned()),
+        ..PostParams::default()
+    };
+    let what = format!("naming the Cluster of {} {name} at {version}", kind.kind);
+    match call(what, api.replace(&name, &by, object)).await {
+        Ok(_) => {
+            info!(
+                kind = kind.kind,
+                name, version, "it names its Cluster at the version that is read"
+            );
+            Ok(())
+        }
+        // It is gone meanwhile.
+        Err(error) if error.is_not_found() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Lets an object name known Clusters at a version. Whether it did not.
+fn name_at(object: &mut DynamicObject, version: Version, known: &BTreeSet<String>) -> bool {
+    let wanted = version.api_resource().api_version;
+    let mut any = false;
+    for owner in object.owner_references_mut() {
+        let is_cluster = owner.kind == "Cluster" && owner.api_version.split('/').next() == Some(GROUP);
+        if is_cluster && known.contains(&owner.uid) && owner.api_version != wanted {
+            owner.api_version.clone_from(&wanted);
+            any = true;
+        }
+    }
+    any
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_references_to_known_clusters_at_another_version_change() {
+        let owner = |api_version: &str, kind: &str, uid: &str| json!({"apiVersion": api_version, "kind": kind, "name": "a", "uid": uid});
+        let object = |owners: serde_json::Value| {
+            let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "ownerReferences": owners}});
+            serde_json::from_value::<DynamicObject>(object).unwrap()
+        };
+        let known = BTreeSet::from(["u".to_owned()]);
+        let (older, newer) = ("cluster.x-k8s.io/v1beta1", "cluster.x-k8s.io/v1beta2");
+        let others = [
+            owner("other.x-k8s.io/v1beta1", "Cluster", "u"),
+            owner(older, "Machine", "u"),
+            owner(older, "Cluster", "gone"),
+        ];
+        let with = |first: serde_json::Value| object([vec![first], others.to_vec()].concat().into());
+        let mut mixed = with(owner(older, "Cluster", "u"));
+        assert!(name_at(&mut mixed, Version::V1Beta2, &known));
+        assert_eq!(mixed, with(owner(newer, "Cluster", "u")));
+        assert!(!name_at(&mut mixed, Version::V1Beta2, &known));
+        assert!(name_at(&mut mixed, Version::V1Beta1, &known));
+        assert!(!name_at(&mut object(json!([])), Version::V1Beta1, &known));
+    }
+}
