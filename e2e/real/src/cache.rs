@@ -67,17 +67,64 @@ const fn program(name: &'static str, module: &'static str, package: &'static str
     }
 }
 
-/// Files of a Go module: where they are kept, the module, its folder there.
-const FILES: [(&str, &str, &str); 4] = [
-    ("flux", "github.com/fluxcd/source-controller", "config/crd/bases"),
-    (
+/// Files of a Go module.
+struct Files {
+    /// Where they are kept.
+    place: &'static str,
+    /// The folder in `go/` of the module that names the version.
+    module: &'static str,
+    /// Whose files they are.
+    dependency: &'static str,
+    /// One file there, or a folder.
+    path: &'static str,
+}
+
+const FILES: [Files; 5] = [
+    files(
         "flux",
+        "flux-kwok",
+        "github.com/fluxcd/source-controller",
+        "config/crd/bases",
+    ),
+    files(
+        "flux",
+        "flux-kwok",
         "github.com/fluxcd/kustomize-controller",
         "config/crd/bases",
     ),
-    ("kwok", "sigs.k8s.io/kwok", "kustomize/stage/pod/fast"),
-    ("kwok", "sigs.k8s.io/kwok", "kustomize/stage/node/fast"),
+    files(
+        "kwok",
+        "flux-kwok",
+        "sigs.k8s.io/kwok",
+        "kustomize/stage/pod/fast",
+    ),
+    files(
+        "kwok",
+        "flux-kwok",
+        "sigs.k8s.io/kwok",
+        "kustomize/stage/node/fast",
+    ),
+    files(
+        "cluster-api",
+        "cluster-api",
+        "sigs.k8s.io/cluster-api",
+        "core/config/crd/bases/cluster.x-k8s.io_clusters.yaml",
+    ),
 ];
+
+const fn files(
+    place: &'static str,
+    module: &'static str,
+    dependency: &'static str,
+    path: &'static str,
+) -> Files {
+    Files {
+        place,
+        module,
+        dependency,
+        path,
+    }
+}
 
 /// What became of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,12 +197,18 @@ impl Cache {
         Ok(Built::Now(began.elapsed()))
     }
 
-    /// Takes the files out of the modules that are no programs: definitions of Flux, stages of kwok.
+    /// Takes the files out of the modules that are no programs: definitions of Flux and of Cluster API, stages of kwok.
     pub fn take_files(&self) -> anyhow::Result<()> {
-        for (place, module, folder) in FILES {
-            let to = self.folder.join("share").join(place);
+        for files in FILES {
+            let to = self.folder.join("share").join(files.place);
             fs::create_dir_all(&to)?;
-            for file in yaml_in(&module_folder("flux-kwok", module)?.join(folder))? {
+            let from = module_folder(files.module, files.dependency)?.join(files.path);
+            let from = if from.is_file() {
+                vec![from]
+            } else {
+                yaml_in(&from)?
+            };
+            for file in from {
                 let name = file.file_name().context("a file has a name")?;
                 if name != "kustomization.yaml" {
                     // As a copy with rights of its own: modules are read-only.
@@ -188,7 +241,7 @@ impl Cache {
     }
 
     /// Files that were taken out of modules, by name.
-    pub(crate) fn files(&self, place: &str) -> anyhow::Result<Vec<PathBuf>> {
+    pub fn files(&self, place: &str) -> anyhow::Result<Vec<PathBuf>> {
         yaml_in(&self.folder.join("share").join(place)).context("run `cargo xtask real build`")
     }
 }
