@@ -45,6 +45,7 @@ promises! {
         identity { leads_elsewhere }
         removal { orphaned, held, away, clusters_deleted, assemblages_deleted, definitions_deleted }
         classes { as_the_table_says }
+        cluster_api { newest_release, older_version_stored, upgraded, deleted_in_the_foreground }
         moves { to_flux_and_back }
         hand { puts_nothing_astray, credentials_change }
         surprises { servers_restart, certificates, webhooks, suspended_by_hand, definitions_of_flux }

@@ -20,6 +20,7 @@ promises! {
     bad_version { stops_and_is_fixed }
     skipped { five_reasons, away_for_a_while }
     bootstrap { needs_no_agent, flux_objects_come_back, foreign_objects_are_left_alone }
+    cluster_api { newest_release, older_version_stored, upgraded, deleted_in_the_foreground }
     infra { secret_gone, api_down, source_away, webhook_late, checking_again }
     crash { in_the_middle, anywhere, told_to_end }
     will { paused, deselected, deleted }

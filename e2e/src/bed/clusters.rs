@@ -83,7 +83,9 @@ impl Bed {
         }
         self.clusters.insert(name.to_owned(), Cluster { api, away: None });
         let labels: std::collections::BTreeMap<_, _> = labels.iter().copied().collect();
-        let cluster = json!({"metadata": {"name": name, "labels": labels}, "spec": {}});
+        // Cluster API refuses a Cluster of which nothing is wanted.
+        let spec = json!({"controlPlaneEndpoint": {"host": format!("{name}.test"), "port": 6443}});
+        let cluster = json!({"metadata": {"name": name, "labels": labels}, "spec": spec});
         self.fleet().create(kinds::CLUSTER, cluster).await;
         // Until the last of them, its control plane, there is nothing that muster would touch.
         for obstacle in Obstacle::ALL {

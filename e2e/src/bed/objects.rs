@@ -72,6 +72,8 @@ pub mod kinds {
     pub const ASSEMBLAGE: Kind = kind("fleet.muster.dev", "v1alpha1", "Assemblage", "assemblages");
     /// Cluster API's Cluster.
     pub const CLUSTER: Kind = kind("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters");
+    /// The same at the version of before.
+    pub const CLUSTER_V1BETA1: Kind = kind("cluster.x-k8s.io", "v1beta1", "Cluster", "clusters");
     /// Flux's GitRepository.
     pub const GIT_REPOSITORY: Kind = kind(
         "source.toolkit.fluxcd.io",

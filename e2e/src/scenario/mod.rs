@@ -5,6 +5,7 @@ pub mod bad_input_fleet;
 pub mod bad_version;
 pub mod bootstrap;
 pub mod classes;
+pub mod cluster_api;
 pub mod commit;
 pub mod crash;
 pub mod crash_points;
