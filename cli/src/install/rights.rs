@@ -67,10 +67,11 @@ fn in_namespace(role: Role) -> Vec<Value> {
                 &["modules", "bootstrapmodules"],
                 &["get", "list", "watch", "patch"],
             ),
+            // Updated, as ConfigMaps below, when Cluster API changes the version of the Cluster that owns them.
             rule(
                 ours,
                 &["proxyassemblages", "remoteassemblages"],
-                &["get", "list", "watch", "create", "patch"],
+                &["get", "list", "watch", "create", "update", "patch"],
             ),
             rule(
                 ours,
