@@ -28,7 +28,7 @@ promises! {
     classes { as_the_table_says }
     removal { orphaned, held, away, clusters_deleted, assemblages_deleted, definitions_deleted }
     hand { puts_nothing_astray, credentials_change }
-    surprises { suspended_by_hand, definitions_of_flux }
+    surprises { clocks_are_wrong, suspended_by_hand, definitions_of_flux }
     rest { nothing_is_written, nothing_is_written_after_a_restart }
     bad_input_fleet {
         numbers_and_sizes_at_the_door, the_longest_names, values_over_their_size, secrets, names_that_others_have, a_hostile_status,

@@ -1,7 +1,7 @@
 //! Clusters: API servers with a workload player, how they join the fleet, and what keeps muster away from them.
 
 use base64::Engine as _;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use muster_api::{
     labels::{CAPI_SECRET_TYPE, KUBECONFIG_KEY},
     names,
@@ -72,7 +72,9 @@ impl Obstacle {
 impl Bed {
     /// A cluster is made and joins, as a cluster provider does it, but for what `obstacles` say.
     pub async fn join(&mut self, name: &str, labels: &[(&str, &str)], obstacles: &[Obstacle]) {
-        let api = serve(self.ground, self.planes.as_ref(), name, self.clock.now()).await;
+        let wrong = self.clocks.get(name).copied().unwrap_or_default();
+        let now = self.clock.now() + wrong;
+        let api = serve(self.ground, self.planes.as_ref(), name, now).await;
         match &api {
             Server::Real(server) => install::enrol(server).await,
             Server::Embedded(server) if self.is_virtual() => {
@@ -95,6 +97,12 @@ impl Bed {
                 self.clear(name, obstacle).await;
             }
         }
+    }
+
+    /// The same, with an embedded API server whose clock is wrong by so much.
+    pub async fn join_with_clock(&mut self, name: &str, wrong: SignedDuration) {
+        self.clocks.insert(name.to_owned(), wrong);
+        self.join(name, &[("env", "prod")], &[]).await;
     }
 
     /// Puts an obstacle in the way of a cluster; of the kind Assemblage it only can be there from the beginning.

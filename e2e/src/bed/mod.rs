@@ -21,7 +21,7 @@ mod world;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use muster_controllers::runtime::Clock;
 use tempfile::TempDir;
 use tokio::time::Instant;
@@ -85,6 +85,8 @@ pub struct Bed {
     pub git: Git,
     controllers: BTreeMap<String, Process>,
     agents: BTreeMap<String, Process>,
+    /// By how much the clock of an embedded API server is wrong.
+    clocks: BTreeMap<String, SignedDuration>,
     /// Who carries out in a cluster, if that is not as everywhere.
     carries_out: BTreeMap<String, &'static str>,
     clock: Clock,
@@ -127,6 +129,7 @@ impl Bed {
             git: Git::new(ground, &clock).await,
             controllers: BTreeMap::new(),
             agents: BTreeMap::new(),
+            clocks: BTreeMap::new(),
             carries_out: BTreeMap::new(),
             clock,
             started: Instant::now(),

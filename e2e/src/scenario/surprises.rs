@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::{Json, Router, routing::post};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use jiff::SignedDuration;
 use muster_api::labels::SYSTEM_NAMESPACE;
 use muster_real::Certificate;
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use tokio::time::Instant;
 use super::CLUSTERS;
 use crate::{
     bed::{Bed, Ground, kinds},
-    fleet::{APPS, Quality, is_ready, told},
+    fleet::{APPS, Quality, is_ready, told, workload},
     git_server::{Door, WebServer},
 };
 
@@ -34,6 +35,25 @@ pub async fn servers_restart(ground: Ground) {
     for cluster in CLUSTERS {
         assert_eq!(bed.version_in(cluster, "web").await.as_deref(), Some(&*version));
     }
+    assert_eq!(bed.most_charged(kinds::PROXY_ASSEMBLAGE, "web"), 1);
+}
+
+/// Clocks of API servers are an hour ahead and an hour behind: nothing depends on them.
+pub async fn clocks_are_wrong(ground: Ground) {
+    let mut bed = Bed::new(ground).await;
+    for (name, hours) in [("ahead", 1), ("behind", -1), ("right", 0)] {
+        bed.join_with_clock(name, SignedDuration::from_hours(hours)).await;
+    }
+    bed.deploy(&["web"]).await;
+    let version = bed.roll("web", 2, Quality::Bad).await;
+    bed.until_reason("web", "Failed", SOON).await;
+    assert_eq!(bed.order(&workload("web"), &version), ["ahead"]);
+    let version = bed.roll("web", 3, Quality::Good).await;
+    bed.until_ready("web", &version).await;
+    assert_eq!(
+        bed.order(&workload("web"), &version),
+        ["ahead", "behind", "right"]
+    );
     assert_eq!(bed.most_charged(kinds::PROXY_ASSEMBLAGE, "web"), 1);
 }
 
