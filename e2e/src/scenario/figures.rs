@@ -15,8 +15,8 @@ const THREE: [&str; 3] = ["a", "b", "c"];
 const TWO_MORE: [&str; 2] = ["d", "e"];
 /// Until nothing is written any more.
 const SETTLED: Duration = Duration::from_secs(45);
-/// How long they are watched at rest: as long as four intervals of what is applied.
-const AT_REST: Duration = Duration::from_mins(4);
+/// How long they are watched at rest: two intervals of what is applied.
+const AT_REST: Duration = Duration::from_mins(2);
 /// Each time is the median of so many.
 const TIMES: usize = 5;
 
