@@ -55,6 +55,9 @@ const UNUSED: &[(&str, &str, &str, &str)] = &[
     (CONTROLLER, "update", "proxyassemblages/finalizers", ADMISSION),
     (CONTROLLER, "update", "remoteassemblages/finalizers", ADMISSION),
     (CONTROLLER, "update", "clusters/finalizers", ADMISSION),
+    (CONTROLLER, "delete", "proxyassemblages", ADMISSION),
+    (CONTROLLER, "delete", "remoteassemblages", ADMISSION),
+    (CONTROLLER, "delete", "configmaps", ADMISSION),
 ];
 const AGENT: &str = "muster-agent";
 const CONTROLLER: &str = "muster-controller";

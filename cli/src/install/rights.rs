@@ -67,11 +67,12 @@ fn in_namespace(role: Role) -> Vec<Value> {
                 &["modules", "bootstrapmodules"],
                 &["get", "list", "watch", "patch"],
             ),
-            // Updated, as ConfigMaps below, when Cluster API changes the version of the Cluster that owns them.
+            // Deleted, as ConfigMaps below, they are by nobody: but where the admission plugin for owner references is on, who writes another
+            // owner needs that right, and Cluster API may change the version that an owner is named at.
             rule(
                 ours,
                 &["proxyassemblages", "remoteassemblages"],
-                &["get", "list", "watch", "create", "update", "patch"],
+                &["get", "list", "watch", "create", "patch", "delete"],
             ),
             rule(
                 ours,
@@ -105,7 +106,11 @@ fn in_namespace(role: Role) -> Vec<Value> {
             // Kubeconfigs, credentials of git, values of substitutions.
             rule("", &["secrets"], READ),
             // Bindings read ConfigMaps; which cluster a Secret leads to is kept in one for each Cluster.
-            rule("", &["configmaps"], &["get", "list", "watch", "create", "update"]),
+            rule(
+                "",
+                &["configmaps"],
+                &["get", "list", "watch", "create", "update", "delete"],
+            ),
         ],
         Role::Agent => vec![
             rule(ours, &["assemblages"], READ),

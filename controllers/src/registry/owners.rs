@@ -3,16 +3,17 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::{Resource as _, api::core::v1::ConfigMap};
 use kube::{
     Api, Client, ResourceExt,
-    api::{ApiResource, DynamicObject, ListParams, PostParams},
+    api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams},
 };
 use muster_api::{
     assemblage::{ProxyAssemblage, RemoteAssemblage},
     cluster::{GROUP, Version},
     labels::{MUSTER, label, manager},
 };
+use serde_json::json;
 use tracing::info;
 
 use crate::runtime::{CallError, call};
@@ -20,13 +21,15 @@ use crate::runtime::{CallError, call};
 /// Objects in one answer: assemblages may be large.
 const PAGE: u32 = 100;
 
-/// Lets all that is ours name its Cluster at this version, of the Clusters that there are: what others owned is not judged here.
+/// Lets all that is ours name its Cluster at this version, of the Clusters that there are: what others owned is not judged here. What
+/// cannot be written stops nothing else; the first error is told.
 pub(super) async fn renew(
     client: Client,
     namespace: &str,
     version: Version,
     known: &BTreeSet<String>,
 ) -> Result<(), CallError> {
+    let mut outcome = Ok(());
     for kind in [
         ApiResource::erase::<ProxyAssemblage>(&()),
         ApiResource::erase::<RemoteAssemblage>(&()),
@@ -36,10 +39,10 @@ pub(super) async fn renew(
         match renew_kind(&api, &kind, version, known).await {
             // The kind is not there, so none of its objects is.
             Err(error) if error.is_not_found() => {}
-            outcome => outcome?,
+            result => outcome = outcome.and(result),
         }
     }
-    Ok(())
+    outcome
 }
 
 async fn renew_kind(
@@ -50,21 +53,22 @@ async fn renew_kind(
 ) -> Result<(), CallError> {
     let ours = format!("{}={MUSTER}", label::MANAGED_BY);
     let mut page = ListParams::default().labels(&ours).limit(PAGE);
+    let mut outcome = Ok(());
     loop {
         let list = call(format!("listing {}", kind.plural), api.list(&page)).await?;
         for mut object in list.items {
             if name_at(&mut object, version, known) {
-                write(api, kind, &object, version).await?;
+                outcome = outcome.and(write(api, kind, &object, version).await);
             }
         }
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page.continue_token = Some(token),
-            None => return Ok(()),
+            None => return outcome,
         }
     }
 }
 
-/// Replaces exactly the version that was read.
+/// Writes exactly the version that was read: with the rights that there are, a record is replaced and an assemblage patched.
 async fn write(
     api: &Api<DynamicObject>,
     kind: &ApiResource,
@@ -72,12 +76,24 @@ async fn write(
     version: Version,
 ) -> Result<(), CallError> {
     let (name, version) = (object.name_any(), version.as_str());
-    let by = PostParams {
-        field_manager: Some(manager::CONTROLLER.to_owned()),
-        ..PostParams::default()
-    };
     let what = format!("naming the Cluster of {} {name} at {version}", kind.kind);
-    match call(what, api.replace(&name, &by, object)).await {
+    let field_manager = Some(manager::CONTROLLER.to_owned());
+    let written = if kind.kind == ConfigMap::KIND {
+        let by = PostParams {
+            field_manager,
+            ..PostParams::default()
+        };
+        call(what, api.replace(&name, &by, object)).await
+    } else {
+        let by = PatchParams {
+            field_manager,
+            ..PatchParams::default()
+        };
+        let (version, owners) = (object.resource_version(), object.owner_references());
+        let patch = json!({"metadata": {"resourceVersion": version, "ownerReferences": owners}});
+        call(what, api.patch(&name, &by, &Patch::Merge(patch))).await
+    };
+    match written {
         Ok(_) => {
             info!(
                 kind = kind.kind,
@@ -107,8 +123,6 @@ fn name_at(object: &mut DynamicObject, version: Version, known: &BTreeSet<String
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
