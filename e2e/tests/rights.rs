@@ -43,12 +43,6 @@ const UNUSED: &[(&str, &str, &str, &str)] = &[
         "modulerevisions",
         "a module's history is kept short",
     ),
-    (
-        CONTROLLER,
-        "update",
-        "configmaps",
-        "a Secret leads elsewhere, and a person accepts it",
-    ),
     (AGENT, "update", "assemblages/finalizers", ADMISSION),
     (CONTROLLER, "update", "modules/finalizers", ADMISSION),
     (CONTROLLER, "update", "bootstrapmodules/finalizers", ADMISSION),

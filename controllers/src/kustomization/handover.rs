@@ -7,7 +7,8 @@
 //! It may come before Flux or after it: whichever applies next finds the fields in Flux's hands. The other way round nothing of this is needed,
 //! the built-in sync takes over what it finds while it applies.
 //!
-//! Invariant: an object is looked at once for each Kustomization and start, and again only if that failed.
+//! Invariant: an object is looked at once for each Kustomization and start, and again only if that failed; where the built-in sync never was,
+//! not at all.
 //! Invariant: the Kustomization itself is not written: it is Flux's. What is to be said is said in events and the log.
 
 use std::{
@@ -100,6 +101,13 @@ async fn reconcile(object: Arc<Kustomization>, handover: Arc<Handover>) -> Resul
         Decision::Wait { until } => return Ok(Action::requeue(handover.until(until))),
         Decision::Look(objects) => objects,
     };
+    let before = before.filter(|looked| Some(&looked.uid) == object.meta().uid.as_ref());
+    if before.is_none() && !handover.was_ours(&key).await? {
+        let nothing = HandedOver::default();
+        let looked = after(&object, None, objects, &nothing, handover.context.clock.now());
+        handover.remember(&key, looked);
+        return Ok(Action::await_change());
+    }
     let handed = handover.look(&object, &objects).await;
     let again = before.is_some();
     let mut looked = after(&object, before, objects, &handed, handover.context.clock.now());
@@ -108,7 +116,7 @@ async fn reconcile(object: Arc<Kustomization>, handover: Arc<Handover>) -> Resul
         handover.tell(&object, &handed).await;
     }
     warn_of(&key, &handed.failures);
-    if !looked.said && handover.ask(&object, &handed.failures).await? {
+    if !looked.said && handover.ask(&object, &handed.failures).await {
         looked.said = true;
         handover.remember(&key, looked.clone());
     }
@@ -211,27 +219,21 @@ impl Handover {
         self.context.events.publish(object, event).await;
     }
 
-    /// Asks people for the right to hand over, if that is what is missing; by a warning where the built-in sync is known to have been at work,
-    /// else there is most likely nothing to hand over, and the log alone has it. Whether it was said.
-    async fn ask(&self, object: &Kustomization, failures: &[ObjectFailure]) -> Result<bool, Error> {
+    /// Asks people for the right to hand over, if that is what is missing. Whether it was said.
+    async fn ask(&self, object: &Kustomization, failures: &[ObjectFailure]) -> bool {
         let forbidden: Vec<ObjectFailure> = failures
             .iter()
             .filter(|failure| is_forbidden(failure))
             .cloned()
             .collect();
         if forbidden.is_empty() {
-            return Ok(false);
+            return false;
         }
-        let key = Key::of(object);
         let note = self.plea(object, &forbidden);
-        if self.was_ours(&key).await? {
-            warn!(kustomization = %key, "{note}");
-            let event = Event::warning("HandoverForbidden", "Handover", note);
-            self.context.events.publish(object, event).await;
-        } else {
-            info!(kustomization = %key, "if the built-in sync was at work here before: {note}");
-        }
-        Ok(true)
+        warn!(kustomization = %Key::of(object), "{note}");
+        let event = Event::warning("HandoverForbidden", "Handover", note);
+        self.context.events.publish(object, event).await;
+        true
     }
 
     /// What is forbidden, what follows from that, and what to do. The command before the server's words, for these may be long.
@@ -254,7 +256,8 @@ impl Handover {
         )
     }
 
-    /// Whether the built-in sync has written the status of a Kustomization or its finalizer, as far as that can still be seen.
+    /// Whether the built-in sync has written the status of a Kustomization or its finalizer, as far as that can still be seen. If not, all
+    /// has been Flux's from the beginning: there is nothing to look for, and no right to.
     async fn was_ours(&self, key: &Key) -> Result<bool, Error> {
         let api: Api<Kustomization> = Api::namespaced(self.context.client.clone(), &key.namespace);
         let live = call(format!("reading Kustomization {key}"), api.get_opt(&key.name)).await?;
