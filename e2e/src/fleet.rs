@@ -139,6 +139,43 @@ impl Bed {
             .1
     }
 
+    /// Waits until a module names a cluster with a reason, and with these words in its message; the message.
+    pub async fn until_named(
+        &self,
+        app: &str,
+        cluster: &str,
+        reason: &str,
+        words: &[&str],
+        deadline: Duration,
+    ) -> String {
+        let look = async || {
+            let module = self.module(app).await;
+            let named = attention(&module, cluster).and_then(|entry| {
+                let message = entry["message"].as_str().unwrap_or_default();
+                let says = entry["reason"] == reason && words.iter().all(|word| message.contains(word));
+                says.then(|| message.to_owned())
+            });
+            named.ok_or_else(|| told(&module))
+        };
+        self.wait_until(&format!("{cluster} is {reason}"), deadline, look)
+            .await
+            .1
+    }
+
+    /// Waits until a module is ready and has nothing to say of a cluster.
+    pub async fn until_not_named(&self, app: &str, cluster: &str, deadline: Duration) {
+        let look = async || {
+            let module = self.module(app).await;
+            if is_ready(&module) && attention(&module, cluster).is_none() {
+                Ok(())
+            } else {
+                Err(told(&module))
+            }
+        };
+        self.wait_until(&format!("{cluster} is not named"), deadline, look)
+            .await;
+    }
+
     /// Waits until a cluster's Deployment wants a version: the cluster has begun to change.
     pub async fn until_wanted(&self, cluster: &str, app: &str, version: &str) {
         let look = async || {
@@ -203,6 +240,12 @@ pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
         .as_array()?
         .iter()
         .find(|condition| condition["type"] == kind)
+}
+
+/// What a module says of a cluster that needs attention.
+fn attention<'a>(module: &'a Value, cluster: &str) -> Option<&'a Value> {
+    let mut entries = module["status"]["attention"].as_array()?.iter();
+    entries.find(|entry| entry["cluster"] == cluster)
 }
 
 /// Whether its Ready condition is true.

@@ -44,7 +44,7 @@ promises! {
         old_bugs { what_leaves_a_version_leaves_the_clusters }
         identity { leads_elsewhere }
         removal { orphaned, held, away, clusters_deleted, assemblages_deleted, definitions_deleted }
-        classes { as_the_table_says }
+        classes { as_the_table_says, clusters_away }
         cluster_api { newest_release, older_version_stored, upgraded, deleted_in_the_foreground }
         moves { to_flux_and_back }
         hand { puts_nothing_astray, credentials_change }
@@ -63,7 +63,7 @@ promises! {
         old_bugs { what_leaves_a_version_leaves_the_clusters }
         identity { leads_elsewhere }
         removal { orphaned, held, away, clusters_deleted, assemblages_deleted, definitions_deleted }
-        classes { as_the_table_says }
+        classes { as_the_table_says, clusters_away, canceled_checks }
         hand { puts_nothing_astray, credentials_change }
         surprises { servers_restart, certificates, webhooks, suspended_by_hand, definitions_of_flux }
         rest { nothing_is_written, nothing_is_written_after_a_restart }

@@ -25,7 +25,7 @@ promises! {
     crash { in_the_middle, anywhere, told_to_end }
     will { paused, deselected, deleted }
     bad_input { refused_at_the_door, nothing_moves, stops_at_the_first_cluster, kubeconfigs }
-    classes { as_the_table_says }
+    classes { as_the_table_says, clusters_away }
     removal { orphaned, held, away, clusters_deleted, assemblages_deleted, definitions_deleted }
     hand { puts_nothing_astray, credentials_change }
     surprises { clocks_are_wrong, suspended_by_hand, definitions_of_flux }

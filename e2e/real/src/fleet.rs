@@ -108,7 +108,7 @@ impl Fleet {
         }
         if self.plan.flux {
             for plane in &self.planes[first..] {
-                flux::start(plane, &self.folder, &self.cache, &mut self.processes)?;
+                flux::start(plane, &self.folder, &self.cache, &mut self.processes, "")?;
             }
         }
         Ok(())
@@ -158,12 +158,12 @@ impl Fleet {
         Ok(authority)
     }
 
-    /// Installs Flux in a control plane that runs without it, and starts it.
-    pub fn start_flux(&mut self, plane: &str) -> anyhow::Result<()> {
+    /// Installs Flux in a control plane where it does not run, and starts it, with these feature gates of its kustomize-controller.
+    pub fn start_flux(&mut self, plane: &str, gates: &str) -> anyhow::Result<()> {
         self.cache.require(&flux::PROGRAMS)?;
         let found = self.planes.iter().find(|found| found.name == plane);
         let plane = found.with_context(|| format!("there is no control plane {plane}"))?;
-        flux::start(plane, &self.folder, &self.cache, &mut self.processes)
+        flux::start(plane, &self.folder, &self.cache, &mut self.processes, gates)
     }
 
     /// Ends Flux in a control plane; its definitions and objects stay.

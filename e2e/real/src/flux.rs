@@ -17,12 +17,13 @@ const NAMESPACE: &str = "flux-system";
 /// How long it may take to be ready; 2 s are usual.
 const READY: Duration = Duration::from_mins(1);
 
-/// Starts Flux, and waits until it is ready.
+/// Starts Flux, and waits until it is ready. Gates are what `kustomize-controller --feature-gates` takes; none leaves all as they are.
 pub(crate) fn start(
     plane: &Plane,
     folder: &Path,
     cache: &Cache,
     processes: &mut Processes,
+    gates: &str,
 ) -> anyhow::Result<()> {
     let api = plane.api()?;
     api.apply(
@@ -56,6 +57,7 @@ pub(crate) fn start(
     ];
     let kustomizations = [
         ("no-remote-bases", "true".to_owned()),
+        ("feature-gates", gates.to_owned()),
         ("metrics-addr", format!("127.0.0.1:{metrics_too}")),
         ("health-addr", format!("127.0.0.1:{health_too}")),
     ];

@@ -202,17 +202,29 @@ impl Bed {
 
     /// Flux comes into a real cluster, with the Deployment by which it is known, or it goes.
     pub async fn set_flux(&self, name: &str, there: bool) {
-        let Server::Real(server) = &self.clusters[name].api else {
-            panic!("Flux runs in real clusters only");
-        };
+        let server = self.real(name);
         let objects = super::Objects::new(server.client(), APPS);
         if there {
             // A pod of it is played; what works is a process.
             objects.create(kinds::DEPLOYMENT, sign_of_flux()).await;
-            server.set_flux(true).await;
+            server.start_flux("").await;
         } else {
-            server.set_flux(false).await;
+            server.stop_flux().await;
             objects.delete(kinds::DEPLOYMENT, "kustomize-controller").await;
+        }
+    }
+
+    /// Flux of a real cluster ends, and comes back with these feature gates of its kustomize-controller.
+    pub async fn restart_flux(&self, name: &str, gates: &str) {
+        let server = self.real(name);
+        server.stop_flux().await;
+        server.start_flux(gates).await;
+    }
+
+    fn real(&self, name: &str) -> &super::real::Server {
+        match &self.clusters[name].api {
+            Server::Real(server) => server,
+            Server::Embedded(_) => panic!("Flux runs in real clusters only"),
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Bed, kinds, objects};
+use super::{Bed, Kind, kinds, objects, server::Event};
 use crate::fleet::image_tag;
 
 /// A Deployment of downstream clusters, whose image tag is its version.
@@ -58,6 +58,16 @@ impl Workload {
 }
 
 impl Bed {
+    /// All versions of an object that a cluster has had, in order.
+    pub fn versions(&self, cluster: &str, kind: Kind, name: &str) -> Vec<Value> {
+        let events = self.clusters[cluster].api.events(kind);
+        let of_it = events
+            .iter()
+            .map(Event::object)
+            .filter(|object| object["metadata"]["name"] == name);
+        of_it.cloned().collect()
+    }
+
     /// All that a workload did, in order; at one instant those who became healthy come first.
     pub fn moments(&self, workload: &Workload) -> Vec<Moment> {
         let mut moments = Vec::new();

@@ -223,18 +223,18 @@ impl Server {
         authority
     }
 
-    /// Installs Flux and starts it, or ends it.
-    pub async fn set_flux(&self, runs: bool) {
-        let name = self.name.clone();
+    /// Installs Flux and starts it.
+    pub async fn start_flux(&self, gates: &str) {
+        let (name, gates) = (self.name.clone(), gates.to_owned());
         self.planes
-            .with(move |fleet| {
-                if runs {
-                    fleet.start_flux(&name)
-                } else {
-                    fleet.stop_flux(&name)
-                }
-            })
+            .with(move |fleet| fleet.start_flux(&name, &gates))
             .await;
+    }
+
+    /// Ends Flux.
+    pub async fn stop_flux(&self) {
+        let name = self.name.clone();
+        self.planes.with(move |fleet| fleet.stop_flux(&name)).await;
     }
 
     /// What muster asked of it, from the audit log.

@@ -377,21 +377,8 @@ async fn alone(bed: &Bed) {
 
 /// Waits until a module names a cluster with a reason, and with these words.
 async fn until_named(bed: &Bed, module: &str, cluster: &str, reason: &str, words: &[&str]) {
-    let look = async || {
-        let module = bed.module(module).await;
-        let entries = module["status"]["attention"].as_array().into_iter().flatten();
-        let named = entries.into_iter().find(|entry| {
-            let message = entry["message"].as_str().unwrap_or_default();
-            entry["cluster"] == cluster
-                && entry["reason"] == reason
-                && words.iter().all(|word| message.contains(word))
-        });
-        named.cloned().ok_or_else(|| told(&module))
-    };
-    let (_, entry) = bed
-        .wait_until(&format!("{cluster} is {reason}"), TOLD, look)
-        .await;
-    println!("{reason}: {}", entry["message"].as_str().unwrap_or_default());
+    let message = bed.until_named(module, cluster, reason, words, TOLD).await;
+    println!("{reason}: {message}");
 }
 
 async fn row_of(bed: &Bed, cluster: &str, module: &str) -> Value {

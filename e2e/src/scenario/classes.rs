@@ -4,10 +4,11 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use muster_api::{labels::SYSTEM_NAMESPACE, names};
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{Bed, Ground, kinds},
+    bed::{Bed, Ground, Kind, Obstacle, kinds},
     fleet::{APPS, Quality, manifests},
 };
 
@@ -117,9 +118,10 @@ pub async fn as_the_table_says(ground: Ground) {
         "spec": {"clusterRef": {"name": "eu-1"}, "syncs": rows},
     });
     bed.fleet().create(kinds::PROXY_ASSEMBLAGE, object).await;
+    let told = async |expect: &_| until_told(&bed, (kinds::PROXY_ASSEMBLAGE, "cases"), expect).await;
     let mut expect: BTreeMap<&str, _> = cases.iter().map(|case| (case.name, case.expect)).collect();
     expect.insert("away", ("updating", "Infra", false, ""));
-    until_told(&bed, &expect).await;
+    told(&expect).await;
 
     if bed.is_real() {
         // Nothing but the other one is left.
@@ -129,8 +131,89 @@ pub async fn as_the_table_says(ground: Ground) {
         let syncs = json!({"spec": {"syncs": rows}});
         bed.fleet().patch(kinds::PROXY_ASSEMBLAGE, "cases", syncs).await;
         expect.insert("kept", ("failed", "Unit", false, "PruneFailed"));
-        until_told(&bed, &expect).await;
+        told(&expect).await;
     }
+}
+
+/// A cluster that is away is nobody's fault, where it is reached from the management cluster: the row waits, and is there by itself.
+/// One assemblage names the Cluster, the other only a Secret, so that nothing but the failure itself tells that the cluster is away.
+pub async fn clusters_away(ground: Ground) {
+    let mut bed = Bed::with_clusters(ground, &["eu-1"]).await;
+    bed.let_bootstrap().await;
+    let rows = ["near", "far"].map(|name| {
+        let path = format!("cases/{name}/all.yaml");
+        let commit = bed.git.commit(&[(&path, &config(name, APPS))]);
+        json!([row(bed.git.url(), name, &commit)])
+    });
+    let places = [
+        (
+            "by-cluster",
+            json!({"clusterRef": {"name": "eu-1"}, "syncs": rows[0]}),
+        ),
+        (
+            "by-secret",
+            json!({"kubeconfigRef": {"name": "eu-1-kubeconfig"}, "syncs": rows[0]}),
+        ),
+    ];
+    for (name, spec) in &places {
+        let object = json!({"metadata": {"name": name}, "spec": spec});
+        bed.fleet().create(kinds::REMOTE_ASSEMBLAGE, object).await;
+    }
+    until_both(&bed, "near", ("succeeded", "", false, "UpToDate")).await;
+
+    bed.obstruct("eu-1", Obstacle::Unreachable).await;
+    for (name, _) in places {
+        let syncs = json!({"spec": {"syncs": rows[1]}});
+        bed.fleet().patch(kinds::REMOTE_ASSEMBLAGE, name, syncs).await;
+    }
+    until_both(&bed, "far", ("updating", "Infra", false, "")).await;
+    bed.clear("eu-1", Obstacle::Unreachable).await;
+    until_both(&bed, "far", ("succeeded", "", false, "UpToDate")).await;
+}
+
+/// Waits until both assemblages tell this of their only row.
+async fn until_both(bed: &Bed, row: &str, expect: (&str, &str, bool, &str)) {
+    for name in ["by-cluster", "by-secret"] {
+        until_told(bed, (kinds::REMOTE_ASSEMBLAGE, name), &[(row, expect)].into()).await;
+    }
+}
+
+/// Where Flux is told to let newer wishes end its looks at health, an ended look is no failure.
+pub async fn canceled_checks(ground: Ground) {
+    let bed = Bed::with_clusters(ground, &["eu-1"]).await;
+    bed.restart_flux("eu-1", "CancelHealthCheckOnNewRevision=true")
+        .await;
+    let files = manifests("pending", "v1", Quality::Bad)
+        .replace("progressDeadlineSeconds: 3", "progressDeadlineSeconds: 600");
+    let commit = bed.git.commit(&[("cases/pending/all.yaml", &files)]);
+    let mut row = row(bed.git.url(), "pending", &commit);
+    row["package"]["timeout"] = json!("5m");
+    let object = json!({
+        "metadata": {"name": "cases"},
+        "spec": {"clusterRef": {"name": "eu-1"}, "syncs": [row]},
+    });
+    bed.fleet().create(kinds::PROXY_ASSEMBLAGE, object).await;
+    let name = names::kustomization(SYSTEM_NAMESPACE, "cases", "pending");
+    let look = async || {
+        let said = bed.versions("eu-1", kinds::ASSEMBLAGE, "cases");
+        let said: Vec<_> = said
+            .iter()
+            .map(|version| version["status"]["syncs"][0].clone())
+            .collect();
+        assert!(said.iter().all(|state| state["state"] != "failed"), "{said:#?}");
+        if said.iter().any(|state| state["reason"] == "HealthCheckCanceled") {
+            return Ok(());
+        }
+        let inside = bed.inside("eu-1", SYSTEM_NAMESPACE);
+        if inside.get(kinds::KUSTOMIZATION, &name).await.is_some() {
+            let asked = json!({"reconcile.fluxcd.io/requestedAt": bed.elapsed().as_nanos().to_string()});
+            let wish = json!({"metadata": {"annotations": asked}});
+            inside.patch(kinds::KUSTOMIZATION, &name, wish).await;
+        }
+        Err(format!("{said:#?}"))
+    };
+    bed.wait_until("a look at health is ended, and told", TOLD, look)
+        .await;
 }
 
 /// A quota of no ConfigMaps, and a policy that denies the making of one and the deletion of another.
@@ -162,10 +245,17 @@ metadata: {name: cases}
 spec: {policyName: cases, validationActions: [Deny]}
 "#;
 
-async fn until_told(bed: &Bed, expect: &BTreeMap<&str, (&str, &str, bool, &str)>) {
+async fn until_told(
+    bed: &Bed,
+    (kind, name): (Kind, &str),
+    expect: &BTreeMap<&str, (&str, &str, bool, &str)>,
+) {
     let look = async || {
-        let proxy = bed.fleet().get(kinds::PROXY_ASSEMBLAGE, "cases").await.unwrap();
-        let states = proxy["status"]["syncs"].as_array().cloned().unwrap_or_default();
+        let assemblage = bed.fleet().get(kind, name).await.unwrap();
+        let states = assemblage["status"]["syncs"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         let wrong: Vec<String> = expect
             .iter()
             .filter_map(|(name, expect)| {

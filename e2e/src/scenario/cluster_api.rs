@@ -373,17 +373,7 @@ fn annotated(value: &Value) -> Value {
 
 /// Waits until the module names the cluster with a reason.
 async fn until_named(bed: &Bed, reason: &str, deadline: Duration) {
-    let look = async || {
-        let module = bed.module("web").await;
-        let mut named = module["status"]["attention"].as_array().into_iter().flatten();
-        if named.any(|entry| entry["cluster"] == CLUSTER && entry["reason"] == reason) {
-            Ok(())
-        } else {
-            Err(told(&module))
-        }
-    };
-    bed.wait_until(&format!("{CLUSTER} is {reason}"), deadline, look)
-        .await;
+    bed.until_named("web", CLUSTER, reason, &[], deadline).await;
 }
 
 /// Waits until the cluster is confirmed and nothing is said of it.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     bed::{Asked, Bed, CONTROLLER, Ground, kinds},
-    fleet::{Quality, ROLLED, condition, told},
+    fleet::{Quality, ROLLED, condition},
 };
 
 /// Several polls and tries; on the wire a tenth of it.
@@ -24,7 +24,9 @@ pub async fn leads_elsewhere(ground: Ground) {
         .await;
     let before = written(&bed);
     bed.give_kubeconfig("eu-1", &bed.kubeconfig("us-1")).await;
-    let words = until_named(&bed, "eu-1", "KubeconfigRejected").await;
+    let words = bed
+        .until_named("web", "eu-1", "KubeconfigRejected", &[], ROLLED)
+        .await;
     assert!(
         words.contains("it leads to the cluster of Cluster us-1") && words.contains("accept-identity="),
         "{words}"
@@ -66,25 +68,6 @@ fn written(bed: &Bed) -> Vec<Asked> {
         .flatten()
         .filter(|(_, client, method, _)| client == CONTROLLER && method != "GET")
         .collect()
-}
-
-/// Waits until the module `web` names a cluster with a reason; what it says.
-async fn until_named(bed: &Bed, cluster: &str, reason: &str) -> String {
-    let look = async || {
-        let module = bed.module("web").await;
-        let entry = module["status"]["attention"]
-            .as_array()
-            .and_then(|all| all.iter().find(|entry| entry["cluster"] == cluster));
-        match entry {
-            Some(entry) if entry["reason"] == reason => {
-                Ok(entry["message"].as_str().unwrap_or_default().to_owned())
-            }
-            _ => Err(told(&module)),
-        }
-    };
-    bed.wait_until(&format!("{cluster} is named {reason}"), ROLLED, look)
-        .await
-        .1
 }
 
 /// Waits until the Kustomizations that carry out what is for eu-1 are suspended by muster, or are not; those of eu-2 never are.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::CLUSTERS;
 use crate::{
     bed::{Bed, FLEET, Ground, Kind, Obstacle, kinds},
-    fleet::{APPS, Quality, ROLLED, condition, is_current, is_ready, told},
+    fleet::{APPS, Quality, ROLLED, condition, is_current, told},
 };
 
 /// Time for what the collector of a real server learns of a new kind only every 30 s.
@@ -80,14 +80,14 @@ pub async fn away(ground: Ground) {
         Obstacle::Unreachable,
     ] {
         bed.obstruct("us-1", obstacle).await;
-        until_named(&bed, "us-1", Some(obstacle.reason())).await;
+        bed.until_named("web", "us-1", obstacle.reason(), &[], DONE).await;
         let row = bed.fleet().get(kinds::PROXY_ASSEMBLAGE, "us-1").await.unwrap();
         assert!(
             row["spec"]["syncs"][0]["source"].is_object(),
             "{obstacle:?}: {row:#}"
         );
         bed.clear("us-1", obstacle).await;
-        until_named(&bed, "us-1", None).await;
+        bed.until_not_named("web", "us-1", DONE).await;
     }
     still(&bed).await;
     assert_eq!(bed.marks("web").await, before);
@@ -107,7 +107,7 @@ pub async fn clusters_deleted(ground: Ground) {
     let before = (bed.marks("web").await, bed.marks("base").await);
 
     bed.obstruct("dead", Obstacle::Unreachable).await;
-    until_named(&bed, "dead", Some("Unreachable")).await;
+    bed.until_named("web", "dead", "Unreachable", &[], DONE).await;
     bed.obstruct("no-secret", Obstacle::Kubeconfig).await;
     let fleet = bed.fleet();
     for cluster in ["alive", "dead", "no-secret"] {
@@ -141,7 +141,7 @@ pub async fn clusters_deleted(ground: Ground) {
         bed.wait_until(&format!("nothing is left for {cluster}"), COLLECTED, look)
             .await;
     }
-    until_named(&bed, "dead", None).await;
+    bed.until_not_named("web", "dead", DONE).await;
     assert_eq!(bed.module("web").await["status"]["summary"]["clusters"], "1/1");
     still(&bed).await;
     bed.clear("dead", Obstacle::Unreachable).await;
@@ -172,8 +172,12 @@ pub async fn assemblages_deleted(ground: Ground) {
         bed.wait_until(&format!("{kind:?} is made again"), COLLECTED, look)
             .await;
     }
-    until_ready(&bed, kinds::MODULE, "web").await;
-    until_ready(&bed, kinds::BOOTSTRAP_MODULE, "base").await;
+    for (kind, app, version) in [
+        (kinds::MODULE, "web", "web-v1"),
+        (kinds::BOOTSTRAP_MODULE, "base", &base),
+    ] {
+        bed.until_ready_within(kind, app, version, DONE).await;
+    }
     still(&bed).await;
     assert_eq!((bed.marks("web").await, bed.marks("base").await), before);
 }
@@ -246,38 +250,6 @@ async fn until_current(bed: &Bed, module: &str) {
         }
     };
     bed.wait_until("the change is seen", ROLLED, look).await;
-}
-
-async fn until_ready(bed: &Bed, kind: Kind, module: &str) {
-    let look = async || {
-        let module = bed.fleet().get(kind, module).await.unwrap();
-        if is_current(&module) && is_ready(&module) {
-            Ok(())
-        } else {
-            Err(told(&module))
-        }
-    };
-    bed.wait_until(&format!("{module} is ready"), DONE, look).await;
-}
-
-/// Waits until the module `web` names a cluster with a reason, or does not name it and is ready.
-async fn until_named(bed: &Bed, cluster: &str, reason: Option<&str>) {
-    let look = async || {
-        let module = bed.module("web").await;
-        let named: BTreeMap<&str, &str> = module["status"]["attention"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(|entry| Some((entry["cluster"].as_str()?, entry["reason"].as_str()?)))
-            .collect();
-        if named.get(cluster).copied() == reason && (reason.is_some() || is_ready(&module)) {
-            Ok(())
-        } else {
-            Err(told(&module))
-        }
-    };
-    bed.wait_until(&format!("{cluster} is {reason:?}"), DONE, look)
-        .await;
 }
 
 /// Whether an object of the fleet's namespace is about a cluster.

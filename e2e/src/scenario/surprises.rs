@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::CLUSTERS;
 use crate::{
     bed::{Bed, Ground, kinds},
-    fleet::{APPS, Quality, is_ready, told, workload},
+    fleet::{APPS, Quality, workload},
     git_server::{Door, WebServer},
 };
 
@@ -65,18 +65,20 @@ pub async fn certificates(ground: Ground) {
     let before = bed.marks("web").await;
 
     bed.show_certificate("eu-1", Certificate::Expired).await;
-    until_named(&bed, "eu-1", Some(("Unreachable", "expired"))).await;
+    bed.until_named("web", "eu-1", "Unreachable", &["expired"], SOON)
+        .await;
     bed.show_certificate("eu-1", Certificate::Good).await;
-    until_named(&bed, "eu-1", None).await;
+    bed.until_not_named("web", "eu-1", SOON).await;
 
     let trusting = bed.show_certificate("eu-1", Certificate::Foreign).await;
-    until_named(&bed, "eu-1", Some(("Unreachable", "certificate"))).await;
+    bed.until_named("web", "eu-1", "Unreachable", &["certificate"], SOON)
+        .await;
     bed.give_kubeconfig("eu-1", &trusting).await;
-    until_named(&bed, "eu-1", None).await;
+    bed.until_not_named("web", "eu-1", SOON).await;
 
     bed.show_certificate("eu-1", Certificate::Good).await;
     bed.give_kubeconfig("eu-1", &bed.kubeconfig("eu-1")).await;
-    until_named(&bed, "eu-1", None).await;
+    bed.until_not_named("web", "eu-1", SOON).await;
     assert_eq!(bed.marks("web").await, before);
     let version = bed.roll("web", 2, Quality::Good).await;
     bed.until_ready_within(kinds::MODULE, "web", &version, SOON).await;
@@ -203,27 +205,8 @@ pub async fn definitions_of_flux(ground: Ground) {
             json!({"metadata": {"name": name}, "spec": whole["spec"]}),
         )
         .await;
-    until_ready(&bed).await;
+    bed.until_ready_within(kinds::MODULE, "web", "web-v1", SOON).await;
     assert_eq!(bed.marks("web").await, before);
-}
-
-/// Waits until the module names a cluster with a reason and a word, or does not name it and is ready.
-async fn until_named(bed: &Bed, cluster: &str, expect: Option<(&str, &str)>) {
-    let look = async || {
-        let module = bed.module("web").await;
-        let mut entries = module["status"]["attention"].as_array().into_iter().flatten();
-        let named = match (entries.find(|entry| entry["cluster"] == cluster), expect) {
-            (Some(entry), Some((reason, word))) => {
-                let message = entry["message"].as_str().unwrap_or_default().to_lowercase();
-                entry["reason"] == reason && message.contains(word)
-            }
-            (None, None) => is_ready(&module),
-            _ => false,
-        };
-        if named { Ok(()) } else { Err(told(&module)) }
-    };
-    bed.wait_until(&format!("{cluster} is {expect:?}"), SOON, look)
-        .await;
 }
 
 /// Waits until eu-1 says something of its only row.
@@ -244,18 +227,6 @@ fn says(state: &Value, word: &str) -> bool {
     state["message"]
         .as_str()
         .is_some_and(|message| message.contains(word))
-}
-
-async fn until_ready(bed: &Bed) {
-    let look = async || {
-        let module = bed.module("web").await;
-        if is_ready(&module) {
-            Ok(())
-        } else {
-            Err(told(&module))
-        }
-    };
-    bed.wait_until("web is ready", SOON, look).await;
 }
 
 /// `flux reconcile` of all Kustomizations of a cluster.
