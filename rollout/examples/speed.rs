@@ -6,8 +6,8 @@
 use std::time::{Duration, Instant};
 
 use muster_rollout::{
-    Content, Desired, Digest, Echo, Eligible, Incarnation, Limit, Memory, Millis, Revision, Row, Spec, State,
-    Step, Unit, plan,
+    Content, Desired, Digest, Echo, Eligible, Incarnation, Limit, Memory, Millis, Place, Revision, Row, Spec,
+    State, Step, Unit, plan,
 };
 
 const UNITS: usize = 10_000;
@@ -67,6 +67,9 @@ fn unit(at: usize) -> Unit {
         assigned: None,
         observed: None,
         eligible: Eligible::Yes,
+        place: Place::Last,
+        domain: None,
+        pinned: false,
     }
 }
 
@@ -115,7 +118,7 @@ fn succeed(unit: &mut Unit) {
     };
     unit.observed = Some(Echo {
         digest: Some(digest),
-        token: Some(token),
+        token,
         state: State::Succeeded,
     });
 }

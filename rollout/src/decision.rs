@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::{Class, Digest, Evidence, How, Ineligible, Memory, Millis, Revision, Token, UnitId};
+use crate::{
+    Class, Digest, Evidence, GateId, How, Ineligible, Memory, Millis, Outcome, Revision, Token, UnitId,
+};
 
 /// The outcome of one [`plan`](crate::plan).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub struct Decision {
     pub reasons: Vec<(UnitId, Why)>,
     /// When time alone will change something. None: only an event will.
     pub wake_at: Option<Millis>,
+    /// What was said once and is taken now, and whether it had an effect. An edge, as verdicts are.
+    pub taken: Vec<(u64, bool)>,
 }
 
 /// Something to do.
@@ -59,6 +63,11 @@ pub enum Step {
     Abandon {
         /// The unit.
         unit: UnitId,
+    },
+    /// Read a gate, and give its [`Reading`](crate::Reading) with the next plan. Repeated until that comes.
+    Evaluate {
+        /// Which.
+        gate: GateId,
     },
     /// A verdict was reached in this plan. An edge: what holds is [`Memory::verdict`], to be compared with what is recorded.
     Conclude {
@@ -157,6 +166,20 @@ pub enum Why {
         /// Until when.
         until: Millis,
     },
+    /// Somebody pinned it to something else than the target.
+    Pinned {
+        /// What is in the way of that, if anything.
+        message: Option<Arc<str>>,
+    },
+    /// It goes back to the last good revision.
+    Reverting {
+        /// Since when.
+        since: Millis,
+        /// When that will be late.
+        until: Option<Millis>,
+        /// What holds it up, if it says so.
+        message: Option<Arc<str>>,
+    },
     /// The target was known to be bad when it was set.
     KnownBad {
         /// The target.
@@ -171,10 +194,57 @@ pub enum Why {
         /// Who failed, how, when.
         evidence: Evidence,
     },
+    /// Somebody aborted the run of the target.
+    Aborted {
+        /// The target.
+        revision: Revision,
+    },
     /// The rollout is paused.
     Paused,
+    /// Its turn may not come yet, for a reason of the caller's.
+    NotYet {
+        /// The caller's reason.
+        reason: Ineligible,
+    },
     /// What it shall have is not known.
     Unresolved,
+    /// A stage before its own is done but for somebody's approval.
+    WaitingApproval {
+        /// That stage.
+        stage: Arc<str>,
+    },
+    /// A stage before its own is done but for a gate.
+    WaitingGate {
+        /// That stage.
+        stage: Arc<str>,
+        /// The gate.
+        gate: GateId,
+        /// What it said last, and when.
+        last: Option<(Outcome, Millis)>,
+        /// How many times in a row it held, and has to.
+        passes: (u32, u32),
+    },
+    /// A stage before its own is not done.
+    WaitingStage {
+        /// That stage.
+        stage: Arc<str>,
+        /// Some of its units that are not confirmed.
+        units: Arc<[UnitId]>,
+        /// When it has been confirmed for long enough, if all of them are.
+        until: Option<Millis>,
+    },
+    /// Units of another domain are changing.
+    WaitingDomain {
+        /// Some of them.
+        holders: Arc<[UnitId]>,
+    },
+    /// The batch that is open has no place any more.
+    WaitingBatch {
+        /// Some of those that are not confirmed.
+        holders: Arc<[UnitId]>,
+        /// The size of the batch.
+        size: u32,
+    },
     /// The window is full.
     WaitingTurn {
         /// Some of those who fill it.
@@ -192,10 +262,11 @@ pub enum Why {
 
 impl Why {
     /// The place of this reason in the order of all reasons, those of later features and of the caller included: the smaller wins.
-    /// 0 to 11 are the caller's, for units that cannot be touched.
+    /// 0 to 11 but for 9 are the caller's, for units that cannot be touched; 26 is, for those that wait for something it knows.
     pub fn rank(&self) -> u8 {
         match self {
-            Self::Ineligible { reason, .. } => reason.rank,
+            Self::Ineligible { reason, .. } | Self::NotYet { reason } => reason.rank,
+            Self::Pinned { .. } => 9,
             Self::WithdrawalHeld { .. } => 12,
             Self::Withdrawing { .. } => 13,
             Self::Failed { .. } => 14,
@@ -205,10 +276,17 @@ impl Why {
             Self::Relapsed { .. } => 18,
             Self::Updating { .. } => 19,
             Self::Soaking { .. } => 20,
+            Self::Reverting { .. } => 21,
             Self::KnownBad { .. } => 22,
             Self::Halted { .. } => 23,
+            Self::Aborted { .. } => 24,
             Self::Paused => 25,
             Self::Unresolved => 27,
+            Self::WaitingApproval { .. } => 28,
+            Self::WaitingGate { .. } => 29,
+            Self::WaitingStage { .. } => 30,
+            Self::WaitingDomain { .. } => 31,
+            Self::WaitingBatch { .. } => 32,
             Self::WaitingTurn { .. } | Self::WaitingRead => 33,
             Self::UpToDate => 34,
             Self::Excluded => 35,
@@ -216,7 +294,7 @@ impl Why {
     }
 }
 
-/// The counts of one decision. `total` = up to date + updating + waiting + failed + skipped, by their reasons.
+/// The counts of one decision. `total` = up to date + updating + waiting + failed + skipped + held, by their reasons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Summary {
     /// Selected units.
@@ -233,6 +311,8 @@ pub struct Summary {
     pub failed: u32,
     /// Selected units that cannot be touched.
     pub skipped: u32,
+    /// Selected units that are pinned to something else than the target.
+    pub held: u32,
     /// Units that are, or shall be, withdrawn from.
     pub withdrawing: u32,
     /// Charged units that count against the limit.
@@ -255,6 +335,10 @@ pub enum Phase {
     Paused,
     /// The target was condemned.
     Halted,
+    /// It was condemned, or aborted, and units go back to the last good revision.
+    Reverting,
+    /// Somebody aborted it.
+    Aborted,
     /// Every eligible selected unit was confirmed.
     Done,
 }

@@ -55,6 +55,18 @@ impl Incarnation {
     }
 }
 
+/// A stage, by its name: one that is moved among the others stays the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct StageId(u64);
+
+impl StageId {
+    /// The stage of this name.
+    pub fn of(name: &str) -> Self {
+        // 48 bits, as for incarnations.
+        Self(fnv64(name.as_bytes()) >> 16)
+    }
+}
+
 /// The hash of what is rolled out: targeted, judged, remembered as good or bad.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision([u8; 16]);

@@ -3,7 +3,7 @@
 //! ```text
 //!   Spec: what people wish ──────────┐
 //!   Memory: what was decided ────────┼──► plan ──► Memory   written by compare-and-swap, and only then
-//!   Units: rows, reports, fitness ───┤        ├──► Steps    Assign, Withdraw, Fence, Abandon, Conclude
+//!   Units: rows, reports, fitness ───┤        ├──► Steps    Assign, Withdraw, Fence, Abandon, Evaluate, Conclude
 //!   now ─────────────────────────────┘        ├──► Reasons  one for each unit
 //!                                             └──► wake_at, Summary
 //! ```
@@ -32,12 +32,17 @@ mod time;
 mod unit;
 
 pub use decision::{Decision, Phase, Step, Summary, Verdict, Why};
-pub use id::{Digest, Incarnation, Revision, Token, UnitId};
+pub use id::{Digest, Incarnation, Revision, StageId, Token, UnitId};
 pub use memory::{
-    Acknowledged, Charge, Clock, Evidence, Kind, MAX_BAD, MAX_BYTES, MAX_CHARGES, MAX_MARKS, MAX_MESSAGE,
-    Memory, Run, RunState,
+    Acknowledged, Charge, Clock, Course, Evidence, GateCount, Kind, MAX_BAD, MAX_BYTES, MAX_CHARGES,
+    MAX_CONTROLS, MAX_MARKS, MAX_MESSAGE, Memory, OpenBatch, Run, RunState,
 };
 pub use plan::plan;
-pub use spec::{Deadlines, How, Limit, OnFailure, OnJoin, Spec, Strategy, Withdraw};
+pub use spec::{
+    Batch, Control, Deadlines, Gate, GateId, How, Limit, OnFailure, OnJoin, Outcome, Reading, Says, Spec,
+    Stage, Strategy, Withdraw,
+};
 pub use time::Millis;
-pub use unit::{Class, Content, Desired, Echo, Eligible, Ineligible, Row, State, Unit};
+pub use unit::{
+    Absence, Class, Content, Desired, Domain, Echo, Eligible, Ineligible, Place, Row, State, Unit,
+};

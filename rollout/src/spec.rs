@@ -1,6 +1,9 @@
 //! What people wish: the target and how it shall be rolled out.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use crate::{Millis, Revision, UnitId};
 
@@ -11,6 +14,16 @@ pub struct Spec {
     pub target: Option<Revision>,
     /// How many units change at once.
     pub strategy: Strategy,
+    /// Growing batches: the next one opens when the last is confirmed. None: slots refill one by one.
+    pub batch: Option<Batch>,
+    /// Charged units share one domain ([`Unit::domain`](crate::Unit::domain)).
+    pub exclusive: bool,
+    /// Passed one after the other. They narrow the limit, and never widen it.
+    pub stages: Vec<Stage>,
+    /// What gates last said: see [`Step::Evaluate`](crate::Step::Evaluate).
+    pub readings: Vec<Reading>,
+    /// What somebody said once.
+    pub controls: Vec<Control>,
     /// The most units that may be charged at one time. Of no effect with [`Strategy::Replace`].
     pub limit: Limit,
     /// How long a unit must have been seen as succeeded before it is confirmed.
@@ -41,6 +54,11 @@ impl Default for Spec {
         Self {
             target: None,
             strategy: Strategy::Incremental,
+            batch: None,
+            exclusive: false,
+            stages: Vec::new(),
+            readings: Vec::new(),
+            controls: Vec::new(),
             limit: Limit::Count(1),
             min_ready: Millis(0),
             on_failure: OnFailure::Halt,
@@ -78,6 +96,101 @@ pub enum Limit {
 pub enum OnFailure {
     /// Nothing new; who is in flight may still confirm.
     Halt,
+    /// Who has it goes back to the last good revision, the newest first, under the same limits. Without one: as `Halt`.
+    Revert,
+    /// It is recorded, once, and the run goes on.
+    Continue,
+}
+
+/// Batches that grow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batch {
+    /// The first.
+    pub start: u32,
+    /// How many times as large as the last one the next is.
+    pub factor: u32,
+    /// No batch is larger.
+    pub max: u32,
+}
+
+/// A part of the units, which is passed before the next begins: when its eligible units are confirmed, have been so for a while,
+/// its gates hold, and somebody approved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stage {
+    /// By this it is remembered as passed, whatever becomes of its place.
+    pub name: Arc<str>,
+    /// The most of its units that may be charged at one time.
+    pub limit: Option<Limit>,
+    /// How long all its units stay confirmed before it is passed.
+    pub soak: Millis,
+    /// Somebody must approve.
+    pub approval: bool,
+    /// What must hold.
+    pub gates: Vec<Gate>,
+}
+
+/// Something that is measured elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gate {
+    /// The time from one reading to the next.
+    pub interval: Millis,
+    /// How many times in a row it must hold.
+    pub passes: u32,
+    /// No data is as bad as a reading that does not hold; or else it says nothing.
+    pub no_data_fails: bool,
+}
+
+/// What a gate said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// Whose.
+    pub gate: GateId,
+    /// When it was read. Of older ones than what is remembered nothing is made.
+    pub at: Millis,
+    /// What it said.
+    pub outcome: Outcome,
+}
+
+/// A gate of a stage, by their places.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GateId {
+    /// The place of the stage.
+    pub stage: u8,
+    /// The place in the stage.
+    pub gate: u8,
+}
+
+/// What a reading says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Outcome {
+    /// It holds.
+    Pass,
+    /// It does not hold.
+    Fail,
+    /// It cannot be told.
+    NoData,
+}
+
+/// What somebody said once: taken when first seen, and of no effect again while it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Control {
+    /// Tells it from all others.
+    pub id: u64,
+    /// What.
+    pub says: Says,
+}
+
+/// What can be said once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Says {
+    /// The target, which is being rolled out, shall not be: as a verdict, without blame.
+    Abort(Revision),
+    /// What is known of this revision is forgotten; if it is the target, it is rolled out again.
+    Retry(Revision),
+    /// This stage of the target's run may be passed.
+    Approve(Revision, Arc<str>),
+    /// The same, without waiting for its soak and its gates.
+    Promote(Revision, Arc<str>),
 }
 
 /// How long is waited for what, on time that the unit was eligible and somebody led.

@@ -1,5 +1,6 @@
 //! What is seen of one unit: a small row of facts. What is missing is unknown, never assumed.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use crate::{Digest, Incarnation, Revision, Token, UnitId};
@@ -19,6 +20,36 @@ pub struct Unit {
     pub observed: Option<Echo>,
     /// Whether it can be touched.
     pub eligible: Eligible,
+    /// Where it comes in the order of stages.
+    pub place: Place,
+    /// What it shares with others: see [`Spec::exclusive`](crate::Spec::exclusive). None: nothing, it is its own domain.
+    pub domain: Option<Domain>,
+    /// What it shall have is not the target, because somebody pinned it.
+    pub pinned: bool,
+}
+
+/// Where a unit comes in the order of stages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Place {
+    /// In the stage of this place in [`Spec::stages`](crate::Spec::stages).
+    Stage(u8),
+    /// After all stages.
+    #[default]
+    Last,
+    /// Nowhere: it keeps what it has.
+    Excluded,
+}
+
+/// One of the values that units share, by its number among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Domain(NonZeroU32);
+
+impl Domain {
+    /// The value of this number, from zero. None: that is more than anybody counts to.
+    pub fn nth(number: usize) -> Option<Self> {
+        let number = u32::try_from(number).ok()?.checked_add(1)?;
+        NonZeroU32::new(number).map(Self)
+    }
 }
 
 /// What a unit shall have.
@@ -69,8 +100,8 @@ pub enum Content {
 pub struct Echo {
     /// The digest that the report is about.
     pub digest: Option<Digest>,
-    /// The token that the report is about.
-    pub token: Option<Token>,
+    /// The token that the report is about; zero if it names none.
+    pub token: Token,
     /// How it stands.
     pub state: State,
 }
@@ -113,6 +144,8 @@ pub enum Class {
 pub enum Eligible {
     /// Yes.
     Yes,
+    /// Yes, but for this reason its turn has not come yet: it is waited for.
+    NotYet(Ineligible),
     /// No, for this reason.
     No(Ineligible),
 }
@@ -124,6 +157,20 @@ pub struct Ineligible {
     pub code: u8,
     /// Its place in the order of all reasons (see [`Why::rank`](crate::Why::rank)): the smaller wins.
     pub rank: u8,
+    /// What its absence means.
+    pub absence: Absence,
+}
+
+/// What it means that a unit cannot be touched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Absence {
+    /// The others go on without it; its slot is free after a while.
+    #[default]
+    Skip,
+    /// It is waited for, and keeps its slot.
+    Wait,
+    /// The same as `Skip`; when it loses its slot it counts as failed.
+    Fail,
 }
 
 impl Unit {
@@ -134,7 +181,19 @@ impl Unit {
 
     /// It can be touched.
     pub fn is_eligible(&self) -> bool {
-        self.eligible == Eligible::Yes
+        match self.eligible {
+            Eligible::Yes | Eligible::NotYet(_) => true,
+            Eligible::No(_) => false,
+        }
+    }
+
+    /// The run, and its stage, do not end without it.
+    pub(crate) fn is_needed(&self) -> bool {
+        let waited_for = match self.eligible {
+            Eligible::Yes | Eligible::NotYet(_) => true,
+            Eligible::No(why) => why.absence == Absence::Wait,
+        };
+        self.selected() && waited_for && self.place != Place::Excluded
     }
 
     /// The token of its row; zero without a row.
@@ -178,7 +237,7 @@ impl Unit {
     /// The report, if it is about this token and, when given, this digest.
     pub(crate) fn state_at(&self, digest: Option<Digest>, token: Token) -> Option<&State> {
         let echo = self.observed.as_ref()?;
-        let same = echo.token == Some(token) && (digest.is_none() || echo.digest == digest);
+        let same = token != Token(0) && echo.token == token && (digest.is_none() || echo.digest == digest);
         same.then_some(&echo.state)
     }
 

@@ -8,12 +8,13 @@ mod wire;
 
 pub(crate) use rebuild::greatest_token;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Deadlines, Digest, Incarnation, Millis, Revision, State, Token, Unit, UnitId, Verdict};
+use crate::id::StageId;
+use crate::{Deadlines, Digest, Incarnation, Millis, Outcome, Revision, State, Token, Unit, UnitId, Verdict};
 
 /// Charges kept; a wider window is filled in waves of so many.
 pub const MAX_CHARGES: usize = 500;
@@ -23,6 +24,8 @@ pub const MAX_MARKS: usize = 100;
 pub const MAX_BAD: usize = 20;
 /// Bytes of a message kept as evidence.
 pub const MAX_MESSAGE: usize = 256;
+/// Controls looked at; more are not.
+pub const MAX_CONTROLS: usize = 16;
 /// Bytes of the memory as JSON.
 pub const MAX_BYTES: usize = 128 * 1024;
 
@@ -49,6 +52,55 @@ pub struct Memory {
     pub acknowledged: Option<Acknowledged>,
     /// It was rebuilt and not decided on yet: nothing is withdrawn on that pass.
     pub rebuilt: bool,
+    /// How far the run has come in batches and stages.
+    pub course: Course,
+    /// Of what is said once ([`Spec::controls`](crate::Spec::controls)): what stands, and was taken.
+    pub taken: BTreeSet<u64>,
+}
+
+/// How far a run has come in batches and stages. A new run begins with an empty one.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Course {
+    /// The batch that is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch: Option<OpenBatch>,
+    /// The stages that were passed.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub passed: BTreeSet<StageId>,
+    /// The stages that somebody approved.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub approved: BTreeSet<StageId>,
+    /// Those for whose soak and gates nobody waits.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub promoted: BTreeSet<StageId>,
+    /// Since when all units of the stage that is open are confirmed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clear_since: Option<Millis>,
+    /// What the gates of the stage that is open said since then, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<GateCount>,
+    /// The target was condemned, and the run goes on all the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<Evidence>,
+}
+
+/// A batch of which units are begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenBatch {
+    /// How many units it has.
+    pub size: u32,
+    /// How many of them are not begun yet.
+    pub left: u32,
+}
+
+/// What a gate said so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct GateCount {
+    /// How many times in a row it held.
+    pub passes: u32,
+    /// When it was last read, and what it said.
+    pub last: Option<(Millis, Outcome)>,
 }
 
 /// A target on its way, or where it ended.
@@ -77,6 +129,8 @@ pub enum RunState {
     Halted,
     /// The target was known to be bad before.
     KnownBad,
+    /// Somebody aborted it.
+    Aborted,
 }
 
 /// A unit that is being changed: its slot in the window.
@@ -134,6 +188,8 @@ pub enum Kind {
     Fence,
     /// What it has is withdrawn.
     Withdraw,
+    /// What it has is condemned, or its run was aborted: it gets the last good revision back.
+    Revert,
     /// It was given up in the midst of a change: its slot is free when its row is dropped, as only then no older write comes.
     Abandon,
 }
@@ -165,6 +221,13 @@ pub struct Acknowledged {
     pub named: u64,
     /// The set of those that are still to be withdrawn from.
     pub left: u64,
+}
+
+impl Kind {
+    /// The unit gets something.
+    pub(crate) const fn is_assignment(self) -> bool {
+        matches!(self, Self::Assign | Self::Join | Self::Revert)
+    }
 }
 
 impl Charge {
@@ -224,7 +287,7 @@ impl Charge {
 
     /// Its intent is in the row, as far as the view tells.
     pub(crate) fn is_written(&self, unit: &Unit) -> bool {
-        let echoed = unit.observed.as_ref().and_then(|echo| echo.token);
+        let echoed = unit.observed.as_ref().map(|echo| echo.token);
         unit.token() >= self.token || echoed == Some(self.token)
     }
 
@@ -306,6 +369,16 @@ impl Memory {
             return Some(Verdict::Bad);
         }
         (self.last_good == Some(revision)).then_some(Verdict::Good)
+    }
+
+    /// Is this revision condemned, or its run aborted? Then it is never newly assigned.
+    pub fn refuses(&self, revision: Revision) -> bool {
+        let aborted = |run: Run| run.target == revision && run.state == RunState::Aborted;
+        self.is_bad(revision) || self.run.is_some_and(aborted)
+    }
+
+    pub(crate) fn refuses_nothing(&self) -> bool {
+        self.bad.is_empty() && self.run.is_none_or(|run| run.state != RunState::Aborted)
     }
 
     /// Is this revision condemned?

@@ -71,7 +71,7 @@ pub(crate) fn greatest_token<'a>(units: impl IntoIterator<Item = &'a Unit>) -> T
         let echoed = unit
             .observed
             .as_ref()
-            .and_then(|echo| echo.token)
+            .map(|echo| echo.token)
             .filter(|token| *token < BELIEVABLE);
         unit.token().max(echoed.unwrap_or_default())
     });

@@ -1,10 +1,10 @@
 //! The memory as it is written: compact rows, revisions by number, hashes by their first 16 bytes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Acknowledged, Charge, Clock, Evidence, Kind, Memory, Run};
+use super::{Acknowledged, Charge, Clock, Course, Evidence, Kind, Memory, Run};
 use crate::{Digest, Incarnation, Millis, Revision, Token, UnitId};
 
 #[derive(Serialize, Deserialize)]
@@ -31,6 +31,10 @@ pub(super) struct Wire {
     ack: Option<Acknowledged>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     rebuilt: bool,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    course: Course,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    taken: BTreeSet<u64>,
 }
 
 /// Incarnation, place of the revision, digest, token, flags, since, succeeded so much later, spent, one instant: since when
@@ -52,13 +56,14 @@ struct WireCharge(
 
 const VERSION: u8 = 1;
 
-const KINDS: [Kind; 6] = [
+const KINDS: [Kind; 7] = [
     Kind::Assign,
     Kind::Join,
     Kind::Relapsed,
     Kind::Fence,
     Kind::Withdraw,
     Kind::Abandon,
+    Kind::Revert,
 ];
 const KIND_MASK: u16 = 0b111;
 const PICKED_UP: u16 = 1 << 3;
@@ -104,6 +109,8 @@ impl From<Memory> for Wire {
             bad: memory.bad,
             ack: memory.acknowledged,
             rebuilt: memory.rebuilt,
+            course: memory.course,
+            taken: memory.taken,
         }
     }
 }
@@ -139,6 +146,8 @@ impl TryFrom<Wire> for Memory {
             bad: wire.bad,
             acknowledged: wire.ack,
             rebuilt: wire.rebuilt,
+            course: wire.course,
+            taken: wire.taken,
         })
     }
 }
@@ -152,6 +161,7 @@ impl WireCharge {
             Kind::Fence => 3,
             Kind::Withdraw => 4,
             Kind::Abandon => 5,
+            Kind::Revert => 6,
         };
         let flags = [
             (charge.picked_up, PICKED_UP),
@@ -229,4 +239,8 @@ fn places_before(token: Token, first: Token) -> u16 {
 #[allow(clippy::trivially_copy_pass_by_ref)] // the signature that serde calls
 fn is_zero(count: &u32) -> bool {
     *count == 0
+}
+
+fn is_empty(course: &Course) -> bool {
+    *course == Course::default()
 }

@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use super::Pass;
 use super::order::is_ready;
-use crate::{Charge, Desired, Digest, Kind, MAX_CHARGES, OnJoin, Revision, Unit, UnitId};
+use crate::{
+    Charge, Desired, Digest, Eligible, Kind, MAX_CHARGES, OnFailure, OnJoin, Place, Revision, Unit, UnitId,
+};
 
 /// What a unit gets next.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted {
     pub(super) revision: Revision,
     pub(super) digest: Digest,
-    kind: Kind,
+    pub(super) kind: Kind,
 }
 
 impl Pass<'_> {
@@ -25,8 +27,8 @@ impl Pass<'_> {
         else {
             return None;
         };
-        if self.memory.is_bad(revision) {
-            return None;
+        if self.memory.refuses(revision) {
+            return self.way_back(unit, charge, last_good);
         }
         let joins = match charge {
             Some(charge) => charge.kind == Kind::Join && !charge.failed,
@@ -48,6 +50,22 @@ impl Pass<'_> {
                 kind: Kind::Assign,
             }),
         }
+    }
+
+    /// Rule 6: who has what is refused gets the last good revision back, if that is what people wish; so does who has nothing.
+    fn way_back(&self, unit: &Unit, charge: Option<&Charge>, last_good: Option<Digest>) -> Option<Wanted> {
+        let refused = |revision: Revision| self.memory.refuses(revision);
+        let good = self.memory.last_good.filter(|good| !refused(*good))?;
+        let has_it = unit.carried_revision().is_some_and(refused)
+            || charge
+                .is_some_and(|charge| charge.kind == Kind::Revert || charge.revision.is_some_and(refused));
+        let joins = unit.is_empty() && self.spec.on_join == OnJoin::LastGood;
+        let wished = self.spec.on_failure == OnFailure::Revert && !unit.pinned;
+        Some(Wanted {
+            revision: good,
+            digest: last_good.filter(|_| wished && (has_it || joins))?,
+            kind: Kind::Revert,
+        })
     }
 
     /// Rule 9: charged units are the first to get what is now wanted, on the slot they have.
@@ -101,7 +119,7 @@ impl Pass<'_> {
     /// W5: an intent that is not written and will not be carried out leaves the window only behind a fence.
     pub(super) fn give_up(&mut self) {
         for (id, charge) in self.memory.charges.clone() {
-            let intent = matches!(charge.kind, Kind::Assign | Kind::Join) && !charge.skipped;
+            let intent = charge.kind.is_assignment() && !charge.skipped;
             let Some(unit) = self.unit_of(&id, &charge).filter(|unit| unit.is_eligible()) else {
                 continue;
             };
@@ -119,11 +137,12 @@ impl Pass<'_> {
         }
     }
 
-    /// Rule 2: new charges, while there is room.
-    pub(super) fn admit(&mut self) {
+    /// Rule 2: new charges, while there is room. True if there are any.
+    pub(super) fn admit(&mut self) -> bool {
         if self.spec.paused {
-            return;
+            return false;
         }
+        let mut any = false;
         let kept = self
             .memory
             .charges
@@ -132,7 +151,11 @@ impl Pass<'_> {
             .count();
         let room = usize::try_from(self.limit().saturating_sub(self.charged())).unwrap_or(usize::MAX);
         let room = room.min(MAX_CHARGES.saturating_sub(kept));
-        for (unit, wanted) in self.first(room) {
+        let mut batch = self.batch();
+        let left = batch.map_or(usize::MAX, |open| {
+            usize::try_from(open.left).unwrap_or(usize::MAX)
+        });
+        for (unit, wanted) in self.first(room.min(left)) {
             let charge = Charge {
                 revision: Some(wanted.revision),
                 digest: Some(wanted.digest),
@@ -141,9 +164,15 @@ impl Pass<'_> {
                 ..Charge::new(unit, wanted.kind, self.token, self.now)
             };
             if self.charge(unit, charge) {
+                any = true;
                 self.issue();
+                if let Some(open) = &mut batch {
+                    open.left = open.left.saturating_sub(1);
+                    self.memory.course.batch = Some(*open);
+                }
             }
         }
+        any
     }
 
     /// What a unit would get that has no slot yet; None when it needs nothing or must not be touched.
@@ -155,10 +184,13 @@ impl Pass<'_> {
             Some(charge) if charge.incarnation != unit.incarnation || charge.counts() => return None,
             Some(charge) => charge.kind == Kind::Withdraw,
         };
-        if !unit.is_eligible() {
+        if !unit.is_eligible() || unit.place == Place::Excluded {
             return None;
         }
         let wanted = self.wanted(unit, None)?;
+        if matches!(unit.eligible, Eligible::NotYet(_)) && wanted.kind == Kind::Assign {
+            return None;
+        }
         let carried = unit.carries().map(|(_, digest)| digest);
         (leaves || carried != Some(wanted.digest)).then_some(wanted)
     }

@@ -1,4 +1,5 @@
-//! Rule 8: a target is good when every eligible selected unit is confirmed at it. An empty fleet proves nothing.
+//! Rule 8: a target is good when every eligible selected unit is confirmed at it and every stage is passed. An empty fleet proves
+//! nothing, nor does one that has nothing but pinned units.
 
 use super::Pass;
 use crate::{Run, RunState, Step, Unit, Verdict};
@@ -11,13 +12,10 @@ impl Pass<'_> {
         else {
             return;
         };
-        let mut proof = self
-            .units
-            .iter()
-            .filter(|unit| unit.selected() && unit.is_eligible())
-            .peekable();
-        let proven = proof.peek().is_some() && proof.all(|unit| self.is_confirmed(unit));
-        if !proven {
+        let mut needed = self.units.iter().filter(|unit| unit.is_needed());
+        let proves = |unit: &&&Unit| unit.is_needed() && unit.is_eligible() && !unit.pinned;
+        let proof = self.units.iter().find(proves);
+        if proof.is_none() || !needed.all(|unit| self.is_confirmed(unit)) || self.open_stage().is_some() {
             return;
         }
         self.memory.run = Some(Run {
@@ -36,7 +34,7 @@ impl Pass<'_> {
     }
 
     /// It is not charged, and has what it shall have.
-    fn is_confirmed(&self, unit: &Unit) -> bool {
+    pub(super) fn is_confirmed(&self, unit: &Unit) -> bool {
         unit.has_desired() && self.charge_of(unit).is_none()
     }
 }

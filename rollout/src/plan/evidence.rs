@@ -1,7 +1,7 @@
 //! Rules 1, 4, 5: what a report says about a charge. A report about another digest or token says nothing.
 
 use super::Pass;
-use crate::{Charge, Class, Content, Kind, State, Unit, UnitId};
+use crate::{Absence, Charge, Class, Content, Eligible, Kind, State, Unit, UnitId};
 
 /// What becomes of a charge.
 enum Fate {
@@ -41,7 +41,7 @@ impl Pass<'_> {
         for (id, charge) in std::mem::take(&mut self.memory.charges) {
             let fate = match self.unit_of(&id, &charge) {
                 Some(unit) => self.assess(unit, charge),
-                None => Fate::Stays(self.miss(charge)),
+                None => Fate::Stays(self.miss(None, charge)),
             };
             if let Fate::Stays(charge) = fate {
                 self.memory.charges.insert(id, charge);
@@ -65,7 +65,7 @@ impl Pass<'_> {
                 Fate::Stays(charge) => charge,
                 Fate::Ends => return Fate::Ends,
             },
-            Kind::Assign | Kind::Join | Kind::Relapsed => match self.weigh(unit, charge) {
+            Kind::Assign | Kind::Join | Kind::Relapsed | Kind::Revert => match self.weigh(unit, charge) {
                 Fate::Stays(charge) => charge,
                 Fate::Ends => return Fate::Ends,
             },
@@ -79,7 +79,7 @@ impl Pass<'_> {
         if unit.is_eligible() {
             returned(unit, charge)
         } else {
-            self.miss(charge)
+            self.miss(Some(unit), charge)
         }
     }
 
@@ -114,7 +114,12 @@ impl Pass<'_> {
         charge.clock.set(counts, self.now);
         if unit.selected() && unit.is_eligible() && !charge.failed && self.fails(&charge, report) {
             charge.failed = true;
-            charge.marked |= self.mark(unit, &charge, report);
+            let message = match report {
+                Some(State::Failed { message, .. }) => message.clone(),
+                _ if charge.picked_up => "acknowledged, but not finished in time".into(),
+                _ => "not acknowledged in time".into(),
+            };
+            charge.marked |= self.mark(unit, &charge, message);
         }
         Fate::Stays(charge)
     }
@@ -139,18 +144,27 @@ impl Pass<'_> {
     }
 
     /// Rule 4: a charged unit that cannot be touched, or is not in a partial view, keeps its slot for a while.
-    /// Then it is fenced and released, and remembered as unconfirmed.
-    fn miss(&mut self, mut charge: Charge) -> Charge {
+    /// Then it is fenced and released, and remembered as unconfirmed; unless it is waited for.
+    fn miss(&mut self, unit: Option<&Unit>, mut charge: Charge) -> Charge {
         let since = *charge.absent_since.get_or_insert(self.now);
         charge.clock.set(false, self.now);
-        if !charge.skipped && self.now.since(since) >= self.spec.deadlines.absence {
-            let token = self.issue();
-            charge = Charge {
-                skipped: true,
-                ..charge.redirected(Kind::Fence, token, charge.since)
-            };
+        let absence = match unit.map(|unit| unit.eligible) {
+            Some(Eligible::No(why)) => why.absence,
+            _ => Absence::Skip,
+        };
+        let over = self.now.since(since) >= self.spec.deadlines.absence;
+        if charge.skipped || !over || absence == Absence::Wait {
+            return charge;
         }
-        charge
+        if let Some(unit) = unit.filter(|unit| absence == Absence::Fail && unit.selected() && !charge.failed)
+        {
+            charge.marked |= self.mark(unit, &charge, "away for too long".into());
+        }
+        let token = self.issue();
+        Charge {
+            skipped: true,
+            ..charge.redirected(Kind::Fence, token, charge.since)
+        }
     }
 }
 

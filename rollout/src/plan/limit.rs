@@ -1,7 +1,7 @@
 //! Rule 2: how many at once.
 
 use super::Pass;
-use crate::{Limit, Strategy};
+use crate::{Limit, Place, Strategy};
 
 /// How many units there are: what percentages are of.
 #[derive(Clone, Copy, Default)]
@@ -20,8 +20,9 @@ impl Pass<'_> {
     pub(super) fn count_units(&self) -> Counts {
         let mut counts = Counts::default();
         for unit in &self.units {
-            counts.selected += u32::from(unit.selected());
-            counts.eligible += u32::from(unit.selected() && unit.is_eligible());
+            let included = unit.selected() && unit.place != Place::Excluded;
+            counts.selected += u32::from(included);
+            counts.eligible += u32::from(included && unit.is_eligible());
             counts.leaving += u32::from(!unit.selected() && unit.carries().is_some());
             counts.carrying += u32::from(!unit.is_empty() && !self.gives_up(unit));
         }

@@ -3,12 +3,16 @@
 mod abandon;
 mod adopt;
 mod assign;
+mod batch;
 mod conclude;
+mod controls;
+mod domain;
 mod evidence;
 mod limit;
 mod order;
 mod reasons;
 mod run;
+mod stages;
 mod steps;
 mod summary;
 mod verdict;
@@ -30,6 +34,7 @@ use crate::{Charge, Decision, MAX_CHARGES, Memory, Millis, Spec, Step, Token, Un
 pub fn plan(spec: &Spec, memory: &Memory, units: &[Unit], now: Millis) -> Decision {
     let mut pass = Pass::new(spec, memory, units, now);
     pass.follow_target();
+    pass.take_controls();
     pass.release_gone();
     pass.abandon();
     pass.adopt_unconfirmed();
@@ -37,9 +42,11 @@ pub fn plan(spec: &Spec, memory: &Memory, units: &[Unit], now: Millis) -> Decisi
     pass.judge();
     pass.release_unsent();
     pass.take_back();
+    pass.pass_stages();
     pass.retarget();
-    pass.admit();
-    pass.withdraw();
+    pass.begin_batches();
+    // Each may make room for the other: no unit changes sides more than once.
+    while pass.admit() | pass.withdraw() {}
     pass.give_up();
     pass.conclude();
     pass.decide()
@@ -69,6 +76,8 @@ struct Pass<'a> {
     crowded: BTreeSet<UnitId>,
     /// Verdicts reached.
     verdicts: Vec<Step>,
+    /// What was said once and is taken in this pass.
+    taken: Vec<(u64, bool)>,
 }
 
 impl<'a> Pass<'a> {
@@ -92,6 +101,7 @@ impl<'a> Pass<'a> {
             may_withdraw: spec.complete && !memory.rebuilt,
             crowded: BTreeSet::new(),
             verdicts: Vec::new(),
+            taken: Vec::new(),
         };
         pass.counts = pass.count_units();
         pass
@@ -104,6 +114,7 @@ impl<'a> Pass<'a> {
         let mut steps = self.steps();
         let (reasons, summary) = self.tell();
         let wake_at = self.wake_at();
+        steps.extend(self.readings_to_take());
         steps.append(&mut self.verdicts);
         Decision {
             memory: self.memory,
@@ -111,6 +122,7 @@ impl<'a> Pass<'a> {
             summary,
             reasons,
             wake_at,
+            taken: self.taken,
         }
     }
 

@@ -1,41 +1,81 @@
-//! Rules 3 and 12: who comes first. Total and stable.
+//! Rules 3, 6 and 12: who comes first. Total and stable.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use super::{Pass, assign::Wanted};
-use crate::{State, Unit};
+use crate::{Kind, Place, State, Unit};
+
+/// Where a unit comes among its like: the smaller first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Class {
+    /// It has a revision that is known to be bad: changing it is the fix.
+    HoldsBad,
+    /// It is ready, or has nothing.
+    Ready,
+    /// It is not, and will not tell much about the revision.
+    Unready,
+}
 
 impl<'a> Pass<'a> {
-    /// The first units of those that wait for a slot, with what they get.
-    ///
-    /// First who has a revision that is known to be bad, as changing it is the fix; then who is ready, or has nothing;
-    /// then who is not, and will not tell much about the revision. Within each by name, which is the order of the units.
+    /// The first units of those that wait for a slot and may have one, with what they get. Stage by stage; in each by class; in
+    /// that by name, which is the order of the units. Who goes back goes first who was changed last.
     pub(super) fn first(&self, most: usize) -> Vec<(&'a Unit, Wanted)> {
-        let (mut bad, mut ready, mut unready) = (Vec::new(), Vec::new(), Vec::new());
+        let mut chosen = Vec::new();
         if most == 0 {
-            return bad;
+            return chosen;
         }
-        for (unit, charge) in self.with_charges() {
-            let Some(wanted) = self.next(unit, charge) else {
-                continue;
-            };
-            let holds_bad = unit
-                .carried_revision()
-                .is_some_and(|revision| self.memory.is_bad(revision));
-            let group = match (holds_bad, is_ready(unit)) {
-                (true, _) => &mut bad,
-                (false, true) => &mut ready,
-                (false, false) => &mut unready,
-            };
-            if group.len() < most {
-                group.push((unit, wanted));
+        let mut domains = self.domains();
+        let mut stages = self.stage_windows();
+        for (unit, wanted) in self.candidates(most) {
+            if chosen.len() == most {
+                break;
             }
-            if ready.len() == most && self.memory.bad.is_empty() {
+            if domains.admit(unit) && stages.admit(unit) {
+                domains.take(unit);
+                stages.take(unit);
+                chosen.push((unit, wanted));
+            }
+        }
+        chosen
+    }
+
+    fn candidates(&self, most: usize) -> impl Iterator<Item = (&'a Unit, Wanted)> {
+        let mut groups: BTreeMap<(Place, Class), Vec<(&Unit, Wanted)>> = BTreeMap::new();
+        let plain = self.spec.stages.is_empty() && !self.spec.exclusive;
+        for (unit, charge) in self.with_charges() {
+            let wanted = self
+                .next(unit, charge)
+                .filter(|wanted| self.is_open(unit, wanted.kind));
+            let Some(wanted) = wanted else { continue };
+            let class = self.class(unit);
+            let group = groups.entry((unit.place, class)).or_default();
+            group.push((unit, wanted));
+            let enough = plain && class == Class::Ready && group.len() == most;
+            if enough && self.memory.refuses_nothing() {
                 break; // nobody who comes later goes before these
             }
         }
-        bad.append(&mut ready);
-        bad.append(&mut unready);
-        bad.truncate(most);
-        bad
+        for group in groups.values_mut() {
+            if group
+                .first()
+                .is_some_and(|(_, wanted)| wanted.kind == Kind::Revert)
+            {
+                group.sort_by_key(|(unit, _)| Reverse(unit.token()));
+            }
+        }
+        groups.into_values().flatten()
+    }
+
+    fn class(&self, unit: &Unit) -> Class {
+        let holds_bad = unit
+            .carried_revision()
+            .is_some_and(|revision| self.memory.refuses(revision));
+        match (holds_bad, is_ready(unit)) {
+            (true, _) => Class::HoldsBad,
+            (false, true) => Class::Ready,
+            (false, false) => Class::Unready,
+        }
     }
 }
 

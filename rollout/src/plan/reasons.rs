@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Pass, withdraw};
+use super::{Pass, domain::Domains, withdraw};
 use crate::{
-    Charge, Class, Desired, Eligible, Kind, MAX_CHARGES, Revision, RunState, State, Summary, Unit, UnitId,
-    Why,
+    Charge, Class, Desired, Eligible, Kind, MAX_CHARGES, Place, Revision, RunState, State, Summary, Unit,
+    UnitId, Why,
 };
 
 /// No window is wider than what can be remembered.
@@ -13,9 +13,18 @@ use crate::{
 const MOST: u32 = MAX_CHARGES as u32;
 
 /// What all those say who wait for a turn: worked out once.
-struct Windows {
+struct Windows<'a> {
     change: Why,
     withdrawal: Why,
+    /// For units of later stages.
+    stage: Option<Why>,
+    /// For units of other domains.
+    domain: Why,
+    domains: Domains<'a>,
+    /// When the batch has no place any more.
+    batch: Option<Why>,
+    /// By the place of the stage, if its window is full.
+    stages: Vec<Option<Why>>,
 }
 
 impl Pass<'_> {
@@ -30,6 +39,16 @@ impl Pass<'_> {
                 holders: self.holders(withdraw::is_active),
                 limit: self.withdraw_limit(),
             },
+            stage: self.why_stage(),
+            domain: Why::WaitingDomain {
+                holders: self.holders(Charge::counts),
+            },
+            domains: self.domains(),
+            batch: self.full_batch().map(|size| Why::WaitingBatch {
+                holders: self.holders(Charge::counts),
+                size,
+            }),
+            stages: self.full_stages(),
         };
         let mut summary = self.summary();
         let mut reasons = Vec::with_capacity(self.units.len());
@@ -42,7 +61,7 @@ impl Pass<'_> {
         (reasons, summary)
     }
 
-    fn why(&self, unit: &Unit, charge: Option<&Charge>, windows: &Windows) -> Why {
+    fn why(&self, unit: &Unit, charge: Option<&Charge>, windows: &Windows<'_>) -> Why {
         let why = match charge.filter(|charge| !charge.skipped) {
             Some(charge) if charge.kind == Kind::Withdraw && (!unit.selected() || unit.being_withdrawn()) => {
                 withdrawing(unit, charge)
@@ -51,16 +70,21 @@ impl Pass<'_> {
             Some(charge) if charge.kind != Kind::Withdraw => self.why_charged(unit, charge, windows),
             _ => self.why_uncharged(unit, charge, windows),
         };
+        let why = if unit.pinned && unit.selected() {
+            pinned(unit, why)
+        } else {
+            why
+        };
         match unit.eligible {
             Eligible::No(reason) if reason.rank <= why.rank() => Why::Ineligible {
                 reason,
                 since: charge.and_then(|charge| charge.absent_since),
             },
-            Eligible::No(_) | Eligible::Yes => why,
+            Eligible::No(_) | Eligible::NotYet(_) | Eligible::Yes => why,
         }
     }
 
-    fn why_leaving(&self, unit: &Unit, charge: Option<&Charge>, windows: &Windows) -> Why {
+    fn why_leaving(&self, unit: &Unit, charge: Option<&Charge>, windows: &Windows<'_>) -> Why {
         match (&self.held, charge) {
             _ if self.gives_up(unit) => Why::Excluded,
             (_, Some(charge)) if unit.carries().is_none() => withdrawing(unit, charge),
@@ -75,7 +99,7 @@ impl Pass<'_> {
         }
     }
 
-    fn why_charged(&self, unit: &Unit, charge: &Charge, windows: &Windows) -> Why {
+    fn why_charged(&self, unit: &Unit, charge: &Charge, windows: &Windows<'_>) -> Why {
         if !charge.is_written(unit) {
             return self.why_unwritten(unit, charge, windows);
         }
@@ -101,6 +125,15 @@ impl Pass<'_> {
                 class: Class::Infra,
                 message,
                 ..
+            }) if charge.kind == Kind::Revert => Why::Reverting {
+                since,
+                until,
+                message: Some(message.clone()),
+            },
+            Some(State::Failed {
+                class: Class::Infra,
+                message,
+                ..
             }) => updating(charge, until, Some(message.clone())),
             Some(State::Failed { class, message, .. }) => Why::Failed {
                 class: *class,
@@ -115,32 +148,46 @@ impl Pass<'_> {
             _ if overdue && charge.picked_up => Why::Overdue { since },
             _ if overdue => Why::NotPickedUp { since },
             _ if charge.kind == Kind::Relapsed => Why::Relapsed { since, until },
+            _ if charge.kind == Kind::Revert => Why::Reverting {
+                since,
+                until,
+                message: None,
+            },
             _ => updating(charge, until, None),
         }
     }
 
     /// Charged, but its row does not say so yet: on its way, or held back by something.
-    fn why_unwritten(&self, unit: &Unit, charge: &Charge, windows: &Windows) -> Why {
+    fn why_unwritten(&self, unit: &Unit, charge: &Charge, windows: &Windows<'_>) -> Why {
         let condemned = match unit.desired {
             Desired::Unresolved => return Why::Unresolved,
-            Desired::Content { revision, .. } => self.why_bad(revision),
-            Desired::Nothing => None,
+            Desired::Content { revision, .. } if charge.kind != Kind::Revert => self.why_refused(revision),
+            Desired::Content { .. } | Desired::Nothing => None,
         };
         match condemned {
             Some(why) => why,
             None if self.spec.paused => Why::Paused,
             None if self.crowded.contains(&unit.id) => windows.change.clone(),
+            None if charge.kind == Kind::Revert => Why::Reverting {
+                since: charge.since,
+                until: None,
+                message: None,
+            },
             None => updating(charge, None, None),
         }
     }
 
-    fn why_uncharged(&self, unit: &Unit, charge: Option<&Charge>, windows: &Windows) -> Why {
+    fn why_uncharged(&self, unit: &Unit, charge: Option<&Charge>, windows: &Windows<'_>) -> Why {
         let Desired::Content { revision, digest, .. } = unit.desired else {
             return Why::Unresolved;
         };
         // Selected again, with a withdrawal that still has to be fenced off: it waits for a slot.
         let fenced_off = charge.is_none_or(|charge| charge.skipped);
-        let there = fenced_off && unit.carries().is_some_and(|(_, carried)| carried == digest);
+        let back = self
+            .wanted(unit, None)
+            .filter(|wanted| wanted.kind == Kind::Revert);
+        let carried = unit.carries().map(|(_, carried)| carried);
+        let there = fenced_off && back.is_none() && carried == Some(digest);
         let unready = unit
             .failure_at_row()
             .map(|(class, message)| (class, message.clone()));
@@ -165,18 +212,40 @@ impl Pass<'_> {
                     since: None,
                 },
             },
-            (false, None) => match self.why_bad(revision) {
+            (false, None) => match self.why_refused(revision).filter(|_| back.is_none()) {
                 Some(why) => why,
                 None if self.spec.paused => Why::Paused,
                 // Its namesake of before was not seen to be gone: only a complete read tells.
                 None if !self.spec.complete && self.memory.charges.contains_key(&unit.id) => Why::WaitingRead,
-                None => windows.change.clone(),
+                None => self.why_waiting(unit, windows),
             },
         }
     }
 
-    fn why_bad(&self, revision: Revision) -> Option<Why> {
-        let evidence = self.memory.bad.get(&revision)?.clone();
+    /// Nothing but others is in its way.
+    fn why_waiting(&self, unit: &Unit, windows: &Windows<'_>) -> Why {
+        let kind = self.wanted(unit, None).map_or(Kind::Assign, |wanted| wanted.kind);
+        let place = match unit.place {
+            Place::Stage(place) => windows.stages.get(usize::from(place)).cloned().flatten(),
+            Place::Last => None,
+            Place::Excluded => return Why::Excluded,
+        };
+        match (unit.eligible, &windows.stage) {
+            (Eligible::NotYet(reason), _) if kind == Kind::Assign => Why::NotYet { reason },
+            (_, Some(stage)) if !self.is_open(unit, kind) => stage.clone(),
+            _ if !windows.domains.admit(unit) => windows.domain.clone(),
+            _ => windows
+                .batch
+                .clone()
+                .or(place)
+                .unwrap_or_else(|| windows.change.clone()),
+        }
+    }
+
+    fn why_refused(&self, revision: Revision) -> Option<Why> {
+        let Some(evidence) = self.memory.bad.get(&revision).cloned() else {
+            return self.memory.refuses(revision).then_some(Why::Aborted { revision });
+        };
         let halted = self
             .memory
             .run
@@ -187,6 +256,16 @@ impl Pass<'_> {
             Why::KnownBad { revision, evidence }
         })
     }
+}
+
+/// What is in the way of what it is pinned to.
+fn pinned(unit: &Unit, why: Why) -> Why {
+    let message = match why {
+        Why::UpToDate => None,
+        Why::KnownBad { evidence, .. } | Why::Halted { evidence, .. } => Some(evidence.message),
+        _ => unit.failure_at_row().map(|(_, message)| message.clone()),
+    };
+    Why::Pinned { message }
 }
 
 fn withdrawing(unit: &Unit, charge: &Charge) -> Why {

@@ -1,7 +1,7 @@
 //! Rule 9: a new target replaces the run. Who is charged stays charged, and is retargeted on the slot it has.
 
 use super::Pass;
-use crate::{Run, RunState};
+use crate::{Course, Revision, Run, RunState};
 
 impl Pass<'_> {
     pub(super) fn follow_target(&mut self) {
@@ -17,6 +17,12 @@ impl Pass<'_> {
         } else {
             RunState::Open
         };
+        self.begin(target, state);
+    }
+
+    /// Another run: nobody has failed in it, nothing is passed.
+    pub(super) fn begin(&mut self, target: Revision, state: RunState) {
+        let last = self.memory.run;
         self.memory.run = Some(Run {
             id: last.map_or(1, |run| run.id.saturating_add(1)),
             target,
@@ -24,6 +30,7 @@ impl Pass<'_> {
             started: self.now,
             state,
         });
+        self.memory.course = Course::default();
         self.memory.marks.clear();
         self.memory.marks_beyond = 0;
         for charge in self.memory.charges.values_mut() {

@@ -95,7 +95,7 @@ impl Pass<'_> {
                 token,
                 how: self.spec.withdraw.how,
             }),
-            Kind::Assign | Kind::Join | Kind::Relapsed if free => {
+            Kind::Assign | Kind::Join | Kind::Relapsed | Kind::Revert if free => {
                 let wanted = self.wanted(unit, Some(charge))?;
                 let still = charge.digest == Some(wanted.digest);
                 still.then_some(Step::Assign {
@@ -126,7 +126,7 @@ impl Step {
             | Self::Withdraw { unit, .. }
             | Self::Fence { unit, .. }
             | Self::Abandon { unit } => Some(unit),
-            Self::Conclude { .. } => None,
+            Self::Evaluate { .. } | Self::Conclude { .. } => None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The counts: each selected unit in exactly one of them, by its reason.
 
 use super::Pass;
-use crate::{Charge, Phase, RunState, State, Summary, Unit, Why};
+use crate::{Charge, Kind, Phase, RunState, State, Summary, Unit, Why};
 
 impl Pass<'_> {
     /// What can be said without looking at units one by one.
@@ -17,11 +17,23 @@ impl Pass<'_> {
     fn phase(&self) -> Phase {
         match self.memory.run.map(|run| run.state) {
             None => Phase::Idle,
+            Some(RunState::Halted | RunState::KnownBad | RunState::Aborted) if self.goes_back() => {
+                Phase::Reverting
+            }
             Some(RunState::Halted | RunState::KnownBad) => Phase::Halted,
+            Some(RunState::Aborted) => Phase::Aborted,
             Some(RunState::Open) if self.spec.paused => Phase::Paused,
             Some(RunState::Open) => Phase::Rolling,
             Some(RunState::Good) => Phase::Done,
         }
+    }
+}
+
+impl Pass<'_> {
+    /// Somebody is on the way back to the last good revision.
+    fn goes_back(&self) -> bool {
+        let mut charges = self.memory.charges.values();
+        charges.any(|charge| charge.kind == Kind::Revert && charge.counts())
     }
 }
 
@@ -40,16 +52,26 @@ impl Summary {
         }
         let counter = match why {
             Why::Ineligible { .. } => &mut self.skipped,
+            Why::Pinned { .. } => &mut self.held,
             Why::Failed { .. }
             | Why::Overdue { .. }
             | Why::NotPickedUp { .. }
             | Why::AlreadyUnready { .. }
             | Why::Relapsed { .. } => &mut self.failed,
-            Why::Updating { .. } | Why::Soaking { .. } | Why::Withdrawing { .. } => &mut self.updating,
+            Why::Updating { .. } | Why::Soaking { .. } | Why::Reverting { .. } | Why::Withdrawing { .. } => {
+                &mut self.updating
+            }
             Why::KnownBad { .. }
             | Why::Halted { .. }
+            | Why::Aborted { .. }
             | Why::Paused
+            | Why::NotYet { .. }
             | Why::Unresolved
+            | Why::WaitingApproval { .. }
+            | Why::WaitingGate { .. }
+            | Why::WaitingStage { .. }
+            | Why::WaitingDomain { .. }
+            | Why::WaitingBatch { .. }
             | Why::WaitingTurn { .. }
             | Why::WaitingRead
             | Why::WithdrawalHeld { .. } => &mut self.waiting,

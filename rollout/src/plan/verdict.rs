@@ -1,14 +1,15 @@
 //! Rules 6, 7: failures are counted over distinct units that were ready; too many condemn the target, and the run halts.
 
+use std::sync::Arc;
+
 use super::Pass;
 use crate::{
-    Charge, Evidence, Kind, MAX_BAD, MAX_MARKS, OnFailure, Revision, Run, RunState, State, Step, Unit,
-    Verdict,
+    Charge, Evidence, Kind, MAX_BAD, MAX_MARKS, OnFailure, Revision, Run, RunState, Step, Unit, Verdict,
 };
 
 impl Pass<'_> {
     /// Count the failure of a charged unit against the target, if it says anything about it (rules 3 and 6). True if it does.
-    pub(super) fn mark(&mut self, unit: &Unit, charge: &Charge, report: Option<&State>) -> bool {
+    pub(super) fn mark(&mut self, unit: &Unit, charge: &Charge, message: Arc<str>) -> bool {
         let blames = self
             .open_run()
             .is_some_and(|run| charge.revision == Some(run.target));
@@ -26,11 +27,6 @@ impl Pass<'_> {
             // Only a first charge is known to be of a unit that was not counted before.
             self.memory.marks_beyond = self.memory.marks_beyond.saturating_add(1);
         }
-        let message = match report {
-            Some(State::Failed { message, .. }) => message.clone(),
-            _ if charge.picked_up => "acknowledged, but not finished in time".into(),
-            _ => "not acknowledged in time".into(),
-        };
         self.last_mark = Some((unit.id.clone(), message));
         true
     }
@@ -43,14 +39,19 @@ impl Pass<'_> {
         }
         let Some(evidence) = self.evidence() else { return };
         match self.spec.on_failure {
-            OnFailure::Halt => {
+            OnFailure::Halt | OnFailure::Revert => {
                 self.memory.run = Some(Run {
                     state: RunState::Halted,
                     ..run
                 });
+                self.condemn(run.target, evidence);
+            }
+            OnFailure::Continue if self.memory.course.recorded.is_some() => {}
+            OnFailure::Continue => {
+                self.memory.course.recorded = Some(evidence.clone());
+                self.conclude_bad(run.target, evidence);
             }
         }
-        self.condemn(run.target, evidence);
     }
 
     fn condemn(&mut self, revision: Revision, evidence: Evidence) {
@@ -68,6 +69,10 @@ impl Pass<'_> {
         if memory.last_good == Some(revision) {
             memory.last_good = None;
         }
+        self.conclude_bad(revision, evidence);
+    }
+
+    fn conclude_bad(&mut self, revision: Revision, evidence: Evidence) {
         self.verdicts.push(Step::Conclude {
             revision,
             verdict: Verdict::Bad,

@@ -14,6 +14,7 @@ impl Pass<'_> {
             .values()
             .flat_map(|charge| self.ends(charge))
             .flatten()
+            .chain(self.stage_ends())
             .filter(|at| *at > self.now)
             .min()
     }

@@ -12,8 +12,7 @@ impl Pass<'_> {
         let mut charges = std::mem::take(&mut self.memory.charges);
         charges.retain(|id, charge| {
             let left = |unit: &Unit| !unit.selected() && unit.is_quiet();
-            let intent =
-                matches!(charge.kind, Kind::Assign | Kind::Join) && charge.sent.is_none() && !charge.skipped;
+            let intent = charge.kind.is_assignment() && charge.sent.is_none() && !charge.skipped;
             !intent || !self.unit_of(id, charge).is_some_and(left)
         });
         self.memory.charges = charges;
@@ -38,17 +37,19 @@ impl Pass<'_> {
         }
     }
 
-    pub(super) fn withdraw(&mut self) {
+    /// New withdrawals, while there is room. True if there are any.
+    pub(super) fn withdraw(&mut self) -> bool {
         if !self.may_withdraw {
-            return;
+            return false;
         }
+        let mut any = false;
         let mut leaving: Vec<&Unit> = Vec::new();
         if self.counts.leaving > 0 {
             leaving.extend(self.units.iter().copied().filter(|unit| self.leaves(unit)));
         }
         self.brake(&leaving);
         if self.held.is_some() || self.spec.paused {
-            return;
+            return false;
         }
         // One that is taken back and not written goes no further: it must not keep out the one whose slot it waits for.
         let goes_on = |unit: &Unit, charge: &Charge| !unit.selected() || charge.is_written(unit);
@@ -58,7 +59,7 @@ impl Pass<'_> {
         let mut room = self.withdraw_limit().saturating_sub(active);
         for unit in leaving.into_iter().filter(|unit| unit.is_eligible()) {
             if room == 0 {
-                return;
+                return any;
             }
             let slot = self
                 .charge_of(unit)
@@ -69,14 +70,16 @@ impl Pass<'_> {
                 ..Charge::new(unit, Kind::Withdraw, self.token, self.now)
             };
             if !self.charge(unit, charge) {
-                return;
+                return any;
             }
+            any = true;
             self.issue();
             room -= 1;
             if let Some(acknowledged) = &mut self.memory.acknowledged {
                 acknowledged.left = acknowledged.left.wrapping_sub(hash(unit));
             }
         }
+        any
     }
 
     /// It shall be left, and that has not begun.

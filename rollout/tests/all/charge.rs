@@ -12,7 +12,7 @@ fn check(echo: Option<(&str, u64, &State)>, still_charged: bool) {
     assert_eq!(world.token("a"), 2);
     world.member("a").echo = echo.map(|(revision, token, state)| Echo {
         digest: Some(digest(revision, 0)),
-        token: Some(Token(token)),
+        token: Token(token),
         state: state.clone(),
     });
     world.step();
@@ -43,7 +43,7 @@ fn a_target_that_comes_back_is_confirmed_by_its_new_token_only() {
     assert_eq!((world.on("r1"), world.token("a")), (vec!["a"], 3));
     world.member("a").echo = Some(Echo {
         digest: Some(digest("r1", 0)),
-        token: Some(Token(1)),
+        token: Token(1),
         state: State::Succeeded,
     });
     world.step();

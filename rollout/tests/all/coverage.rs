@@ -112,6 +112,7 @@ impl Coverage {
                 Step::Withdraw { .. } => "a withdrawal",
                 Step::Fence { .. } => "a fence",
                 Step::Abandon { .. } => "somebody given up",
+                Step::Evaluate { .. } => "a gate is read",
                 Step::Conclude {
                     verdict: Verdict::Good,
                     ..
@@ -181,7 +182,8 @@ pub fn wanted() -> Vec<&'static str> {
         .collect()
 }
 
-const REASONS: [&str; 18] = [
+/// In the order of [`reason`].
+const REASONS: [&str; 27] = [
     "why: Ineligible",
     "why: WithdrawalHeld",
     "why: Withdrawing",
@@ -200,6 +202,15 @@ const REASONS: [&str; 18] = [
     "why: WaitingRead",
     "why: UpToDate",
     "why: Excluded",
+    "why: Pinned",
+    "why: Reverting",
+    "why: Aborted",
+    "why: NotYet",
+    "why: WaitingApproval",
+    "why: WaitingGate",
+    "why: WaitingStage",
+    "why: WaitingDomain",
+    "why: WaitingBatch",
 ];
 
 fn reason(why: &Why) -> &'static str {
@@ -222,5 +233,14 @@ fn reason(why: &Why) -> &'static str {
         Why::WaitingRead => 15,
         Why::UpToDate => 16,
         Why::Excluded => 17,
+        Why::Pinned { .. } => 18,
+        Why::Reverting { .. } => 19,
+        Why::Aborted { .. } => 20,
+        Why::NotYet { .. } => 21,
+        Why::WaitingApproval { .. } => 22,
+        Why::WaitingGate { .. } => 23,
+        Why::WaitingStage { .. } => 24,
+        Why::WaitingDomain { .. } => 25,
+        Why::WaitingBatch { .. } => 26,
     }]
 }

@@ -1,10 +1,8 @@
 //! Histories that broke a law once, as short as they could be made: each is played, and then a fair time.
 
-use muster_rollout::OnJoin;
-
 use crate::coverage::Coverage;
 use crate::histories::{Event, Event::*, play};
-use crate::play::What::*;
+use crate::play::{Settings, What::*};
 
 /// A leader decides on what is there, and all its writes are lost.
 const LOST: Event = Lead { lag: 0, sent: 0 };
@@ -15,7 +13,7 @@ const STALE: Event = Lead { lag: 1, sent: 0 };
 
 fn check(events: &[Event]) {
     let coverage = Coverage::default();
-    let mut play = play(&coverage, events, (0, 0, OnJoin::LastGood)).unwrap();
+    let mut play = play(&coverage, events, &Settings::PLAIN).unwrap();
     play.fair_run("r9", 1, &[]).unwrap();
     assert!(play.world.memory.charges.is_empty());
 }

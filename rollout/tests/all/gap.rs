@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use muster_rollout::{Charge, Memory, Millis, OnJoin, UnitId};
+use muster_rollout::{Charge, Memory, Millis, UnitId};
 use proptest::prelude::*;
 
 use crate::coverage::Coverage;
 use crate::histories::{history, play, runner};
+use crate::play::Settings;
 
 /// What is spent of a charge's deadline, and of its absence.
 fn spent(charge: &Charge, now: Millis) -> (Millis, Option<Millis>) {
@@ -30,7 +31,14 @@ fn nothing_runs_over_a_gap_and_nothing_is_prolonged_by_none() {
     let coverage = Coverage::default();
     let gaps = (0..4_000_000u64, 0..4_000_000u64);
     let result = runner(400).run(&(history(60), gaps), |(events, (gap, beyond))| {
-        let mut play = play(&coverage, &events, (0, 1, OnJoin::LastGood))?;
+        let mut play = play(
+            &coverage,
+            &events,
+            &Settings {
+                max_failed: 1,
+                ..Settings::PLAIN
+            },
+        )?;
         play.lead(0, 0).map_err(TestCaseError::fail)?;
         let (memory, then) = (play.world.memory.clone(), play.world.now);
         prop_assert_eq!(&memory.clone().after_gap(Millis(0), then), &memory, "none");

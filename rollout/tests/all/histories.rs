@@ -1,16 +1,25 @@
-//! Random histories: E1, E3, E4, E6 and E8 to E13 at every moment, EL1 to EL5 by a fair time afterwards.
+//! Random histories: E1 to E13 at every moment, EL1 to EL5 by a fair time afterwards.
 //!
-//! E2 (domains), E5 (revert) and E7 (stages) come with their features. Two deciders race by compare-and-swap, views are
+//! Two deciders race by compare-and-swap, views are
 //! stale, steps are lost, late and repeated, leaders die, memories are lost, nobody leads for a while; units join, leave,
 //! fail, are held up, disappear, return and begin another life; targets go and come back; settings change in mid-run.
 
-use muster_rollout::{Limit, OnJoin};
+use muster_rollout::{Limit, OnFailure, OnJoin, Outcome};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 
 use crate::coverage::{Coverage, wanted};
-use crate::play::{NAMES, Play, What};
+use crate::play::{NAMES, Play, Settings, What};
 use crate::world::rev;
+
+/// What is said once.
+#[derive(Debug, Clone, Copy)]
+pub enum Word {
+    Abort,
+    Retry,
+    Approve,
+    Promote,
+}
 
 /// Something that happens.
 #[derive(Debug, Clone)]
@@ -51,6 +60,10 @@ pub enum Event {
     Acknowledge,
     /// Somebody gives these units up, and no others.
     GiveUp(Vec<usize>),
+    /// Somebody says something once, of a target or of the one that is wished.
+    Say(Word, Option<usize>),
+    /// The gate is read.
+    Gate(Outcome),
 }
 
 fn leaders() -> impl Strategy<Value = Event> {
@@ -74,13 +87,17 @@ fn units() -> impl Strategy<Value = Event> {
         4 => Just(What::IsHeldUp),
         5 => Just(What::Recovers),
         3 => Just(What::Disappears),
-        6 => Just(What::Returns),
+        10 => Just(What::Returns),
         2 => Just(What::IsReplaced),
         2 => Just(What::Leaves),
         6 => Just(What::Joins),
         5 => Just(What::IsDeselected),
         5 => Just(What::IsReselected),
         2 => Just(What::GetsValues),
+        1 => Just(What::IsPinned),
+        2 => Just(What::IsUnpinned),
+        1 => Just(What::IsBehind),
+        1 => Just(What::IsHeld),
     ];
     (0..NAMES.len(), what).prop_map(|(at, what)| Event::Unit(at, what))
 }
@@ -96,9 +113,49 @@ fn settings() -> impl Strategy<Value = Event> {
         1 => Just(Event::NoTarget),
         3 => limit.prop_map(Event::Limit),
         3 => proptest::bool::weighted(0.3).prop_map(Event::Pause),
-        6 => Just(Event::Acknowledge),
+        9 => Just(Event::Acknowledge),
         2 => proptest::collection::vec(0..4usize, 0..3).prop_map(Event::GiveUp),
+        6 => (word(), proptest::option::weighted(0.2, 0..6usize)).prop_map(|(word, target)| Event::Say(word, target)),
+        4 => prop_oneof![4 => Just(Outcome::Pass), 1 => Just(Outcome::Fail), 1 => Just(Outcome::NoData)]
+            .prop_map(Event::Gate),
     ]
+}
+
+fn word() -> impl Strategy<Value = Word> {
+    prop_oneof![
+        1 => Just(Word::Abort),
+        4 => Just(Word::Retry),
+        8 => Just(Word::Approve),
+        2 => Just(Word::Promote),
+    ]
+}
+
+fn any_settings() -> impl Strategy<Value = Settings> {
+    let join = prop_oneof![3 => Just(OnJoin::LastGood), 1 => Just(OnJoin::Target)];
+    let failure = prop_oneof![
+        3 => Just(OnFailure::Halt),
+        3 => Just(OnFailure::Revert),
+        1 => Just(OnFailure::Continue)
+    ];
+    let ready = prop_oneof![Just(0u64), Just(30)];
+    (
+        ready,
+        0..2u32,
+        join,
+        failure,
+        [0.2, 0.3, 0.2].map(proptest::bool::weighted),
+    )
+        .prop_map(
+            |(min_ready, max_failed, on_join, on_failure, [exclusive, stages, batches])| Settings {
+                min_ready,
+                max_failed,
+                on_join,
+                on_failure,
+                exclusive,
+                stages,
+                batches,
+            },
+        )
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -144,9 +201,9 @@ pub fn runner(cases: u32) -> TestRunner {
 pub fn play<'a>(
     coverage: &'a Coverage,
     events: &[Event],
-    (min_ready, max_failed, on_join): (u64, u32, OnJoin),
+    settings: &Settings,
 ) -> Result<Play<'a>, TestCaseError> {
-    let mut play = Play::new(coverage, min_ready, max_failed, on_join);
+    let mut play = Play::new(coverage, settings);
     for (at, event) in events.iter().enumerate() {
         let broken = |broken| TestCaseError::fail(format!("event {at}, {event:?}: {broken}"));
         play.happen(event).map_err(broken)?;
@@ -157,10 +214,8 @@ pub fn play<'a>(
 #[test]
 fn whatever_happens() {
     let coverage = Coverage::default();
-    let join = prop_oneof![3 => Just(OnJoin::LastGood), 1 => Just(OnJoin::Target)];
-    let settings = (prop_oneof![Just(0u64), Just(30)], 0..2u32, join);
-    let result = runner(1000).run(&(history(120), settings), |(events, settings)| {
-        play(&coverage, &events, settings).map(drop)
+    let result = runner(2500).run(&(history(120), any_settings()), |(events, settings)| {
+        play(&coverage, &events, &settings).map(drop)
     });
     result.unwrap_or_else(|error| panic!("{error}"));
     coverage.assert_all(&wanted());
@@ -170,8 +225,8 @@ fn whatever_happens() {
 #[test]
 fn then_a_fair_time_reaches_a_good_target() {
     let coverage = Coverage::default();
-    let result = runner(500).run(&history(80), |events| {
-        let mut play = play(&coverage, &events, (0, 0, OnJoin::LastGood))?;
+    let result = runner(700).run(&(history(80), any_settings()), |(events, settings)| {
+        let mut play = play(&coverage, &events, &settings)?;
         play.fair_run("r9", 1, &[]).map_err(TestCaseError::fail)?;
         let world = &play.world;
         let selected = world.members.values().filter(|member| member.selected).count();
@@ -190,7 +245,7 @@ fn then_a_fair_time_reaches_a_good_target() {
 fn then_a_fair_time_ends_a_bad_target_halted() {
     let coverage = Coverage::default();
     let result = runner(300).run(&history(60), |events| {
-        let mut play = play(&coverage, &events, (0, 0, OnJoin::LastGood))?;
+        let mut play = play(&coverage, &events, &Settings::PLAIN)?;
         play.fair_run("r9", 1, &[]).map_err(TestCaseError::fail)?;
         prop_assume!(play.world.members.values().any(|member| member.selected));
         play.fair_run("r8-bad", 1, &[]).map_err(TestCaseError::fail)?;
@@ -201,7 +256,7 @@ fn then_a_fair_time_ends_a_bad_target_halted() {
         Ok(())
     });
     result.unwrap_or_else(|error| panic!("{error}"));
-    let mut first = Play::new(&coverage, 0, 0, OnJoin::LastGood);
+    let mut first = Play::new(&coverage, &Settings::PLAIN);
     first
         .fair_run("r1-bad", 1, &[])
         .unwrap_or_else(|error| panic!("{error}"));
@@ -216,7 +271,11 @@ fn who_is_stuck_does_not_block_the_others() {
     let result = runner(300).run(
         &(history(60), 0..NAMES.len(), any::<bool>()),
         |(events, at, away)| {
-            let mut play = play(&coverage, &events, (0, 9, OnJoin::LastGood))?;
+            let settings = Settings {
+                max_failed: 9,
+                ..Settings::PLAIN
+            };
+            let mut play = play(&coverage, &events, &settings)?;
             play.fair_run("r9", 1, &[]).map_err(TestCaseError::fail)?;
             let name = NAMES[at];
             if away {
@@ -257,7 +316,7 @@ fn a_good_revision_is_condemned_by_no_trouble_of_the_surroundings() {
     ];
     let coverage = Coverage::default();
     let result = runner(300).run(&proptest::collection::vec(event, 1..60), |events| {
-        let mut play = Play::new(&coverage, 0, 0, OnJoin::LastGood);
+        let mut play = Play::new(&coverage, &Settings::PLAIN);
         for event in &events {
             play.happen(event).map_err(TestCaseError::fail)?;
             play.everybody_works().map_err(TestCaseError::fail)?;

@@ -1,9 +1,10 @@
-//! What must hold of every single decision: E3, E6, E8, E9, E10, E12, E13.
+//! What must hold of every single decision: E2, E3, E6 to E10, E12, E13.
 
 use std::collections::BTreeSet;
 
 use muster_rollout::{
-    Content, Decision, Eligible, Kind, MAX_BYTES, MAX_CHARGES, Memory, Millis, Row, Spec, Step, Unit, plan,
+    Absence, Charge, Content, Decision, Eligible, Kind, MAX_BYTES, MAX_CHARGES, Memory, Millis, Place, Row,
+    RunState, Spec, StageId, State, Step, Unit, plan,
 };
 
 use crate::observer::Verdict;
@@ -29,6 +30,8 @@ pub fn examine(spec: &Spec, before: &Memory, view: &[Unit], decision: &Decision,
         examine_repetition(spec, view, decision, now)?;
     }
     examine_memory(&decision.memory)?;
+    examine_domains(spec, before, view, decision)?;
+    examine_stages(spec, before, view, decision)?;
     examine_reasons(spec, before, view, decision, now)
 }
 
@@ -59,15 +62,105 @@ fn examine_brake(spec: &Spec, before: &Memory, view: &[Unit], decision: &Decisio
     Ok(())
 }
 
+/// Who is charged by this decision, was not before, and is not found in the midst of a change.
+fn begun<'a>(before: &Memory, view: &'a [Unit], decision: &Decision) -> Vec<(&'a Unit, Charge)> {
+    let begun = |unit: &'a Unit| {
+        let charge = *decision.memory.charges.get(&unit.id)?;
+        // Who was released and is back is charged again whatever others do (rule 4).
+        let was = before
+            .charges
+            .get(&unit.id)
+            .is_some_and(|was| was.kind != Kind::Withdraw || was.counts());
+        let new = charge.token > before.seq && charge.token == decision.memory.seq;
+        let assigned = matches!(charge.kind, Kind::Assign | Kind::Join | Kind::Revert);
+        let quiet = unit.assigned.is_none_or(|row| {
+            let told = unit.observed.as_ref().filter(|echo| echo.token == row.token);
+            !matches!(row.content, Content::Carries { .. })
+                || told.is_some_and(|echo| echo.state == State::Succeeded)
+        });
+        (charge.counts() && new && assigned && !was && quiet).then_some((unit, charge))
+    };
+    view.iter().filter_map(begun).collect()
+}
+
+/// E2: who is begun shares one domain with all that are charged.
+fn examine_domains(spec: &Spec, before: &Memory, view: &[Unit], decision: &Decision) -> Verdict {
+    if !spec.exclusive {
+        return Ok(());
+    }
+    let domain = |unit: &Unit| unit.domain.ok_or_else(|| unit.id.clone());
+    for (unit, _) in begun(before, view, decision) {
+        let charged = decision
+            .memory
+            .charges
+            .iter()
+            .filter(|(_, charge)| charge.counts());
+        for (id, _) in charged {
+            let other = view.iter().find(|unit| unit.id == *id);
+            if other.is_none_or(|other| domain(other) != domain(unit)) {
+                return Err(format!("E2: {} is begun beside {id}", unit.id));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// E7: who is begun at the target has all stages before its own behind it, and each was passed when it was done.
+fn examine_stages(spec: &Spec, before: &Memory, view: &[Unit], decision: &Decision) -> Verdict {
+    let Some(run) = decision.memory.run.filter(|run| run.state == RunState::Open) else {
+        return Ok(());
+    };
+    let same = before.run.is_some_and(|was| was.id == run.id);
+    let (was, is) = (&before.course, &decision.memory.course);
+    for (place, stage) in spec.stages.iter().enumerate() {
+        let id = StageId::of(&stage.name);
+        let of_it = |unit: &&Unit| unit.place == Place::Stage(u8::try_from(place).unwrap());
+        if is.passed.contains(&id) && !(same && was.passed.contains(&id)) {
+            let open = view.iter().filter(of_it).filter(|unit| {
+                let needed = unit.selected()
+                    && !matches!(unit.eligible, Eligible::No(why) if why.absence != Absence::Wait);
+                needed
+                    && before.charges.contains_key(&unit.id)
+                    && decision.memory.charges.contains_key(&unit.id)
+            });
+            let open: Vec<_> = open.map(|unit| &unit.id).collect();
+            let word = !stage.approval || is.approved.contains(&id);
+            if !open.is_empty() || !word || !spec.complete {
+                return Err(format!(
+                    "E7: {} is passed, {open:?} are not confirmed",
+                    stage.name
+                ));
+            }
+        }
+        if !is.passed.contains(&id) {
+            for (unit, charge) in begun(before, view, decision) {
+                let later = match unit.place {
+                    Place::Stage(at) => usize::from(at) > place,
+                    Place::Last => true,
+                    Place::Excluded => false,
+                };
+                if later && charge.kind == Kind::Assign {
+                    return Err(format!(
+                        "E7: {} is begun before {} is passed",
+                        unit.id, stage.name
+                    ));
+                }
+            }
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
 /// E3, E6, E8.
 fn examine_step(spec: &Spec, memory: &Memory, unit: &Unit, step: &Step) -> Verdict {
-    let free = unit.eligible == Eligible::Yes && !spec.paused;
+    let free = unit.is_eligible() && !spec.paused;
     let fine = match step {
-        Step::Assign { revision, .. } => free && unit.selected() && !memory.is_bad(*revision),
+        Step::Assign { revision, .. } => free && unit.selected() && !memory.refuses(*revision),
         Step::Withdraw { .. } => free && !unit.selected() && spec.complete,
         Step::Abandon { unit: id } => !unit.selected() && spec.complete && spec.abandoned.contains(id),
         Step::Fence { .. } => true,
-        Step::Conclude { .. } => false,
+        Step::Evaluate { .. } | Step::Conclude { .. } => false,
     };
     if fine {
         Ok(())
@@ -151,7 +244,7 @@ fn examine_reasons(spec: &Spec, before: &Memory, view: &[Unit], decision: &Decis
             ));
         }
     }
-    let counted = summary.updating + summary.waiting + summary.failed + summary.skipped;
+    let counted = summary.updating + summary.waiting + summary.failed + summary.skipped + summary.held;
     if counted > summary.total {
         Err(format!("E12: {summary:?}"))
     } else {

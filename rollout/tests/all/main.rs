@@ -4,15 +4,19 @@
 #![allow(clippy::panic, clippy::unwrap_used, clippy::needless_for_each)]
 
 mod abandon;
+mod abort;
+mod batches;
 mod blame;
 mod charge;
 mod coverage;
 mod deadlines;
+mod domains;
 mod eligibility;
 mod failure;
 mod fence;
 mod found;
 mod gap;
+mod gates;
 mod golden;
 mod good;
 mod histories;
@@ -22,10 +26,14 @@ mod lost_memory;
 mod memory;
 mod observer;
 mod order;
+mod pins;
 mod play;
 mod reasons;
 mod retarget;
+mod retry;
+mod revert;
 mod speed;
+mod stages;
 mod truth;
 mod will;
 mod withdrawal;

@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_rollout::{
-    Class, Content, Decision, Echo, Eligible, Incarnation, Limit, Memory, Millis, OnJoin, Spec, State, Step,
-    Token, Unit, UnitId, Why, plan,
+    Absence, Batch, Class, Content, Control, Decision, Desired, Domain, Echo, Eligible, Gate, GateId,
+    Incarnation, Ineligible, Limit, Memory, Millis, OnFailure, OnJoin, Outcome, Place, Reading, Revision,
+    Says, Spec, Stage, State, Step, Token, Unit, UnitId, Why, plan,
 };
 
 use crate::coverage::Coverage;
-use crate::histories::Event;
+use crate::histories::{Event, Word};
 use crate::laws;
 use crate::observer::{Observer, Verdict};
-use crate::world::{UNREACHABLE, World, failure, label, row_steps, written};
+use crate::world::{UNREACHABLE, World, failure, ineligible, label, rev, row_steps, written};
 
 pub const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 pub const TARGETS: [&str; 6] = ["r1", "r2", "r3-bad", "r4", "r5-bad", "r6"];
@@ -55,18 +56,101 @@ pub struct Play<'a> {
     targets: BTreeSet<usize>,
     /// When the last decision asked to be woken.
     asked: Option<Millis>,
+    /// What was concluded to be good.
+    good: BTreeSet<Revision>,
+    /// How much was said once.
+    said: u64,
+}
+
+/// What a history is played with.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    pub min_ready: u64,
+    pub max_failed: u32,
+    pub on_join: OnJoin,
+    pub on_failure: OnFailure,
+    pub exclusive: bool,
+    pub stages: bool,
+    pub batches: bool,
+}
+
+impl Settings {
+    pub const PLAIN: Self = Self {
+        min_ready: 0,
+        max_failed: 0,
+        on_join: OnJoin::LastGood,
+        on_failure: OnFailure::Halt,
+        exclusive: false,
+        stages: false,
+        batches: false,
+    };
+}
+
+const BATCH: Batch = Batch {
+    start: 1,
+    factor: 2,
+    max: 3,
+};
+
+/// a is the canary, which is watched and approved; behind b and c is a gate; d comes last.
+fn stages() -> Vec<Stage> {
+    let gate = Gate {
+        interval: Millis::seconds(20),
+        passes: 2,
+        no_data_fails: false,
+    };
+    let canary = Stage {
+        name: "canary".into(),
+        limit: None,
+        soak: Millis::seconds(20),
+        approval: true,
+        gates: Vec::new(),
+    };
+    let most = Stage {
+        name: "most".into(),
+        limit: Some(Limit::Count(1)),
+        soak: Millis(0),
+        approval: false,
+        gates: vec![gate],
+    };
+    vec![canary, most]
+}
+
+/// a and b share a domain.
+fn settle_in(world: &mut World, name: &str) {
+    let staged = !world.spec.stages.is_empty();
+    let member = world.member(name);
+    member.place = match name {
+        "a" if staged => Place::Stage(0),
+        "b" | "c" if staged => Place::Stage(1),
+        _ => Place::Last,
+    };
+    member.domain = match name {
+        "a" | "b" => Domain::nth(0),
+        "c" => Domain::nth(1),
+        _ => None,
+    };
 }
 
 impl<'a> Play<'a> {
-    pub fn new(coverage: &'a Coverage, min_ready: u64, max_failed: u32, on_join: OnJoin) -> Self {
+    pub fn new(coverage: &'a Coverage, settings: &Settings) -> Self {
         let mut world = World::new(&NAMES, "r1");
-        world.spec.min_ready = Millis::seconds(min_ready);
-        world.spec.max_failed = Limit::Count(max_failed);
-        world.spec.on_join = on_join;
+        world.spec.min_ready = Millis::seconds(settings.min_ready);
+        world.spec.max_failed = Limit::Count(settings.max_failed);
+        world.spec.on_join = settings.on_join;
+        world.spec.on_failure = settings.on_failure;
+        world.spec.exclusive = settings.exclusive;
+        world.spec.batch = settings.batches.then_some(BATCH);
+        if settings.stages {
+            world.spec.stages = stages();
+        }
+        NAMES.iter().for_each(|name| settle_in(&mut world, name));
         Self {
             views: vec![world.view()],
-            eye: Observer::new(world.spec.deadlines.absence, max_failed as usize),
+            eye: Observer::new(world.spec.deadlines.absence, settings.max_failed as usize),
             world,
+            good: BTreeSet::new(),
+            said: 0,
             coverage,
             version: 0,
             deciders: [None, None],
@@ -147,6 +231,22 @@ impl<'a> Play<'a> {
             Event::GiveUp(units) => {
                 self.world.spec.abandoned = units.iter().map(|at| UnitId::from(NAMES[*at])).collect();
             }
+            Event::Say(word, target) => {
+                let wished = self.world.target.clone().unwrap_or_default();
+                let target = rev(target.map_or(wished.as_str(), |at| TARGETS[at]));
+                self.said += 1;
+                let says = match word {
+                    Word::Abort => Says::Abort(target),
+                    Word::Retry => Says::Retry(target),
+                    Word::Approve => Says::Approve(target, "canary".into()),
+                    Word::Promote => Says::Promote(target, "most".into()),
+                };
+                self.world.spec.controls = vec![Control { id: self.said, says }];
+            }
+            Event::Gate(outcome) => {
+                let (gate, at, outcome) = (GateId { stage: 1, gate: 0 }, self.world.now, *outcome);
+                self.world.spec.readings = vec![Reading { gate, at, outcome }];
+            }
             _ => unreachable!("{event:?} is no setting"),
         }
     }
@@ -182,11 +282,19 @@ impl<'a> Play<'a> {
             What::IsDeselected => self.world.deselect(&[name]),
             What::IsReselected => self.world.reselect(name),
             What::GetsValues => self.world.member(name).values += 1,
+            What::IsPinned => self.world.member(name).pin = Some("r1".into()),
+            What::IsUnpinned => self.world.member(name).pin = None,
+            What::IsBehind => self.world.member(name).eligible = Eligible::NotYet(BEHIND),
+            What::IsHeld => {
+                self.world.member(name).eligible = Eligible::No(HELD);
+                self.eye.went_away(name, self.world.now);
+            }
         }
     }
 
     fn join(&mut self, name: &str) {
         self.world.join(name);
+        settle_in(&mut self.world, name);
         self.world.member(name).life = u32::try_from(self.views.len()).unwrap();
     }
 
@@ -209,10 +317,7 @@ impl<'a> Play<'a> {
             Content::Carries { digest, revision } => (Some(digest), revision.map(label).unwrap_or_default()),
             Content::Withdraw | Content::Nothing => (None, String::new()),
         };
-        let known = member
-            .echo
-            .as_ref()
-            .is_some_and(|echo| echo.token == Some(row.token));
+        let known = member.echo.as_ref().is_some_and(|echo| echo.token == row.token);
         let state = match (row.content, trouble) {
             (Content::Nothing, _) => return,
             _ if !known || checks => State::Updating,
@@ -228,7 +333,7 @@ impl<'a> Play<'a> {
         );
         member.echo = Some(Echo {
             digest,
-            token: Some(row.token),
+            token: row.token,
             state: state.clone(),
         });
         if trouble != Some(Class::Infra) {
@@ -321,6 +426,7 @@ impl<'a> Play<'a> {
         self.coverage
             .decided(&read.spec, &read.memory, &read.view, &decision);
         laws::examine(&read.spec, &read.memory, &read.view, &decision, read.now)?;
+        self.judge_what_is_good(read, &decision)?;
         self.eye.judged(&read.memory, &decision.memory)?;
         self.eye.decided(&decision, &read.view, read.number);
         self.world.memory = decision.memory.clone();
@@ -340,6 +446,30 @@ impl<'a> Play<'a> {
             }
         }
         Ok(decision)
+    }
+
+    /// E5: who gets something else than what it shall have gets what was good.
+    fn judge_what_is_good(&mut self, read: &Snapshot, decision: &Decision) -> Verdict {
+        for step in &decision.steps {
+            match step {
+                Step::Conclude {
+                    revision,
+                    verdict: muster_rollout::Verdict::Good,
+                    ..
+                } => drop(self.good.insert(*revision)),
+                Step::Assign { unit, revision, .. } => {
+                    let unit = read.view.iter().find(|seen| seen.id == *unit);
+                    let desired = unit.map(|unit| unit.desired);
+                    let other =
+                        !matches!(desired, Some(Desired::Content { revision: it, .. }) if it == *revision);
+                    if other && !self.good.contains(revision) {
+                        return Err(format!("E5: {step:?}, which was never good"));
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn deliver(&mut self, flying: Flying) -> Verdict {
@@ -392,9 +522,17 @@ impl<'a> Play<'a> {
         for name in NAMES.iter().filter(|name| !stuck.contains(*name)) {
             self.happen_to(name, What::Works);
         }
+        let readings = self.world.spec.readings.clone();
+        for step in &decision.steps {
+            if let Step::Evaluate { gate } = step {
+                let (gate, at, outcome) = (*gate, self.world.now, Outcome::Pass);
+                self.world.spec.readings = vec![Reading { gate, at, outcome }];
+            }
+        }
         self.views.push(self.world.view());
         self.asked = decision.wake_at;
-        Ok(before != (self.world.memory.clone(), self.world.view()))
+        let read = readings != self.world.spec.readings;
+        Ok(read || before != (self.world.memory.clone(), self.world.view()))
     }
 
     /// Everything works from now on but those that are stuck; time passes only when that was asked for. Bounded.
@@ -404,6 +542,16 @@ impl<'a> Play<'a> {
         (spec.paused, spec.limit, spec.withdraw.brake) = (false, Limit::Count(limit), None);
         spec.abandoned.clear();
         self.world.aim(target);
+        let approved = |stage: &Stage| {
+            self.said += 1;
+            Control {
+                id: self.said,
+                says: Says::Approve(rev(target), stage.name.clone()),
+            }
+        };
+        self.world.spec.controls = stages().iter().map(approved).collect();
+        let members = self.world.members.values_mut();
+        members.for_each(|member| member.pin = None);
         for name in self
             .world
             .names()
@@ -446,7 +594,17 @@ pub enum What {
     IsDeselected,
     IsReselected,
     GetsValues,
+    /// To the first target.
+    IsPinned,
+    IsUnpinned,
+    /// Its turn may not come yet; until it returns.
+    IsBehind,
+    /// It is not to be touched; until it returns.
+    IsHeld,
 }
+
+const BEHIND: Ineligible = ineligible(26, Absence::Skip);
+const HELD: Ineligible = ineligible(8, Absence::Wait);
 
 fn with_wish(unit: &Unit, newest: &[Unit]) -> Unit {
     let now = newest

@@ -1,8 +1,8 @@
 //! Rule 15, E12: exactly one reason each, with what the reader needs.
 
-use muster_rollout::{Eligible, Ineligible, Millis, State, UnitId, Why};
+use muster_rollout::{Absence, Eligible, Millis, State, UnitId, Why};
 
-use crate::world::{World, failure};
+use crate::world::{UNREACHABLE, World, failure, ineligible};
 
 #[test]
 fn who_waits_is_told_for_whom() {
@@ -53,9 +53,9 @@ fn who_updates_tells_until_when() {
 fn the_callers_reason_wins_by_its_rank_only() {
     let mut world = World::settled(&["a"], "r1");
     world.fail("a");
-    world.member("a").eligible = Eligible::No(Ineligible { code: 5, rank: 5 });
+    world.member("a").eligible = Eligible::No(UNREACHABLE);
     assert_eq!(world.words(), "a:Ineligible");
-    world.member("a").eligible = Eligible::No(Ineligible { code: 26, rank: 26 });
+    world.member("a").eligible = Eligible::No(ineligible(26, Absence::Skip));
     assert_eq!(world.words(), "a:Failed");
 }
 

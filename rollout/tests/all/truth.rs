@@ -1,8 +1,8 @@
 //! E12: what makes each reason true, from the facts alone.
 
 use muster_rollout::{
-    Charge, Class, Content, Decision, Desired, Eligible, Kind, Memory, Millis, RunState, Spec, State, Unit,
-    Why,
+    Charge, Class, Content, Course, Decision, Desired, Eligible, Kind, Memory, Millis, Place, RunState, Spec,
+    Stage, StageId, State, Unit, UnitId, Why,
 };
 
 /// What is known about one unit.
@@ -65,8 +65,40 @@ pub fn holds(it: &Facts<'_>, why: &Why) -> bool {
                     charge.kind == Kind::Withdraw && !charge.skipped
                 }
             };
-            let filled = it.decision.memory.charges.values().filter(fills).count();
-            filled >= *limit as usize && holders.len() == filled.min(3)
+            let charges = &it.decision.memory.charges;
+            let filled = charges.values().filter(fills).count();
+            let all = holders
+                .iter()
+                .all(|id| charges.get(id).as_ref().is_some_and(fills));
+            // The window of its stage may be full, in which fewer are charged.
+            let of_stage =
+                matches!(it.unit.place, Place::Stage(_)) && holders.len() >= 3.min(*limit as usize);
+            all && filled >= *limit as usize && (holders.len() == filled.min(3) || of_stage)
+        }
+        Why::Pinned { .. } => it.unit.pinned,
+        Why::Reverting { .. } => changing(&|charge| charge.kind == Kind::Revert),
+        Why::Aborted { .. } => it.is_refused() && !it.is_bad(),
+        Why::NotYet { reason } => it.unit.eligible == Eligible::NotYet(*reason),
+        Why::WaitingApproval { stage } => {
+            let asked = it
+                .open_stage()
+                .is_some_and(|open| open.name == *stage && open.approval);
+            asked && it.course().clear_since.is_some()
+        }
+        Why::WaitingGate { stage, passes, .. } => {
+            it.open_stage().is_some_and(|open| open.name == *stage) && passes.0 < passes.1
+        }
+        Why::WaitingStage { stage, units, until } => {
+            let open = it.open_stage().is_some_and(|open| open.name == *stage);
+            let known =
+                |id: &UnitId| it.decision.memory.charges.contains_key(id) || !it.told(id, &Why::UpToDate);
+            let soaks = until.is_some_and(|until| until > it.now && it.course().clear_since.is_some());
+            open && (soaks || !it.spec.complete || !units.is_empty() && units.iter().all(known))
+        }
+        Why::WaitingDomain { holders } => it.spec.exclusive && !holders.is_empty(),
+        Why::WaitingBatch { size, holders } => {
+            let open = it.course().batch;
+            open.is_some_and(|open| open.size == *size && open.left == 0) && !holders.is_empty()
         }
         Why::WaitingRead => !it.spec.complete || it.before.rebuilt,
         Why::UpToDate => {
@@ -74,6 +106,7 @@ pub fn holds(it: &Facts<'_>, why: &Why) -> bool {
                 && active.is_none()
                 && !matches!(it.state(), Some(State::Failed { class, .. }) if *class != Class::Infra)
         }
+        Why::Excluded if it.unit.selected() => it.unit.place == Place::Excluded,
         Why::Excluded => {
             let nothing = !matches!(it.content(), Some(Content::Carries { .. }));
             !it.unit.selected() && (nothing || it.spec.abandoned.contains(&it.unit.id))
@@ -97,7 +130,7 @@ impl<'a> Facts<'a> {
         let Content::Carries { digest, .. } = row.content else {
             return None;
         };
-        (echo.token == Some(row.token) && echo.digest == Some(digest)).then_some(&echo.state)
+        (echo.token == row.token && echo.digest == Some(digest)).then_some(&echo.state)
     }
 
     fn is_there(&self) -> bool {
@@ -112,6 +145,28 @@ impl<'a> Facts<'a> {
     fn spent(&self, charge: &Charge) -> Millis {
         let running = charge.clock.from.map_or(Millis(0), |from| self.now.since(from));
         charge.clock.spent.plus(running)
+    }
+
+    fn told(&self, id: &UnitId, why: &Why) -> bool {
+        self.decision
+            .reasons
+            .iter()
+            .any(|told| (&told.0, &told.1) == (id, why))
+    }
+
+    fn course(&self) -> &Course {
+        &self.decision.memory.course
+    }
+
+    /// The first stage that is not passed.
+    fn open_stage(&self) -> Option<&'a Stage> {
+        let passed = &self.decision.memory.course.passed;
+        let mut stages = self.spec.stages.iter();
+        stages.find(|stage| !passed.contains(&StageId::of(&stage.name)))
+    }
+
+    fn is_refused(&self) -> bool {
+        matches!(self.unit.desired, Desired::Content { revision, .. } if self.decision.memory.refuses(revision))
     }
 
     fn is_bad(&self) -> bool {

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use muster_rollout::{
-    Class, Content, Decision, Desired, Digest, Echo, Eligible, Incarnation, Ineligible, Memory, Millis,
-    Revision, Row, Spec, State, Step, Token, Unit, UnitId, Why, plan,
+    Absence, Class, Content, Control, Decision, Desired, Digest, Domain, Echo, Eligible, Incarnation,
+    Ineligible, Memory, Millis, Place, Revision, Row, Says, Spec, State, Step, Token, Unit, UnitId, Why,
+    plan,
 };
 
 /// The revision of a label: its text is its hash.
@@ -33,7 +34,16 @@ pub fn label(hash: impl std::fmt::Display) -> String {
 }
 
 /// Why a unit that is lost cannot be touched.
-pub const UNREACHABLE: Ineligible = Ineligible { code: 5, rank: 5 };
+pub const UNREACHABLE: Ineligible = ineligible(5, Absence::Skip);
+
+/// A reason of the caller's.
+pub const fn ineligible(rank: u8, absence: Absence) -> Ineligible {
+    Ineligible {
+        code: rank,
+        rank,
+        absence,
+    }
+}
 
 /// One unit as it is.
 #[derive(Clone)]
@@ -45,6 +55,10 @@ pub struct Member {
     pub row: Option<Row>,
     pub echo: Option<Echo>,
     pub eligible: Eligible,
+    pub place: Place,
+    pub domain: Option<Domain>,
+    /// What it is pinned to.
+    pub pin: Option<String>,
 }
 
 /// The world as it is, and the memory as it was last written.
@@ -109,6 +123,9 @@ impl World {
             row: None,
             echo: None,
             eligible,
+            place: Place::Last,
+            domain: None,
+            pin: None,
         };
         self.members.insert(name.into(), member);
     }
@@ -133,6 +150,31 @@ impl World {
         self.member(name).eligible = Eligible::Yes;
     }
 
+    /// Puts units into a stage, or a domain, by its number.
+    pub fn stage(&mut self, names: &[&str], stage: u8) {
+        names
+            .iter()
+            .for_each(|name| self.member(name).place = Place::Stage(stage));
+    }
+
+    pub fn domain(&mut self, names: &[&str], domain: usize) {
+        names
+            .iter()
+            .for_each(|name| self.member(name).domain = Domain::nth(domain));
+    }
+
+    /// Somebody says this, once; whether it had an effect.
+    pub fn say(&mut self, says: Says) -> bool {
+        let id = self.spec.controls.len() as u64 + 1;
+        self.spec.controls.push(Control { id, says });
+        let decision = self.step();
+        let [(taken, applied)] = decision.taken[..] else {
+            panic!("{:?}", decision.taken)
+        };
+        assert_eq!(taken, id);
+        applied
+    }
+
     pub fn pass(&mut self, time: Millis) {
         self.now = self.now.plus(time);
     }
@@ -146,12 +188,15 @@ impl World {
             assigned: member.row,
             observed: member.echo.clone(),
             eligible: member.eligible,
+            place: member.place,
+            domain: member.domain,
+            pinned: member.pin.is_some() && member.pin != self.target,
         };
         self.members.iter().map(unit).collect()
     }
 
     fn desired(&self, member: &Member) -> Desired {
-        match &self.target {
+        match member.pin.as_ref().or(self.target.as_ref()) {
             _ if !member.selected => Desired::Nothing,
             Some(target) if member.resolved => Desired::Content {
                 revision: rev(target),
@@ -209,7 +254,7 @@ impl World {
         };
         member.echo = Some(Echo {
             digest,
-            token: Some(row.token),
+            token: row.token,
             state,
         });
     }
@@ -284,7 +329,7 @@ pub fn written(step: &Step, row: Option<Row>) -> Option<(Token, Content)> {
         Step::Withdraw { token, .. } => (*token, Content::Withdraw),
         Step::Fence { token, .. } => (*token, row.map_or(Content::Nothing, |row| row.content)),
         Step::Abandon { .. } => return None,
-        Step::Conclude { .. } => unreachable!("a verdict changes no row"),
+        Step::Evaluate { .. } | Step::Conclude { .. } => unreachable!("it changes no row"),
     };
     Some(written)
 }
@@ -321,6 +366,7 @@ pub fn show(step: &Step) -> String {
         Step::Withdraw { unit, token, how } => format!("withdraw {unit} {how:?}#{token}"),
         Step::Fence { unit, token } => format!("fence {unit} #{token}"),
         Step::Abandon { unit } => format!("abandon {unit}"),
+        Step::Evaluate { gate } => format!("read gate {} of stage {}", gate.gate, gate.stage),
         Step::Conclude {
             revision,
             verdict,

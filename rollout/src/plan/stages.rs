@@ -1,0 +1,294 @@
+//! Rule 10: stages are passed one after the other, and narrow the limit.
+
+use std::sync::Arc;
+
+use super::{Pass, limit::count};
+use crate::{
+    Gate, GateCount, GateId, Kind, Millis, Outcome, Place, Reading, Stage, StageId, Step, Unit, UnitId, Why,
+};
+
+/// How many units are named to those who wait for them.
+const NAMED: usize = 3;
+
+/// What is in the way of the stage that is open.
+enum Lack {
+    /// Units that are not confirmed.
+    Units(Arc<[UnitId]>),
+    /// Somebody's word.
+    Approval,
+    /// Time, until then.
+    Soak(Millis),
+    /// A gate.
+    Gate(usize),
+}
+
+/// The windows of stages that have one of their own.
+pub(super) struct StageWindows {
+    /// By place: how many may still be charged.
+    room: Vec<Option<u32>>,
+}
+
+impl<'a> Pass<'a> {
+    /// Pass as many stages as are done. Only a complete read shows that one is.
+    pub(super) fn pass_stages(&mut self) {
+        if self.spec.stages.is_empty() || !self.spec.complete {
+            return;
+        }
+        let known: Vec<StageId> = self.spec.stages.iter().map(Stage::id).collect();
+        let course = &mut self.memory.course;
+        for set in [&mut course.passed, &mut course.approved, &mut course.promoted] {
+            set.retain(|stage| known.contains(stage));
+        }
+        while let Some((place, stage)) = self.open_stage() {
+            self.look_at(place, stage);
+            if self.lack(place, stage).is_some() {
+                return;
+            }
+            let course = &mut self.memory.course;
+            course.passed.insert(stage.id());
+            course.clear_since = None;
+            course.gates.clear();
+        }
+    }
+
+    /// The stage that is passed next, while a run is under way.
+    pub(super) fn open_stage(&self) -> Option<(usize, &'a Stage)> {
+        self.open_run()?;
+        let passed = &self.memory.course.passed;
+        let mut stages = self.spec.stages.iter().enumerate();
+        stages.find(|(_, stage)| !passed.contains(&stage.id()))
+    }
+
+    /// Its stage has come. Who joins gets the last good revision without waiting for that.
+    pub(super) fn is_open(&self, unit: &Unit, kind: Kind) -> bool {
+        let Some((open, _)) = self.open_stage().filter(|_| kind == Kind::Assign) else {
+            return true;
+        };
+        match unit.place {
+            Place::Stage(place) => usize::from(place) <= open,
+            Place::Last | Place::Excluded => false,
+        }
+    }
+
+    /// How long its units are confirmed, and what its gates said since.
+    fn look_at(&mut self, place: usize, stage: &Stage) {
+        if !self.unconfirmed_in(place).is_empty() {
+            self.memory.course.clear_since = None;
+            self.memory.course.gates.clear();
+            return;
+        }
+        let since = *self.memory.course.clear_since.get_or_insert(self.now);
+        self.memory
+            .course
+            .gates
+            .resize(stage.gates.len(), GateCount::default());
+        for (at, gate) in stage.gates.iter().enumerate() {
+            for reading in self
+                .spec
+                .readings
+                .iter()
+                .filter(|reading| reading.gate == gate_id(place, at))
+            {
+                if let Some(known) = self.memory.course.gates.get_mut(at) {
+                    known.count(gate, reading, since);
+                }
+            }
+        }
+    }
+
+    /// What is in the way of a stage that was looked at.
+    fn lack(&self, place: usize, stage: &Stage) -> Option<Lack> {
+        let course = &self.memory.course;
+        let Some(since) = course.clear_since else {
+            return Some(Lack::Units(self.unconfirmed_in(place).into()));
+        };
+        if stage.approval && !course.approved.contains(&stage.id()) {
+            return Some(Lack::Approval);
+        }
+        if course.promoted.contains(&stage.id()) {
+            return None;
+        }
+        let until = since.plus(stage.soak);
+        if until > self.now {
+            return Some(Lack::Soak(until));
+        }
+        let holds = |(gate, known): (&Gate, &GateCount)| known.passes >= gate.passes;
+        let failing = stage
+            .gates
+            .iter()
+            .zip(&course.gates)
+            .position(|both| !holds(both));
+        failing.map(Lack::Gate)
+    }
+
+    /// Some of the units of a stage that are not confirmed, and without which it does not end.
+    fn unconfirmed_in(&self, place: usize) -> Vec<UnitId> {
+        let of_it = self
+            .units
+            .iter()
+            .filter(|unit| unit.place.is(place) && unit.is_needed());
+        let open = of_it.filter(|unit| !self.is_confirmed(unit)).take(NAMED);
+        open.map(|unit| unit.id.clone()).collect()
+    }
+
+    /// What those say who wait for a later stage.
+    pub(super) fn why_stage(&self) -> Option<Why> {
+        let (place, stage) = self.open_stage()?;
+        let name = stage.name.clone();
+        let why = match self.lack(place, stage) {
+            Some(Lack::Approval) => Why::WaitingApproval { stage: name },
+            Some(Lack::Gate(at)) => {
+                let known = self.memory.course.gates.get(at).copied().unwrap_or_default();
+                Why::WaitingGate {
+                    stage: name,
+                    gate: gate_id(place, at),
+                    last: known.last.map(|(at, outcome)| (outcome, at)),
+                    passes: (known.passes, stage.gates.get(at).map_or(0, |gate| gate.passes)),
+                }
+            }
+            Some(Lack::Soak(until)) => Why::WaitingStage {
+                stage: name,
+                units: [].into(),
+                until: Some(until),
+            },
+            Some(Lack::Units(units)) => Why::WaitingStage {
+                stage: name,
+                units,
+                until: None,
+            },
+            // It is done, but the read is not complete.
+            None => Why::WaitingStage {
+                stage: name,
+                units: [].into(),
+                until: None,
+            },
+        };
+        Some(why)
+    }
+
+    /// The gates of the open stage that are to be read now.
+    pub(super) fn readings_to_take(&self) -> Vec<Step> {
+        let due = self.gates_to_read().filter(|(_, at)| *at <= self.now);
+        due.map(|(gate, _)| Step::Evaluate { gate }).collect()
+    }
+
+    /// When time alone changes something in the open stage.
+    pub(super) fn stage_ends(&self) -> impl Iterator<Item = Millis> {
+        let soak = self.open_stage().and_then(|(_, stage)| {
+            let since = self.memory.course.clear_since?;
+            Some(since.plus(stage.soak))
+        });
+        self.gates_to_read().map(|(_, at)| at).chain(soak)
+    }
+
+    /// The gates of the open stage that do not hold yet, and when each is to be read.
+    fn gates_to_read(&self) -> impl Iterator<Item = (GateId, Millis)> {
+        let course = &self.memory.course;
+        let open = self
+            .open_stage()
+            .filter(|(_, stage)| course.clear_since.is_some() && !course.promoted.contains(&stage.id()));
+        open.into_iter().flat_map(move |(place, stage)| {
+            let gates = stage.gates.iter().zip(&course.gates).enumerate();
+            let unmet = gates.filter(|(_, (gate, known))| known.passes < gate.passes);
+            unmet.map(move |(at, (gate, known))| {
+                let next = known.last.map_or(Millis(0), |(at, _)| at.plus(gate.interval));
+                (gate_id(place, at), next)
+            })
+        })
+    }
+
+    /// How many units of each stage may still be charged, where that is less than all.
+    pub(super) fn stage_windows(&self) -> StageWindows {
+        let stages = self.spec.stages.iter().enumerate();
+        let room = stages.map(|(place, stage)| {
+            let limit = self.stage_limit(place, stage)?;
+            Some(limit.saturating_sub(count(self.charged_in(place))))
+        });
+        StageWindows { room: room.collect() }
+    }
+
+    /// What those say who wait for a turn in their stage, for each stage whose window is full.
+    pub(super) fn full_stages(&self) -> Vec<Option<Why>> {
+        let stages = self.spec.stages.iter().enumerate();
+        let full = stages.map(|(place, stage)| {
+            let limit = self.stage_limit(place, stage)?;
+            let holders: Vec<UnitId> = self.charged_in(place).cloned().collect();
+            (count(holders.iter()) >= limit).then(|| Why::WaitingTurn {
+                holders: holders.into_iter().take(NAMED).collect(),
+                limit,
+            })
+        });
+        full.collect()
+    }
+
+    fn stage_limit(&self, place: usize, stage: &Stage) -> Option<u32> {
+        let limit = stage.limit?;
+        let counted = |unit: &&&Unit| unit.place.is(place) && unit.selected() && unit.is_eligible();
+        Some(limit.of(count(self.units.iter().filter(counted))))
+    }
+
+    /// The units of a stage that fill its window.
+    fn charged_in(&self, place: usize) -> impl Iterator<Item = &UnitId> {
+        let charges = self.memory.charges.iter().filter(|(_, charge)| charge.counts());
+        let of_it = charges
+            .filter(move |(id, charge)| self.unit_of(id, charge).is_some_and(|unit| unit.place.is(place)));
+        of_it.map(|(id, _)| id)
+    }
+}
+
+impl StageWindows {
+    /// Its stage has room for it.
+    pub(super) fn admit(&self, unit: &Unit) -> bool {
+        self.room_of(unit).is_none_or(|room| room > 0)
+    }
+
+    pub(super) fn take(&mut self, unit: &Unit) {
+        if let Place::Stage(place) = unit.place
+            && let Some(Some(room)) = self.room.get_mut(usize::from(place))
+        {
+            *room = room.saturating_sub(1);
+        }
+    }
+
+    fn room_of(&self, unit: &Unit) -> Option<u32> {
+        match unit.place {
+            Place::Stage(place) => self.room.get(usize::from(place)).copied().flatten(),
+            Place::Last | Place::Excluded => None,
+        }
+    }
+}
+
+impl Stage {
+    fn id(&self) -> StageId {
+        StageId::of(&self.name)
+    }
+}
+
+impl GateCount {
+    /// One reading more, if it is newer than what is known, and was taken since all units are confirmed.
+    fn count(&mut self, gate: &Gate, reading: &Reading, since: Millis) {
+        if reading.at < since || self.last.is_some_and(|(at, _)| reading.at <= at) {
+            return;
+        }
+        self.last = Some((reading.at, reading.outcome));
+        match reading.outcome {
+            Outcome::Pass => self.passes = self.passes.saturating_add(1),
+            Outcome::NoData if !gate.no_data_fails => {}
+            Outcome::Fail | Outcome::NoData => self.passes = 0,
+        }
+    }
+}
+
+impl Place {
+    fn is(self, stage: usize) -> bool {
+        matches!(self, Self::Stage(place) if usize::from(place) == stage)
+    }
+}
+
+fn gate_id(stage: usize, gate: usize) -> GateId {
+    let place = |at: usize| u8::try_from(at).unwrap_or(u8::MAX);
+    GateId {
+        stage: place(stage),
+        gate: place(gate),
+    }
+}

@@ -1,0 +1,109 @@
+//! Rule 10: gates are read elsewhere, at intervals, and have to hold several times in a row.
+
+use muster_rollout::{Gate, GateId, Millis, Outcome, Reading, Says, Stage, Step, Why};
+
+use crate::stages::{stage, staged};
+use crate::world::{World, rev};
+
+const GATE: GateId = GateId { stage: 0, gate: 0 };
+
+fn gated(no_data_fails: bool) -> World {
+    let gate = Gate {
+        interval: Millis::minutes(1),
+        passes: 2,
+        no_data_fails,
+    };
+    staged(Stage {
+        gates: vec![gate],
+        ..stage("canary")
+    })
+}
+
+fn read(world: &mut World, outcome: Outcome) {
+    let at = world.now;
+    world.spec.readings = vec![Reading {
+        gate: GATE,
+        at,
+        outcome,
+    }];
+    world.step();
+}
+
+fn passes(world: &World) -> (u32, u32) {
+    match world.why("a") {
+        Why::WaitingGate { passes, .. } => passes,
+        why => panic!("{why:?}"),
+    }
+}
+
+#[test]
+fn it_is_read_when_the_units_are_confirmed_and_then_at_intervals() {
+    let mut world = gated(false);
+    assert!(!world.decide().steps.contains(&Step::Evaluate { gate: GATE }));
+    world.succeed("b");
+    assert_eq!(world.step().steps, [Step::Evaluate { gate: GATE }]);
+    assert_eq!(
+        world.step().steps,
+        [Step::Evaluate { gate: GATE }],
+        "until it is read"
+    );
+    read(&mut world, Outcome::Pass);
+    let decision = world.decide();
+    assert!(decision.steps.is_empty());
+    assert_eq!(decision.wake_at, Some(world.now.plus(Millis::minutes(1))));
+    assert_eq!(passes(&world), (1, 2));
+    world.pass(Millis::minutes(1));
+    assert_eq!(world.step().steps, [Step::Evaluate { gate: GATE }]);
+    read(&mut world, Outcome::Pass);
+    assert_eq!(world.charged(), ["a", "c"]);
+}
+
+#[test]
+fn it_has_to_hold_in_a_row_and_one_reading_counts_once() {
+    let mut world = gated(false);
+    world.succeed("b");
+    world.step();
+    read(&mut world, Outcome::Pass);
+    world.step();
+    world.step();
+    assert_eq!(passes(&world), (1, 2));
+    world.pass(Millis::minutes(1));
+    read(&mut world, Outcome::Fail);
+    assert_eq!(passes(&world), (0, 2));
+}
+
+/// What no data makes of one reading that held.
+fn check(no_data_fails: bool, expect: u32) {
+    let mut world = gated(no_data_fails);
+    world.succeed("b");
+    world.step();
+    read(&mut world, Outcome::Pass);
+    world.pass(Millis::minutes(1));
+    read(&mut world, Outcome::NoData);
+    assert_eq!(passes(&world).0, expect);
+}
+
+#[test]
+fn no_data_says_nothing_or_is_as_bad_as_a_failure() {
+    check(false, 1);
+    check(true, 0);
+}
+
+#[test]
+fn what_was_read_before_the_units_were_confirmed_says_nothing() {
+    let mut world = gated(false);
+    read(&mut world, Outcome::Pass);
+    world.pass(Millis::seconds(1));
+    world.succeed("b");
+    world.step();
+    assert_eq!(passes(&world), (0, 2));
+}
+
+#[test]
+fn a_promotion_waits_for_no_gate() {
+    let mut world = gated(false);
+    world.succeed("b");
+    world.step();
+    assert!(world.say(Says::Promote(rev("r2"), "canary".into())));
+    assert_eq!(world.charged(), ["a", "c"]);
+}

@@ -1,0 +1,131 @@
+//! Rules 4 and 15: pins, holds, and units that wait for something the caller knows.
+
+use muster_rollout::{Absence, Eligible, Millis, Place, Why};
+
+use crate::world::{World, ineligible, rev, row_steps};
+
+#[test]
+fn a_pinned_unit_gets_its_pin_and_proves_nothing() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.member("a").pin = Some("r0".into());
+    world.step();
+    assert_eq!(
+        (world.on("r0"), world.words()),
+        (vec!["a"], "a:Pinned b:UpToDate".into())
+    );
+    world.fail("a");
+    world.step();
+    assert!(!world.memory.is_bad(rev("r0")) && !world.memory.is_bad(rev("r1")));
+    let Why::Pinned { message } = world.why("a") else {
+        panic!()
+    };
+    assert!(message.unwrap().contains("image not found"));
+    world.succeed("a");
+    world.aim("r2");
+    world.settle();
+    assert_eq!((world.on("r0"), world.on("r2")), (vec!["a"], vec!["b"]));
+    assert_eq!(world.decide().summary.held, 1);
+    world.member("a").pin = None;
+    world.settle();
+    assert_eq!(world.on("r2"), ["a", "b"]);
+}
+
+#[test]
+fn a_fleet_of_pinned_units_proves_nothing() {
+    let mut world = World::settled(&["a"], "r1");
+    world.member("a").pin = Some("r1".into());
+    world.aim("r2");
+    world.step();
+    world.step();
+    assert_eq!(world.memory.last_good, Some(rev("r1")));
+}
+
+#[test]
+fn a_pin_to_what_is_known_to_be_bad_changes_nothing() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.aim("r2");
+    world.step();
+    world.fail("a");
+    world.step();
+    world.member("b").pin = Some("r2".into());
+    world.aim("r3");
+    world.settle();
+    assert_eq!((world.on("r1"), world.on("r3")), (vec!["b"], vec!["a"]));
+}
+
+#[test]
+fn who_waits_for_something_is_needed_and_not_begun() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    let behind = ineligible(26, Absence::Skip);
+    world.member("a").eligible = Eligible::NotYet(behind);
+    world.aim("r2");
+    world.step();
+    world.succeed("b");
+    world.step();
+    assert_eq!(world.words(), "a:NotYet b:UpToDate");
+    assert_eq!(world.memory.last_good, Some(rev("r1")), "a is waited for");
+    world.member("a").eligible = Eligible::Yes;
+    world.settle();
+    assert_eq!(world.memory.last_good, Some(rev("r2")));
+    world.member("a").eligible = Eligible::NotYet(behind);
+    assert_eq!(world.words(), "a:UpToDate b:UpToDate");
+}
+
+#[test]
+fn who_is_left_out_keeps_what_it_has() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.member("a").place = Place::Excluded;
+    world.aim("r2");
+    world.settle();
+    assert_eq!(
+        (world.on("r1"), world.words()),
+        (vec!["a"], "a:Excluded b:UpToDate".into())
+    );
+    assert_eq!(world.memory.last_good, Some(rev("r2")));
+}
+
+/// One of two is away in the midst of its change, for longer than is waited for.
+fn away(absence: Absence) -> World {
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.aim("r2");
+    world.step();
+    world.member("a").eligible = Eligible::No(ineligible(5, absence));
+    world.step();
+    world.pass(Millis::minutes(5));
+    world.step();
+    world
+}
+
+#[test]
+fn what_an_absence_means() {
+    let skip = away(Absence::Skip);
+    assert_eq!(
+        (skip.charged(), skip.memory.marks.len()),
+        (vec!["b".to_owned()], 0)
+    );
+
+    let mut wait = away(Absence::Wait);
+    assert_eq!(wait.charged(), ["a"], "it keeps its slot");
+    assert!(row_steps(&wait.decide()).is_empty());
+    wait.find("a");
+    wait.settle();
+    assert_eq!(wait.on("r2"), ["a", "b"]);
+
+    let fail = away(Absence::Fail);
+    assert!(fail.memory.is_bad(rev("r2")));
+    assert_eq!(fail.on("r2"), ["a"], "b never gets it");
+}
+
+#[test]
+fn who_is_waited_for_ends_no_run_by_being_away() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.member("a").eligible = Eligible::No(ineligible(5, Absence::Wait));
+    world.aim("r2");
+    world.step();
+    world.succeed("b");
+    world.step();
+    assert_eq!(world.memory.run.unwrap().state, muster_rollout::RunState::Open);
+    world.member("a").eligible = Eligible::No(ineligible(5, Absence::Skip));
+    world.step();
+    assert_eq!(world.memory.last_good, Some(rev("r2")));
+}
