@@ -40,6 +40,8 @@ pub mod annotation {
     pub const PIN_PREFIX: &str = "fleet.muster.dev/pin.";
     /// Control of a module: a stage is approved.
     pub const APPROVE: &str = "fleet.muster.dev/approve";
+    /// Control of a module: a stage is approved, and its soak and gates are not waited for.
+    pub const PROMOTE: &str = "fleet.muster.dev/promote";
     /// Control of a module: the run is ended.
     pub const ABORT: &str = "fleet.muster.dev/abort";
     /// Control of a module: a condemned revision is tried again.

@@ -190,6 +190,8 @@ words! {
         ClusterFailed,
         /// Nothing new is started because of failures.
         RolloutHalted,
+        /// A person ended the rollout.
+        RolloutAborted,
         /// A revision failed on more clusters than allowed.
         RevisionCondemned,
         /// Every eligible selected cluster is confirmed.
@@ -198,6 +200,8 @@ words! {
         WithdrawalHeld,
         /// A control of a person took effect.
         ControlApplied,
+        /// A control of a person is about nothing that is there, and had no effect.
+        ControlWithoutEffect,
         /// A control was written by a manager whose fields Flux takes over.
         ControlAtRisk,
         /// A tag names another commit than the pinned one.

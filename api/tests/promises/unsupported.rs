@@ -23,44 +23,22 @@ fn each_field() {
         "selector": { "matchLabels": { "env": "prod" } }, "controlPlaneBindings": [{ "name": "A", "value": "1" }],
         "onDelete": "Orphan", "suspend": true,
         "rollout": {
-            "strategy": "Replace", "maxUnreadyClusters": "10%", "minReadySeconds": 5, "unmatched": "Last",
-            "onFailure": { "action": "Halt", "maxFailed": 2 }, "deadlines": { "progress": "20m" },
-            "paused": true, "onJoin": "Target", "withdraw": { "max": 1 }, "historyLimit": 3, "onUnreachable": "Skip",
+            "strategy": "Replace", "maxUnreadyClusters": "10%", "minReadySeconds": 5, "unmatched": "Exclude",
+            "onFailure": { "action": "Revert", "maxFailed": 2 }, "deadlines": { "progress": "20m" },
+            "paused": true, "onJoin": "Target", "withdraw": { "max": 1 }, "historyLimit": 3, "onUnreachable": "Wait",
+            "batch": {}, "exclusive": "region",
+            "stages": [{ "name": "a", "selector": {}, "soak": "1m", "approval": "Required", "maxUnreadyClusters": 2 }],
         },
     });
     check(built, &[]);
     check(json!({ "dependsOn": [{ "name": "base" }] }), &["spec.dependsOn"]);
-    check(rollout(json!({ "batch": {} })), &["spec.rollout.batch"]);
-    check(
-        rollout(json!({ "exclusive": "region" })),
-        &["spec.rollout.exclusive"],
-    );
-    check(
-        rollout(json!({ "stages": [{ "name": "a", "selector": {} }] })),
-        &["spec.rollout.stages"],
-    );
-    check(
-        rollout(json!({ "unmatched": "Exclude" })),
-        &["spec.rollout.unmatched"],
-    );
-    for action in ["Revert", "Continue"] {
-        check(
-            rollout(json!({ "onFailure": { "action": action } })),
-            &["spec.rollout.onFailure.action"],
-        );
-    }
-    for what in ["Wait", "Fail"] {
-        check(
-            rollout(json!({ "onUnreachable": what })),
-            &["spec.rollout.onUnreachable"],
-        );
-    }
-    let several =
-        json!({ "dependsOn": [{ "name": "base" }], "rollout": { "batch": {}, "exclusive": "region" } });
-    check(
-        several,
-        &["spec.dependsOn", "spec.rollout.batch", "spec.rollout.exclusive"],
-    );
+    let gate =
+        json!({ "condition": { "apiVersion": "v1", "kind": "ConfigMap", "name": "a", "type": "Ready" } });
+    let staged = rollout(json!({ "stages": [{ "name": "a", "selector": {}, "gates": [gate] }] }));
+    check(staged.clone(), &["spec.rollout.stages[].gates"]);
+    let mut several = staged;
+    several["dependsOn"] = json!([{ "name": "base" }]);
+    check(several, &["spec.dependsOn", "spec.rollout.stages[].gates"]);
 }
 
 #[test]

@@ -3,30 +3,83 @@
 //! A level control (`paused`) holds until its annotation goes or its time is over. A one-shot control (`acknowledge-withdrawal`,
 //! `abandon`) is taken when first seen; that it was is told by an event, once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::ResourceExt;
 use muster_api::{
     control::Control,
+    digest,
     labels::{annotation, manager},
     module::ModuleObject,
     reasons::ObjectReason,
     validate::unsupported_message,
 };
-use muster_rollout::UnitId;
+use muster_rollout::{Revision, Says, UnitId};
 
 use super::observe::Invalid;
 
+/// Digits of a hash that name a revision: as many as messages show.
+const SHORTEST: usize = 8;
 /// Controls of a module whose behaviour is not built yet.
-const UNSUPPORTED: [&str; 5] = [
-    annotation::HOLD,
-    annotation::PIN,
+const UNSUPPORTED: [&str; 2] = [annotation::HOLD, annotation::PIN];
+
+/// Controls that are taken once, by the engine.
+const ONCE: [&str; 4] = [
     annotation::APPROVE,
+    annotation::PROMOTE,
     annotation::ABORT,
     annotation::RETRY,
 ];
+
+/// What is said once: one stage, or one revision.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Once {
+    /// The annotation.
+    pub key: &'static str,
+    /// Who says it, and why.
+    pub control: Control,
+    /// The stage, where it is about one.
+    pub stage: Option<String>,
+    /// The revision, or how its hash begins.
+    pub revision: String,
+}
+
+impl Once {
+    /// Tells it from all others that are, or were, said. 48 bits, so that it is the same in every reader of JSON.
+    pub fn id(&self) -> u64 {
+        let text = self.control.to_text();
+        let stage = self.stage.as_deref().unwrap_or_default();
+        let hash = digest::sha256_hex(&[self.key, &text, stage, &self.revision]);
+        hash.get(..12)
+            .and_then(|hex| u64::from_str_radix(hex, 16).ok())
+            .unwrap_or_default()
+    }
+
+    /// The revision among those that are known; else one that nobody knows.
+    fn revision(&self, known: &BTreeSet<Revision>) -> Revision {
+        let mut found = known
+            .iter()
+            .filter(|known| known.to_string().starts_with(&self.revision));
+        let padded = format!("{:0<32}", self.revision);
+        let unknown = || Revision::parse(&padded).unwrap_or(Revision::new([0; 16]));
+        found.next().copied().unwrap_or_else(unknown)
+    }
+
+    /// As the engine takes it.
+    pub fn engine(&self, known: &BTreeSet<Revision>) -> muster_rollout::Control {
+        let revision = self.revision(known);
+        let stage = || self.stage.as_deref().unwrap_or_default().into();
+        let says = match self.key {
+            annotation::APPROVE => Says::Approve(revision, stage()),
+            annotation::PROMOTE => Says::Promote(revision, stage()),
+            annotation::ABORT => Says::Abort(revision),
+            _ => Says::Retry(revision),
+        };
+        muster_rollout::Control { id: self.id(), says }
+    }
+}
 
 /// The controls that are set on a module.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,6 +87,7 @@ pub struct Controls {
     paused: Option<Control>,
     acknowledged: Option<Control>,
     abandoned: Option<Control>,
+    once: Vec<Once>,
 }
 
 impl Controls {
@@ -54,15 +108,7 @@ impl Controls {
                 message: unsupported_message(&names),
             });
         }
-        let control = |key: &str| {
-            let text = annotations.get(key);
-            text.map(|text| Control::parse(text)).transpose().map_err(|error| Invalid {
-                reason: ObjectReason::InvalidControl,
-                message: format!(
-                    "annotation {key} cannot be read: {error}; nothing of this module moves until it is mended or removed"
-                ),
-            })
-        };
+        let control = |key: &str| parse(annotations, key);
         Ok(Self {
             paused: if deleting {
                 None
@@ -71,7 +117,13 @@ impl Controls {
             },
             acknowledged: control(annotation::ACKNOWLEDGE_WITHDRAWAL)?,
             abandoned: control(annotation::ABANDON)?,
+            once: if deleting { Vec::new() } else { once(annotations)? },
         })
+    }
+
+    /// What is said once, and holds.
+    pub fn once(&self, now: Timestamp) -> impl Iterator<Item = &Once> {
+        self.once.iter().filter(move |once| once.control.holds(now))
     }
 
     /// The pause, if one holds.
@@ -102,11 +154,66 @@ impl Controls {
     /// When the first of them ends by itself.
     pub fn end(&self, now: Timestamp) -> Option<Timestamp> {
         let all = [self.paused(now), self.acknowledged(now), self.abandoned(now)];
+        let once = self.once(now).map(|once| &once.control);
         all.into_iter()
             .flatten()
+            .chain(once)
             .filter_map(|control| control.until)
             .min()
     }
+}
+
+fn parse(annotations: &BTreeMap<String, String>, key: &str) -> Result<Option<Control>, Invalid> {
+    let text = annotations.get(key);
+    let control = text.map(|text| Control::parse(text)).transpose();
+    control.map_err(|error| unreadable(key, &error.to_string()))
+}
+
+fn unreadable(key: &str, problem: &str) -> Invalid {
+    Invalid {
+        reason: ObjectReason::InvalidControl,
+        message: format!(
+            "annotation {key} cannot be read: {problem}; nothing of this module moves until it is mended or removed"
+        ),
+    }
+}
+
+/// What is said once: `approve` and `promote` name stages as `canary@1a2b3c4d`, `abort` and `retry` revisions, by comma.
+fn once(annotations: &BTreeMap<String, String>) -> Result<Vec<Once>, Invalid> {
+    let mut all = Vec::new();
+    for key in ONCE {
+        let Some(control) = parse(annotations, key)? else {
+            continue;
+        };
+        if control.what.is_empty() {
+            return Err(unreadable(key, "it does not say what it is for"));
+        }
+        for name in control.names() {
+            let (stage, revision) = match name.split_once('@') {
+                Some((stage, revision)) => (Some(stage.to_owned()), revision),
+                None => (None, name),
+            };
+            let about_stage = [annotation::APPROVE, annotation::PROMOTE].contains(&key);
+            if about_stage != stage.is_some() {
+                let form = if about_stage { "STAGE@REVISION" } else { "REVISION" };
+                return Err(unreadable(key, &format!("{name:?} is not of the form {form}")));
+            }
+            let hex = revision.bytes().all(|byte| byte.is_ascii_hexdigit());
+            if !hex || !(SHORTEST..=64).contains(&revision.len()) {
+                let problem = format!(
+                    "{revision:?} is no revision: {SHORTEST} or more of the digits of its hash (kubectl get modules -o wide)"
+                );
+                return Err(unreadable(key, &problem));
+            }
+            all.push(Once {
+                key,
+                control: control.clone(),
+                stage,
+                revision: revision.to_ascii_lowercase(),
+            });
+        }
+    }
+    Ok(all)
 }
 
 /// The command that writes a control so that Flux leaves it alone; without a value, the one that removes it.
@@ -133,7 +240,7 @@ pub struct Address<'a> {
 
 /// As a shell takes it for one word.
 fn quoted(value: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._,:/".contains(&byte);
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._,:/@".contains(&byte);
     if !value.is_empty() && value.bytes().all(plain) {
         return value.to_owned();
     }
@@ -224,7 +331,7 @@ mod tests {
                 &says,
             );
         }
-        for key in ["hold", "pin", "approve", "abort", "retry"] {
+        for key in ["hold", "pin"] {
             let key = format!("fleet.muster.dev/{key}");
             let says = format!("annotation {key} is not supported by this version of muster: remove it");
             check(json!({&key: "true"}), false, ObjectReason::Unsupported, &says);

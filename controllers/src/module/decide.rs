@@ -8,6 +8,7 @@ use muster_api::{
     assemblage::{SyncRow, Withdraw},
     module::{ModuleObject, ModuleStatus},
     revision::ModuleRevision,
+    rollout::FailureAction,
 };
 use muster_rollout::{self as engine, How, Memory, Millis, Step};
 
@@ -56,7 +57,7 @@ pub fn decide<K: ModuleObject>(
         return Ok(Plan::only(status::idle(module, seen, now), module.status()));
     }
     let name = module.name_any();
-    let units = units::units(seen, &name);
+    let units = units::units(seen, &name, &module.spec().rollout);
     let memory = remembered(seen, &units.all, millis(now));
     let spec = units::spec(module.spec(), seen, now);
     let decision = engine::plan(&spec, &memory, &units.all, millis(now));
@@ -127,6 +128,9 @@ fn explain<K: ModuleObject>(
             Target::Known { .. } | Target::Nothing => None,
         },
         version: &version,
+        revision: seen.target.definition().map_or("", |target| &target.revision),
+        stuck: module.spec().rollout.on_failure.action == FailureAction::Revert
+            && decision.memory.last_good.is_none(),
     };
     decision
         .reasons
@@ -201,7 +205,7 @@ fn intent(module: &str, step: &Step, contents: &Contents) -> Option<Intent> {
             },
         ),
         // Verdicts are told from the memory, where they stand whatever happens to this step.
-        Step::Conclude { .. } => return None,
+        Step::Conclude { .. } | Step::Evaluate { .. } => return None,
     };
     Some(Intent {
         cluster: unit.to_string(),

@@ -54,6 +54,10 @@ fn run(before: &Memory, after: &Memory, status: &ModuleStatus) -> Vec<Event> {
                 EventReason::RolloutFinished,
                 format!("{version} is ready on {} clusters", summary.clusters),
             )),
+            RunState::Aborted => events.push(warning(
+                EventReason::RolloutAborted,
+                format!("{version} goes to no more clusters; {} have it", summary.updated),
+            )),
             RunState::Halted | RunState::KnownBad => {
                 let evidence = after
                     .bad
@@ -190,6 +194,24 @@ pub fn applied(
             annotation::ACKNOWLEDGE_WITHDRAWAL,
             format!("the withdrawal {} is acknowledged{by}, and begins", control.what),
         );
+    }
+    for once in controls.once(now) {
+        let taken = decision.taken.iter().find(|(id, _)| *id == once.id());
+        let Some((_, effect)) = taken else { continue };
+        let about = match &once.stage {
+            Some(stage) => format!("stage {stage} of revision {}", once.revision),
+            None => format!("revision {}", once.revision),
+        };
+        let (key, by) = (once.key, once.control.told());
+        let event = if *effect {
+            Event::normal(EventReason::ControlApplied, ACTION, format!("{key}: {about}{by}"))
+        } else {
+            let note = format!(
+                "{key}: {about}{by} has no effect: that is not what is being rolled out, or it is over; see kubectl get modulerevisions"
+            );
+            Event::warning(EventReason::ControlWithoutEffect, ACTION, note)
+        };
+        applied.push((key, event));
     }
     applied
 }

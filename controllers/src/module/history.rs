@@ -208,6 +208,7 @@ fn story(
     let verdict = match (memory.verdict(revision), run, row.status.verdict) {
         (Some(muster_rollout::Verdict::Bad), ..) => Some(Verdict::Bad),
         (Some(muster_rollout::Verdict::Good), ..) => Some(Verdict::Good),
+        (None, Some(run), _) if run.state == RunState::Aborted => Some(Verdict::Aborted),
         (None, Some(_), _) => None,
         (None, None, Some(verdict)) => Some(verdict),
         // It had a run, which another one replaced; what never had one has no story.
@@ -224,13 +225,18 @@ fn story(
         (status.finished, status.counts) = (Some(Time(now)), Some(counts.clone()));
     }
     status.observed_generation = Some(1);
-    status.evidence = memory.bad.get(&revision).map_or(status.evidence, |bad| {
-        vec![Evidence {
-            cluster: bad.unit.to_string(),
-            at: Some(time(bad.at)),
-            message: bad.message.to_string(),
-        }]
-    });
+    let recorded = memory.course.recorded.as_ref().filter(|_| run.is_some());
+    status.evidence = memory
+        .bad
+        .get(&revision)
+        .or(recorded)
+        .map_or(status.evidence, |bad| {
+            vec![Evidence {
+                cluster: bad.unit.to_string(),
+                at: Some(time(bad.at)),
+                message: bad.message.to_string(),
+            }]
+        });
     status.verdict = verdict;
     status.conditions = conditions(verdict, &status).merge(&row.status.conditions, 1, now);
     Some(status)

@@ -15,6 +15,8 @@ use muster_api::{
     validate::{self, InsecureSources},
 };
 
+use muster_rollout::RunState;
+
 use super::{
     Error, Modules,
     controls::Controls,
@@ -118,6 +120,10 @@ pub struct ClusterSeen {
     pub uid: String,
     /// The module's selector matches it.
     pub selected: bool,
+    /// The place of the first stage whose selector matches it.
+    pub stage: Option<usize>,
+    /// The value of the label that charged clusters share, if it has one.
+    pub domain: Option<String>,
     /// Why it cannot be touched.
     pub obstacle: Option<(Reason, String)>,
     /// Its row of this module.
@@ -196,6 +202,7 @@ pub async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Obse
     };
     if seen.invalid.is_none() {
         seen.clusters = clusters(module, modules, selector.as_ref(), &seen).await?;
+        seen.invalid = empty_stage(module, &seen);
     }
     Ok(seen)
 }
@@ -214,6 +221,58 @@ fn invalid<K: ModuleObject>(module: &K) -> Option<Invalid> {
     (!problems.is_empty()).then(|| Invalid {
         reason: ObjectReason::InvalidSpec,
         message: validate::message(&problems),
+    })
+}
+
+/// What tells where a cluster comes in a rollout.
+struct Order<'a> {
+    stages: Vec<Matcher>,
+    exclusive: Option<&'a str>,
+}
+
+impl<'a> Order<'a> {
+    fn of<K: ModuleObject>(module: &'a K) -> Result<Self, Error> {
+        let rollout = &module.spec().rollout;
+        let stages = rollout
+            .stages
+            .iter()
+            .map(|stage| Matcher::new(Some(&stage.selector)));
+        Ok(Self {
+            stages: stages.collect::<Result<_, _>>()?,
+            exclusive: rollout.exclusive.as_deref(),
+        })
+    }
+
+    fn stage(&self, cluster: &ClusterRow) -> Option<usize> {
+        self.stages
+            .iter()
+            .position(|stage| stage.matches(&cluster.labels))
+    }
+
+    fn domain(&self, cluster: &ClusterRow) -> Option<String> {
+        cluster.labels.get(self.exclusive?).cloned()
+    }
+}
+
+/// A stage without clusters guards nothing: most likely its selector, or a label, is wrong. Once its rollout is done that is all one.
+fn empty_stage<K: ModuleObject>(module: &K, seen: &Observation) -> Option<Invalid> {
+    let target = seen.target.definition()?;
+    let done = seen.memory.memory.run.is_some_and(|run| {
+        run.state == RunState::Good && target.revision.starts_with(&run.target.to_string())
+    });
+    let of_stage = |place: usize| {
+        let mut clusters = seen.clusters.iter();
+        clusters.any(|cluster| cluster.selected && cluster.stage == Some(place))
+    };
+    let mut stages = module.spec().rollout.stages.iter().enumerate();
+    let (place, stage) = stages.find(|(place, _)| !of_stage(*place)).filter(|_| !done)?;
+    let message = format!(
+        "spec.rollout.stages[{place}]: no selected cluster is of stage {}: mend its selector, label a cluster, or remove the stage; nothing moves until then",
+        stage.name
+    );
+    Some(Invalid {
+        reason: ObjectReason::InvalidSpec,
+        message,
     })
 }
 
@@ -237,6 +296,7 @@ async fn clusters<K: Rolled>(
         rows.map(|(key, row)| (key.name, row)).collect()
     };
     rows.retain(|_, row| row.ours);
+    let order = Order::of(module)?;
     let mut clusters = Vec::new();
     for cluster in modules.context.registry.list() {
         let own = rows
@@ -253,7 +313,12 @@ async fn clusters<K: Rolled>(
             .charges
             .contains_key(&cluster.name.as_str().into());
         if selected || charged || row.is_some() {
-            clusters.push(one(&cluster, selected, row, modules, &key, seen).await);
+            let seen = one(&cluster, selected, row, modules, &key, seen).await;
+            clusters.push(ClusterSeen {
+                stage: order.stage(&cluster),
+                domain: order.domain(&cluster),
+                ..seen
+            });
         }
     }
     clusters.extend(
@@ -293,6 +358,8 @@ fn orphaned(cluster: String, own: &AssemblageRow, module: &str) -> Option<Cluste
         name: cluster,
         uid: String::new(),
         selected: false,
+        stage: None,
+        domain: None,
         obstacle: Some((Reason::Deleting, message)),
         row: Some(row),
         values: None,
@@ -316,6 +383,8 @@ async fn one<K: Rolled>(
         name: cluster.name.clone(),
         uid: cluster.uid.clone(),
         selected,
+        stage: None,
+        domain: None,
         obstacle: obstacle::<K>(cluster)
             .or_else(|| kept(cluster, &module.name))
             .or_else(|| foreign(cluster, modules, &module.namespace))

@@ -37,6 +37,23 @@ pub struct Background<'a> {
     pub source: Option<&'a str>,
     /// The version that is rolled out.
     pub version: &'a str,
+    /// The hash of its revision; empty if it is not known.
+    pub revision: &'a str,
+    /// What is condemned shall go back, and there is no good revision to go back to.
+    pub stuck: bool,
+}
+
+impl Background<'_> {
+    /// The revision as messages and controls name it.
+    fn short(&self) -> &str {
+        self.revision.get(..8).unwrap_or(self.revision)
+    }
+
+    /// The command that says something once.
+    fn once(&self, key: &str, stage: Option<&str>) -> String {
+        let stage = stage.map_or_else(String::new, |stage| format!("{stage}@"));
+        command(&self.address, key, Some(&format!("{stage}{}", self.short())))
+    }
 }
 
 /// Explains a unit's reason.
@@ -65,6 +82,15 @@ fn word(why: &Why) -> (Reason, Option<Millis>) {
         Why::Soaking { since, .. } => (Reason::Soaking, Some(*since)),
         Why::KnownBad { .. } => (Reason::KnownBad, None),
         Why::Halted { .. } => (Reason::Halted, None),
+        Why::Pinned { .. } => (Reason::Pinned, None),
+        Why::Reverting { since, .. } => (Reason::Reverting, Some(*since)),
+        Why::Aborted { .. } => (Reason::Aborted, None),
+        Why::NotYet { reason } => (ineligible(*reason), None),
+        Why::WaitingApproval { .. } => (Reason::WaitingApproval, None),
+        Why::WaitingGate { .. } => (Reason::WaitingGate, None),
+        Why::WaitingStage { .. } => (Reason::WaitingStage, None),
+        Why::WaitingDomain { .. } => (Reason::WaitingDomain, None),
+        Why::WaitingBatch { .. } => (Reason::WaitingBatch, None),
         Why::Paused => (Reason::Paused, None),
         Why::Unresolved => (Reason::SourceNotReady, None),
         Why::WaitingTurn { .. } | Why::WaitingRead => (Reason::WaitingTurn, None),
@@ -96,6 +122,7 @@ pub const fn not_ready(reason: NotReady) -> Reason {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a table is as long as its cases")]
 fn message(unit: &UnitId, why: &Why, background: &Background<'_>) -> String {
     let Background {
         address,
@@ -103,6 +130,8 @@ fn message(unit: &UnitId, why: &Why, background: &Background<'_>) -> String {
         obstacles,
         source,
         version,
+        revision: _,
+        stuck: _,
     } = background;
     match why {
         Why::Ineligible { since, .. } => {
@@ -158,16 +187,63 @@ fn message(unit: &UnitId, why: &Why, background: &Background<'_>) -> String {
         Why::Soaking { until, .. } => format!("ready at {version}; it is watched until {}", instant(*until)),
         Why::KnownBad { revision, evidence } => bad(
             "is known to be bad and is not assigned again",
-            version,
+            background,
             *revision,
             evidence,
         ),
         Why::Halted { revision, evidence } => bad(
             "is condemned: nothing more is assigned",
-            version,
+            background,
             *revision,
             evidence,
         ),
+        Why::Pinned { message } => format!(
+            "pinned to another revision than {version}{}",
+            tail(message.as_deref())
+        ),
+        Why::Reverting { until, message, .. } => format!(
+            "{version} is condemned or was aborted; it goes back to the last good revision{}{}",
+            by(*until),
+            tail(message.as_deref())
+        ),
+        Why::Aborted { .. } => format!(
+            "the rollout of {version} was aborted; next: commit another version, or try it again: {}",
+            background.once(annotation::RETRY, None)
+        ),
+        Why::NotYet { .. } => obstacles
+            .get(unit.as_str())
+            .map_or("it waits for something else", String::as_str)
+            .to_owned(),
+        Why::WaitingApproval { stage } => format!(
+            "{version} waits for the approval of stage {stage}; next: {}",
+            background.once(annotation::APPROVE, Some(stage))
+        ),
+        Why::WaitingGate {
+            stage,
+            passes: (passes, needed),
+            ..
+        } => {
+            format!(
+                "{version} waits for a gate of stage {stage}, which held {passes} of {needed} times in a row"
+            )
+        }
+        Why::WaitingStage { stage, units, until } => match until {
+            Some(until) => format!(
+                "{version} waits for stage {stage}, which is watched until {}",
+                instant(*until)
+            ),
+            None => format!("{version} waits for stage {stage}{}", named(units)),
+        },
+        Why::WaitingDomain { holders } => format!(
+            "{version} waits for clusters with another value of the label rollout.exclusive{}",
+            named(holders)
+        ),
+        Why::WaitingBatch { holders, size } => {
+            format!(
+                "{version} waits for the next batch, after this one of {size}{}",
+                named(holders)
+            )
+        }
         Why::Paused => {
             let how = pause.as_ref().map_or_else(String::new, ToString::to_string);
             format!("the rollout of {version} is paused{how}")
@@ -191,13 +267,29 @@ fn failed(class: Class, message: &str, until: Option<Millis>) -> String {
     }
 }
 
-fn bad(what: &str, version: &str, revision: Revision, evidence: &Evidence) -> String {
+fn bad(what: &str, background: &Background<'_>, revision: Revision, evidence: &Evidence) -> String {
     let Evidence { unit, message, at } = evidence;
     let revision: String = revision.to_string().chars().take(8).collect();
+    let stuck = if background.stuck {
+        "; there is no good revision to go back to"
+    } else {
+        ""
+    };
     format!(
-        "{version} (revision {revision}) {what}: {unit} failed at {}: {message}; next: commit a version that mends it",
+        "{} (revision {revision}) {what}: {unit} failed at {}: {message}{stuck}; next: commit a version that mends it",
+        background.version,
         instant(*at)
     )
+}
+
+/// Some clusters in parentheses.
+fn named(units: &[UnitId]) -> String {
+    let names: Vec<&str> = units.iter().map(UnitId::as_str).collect();
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", names.join(", "))
+    }
 }
 
 /// Whom it waits for: the first three, and how many more.
@@ -240,6 +332,8 @@ pub fn instant(at: Millis) -> Timestamp {
 #[cfg(test)]
 #[allow(clippy::too_many_lines, reason = "a table is as long as its cases")]
 mod tests {
+    use muster_rollout::{Absence, GateId};
+
     use super::*;
 
     fn check(why: &Why, reason: Reason, says: &str) {
@@ -256,6 +350,8 @@ mod tests {
             obstacles: &obstacles,
             source: Some("https://git.test cannot be reached"),
             version: "v2",
+            revision: "0123456789abcdef",
+            stuck: false,
         };
         let told = explain(&"eu-1".into(), why, &background);
         assert_eq!(told.reason, reason, "{why:?}");
@@ -279,6 +375,7 @@ mod tests {
         let paused = Ineligible {
             code: Reason::ClusterPaused.rank(),
             rank: Reason::ClusterPaused.rank(),
+            absence: Absence::Skip,
         };
         check(
             &Why::Ineligible {
@@ -385,6 +482,87 @@ mod tests {
             },
             Reason::WaitingTurn,
             "moves nothing",
+        );
+        check(
+            &Why::Pinned {
+                message: Some("no image".into()),
+            },
+            Reason::Pinned,
+            "than v2: no image",
+        );
+        check(
+            &Why::Reverting {
+                since: at,
+                until: None,
+                message: None,
+            },
+            Reason::Reverting,
+            "back to the last good revision",
+        );
+        check(
+            &Why::Aborted { revision },
+            Reason::Aborted,
+            "module/web --overwrite fleet.muster.dev/retry=01234567",
+        );
+        let behind = Ineligible {
+            code: Reason::DependencyBehind.rank(),
+            rank: Reason::DependencyBehind.rank(),
+            absence: Absence::Skip,
+        };
+        check(
+            &Why::NotYet { reason: behind },
+            Reason::DependencyBehind,
+            "Cluster eu-1 is paused",
+        );
+        check(
+            &Why::WaitingApproval {
+                stage: "canary".into(),
+            },
+            Reason::WaitingApproval,
+            "fleet.muster.dev/approve=canary@01234567",
+        );
+        check(
+            &Why::WaitingGate {
+                stage: "canary".into(),
+                gate: GateId { stage: 0, gate: 0 },
+                last: None,
+                passes: (1, 3),
+            },
+            Reason::WaitingGate,
+            "a gate of stage canary, which held 1 of 3 times",
+        );
+        check(
+            &Why::WaitingStage {
+                stage: "canary".into(),
+                units: ["dev-1".into()].into(),
+                until: None,
+            },
+            Reason::WaitingStage,
+            "waits for stage canary (dev-1)",
+        );
+        check(
+            &Why::WaitingStage {
+                stage: "canary".into(),
+                units: [].into(),
+                until: Some(at),
+            },
+            Reason::WaitingStage,
+            "watched until 1970",
+        );
+        check(
+            &Why::WaitingDomain {
+                holders: ["dev-1".into()].into(),
+            },
+            Reason::WaitingDomain,
+            "rollout.exclusive (dev-1)",
+        );
+        check(
+            &Why::WaitingBatch {
+                holders: ["dev-1".into()].into(),
+                size: 2,
+            },
+            Reason::WaitingBatch,
+            "after this one of 2 (dev-1)",
         );
         check(&Why::WaitingRead, Reason::WaitingTurn, "complete read");
         check(&Why::UpToDate, Reason::UpToDate, "ready at v2");

@@ -243,8 +243,13 @@ fn conditions<K: ModuleObject>(
     let mut said = ready(module, seen, decision, told, summary);
     if let Some(halt) = told
         .iter()
-        .find(|told| matches!(told.reason, Reason::Halted | Reason::KnownBad))
-        .filter(|_| decision.summary.phase == Phase::Halted)
+        .find(|told| matches!(told.reason, Reason::Halted | Reason::KnownBad | Reason::Aborted))
+        .filter(|_| {
+            matches!(
+                decision.summary.phase,
+                Phase::Halted | Phase::Aborted | Phase::Reverting
+            )
+        })
     {
         said = said.with(conditions::HALTED, Status::True, halt.reason, &*halt.message);
     }
@@ -307,8 +312,8 @@ fn ready<K: ModuleObject>(
     );
     let said = Conditions::ready(Status::False, worst.reason, &*message);
     match decision.summary.phase {
-        Phase::Halted => said.stalled(worst.reason, message),
-        Phase::Idle | Phase::Rolling | Phase::Paused | Phase::Done => {
+        Phase::Halted | Phase::Aborted => said.stalled(worst.reason, message),
+        Phase::Idle | Phase::Rolling | Phase::Reverting | Phase::Paused | Phase::Done => {
             said.reconciling(ObjectReason::Progressing, message)
         }
     }

@@ -1,6 +1,6 @@
 //! From what was observed to what the engine understands: units and settings. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use muster_api::{
@@ -38,11 +38,21 @@ pub struct Units {
 }
 
 /// A unit for each cluster, with the contents that it may get.
-pub fn units(seen: &Observation, module: &str) -> Units {
+pub fn units(seen: &Observation, module: &str, rollout: &api::Rollout) -> Units {
     let mut units = Units::default();
+    let domains: BTreeSet<&str> = seen
+        .clusters
+        .iter()
+        .filter_map(|cluster| cluster.domain.as_deref())
+        .collect();
+    let domains: BTreeMap<&str, usize> = domains.into_iter().zip(0..).collect();
     for cluster in &seen.clusters {
-        let unit = unit(cluster, seen, module, &mut units);
-        units.all.push(unit);
+        let unit = unit(cluster, seen, module, rollout, &mut units);
+        let domain = cluster.domain.as_deref().and_then(|domain| domains.get(domain));
+        units.all.push(engine::Unit {
+            domain: domain.and_then(|number| engine::Domain::nth(*number)),
+            ..unit
+        });
     }
     units
 }
@@ -66,7 +76,20 @@ pub fn spec(module: &ModuleSpec, seen: &Observation, now: Timestamp) -> engine::
         },
         limit: limit(rollout.max_unready_clusters),
         min_ready: engine::Millis::seconds(rollout.min_ready_seconds.into()),
-        on_failure: engine::OnFailure::Halt,
+        batch: rollout.batch.as_ref().map(|batch| engine::Batch {
+            start: batch.start,
+            factor: batch.factor,
+            max: batch.max.unwrap_or(u32::MAX),
+        }),
+        exclusive: rollout.exclusive.is_some(),
+        stages: rollout.stages.iter().map(stage).collect(),
+        readings: Vec::new(),
+        controls: controls(seen, now),
+        on_failure: match rollout.on_failure.action {
+            api::FailureAction::Halt => engine::OnFailure::Halt,
+            api::FailureAction::Revert => engine::OnFailure::Revert,
+            api::FailureAction::Continue => engine::OnFailure::Continue,
+        },
         max_failed: limit(rollout.on_failure.max_failed),
         deadlines: engine::Deadlines {
             pickup: engine::Millis(rollout.deadlines.pickup.as_millis()),
@@ -93,6 +116,25 @@ pub fn spec(module: &ModuleSpec, seen: &Observation, now: Timestamp) -> engine::
     }
 }
 
+fn stage(stage: &api::Stage) -> engine::Stage {
+    engine::Stage {
+        name: stage.name.as_str().into(),
+        limit: stage.max_unready_clusters.map(limit),
+        soak: engine::Millis(stage.soak.as_millis()),
+        approval: stage.approval == api::Approval::Required,
+        gates: Vec::new(),
+    }
+}
+
+/// What people say once, about revisions that are known.
+fn controls(seen: &Observation, now: Timestamp) -> Vec<engine::Control> {
+    let memory = &seen.memory.memory;
+    let target = seen.target.definition();
+    let target = target.and_then(|target| engine::Revision::parse(&target.revision));
+    let known = memory.bad.keys().copied().chain(target).collect();
+    seen.controls.once(now).map(|once| once.engine(&known)).collect()
+}
+
 fn limit(amount: Amount) -> engine::Limit {
     match amount {
         Amount::Count(count) => engine::Limit::Count(count),
@@ -100,7 +142,13 @@ fn limit(amount: Amount) -> engine::Limit {
     }
 }
 
-fn unit(cluster: &ClusterSeen, seen: &Observation, module: &str, units: &mut Units) -> engine::Unit {
+fn unit(
+    cluster: &ClusterSeen,
+    seen: &Observation,
+    module: &str,
+    rollout: &api::Rollout,
+    units: &mut Units,
+) -> engine::Unit {
     let desired = desired(cluster, seen, module, units);
     engine::Unit {
         id: cluster.name.as_str().into(),
@@ -114,7 +162,18 @@ fn unit(cluster: &ClusterSeen, seen: &Observation, module: &str, units: &mut Uni
             .row
             .as_ref()
             .and_then(|row| Some(observed(row, row.echo.as_ref()?))),
-        eligible: eligible(cluster, units),
+        eligible: eligible(cluster, rollout, units),
+        place: place(cluster, rollout),
+        domain: None,
+        pinned: false,
+    }
+}
+
+fn place(cluster: &ClusterSeen, rollout: &api::Rollout) -> engine::Place {
+    match (cluster.stage.map(u8::try_from), rollout.unmatched) {
+        (Some(Ok(place)), _) => engine::Place::Stage(place),
+        (_, api::Unmatched::Exclude) if !rollout.stages.is_empty() => engine::Place::Excluded,
+        (_, api::Unmatched::Exclude | api::Unmatched::Last) => engine::Place::Last,
     }
 }
 
@@ -179,11 +238,12 @@ fn content(
     Some((revision, digest))
 }
 
-fn eligible(cluster: &ClusterSeen, units: &mut Units) -> engine::Eligible {
+fn eligible(cluster: &ClusterSeen, rollout: &api::Rollout, units: &mut Units) -> engine::Eligible {
     let no = |reason: Reason| {
         engine::Eligible::No(engine::Ineligible {
             code: reason.rank(),
             rank: reason.rank(),
+            absence: absence(reason, rollout.on_unreachable),
         })
     };
     if let Some((reason, message)) = &cluster.obstacle {
@@ -197,6 +257,19 @@ fn eligible(cluster: &ClusterSeen, units: &mut Units) -> engine::Eligible {
         no(Reason::BindingFailed)
     } else {
         engine::Eligible::Yes
+    }
+}
+
+/// What people wish for clusters that do not answer, or do not let us in. All others are skipped.
+fn absence(reason: Reason, wish: api::OnUnreachable) -> engine::Absence {
+    match (reason, wish) {
+        (Reason::Unreachable | Reason::CredentialsRejected, api::OnUnreachable::Wait) => {
+            engine::Absence::Wait
+        }
+        (Reason::Unreachable | Reason::CredentialsRejected, api::OnUnreachable::Fail) => {
+            engine::Absence::Fail
+        }
+        _ => engine::Absence::Skip,
     }
 }
 
@@ -239,7 +312,7 @@ fn observed(row: &SeenRow, echo: &Echo) -> engine::Echo {
     };
     engine::Echo {
         digest: echo.digest.as_deref().and_then(engine::Digest::parse),
-        token: echo.token.filter(|token| *token <= believed).map(engine::Token),
+        token: engine::Token(echo.token.filter(|token| *token <= believed).unwrap_or(0)),
         state: match (echo.phase, echo.class) {
             (SyncPhase::Succeeded, _) => engine::State::Succeeded,
             (SyncPhase::Withdrawn, _) => engine::State::Withdrawn,

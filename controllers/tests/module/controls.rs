@@ -110,20 +110,26 @@ async fn a_control_that_cannot_be_read_moves_nothing_and_stops_nobody_else() {
         (
             "abort",
             "x",
-            "False Unsupported",
-            "annotation fleet.muster.dev/abort is not supported",
+            "False InvalidControl",
+            "annotation fleet.muster.dev/abort cannot be read: \"x\" is no revision: 8 or more of the digits of its hash",
         ),
         (
             "approve",
-            "x",
-            "False Unsupported",
-            "annotation fleet.muster.dev/approve is not supported",
+            "01234567",
+            "False InvalidControl",
+            "annotation fleet.muster.dev/approve cannot be read: \"01234567\" is not of the form STAGE@REVISION",
+        ),
+        (
+            "promote",
+            "",
+            "False InvalidControl",
+            "annotation fleet.muster.dev/promote cannot be read: it does not say what it is for",
         ),
         (
             "retry",
-            "x",
-            "False Unsupported",
-            "annotation fleet.muster.dev/retry is not supported",
+            "canary@01234567",
+            "False InvalidControl",
+            "annotation fleet.muster.dev/retry cannot be read: \"canary@01234567\" is not of the form REVISION",
         ),
     ];
     bed.patch("other", version("two")).await;

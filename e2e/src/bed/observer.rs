@@ -109,9 +109,15 @@ impl Bed {
 
     /// The largest number of clusters that were changing at one instant: that wanted a version and were not yet ready at it.
     pub fn most_changing(&self, workload: &Workload) -> usize {
+        let sets = self.changing(workload);
+        sets.iter().map(BTreeSet::len).max().unwrap_or_default()
+    }
+
+    /// The clusters that were changing, after each moment.
+    pub fn changing(&self, workload: &Workload) -> Vec<BTreeSet<String>> {
         let mut reached: BTreeSet<(String, String)> = BTreeSet::new();
-        let mut changing: BTreeMap<String, String> = BTreeMap::new();
-        let mut most = 0;
+        let mut changing = BTreeSet::new();
+        let mut sets = Vec::new();
         for Moment {
             cluster,
             version,
@@ -124,11 +130,11 @@ impl Bed {
                 reached.insert(state);
                 changing.remove(&cluster);
             } else if !reached.contains(&state) {
-                changing.insert(cluster, version);
+                changing.insert(cluster);
             }
-            most = most.max(changing.len());
+            sets.push(changing.clone());
         }
-        most
+        sets
     }
 
     /// Everything that a Module, ProxyAssemblage or Assemblage said about clusters that are at a version of `app`.

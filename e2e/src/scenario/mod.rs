@@ -21,6 +21,7 @@ pub mod old_bugs;
 pub mod removal;
 pub mod rest;
 pub mod rollout;
+pub mod rules;
 pub mod skipped;
 pub mod stopped_leader;
 pub mod surprises;

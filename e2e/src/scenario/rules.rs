@@ -1,0 +1,281 @@
+//! Promise: what a Module's `rollout` says is what moves: stages, batches, domains, going back, and what people say once.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::{
+    bed::{Bed, Ground, Obstacle, kinds},
+    fleet::{Quality, ROLLED, condition, told, workload},
+};
+
+/// Four clusters of two regions; the first by name is no canary.
+const FLEET: [(&str, &str, &str); 4] = [
+    ("eu-1", "eu", "most"),
+    ("eu-2", "eu", "most"),
+    ("us-1", "us", "canary"),
+    ("us-2", "us", "most"),
+];
+
+/// The fleet at its first version, with these settings for what follows.
+async fn deployed(ground: Ground, rollout: Value) -> Bed {
+    let mut bed = Bed::new(ground).await;
+    bed.prepare(&FLEET.map(|(name, ..)| name)).await;
+    for (name, region, stage) in FLEET {
+        let labels = [("env", "prod"), ("region", region), ("stage", stage)];
+        bed.join(name, &labels, &[]).await;
+    }
+    bed.deploy(&["web"]).await;
+    bed.fleet()
+        .patch(kinds::MODULE, "web", json!({"spec": {"rollout": rollout}}))
+        .await;
+    bed
+}
+
+/// The canary, its approval, and all others; nobody begins before.
+pub async fn stages_with_approval(ground: Ground) {
+    let stages = json!([{"name": "canary", "selector": {"matchLabels": {"stage": "canary"}}, "approval": "Required", "soak": "3s"}]);
+    let bed = deployed(ground, json!({"stages": stages, "maxUnreadyClusters": 4})).await;
+    let version = bed.roll("web", 2, Quality::Good).await;
+    let module = bed.until_reason("web", "WaitingApproval", ROLLED).await;
+    assert_eq!(bed.order(&workload("web"), &version), ["us-1"]);
+    let word = command(&module, "approve");
+    assert!(word.starts_with("canary@"), "{word}");
+
+    say(&bed, "approve", "canary@0123456789").await;
+    until_event(&bed, "ControlWithoutEffect").await;
+    assert_eq!(
+        bed.order(&workload("web"), &version),
+        ["us-1"],
+        "another revision is approved"
+    );
+    say(&bed, "approve", &word).await;
+    bed.until_ready("web", &version).await;
+    until_event(&bed, "ControlApplied").await;
+    let order = bed.order(&workload("web"), &version);
+    assert_eq!((order.len(), order[0].as_str()), (4, "us-1"));
+}
+
+/// One, then two, then the rest.
+pub async fn batches_grow(ground: Ground) {
+    let bed = deployed(
+        ground,
+        json!({"batch": {"start": 1, "factor": 2}, "maxUnreadyClusters": 4}),
+    )
+    .await;
+    let version = bed.roll("web", 2, Quality::Good).await;
+    bed.until_ready("web", &version).await;
+    let moments = bed.moments(&workload("web"));
+    let healthy = |name: &str| {
+        moments
+            .iter()
+            .position(|moment| moment.healthy && moment.version == version && moment.cluster == name)
+    };
+    let begun = |name: &str| {
+        moments
+            .iter()
+            .position(|moment| moment.version == version && moment.cluster == name)
+    };
+    for (before, after) in [
+        ("eu-1", "eu-2"),
+        ("eu-1", "us-1"),
+        ("eu-2", "us-2"),
+        ("us-1", "us-2"),
+    ] {
+        assert!(
+            healthy(before) < begun(after),
+            "{after} began before {before} was healthy"
+        );
+    }
+    assert!(begun("us-1") < healthy("eu-2") || bed.is_real(), "two at a time");
+}
+
+/// Clusters of one region at a time.
+pub async fn domains_are_exclusive(ground: Ground) {
+    let bed = deployed(ground, json!({"exclusive": "region", "maxUnreadyClusters": 4})).await;
+    let version = bed.roll("web", 2, Quality::Good).await;
+    bed.until_ready("web", &version).await;
+    for changing in bed.changing(&workload("web")) {
+        let regions: BTreeSet<&str> = changing.iter().map(|name| &name[..2]).collect();
+        assert!(regions.len() <= 1, "{changing:?} were changing at once");
+    }
+    assert!(
+        bed.most_changing(&workload("web")) == 2 || bed.is_real(),
+        "those of one region together"
+    );
+}
+
+/// A bad version is taken back from whoever has it, without a hand; a retry of it is heard, and takes it back again.
+pub async fn goes_back(ground: Ground) {
+    let stages = json!([{"name": "canary", "selector": {"matchLabels": {"stage": "canary"}}}]);
+    let bed = deployed(
+        ground,
+        json!({"stages": stages, "onFailure": {"action": "Revert"}}),
+    )
+    .await;
+    let version = bed.roll("web", 2, Quality::Bad).await;
+    let look = async || {
+        let module = bed.module("web").await;
+        let back = bed.version_in("us-1", "web").await.as_deref() == Some("web-v1");
+        let rests = module["status"]["summary"]["updating"] == 0 && condition(&module, "Halted").is_some();
+        if back && rests { Ok(()) } else { Err(told(&module)) }
+    };
+    bed.wait_until("the canary has gone back", ROLLED, look).await;
+    assert_eq!(
+        bed.order(&workload("web"), &version),
+        ["us-1"],
+        "nobody else ever had it"
+    );
+    let module = bed.module("web").await;
+    let reasons: BTreeSet<&str> = attention(&module)
+        .map(|entry| entry["reason"].as_str().unwrap())
+        .collect();
+    assert_eq!(reasons, BTreeSet::from(["Halted"]));
+    assert_eq!(verdict(&bed, &version).await, "Bad");
+
+    let version = bed.roll("web", 3, Quality::Good).await;
+    bed.until_ready("web", &version).await;
+}
+
+/// What is aborted goes no further; tried again, it does.
+pub async fn aborted_and_tried_again(ground: Ground) {
+    let stages =
+        json!([{"name": "canary", "selector": {"matchLabels": {"stage": "canary"}}, "approval": "Required"}]);
+    let bed = deployed(ground, json!({"stages": stages})).await;
+    let version = bed.roll("web", 2, Quality::Good).await;
+    let module = bed.until_reason("web", "WaitingApproval", ROLLED).await;
+    let approval = command(&module, "approve");
+    let (_, revision) = approval.split_once('@').unwrap();
+    say(&bed, "abort", revision).await;
+    let module = bed.until_reason("web", "Aborted", ROLLED).await;
+    assert_eq!(condition(&module, "Stalled").unwrap()["status"], "True");
+    assert_eq!(verdict(&bed, &version).await, "Aborted");
+    say(&bed, "retry", &command(&module, "retry")).await;
+    bed.until_reason("web", "WaitingApproval", ROLLED).await;
+    say(&bed, "promote", &approval).await;
+    bed.until_ready("web", &version).await;
+    assert_eq!(verdict(&bed, &version).await, "Good");
+}
+
+/// Who joins while the target is condemned never gets it.
+pub async fn known_bad_is_refused_for_a_joiner(ground: Ground) {
+    let mut bed = deployed(ground, json!({})).await;
+    let version = bed.roll("web", 2, Quality::Bad).await;
+    bed.until_reason("web", "Failed", ROLLED).await;
+    let labels = [("env", "prod"), ("region", "eu"), ("stage", "most")];
+    bed.join("eu-0", &labels, &[]).await;
+    bed.until_named("web", "eu-0", "Halted", &["eu-1 failed"], ROLLED)
+        .await;
+    assert_eq!(bed.order(&workload("web"), &version), ["eu-1"]);
+    let version = bed.roll("web", 3, Quality::Good).await;
+    bed.until_ready("web", &version).await;
+    assert_eq!(bed.version_in("eu-0", "web").await.as_deref(), Some("web-v3"));
+}
+
+/// Clusters of no stage keep what they have, if people wish that.
+pub async fn unmatched_is_left_out(ground: Ground) {
+    let stages = json!([{"name": "eu", "selector": {"matchLabels": {"region": "eu"}}}]);
+    let bed = deployed(ground, json!({"stages": stages, "unmatched": "Exclude"})).await;
+    let version = bed.roll("web", 2, Quality::Good).await;
+    bed.until_ready("web", &version).await;
+    assert_eq!(bed.order(&workload("web"), &version), ["eu-1", "eu-2"]);
+    assert_eq!(bed.version_in("us-1", "web").await.as_deref(), Some("web-v1"));
+}
+
+/// A stage that no cluster is of guards nothing: nothing moves, and it is said.
+pub async fn a_stage_without_clusters(ground: Ground) {
+    let stages = json!([{"name": "canary", "selector": {"matchLabels": {"stage": "canari"}}}]);
+    let bed = deployed(ground, json!({"stages": stages})).await;
+    let version = bed.roll("web", 2, Quality::Good).await;
+    let module = bed.until_reason("web", "InvalidSpec", ROLLED).await;
+    let said = condition(&module, "Ready").unwrap()["message"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(
+        said.contains("spec.rollout.stages[0]: no selected cluster is of stage canary"),
+        "{said}"
+    );
+    bed.pass(ROLLED).await;
+    assert!(bed.order(&workload("web"), &version).is_empty());
+    bed.label_cluster("us-1", json!({"stage": "canari"})).await;
+    bed.until_ready("web", &version).await;
+    assert_eq!(bed.order(&workload("web"), &version)[0], "us-1");
+}
+
+/// Who does not answer is waited for, if people wish that, and the others are not begun with.
+pub async fn unreachable_is_waited_for(ground: Ground) {
+    let mut bed = deployed(
+        ground,
+        json!({"onUnreachable": "Wait", "deadlines": {"absence": "10s"}}),
+    )
+    .await;
+    let version = bed.release("web", 2, Quality::Good);
+    bed.target("web", &version).await;
+    bed.until_wanted("eu-1", "web", &version).await;
+    bed.obstruct("eu-1", Obstacle::Unreachable).await;
+    let module = bed
+        .until_named("web", "eu-1", "Unreachable", &["its slot is kept"], ROLLED)
+        .await;
+    println!("{module}");
+    bed.pass(ROLLED).await;
+    assert!(
+        bed.order(&workload("web"), &version).len() <= 2,
+        "the slot of eu-1 is not given away"
+    );
+    bed.clear("eu-1", Obstacle::Unreachable).await;
+    bed.until_ready_within(kinds::MODULE, "web", &version, 2 * ROLLED)
+        .await;
+}
+
+/// What is said of the clusters.
+fn attention(module: &Value) -> impl Iterator<Item = &Value> {
+    module["status"]["attention"].as_array().into_iter().flatten()
+}
+
+/// What the command that a message ends with would say.
+fn command(module: &Value, control: &str) -> String {
+    let key = format!("fleet.muster.dev/{control}=");
+    let messages = attention(module).filter_map(|entry| entry["message"].as_str());
+    let mut words = messages.filter_map(|message| Some(message.split_once(&key)?.1));
+    words
+        .next()
+        .unwrap_or_else(|| panic!("no {key} in {module:#}"))
+        .to_owned()
+}
+
+async fn say(bed: &Bed, control: &str, word: &str) {
+    let annotations = json!({format!("fleet.muster.dev/{control}"): word});
+    let patch = json!({"metadata": {"annotations": annotations}});
+    bed.fleet().patch(kinds::MODULE, "web", patch).await;
+}
+
+async fn until_event(bed: &Bed, reason: &str) {
+    let look = async || {
+        let events = bed.fleet().list(kinds::EVENT).await;
+        let found = events.iter().any(|event| event["reason"] == reason);
+        if found {
+            Ok(())
+        } else {
+            Err(format!("{} events", events.len()))
+        }
+    };
+    bed.wait_until(&format!("{reason} is told"), ROLLED, look).await;
+}
+
+/// What is on record of a version.
+async fn verdict(bed: &Bed, version: &str) -> String {
+    let look = async || {
+        let revisions = bed.fleet().list(kinds::MODULE_REVISION).await;
+        let of_it =
+            |revision: &&Value| revision["spec"]["sync"]["source"]["git"]["version"]["tag"] == *version;
+        let found = revisions
+            .iter()
+            .find(of_it)
+            .and_then(|revision| revision["status"]["verdict"].as_str());
+        found.map(str::to_owned).ok_or_else(|| format!("{revisions:#?}"))
+    };
+    bed.wait_until(&format!("there is a verdict on {version}"), ROLLED, look)
+        .await
+        .1
+}
