@@ -35,6 +35,18 @@ fn who_wishes_so_goes_back() {
 }
 
 #[test]
+fn what_was_good_and_is_aborted_is_no_way_back() {
+    let mut world = rolling();
+    world.spec.on_failure = OnFailure::Revert;
+    world.aim("r1");
+    world.step();
+    assert_eq!(world.words(), "a:WaitingTurn b:Updating c:UpToDate");
+    assert!(world.say(Says::Abort(rev("r1"))));
+    assert!(row_steps(&world.step()).is_empty());
+    assert_eq!(world.words(), "a:Aborted b:Updating c:UpToDate");
+}
+
+#[test]
 fn it_is_taken_once() {
     let mut world = rolling();
     assert!(world.say(Says::Abort(rev("r2"))));

@@ -5,7 +5,11 @@ use muster_rollout::{Limit, UnitId, Why};
 use crate::world::World;
 
 fn rolling(limit: u32) -> World {
-    let mut world = World::settled(&["a", "b", "c", "d", "e"], "r1");
+    rolling_over(&["a", "b", "c", "d", "e"], limit)
+}
+
+fn rolling_over(names: &[&str], limit: u32) -> World {
+    let mut world = World::settled(names, "r1");
     world.spec.limit = Limit::Count(limit);
     world.spec.exclusive = true;
     world.domain(&["a", "c"], 0);
@@ -49,7 +53,8 @@ fn who_shares_nothing_is_alone() {
 
 #[test]
 fn nobody_begins_while_two_domains_are_changing() {
-    let mut world = rolling(3);
+    let mut world = rolling_over(&["a", "b", "c", "d", "f"], 3);
+    world.domain(&["f"], 1);
     world.step();
     world.domain(&["c"], 1);
     world.succeed("a");
