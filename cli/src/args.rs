@@ -10,6 +10,7 @@ use muster_sync::{source::Limits, substitute::Variables};
 use crate::{
     completion::{self, CompletionFlags},
     install::{self, InstallFlags},
+    once::{self, RevisionFlags, StageFlags},
     pause::{self, PauseFlags, ResumeFlags},
     tree::{self, TreeFlags},
 };
@@ -495,6 +496,29 @@ pub enum RolloutVerb {
     /// 2 could not be done.
     #[command(before_help = pause::RESUME_EXAMPLES)]
     Resume(ResumeFlags),
+    /// Let a stage be passed, when its clusters are confirmed, its soak is over and its gates hold
+    ///
+    /// Writes the annotation fleet.muster.dev/approve for this stage of this revision, with your name, reason and time. It counts once.
+    ///
+    /// Exit codes: 0 written, 2 could not be done.
+    #[command(before_help = once::APPROVE_EXAMPLES)]
+    Approve(StageFlags),
+    /// Let a stage be passed as soon as its clusters are confirmed, without its soak and its gates
+    ///
+    /// Exit codes: 0 written, 2 could not be done.
+    Promote(StageFlags),
+    /// Let what is being rolled out go no further
+    ///
+    /// It ends as if the revision were bad, but nobody is blamed: with onFailure.action Revert clusters go back to the last good one.
+    ///
+    /// Exit codes: 0 written, 2 could not be done.
+    #[command(before_help = once::ABORT_EXAMPLES)]
+    Abort(RevisionFlags),
+    /// Forget that a revision is bad, or was aborted, and roll it out again
+    ///
+    /// Exit codes: 0 written, 2 could not be done.
+    #[command(before_help = once::RETRY_EXAMPLES)]
+    Retry(RevisionFlags),
 }
 
 #[derive(Args, Debug)]

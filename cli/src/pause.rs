@@ -5,24 +5,15 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use jiff::Timestamp;
-use k8s_openapi::api::authentication::v1::SelfSubjectReview;
-use kube::{
-    Api, Client, ResourceExt,
-    api::{Patch, PatchParams, PostParams},
-    core::DynamicObject,
-};
-use muster_api::{
-    control::Control,
-    kind,
-    labels::{annotation::PAUSED, manager},
-};
-use muster_controllers::runtime::Clock;
+use kube::{Client, ResourceExt, core::DynamicObject};
+use muster_api::{control::Control, labels::annotation::PAUSED};
 use muster_dashboard::{ModuleView, Shape, fold_names};
 use serde_json::{Value, json};
 
 use crate::{
     DONE, FAILED,
     args::{ModuleName, duration},
+    control,
     fleet::{self, Address},
 };
 
@@ -78,11 +69,11 @@ pub async fn pause(client: &Client, namespace: &str, flags: &PauseFlags) -> anyh
     } = flags;
     let address = Address::of(client, namespace, module);
     let object = address.get().await?;
-    let now = whole_seconds(Clock::system().now());
+    let now = control::now();
     let until = time.map(|time| now.checked_add(time)).transpose();
     let wanted = Control {
         what: "true".to_owned(),
-        by: Some(me(client).await),
+        by: Some(control::me(client).await),
         reason: reason.clone(),
         at: Some(now),
         until: until.context("--for is too long")?,
@@ -91,13 +82,13 @@ pub async fn pause(client: &Client, namespace: &str, flags: &PauseFlags) -> anyh
     let verb = match wish(before, wanted, now) {
         Wish::Stands(control) => format!("is paused already{}", control.told()),
         Wish::Write(control) => {
-            annotate(&address, &json!(control.to_text()), *dry_run).await?;
+            control::annotate(&address, PAUSED, &json!(control.to_text()), *dry_run).await?;
             format!("paused{}", control.told())
         }
     };
     let view = fleet::read(client, namespace).await?;
     let view = view.module(module.kind, &module.name);
-    say(module, &verb, *dry_run);
+    control::tell(module, &verb, *dry_run);
     if let Some(view) = view {
         anstream::println!("{}", goes_on(view));
     }
@@ -108,11 +99,6 @@ pub async fn pause(client: &Client, namespace: &str, flags: &PauseFlags) -> anyh
     Ok(DONE)
 }
 
-/// People read it.
-fn whole_seconds(time: Timestamp) -> Timestamp {
-    Timestamp::from_second(time.as_second()).unwrap_or(time)
-}
-
 /// Takes a pause away.
 pub async fn resume(client: &Client, namespace: &str, flags: &ResumeFlags) -> anyhow::Result<u8> {
     let ResumeFlags { module, dry_run } = flags;
@@ -120,7 +106,7 @@ pub async fn resume(client: &Client, namespace: &str, flags: &ResumeFlags) -> an
     let object = address.get().await?;
     let is_annotated = object.annotations().contains_key(PAUSED);
     if is_annotated {
-        annotate(&address, &Value::Null, *dry_run).await?;
+        control::annotate(&address, PAUSED, &Value::Null, *dry_run).await?;
     }
     let verb = match (is_annotated, set_in_spec(&object)) {
         (true, true) => "is not paused by a person any more",
@@ -128,7 +114,7 @@ pub async fn resume(client: &Client, namespace: &str, flags: &ResumeFlags) -> an
         (false, true) => "is not paused by a person",
         (false, false) => "is not paused",
     };
-    say(module, verb, *dry_run);
+    control::tell(module, verb, *dry_run);
     if set_in_spec(&object) {
         anstream::println!(
             "It stays paused: spec.rollout.paused is true ({}), and that is changed where it is written: in git, as a rule.",
@@ -152,35 +138,6 @@ fn wish(before: Option<&str>, wanted: Control, now: Timestamp) -> Wish {
     stands.map_or(Wish::Write(wanted), Wish::Stands)
 }
 
-async fn annotate(address: &Address, value: &Value, dry_run: bool) -> anyhow::Result<()> {
-    let parameters = PatchParams {
-        field_manager: Some(manager::CLI.to_owned()),
-        dry_run,
-        ..PatchParams::default()
-    };
-    let body = json!({"metadata": {"annotations": {PAUSED: value}}});
-    let patched = address
-        .api
-        .patch(&address.name, &parameters, &Patch::Merge(body))
-        .await;
-    patched
-        .map(drop)
-        .with_context(|| format!("annotating {}", address.name))
-}
-
-/// Who asks: as the API server knows them, or else as this machine does.
-async fn me(client: &Client) -> String {
-    let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
-    let review = reviews
-        .create(&PostParams::default(), &SelfSubjectReview::default())
-        .await;
-    // An API server older than 1.28, or one that does not say, is no reason not to pause.
-    let known = review.ok().and_then(|review| review.status?.user_info?.username);
-    known
-        .filter(|name| !name.is_empty())
-        .unwrap_or_else(|| std::env::var("USER").unwrap_or_else(|_| "somebody".to_owned()))
-}
-
 fn set_in_spec(object: &DynamicObject) -> bool {
     object
         .data
@@ -200,12 +157,6 @@ fn owner(object: &DynamicObject) -> String {
         [] => "by an unknown manager".to_owned(),
         names => format!("by {}", names.join(", ")),
     }
-}
-
-fn say(module: &ModuleName, verb: &str, dry_run: bool) {
-    let kind = module.kind.as_str().to_lowercase();
-    let only = if dry_run { " (server dry run)" } else { "" };
-    anstream::println!("{kind}.{}/{} {verb}{only}", kind::GROUP, module.name);
 }
 
 /// What a pause means for the clusters as they stand.

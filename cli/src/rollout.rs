@@ -1,4 +1,4 @@
-//! `muster rollout`: follow a rollout until it is done or has failed; its will is in `pause`.
+//! `muster rollout`: follow a rollout until it is done or has failed; what people say is in `pause` and `once`.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use muster_dashboard::{ModuleView, Shape};
 use crate::{
     DONE, FAILED,
     args::{ClusterFlags, RolloutFlags, RolloutVerb, StatusFlags},
-    connect, fleet, pause,
+    connect, fleet, once, pause,
 };
 
 /// Runs a verb of `muster rollout`.
@@ -20,6 +20,10 @@ pub async fn run(cluster: &ClusterFlags, flags: &RolloutFlags) -> anyhow::Result
         RolloutVerb::Status(flags) => status(&client, &namespace, flags).await,
         RolloutVerb::Pause(flags) => pause::pause(&client, &namespace, flags).await,
         RolloutVerb::Resume(flags) => pause::resume(&client, &namespace, flags).await,
+        RolloutVerb::Approve(flags) => once::approve(&client, &namespace, flags, false).await,
+        RolloutVerb::Promote(flags) => once::approve(&client, &namespace, flags, true).await,
+        RolloutVerb::Abort(flags) => once::abort(&client, &namespace, flags).await,
+        RolloutVerb::Retry(flags) => once::retry(&client, &namespace, flags).await,
     }
 }
 

@@ -82,6 +82,13 @@ fn the_new_words_have_examples_and_say_what_is_wrong() {
         "1 still paused by spec.rollout.paused",
     );
     check(&["rollout", "pause", "module/web", "--for", "soon"], 2, "soon");
+    check(&["rollout", "approve", "--help"], 0, "--stage canary --reason");
+    check(
+        &["rollout", "retry", "--help"],
+        0,
+        "Forget that a revision is bad",
+    );
+    check(&["rollout", "abort"], 2, "<MODULE>");
     check(&["install", "--management"], 2, "--export");
     check(&["install", "--export"], 2, "--management");
     check(

@@ -34,6 +34,7 @@ promises! {
         numbers_and_sizes_at_the_door, the_longest_names, values_over_their_size, secrets, names_that_others_have, a_hostile_status,
         an_annotation_that_is_no_json
     }
+    docs { rollouts }
     rules {
         stages_with_approval, batches_grow, domains_are_exclusive, goes_back, aborted_and_tried_again,
         known_bad_is_refused_for_a_joiner, unmatched_is_left_out, a_stage_without_clusters, unreachable_is_waited_for

@@ -35,7 +35,7 @@ pub use self::{
     limit::{Observer, Sight, What},
     meter::Meter,
     objects::{Kind, Objects, kinds, name as name_of},
-    observer::Workload,
+    observer::{Moment, Workload},
     process::muster,
     requests::Asked,
     world::{Changes, World, differences, unlike},

@@ -9,6 +9,7 @@ pub mod cluster_api;
 pub mod commit;
 pub mod crash;
 pub mod crash_points;
+pub mod docs;
 pub mod figures;
 pub mod hand;
 pub mod identity;

@@ -1,0 +1,233 @@
+//! `muster rollout approve`, `promote`, `abort` and `retry`: what a person says once about a stage, or about a revision.
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use kube::{Client, core::DynamicObject};
+use muster_api::{
+    control::Control,
+    labels::annotation::{ABORT, APPROVE, PROMOTE, RETRY},
+};
+use serde_json::{Value, json};
+
+use crate::{DONE, args::ModuleName, control, fleet::Address};
+
+pub const APPROVE_EXAMPLES: &str = "\
+Examples:
+  muster rollout approve module/podinfo                       the only stage that asks for it
+  muster rollout approve module/podinfo --stage canary --reason 'dashboards are green'";
+
+pub const ABORT_EXAMPLES: &str = "\
+Examples:
+  muster rollout abort module/podinfo --reason 'wrong branch'";
+
+pub const RETRY_EXAMPLES: &str = "\
+Examples:
+  muster rollout retry module/podinfo --reason 'the registry was down'";
+
+/// Digits of a revision's hash that tell it from all others of its module.
+const DIGITS: usize = 16;
+
+#[derive(Args, Debug)]
+pub struct StageFlags {
+    /// module/NAME or bootstrapmodule/NAME
+    pub module: ModuleName,
+    /// The stage; may be left out where only one asks for approval
+    #[arg(long)]
+    pub stage: Option<String>,
+    #[command(flatten)]
+    pub word: Word,
+}
+
+#[derive(Args, Debug)]
+pub struct RevisionFlags {
+    /// module/NAME or bootstrapmodule/NAME
+    pub module: ModuleName,
+    /// The revision, or at least 8 digits of it; otherwise what the module asks for now
+    #[arg(long)]
+    pub revision: Option<String>,
+    #[command(flatten)]
+    pub word: Word,
+}
+
+/// What is written beside it.
+#[derive(Args, Debug)]
+pub struct Word {
+    /// Why: it is told in an event of the module
+    #[arg(long)]
+    pub reason: Option<String>,
+    /// Ask the API server whether it would be done, and do not do it
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// A stage may be passed, or is.
+pub async fn approve(
+    client: &Client,
+    namespace: &str,
+    flags: &StageFlags,
+    promote: bool,
+) -> anyhow::Result<u8> {
+    let StageFlags { module, stage, word } = flags;
+    let address = Address::of(client, namespace, module);
+    let object = address.get().await?;
+    let stage = stage_of(&object, stage.as_deref())?;
+    let revision = target(&object)?;
+    let (key, verb) = if promote {
+        (PROMOTE, "promoted")
+    } else {
+        (APPROVE, "approved")
+    };
+    say(client, &address, key, &format!("{stage}@{revision}"), word).await?;
+    control::tell(
+        module,
+        &format!("stage {stage} of revision {revision} {verb}"),
+        word.dry_run,
+    );
+    Ok(DONE)
+}
+
+/// What is being rolled out goes no further.
+pub async fn abort(client: &Client, namespace: &str, flags: &RevisionFlags) -> anyhow::Result<u8> {
+    let revision = about_revision(client, namespace, flags, ABORT).await?;
+    control::tell(
+        &flags.module,
+        &format!("revision {revision} aborted"),
+        flags.word.dry_run,
+    );
+    Ok(DONE)
+}
+
+/// What was condemned, or aborted, is tried again.
+pub async fn retry(client: &Client, namespace: &str, flags: &RevisionFlags) -> anyhow::Result<u8> {
+    let revision = about_revision(client, namespace, flags, RETRY).await?;
+    control::tell(
+        &flags.module,
+        &format!("revision {revision} is tried again"),
+        flags.word.dry_run,
+    );
+    Ok(DONE)
+}
+
+async fn about_revision(
+    client: &Client,
+    namespace: &str,
+    flags: &RevisionFlags,
+    key: &str,
+) -> anyhow::Result<String> {
+    let RevisionFlags {
+        module,
+        revision,
+        word,
+    } = flags;
+    let address = Address::of(client, namespace, module);
+    let object = address.get().await?;
+    let revision = match revision {
+        Some(revision) => revision.clone(),
+        None => target(&object)?,
+    };
+    say(client, &address, key, &revision, word).await?;
+    Ok(revision)
+}
+
+async fn say(client: &Client, address: &Address, key: &str, what: &str, word: &Word) -> anyhow::Result<()> {
+    let control = Control {
+        what: what.to_owned(),
+        by: Some(control::me(client).await),
+        reason: word.reason.clone(),
+        at: Some(control::now()),
+        until: None,
+    };
+    control::annotate(address, key, &json!(control.to_text()), word.dry_run).await
+}
+
+/// The revision that the module asks for, as the controller resolved it.
+fn target(object: &DynamicObject) -> anyhow::Result<String> {
+    let pointer = |pointer: &str| object.data.pointer(pointer);
+    let observed = pointer("/status/observedGeneration").and_then(Value::as_i64);
+    if observed != object.metadata.generation {
+        bail!("the controller has not seen this change of the module yet: try again in a moment");
+    }
+    let revision = pointer("/status/revision").and_then(Value::as_str);
+    let revision = revision.context("the module's version is not resolved yet (muster why)")?;
+    Ok(revision.get(..DIGITS).unwrap_or(revision).to_owned())
+}
+
+/// The stage that is meant.
+fn stage_of(object: &DynamicObject, given: Option<&str>) -> anyhow::Result<String> {
+    let stages = object
+        .data
+        .pointer("/spec/rollout/stages")
+        .and_then(Value::as_array);
+    let stages: Vec<&Value> = stages.into_iter().flatten().collect();
+    let name = |stage: &&&Value| stage["name"].as_str().unwrap_or_default().to_owned();
+    let names: Vec<String> = stages.iter().map(|stage| name(&stage)).collect();
+    let asking = stages.iter().filter(|stage| stage["approval"] == "Required");
+    let asking: Vec<String> = asking.map(|stage| name(&stage)).collect();
+    match (given, &asking[..]) {
+        (Some(given), _) if names.iter().any(|name| name == given) => Ok(given.to_owned()),
+        (Some(given), _) if names.is_empty() => bail!("there is no stage {given}: the module has no stages"),
+        (Some(given), _) => bail!("there is no stage {given}, there are {}", names.join(", ")),
+        (None, [only]) => Ok(only.clone()),
+        (None, []) => bail!("no stage asks for approval: name one with --stage"),
+        (None, several) => bail!("{} ask for approval: name one with --stage", several.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn module(stages: &Value) -> DynamicObject {
+        serde_json::from_value(json!({
+            "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "Module",
+            "metadata": {"name": "web", "generation": 2},
+            "spec": {"rollout": {"stages": stages}},
+            "status": {"observedGeneration": 2, "revision": "0123456789abcdef0123"},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_stage_that_is_meant() {
+        let canary = json!({"name": "canary", "approval": "Required"});
+        let check = |stages: Value, given: Option<&str>, expect: Result<&str, &str>| {
+            let found = stage_of(&module(&stages), given).map_err(|error| error.to_string());
+            assert_eq!(
+                found.as_deref().map_err(String::as_str),
+                expect,
+                "{stages} {given:?}"
+            );
+        };
+        check(json!([canary, {"name": "all"}]), None, Ok("canary"));
+        check(json!([canary, {"name": "all"}]), Some("all"), Ok("all"));
+        check(
+            json!([canary]),
+            Some("al"),
+            Err("there is no stage al, there are canary"),
+        );
+        check(
+            json!([]),
+            Some("al"),
+            Err("there is no stage al: the module has no stages"),
+        );
+        check(
+            json!([{"name": "all"}]),
+            None,
+            Err("no stage asks for approval: name one with --stage"),
+        );
+        let two = json!([canary, {"name": "eu", "approval": "Required"}]);
+        check(
+            two,
+            None,
+            Err("canary, eu ask for approval: name one with --stage"),
+        );
+    }
+
+    #[test]
+    fn what_the_controller_has_not_seen_is_not_approved() {
+        let mut module = module(&json!([]));
+        assert_eq!(target(&module).unwrap(), "0123456789abcdef");
+        module.metadata.generation = Some(3);
+        assert!(target(&module).unwrap_err().to_string().contains("has not seen"));
+    }
+}

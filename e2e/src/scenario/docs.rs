@@ -1,0 +1,143 @@
+//! Promise: docs/rollouts.md tells what happens: each example is played, and each picture is what the clusters did.
+
+use std::time::Duration;
+
+use muster_sync::yaml;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::{
+    bed::{Bed, Ground, Moment, kinds},
+    fleet::{Quality, ROLLED, condition, is_current, is_ready, told, workload},
+};
+
+/// What a letter of a picture stands for.
+const LETTER: Duration = Duration::from_millis(500);
+/// How long a person thinks.
+const THOUGHT: Duration = Duration::from_secs(2);
+
+const FLEET: [(&str, &str, &str); 5] = [
+    ("dev-1", "eu", "canary"),
+    ("eu-1", "eu", "most"),
+    ("eu-2", "eu", "most"),
+    ("us-1", "us", "most"),
+    ("us-2", "us", "most"),
+];
+
+/// Settings, how the version is that follows, and what the clusters did.
+struct Example<'a> {
+    rollout: Value,
+    quality: Quality,
+    picture: &'a str,
+}
+
+/// All of the page.
+pub async fn rollouts(ground: Ground) {
+    let page = include_str!("../../../docs/rollouts.md");
+    let mut different = Vec::new();
+    for example in examples(page) {
+        let drawn = play(ground, &example).await;
+        if drawn != example.picture {
+            different.push(format!("{}\n{drawn}", example.rollout));
+        }
+    }
+    assert!(
+        different.is_empty(),
+        "the pictures are:\n{}",
+        different.join("\n")
+    );
+}
+
+fn examples(page: &str) -> Vec<Example<'_>> {
+    let blocks: Vec<(&str, &str)> = page
+        .split("\n```")
+        .skip(1)
+        .step_by(2)
+        .filter_map(|block| block.split_once('\n').or(Some((block, ""))))
+        .collect();
+    let pairs = blocks.windows(2).filter(|pair| pair[0].0.starts_with("yaml"));
+    pairs
+        .map(|pair| Example {
+            rollout: yaml::to_json(pair[0].1).unwrap(),
+            quality: if pair[0].0.ends_with("version=bad") {
+                Quality::Bad
+            } else {
+                Quality::Good
+            },
+            picture: pair[1].1,
+        })
+        .collect()
+}
+
+async fn play(ground: Ground, example: &Example<'_>) -> String {
+    let mut bed = Bed::new(ground).await;
+    for (name, region, tier) in FLEET {
+        bed.join(name, &[("env", "prod"), ("region", region), ("tier", tier)], &[])
+            .await;
+    }
+    bed.deploy(&["web"]).await;
+    let spec = json!({"spec": {"rollout": example.rollout}});
+    bed.fleet().patch(kinds::MODULE, "web", spec).await;
+    let version = bed.roll("web", 2, example.quality).await;
+    let look = async || {
+        let module = bed.module("web").await;
+        let ready = condition(&module, "Ready").map(|ready| ready["reason"].clone());
+        if ready == Some(json!("WaitingApproval")) {
+            bed.pass(THOUGHT).await;
+            approve(&bed, &module).await;
+        }
+        let over = is_ready(&module)
+            || module["status"]["summary"]["updating"] == 0 && ready == Some(json!("Halted"));
+        let failed = module["status"]["summary"]["failed"] != 0 && example.quality == Quality::Bad;
+        let seen = is_current(&module) && module["status"]["source"]["tag"] == *version;
+        if seen && (over || failed) {
+            Ok(())
+        } else {
+            Err(told(&module))
+        }
+    };
+    bed.wait_until("it is over", 2 * ROLLED, look).await;
+    bed.pass(Duration::from_secs(10)).await;
+    draw(&bed.moments(&workload("web")), &version)
+}
+
+/// Says what the clusters that wait ask for.
+async fn approve(bed: &Bed, module: &Value) {
+    let message = condition(module, "Ready").unwrap()["message"].as_str().unwrap();
+    let (_, word) = message.split_once("fleet.muster.dev/approve=").unwrap();
+    let annotations = json!({"fleet.muster.dev/approve": word});
+    let patch = json!({"metadata": {"annotations": annotations}});
+    bed.fleet().patch(kinds::MODULE, "web", patch).await;
+}
+
+/// A line for each cluster, from the first change on to the end of the last one.
+fn draw(moments: &[Moment], version: &str) -> String {
+    let first = moments
+        .iter()
+        .find(|moment| moment.version == version)
+        .unwrap()
+        .at;
+    let last = moments.last().unwrap().at;
+    let letters = (last - first).as_millis().div_ceil(LETTER.as_millis()) + 1;
+    let mut picture = String::new();
+    for (cluster, ..) in FLEET {
+        let at = |time: Instant| letter(moments, cluster, version, time);
+        let times = (0..u32::try_from(letters).unwrap()).map(|letter| first + LETTER * letter);
+        let line: String = times.map(at).collect();
+        picture += &format!("{cluster:6}{line}\n");
+    }
+    picture.trim_end().to_owned()
+}
+
+fn letter(moments: &[Moment], cluster: &str, version: &str, time: Instant) -> char {
+    let of_it = moments
+        .iter()
+        .filter(|moment| moment.cluster == cluster && moment.at <= time);
+    let now = of_it.max_by_key(|moment| (moment.at, moment.healthy)).unwrap();
+    match (now.version == version, now.healthy) {
+        (true, true) => '#',
+        (true, false) => '>',
+        (false, true) => '.',
+        (false, false) => '<',
+    }
+}
