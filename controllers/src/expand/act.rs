@@ -5,13 +5,15 @@ use std::collections::BTreeSet;
 use futures::{StreamExt, stream};
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, PostParams, Preconditions},
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
 };
 use muster_api::{
     assemblage::{FailureClass, SyncPhase, SyncState},
     flux::{GitRepository, Kustomization},
+    labels::annotation::RECONCILE_REQUESTED_AT,
     reasons::ObjectReason,
 };
+use serde_json::json;
 use tracing::info;
 
 use super::{
@@ -115,6 +117,20 @@ impl Expander {
                 .await?;
                 self.wrote(&written, "changed");
             }
+            Write::Ask { name, uid, request } => {
+                let asked =
+                    json!({"metadata": {"uid": uid, "annotations": {RECONCILE_REQUESTED_AT: request}}});
+                let by = PatchParams {
+                    field_manager: Some(self.manager.to_owned()),
+                    ..PatchParams::default()
+                };
+                let written = call(
+                    format!("asking Kustomization {name} to try again"),
+                    kustomizations.patch(&name, &by, &Patch::Merge(asked)),
+                )
+                .await?;
+                self.wrote(&written, "asked once more for");
+            }
             Write::Delete {
                 name,
                 uid,
@@ -158,7 +174,7 @@ impl Expander {
 fn once(mut plan: Plan, sources: &mut BTreeSet<String>) -> Plan {
     plan.writes.retain(|write| match write {
         Write::CreateSource(source) | Write::ReplaceSource(source) => sources.insert(source.name_any()),
-        Write::Create(_) | Write::Replace(_) | Write::Delete { .. } => true,
+        Write::Create(_) | Write::Replace(_) | Write::Ask { .. } | Write::Delete { .. } => true,
     });
     plan
 }

@@ -8,6 +8,7 @@
 use muster_api::{
     assemblage::{FailureClass, SyncPhase, SyncRow, SyncState, Withdraw},
     flux::{GitRepository, Kustomization},
+    labels,
     reasons::{ObjectReason, Reason},
 };
 
@@ -118,6 +119,15 @@ pub enum Write {
     Create(Box<Kustomization>),
     /// Put a Kustomization right; carries the resourceVersion.
     Replace(Box<Kustomization>),
+    /// Ask for exactly this Kustomization to be carried out at once.
+    Ask {
+        /// Its name.
+        name: String,
+        /// Its uid.
+        uid: String,
+        /// What its controller answers.
+        request: String,
+    },
     /// Delete exactly this Kustomization.
     Delete {
         /// Its name.
@@ -188,10 +198,17 @@ fn carry(scope: &Scope, view: &View<'_>, derived: &Derived) -> Plan {
     }
     match (step, source) {
         (Step::Blocked(state), _) => Plan::rest(state),
-        (Step::Settled(current), source) => Plan::new(
-            judge(scope, view, derived, current),
-            writes_of(scope, source.write()),
-        ),
+        (Step::Settled(current), source) => {
+            let name = kustomization_name(derived);
+            let again = tried_again(scope, view, name, current).map(|ask| {
+                let state = echo::updating(view.row, "it failed before, and is tried again");
+                (state, ask)
+            });
+            let (state, ask) = again.unwrap_or_else(|| (judge(scope, view, derived, current), None));
+            let mut writes = writes_of(scope, source.write());
+            writes.extend(ask);
+            Plan::new(state, writes)
+        }
         (Step::Write(_), _) if scope.away.is_some() => Plan::rest(away(scope, view.row)),
         (Step::Write(write), SourceStep::Holds) => {
             let message = format!("applying commit {}", derived.commit);
@@ -205,6 +222,29 @@ fn carry(scope: &Scope, view: &View<'_>, derived: &Derived) -> Plan {
             )
         }
     }
+}
+
+/// A row whose failure was told is given out once more, by another token: what was said before is no answer to that. Its Kustomization is
+/// asked to be carried out at once, with the write that says so if that was not sent yet. `None`: there is nothing to wait for.
+fn tried_again(
+    scope: &Scope,
+    view: &View<'_>,
+    name: &str,
+    current: &KustomizationRow,
+) -> Option<Option<Write>> {
+    let request = format!("{}-{}", labels::MUSTER, view.row.token?);
+    if current.asked.as_ref() == Some(&request) {
+        return (current.report.handled.as_ref() != Some(&request)).then_some(None);
+    }
+    let failed = view.said.is_some_and(|said| {
+        said.state == SyncPhase::Failed && said.digest == view.row.digest && said.token != view.row.token
+    });
+    let ask = Write::Ask {
+        name: name.to_owned(),
+        uid: current.uid.clone(),
+        request,
+    };
+    failed.then(|| scope.away.is_none().then_some(ask))
 }
 
 fn writes_of(scope: &Scope, write: Option<Write>) -> Vec<Write> {

@@ -5,6 +5,7 @@ use kube::ResourceExt;
 use muster_api::{
     flux::{GitRepository, Kustomization, commit_of},
     kind::GROUP,
+    labels::annotation::RECONCILE_REQUESTED_AT,
     names,
 };
 
@@ -27,6 +28,8 @@ pub struct KustomizationRow {
     pub suspended: bool,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// What it was last asked to do at once.
+    pub asked: Option<String>,
     /// What its controller reports.
     pub report: Report,
 }
@@ -49,6 +52,8 @@ pub struct Report {
     pub observed_generation: Option<i64>,
     /// The commit of `status.lastAppliedRevision`.
     pub applied_commit: Option<String>,
+    /// The last thing that it was asked, and has done.
+    pub handled: Option<String>,
 }
 
 /// A condition Ready.
@@ -97,12 +102,14 @@ impl KustomizationRow {
             source: object.spec.source_ref.name.clone(),
             suspended: object.spec.suspend == Some(true),
             deleting: object.metadata.deletion_timestamp.is_some(),
+            asked: object.annotations().get(RECONCILE_REQUESTED_AT).cloned(),
             report: Report {
                 ready: status.and_then(|status| Ready::among(&status.conditions)),
                 observed_generation: status.and_then(|status| status.observed_generation),
                 applied_commit: status
                     .and_then(|status| status.last_applied_revision.as_deref())
                     .map(|revision| commit_of(revision).to_owned()),
+                handled: status.and_then(|status| status.last_handled_reconcile_at.clone()),
             },
         }
     }

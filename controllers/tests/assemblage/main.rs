@@ -20,6 +20,7 @@ mod rows;
 mod situation;
 mod sources;
 mod support;
+mod tried_again;
 mod verdict;
 mod whole;
 mod withdrawn;

@@ -204,6 +204,7 @@ fn line(plan: &Plan) -> String {
             Write::ReplaceSource(_) => "replace source".to_owned(),
             Write::Create(_) => "create".to_owned(),
             Write::Replace(next) => format!("replace at {}", next.resource_version().unwrap_or_default()),
+            Write::Ask { uid, request, .. } => format!("ask {uid} for {request}"),
             Write::Delete {
                 uid,
                 resource_version,

@@ -22,6 +22,7 @@ fn report(ready: Ready) -> Report {
     Report {
         ready: Some(ready),
         observed_generation: Some(GENERATION),
+        handled: None,
         applied_commit: Some(COMMIT.to_owned()),
     }
 }

@@ -157,6 +157,33 @@ pub async fn aborted_and_tried_again(ground: Ground) {
     assert_eq!(verdict(&bed, &version).await, "Good");
 }
 
+/// What is still bad when it is tried again fails again, by what it says now; the word is spent then.
+pub async fn tried_again_in_vain(ground: Ground) {
+    let bed = deployed(ground, json!({})).await;
+    let version = bed.roll("web", 2, Quality::Bad).await;
+    let module = bed.until_reason("web", "Failed", ROLLED).await;
+    let revision = module["status"]["revision"].as_str().unwrap();
+    say(&bed, "retry", &revision[..8]).await;
+    let look = async || {
+        let reasons = bed.reasons_of("web");
+        let failed = reasons.iter().filter(|reason| *reason == "Failed").count();
+        if failed == 2 {
+            Ok(())
+        } else {
+            Err(format!("{reasons:?}"))
+        }
+    };
+    bed.wait_until("it fails again", ROLLED, look).await;
+    bed.pass(ROLLED).await;
+    assert_eq!(bed.order(&workload("web"), &version), ["eu-1"]);
+    assert_eq!(bed.reasons_of("web").last().unwrap(), "Failed");
+    let row = bed.fleet().get(kinds::PROXY_ASSEMBLAGE, "eu-1").await.unwrap();
+    assert_eq!(
+        row["status"]["syncs"][0]["token"],
+        row["spec"]["syncs"][0]["token"]
+    );
+}
+
 /// Who joins while the target is condemned never gets it.
 pub async fn known_bad_is_refused_for_a_joiner(ground: Ground) {
     let mut bed = deployed(ground, json!({})).await;

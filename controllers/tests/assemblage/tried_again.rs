@@ -1,0 +1,99 @@
+//! Promise: a row that failed and is given out once more by another token is carried out once more; what was said before is no answer.
+
+use std::time::Duration;
+
+use kube::{ResourceExt, api::Patch};
+use muster_api::{Assemblage, flux::Kustomization, labels::annotation::RECONCILE_REQUESTED_AT};
+use serde_json::json;
+
+use super::support::*;
+
+/// A row that failed terminally.
+async fn failed() -> (Cluster, Kustomization) {
+    let mut cluster = Cluster::downstream().await;
+    cluster.run_assemblages();
+    cluster.create(assemblage("eu-1", &[row("web", OLD, 1)])).await;
+    let kustomization = cluster.carry_out("eu-1", "web", OLD).await;
+    cluster.report(&kustomization, "False", "BuildFailed", "no").await;
+    until(&cluster, "1 Failed BuildFailed Revision").await;
+    (cluster, kustomization)
+}
+
+async fn until(cluster: &Cluster, state: &str) {
+    cluster.until_state::<Assemblage>("eu-1", "web", state).await;
+}
+
+/// Its controller has done what it was asked.
+async fn handle(cluster: &Cluster, kustomization: &Kustomization, request: &str) {
+    let handled = json!({"status": {"lastHandledReconcileAt": request}});
+    cluster
+        .api::<Kustomization>()
+        .patch_status(
+            &kustomization.name_any(),
+            &Default::default(),
+            &Patch::Merge(handled),
+        )
+        .await
+        .unwrap();
+}
+
+fn asked(kustomization: &Kustomization) -> Option<&str> {
+    kustomization
+        .annotations()
+        .get(RECONCILE_REQUESTED_AT)
+        .map(String::as_str)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_is_awaited_and_then_believed() {
+    let (cluster, kustomization) = failed().await;
+    cluster
+        .set_rows::<Assemblage>("eu-1", &[row("web", OLD, 2)])
+        .await;
+    until(&cluster, "2 Updating Updating").await;
+    pass(Duration::from_mins(10)).await;
+    until(&cluster, "2 Updating Updating").await;
+    let now = cluster.kustomization("eu-1", "web").await.unwrap();
+    assert_eq!(asked(&now), Some("muster-2"));
+    assert_eq!(now.spec, kustomization.spec);
+
+    handle(&cluster, &now, "muster-2").await;
+    until(&cluster, "2 Failed BuildFailed Revision").await;
+    let writes = cluster.writes();
+    pass(Duration::from_hours(1)).await;
+    assert_eq!(cluster.writes(), writes, "asked once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn over_a_crash_it_is_asked_once() {
+    let (mut cluster, _) = failed().await;
+    cluster
+        .set_rows::<Assemblage>("eu-1", &[row("web", OLD, 2)])
+        .await;
+    until(&cluster, "2 Updating Updating").await;
+    cluster.crash();
+    let writes = cluster.writes();
+    cluster.run_assemblages();
+    pass(Duration::from_mins(10)).await;
+    assert_eq!(cluster.writes(), writes);
+    let now = cluster.kustomization("eu-1", "web").await.unwrap();
+    let done = cluster.carry_out("eu-1", "web", OLD).await;
+    assert_eq!(done.uid(), now.uid());
+    handle(&cluster, &now, "muster-2").await;
+    until(&cluster, "2 Succeeded UpToDate").await;
+}
+
+/// What has not failed is not carried out again for a new token: that is no work of the cluster's.
+#[tokio::test(start_paused = true)]
+async fn a_new_token_alone_asks_for_nothing() {
+    let mut cluster = Cluster::downstream().await;
+    cluster.run_assemblages();
+    cluster.create(assemblage("eu-1", &[row("web", OLD, 1)])).await;
+    cluster.carry_out("eu-1", "web", OLD).await;
+    until(&cluster, "1 Succeeded UpToDate").await;
+    cluster
+        .set_rows::<Assemblage>("eu-1", &[row("web", OLD, 2)])
+        .await;
+    until(&cluster, "2 Succeeded UpToDate").await;
+    assert_eq!(asked(&cluster.kustomization("eu-1", "web").await.unwrap()), None);
+}
