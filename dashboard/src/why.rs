@@ -142,6 +142,8 @@ fn step(cell: &Cell) -> Step {
 
 /// One command, or that there is nothing to do.
 fn next(module: &ModuleView, cell: &Cell) -> Option<String> {
+    let kind = module.kind.as_str().to_lowercase();
+    let is = |reason: Reason| cell.reason == reason.as_str();
     match cell.shape {
         Shape::Failed => Some(format!(
             "commit a version of {} that mends it; the rollout goes on by itself",
@@ -151,12 +153,19 @@ fn next(module: &ModuleView, cell: &Cell) -> Option<String> {
             "kubectl describe cluster {}   # it is taken when it is ready again",
             cell.cluster
         )),
-        Shape::Waiting if cell.reason == Reason::Paused.as_str() => Some(format!(
-            "muster rollout resume {}/{}   # else it goes on when the pause ends, if it has an end",
-            module.kind.as_str().to_lowercase(),
+        Shape::Waiting if is(Reason::Paused) => Some(format!(
+            "muster rollout resume {kind}/{}   # else it goes on when the pause ends, if it has an end",
             module.name
         )),
-        Shape::Waiting if cell.reason == Reason::SourceNotReady.as_str() => Some(format!(
+        Shape::Waiting if is(Reason::WaitingApproval) => Some(format!(
+            "muster rollout approve {kind}/{}   # nothing goes on without it",
+            module.name
+        )),
+        Shape::Waiting if is(Reason::Halted) || is(Reason::KnownBad) || is(Reason::Aborted) => Some(format!(
+            "commit a version of {0} that mends it, or: muster rollout retry {kind}/{0}",
+            module.name
+        )),
+        Shape::Waiting if is(Reason::SourceNotReady) => Some(format!(
             "see that {} is in the repository, or name another version; it is looked for again by itself",
             module.version
         )),

@@ -60,12 +60,17 @@ fn proxy(name: &str, tag: &str, revision: &str, state: &str) -> ProxyAssemblage 
 }
 
 fn fleet() -> Fleet {
+    told(&[
+        ("eu-1", "Failed", "Deployment web/web: ImagePullBackOff"),
+        ("eu-2", "Halted", "v2 is condemned"),
+        ("eu-3", "Halted", "v2 is condemned"),
+    ])
+}
+
+/// The fleet of which the module says this.
+fn told(attention: &[(&str, &str, &str)]) -> Fleet {
     Fleet::of(&Objects {
-        modules: vec![module(&[
-            ("eu-1", "Failed", "Deployment web/web: ImagePullBackOff"),
-            ("eu-2", "Halted", "v2 is condemned"),
-            ("eu-3", "Halted", "v2 is condemned"),
-        ])],
+        modules: vec![module(attention)],
         bootstrap_modules: Vec::<BootstrapModule>::new(),
         proxies: vec![
             proxy("dev-1", "v2", "r2", "succeeded"),
@@ -144,6 +149,26 @@ fn why_begins_with_the_failure_and_groups_who_waits() {
         "down to the object: {}",
         why.steps[0].message
     );
+}
+
+#[test]
+fn why_ends_with_what_is_to_be_done() {
+    let check = |reason: &str, expect: &str| {
+        let fleet = told(&[("eu-1", reason, "m")]);
+        let why = why(fleet.module(ModuleKind::Module, "web").unwrap(), None);
+        let next = why.next.unwrap_or_default();
+        assert!(next.starts_with(expect), "{reason}: {next}");
+    };
+    check("Failed", "commit a version of web that mends it");
+    check("Paused", "muster rollout resume module/web");
+    check("WaitingApproval", "muster rollout approve module/web");
+    for reason in ["Halted", "KnownBad", "Aborted"] {
+        check(
+            reason,
+            "commit a version of web that mends it, or: muster rollout retry module/web",
+        );
+    }
+    check("WaitingStage", "nothing to do: it goes on by itself");
 }
 
 #[test]
