@@ -6,8 +6,8 @@
 use std::time::{Duration, Instant};
 
 use muster_rollout::{
-    Content, Desired, Digest, Echo, Eligible, Incarnation, Limit, Memory, Millis, Place, Revision, Row, Spec,
-    State, Step, Unit, plan,
+    Content, Desired, Digest, Domain, Echo, Eligible, Incarnation, Limit, Memory, Millis, Place, Revision,
+    Row, Spec, Stage, State, Step, Unit, plan,
 };
 
 const UNITS: usize = 10_000;
@@ -15,14 +15,29 @@ const RUNS: usize = 101;
 const NOW: Millis = Millis(1_800_000_000_000);
 
 fn main() {
-    let mut spec = Spec {
+    println!("a unit is {} bytes", size_of::<Unit>());
+    let plain = Spec {
         target: Some(Revision::new([1; 16])),
         limit: Limit::Percent(2),
         ..Spec::default()
     };
+    roll(plain.clone(), unit);
+    println!("in eight stages, each with a limit of its own, and domains:");
+    let stages = Spec {
+        stages: (0..8).map(stage).collect(),
+        exclusive: true,
+        ..plain
+    };
+    roll(stages, |at| Unit {
+        place: Place::Stage(u8::try_from(at % 8).unwrap_or_default()),
+        domain: Domain::nth(at % 3),
+        ..unit(at)
+    });
+}
+
+fn roll(mut spec: Spec, unit: impl Fn(usize) -> Unit) {
     let mut units: Vec<Unit> = (0..UNITS).map(unit).collect();
     let mut memory = Memory::default();
-    println!("a unit is {} bytes", size_of::<Unit>());
     measure("before the first step", &spec, &memory, &units);
     let mut middle = None;
     for round in 0..200 {
@@ -43,6 +58,16 @@ fn main() {
         unit.desired = desired(2);
     }
     measure("a new target", &spec, &memory, &units);
+}
+
+fn stage(number: usize) -> Stage {
+    Stage {
+        name: format!("stage-{number}").into(),
+        limit: Some(Limit::Percent(10)),
+        soak: Millis(0),
+        approval: false,
+        gates: Vec::new(),
+    }
 }
 
 fn measure(what: &str, spec: &Spec, memory: &Memory, units: &[Unit]) {

@@ -199,14 +199,13 @@ fn carry(scope: &Scope, view: &View<'_>, derived: &Derived) -> Plan {
     match (step, source) {
         (Step::Blocked(state), _) => Plan::rest(state),
         (Step::Settled(current), source) => {
-            let name = kustomization_name(derived);
-            let again = tried_again(scope, view, name, current).map(|ask| {
-                let state = echo::updating(view.row, "it failed before, and is tried again");
-                (state, ask)
-            });
-            let (state, ask) = again.unwrap_or_else(|| (judge(scope, view, derived, current), None));
+            let again = tried_again(scope, view, kustomization_name(derived), current);
+            let state = match again {
+                Some(_) => echo::updating(view.row, "it failed before, and is tried again"),
+                None => judge(scope, view, derived, current),
+            };
             let mut writes = writes_of(scope, source.write());
-            writes.extend(ask);
+            writes.extend(again.into_iter().flatten());
             Plan::new(state, writes)
         }
         (Step::Write(_), _) if scope.away.is_some() => Plan::rest(away(scope, view.row)),
@@ -226,15 +225,10 @@ fn carry(scope: &Scope, view: &View<'_>, derived: &Derived) -> Plan {
 
 /// A row whose failure was told is given out once more, by another token: what was said before is no answer to that. Its Kustomization is
 /// asked to be carried out at once, with the write that says so if that was not sent yet. `None`: there is nothing to wait for.
-fn tried_again(
-    scope: &Scope,
-    view: &View<'_>,
-    name: &str,
-    current: &KustomizationRow,
-) -> Option<Option<Write>> {
+fn tried_again(scope: &Scope, view: &View<'_>, name: &str, current: &KustomizationRow) -> Option<Vec<Write>> {
     let request = format!("{}-{}", labels::MUSTER, view.row.token?);
     if current.asked.as_ref() == Some(&request) {
-        return (current.report.handled.as_ref() != Some(&request)).then_some(None);
+        return (current.report.handled.as_ref() != Some(&request)).then(Vec::new);
     }
     let failed = view.said.is_some_and(|said| {
         said.state == SyncPhase::Failed && said.digest == view.row.digest && said.token != view.row.token
@@ -244,7 +238,7 @@ fn tried_again(
         uid: current.uid.clone(),
         request,
     };
-    failed.then(|| scope.away.is_none().then_some(ask))
+    failed.then(|| writes_of(scope, Some(ask)))
 }
 
 fn writes_of(scope: &Scope, write: Option<Write>) -> Vec<Write> {

@@ -23,7 +23,7 @@ use super::observe::Invalid;
 /// Digits of a hash that name a revision: as many as messages show.
 const SHORTEST: usize = 8;
 /// Controls of a module whose behaviour is not built yet.
-const UNSUPPORTED: [&str; 2] = [annotation::HOLD, annotation::PIN];
+const UNSUPPORTED: [&str; 1] = [annotation::PIN];
 
 /// Controls that are taken once, by the engine.
 const ONCE: [&str; 4] = [
@@ -87,6 +87,7 @@ pub struct Controls {
     paused: Option<Control>,
     acknowledged: Option<Control>,
     abandoned: Option<Control>,
+    held: Option<Control>,
     once: Vec<Once>,
 }
 
@@ -117,8 +118,18 @@ impl Controls {
             },
             acknowledged: control(annotation::ACKNOWLEDGE_WITHDRAWAL)?,
             abandoned: control(annotation::ABANDON)?,
+            held: if deleting {
+                None
+            } else {
+                control(annotation::HOLD)?
+            },
             once: if deleting { Vec::new() } else { once(annotations)? },
         })
+    }
+
+    /// Which clusters are kept as they are, if some are.
+    pub fn held(&self, now: Timestamp) -> Option<&Control> {
+        self.held.as_ref().filter(|control| control.holds(now))
     }
 
     /// What is said once, and holds.
@@ -153,7 +164,12 @@ impl Controls {
 
     /// When the first of them ends by itself.
     pub fn end(&self, now: Timestamp) -> Option<Timestamp> {
-        let all = [self.paused(now), self.acknowledged(now), self.abandoned(now)];
+        let all = [
+            self.paused(now),
+            self.acknowledged(now),
+            self.abandoned(now),
+            self.held(now),
+        ];
         let once = self.once(now).map(|once| &once.control);
         all.into_iter()
             .flatten()
@@ -331,12 +347,10 @@ mod tests {
                 &says,
             );
         }
-        for key in ["hold", "pin"] {
-            let key = format!("fleet.muster.dev/{key}");
-            let says = format!("annotation {key} is not supported by this version of muster: remove it");
-            check(json!({&key: "true"}), false, ObjectReason::Unsupported, &says);
-        }
-        let deleted = json!({"fleet.muster.dev/paused": "{", "fleet.muster.dev/hold": ""});
+        let says = "annotation fleet.muster.dev/pin is not supported by this version of muster: remove it";
+        let pin = json!({"fleet.muster.dev/pin": "true"});
+        check(pin, false, ObjectReason::Unsupported, says);
+        let deleted = json!({"fleet.muster.dev/paused": "{", "fleet.muster.dev/pin": ""});
         assert_eq!(Controls::read(&module(&deleted, true)), Ok(Controls::default()));
         check(
             json!({"fleet.muster.dev/abandon": "{"}),

@@ -239,7 +239,12 @@ fn wake_at(decision: &engine::Decision, seen: &Observation, now: Timestamp) -> O
         Target::Known { .. } | Target::Nothing => None,
     };
     let decided = decision.wake_at.map(timestamp);
-    [decided, retry, seen.controls.end(now)]
+    let released = seen
+        .clusters
+        .iter()
+        .filter_map(|cluster| cluster.held_until)
+        .min();
+    [decided, retry, seen.controls.end(now), released]
         .into_iter()
         .flatten()
         .min()

@@ -19,6 +19,7 @@ mod controls;
 mod decide;
 mod events;
 mod history;
+mod holds;
 mod intent;
 mod kind;
 mod memory;

@@ -5,7 +5,6 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use jiff::Timestamp;
 use kube::{Api, Resource as _, ResourceExt, api::ListParams};
 use muster_api::{
-    labels::annotation,
     module::{ModuleObject, SourceStatus},
     names,
     reasons::{ObjectReason, Reason},
@@ -19,8 +18,9 @@ use muster_rollout::RunState;
 
 use super::{
     Error, Modules,
-    controls::Controls,
+    controls::{Address, Controls},
     history::RevisionRow,
+    holds,
     kind::Rolled,
     memory::{self, Recalled},
     rows::{self, Asks, AssemblageRow, SeenRow},
@@ -126,6 +126,8 @@ pub struct ClusterSeen {
     pub domain: Option<String>,
     /// Why it cannot be touched.
     pub obstacle: Option<(Reason, String)>,
+    /// When a person's wish to keep it as it is ends by itself.
+    pub held_until: Option<Timestamp>,
     /// Its row of this module.
     pub row: Option<SeenRow>,
     /// The values of the target's bindings. None: there is no target, or the cluster is not selected.
@@ -361,6 +363,7 @@ fn orphaned(cluster: String, own: &AssemblageRow, module: &str) -> Option<Cluste
         stage: None,
         domain: None,
         obstacle: Some((Reason::Deleting, message)),
+        held_until: None,
         row: Some(row),
         values: None,
         last_good_values: None,
@@ -379,14 +382,21 @@ async fn one<K: Rolled>(
         Some(definition) if selected => Some(values(cluster, definition, modules).await),
         _ => None,
     };
+    let address = Address {
+        namespace: &module.namespace,
+        module: &format!("{}/{}", K::KIND.as_str().to_lowercase(), module.name),
+    };
+    let now = modules.context.clock.now();
+    let hold = holds::of(cluster, &address, &seen.controls, now);
     ClusterSeen {
         name: cluster.name.clone(),
         uid: cluster.uid.clone(),
         selected,
+        held_until: hold.as_ref().and_then(|hold| hold.until),
         stage: None,
         domain: None,
         obstacle: obstacle::<K>(cluster)
-            .or_else(|| kept(cluster, &module.name))
+            .or_else(|| hold.map(|hold| (hold.reason, hold.message)))
             .or_else(|| foreign(cluster, modules, &module.namespace))
             .or_else(|| {
                 row.as_ref()
@@ -397,21 +407,6 @@ async fn one<K: Rolled>(
         values: values(seen.target.definition()).await,
         last_good_values: values(seen.last_good.as_ref()).await,
     }
-}
-
-/// A person wants the cluster kept as it is, in a way that is not built yet: then it is kept.
-fn kept(cluster: &ClusterRow, module: &str) -> Option<(Reason, String)> {
-    let pin = format!("{}{module}", annotation::PIN_PREFIX);
-    let set =
-        |(key, reason): (String, Reason)| cluster.annotations.contains_key(&key).then_some((key, reason));
-    let (key, reason) = [(annotation::HOLD.to_owned(), Reason::Held), (pin, Reason::Pinned)]
-        .into_iter()
-        .find_map(set)?;
-    let message = format!(
-        "annotation {key} on Cluster {} is not supported by this version of muster: nothing of this module is changed there until it is removed",
-        cluster.name
-    );
-    Some((reason, message))
 }
 
 /// Why the registry says that a cluster cannot be touched.

@@ -319,12 +319,12 @@ fn ready<K: ModuleObject>(
     }
 }
 
-/// The cluster that keeps the module from being ready. One that cannot be touched does not: it is skipped, and counted.
+/// The cluster that keeps the module from being ready. One that cannot, or shall not, be touched does not: it is skipped or held, and counted.
 fn worst(told: &[Explained]) -> Option<&Explained> {
     let open = told.iter().filter(|told| {
         !matches!(
             told.reason.bucket(),
-            Bucket::Skipped | Bucket::Updated | Bucket::Excluded
+            Bucket::Skipped | Bucket::Held | Bucket::Updated | Bucket::Excluded
         )
     });
     open.min_by_key(|told| (urgency(told.reason), told.reason.rank(), &told.cluster))
@@ -335,6 +335,7 @@ fn at_rest(version: &str, summary: &Summary) -> Conditions {
         total,
         updated,
         skipped,
+        held,
         ..
     } = summary;
     if *total == 0 {
@@ -344,10 +345,16 @@ fn at_rest(version: &str, summary: &Summary) -> Conditions {
             "spec.selector selects no cluster of this namespace",
         );
     }
-    let apart = if *skipped == 0 {
+    let apart = [(skipped, "skipped"), (held, "held")];
+    let apart: Vec<String> = apart
+        .iter()
+        .filter(|(count, _)| **count > 0)
+        .map(|(count, word)| format!("{count} {word}"))
+        .collect();
+    let apart = if apart.is_empty() {
         String::new()
     } else {
-        format!("; {skipped} skipped, see status.attention")
+        format!("; {}, see status.attention", apart.join(", "))
     };
     Conditions::ready(
         Status::True,

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use kube::{ResourceExt, api::Patch};
+use kube::{
+    ResourceExt,
+    api::{Patch, PatchParams},
+};
 use muster_api::{Assemblage, flux::Kustomization, labels::annotation::RECONCILE_REQUESTED_AT};
 use serde_json::json;
 
@@ -30,7 +33,7 @@ async fn handle(cluster: &Cluster, kustomization: &Kustomization, request: &str)
         .api::<Kustomization>()
         .patch_status(
             &kustomization.name_any(),
-            &Default::default(),
+            &PatchParams::default(),
             &Patch::Merge(handled),
         )
         .await

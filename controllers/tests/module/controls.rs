@@ -97,9 +97,9 @@ async fn a_control_that_cannot_be_read_moves_nothing_and_stops_nobody_else() {
         ),
         (
             "hold",
-            "",
-            "False Unsupported",
-            "annotation fleet.muster.dev/hold is not supported by this version of muster",
+            "{",
+            "False InvalidControl",
+            "annotation fleet.muster.dev/hold cannot be read",
         ),
         (
             "pin",

@@ -195,9 +195,20 @@ async fn what_cannot_be_used_for_a_while_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_person_wants_kept_is_kept_though_that_is_not_built() {
+async fn what_a_person_wants_kept_is_kept() {
     let bed = deployed(&CLUSTERS).await;
-    for (key, reason) in [("hold", "Held"), ("pin.web", "Pinned")] {
+    for (key, reason, says) in [
+        (
+            "hold",
+            "Held",
+            "held for all modules; to release it: kubectl annotate --namespace fleet --field-manager=muster-cli cluster/eu-2 fleet.muster.dev/hold-",
+        ),
+        (
+            "pin.web",
+            "Pinned",
+            "annotation fleet.muster.dev/pin.web on Cluster eu-2 is not supported",
+        ),
+    ] {
         let key = format!("fleet.muster.dev/{key}");
         let annotate = async |value: Option<&str>| {
             let patch = json!({"metadata": {"annotations": {&key: value}, "labels": {"env": if value.is_some() { "dev" } else { "prod" }}}});
@@ -215,13 +226,39 @@ async fn what_a_person_wants_kept_is_kept_though_that_is_not_built() {
             })
             .await;
         let said = said["message"].as_str().unwrap();
-        assert!(
-            said.starts_with(&format!("annotation {key} on Cluster eu-2 is not supported")),
-            "{said}"
-        );
+        assert!(said.starts_with(says), "{said}");
         pass(Duration::from_mins(2)).await;
         assert_eq!(bed.texts("web").await, ["one", "one", "one"], "{key}");
         annotate(None).await;
         bed.until_ready("web").await;
     }
+}
+
+/// Held clusters are kept through a rollout, which is good without them; when the hold ends they take their turn.
+#[tokio::test(start_paused = true)]
+async fn a_held_cluster_is_kept_until_the_hold_ends() {
+    let bed = deployed(&CLUSTERS).await;
+    bed.release("two", &["web", "other"], "two");
+    let now = bed.clock.now();
+    let until = now.checked_add(Duration::from_mins(5)).unwrap();
+    let hold = json!({"for": "eu-2, eu-9", "by": "ann", "reason": "migration", "until": until}).to_string();
+    bed.annotate("web", "hold", Some(&hold)).await;
+    bed.patch("web", version("two")).await;
+    bed.until_ready("web").await;
+    assert_eq!(bed.texts("web").await, ["two", "one", "two"]);
+    let module = bed.module("web").await.unwrap();
+    let first = &module["status"]["attention"][0];
+    assert_eq!(
+        (&first["cluster"], &first["reason"]),
+        (&json!("eu-2"), &json!("Held"))
+    );
+    let message = first["message"].as_str().unwrap();
+    let says = format!("held for this module by ann (migration) until {until}; to release it: kubectl");
+    assert!(
+        message.starts_with(&says) && message.ends_with("fleet.muster.dev/hold=eu-9"),
+        "{message}"
+    );
+    assert_eq!(module["status"]["summary"]["held"], 1);
+    pass(Duration::from_mins(6)).await;
+    assert_eq!(bed.texts("web").await, ["two", "two", "two"]);
 }

@@ -119,14 +119,14 @@ fn draw(moments: &[Moment], version: &str) -> String {
         .at;
     let last = moments.last().unwrap().at;
     let letters = (last - first).as_millis().div_ceil(LETTER.as_millis()) + 1;
-    let mut picture = String::new();
+    let mut picture = Vec::new();
     for (cluster, ..) in FLEET {
         let at = |time: Instant| letter(moments, cluster, version, time);
         let times = (0..u32::try_from(letters).unwrap()).map(|letter| first + LETTER * letter);
         let line: String = times.map(at).collect();
-        picture += &format!("{cluster:6}{line}\n");
+        picture.push(format!("{cluster:6}{line}"));
     }
-    picture.trim_end().to_owned()
+    picture.join("\n")
 }
 
 fn letter(moments: &[Moment], cluster: &str, version: &str, time: Instant) -> char {
