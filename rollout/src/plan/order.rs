@@ -19,7 +19,8 @@ enum Class {
 
 impl<'a> Pass<'a> {
     /// The first units of those that wait for a slot and may have one, with what they get. Stage by stage; in each by class; in
-    /// that by name, which is the order of the units. Who goes back goes first who was changed last.
+    /// that by name, which is the order of the units. Of those who go
+    /// back, whatever their stage, first who was changed last.
     pub(super) fn first(&self, most: usize) -> Vec<(&'a Unit, Wanted)> {
         let mut chosen = Vec::new();
         if most == 0 {
@@ -49,7 +50,12 @@ impl<'a> Pass<'a> {
                 .filter(|wanted| self.is_open(unit, wanted.kind));
             let Some(wanted) = wanted else { continue };
             let class = self.class(unit);
-            let group = groups.entry((unit.place, class)).or_default();
+            let place = if wanted.kind == Kind::Revert {
+                Place::default()
+            } else {
+                unit.place
+            };
+            let group = groups.entry((place, class)).or_default();
             group.push((unit, wanted));
             let enough = plain && class == Class::Ready && group.len() == most;
             if enough && self.memory.refuses_nothing() {

@@ -125,15 +125,6 @@ impl Pass<'_> {
                 class: Class::Infra,
                 message,
                 ..
-            }) if charge.kind == Kind::Revert => Why::Reverting {
-                since,
-                until,
-                message: Some(message.clone()),
-            },
-            Some(State::Failed {
-                class: Class::Infra,
-                message,
-                ..
             }) => updating(charge, until, Some(message.clone())),
             Some(State::Failed { class, message, .. }) => Why::Failed {
                 class: *class,
@@ -148,11 +139,6 @@ impl Pass<'_> {
             _ if overdue && charge.picked_up => Why::Overdue { since },
             _ if overdue => Why::NotPickedUp { since },
             _ if charge.kind == Kind::Relapsed => Why::Relapsed { since, until },
-            _ if charge.kind == Kind::Revert => Why::Reverting {
-                since,
-                until,
-                message: None,
-            },
             _ => updating(charge, until, None),
         }
     }
@@ -168,11 +154,6 @@ impl Pass<'_> {
             Some(why) => why,
             None if self.spec.paused => Why::Paused,
             None if self.crowded.contains(&unit.id) => windows.change.clone(),
-            None if charge.kind == Kind::Revert => Why::Reverting {
-                since: charge.since,
-                until: None,
-                message: None,
-            },
             None => updating(charge, None, None),
         }
     }
@@ -280,8 +261,16 @@ fn withdrawing(unit: &Unit, charge: &Charge) -> Why {
 }
 
 fn updating(charge: &Charge, until: Option<crate::Millis>, message: Option<Arc<str>>) -> Why {
+    let since = charge.since;
+    if charge.kind == Kind::Revert {
+        return Why::Reverting {
+            since,
+            until,
+            message,
+        };
+    }
     Why::Updating {
-        since: charge.since,
+        since,
         until,
         picked_up: charge.picked_up,
         message,

@@ -2,6 +2,7 @@
 
 use muster_rollout::{Kind, Limit, OnFailure, Phase, Why};
 
+use crate::stages::stage;
 use crate::world::{World, rev, row_steps};
 
 /// Two have r2 and are confirmed, a third fails on it.
@@ -37,6 +38,31 @@ fn who_is_in_flight_goes_first_and_then_the_newest_first() {
     assert_eq!(world.words(), "a:Halted b:Halted c:Halted d:Halted");
     assert_eq!(world.decide().summary.phase, Phase::Halted);
     assert_eq!(world.memory.last_good, Some(rev("r1")));
+}
+
+/// Not stage by stage: who was last is the likeliest to be hurt now.
+#[test]
+fn the_newest_first_over_all_stages() {
+    let mut world = World::settled(&["a", "b", "c", "d"], "r1");
+    world.spec.on_failure = OnFailure::Revert;
+    world.spec.stages = vec![stage("one"), stage("two")];
+    world.stage(&["c"], 0);
+    world.stage(&["a", "b"], 1);
+    world.aim("r2");
+    for name in ["c", "a"] {
+        world.step();
+        world.succeed(name);
+    }
+    world.step();
+    world.fail("b");
+    let mut order = Vec::new();
+    world.step();
+    while let [one] = &world.charged()[..] {
+        order.push(one.clone());
+        world.succeed(one);
+        world.step();
+    }
+    assert_eq!(order, ["b", "a", "c"]);
 }
 
 #[test]
