@@ -233,7 +233,7 @@ pub enum Why {
         /// When it has been confirmed for long enough, if all of them are.
         until: Option<Millis>,
     },
-    /// Units of another domain are changing.
+    /// Units of another domain are changing, or such as are not in the view, so that nobody knows theirs.
     WaitingDomain {
         /// Some of them.
         holders: Arc<[UnitId]>,
@@ -262,7 +262,8 @@ pub enum Why {
 
 impl Why {
     /// The place of this reason in the order of all reasons, those of later features and of the caller included: the smaller wins.
-    /// 0 to 11 but for 9 are the caller's, for units that cannot be touched; 26 is, for those that wait for something it knows.
+    /// 0 to 11 are the caller's, for units that cannot be touched (9 is the engine's, too: a pin); 26 is, for those that wait for
+    /// something that it knows.
     pub fn rank(&self) -> u8 {
         match self {
             Self::Ineligible { reason, .. } | Self::NotYet { reason } => reason.rank,

@@ -1,6 +1,10 @@
 //! The step that reads: everything that a decision about one module rests on, as plain data.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use kube::{Api, Resource as _, ResourceExt, api::ListParams};
@@ -262,12 +266,14 @@ fn empty_stage<K: ModuleObject>(module: &K, seen: &Observation) -> Option<Invali
     let done = seen.memory.memory.run.is_some_and(|run| {
         run.state == RunState::Good && target.revision.starts_with(&run.target.to_string())
     });
-    let of_stage = |place: usize| {
-        let mut clusters = seen.clusters.iter();
-        clusters.any(|cluster| cluster.selected && cluster.stage == Some(place))
-    };
+    let mut selected = seen.clusters.iter().filter(|cluster| cluster.selected).peekable();
+    // Who selects nobody is at rest: that is no mistake in a stage.
+    selected.peek()?;
+    let places: BTreeSet<usize> = selected.filter_map(|cluster| cluster.stage).collect();
     let mut stages = module.spec().rollout.stages.iter().enumerate();
-    let (place, stage) = stages.find(|(place, _)| !of_stage(*place)).filter(|_| !done)?;
+    let (place, stage) = stages
+        .find(|(place, _)| !places.contains(place))
+        .filter(|_| !done)?;
     let message = format!(
         "spec.rollout.stages[{place}]: no selected cluster is of stage {}: mend its selector, label a cluster, or remove the stage; nothing moves until then",
         stage.name

@@ -19,8 +19,7 @@ enum Class {
 
 impl<'a> Pass<'a> {
     /// The first units of those that wait for a slot and may have one, with what they get. Stage by stage; in each by class; in
-    /// that by name, which is the order of the units. Of those who go
-    /// back, whatever their stage, first who was changed last.
+    /// that by name, which is the order of the units. Of those who go back, whatever their stage, first who was changed last.
     pub(super) fn first(&self, most: usize) -> Vec<(&'a Unit, Wanted)> {
         let mut chosen = Vec::new();
         if most == 0 {

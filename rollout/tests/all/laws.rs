@@ -230,6 +230,7 @@ fn examine_reasons(spec: &Spec, before: &Memory, view: &[Unit], decision: &Decis
                 &Facts {
                     spec,
                     before,
+                    view,
                     unit,
                     decision,
                     now,

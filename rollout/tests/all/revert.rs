@@ -119,8 +119,6 @@ fn paused_or_out_of_reach_nobody_goes_back() {
 
 #[test]
 fn a_wish_to_go_back_is_heard_after_the_halt() {
-    let mut world = condemned();
-    world.spec.on_failure = OnFailure::Halt;
     let mut halted = World::settled(&["a", "b"], "r1");
     halted.aim("r2");
     halted.step();

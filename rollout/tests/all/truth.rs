@@ -9,6 +9,7 @@ use muster_rollout::{
 pub struct Facts<'a> {
     pub spec: &'a Spec,
     pub before: &'a Memory,
+    pub view: &'a [Unit],
     pub unit: &'a Unit,
     pub decision: &'a Decision,
     pub now: Millis,
@@ -71,8 +72,7 @@ pub fn holds(it: &Facts<'_>, why: &Why) -> bool {
                 .iter()
                 .all(|id| charges.get(id).as_ref().is_some_and(fills));
             // The window of its stage may be full, in which fewer are charged.
-            let of_stage =
-                matches!(it.unit.place, Place::Stage(_)) && holders.len() >= 3.min(*limit as usize);
+            let of_stage = it.has_stage_limit() && holders.len() >= 3.min(*limit as usize);
             all && filled >= *limit as usize && (holders.len() == filled.min(3) || of_stage)
         }
         Why::Pinned { .. } => it.unit.pinned,
@@ -95,7 +95,11 @@ pub fn holds(it: &Facts<'_>, why: &Why) -> bool {
             let soaks = until.is_some_and(|until| until > it.now && it.course().clear_since.is_some());
             open && (soaks || !it.spec.complete || !units.is_empty() && units.iter().all(known))
         }
-        Why::WaitingDomain { holders } => it.spec.exclusive && !holders.is_empty(),
+        Why::WaitingDomain { holders } => {
+            it.spec.exclusive
+                && !holders.is_empty()
+                && it.decision.memory.charges.keys().any(|id| it.is_apart(id))
+        }
         Why::WaitingBatch { size, holders } => {
             let open = it.course().batch;
             open.is_some_and(|open| open.size == *size && open.left == 0) && !holders.is_empty()
@@ -152,6 +156,28 @@ impl<'a> Facts<'a> {
             .reasons
             .iter()
             .any(|told| (&told.0, &told.1) == (id, why))
+    }
+
+    fn has_stage_limit(&self) -> bool {
+        let Place::Stage(place) = self.unit.place else {
+            return false;
+        };
+        let stage = self.spec.stages.get(usize::from(place));
+        stage.is_some_and(|stage| stage.limit.is_some())
+    }
+
+    /// A unit of another domain, or of none that can be seen.
+    fn is_apart(&self, id: &UnitId) -> bool {
+        let domain = |unit: &Unit| unit.domain.ok_or_else(|| unit.id.clone());
+        let life = self
+            .decision
+            .memory
+            .charges
+            .get(id)
+            .map(|charge| charge.incarnation);
+        let mut view = self.view.iter();
+        let other = view.find(|unit| unit.id == *id && Some(unit.incarnation) == life);
+        other.is_none_or(|other| domain(other) != domain(self.unit))
     }
 
     fn course(&self) -> &Course {
