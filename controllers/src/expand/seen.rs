@@ -5,7 +5,7 @@ use kube::ResourceExt;
 use muster_api::{
     flux::{GitRepository, Kustomization, commit_of},
     kind::GROUP,
-    labels::annotation::RECONCILE_REQUESTED_AT,
+    labels::{annotation::RECONCILE_REQUESTED_AT, finalizer},
     names,
 };
 
@@ -28,6 +28,8 @@ pub struct KustomizationRow {
     pub suspended: bool,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// Whether whoever carries it out has a say before it is gone.
+    pub finalized: bool,
     /// What it was last asked to do at once.
     pub asked: Option<String>,
     /// What its controller reports.
@@ -102,6 +104,10 @@ impl KustomizationRow {
             source: object.spec.source_ref.name.clone(),
             suspended: object.spec.suspend == Some(true),
             deleting: object.metadata.deletion_timestamp.is_some(),
+            finalized: object
+                .finalizers()
+                .iter()
+                .any(|finalizer| finalizer == finalizer::FLUX),
             asked: object.annotations().get(RECONCILE_REQUESTED_AT).cloned(),
             report: Report {
                 ready: status.and_then(|status| Ready::among(&status.conditions)),

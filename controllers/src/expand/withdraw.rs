@@ -1,10 +1,13 @@
 //! Withdrawal of a row: the only way in which content leaves a cluster.
 //!
 //! ```text
-//!   deletionPolicy WaitForTermination (or Orphan) ──► delete, by uid and resourceVersion ──► wait until it is gone ──► withdrawn
+//!   deletionPolicy WaitForTermination ──► wait for the finalizer ─┐
+//!   (or Orphan) ──────────────────────────────────────────────────┴─► delete, by uid and resourceVersion ──► wait until it is gone ──► withdrawn
 //! ```
 //!
 //! Pure. Invariant: a Kustomization is deleted only while its policy says what the row says, and only by exactly the version that was read.
+//! Invariant: it is deleted with all that it installed only while its finalizer is on. The built-in sync puts none on what is let go anyway;
+//! deleted without it, the Kustomization would be gone at once and the content would stay, confirmed as withdrawn.
 
 use kube::ResourceExt;
 use muster_api::{
@@ -55,6 +58,11 @@ fn next(row: &SyncRow, seen: &KustomizationRow, live: &Kustomization, policy: De
     }
     if seen.deleting {
         return Plan::rest(withdrawing(row, &terminating(&name, seen, policy)));
+    }
+    if policy != DeletionPolicy::Orphan && !seen.finalized {
+        let message =
+            format!("waiting until the controller of Kustomization {name} holds it by its finalizer");
+        return Plan::rest(withdrawing(row, &message));
     }
     let delete = Write::Delete {
         name: name.clone(),

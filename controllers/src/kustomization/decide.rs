@@ -16,7 +16,7 @@ pub(super) enum Decision {
     Forget,
     /// It is being deleted: what it applied goes or stays by its policy.
     Finalize,
-    /// Our finalizer comes first.
+    /// Its deletion is to take away what it applied: our finalizer comes first.
     Hold,
     /// Suspended, or Flux's: nothing, and nothing is said.
     Suspended,
@@ -62,7 +62,8 @@ pub(super) fn decide(observed: &Observed) -> Decision {
             Decision::Forget
         };
     }
-    if !observed.held {
+    // Without a finalizer nothing of it can be left stuck where its namespace goes, and our account with it.
+    if !observed.held && !observed.orphans {
         return Decision::Hold;
     }
     if observed.suspended {
@@ -152,6 +153,7 @@ mod tests {
             suspended: false,
             deleting: false,
             held: true,
+            orphans: false,
             requested: None,
             allow_empty: false,
             source_name: Key::new("ns", "src"),
@@ -229,6 +231,16 @@ mod tests {
             },
             "hold",
         );
+        let free = |o: &mut Observed| (o.held, o.orphans) = (false, true);
+        check(free, "apply sha1:b anew=false");
+        check(
+            |o| {
+                free(o);
+                o.deleting = true;
+            },
+            "forget",
+        );
+        check(|o| o.orphans = true, "apply sha1:b anew=false");
         check(|o| o.suspended = true, "suspended");
         check(|o| o.flux = true, "suspended");
         check(

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use muster_api::{
     conditions::{READY, find},
-    flux::Kustomization,
+    flux::{DeletionPolicy, Kustomization},
     labels::{annotation, finalizer},
 };
 
@@ -28,6 +28,8 @@ pub(super) struct Observed {
     pub deleting: bool,
     /// Whether our finalizer is on.
     pub held: bool,
+    /// Whether its deletion touches nothing of what it applied.
+    pub orphans: bool,
     /// The value of the annotation that asks for a reconciliation now.
     pub requested: Option<String>,
     /// The annotation that says that an empty path is meant.
@@ -65,6 +67,7 @@ pub(super) fn observe(object: &Kustomization, kustomizations: &Kustomizations) -
             .finalizers()
             .iter()
             .any(|finalizer| finalizer == finalizer::FLUX),
+        orphans: object.spec.deletion_policy == Some(DeletionPolicy::Orphan),
         requested: object
             .annotations()
             .get(annotation::RECONCILE_REQUESTED_AT)

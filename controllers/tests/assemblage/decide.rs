@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use muster_api::{
     assemblage::{SyncPhase, SyncRow, SyncState, Withdraw},
     flux::{DeletionPolicy, Kustomization},
+    labels::finalizer,
 };
 use muster_controllers::expand::decide::{Away, Wish, Write};
 use serde_json::json;
@@ -233,6 +234,11 @@ fn withdrawal_marks_deletes_and_waits() {
         "[delete k-1 at 7] Withdrawing Withdrawing",
     );
     there.spec.deletion_policy = Some(DeletionPolicy::WaitForTermination);
+    check(
+        Case::withdraw(Withdraw::Prune).with(there.clone()),
+        "[] Withdrawing Withdrawing",
+    );
+    there.metadata.finalizers = Some(vec![finalizer::FLUX.to_owned()]);
     check(
         Case::withdraw(Withdraw::Prune).with(there.clone()),
         "[delete k-1 at 7] Withdrawing Withdrawing",

@@ -90,6 +90,39 @@ async fn a_row_is_withdrawn_by_its_policy_and_echoed_when_it_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn content_is_pruned_only_by_a_controller_that_holds_it() {
+    let mut cluster = Cluster::downstream().await;
+    let before = installed(&mut cluster, row("web", OLD, 1)).await;
+    // As the built-in sync leaves what is only to be let go.
+    finish(&cluster, &before).await;
+    cluster
+        .set_rows::<Assemblage>("eu-1", &[SyncRow::withdrawal("web", 2, Withdraw::Prune)])
+        .await;
+    cluster
+        .until_kustomization("eu-1", "web", |object| {
+            object.spec.deletion_policy == Some(DeletionPolicy::WaitForTermination)
+        })
+        .await;
+    pass(Duration::from_mins(10)).await;
+    let waiting = cluster.until_kustomization("eu-1", "web", |_| true).await;
+    assert_eq!(waiting.metadata.deletion_timestamp, None);
+    cluster
+        .until_state::<Assemblage>("eu-1", "web", "2 Withdrawing Withdrawing")
+        .await;
+    let _: Kustomization = cluster
+        .patch(
+            &before.name_any(),
+            json!({"metadata": {"finalizers": [finalizer::FLUX]}}),
+        )
+        .await;
+    cluster
+        .until_kustomization("eu-1", "web", |object| {
+            object.metadata.deletion_timestamp.is_some()
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_row_without_token_that_disappears_is_withdrawn() {
     let mut cluster = Cluster::downstream().await;
     let before = installed(

@@ -112,6 +112,9 @@ async fn what_is_let_go_needs_no_cluster() {
     let commit = bed.commit(&[("app/a.yaml", &config_yaml("a", "x"))]);
     bed.deploy(json!({"deletionPolicy": "Orphan"})).await;
     bed.until_at("app", &commit).await;
+    // As Flux leaves each.
+    let held = json!({"metadata": {"finalizers": ["finalizers.fluxcd.io"]}});
+    bed.edit(&kustomization("app"), held).await;
     let lost = json!({"spec": {"kubeConfig": {"secretRef": {"name": "lost"}}}});
     bed.edit(&kustomization("app"), lost).await;
     bed.until_ready("app", "False ReconciliationFailed").await;
@@ -123,6 +126,26 @@ async fn what_is_let_go_needs_no_cluster() {
         "{:?}",
         deleted.elapsed()
     );
+}
+
+/// Nothing but its own deletion policy keeps a Kustomization in a namespace that goes.
+#[tokio::test(start_paused = true)]
+async fn what_is_let_go_is_held_by_nothing() {
+    let bed = Bed::new().await;
+    let commit = bed.commit(&[("app/a.yaml", &config_yaml("a", "x"))]);
+    bed.deploy(json!({"deletionPolicy": "Orphan"})).await;
+    bed.until_at("app", &commit).await;
+    let object = bed.read(&kustomization("app")).await.unwrap();
+    assert_eq!(object["metadata"]["finalizers"], json!(null));
+    let policy = json!({"spec": {"deletionPolicy": "WaitForTermination"}});
+    bed.edit(&kustomization("app"), policy).await;
+    bed.until(&kustomization("app"), |object| {
+        object["metadata"]["finalizers"] == json!(["finalizers.fluxcd.io"])
+    })
+    .await;
+    bed.delete(&kustomization("app")).await;
+    bed.until_gone(&kustomization("app")).await;
+    assert_eq!(bed.read(&config("a")).await, None);
 }
 
 #[tokio::test(start_paused = true)]
