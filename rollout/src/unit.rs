@@ -144,7 +144,8 @@ pub enum Class {
 pub enum Eligible {
     /// Yes.
     Yes,
-    /// Yes, but for this reason its turn has not come yet: it is waited for.
+    /// Yes, but for this reason its turn has not come yet, to get something or to be left: it is waited for. Who goes back to what was
+    /// good waits for nothing.
     NotYet(Ineligible),
     /// No, for this reason.
     No(Ineligible),

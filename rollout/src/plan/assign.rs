@@ -89,7 +89,7 @@ impl Pass<'_> {
                     .is_some_and(|(_, carried)| carried == wanted.digest),
                 _ => charge.digest == Some(wanted.digest),
             };
-            if !there {
+            if !there && !waits(unit, wanted.kind) {
                 let charge = self.redirect(unit, charge, wanted);
                 self.memory.charges.insert(id, charge);
             }
@@ -188,7 +188,7 @@ impl Pass<'_> {
             return None;
         }
         let wanted = self.wanted(unit, None)?;
-        if matches!(unit.eligible, Eligible::NotYet(_)) && wanted.kind == Kind::Assign {
+        if waits(unit, wanted.kind) {
             return None;
         }
         let carried = unit.carries().map(|(_, digest)| digest);
@@ -201,4 +201,10 @@ impl Pass<'_> {
         let holders = self.memory.charges.iter().filter(|(_, charge)| filling(charge));
         holders.take(NAMED).map(|(id, _)| id.clone()).collect()
     }
+}
+
+/// Its turn has not come yet, as the caller knows. Who goes back to what was good waits for nothing.
+pub(super) fn waits(unit: &Unit, kind: Kind) -> bool {
+    let goes_back = kind == Kind::Revert && !unit.is_empty();
+    matches!(unit.eligible, Eligible::NotYet(_)) && !goes_back
 }

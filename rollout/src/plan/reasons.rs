@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Pass, domain::Domains, withdraw};
+use super::{Pass, assign::waits, domain::Domains, withdraw};
 use crate::{
     Charge, Class, Desired, Eligible, Kind, MAX_CHARGES, Place, Revision, RunState, State, Summary, Unit,
     UnitId, Why,
@@ -95,7 +95,10 @@ impl Pass<'_> {
             },
             _ if self.spec.paused => Why::Paused,
             _ if !self.may_withdraw => Why::WaitingRead,
-            _ => windows.withdrawal.clone(),
+            _ => match unit.eligible {
+                Eligible::NotYet(reason) => Why::NotYet { reason },
+                Eligible::No(_) | Eligible::Yes => windows.withdrawal.clone(),
+            },
         }
     }
 
@@ -212,7 +215,7 @@ impl Pass<'_> {
             Place::Excluded => return Why::Excluded,
         };
         match (unit.eligible, &windows.stage) {
-            (Eligible::NotYet(reason), _) if kind == Kind::Assign => Why::NotYet { reason },
+            (Eligible::NotYet(reason), _) if waits(unit, kind) => Why::NotYet { reason },
             (_, Some(stage)) if !self.is_open(unit, kind) => stage.clone(),
             _ if !windows.domains.admit(unit) => windows.domain.clone(),
             _ => windows

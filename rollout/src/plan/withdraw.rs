@@ -3,7 +3,7 @@
 use super::Pass;
 use super::limit::count;
 use crate::id::fnv64;
-use crate::{Acknowledged, Charge, Kind, Unit};
+use crate::{Acknowledged, Charge, Eligible, Kind, Unit};
 
 impl Pass<'_> {
     /// Rule 8: a unit that is no longer selected, and to which nothing was sent for the slot that it has, leaves it at once:
@@ -57,7 +57,8 @@ impl Pass<'_> {
             is_active(charge) && self.unit_of(id, charge).is_none_or(|unit| goes_on(unit, charge))
         }));
         let mut room = self.withdraw_limit().saturating_sub(active);
-        for unit in leaving.into_iter().filter(|unit| unit.is_eligible()) {
+        let may = |unit: &&Unit| unit.eligible == Eligible::Yes;
+        for unit in leaving.into_iter().filter(may) {
             if room == 0 {
                 return any;
             }

@@ -1,6 +1,6 @@
 //! Rules 4 and 15: pins, holds, and units that wait for something the caller knows.
 
-use muster_rollout::{Absence, Eligible, Millis, Place, Why};
+use muster_rollout::{Absence, Eligible, Millis, OnFailure, Place, Why};
 
 use crate::world::{World, ineligible, rev, row_steps};
 
@@ -69,6 +69,59 @@ fn who_waits_for_something_is_needed_and_not_begun() {
     assert_eq!(world.memory.last_good, Some(rev("r2")));
     world.member("a").eligible = Eligible::NotYet(behind);
     assert_eq!(world.words(), "a:UpToDate b:UpToDate");
+}
+
+#[test]
+fn who_is_on_its_way_gets_nothing_newer_before_its_turn() {
+    let mut world = World::settled(&["a"], "r1");
+    let behind = ineligible(26, Absence::Skip);
+    world.aim("r2");
+    world.step();
+    world.member("a").eligible = Eligible::NotYet(behind);
+    world.aim("r3");
+    world.step();
+    assert_eq!((world.on("r2"), world.words()), (vec!["a"], "a:Updating".into()));
+    world.succeed("a");
+    world.step();
+    assert_eq!((world.on("r2"), world.words()), (vec!["a"], "a:NotYet".into()));
+    world.member("a").eligible = Eligible::Yes;
+    world.settle();
+    assert_eq!(world.on("r3"), ["a"]);
+}
+
+#[test]
+fn who_joins_waits_for_its_turn_and_who_goes_back_does_not() {
+    let behind = Eligible::NotYet(ineligible(26, Absence::Skip));
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.spec.on_failure = OnFailure::Revert;
+    world.aim("r2");
+    world.step();
+    world.join("c");
+    world.member("c").eligible = behind;
+    world.step();
+    assert_eq!(world.words(), "a:Updating b:WaitingTurn c:NotYet");
+    world.member("a").eligible = behind;
+    world.fail("a");
+    world.settle();
+    assert_eq!(world.on("r1"), ["a", "b"]);
+}
+
+#[test]
+fn who_is_needed_by_others_is_left_after_them() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.member("a").eligible = Eligible::NotYet(ineligible(26, Absence::Skip));
+    world.member("a").selected = false;
+    world.settle();
+    assert_eq!(
+        (world.on("r1"), world.words()),
+        (vec!["a", "b"], "a:NotYet b:UpToDate".into())
+    );
+    world.member("a").eligible = Eligible::Yes;
+    world.settle();
+    assert_eq!(
+        (world.on("r1"), world.words()),
+        (vec!["b"], "a:Excluded b:UpToDate".into())
+    );
 }
 
 #[test]
