@@ -86,13 +86,23 @@ pub async fn controller(setup: Setup) -> Result<(), ProcessError> {
             let shutdown = &context.shutdown;
             tasks.spawn("registry", Arc::clone(&context.registry).run(shutdown.clone()));
             tasks.spawn("bindings", Arc::clone(&objects).run(shutdown.clone()));
+            let dependencies = Arc::<module::Dependencies>::default();
+            tasks.spawn("dependencies", Arc::clone(&dependencies).run(context.clone()));
             tasks.control(
                 "module",
-                module::run::<muster_api::Module>(context.clone(), Arc::clone(&objects)),
+                module::run::<muster_api::Module>(
+                    context.clone(),
+                    Arc::clone(&objects),
+                    Arc::clone(&dependencies),
+                ),
             );
             tasks.control(
                 "bootstrapmodule",
-                module::run::<muster_api::BootstrapModule>(context.clone(), Arc::clone(&objects)),
+                module::run::<muster_api::BootstrapModule>(
+                    context.clone(),
+                    Arc::clone(&objects),
+                    dependencies,
+                ),
             );
             tasks.control(
                 "proxyassemblage",

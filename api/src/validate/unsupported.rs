@@ -5,13 +5,10 @@ use crate::module::ModuleSpec;
 /// The paths of all fields that are set and not built, in the order of the schema.
 pub fn unsupported(spec: &ModuleSpec) -> Vec<&'static str> {
     let rollout = &spec.rollout;
-    let fields = [
-        (!spec.depends_on.is_empty(), "spec.dependsOn"),
-        (
-            rollout.stages.iter().any(|stage| !stage.gates.is_empty()),
-            "spec.rollout.stages[].gates",
-        ),
-    ];
+    let fields = [(
+        rollout.stages.iter().any(|stage| !stage.gates.is_empty()),
+        "spec.rollout.stages[].gates",
+    )];
     fields
         .into_iter()
         .filter_map(|(set, path)| set.then_some(path))

@@ -20,6 +20,7 @@ use tracing::{info, warn};
 use super::{
     Error, Modules, controls,
     decide::Plan,
+    dependencies::Name,
     history,
     intent::{self, Change, Intent, Write},
     kind::Rolled,
@@ -48,6 +49,7 @@ pub async fn act<K: Rolled>(
         stories,
         forget,
         release,
+        standing: _,
         wake_at: _,
     } = plan;
     let moves = record.is_some() || !intents.is_empty();
@@ -231,6 +233,7 @@ pub async fn release<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<(), 
     modules.tags.forget(&key);
     modules.gaps.forget(&key);
     modules.history.forget(&key);
+    modules.dependencies.note(&Name::of(module), None);
     if left.len() == module.finalizers().len() {
         return Ok(());
     }

@@ -7,6 +7,7 @@ use kube::ResourceExt;
 use muster_api::{
     assemblage::{SyncRow, Withdraw},
     module::{ModuleObject, ModuleStatus},
+    reasons::Reason,
     revision::ModuleRevision,
     rollout::FailureAction,
 };
@@ -14,6 +15,7 @@ use muster_rollout::{self as engine, How, Memory, Millis, Step};
 
 use super::{
     controls::Address,
+    dependencies::Standing,
     events, history,
     intent::{Change, Intent},
     observe::{ClusterSeen, Observation, Target},
@@ -43,6 +45,8 @@ pub struct Plan {
     pub forget: Vec<String>,
     /// The module is being deleted and nothing of it is left in any row.
     pub release: bool,
+    /// How it stands, for modules that it is tied to. None: that cannot be said.
+    pub standing: Option<Standing>,
     /// When time alone will change something.
     pub wake_at: Option<Timestamp>,
 }
@@ -65,11 +69,13 @@ pub fn decide<K: ModuleObject>(
     let status = status::rolling(module, seen, &decision, &told, now)?;
     let counts = status.summary.clone().unwrap_or_default();
     let before = &seen.memory.memory;
+    let intents = intents(&name, &decision, &units.contents, seen);
     Ok(Plan {
         record: record(module, seen),
         events: events::between(before, &decision, &told, &status, module.status()),
         applied: events::applied(&seen.controls, before, &decision, &status, module.status(), now),
-        intents: intents(&name, &decision, &units.contents, seen),
+        standing: Some(standing(module, seen, &told, &intents)),
+        intents,
         stories: history::stories(&seen.revisions, &decision.memory, &counts, now),
         forget: forget(module, seen, &decision.memory),
         release: seen.deleting && seen.clusters.iter().all(ClusterSeen::has_nothing),
@@ -79,6 +85,11 @@ pub fn decide<K: ModuleObject>(
 }
 
 impl Plan {
+    /// Whether some cluster is to get something.
+    pub fn assigns(&self) -> bool {
+        self.intents.iter().any(assigns)
+    }
+
     /// Nothing moves; only the status says why.
     fn only(status: ModuleStatus, before: Option<&ModuleStatus>) -> Self {
         Self {
@@ -90,6 +101,7 @@ impl Plan {
             stories: BTreeMap::new(),
             forget: Vec::new(),
             release: false,
+            standing: None,
             wake_at: None,
         }
     }
@@ -137,6 +149,33 @@ fn explain<K: ModuleObject>(
         .iter()
         .map(|(unit, why)| reasons::explain(unit, why, &background))
         .collect()
+}
+
+fn assigns(intent: &Intent) -> bool {
+    matches!(&intent.change, Change::Put(row) if row.withdraw.is_none())
+}
+
+fn standing<K: ModuleObject>(
+    module: &K,
+    seen: &Observation,
+    told: &[Explained],
+    intents: &[Intent],
+) -> Standing {
+    let confirmed = told.iter().filter(|told| told.reason == Reason::UpToDate);
+    let present = seen.clusters.iter().filter(|cluster| {
+        let row = cluster.row.as_ref().is_some_and(|row| !row.is_withdrawn());
+        row && !cluster.uid.is_empty()
+    });
+    let assigned = intents.iter().filter(|intent| assigns(intent));
+    Standing {
+        generation: module.meta().generation,
+        confirmed: confirmed.map(|told| told.cluster.clone()).collect(),
+        present: present
+            .map(|cluster| &cluster.name)
+            .chain(assigned.map(|intent| &intent.cluster))
+            .cloned()
+            .collect(),
+    }
 }
 
 /// The steps of the engine as changes of rows; at the end of a module's deletion, the rows themselves.

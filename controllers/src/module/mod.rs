@@ -5,7 +5,8 @@
 //!   registry (clusters as rows) ─┤                         ┌─► status and memory, by compare-and-swap (first)
 //!   assemblages as rows ─────────┼─► observe ─► decide ─► act ─► rows of assemblages, each with a test
 //!   ModuleRevisions as rows ─────┤   (reads)    (pure)   └─► revisions, events
-//!   tag, objects of bindings ────┘
+//!   tag, objects of bindings ────┤
+//!   modules that it depends on ──┘
 //! ```
 //!
 //! Invariant: nothing of a revision is assigned before its content is on record and the memory names the intent (W2).
@@ -17,6 +18,7 @@
 mod act;
 mod controls;
 mod decide;
+mod dependencies;
 mod events;
 mod history;
 mod holds;
@@ -39,8 +41,12 @@ use kube::ResourceExt;
 use muster_api::{labels::finalizer, reasons::Reason, selector::SelectorError};
 use thiserror::Error;
 
-pub use self::kind::{Carrier, Rolled};
+pub use self::{
+    dependencies::Dependencies,
+    kind::{Carrier, Rolled},
+};
 use self::{
+    dependencies::Name,
     history::History,
     memory::Gaps,
     observe::{ClusterSeen, Observation},
@@ -60,6 +66,7 @@ const UNTOLD: Duration = Duration::from_secs(30);
 pub struct Modules<K: Rolled> {
     context: Context,
     bindings: Arc<Objects>,
+    dependencies: Arc<Dependencies>,
     rows: Arc<Index<K::Assemblage, AssemblageRow>>,
     history: History,
     gaps: Gaps,
@@ -101,9 +108,10 @@ impl Retryable for Error {
 }
 
 /// Runs the controller of one kind of module until shutdown.
-pub async fn run<K: Rolled>(context: Context, bindings: Arc<Objects>) {
+pub async fn run<K: Rolled>(context: Context, bindings: Arc<Objects>, dependencies: Arc<Dependencies>) {
     let modules = Arc::new(Modules::<K> {
         bindings: Arc::clone(&bindings),
+        dependencies: Arc::clone(&dependencies),
         rows: Arc::new(rows::index()),
         history: History::of::<K>(),
         gaps: Gaps::new(context.gap),
@@ -131,6 +139,8 @@ pub async fn run<K: Rolled>(context: Context, bindings: Arc<Objects>) {
         .flat_map(move |()| futures::stream::iter(of_bindings()));
     runner
         .after(async move { registry.synced().await })
+        .on(dependencies.changes(K::KIND))
+        .after(dependencies.synced())
         .rows(Arc::clone(&modules.rows))
         .rows(modules.history.rows())
         .on(clusters)
@@ -153,6 +163,13 @@ async fn reconcile<K: Rolled>(module: Arc<K>, modules: Arc<Modules<K>>) -> Resul
     }
     let seen = observe::observe(&*module, &modules).await?;
     let plan = decide::decide(&*module, &seen, modules.context.clock.now())?;
+    if plan.assigns() && !seen.ties.are_current(&modules.context).await? {
+        let what = format!("what {} depends on", module.name_any());
+        return Err(Error::Overtaken { what });
+    }
+    modules
+        .dependencies
+        .note(&Name::of(&*module), plan.standing.as_ref());
     let wake_at = plan.wake_at;
     act::act(&*module, &seen, plan, &modules).await?;
     Ok(next(

@@ -23,6 +23,7 @@ use muster_rollout::RunState;
 use super::{
     Error, Modules,
     controls::{Address, Controls},
+    dependencies::Ties,
     history::RevisionRow,
     holds,
     kind::Rolled,
@@ -130,6 +131,8 @@ pub struct ClusterSeen {
     pub domain: Option<String>,
     /// Why it cannot be touched.
     pub obstacle: Option<(Reason, String)>,
+    /// Why its turn has not come yet, where that is for another module's sake.
+    pub not_yet: Option<String>,
     /// When a person's wish to keep it as it is ends by itself.
     pub held_until: Option<Timestamp>,
     /// Its row of this module.
@@ -160,6 +163,8 @@ pub struct Observation {
     pub target: Target,
     /// The last good revision that the memory names, in full.
     pub last_good: Option<Definition>,
+    /// What it needs, and who needs it.
+    pub ties: Ties,
     /// What the engine remembers.
     pub memory: Recalled,
     /// How long nobody led since that was written.
@@ -176,9 +181,10 @@ pub async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Obse
     let key = Key::of(module);
     let deleting = module.meta().deletion_timestamp.is_some();
     let memory = memory::recall(module);
+    let ties = modules.dependencies.look(module);
     let (controls, invalid) = match Controls::read(module) {
         Ok(controls) if deleting => (controls, None),
-        Ok(controls) => (controls, invalid(module)),
+        Ok(controls) => (controls, invalid(module).or_else(|| ties.wrong.clone())),
         Err(unreadable) => (Controls::default(), Some(unreadable)),
     };
     let (selector, target) = match &invalid {
@@ -201,6 +207,7 @@ pub async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Obse
         controls,
         target,
         last_good,
+        ties,
         gap: modules.gaps.before(&key, module),
         memory,
         clusters: Vec::new(),
@@ -369,6 +376,7 @@ fn orphaned(cluster: String, own: &AssemblageRow, module: &str) -> Option<Cluste
         stage: None,
         domain: None,
         obstacle: Some((Reason::Deleting, message)),
+        not_yet: None,
         held_until: None,
         row: Some(row),
         values: None,
@@ -398,6 +406,7 @@ async fn one<K: Rolled>(
         name: cluster.name.clone(),
         uid: cluster.uid.clone(),
         selected,
+        not_yet: seen.ties.not_yet(&cluster.name, selected),
         held_until: hold.as_ref().and_then(|hold| hold.until),
         stage: None,
         domain: None,

@@ -239,13 +239,7 @@ fn content(
 }
 
 fn eligible(cluster: &ClusterSeen, rollout: &api::Rollout, units: &mut Units) -> engine::Eligible {
-    let no = |reason: Reason| {
-        engine::Eligible::No(engine::Ineligible {
-            code: reason.rank(),
-            rank: reason.rank(),
-            absence: absence(reason, rollout.on_unreachable),
-        })
-    };
+    let no = |reason: Reason| engine::Eligible::No(ineligible(reason, rollout));
     if let Some((reason, message)) = &cluster.obstacle {
         units.obstacles.insert(cluster.name.clone(), message.clone());
         return no(*reason);
@@ -254,9 +248,22 @@ fn eligible(cluster: &ClusterSeen, rollout: &api::Rollout, units: &mut Units) ->
         units.obstacles.insert(cluster.name.clone(), message.clone());
     }
     if units.obstacles.contains_key(&cluster.name) {
-        no(Reason::BindingFailed)
-    } else {
-        engine::Eligible::Yes
+        return no(Reason::BindingFailed);
+    }
+    match &cluster.not_yet {
+        Some(message) => {
+            units.obstacles.insert(cluster.name.clone(), message.clone());
+            engine::Eligible::NotYet(ineligible(Reason::DependencyBehind, rollout))
+        }
+        None => engine::Eligible::Yes,
+    }
+}
+
+fn ineligible(reason: Reason, rollout: &api::Rollout) -> engine::Ineligible {
+    engine::Ineligible {
+        code: reason.rank(),
+        rank: reason.rank(),
+        absence: absence(reason, rollout.on_unreachable),
     }
 }
 

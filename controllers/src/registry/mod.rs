@@ -15,7 +15,6 @@
 
 mod actor;
 mod bounds;
-mod changes;
 mod connection;
 mod contact;
 mod entry;
@@ -39,6 +38,7 @@ use parking_lot::RwLock;
 use thiserror::Error;
 use tokio::sync::{Notify, watch};
 
+use self::connection::Connection;
 pub use self::{
     bounds::BoundError,
     connection::{Connect, ConnectError},
@@ -47,8 +47,7 @@ pub use self::{
     remote::{RemoteClients, RemoteError},
     row::{ClusterRow, ClusterState, owner},
 };
-use self::{changes::Changes, connection::Connection};
-use crate::runtime::{Clock, Jitter, Shutdown};
+use crate::runtime::{Changes, Clock, Jitter, Shutdown};
 
 /// What a registry needs.
 pub struct Setup {
@@ -68,7 +67,7 @@ pub struct Setup {
 pub struct Registry {
     setup: Setup,
     clusters: RwLock<BTreeMap<String, Published>>,
-    changes: Changes,
+    changes: Changes<String>,
     synced: watch::Sender<bool>,
     /// Connections for kubeconfigs that are no Cluster's, by Secret and key.
     others: RwLock<BTreeMap<(String, String, String), Arc<Connection>>>,

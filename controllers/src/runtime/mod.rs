@@ -11,6 +11,7 @@
 //! Invariant: no call to an API server is awaited without a total deadline ([`call()`]).
 
 pub mod call;
+pub mod changes;
 pub mod clock;
 pub mod context;
 pub mod controller;
@@ -22,6 +23,7 @@ pub mod status;
 pub mod watch;
 
 pub use call::{CallError, call, call_within};
+pub use changes::Changes;
 pub use clock::Clock;
 pub use context::{BindingKind, Context, Options, SyncMode};
 pub use controller::Runner;

@@ -45,10 +45,16 @@ fn lead(bed: &Bed, gap: Duration) -> Vec<AbortOnDropHandle<()>> {
         shutdown: setup.shutdown.clone(),
     };
     let shutdown = setup.shutdown;
+    let dependencies = Arc::<module::Dependencies>::default();
     let tasks = [
         tokio::spawn(registry.run(shutdown.clone())),
         tokio::spawn(Arc::clone(&objects).run(shutdown)),
-        tokio::spawn(module::run::<Module>(context.clone(), Arc::clone(&objects))),
+        tokio::spawn(Arc::clone(&dependencies).run(context.clone())),
+        tokio::spawn(module::run::<Module>(
+            context.clone(),
+            Arc::clone(&objects),
+            dependencies,
+        )),
         tokio::spawn(proxyassemblage::run(context, objects)),
     ];
     tasks.map(AbortOnDropHandle::new).into()

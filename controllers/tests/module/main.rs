@@ -13,6 +13,7 @@ mod bindings;
 mod cluster_deleted;
 mod controls;
 mod deleted;
+mod dependencies;
 mod deselected;
 mod gap;
 mod hand;

@@ -170,7 +170,7 @@ impl Actor<'_> {
         if let Some(entry) = self.entries.remove(name) {
             info!(cluster = name, "the Cluster is gone");
             self.registry.clusters.write().remove(name);
-            self.registry.changes.announce(name);
+            self.registry.changes.announce(&name.to_owned());
             self.release_identity(&entry.facts.uid);
         }
     }

@@ -196,7 +196,7 @@ impl<'a> Actor<'a> {
                 message = row.state.message(),
                 "cluster"
             );
-            self.registry.changes.announce(name);
+            self.registry.changes.announce(&name.to_owned());
         }
     }
 

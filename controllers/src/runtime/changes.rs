@@ -1,4 +1,4 @@
-//! Who wants to know of changed clusters: names wait, each once, until they are read; the queue is bounded by the number of clusters.
+//! Who wants to know of what changed: names wait, each once, until they are read; a queue is bounded by the number of things that have a name.
 
 use std::{
     collections::BTreeSet,
@@ -10,22 +10,25 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// The subscribers.
-#[derive(Debug, Default)]
-pub(super) struct Changes(Mutex<Vec<Weak<Waiting>>>);
+#[derive(Debug)]
+pub struct Changes<T>(Mutex<Vec<Weak<Waiting<T>>>>);
 
 /// What one subscriber has not read yet.
-#[derive(Debug, Default)]
-struct Waiting {
-    names: Mutex<BTreeSet<String>>,
+#[derive(Debug)]
+struct Waiting<T> {
+    names: Mutex<BTreeSet<T>>,
     more: Notify,
 }
 
-impl Changes {
+impl<T> Default for Changes<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T: Ord + Clone + Send + 'static> Changes<T> {
     /// A stream of the names that are `present`, then of those announced. It never ends.
-    pub(super) fn subscribe(
-        &self,
-        present: BTreeSet<String>,
-    ) -> impl Stream<Item = String> + Send + 'static + use<> {
+    pub fn subscribe(&self, present: BTreeSet<T>) -> impl Stream<Item = T> + Send + 'static + use<T> {
         let waiting = Arc::new(Waiting {
             names: Mutex::new(present),
             more: Notify::new(),
@@ -43,13 +46,13 @@ impl Changes {
         })
     }
 
-    /// A cluster's row changed, or it is gone.
-    pub(super) fn announce(&self, name: &str) {
+    /// It changed, or it is gone.
+    pub fn announce(&self, name: &T) {
         self.0.lock().retain(|subscriber| {
             let Some(waiting) = subscriber.upgrade() else {
                 return false;
             };
-            waiting.names.lock().insert(name.to_owned());
+            waiting.names.lock().insert(name.clone());
             waiting.more.notify_one();
             true
         });
@@ -67,13 +70,13 @@ mod tests {
         let changes = Changes::default();
         let mut names = Box::pin(changes.subscribe(BTreeSet::from(["b".to_owned()])));
         for name in ["a", "c", "a"] {
-            changes.announce(name);
+            changes.announce(&name.to_owned());
         }
         for expect in ["a", "b", "c"] {
             assert_eq!(names.next().await.as_deref(), Some(expect));
         }
         assert!(futures::poll!(names.next()).is_pending());
-        changes.announce("a");
+        changes.announce(&"a".to_owned());
         assert_eq!(names.next().await.as_deref(), Some("a"));
     }
 }

@@ -1,0 +1,372 @@
+//! What modules need of each other: whose turn has not come yet in a cluster, because what it depends on is not there, or because what
+//! depends on it still is.
+//!
+//! ```text
+//!   Modules, BootstrapModules ─► nodes (generation, version, dependsOn) ─┐
+//!   each decision ─► standing (where it is confirmed, where it is) ──────┴─► look ─► behind, needed, cycle, unknown
+//!                        └─► whoever it concerns decides again
+//! ```
+//!
+//! Invariant: a cluster is behind unless the last decision about what is needed, at its present generation, says that it is confirmed
+//! there: what was not decided yet, as after a restart, counts as not there.
+//! Invariant: what is needed is left only after everything that needs it; what was not decided yet counts as there.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use futures::{Stream, StreamExt, future, stream};
+use kube::{Api, ResourceExt, runtime::watcher};
+use muster_api::{
+    module::{BootstrapModule, Dependency, Module, ModuleKind, ModuleObject},
+    reasons::ObjectReason,
+    sync::GitVersion,
+};
+use parking_lot::Mutex;
+
+use super::observe::Invalid;
+use crate::runtime::{CallError, Changes, Context, Index, Key, call, watch};
+
+/// A module of either kind.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Name {
+    kind: ModuleKind,
+    key: Key,
+}
+
+/// A module as others see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Node {
+    generation: Option<i64>,
+    /// The tag or commit that it shall have.
+    version: String,
+    needs: Vec<Name>,
+}
+
+/// How a module stands, by its last decision.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// The generation of the spec that was decided on.
+    pub generation: Option<i64>,
+    /// The clusters that are confirmed at what they shall have.
+    pub confirmed: BTreeSet<String>,
+    /// The clusters that have something of it, or are about to.
+    pub present: BTreeSet<String>,
+}
+
+/// The modules of a namespace, and how they stand.
+#[derive(Default)]
+pub struct Dependencies {
+    nodes: Nodes,
+    standings: Mutex<BTreeMap<Name, Standing>>,
+    concerned: Changes<Name>,
+}
+
+struct Nodes {
+    modules: Arc<Index<Module, Node>>,
+    bootstrap_modules: Arc<Index<BootstrapModule, Node>>,
+}
+
+/// What one module needs, and who needs it.
+#[derive(Clone, Debug, Default)]
+pub struct Ties {
+    /// Why nothing can be decided: a circle, or a name that nobody has.
+    pub wrong: Option<Invalid>,
+    needs: Vec<Need>,
+    needed_by: Vec<NeededBy>,
+}
+
+#[derive(Clone, Debug)]
+struct Need {
+    name: Name,
+    generation: Option<i64>,
+    version: String,
+    confirmed: BTreeSet<String>,
+}
+
+#[derive(Clone, Debug)]
+struct NeededBy {
+    name: Name,
+    /// None: nobody knows yet, so it may be anywhere.
+    present: Option<BTreeSet<String>>,
+}
+
+impl Name {
+    /// Of this object.
+    pub fn of<K: ModuleObject>(module: &K) -> Self {
+        Self {
+            kind: K::KIND,
+            key: Key::of(module),
+        }
+    }
+
+    fn needed(dependency: &Dependency, namespace: &str) -> Self {
+        Self {
+            kind: dependency.kind,
+            key: Key::new(namespace, &dependency.name),
+        }
+    }
+
+    /// As commands and messages have it.
+    fn address(&self) -> String {
+        format!("{}/{}", self.kind.as_str().to_lowercase(), self.key.name)
+    }
+}
+
+impl Default for Nodes {
+    fn default() -> Self {
+        Self {
+            modules: Arc::new(nodes()),
+            bootstrap_modules: Arc::new(nodes()),
+        }
+    }
+}
+
+impl Nodes {
+    fn get(&self, name: &Name) -> Option<Node> {
+        match name.kind {
+            ModuleKind::Module => self.modules.get(&name.key),
+            ModuleKind::BootstrapModule => self.bootstrap_modules.get(&name.key),
+        }
+    }
+
+    fn needing(&self, name: &Name) -> Vec<Name> {
+        let among = |kind, rows: &BTreeMap<Key, Node>| -> Vec<Name> {
+            let needing = rows.iter().filter(|(_, node)| node.needs.contains(name));
+            needing
+                .map(|(key, _)| Name {
+                    kind,
+                    key: key.clone(),
+                })
+                .collect()
+        };
+        let mut all = self.modules.with(|rows| among(ModuleKind::Module, rows));
+        all.extend(
+            self.bootstrap_modules
+                .with(|rows| among(ModuleKind::BootstrapModule, rows)),
+        );
+        all
+    }
+
+    /// A way along what is needed that leads back to `start`, which needs `needs`.
+    fn circle(&self, start: &Name, needs: &[Name]) -> Option<Vec<Name>> {
+        let first = |need: &Name| vec![start.clone(), need.clone()];
+        let mut ways: Vec<Vec<Name>> = needs.iter().rev().map(first).collect();
+        let mut seen = BTreeSet::new();
+        while let Some(way) = ways.pop() {
+            let last = way.last().filter(|last| seen.insert((*last).clone()));
+            match last {
+                Some(last) if last == start => return Some(way),
+                Some(last) => {
+                    let needs = self.get(last).map(|node| node.needs).unwrap_or_default();
+                    let further = |need: &Name| way.iter().chain([need]).cloned().collect();
+                    ways.extend(needs.iter().rev().map(further));
+                }
+                None => {}
+            }
+        }
+        None
+    }
+}
+
+fn nodes<K: ModuleObject>() -> Index<K, Node> {
+    Index::new(|module: &K| Some(node(module)), |key, _| vec![key.clone()])
+}
+
+fn node<K: ModuleObject>(module: &K) -> Node {
+    let namespace = module.namespace().unwrap_or_default();
+    let spec = module.spec();
+    let needs = spec.depends_on.iter();
+    Node {
+        generation: module.meta().generation,
+        version: version(&spec.sync.source.git.version),
+        needs: needs.map(|needed| Name::needed(needed, &namespace)).collect(),
+    }
+}
+
+fn version(wanted: &GitVersion) -> String {
+    let commit = wanted.commit.as_deref().unwrap_or_default();
+    let short = || commit.get(..8).unwrap_or(commit).to_owned();
+    wanted.tag.clone().unwrap_or_else(short)
+}
+
+impl Dependencies {
+    /// Knows the modules of the context's namespace until its shutdown.
+    pub async fn run(self: Arc<Self>, context: Context) {
+        let modules = named(&context, ModuleKind::Module, &self.nodes.modules);
+        let bootstrap = named(
+            &context,
+            ModuleKind::BootstrapModule,
+            &self.nodes.bootstrap_modules,
+        );
+        let watched = stream::select(modules, bootstrap).for_each(|name| {
+            self.announce(&name);
+            future::ready(())
+        });
+        // Told to end, or the watches ended, which they do not.
+        let _ = context.shutdown.run_until_cancelled(watched).await;
+    }
+
+    /// Waits until all modules are known.
+    pub async fn synced(self: Arc<Self>) {
+        self.nodes.modules.synced().await;
+        self.nodes.bootstrap_modules.synced().await;
+    }
+
+    /// The modules of a kind that may decide otherwise now, because another one changed.
+    pub fn changes(&self, kind: ModuleKind) -> impl Stream<Item = Key> + Send + 'static + use<> {
+        self.concerned
+            .subscribe(BTreeSet::new())
+            .filter_map(move |name| future::ready((name.kind == kind).then_some(name.key)))
+    }
+
+    /// Takes note of how a module stands. None: nothing can be said about it.
+    pub fn note(&self, name: &Name, standing: Option<&Standing>) {
+        let before = {
+            let mut standings = self.standings.lock();
+            match standing {
+                Some(standing) => standings.insert(name.clone(), standing.clone()),
+                None => standings.remove(name),
+            }
+        };
+        if before.as_ref() != standing {
+            self.announce(name);
+        }
+    }
+
+    /// What a module needs, and who needs it.
+    pub fn look<K: ModuleObject>(&self, module: &K) -> Ties {
+        let (name, own) = (Name::of(module), node(module));
+        let standings = self.standings.lock();
+        let needed_by = self.nodes.needing(&name).into_iter();
+        Ties {
+            wrong: self.wrong(&name, &own.needs),
+            needs: own
+                .needs
+                .into_iter()
+                .filter_map(|name| {
+                    let node = self.nodes.get(&name)?;
+                    let current = standings
+                        .get(&name)
+                        .filter(|standing| standing.generation == node.generation);
+                    Some(Need {
+                        generation: node.generation,
+                        version: node.version,
+                        confirmed: current
+                            .map(|standing| standing.confirmed.clone())
+                            .unwrap_or_default(),
+                        name,
+                    })
+                })
+                .collect(),
+            needed_by: needed_by
+                .map(|name| NeededBy {
+                    present: standings.get(&name).map(|standing| standing.present.clone()),
+                    name,
+                })
+                .collect(),
+        }
+    }
+
+    fn wrong(&self, name: &Name, needs: &[Name]) -> Option<Invalid> {
+        if let Some(circle) = self.nodes.circle(name, needs) {
+            let way: Vec<String> = circle.iter().map(Name::address).collect();
+            return Some(Invalid {
+                reason: ObjectReason::DependencyCycle,
+                message: format!(
+                    "spec.dependsOn: {} depends on itself ({}): remove one of these; nothing moves until then",
+                    name.address(),
+                    way.join(" needs ")
+                ),
+            });
+        }
+        let unknown = needs.iter().position(|needed| self.nodes.get(needed).is_none())?;
+        let needed = &needs[unknown];
+        Some(Invalid {
+            reason: ObjectReason::InvalidSpec,
+            message: format!(
+                "spec.dependsOn[{unknown}]: there is no {} {} in namespace {}: create it, or remove the dependency; nothing moves until then",
+                needed.kind, needed.key.name, needed.key.namespace
+            ),
+        })
+    }
+
+    /// Whoever needs it, and whoever it needs, may decide otherwise now.
+    fn announce(&self, name: &Name) {
+        let needs = self.nodes.get(name).map(|node| node.needs).unwrap_or_default();
+        for concerned in self.nodes.needing(name).iter().chain(&needs) {
+            self.concerned.announce(concerned);
+        }
+    }
+}
+
+fn named<K: ModuleObject>(
+    context: &Context,
+    kind: ModuleKind,
+    index: &Arc<Index<K, Node>>,
+) -> impl Stream<Item = Name> + Send + use<K> {
+    let events = watch::watch::<K>(
+        context.client.clone(),
+        &context.namespace,
+        watcher::Config::default(),
+    );
+    watch::rows(events, Arc::clone(index)).map(move |key| Name { kind, key })
+}
+
+impl Ties {
+    /// Whether what it needs still is what was looked at. A watch may be behind, and one commit changes what is needed together with what
+    /// needs it: so it is read once more before something is assigned.
+    pub async fn are_current(&self, context: &Context) -> Result<bool, CallError> {
+        for need in &self.needs {
+            let generation = match need.name.kind {
+                ModuleKind::Module => generation::<Module>(context, &need.name).await?,
+                ModuleKind::BootstrapModule => generation::<BootstrapModule>(context, &need.name).await?,
+            };
+            if generation != need.generation {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Why the turn of a cluster has not come yet: of one that shall get something, or of one that is to be left.
+    pub fn not_yet(&self, cluster: &str, selected: bool) -> Option<String> {
+        if selected {
+            self.behind(cluster)
+        } else {
+            self.needed(cluster)
+        }
+    }
+
+    fn behind(&self, cluster: &str) -> Option<String> {
+        let need = self.needs.iter().find(|need| !need.confirmed.contains(cluster))?;
+        let address = need.name.address();
+        Some(format!(
+            "it waits for {address}, which is not confirmed at {} here; next: muster why {address} --cluster {cluster}",
+            need.version
+        ))
+    }
+
+    fn needed(&self, cluster: &str) -> Option<String> {
+        let there = |by: &&NeededBy| {
+            by.present
+                .as_ref()
+                .is_none_or(|present| present.contains(cluster))
+        };
+        let by = self.needed_by.iter().find(there)?.name.address();
+        Some(format!(
+            "{by} depends on it and is still here: it goes first; next: withdraw {by} from here too, or remove its dependency"
+        ))
+    }
+}
+
+async fn generation<K: ModuleObject>(context: &Context, name: &Name) -> Result<Option<i64>, CallError> {
+    let modules: Api<K> = Api::namespaced(context.client.clone(), &name.key.namespace);
+    let found = call(
+        format!("reading {} {}", name.kind, name.key),
+        modules.get_metadata_opt(&name.key.name),
+    )
+    .await?;
+    Ok(found.and_then(|found| found.metadata.generation))
+}
