@@ -165,6 +165,11 @@ fn next(module: &ModuleView, cell: &Cell) -> Option<String> {
             "commit a version of {0} that mends it, or: muster rollout retry {kind}/{0}",
             module.name
         )),
+        // The message ends with the command that tells about the other module.
+        Shape::Waiting if is(Reason::DependencyBehind) => cell
+            .message
+            .rsplit_once("next: ")
+            .map(|(_, next)| next.to_owned()),
         Shape::Waiting if is(Reason::SourceNotReady) => Some(format!(
             "see that {} is in the repository, or name another version; it is looked for again by itself",
             module.version

@@ -24,9 +24,9 @@ const FLEET: [(&str, &str, &str); 5] = [
     ("us-2", "us", "most"),
 ];
 
-/// Settings, how the version is that follows, and what the clusters did.
+/// What is set in `spec`, how the version is that follows, and what the clusters did.
 struct Example<'a> {
-    rollout: Value,
+    spec: Value,
     quality: Quality,
     picture: &'a str,
 }
@@ -38,7 +38,7 @@ pub async fn rollouts(ground: Ground) {
     for example in examples(page) {
         let drawn = play(ground, &example).await;
         if drawn != example.picture {
-            different.push(format!("{}\n{drawn}", example.rollout));
+            different.push(format!("{}\n{drawn}", example.spec));
         }
     }
     assert!(
@@ -58,7 +58,10 @@ fn examples(page: &str) -> Vec<Example<'_>> {
     let pairs = blocks.windows(2).filter(|pair| pair[0].0.starts_with("yaml"));
     pairs
         .map(|pair| Example {
-            rollout: yaml::to_json(pair[0].1).unwrap(),
+            spec: match yaml::to_json(pair[0].1).unwrap() {
+                spec if pair[0].0.ends_with("spec") => spec,
+                rollout => json!({ "rollout": rollout }),
+            },
             quality: if pair[0].0.ends_with("version=bad") {
                 Quality::Bad
             } else {
@@ -75,10 +78,19 @@ async fn play(ground: Ground, example: &Example<'_>) -> String {
         bed.join(name, &[("env", "prod"), ("region", region), ("tier", tier)], &[])
             .await;
     }
-    bed.deploy(&["web"]).await;
-    let spec = json!({"spec": {"rollout": example.rollout}});
-    bed.fleet().patch(kinds::MODULE, "web", spec).await;
-    let version = bed.roll("web", 2, example.quality).await;
+    let modules: &[&str] = match example.spec.get("dependsOn") {
+        Some(_) => &["base", "web"],
+        None => &["web"],
+    };
+    bed.deploy(modules).await;
+    bed.fleet()
+        .patch(kinds::MODULE, "web", json!({"spec": example.spec}))
+        .await;
+    let mut versions = Vec::new();
+    for module in modules {
+        versions.push((*module, bed.roll(module, 2, example.quality).await));
+    }
+    let version = &versions[versions.len() - 1].1;
     let look = async || {
         let module = bed.module("web").await;
         let ready = condition(&module, "Ready").map(|ready| ready["reason"].clone());
@@ -89,7 +101,7 @@ async fn play(ground: Ground, example: &Example<'_>) -> String {
         let over = is_ready(&module)
             || module["status"]["summary"]["updating"] == 0 && ready == Some(json!("Halted"));
         let failed = module["status"]["summary"]["failed"] != 0 && example.quality == Quality::Bad;
-        let seen = is_current(&module) && module["status"]["source"]["tag"] == *version;
+        let seen = is_current(&module) && module["status"]["source"]["tag"] == **version;
         if seen && (over || failed) {
             Ok(())
         } else {
@@ -98,7 +110,15 @@ async fn play(ground: Ground, example: &Example<'_>) -> String {
     };
     bed.wait_until("it is over", 2 * ROLLED, look).await;
     bed.pass(Duration::from_secs(10)).await;
-    draw(&bed.moments(&workload("web")), &version)
+    let stories: Vec<Story> = versions
+        .into_iter()
+        .map(|(module, version)| Story {
+            module,
+            moments: bed.moments(&workload(module)),
+            version,
+        })
+        .collect();
+    draw(&stories)
 }
 
 /// Says what the clusters that wait ask for.
@@ -110,21 +130,37 @@ async fn approve(bed: &Bed, module: &Value) {
     bed.fleet().patch(kinds::MODULE, "web", patch).await;
 }
 
-/// A line for each cluster, from the first change on to the end of the last one.
-fn draw(moments: &[Moment], version: &str) -> String {
-    let first = moments
-        .iter()
-        .find(|moment| moment.version == version)
-        .unwrap()
-        .at;
-    let last = moments.last().unwrap().at;
+/// What became of one module.
+struct Story {
+    module: &'static str,
+    version: String,
+    moments: Vec<Moment>,
+}
+
+/// A line for each cluster, of each module if there are several, from the first change on to the end of the last one.
+fn draw(stories: &[Story]) -> String {
+    let changed = |story: &Story| {
+        let first = story
+            .moments
+            .iter()
+            .find(|moment| moment.version == story.version);
+        (first.unwrap().at, story.moments.last().unwrap().at)
+    };
+    let times = stories.iter().map(changed);
+    let (first, last) = times
+        .reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
+        .unwrap();
     let letters = (last - first).as_millis().div_ceil(LETTER.as_millis()) + 1;
     let mut picture = Vec::new();
     for (cluster, ..) in FLEET {
-        let at = |time: Instant| letter(moments, cluster, version, time);
-        let times = (0..u32::try_from(letters).unwrap()).map(|letter| first + LETTER * letter);
-        let line: String = times.map(at).collect();
-        picture.push(format!("{cluster:6}{line}"));
+        for story in stories {
+            let module = if stories.len() > 1 { story.module } else { "" };
+            let at = |time: Instant| letter(&story.moments, cluster, &story.version, time);
+            let times = (0..u32::try_from(letters).unwrap()).map(|letter| first + LETTER * letter);
+            let line: String = times.map(at).collect();
+            let space = if module.is_empty() { 0 } else { 5 };
+            picture.push(format!("{cluster:6}{module:space$}{line}"));
+        }
     }
     picture.join("\n")
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{Bed, Ground, Obstacle, kinds},
+    bed::{Bed, Ground, Moment, Obstacle, kinds},
     fleet::{Quality, ROLLED, condition, told, workload},
 };
 
@@ -54,6 +54,45 @@ pub async fn stages_with_approval(ground: Ground) {
     until_event(&bed, "ControlApplied").await;
     let order = bed.order(&workload("web"), &version);
     assert_eq!((order.len(), order[0].as_str()), (4, "us-1"));
+}
+
+/// Two modules of one commit: in each cluster the one comes after the other, and goes before it.
+pub async fn depends_on(ground: Ground) {
+    let mut bed = Bed::new(ground).await;
+    bed.prepare(&FLEET.map(|(name, ..)| name)).await;
+    for (name, region, _) in FLEET {
+        bed.join(name, &[("env", "prod"), ("region", region)], &[]).await;
+    }
+    bed.deploy(&["base", "web"]).await;
+    let needs = json!({"spec": {"dependsOn": [{"name": "base"}], "rollout": {"maxUnreadyClusters": 4}}});
+    bed.fleet().patch(kinds::MODULE, "web", needs).await;
+    let (base, web) = (
+        bed.roll("base", 2, Quality::Good).await,
+        bed.roll("web", 2, Quality::Good).await,
+    );
+    bed.until_ready("web", &web).await;
+    let (needed, needing) = (bed.moments(&workload("base")), bed.moments(&workload("web")));
+    for (cluster, ..) in FLEET {
+        let of = |moment: &&Moment| moment.cluster == cluster;
+        let done = needed
+            .iter()
+            .filter(of)
+            .find(|moment| moment.version == base && moment.healthy);
+        let begun = needing.iter().filter(of).find(|moment| moment.version == web);
+        assert!(done.unwrap().at <= begun.unwrap().at, "{cluster}");
+    }
+    for module in ["base", "web"] {
+        bed.fleet().delete(kinds::MODULE, module).await;
+    }
+    bed.wait_until("both are gone", ROLLED, async || {
+        let left = bed.fleet().list(kinds::MODULE).await;
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{left:#?}"))
+        }
+    })
+    .await;
 }
 
 /// One, then two, then the rest.
