@@ -39,5 +39,6 @@ promises! {
         stages_with_approval, batches_grow, domains_are_exclusive, goes_back, aborted_and_tried_again, tried_again_in_vain,
         known_bad_is_refused_for_a_joiner, depends_on, unmatched_is_left_out, a_stage_without_clusters, unreachable_is_waited_for
     }
+    third_party { follows_the_sun }
     old_bugs { what_leaves_a_version_leaves_the_clusters, what_is_ours_goes_with_its_cluster, who_is_overtaken_tries_again }
 }

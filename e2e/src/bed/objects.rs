@@ -171,6 +171,11 @@ impl Objects {
         }
     }
 
+    /// How they are asked for.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
     /// An object, if it is there, and its kind.
     pub async fn get(&self, kind: Kind, name: &str) -> Option<Value> {
         match self.api(kind).get(name).await {

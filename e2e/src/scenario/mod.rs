@@ -26,6 +26,7 @@ pub mod rules;
 pub mod skipped;
 pub mod stopped_leader;
 pub mod surprises;
+pub mod third_party;
 pub mod will;
 
 /// The clusters of most scenarios.
