@@ -42,6 +42,16 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "muster-bench",
+        &[
+            "muster-api",
+            "muster-apiserver",
+            "muster-controllers",
+            "muster-real",
+            "muster-sync",
+        ],
+    ),
+    (
         "muster-fuzz",
         &["muster-apiserver", "muster-controllers", "muster-sync"],
     ),
@@ -133,7 +143,10 @@ fn check_room(package: &Package, allowed: &[&str], rooms: &BTreeSet<&str>) -> Pr
             problems.push("muster-api must not use kube's client: it does no I/O".to_owned());
         }
         let pins_version = name == "k8s-openapi" && dependency.features.iter().any(|f| f.starts_with("v1_"));
-        if pins_version && product && !["follow-the-sun", "muster", "muster-e2e", "xtask"].contains(&room) {
+        if pins_version
+            && product
+            && !["follow-the-sun", "muster", "muster-bench", "muster-e2e", "xtask"].contains(&room)
+        {
             problems.push(format!(
                 "{room} is a library and must not choose a Kubernetes version for k8s-openapi"
             ));

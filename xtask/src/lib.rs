@@ -4,6 +4,7 @@
 //! holds them too. Each check answers with a list of problems, one line each: file, line where there is one, what, and what to do.
 
 pub mod arrows;
+pub mod bench;
 pub mod fixtures;
 pub mod fuzz;
 pub mod generated;

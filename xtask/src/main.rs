@@ -4,7 +4,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
-use xtask::{Problems, arrows, fixtures, fuzz, generated, house, links, long, mutate, real, tree};
+use xtask::{Problems, arrows, bench, fixtures, fuzz, generated, house, links, long, mutate, real, tree};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Chores of this repository")]
@@ -15,6 +15,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
+    /// Measure the rollout's shell beside a controller that only writes (needs `cargo xtask real build`)
+    Bench(bench::Bench),
     /// Formatting, lints, licences and bans, arrows, generated files, links, house rules
     Check,
     /// Run the fuzz targets for a while (needs cargo-fuzz)
@@ -68,6 +70,7 @@ const TOOLS: &[(&str, &[&str], bool)] = &[
 
 fn main() -> anyhow::Result<ExitCode> {
     match Arguments::parse().chore {
+        Chore::Bench(bench) => bench.run(),
         Chore::Check => check(),
         Chore::Fuzz(fuzz) => fuzz.run(),
         Chore::Long(long) => long.run(),

@@ -12,6 +12,7 @@ mod objects;
 mod observer;
 mod process;
 mod real;
+mod reasons;
 mod requests;
 mod server;
 mod strangers;
@@ -330,13 +331,21 @@ fn ended(processes: &mut BTreeMap<String, Process>) -> Vec<String> {
 }
 
 impl Drop for Bed {
-    /// Shows the logs of processes if the scenario failed; keeps what rights were used on real control planes.
+    /// Shows the logs of processes if the scenario failed; keeps what rights were used on real control planes. Each status that a module had
+    /// must have told the truth about its clusters as far as it can be seen there.
     fn drop(&mut self) {
         if let Some(planes) = &self.planes {
             planes.keep_uses();
         }
         if std::thread::panicking() && self.ground != Ground::Virtual {
             process::print_logs(self.folder.path());
+        }
+        if std::thread::panicking() {
+            return;
+        }
+        for module in self.management.versions(kinds::MODULE) {
+            let problems = reasons::problems(&module);
+            assert!(problems.is_empty(), "{problems:#?}\n{module:#}");
         }
     }
 }

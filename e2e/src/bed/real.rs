@@ -284,6 +284,15 @@ impl Server {
         events.collect()
     }
 
+    /// The versions of a kind that the watch has shown so far.
+    pub fn versions(&self, kind: Kind) -> Vec<Value> {
+        let seen = self.logs[kind.resource().1].seen.lock();
+        seen.events
+            .iter()
+            .map(|(_, _, object)| Value::clone(object))
+            .collect()
+    }
+
     fn audit_log(&self) -> String {
         let log = self.planes.fleet.lock().plane(&self.name).unwrap().audit_log();
         fs::read_to_string(log).unwrap_or_default()

@@ -91,6 +91,17 @@ impl Server {
         }
     }
 
+    /// All versions of the objects of a kind that were seen so far; on a real server the last of them may be missing.
+    pub fn versions(&self, kind: Kind) -> Vec<Value> {
+        match self {
+            Self::Real(server) => server.versions(kind),
+            Self::Embedded(_) => {
+                let events = self.events(kind);
+                events.iter().map(|event| event.object().clone()).collect()
+            }
+        }
+    }
+
     /// All requests so far, in order; of a real server those of muster.
     pub fn requests(&self) -> Vec<Request> {
         match self {

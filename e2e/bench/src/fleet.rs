@@ -1,0 +1,129 @@
+//! The management cluster: a real kube-apiserver on its etcd, muster's kinds, and clusters that are ready.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::{
+    ByteString,
+    api::core::v1::{Namespace, Secret},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DynamicObject, Patch, PatchParams, PostParams},
+    config::{KubeConfigOptions, Kubeconfig},
+    runtime::{conditions::is_crd_established, wait::await_condition},
+};
+use muster_api::{cluster::Version, crds};
+use muster_real::Plan;
+use serde_json::json;
+use tempfile::TempDir;
+
+/// Requests at once while a fleet is made.
+const AT_ONCE: usize = 8;
+
+/// A management cluster of its own. Its end ends its processes.
+pub struct Fleet {
+    planes: muster_real::Fleet,
+    _folder: TempDir,
+}
+
+impl Fleet {
+    /// Starts it, with muster's kinds.
+    pub async fn start() -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let place = folder.path().join("fleet");
+        let planes = tokio::task::spawn_blocking(move || {
+            let mut planes = muster_real::Fleet::start(&place, Plan::default())?;
+            planes.add(&["management".to_owned()])?;
+            anyhow::Ok(planes)
+        })
+        .await??;
+        let fleet = Self {
+            planes,
+            _folder: folder,
+        };
+        let client = client(&fleet.kubeconfig()?).await?;
+        for kind in crds::management().into_iter().chain([crds::cluster_api()]) {
+            define(&client, &kind).await?;
+        }
+        Ok(fleet)
+    }
+
+    /// How it is reached.
+    pub fn kubeconfig(&self) -> anyhow::Result<PathBuf> {
+        Ok(self.planes.plane("management")?.kubeconfig())
+    }
+}
+
+/// A client of a kubeconfig.
+pub async fn client(kubeconfig: &Path) -> anyhow::Result<Client> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    Ok(Client::try_from(config)?)
+}
+
+/// A kind that is served.
+pub async fn define(client: &Client, kind: &CustomResourceDefinition) -> anyhow::Result<()> {
+    let kinds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    kinds.create(&PostParams::default(), kind).await?;
+    await_condition(kinds, &kind.name_any(), is_crd_established())
+        .await
+        .with_context(|| format!("{} is not served", kind.name_any()))?;
+    Ok(())
+}
+
+/// A namespace.
+pub async fn namespace(client: &Client, name: &str) -> anyhow::Result<()> {
+    let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
+    Api::all(client.clone())
+        .create(&PostParams::default(), &namespace)
+        .await?;
+    Ok(())
+}
+
+/// The name of a cluster by its number.
+pub fn cluster(number: usize) -> String {
+    format!("c-{number:05}")
+}
+
+/// Clusters that are ready, with kubeconfigs: those of these numbers.
+pub async fn join(client: &Client, namespace: &str, numbers: std::ops::Range<usize>) -> anyhow::Result<()> {
+    stream::iter(numbers)
+        .map(|number| one(client, namespace, cluster(number)))
+        .buffer_unordered(AT_ONCE)
+        .try_collect()
+        .await
+}
+
+async fn one(client: &Client, namespace: &str, name: String) -> anyhow::Result<()> {
+    let kubeconfig = json!({
+        "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": format!("https://{name}.test"), "certificate-authority-data": "Q0E="}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+    });
+    let secret = Secret {
+        metadata: serde_json::from_value(json!({"name": format!("{name}-kubeconfig")}))?,
+        data: Some(
+            [(
+                "value".to_owned(),
+                ByteString(kubeconfig.to_string().into_bytes()),
+            )]
+            .into(),
+        ),
+        type_: Some("cluster.x-k8s.io/secret".to_owned()),
+        ..Secret::default()
+    };
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    secrets.create(&PostParams::default(), &secret).await?;
+    let clusters: Api<DynamicObject> =
+        Api::namespaced_with(client.clone(), namespace, &Version::V1Beta2.api_resource());
+    let object = json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "spec": {},
+        "metadata": {"name": name, "labels": {"env": "prod"}, "annotations": {"fleet.muster.dev/enrolled": ""}},
+    });
+    let parameters = PatchParams::apply("bench");
+    clusters.patch(&name, &parameters, &Patch::Apply(object)).await?;
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! Benchmarks of the rollout's shell: `cargo xtask bench`.
+//!
+//! ```text
+//!   this process ── the module is changed ──► muster's Module controller ─┐
+//!        │                                    or the perfect controller ──┴─► rows of ProxyAssemblages (a real kube-apiserver)
+//!        └── answers each row after a while, as a cluster would; sees when all have answered
+//! ```
+//!
+//! Both controllers are processes of their own, of this same program. The perfect one reads nothing and decides nothing: it writes one patch for
+//! each cluster, by eight writers, and hears of the answers by a watch.
+
+mod agents;
+mod controller;
+mod fleet;
+mod meter;
+mod perfect;
+mod report;
+mod side;
+mod workload;
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "muster-bench")]
+struct Arguments {
+    #[command(subcommand)]
+    role: Role,
+}
+
+#[derive(Subcommand)]
+enum Role {
+    /// Runs the workloads, beside the perfect controller, and prints a table
+    Run(Plan),
+    /// muster's Module controller, for clusters that are all the same server of this process
+    #[command(hide = true)]
+    Controller {
+        /// How the management cluster is reached.
+        kubeconfig: PathBuf,
+        /// Where the modules are.
+        namespace: String,
+    },
+    /// The perfect controller: on each line of standard input `COMMIT LIMIT` it brings that commit to all
+    #[command(hide = true)]
+    Perfect {
+        /// How the management cluster is reached.
+        kubeconfig: PathBuf,
+        /// Where the assemblages are.
+        namespace: String,
+    },
+}
+
+/// What is measured.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Plan {
+    /// Clusters of the largest workload
+    #[arg(long, default_value_t = 1_000)]
+    clusters: usize,
+    /// Runs of each workload, of which the median is told
+    #[arg(long, default_value_t = 5)]
+    runs: usize,
+    /// Write the table, as Markdown, into this file too
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    match Arguments::parse().role {
+        Role::Run(plan) => {
+            let figures = workload::all(&plan).await?;
+            report::tell(&plan, &figures)
+        }
+        Role::Controller {
+            kubeconfig,
+            namespace,
+        } => controller::run(&kubeconfig, &namespace).await,
+        Role::Perfect {
+            kubeconfig,
+            namespace,
+        } => perfect::run(&kubeconfig, &namespace).await,
+    }
+}

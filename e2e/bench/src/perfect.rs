@@ -1,0 +1,115 @@
+//! The perfect controller: it knows what to do beforehand. One patch for each cluster, eight at a time, no reads; when one has answered, the next.
+
+use std::{collections::BTreeSet, path::Path, pin::pin, sync::Arc};
+
+use futures::{StreamExt, TryStreamExt, stream::FuturesUnordered};
+use kube::{
+    Api, ResourceExt,
+    api::{Patch, PatchParams, PostParams},
+    runtime::{WatchStreamExt, watcher},
+};
+use muster_api::ProxyAssemblage;
+use serde_json::json;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    sync::{Semaphore, mpsc},
+};
+
+use crate::{fleet, side};
+
+/// Writers at once: what an API server on two cores takes well.
+const WRITERS: usize = 8;
+
+/// Reads `COMMIT LIMIT CLUSTERS` and does it, line by line, until there are no more.
+pub async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
+    let client = fleet::client(kubeconfig).await?;
+    let assemblages: Api<ProxyAssemblage> = Api::namespaced(client, namespace);
+    let (tell, mut heard) = mpsc::unbounded_channel();
+    let watched = assemblages.clone();
+    let _watch = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(async move {
+        let mut events = pin!(
+            watcher(watched, watcher::Config::default())
+                .default_backoff()
+                .applied_objects()
+        );
+        while let Some(object) = events.try_next().await? {
+            let said = object.status.as_ref().and_then(|status| status.syncs.first());
+            if let Some(said) = said {
+                tell.send((object.name_any(), said.digest.clone()))?;
+            }
+        }
+        anyhow::Ok(())
+    }));
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    println!("ready");
+    let mut there = false;
+    while let Some(line) = lines.next_line().await? {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [commit, limit, clusters] = words[..] else {
+            anyhow::bail!("a line is `COMMIT LIMIT CLUSTERS`, not {line:?}");
+        };
+        let names: Vec<String> = (0..clusters.parse()?).map(fleet::cluster).collect();
+        roll(&assemblages, &mut heard, &names, commit, limit.parse()?, there).await?;
+        there = true;
+    }
+    Ok(())
+}
+
+async fn roll(
+    assemblages: &Api<ProxyAssemblage>,
+    heard: &mut mpsc::UnboundedReceiver<(String, Option<String>)>,
+    names: &[String],
+    commit: &str,
+    limit: usize,
+    there: bool,
+) -> anyhow::Result<()> {
+    let writers = Arc::new(Semaphore::new(WRITERS));
+    let mut waiting = names.iter();
+    let mut open: BTreeSet<&str> = BTreeSet::new();
+    let mut patches = FuturesUnordered::new();
+    loop {
+        while open.len() < limit
+            && let Some(name) = waiting.next()
+        {
+            open.insert(name);
+            patches.push(write(assemblages, &writers, name, commit, there));
+        }
+        if open.is_empty() {
+            break;
+        }
+        tokio::select! {
+            Some(written) = patches.next() => written?,
+            Some((name, digest)) = heard.recv() => {
+                if digest.as_deref() == Some(commit) {
+                    open.remove(name.as_str());
+                }
+            }
+        }
+    }
+    while let Some(written) = patches.next().await {
+        written?;
+    }
+    Ok(())
+}
+
+async fn write(
+    assemblages: &Api<ProxyAssemblage>,
+    writers: &Semaphore,
+    name: &str,
+    commit: &str,
+    there: bool,
+) -> anyhow::Result<()> {
+    let _writer = writers.acquire().await?;
+    let row = side::row(commit);
+    let spec = json!({"clusterRef": {"name": name}, "syncs": [row]});
+    if there {
+        let patch = Patch::Merge(json!({"spec": spec}));
+        assemblages.patch(name, &PatchParams::default(), &patch).await?;
+    } else {
+        let made = json!({"apiVersion": "fleet.muster.dev/v1alpha1", "kind": "ProxyAssemblage", "metadata": {"name": name}, "spec": spec});
+        assemblages
+            .create(&PostParams::default(), &serde_json::from_value(made)?)
+            .await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,282 @@
+//! The workloads, one after another on one management cluster.
+
+use std::{path::PathBuf, pin::pin, time::Duration};
+
+use anyhow::Context;
+use futures::TryStreamExt;
+use kube::{
+    Api, Client,
+    runtime::{WatchStreamExt, watcher},
+};
+use muster_api::Module;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::{
+    Plan,
+    agents::Agents,
+    fleet::{self, Fleet},
+    meter::{self, Writes},
+    side::{Controller, Limit, Side},
+};
+
+/// How long nothing has to happen before something is measured: the status of the run before is written by then.
+const QUIET: Duration = Duration::from_secs(3);
+/// How long is looked at rest.
+const REST: Duration = Duration::from_mins(1);
+/// Flips of one cluster's health in one place.
+const FLIPS: usize = 20;
+/// Clusters of the small workloads.
+const FEW: usize = 50;
+/// Clusters of the smaller one of two fleets in which flips are timed.
+const SOME: usize = 100;
+/// How long a flip may take to be seen.
+const FLIPPED: Duration = Duration::from_secs(10);
+
+/// One rollout over all clusters.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    pub time: Duration,
+    pub writes: Writes,
+    /// The most clusters that were on their way at once.
+    pub most: usize,
+    /// Processor time of the controller.
+    pub processor: f64,
+}
+
+/// One workload, on both sides.
+#[derive(Debug)]
+pub struct Rollout {
+    pub name: String,
+    pub clusters: usize,
+    pub limit: Limit,
+    /// How long a cluster takes.
+    pub takes: Duration,
+    pub muster: Vec<Run>,
+    pub perfect: Vec<Run>,
+}
+
+/// All that was measured.
+#[derive(Debug)]
+pub struct Figures {
+    pub rollouts: Vec<Rollout>,
+    /// Clusters, and how long flips took to be seen in the module's status.
+    pub flips: Vec<(usize, Vec<Duration>)>,
+    /// Clusters, seconds, writes.
+    pub rest: (usize, Duration, Writes),
+    pub restart: (usize, Duration, Writes),
+    /// Clusters, and the most memory of the controller in MiB.
+    pub memory: (usize, f64),
+}
+
+/// A namespace with clusters, and both controllers at work in namespaces of their own.
+struct Stage {
+    client: Client,
+    kubeconfig: PathBuf,
+    clusters: usize,
+    /// Numbers the commits.
+    commits: usize,
+    muster: (Controller, Agents, String),
+    perfect: (Controller, Agents),
+}
+
+/// Measures everything.
+pub async fn all(plan: &Plan) -> anyhow::Result<Figures> {
+    let fleet = Fleet::start().await?;
+    let mut rollouts = Vec::new();
+    let mut flips = Vec::new();
+
+    let mut few = Stage::set(&fleet, FEW).await?;
+    rollouts.push(
+        few.compare(
+            "one at a time",
+            Limit::Some(1),
+            Duration::from_millis(200),
+            plan.runs,
+        )
+        .await?,
+    );
+    few.end().await?;
+
+    let some = Stage::set(&fleet, SOME.min(plan.clusters)).await?;
+    flips.push((some.clusters, some.flips().await?));
+    some.end().await?;
+
+    let mut all = Stage::set(&fleet, plan.clusters).await?;
+    rollouts.push(
+        all.compare("all at once", Limit::All, Duration::ZERO, plan.runs)
+            .await?,
+    );
+    let window = (plan.clusters / 20).max(1);
+    rollouts.push(
+        all.compare("rolling", Limit::Some(window), Duration::from_secs(1), plan.runs)
+            .await?,
+    );
+    flips.push((all.clusters, all.flips().await?));
+    let rest = (plan.clusters, REST, all.at_rest().await?);
+    let restart = (plan.clusters, REST, all.restart().await?);
+    let memory = (
+        plan.clusters,
+        meter::most_memory(all.muster.0.pid().context("it ended")?)?,
+    );
+    all.end().await?;
+    Ok(Figures {
+        rollouts,
+        flips,
+        rest,
+        restart,
+        memory,
+    })
+}
+
+impl Stage {
+    /// Both sides with all clusters at their first commit.
+    async fn set(fleet: &Fleet, clusters: usize) -> anyhow::Result<Self> {
+        let kubeconfig = fleet.kubeconfig()?;
+        let client = fleet::client(&kubeconfig).await?;
+        let (ours, theirs) = (format!("muster-{clusters}"), format!("perfect-{clusters}"));
+        for namespace in [&ours, &theirs] {
+            fleet::namespace(&client, namespace).await?;
+        }
+        fleet::join(&client, &ours, 0..clusters).await?;
+        let start = async |side, namespace: &str| {
+            Controller::start(side, &kubeconfig, namespace, client.clone()).await
+        };
+        let mut stage = Self {
+            muster: (
+                start(Side::Muster, &ours).await?,
+                Agents::start(client.clone(), &ours),
+                ours,
+            ),
+            perfect: (
+                start(Side::Perfect, &theirs).await?,
+                Agents::start(client.clone(), &theirs),
+            ),
+            client: client.clone(),
+            kubeconfig: kubeconfig.clone(),
+            clusters,
+            commits: 0,
+        };
+        for side in [Side::Muster, Side::Perfect] {
+            stage.roll(side, Limit::All).await?;
+        }
+        Ok(stage)
+    }
+
+    async fn end(self) -> anyhow::Result<()> {
+        self.muster.0.end().await?;
+        self.perfect.0.end().await
+    }
+
+    /// The same on both sides, in turns.
+    async fn compare(
+        &mut self,
+        name: &str,
+        limit: Limit,
+        takes: Duration,
+        runs: usize,
+    ) -> anyhow::Result<Rollout> {
+        self.muster.1.take(takes);
+        self.perfect.1.take(takes);
+        let mut rollout = Rollout {
+            name: name.to_owned(),
+            clusters: self.clusters,
+            limit,
+            takes,
+            muster: Vec::new(),
+            perfect: Vec::new(),
+        };
+        for _ in 0..runs {
+            rollout.perfect.push(self.roll(Side::Perfect, limit).await?);
+            rollout.muster.push(self.roll(Side::Muster, limit).await?);
+            eprintln!(
+                "{name}: perfect {:.2?}, muster {:.2?}",
+                rollout.perfect.last().map(|run| run.time),
+                rollout.muster.last().map(|run| run.time)
+            );
+        }
+        self.muster.1.take(Duration::ZERO);
+        self.perfect.1.take(Duration::ZERO);
+        Ok(rollout)
+    }
+
+    async fn roll(&mut self, side: Side, limit: Limit) -> anyhow::Result<Run> {
+        sleep(QUIET).await;
+        self.commits += 1;
+        let commit = format!("{:040x}", self.commits);
+        let (controller, agents) = match side {
+            Side::Muster => (&mut self.muster.0, &self.muster.1),
+            Side::Perfect => (&mut self.perfect.0, &self.perfect.1),
+        };
+        let pid = controller.pid().context("it ended")?;
+        let (writes, processor) = (Writes::so_far(&self.client).await?, meter::processor_time(pid)?);
+        let began = Instant::now();
+        controller.want(&commit, limit, self.clusters).await?;
+        let seen = agents.until(self.clusters, &commit).await?;
+        let time = seen.last - began;
+        sleep(QUIET).await;
+        Ok(Run {
+            time,
+            writes: Writes::so_far(&self.client).await?.since(writes),
+            most: seen.most,
+            processor: meter::processor_time(pid)? - processor,
+        })
+    }
+
+    /// From the write of a cluster's status to the module's status that says so, as a watch sees it.
+    async fn flips(&self) -> anyhow::Result<Vec<Duration>> {
+        let modules: Api<Module> = Api::namespaced(self.client.clone(), &self.muster.2);
+        let mut events = pin!(
+            watcher(modules, watcher::Config::default())
+                .default_backoff()
+                .applied_objects()
+        );
+        let failed = |module: &Module| {
+            let summary = module.status.as_ref().and_then(|status| status.summary.as_ref());
+            summary.is_some_and(|summary| summary.ready + 1 == summary.total)
+        };
+        let mut took = Vec::new();
+        for flip in 0..FLIPS {
+            sleep(Duration::from_millis(500)).await;
+            let well = flip % 2 == 1;
+            let began = Instant::now();
+            self.muster
+                .1
+                .flip(&fleet::cluster(self.clusters / 2), well)
+                .await?;
+            let seen = async {
+                while let Some(module) = events.try_next().await? {
+                    if failed(&module) != well {
+                        return anyhow::Ok(());
+                    }
+                }
+                anyhow::bail!("the watch of modules ended")
+            };
+            timeout(FLIPPED, seen)
+                .await
+                .with_context(|| format!("a flip of {} is not seen", fleet::cluster(self.clusters / 2)))??;
+            took.push(began.elapsed());
+        }
+        Ok(took)
+    }
+
+    async fn at_rest(&self) -> anyhow::Result<Writes> {
+        sleep(QUIET).await;
+        let before = Writes::so_far(&self.client).await?;
+        sleep(REST).await;
+        Ok(Writes::so_far(&self.client).await?.since(before))
+    }
+
+    async fn restart(&mut self) -> anyhow::Result<Writes> {
+        let before = Writes::so_far(&self.client).await?;
+        let again = Controller::start(
+            Side::Muster,
+            &self.kubeconfig,
+            &self.muster.2,
+            self.client.clone(),
+        )
+        .await?;
+        std::mem::replace(&mut self.muster.0, again).end().await?;
+        sleep(REST).await;
+        Ok(Writes::so_far(&self.client).await?.since(before))
+    }
+}
