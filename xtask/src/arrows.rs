@@ -10,6 +10,7 @@ use crate::{Problems, tree};
 const ARROWS: &[(&str, &[&str])] = &[
     ("muster-api", &[]),
     ("muster-rollout", &[]),
+    ("muster-simulator", &["muster-rollout"]),
     ("muster-apiserver", &[]),
     ("muster-sync", &["muster-api"]),
     (
@@ -25,6 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "muster-controllers",
             "muster-dashboard",
             "muster-rollout",
+            "muster-simulator",
             "muster-sync",
         ],
     ),
@@ -60,8 +62,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xtask", &["muster-api", "muster-apiserver", "muster-real"]),
 ];
 
-/// Rooms that the tests of every room may use: a Kubernetes API is never mocked by hand.
-const TEST_ARROWS: &[&str] = &["muster-apiserver"];
+/// Rooms that the tests of every room may use: a Kubernetes API is never mocked by hand, and the laws of a rollout are written once.
+const TEST_ARROWS: &[&str] = &["muster-apiserver", "muster-simulator"];
 
 /// Libraries that a room must never have, with why.
 const FORBIDDEN: &[(&str, &[&str], &str)] = &[
@@ -69,6 +71,11 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
         "muster-rollout",
         &["kube", "k8s-openapi", "tokio", "jiff", "rand", "reqwest"],
         "it knows no Kubernetes, I/O, clock or randomness",
+    ),
+    (
+        "muster-simulator",
+        &["kube", "k8s-openapi", "tokio", "jiff", "reqwest"],
+        "it knows no Kubernetes, I/O or clock",
     ),
     (
         "muster-api",

@@ -13,6 +13,7 @@ pub mod links;
 pub mod long;
 pub mod mutate;
 pub mod real;
+pub mod simulate;
 pub mod tree;
 
 /// What a check found: one line for each problem, empty when all is well.

@@ -4,7 +4,9 @@ use std::process::{Command, ExitCode};
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
-use xtask::{Problems, arrows, bench, fixtures, fuzz, generated, house, links, long, mutate, real, tree};
+use xtask::{
+    Problems, arrows, bench, fixtures, fuzz, generated, house, links, long, mutate, real, simulate, tree,
+};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Chores of this repository")]
@@ -29,6 +31,8 @@ enum Chore {
     Mutate(mutate::Mutate),
     /// The same on real Kubernetes: build its programs, start and end control planes, run suites on them
     Real(real::Real),
+    /// Random histories of a simulated fleet: the laws of a rollout hold in each
+    Simulate(simulate::Simulate),
     /// Write the fixtures that kubectl's reader, Flux's envsubst and others make (needs Go)
     Fixtures {
         /// Only say which are not what the tools make, and read the manifests of well-known projects as kubectl does
@@ -76,6 +80,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Chore::Long(long) => long.run(),
         Chore::Mutate(mutate) => mutate.run(),
         Chore::Real(real) => real.run(),
+        Chore::Simulate(simulate) => simulate.run(),
         Chore::Generate => generated::write().map(|()| ExitCode::SUCCESS),
         Chore::Fixtures { check: false } => fixtures::write().map(|()| ExitCode::SUCCESS),
         Chore::Fixtures { check: true } => check_fixtures(),

@@ -156,8 +156,11 @@ impl Pass<'_> {
         if charge.skipped || !over || absence == Absence::Wait {
             return charge;
         }
-        if let Some(unit) = unit.filter(|unit| absence == Absence::Fail && unit.selected() && !charge.failed)
-        {
+        // Who never got it cannot have failed on it.
+        let fails = |unit: &&Unit| {
+            absence == Absence::Fail && unit.selected() && charge.is_written(unit) && !charge.failed
+        };
+        if let Some(unit) = unit.filter(fails) {
             charge.marked |= self.mark(unit, &charge, "away for too long".into());
         }
         let token = self.issue();

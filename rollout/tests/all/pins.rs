@@ -170,6 +170,19 @@ fn what_an_absence_means() {
 }
 
 #[test]
+fn who_was_away_before_it_was_written_has_failed_on_nothing() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.aim("r2");
+    world.remember(); // a is charged, and its write is lost
+    world.member("a").eligible = Eligible::No(ineligible(5, Absence::Fail));
+    world.step();
+    world.pass(world.spec.deadlines.absence);
+    world.step();
+    assert!(!world.memory.is_bad(rev("r2")) && world.memory.marks.is_empty());
+    assert_eq!(world.charged(), ["b"], "the others go on");
+}
+
+#[test]
 fn who_is_waited_for_ends_no_run_by_being_away() {
     let mut world = World::settled(&["a", "b"], "r1");
     world.member("a").eligible = Eligible::No(ineligible(5, Absence::Wait));

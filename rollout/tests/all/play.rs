@@ -3,16 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_rollout::{
-    Absence, Batch, Class, Content, Control, Decision, Desired, Domain, Echo, Eligible, Gate, GateId,
-    Incarnation, Ineligible, Limit, Memory, Millis, OnFailure, OnJoin, Outcome, Place, Reading, Revision,
-    Says, Spec, Stage, State, Step, Token, Unit, UnitId, Why, plan,
+    Absence, Batch, Class, Content, Control, Decision, Domain, Echo, Eligible, Gate, GateId, Incarnation,
+    Ineligible, Limit, Memory, Millis, OnFailure, OnJoin, Outcome, Place, Reading, Says, Spec, Stage, State,
+    Step, Token, Unit, UnitId, Why, plan,
 };
+
+use muster_simulator::laws::{self, Case, Observer, Verdicts};
+use muster_simulator::steps::{row_steps, written};
 
 use crate::coverage::Coverage;
 use crate::histories::{Event, Word};
-use crate::laws;
-use crate::observer::{Observer, Verdict};
-use crate::world::{UNREACHABLE, World, failure, ineligible, label, rev, row_steps, written};
+use crate::world::{UNREACHABLE, World, failure, ineligible, label, rev};
+
+/// What is broken, in words.
+pub type Verdict = Result<(), String>;
 
 pub const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 pub const TARGETS: [&str; 6] = ["r1", "r2", "r3-bad", "r4", "r5-bad", "r6"];
@@ -56,8 +60,8 @@ pub struct Play<'a> {
     targets: BTreeSet<usize>,
     /// When the last decision asked to be woken.
     asked: Option<Millis>,
-    /// What was concluded to be good.
-    good: BTreeSet<Revision>,
+    /// All that was ever concluded.
+    verdicts: Verdicts,
     /// How much was said once.
     said: u64,
 }
@@ -147,9 +151,9 @@ impl<'a> Play<'a> {
         NAMES.iter().for_each(|name| settle_in(&mut world, name));
         Self {
             views: vec![world.view()],
-            eye: Observer::new(world.spec.deadlines.absence, settings.max_failed as usize),
+            eye: Observer::new(&world.spec),
             world,
-            good: BTreeSet::new(),
+            verdicts: Verdicts::default(),
             said: 0,
             coverage,
             version: 0,
@@ -196,7 +200,7 @@ impl<'a> Play<'a> {
             setting => self.set(setting),
         }
         if self.flying.is_empty() && self.world.memory.charges.is_empty() {
-            self.eye.calm(self.world.decide().summary.limit);
+            self.eye.calm(&self.world.spec, &self.world.view());
         }
         self.views.push(self.world.view());
         Ok(())
@@ -267,11 +271,11 @@ impl<'a> Play<'a> {
             What::Recovers => drop(self.trouble.remove(name)),
             What::Disappears => {
                 self.world.member(name).eligible = Eligible::No(UNREACHABLE);
-                self.eye.went_away(name, self.world.now);
+                self.eye.went_away(&name.into(), self.world.now);
             }
             What::Returns => {
                 self.world.find(name);
-                self.eye.came_back(name, self.views.len());
+                self.eye.came_back(&name.into(), self.views.len(), self.world.now);
             }
             What::IsReplaced => {
                 self.leave(name);
@@ -287,7 +291,7 @@ impl<'a> Play<'a> {
             What::IsBehind => self.world.member(name).eligible = Eligible::NotYet(BEHIND),
             What::IsHeld => {
                 self.world.member(name).eligible = Eligible::No(HELD);
-                self.eye.went_away(name, self.world.now);
+                self.eye.went_away(&name.into(), self.world.now);
             }
         }
     }
@@ -301,7 +305,7 @@ impl<'a> Play<'a> {
     fn leave(&mut self, name: &str) {
         self.world.members.remove(name);
         self.trouble.remove(name);
-        self.eye.is_gone(name);
+        self.eye.is_gone(&name.into(), self.world.now);
     }
 
     /// The agent sees a new row: it is on its way. It sees it again: it is done, or failed. A report of who cannot be
@@ -336,15 +340,13 @@ impl<'a> Play<'a> {
             token: row.token,
             state: state.clone(),
         });
-        if trouble != Some(Class::Infra) {
-            self.eye.reported(name, &revision, &state, self.views.len());
-        }
+        let revision = (!revision.is_empty()).then(|| rev(&revision));
+        self.eye
+            .reported(&name.into(), revision, &state, self.views.len());
     }
 
     fn pass(&mut self, time: Millis) {
         self.world.pass(time);
-        self.eye
-            .time_passed(self.world.now, self.world.spec.deadlines.pickup);
     }
 
     fn read(&self, lag: usize) -> Snapshot {
@@ -406,7 +408,7 @@ impl<'a> Play<'a> {
         );
         self.world.memory = memory.clone();
         for name in memory.charges.keys() {
-            self.eye.is_charged_anew(name.as_str(), read.number);
+            self.eye.is_charged_anew(name, read.number);
         }
         self.decide(&Snapshot { memory, ..read }, u8::MAX).map(drop)
     }
@@ -425,10 +427,17 @@ impl<'a> Play<'a> {
         let decision = plan(&read.spec, &read.memory, &read.view, read.now);
         self.coverage
             .decided(&read.spec, &read.memory, &read.view, &decision);
-        laws::examine(&read.spec, &read.memory, &read.view, &decision, read.now)?;
-        self.judge_what_is_good(read, &decision)?;
-        self.eye.judged(&read.memory, &decision.memory)?;
-        self.eye.decided(&decision, &read.view, read.number);
+        let case = Case {
+            decide: &plan,
+            spec: &read.spec,
+            before: &read.memory,
+            view: &read.view,
+            decision: &decision,
+            now: read.now,
+        };
+        laws::examine(&case)?;
+        self.verdicts.decided(&case)?;
+        self.eye.decided(&case, read.number)?;
         self.world.memory = decision.memory.clone();
         self.version += 1;
         for (at, step) in row_steps(&decision).into_iter().enumerate() {
@@ -446,30 +455,6 @@ impl<'a> Play<'a> {
             }
         }
         Ok(decision)
-    }
-
-    /// E5: who gets something else than what it shall have gets what was good.
-    fn judge_what_is_good(&mut self, read: &Snapshot, decision: &Decision) -> Verdict {
-        for step in &decision.steps {
-            match step {
-                Step::Conclude {
-                    revision,
-                    verdict: muster_rollout::Verdict::Good,
-                    ..
-                } => drop(self.good.insert(*revision)),
-                Step::Assign { unit, revision, .. } => {
-                    let unit = read.view.iter().find(|seen| seen.id == *unit);
-                    let desired = unit.map(|unit| unit.desired);
-                    let other =
-                        !matches!(desired, Some(Desired::Content { revision: it, .. }) if it == *revision);
-                    if other && !self.good.contains(revision) {
-                        return Err(format!("E5: {step:?}, which was never good"));
-                    }
-                }
-                _ => {}
-            }
-        }
-        Ok(())
     }
 
     fn deliver(&mut self, flying: Flying) -> Verdict {
@@ -498,8 +483,10 @@ impl<'a> Play<'a> {
         }
         *count += 1;
         self.world.carry_out(&step);
+        let content = row.map(|(_, content)| content);
         self.eye
-            .wrote(&name, row.map(|(_, content)| content), view, self.world.now)
+            .wrote(&name.as_str().into(), content, view, self.world.now)?;
+        Ok(())
     }
 
     /// Whoever can do something does it, and leaders look, until nothing changes at this instant. Bounded.

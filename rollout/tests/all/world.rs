@@ -4,11 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+pub use muster_simulator::steps::{row_steps, word};
+
 use muster_rollout::{
     Absence, Class, Content, Control, Decision, Desired, Digest, Domain, Echo, Eligible, Incarnation,
-    Ineligible, Memory, Millis, Place, Revision, Row, Says, Spec, State, Step, Token, Unit, UnitId, Why,
-    plan,
+    Ineligible, Memory, Millis, Place, Revision, Row, Says, Spec, State, Step, Unit, UnitId, Why, plan,
 };
+use muster_simulator::steps::written;
 
 /// The revision of a label: its text is its hash.
 pub fn rev(label: &str) -> Revision {
@@ -311,50 +313,12 @@ impl World {
     }
 }
 
-/// What a step makes of a row; None: nothing is left of it.
-pub fn written(step: &Step, row: Option<Row>) -> Option<(Token, Content)> {
-    let written = match step {
-        Step::Assign {
-            revision,
-            digest,
-            token,
-            ..
-        } => (
-            *token,
-            Content::Carries {
-                revision: Some(*revision),
-                digest: *digest,
-            },
-        ),
-        Step::Withdraw { token, .. } => (*token, Content::Withdraw),
-        Step::Fence { token, .. } => (*token, row.map_or(Content::Nothing, |row| row.content)),
-        Step::Abandon { .. } => return None,
-        Step::Evaluate { .. } | Step::Conclude { .. } => unreachable!("it changes no row"),
-    };
-    Some(written)
-}
-
 pub fn failure(class: Class, terminal: bool) -> State {
     State::Failed {
         class,
         terminal,
         message: "Deployment app: image not found".into(),
     }
-}
-
-/// The steps that change rows.
-pub fn row_steps(decision: &Decision) -> Vec<&Step> {
-    decision
-        .steps
-        .iter()
-        .filter(|step| step.unit().is_some())
-        .collect()
-}
-
-/// The name of a reason without its particulars.
-pub fn word(why: &Why) -> String {
-    let text = format!("{why:?}");
-    text.split([' ', '{', '(']).next().unwrap().to_owned()
 }
 
 /// One step for people.

@@ -1,21 +1,50 @@
 //! E12: what makes each reason true, from the facts alone.
 
+use std::collections::BTreeSet;
+
 use muster_rollout::{
-    Charge, Class, Content, Course, Decision, Desired, Eligible, Kind, Memory, Millis, Place, RunState, Spec,
-    Stage, StageId, State, Unit, UnitId, Why,
+    Charge, Class, Content, Course, Desired, Eligible, Kind, Millis, Place, RunState, Stage, StageId, State,
+    Unit, UnitId, Why,
 };
 
+use super::Case;
+
 /// What is known about one unit.
-pub struct Facts<'a> {
-    pub spec: &'a Spec,
-    pub before: &'a Memory,
-    pub view: &'a [Unit],
-    pub unit: &'a Unit,
-    pub decision: &'a Decision,
-    pub now: Millis,
+pub(super) struct Facts<'a> {
+    pub(super) case: Case<'a>,
+    pub(super) told: &'a Told<'a>,
+    pub(super) unit: &'a Unit,
 }
 
-pub fn holds(it: &Facts<'_>, why: &Why) -> bool {
+/// What is worked out once for all units of a decision.
+pub(super) struct Told<'a> {
+    up_to_date: BTreeSet<&'a UnitId>,
+    /// How many are charged, and take a slot.
+    counting: usize,
+    /// How many are being withdrawn from.
+    withdrawing: usize,
+}
+
+impl<'a> Told<'a> {
+    pub(super) fn of(case: &Case<'a>) -> Self {
+        let charges = || case.decision.memory.charges.values();
+        let reasons = case.decision.reasons.iter();
+        Self {
+            up_to_date: reasons
+                .filter(|(_, why)| *why == Why::UpToDate)
+                .map(|(id, _)| id)
+                .collect(),
+            counting: charges().filter(|charge| charge.counts()).count(),
+            withdrawing: charges().filter(|charge| withdraws(charge)).count(),
+        }
+    }
+}
+
+fn withdraws(charge: &Charge) -> bool {
+    charge.kind == Kind::Withdraw && !charge.skipped
+}
+
+pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
     let active = it.charge().filter(|charge| !charge.skipped);
     let changing = |is: &dyn Fn(&Charge) -> bool| it.unit.selected() && active.is_some_and(is);
     match why {
@@ -35,10 +64,10 @@ pub fn holds(it: &Facts<'_>, why: &Why) -> bool {
         }
         Why::AlreadyUnready { .. } => !it.charge().is_some_and(|charge| charge.was_ready),
         Why::Overdue { .. } => {
-            changing(&|charge| charge.picked_up && it.spent(charge) >= it.spec.deadlines.progress)
+            changing(&|charge| charge.picked_up && it.spent(charge) >= it.case.spec.deadlines.progress)
         }
         Why::NotPickedUp { .. } => {
-            changing(&|charge| !charge.picked_up && it.spent(charge) >= it.spec.deadlines.pickup)
+            changing(&|charge| !charge.picked_up && it.spent(charge) >= it.case.spec.deadlines.pickup)
         }
         Why::Relapsed { .. } => changing(&|charge| charge.kind == Kind::Relapsed),
         Why::Updating {
@@ -47,30 +76,31 @@ pub fn holds(it: &Facts<'_>, why: &Why) -> bool {
             picked_up,
             ..
         } => changing(&|charge| {
-            (charge.since, charge.picked_up) == (*since, *picked_up) && until.is_none_or(|at| at > it.now)
+            (charge.since, charge.picked_up) == (*since, *picked_up)
+                && until.is_none_or(|at| at > it.case.now)
         }),
         Why::Soaking { until, .. } => {
             it.state() == Some(&State::Succeeded)
-                && *until > it.now
+                && *until > it.case.now
                 && changing(&|charge| charge.succeeded_since.is_some())
         }
         Why::KnownBad { .. } => it.is_bad() && !it.is_halted(),
         Why::Halted { .. } => it.is_bad() && it.is_halted(),
-        Why::Paused => it.spec.paused,
+        Why::Paused => it.case.spec.paused,
         Why::Unresolved => it.unit.desired == Desired::Unresolved,
         Why::WaitingTurn { holders, limit } => {
-            let fills = |charge: &&Charge| {
-                if it.unit.selected() {
-                    charge.counts()
-                } else {
-                    charge.kind == Kind::Withdraw && !charge.skipped
-                }
+            let fills: fn(&Charge) -> bool = if it.unit.selected() {
+                Charge::counts
+            } else {
+                withdraws
             };
-            let charges = &it.decision.memory.charges;
-            let filled = charges.values().filter(fills).count();
-            let all = holders
-                .iter()
-                .all(|id| charges.get(id).as_ref().is_some_and(fills));
+            let filled = if it.unit.selected() {
+                it.told.counting
+            } else {
+                it.told.withdrawing
+            };
+            let charges = &it.case.decision.memory.charges;
+            let all = holders.iter().all(|id| charges.get(id).is_some_and(fills));
             // The window of its stage may be full, in which fewer are charged.
             let of_stage = it.has_stage_limit() && holders.len() >= 3.min(*limit as usize);
             all && filled >= *limit as usize && (holders.len() == filled.min(3) || of_stage)
@@ -90,21 +120,22 @@ pub fn holds(it: &Facts<'_>, why: &Why) -> bool {
         }
         Why::WaitingStage { stage, units, until } => {
             let open = it.open_stage().is_some_and(|open| open.name == *stage);
-            let known =
-                |id: &UnitId| it.decision.memory.charges.contains_key(id) || !it.told(id, &Why::UpToDate);
-            let soaks = until.is_some_and(|until| until > it.now && it.course().clear_since.is_some());
-            open && (soaks || !it.spec.complete || !units.is_empty() && units.iter().all(known))
+            let known = |id: &UnitId| {
+                it.case.decision.memory.charges.contains_key(id) || !it.told.up_to_date.contains(id)
+            };
+            let soaks = until.is_some_and(|until| until > it.case.now && it.course().clear_since.is_some());
+            open && (soaks || !it.case.spec.complete || !units.is_empty() && units.iter().all(known))
         }
         Why::WaitingDomain { holders } => {
-            it.spec.exclusive
+            it.case.spec.exclusive
                 && !holders.is_empty()
-                && it.decision.memory.charges.keys().any(|id| it.is_apart(id))
+                && it.case.decision.memory.charges.keys().any(|id| it.is_apart(id))
         }
         Why::WaitingBatch { size, holders } => {
             let open = it.course().batch;
             open.is_some_and(|open| open.size == *size && open.left == 0) && !holders.is_empty()
         }
-        Why::WaitingRead => !it.spec.complete || it.before.rebuilt,
+        Why::WaitingRead => !it.case.spec.complete || it.case.before.rebuilt,
         Why::UpToDate => {
             it.is_there()
                 && active.is_none()
@@ -113,14 +144,14 @@ pub fn holds(it: &Facts<'_>, why: &Why) -> bool {
         Why::Excluded if it.unit.selected() => it.unit.place == Place::Excluded,
         Why::Excluded => {
             let nothing = !matches!(it.content(), Some(Content::Carries { .. }));
-            !it.unit.selected() && (nothing || it.spec.abandoned.contains(&it.unit.id))
+            !it.unit.selected() && (nothing || it.case.spec.abandoned.contains(&it.unit.id))
         }
     }
 }
 
 impl<'a> Facts<'a> {
     fn charge(&self) -> Option<&'a Charge> {
-        let charge = self.decision.memory.charges.get(&self.unit.id)?;
+        let charge = self.case.decision.memory.charges.get(&self.unit.id)?;
         (charge.incarnation == self.unit.incarnation).then_some(charge)
     }
 
@@ -147,22 +178,18 @@ impl<'a> Facts<'a> {
     }
 
     fn spent(&self, charge: &Charge) -> Millis {
-        let running = charge.clock.from.map_or(Millis(0), |from| self.now.since(from));
+        let running = charge
+            .clock
+            .from
+            .map_or(Millis(0), |from| self.case.now.since(from));
         charge.clock.spent.plus(running)
-    }
-
-    fn told(&self, id: &UnitId, why: &Why) -> bool {
-        self.decision
-            .reasons
-            .iter()
-            .any(|told| (&told.0, &told.1) == (id, why))
     }
 
     fn has_stage_limit(&self) -> bool {
         let Place::Stage(place) = self.unit.place else {
             return false;
         };
-        let stage = self.spec.stages.get(usize::from(place));
+        let stage = self.case.spec.stages.get(usize::from(place));
         stage.is_some_and(|stage| stage.limit.is_some())
     }
 
@@ -170,38 +197,40 @@ impl<'a> Facts<'a> {
     fn is_apart(&self, id: &UnitId) -> bool {
         let domain = |unit: &Unit| unit.domain.ok_or_else(|| unit.id.clone());
         let life = self
+            .case
             .decision
             .memory
             .charges
             .get(id)
             .map(|charge| charge.incarnation);
-        let mut view = self.view.iter();
-        let other = view.find(|unit| unit.id == *id && Some(unit.incarnation) == life);
+        let other = self.case.unit(id);
+        let other = other.filter(|unit| Some(unit.incarnation) == life);
         other.is_none_or(|other| domain(other) != domain(self.unit))
     }
 
     fn course(&self) -> &Course {
-        &self.decision.memory.course
+        &self.case.decision.memory.course
     }
 
     /// The first stage that is not passed.
     fn open_stage(&self) -> Option<&'a Stage> {
-        let passed = &self.decision.memory.course.passed;
-        let mut stages = self.spec.stages.iter();
+        let passed = &self.case.decision.memory.course.passed;
+        let mut stages = self.case.spec.stages.iter();
         stages.find(|stage| !passed.contains(&StageId::of(&stage.name)))
     }
 
     fn is_refused(&self) -> bool {
-        matches!(self.unit.desired, Desired::Content { revision, .. } if self.decision.memory.refuses(revision))
+        matches!(self.unit.desired, Desired::Content { revision, .. } if self.case.decision.memory.refuses(revision))
     }
 
     fn is_bad(&self) -> bool {
-        matches!(self.unit.desired, Desired::Content { revision, .. } if self.decision.memory.is_bad(revision))
+        matches!(self.unit.desired, Desired::Content { revision, .. } if self.case.decision.memory.is_bad(revision))
     }
 
     /// The run of what it shall get is halted: which of the two is the target is read at different instants.
     fn is_halted(&self) -> bool {
         let run = self
+            .case
             .decision
             .memory
             .run

@@ -1,0 +1,147 @@
+//! What must hold of every decision, and of what an observer of the fleet sees. Written once: the engine's own tests and the
+//! simulator hold every history against them.
+
+mod decision;
+mod observer;
+mod truth;
+mod verdicts;
+
+use std::fmt;
+
+use muster_rollout::{Decision, Limit, Memory, Millis, Place, Spec, Strategy, Unit, UnitId};
+use thiserror::Error;
+
+pub use self::{decision::examine, observer::Observer, verdicts::Verdicts};
+
+/// The function that decides: the shipped one, or one that is wrong on purpose.
+pub type Decide<'a> = &'a dyn Fn(&Spec, &Memory, &[Unit], Millis) -> Decision;
+
+/// A law, by its name in the design.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "each is described below, where it is told")]
+pub enum Law {
+    E1,
+    E2,
+    E3,
+    E4,
+    E5,
+    E6,
+    E7,
+    E8,
+    E9,
+    E10,
+    E12,
+    E13,
+    EL1,
+    EL2,
+    EL3,
+    W2,
+}
+
+impl Law {
+    /// What it says.
+    pub const fn says(self) -> &'static str {
+        match self {
+            Self::E1 => "no more units are changed at once than the limit allows",
+            Self::E2 => "units that change together share one domain",
+            Self::E3 => "what is known to be bad is assigned to nobody",
+            Self::E4 => "nothing is condemned but by enough units that failed on it",
+            Self::E5 => "who goes back gets what was good",
+            Self::E6 => "who cannot be touched, and what is paused, is not written",
+            Self::E7 => "stages come one after the other, each when the last is done",
+            Self::E8 => "withdrawals rest on a complete read, and many at once on an acknowledgement",
+            Self::E9 => "the order of the units changes nothing",
+            Self::E10 => "what is decided again is the same, and what is carried out is not decided again",
+            Self::E12 => "every unit has exactly one reason, and it is true",
+            Self::E13 => "the memory keeps its bounds and can be read again",
+            Self::EL1 => "when everything works, a good target is reached",
+            Self::EL2 => "a bad target ends condemned",
+            Self::EL3 => "who waits for something is woken, or an event will come",
+            Self::W2 => "the greatest token never falls",
+        }
+    }
+}
+
+impl fmt::Display for Law {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// A law that does not hold.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{law} ({}): {what}", law.says())]
+pub struct Broken {
+    /// Which.
+    pub law: Law,
+    /// How.
+    pub what: String,
+}
+
+impl Broken {
+    pub(crate) fn new(law: Law, what: impl Into<String>) -> Self {
+        Self {
+            law,
+            what: what.into(),
+        }
+    }
+}
+
+impl From<Broken> for String {
+    fn from(broken: Broken) -> Self {
+        broken.to_string()
+    }
+}
+
+/// Whether the laws hold.
+pub type Verdict = Result<(), Broken>;
+
+/// One decision, and all that it rests on.
+#[derive(Clone, Copy)]
+pub struct Case<'a> {
+    /// What decided.
+    pub decide: Decide<'a>,
+    /// What people wish.
+    pub spec: &'a Spec,
+    /// What was remembered.
+    pub before: &'a Memory,
+    /// What was seen.
+    pub view: &'a [Unit],
+    /// What was decided.
+    pub decision: &'a Decision,
+    /// When.
+    pub now: Millis,
+}
+
+impl<'a> Case<'a> {
+    /// A unit of the view, whatever its order.
+    pub fn unit(&self, id: &UnitId) -> Option<&'a Unit> {
+        let found = self.view.binary_search_by(|unit| unit.id.cmp(id)).ok();
+        let found = found.and_then(|at| self.view.get(at));
+        // A view need not be in order.
+        found.or_else(|| self.view.iter().find(|unit| unit.id == *id))
+    }
+}
+
+/// The limit in units, worked out from what people wish: the engine's own number is what is to be judged.
+pub fn limit(spec: &Spec, view: &[Unit]) -> u32 {
+    let included = view
+        .iter()
+        .filter(|unit| unit.selected() && unit.place != Place::Excluded);
+    let (selected, eligible) = included.fold((0, 0), |(selected, eligible), unit| {
+        (selected + 1, eligible + u32::from(unit.is_eligible()))
+    });
+    match spec.strategy {
+        Strategy::Replace => selected,
+        Strategy::Incremental => amount(spec.limit, eligible).min(selected),
+    }
+}
+
+/// So many of these.
+fn amount(limit: Limit, whole: u32) -> u32 {
+    match limit {
+        Limit::Count(count) => count,
+        Limit::Percent(0) => 0,
+        Limit::Percent(percent) => (whole.saturating_mul(percent.min(100).into()) / 100).max(1),
+    }
+}

@@ -1,0 +1,66 @@
+//! Somebody who remembers all that was ever concluded: E3 and E5.
+
+use std::collections::BTreeSet;
+
+use muster_rollout::{Desired, MAX_BAD, Revision, Says, Step};
+
+use super::{Broken, Case, Law, Verdict};
+
+/// What was concluded so far.
+#[derive(Debug, Default)]
+pub struct Verdicts {
+    good: BTreeSet<Revision>,
+    /// Known to be bad, until somebody tries it again.
+    bad: BTreeSet<Revision>,
+}
+
+impl Verdicts {
+    /// A decision was written.
+    pub fn decided(&mut self, case: &Case<'_>) -> Verdict {
+        self.forget_what_is_tried_again(case);
+        for step in &case.decision.steps {
+            self.follow(case, step)?;
+        }
+        Ok(())
+    }
+
+    fn forget_what_is_tried_again(&mut self, case: &Case<'_>) {
+        for control in &case.spec.controls {
+            if let Says::Retry(revision) = &control.says
+                && case.decision.taken.contains(&(control.id, true))
+            {
+                self.bad.remove(revision);
+            }
+        }
+    }
+
+    fn follow(&mut self, case: &Case<'_>, step: &Step) -> Verdict {
+        match step {
+            Step::Conclude {
+                revision,
+                verdict: muster_rollout::Verdict::Good,
+                ..
+            } => {
+                self.good.insert(*revision);
+            }
+            // With `Continue` it is only recorded.
+            Step::Conclude { revision, .. } if case.decision.memory.is_bad(*revision) => {
+                self.bad.insert(*revision);
+            }
+            Step::Assign { unit, revision, .. } => {
+                // Only so many are remembered.
+                if self.bad.len() <= MAX_BAD && self.bad.contains(revision) {
+                    return Err(Broken::new(Law::E3, format!("{step:?}, which was condemned")));
+                }
+                let desired = case.unit(unit).map(|unit| unit.desired);
+                let wished =
+                    matches!(desired, Some(Desired::Content { revision: it, .. }) if it == *revision);
+                if !wished && !self.good.contains(revision) {
+                    return Err(Broken::new(Law::E5, format!("{step:?}, which was never good")));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,30 @@
+//! A simulated fleet around the decision function of muster.
+//!
+//! ```text
+//!   seed ─► Scenario: spec, units, what happens when ─┐
+//!   a fleet of somebody ──────────────────────────────┼─► Simulation ─► plan (the shipped one) ─► memory, steps
+//!                                                     │   events in      ▲                          │ writes: late, lost, twice
+//!                                                     │   order of time  └── view ◄── reports ◄── units
+//!                                                     └─► Witness: Laws (they hold, or the seed is told), or whoever draws it
+//! ```
+//!
+//! Time is a number that jumps from one event to the next: a rollout of hours is simulated in milliseconds.
+//!
+//! Invariant: the same seed and the same fleet give the same history, event by event.
+//! Invariant: nothing here knows Kubernetes, I/O or a clock.
+
+mod content;
+pub mod laws;
+mod member;
+mod queue;
+pub mod random;
+mod simulation;
+pub mod steps;
+mod wish;
+mod witness;
+
+pub use content::{digest, revision};
+pub use member::{Fault, Member, Pace, Trouble};
+pub use simulation::{Rest, Simulation, Surroundings, Tally};
+pub use wish::{Happening, What, Wish};
+pub use witness::{Laws, Witness};

@@ -1,0 +1,50 @@
+//! What will happen, in the order of time; at one instant, in the order in which it was said.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use muster_rollout::Millis;
+
+/// Events to come.
+#[derive(Debug)]
+pub(crate) struct Queue<E> {
+    order: BinaryHeap<Reverse<(Millis, u64)>>,
+    events: BTreeMap<u64, E>,
+    said: u64,
+}
+
+impl<E> Default for Queue<E> {
+    fn default() -> Self {
+        Self {
+            order: BinaryHeap::new(),
+            events: BTreeMap::new(),
+            said: 0,
+        }
+    }
+}
+
+impl<E> Queue<E> {
+    pub(crate) fn push(&mut self, at: Millis, event: E) {
+        self.said += 1;
+        self.order.push(Reverse((at, self.said)));
+        self.events.insert(self.said, event);
+    }
+
+    /// When the next event is.
+    pub(crate) fn next_at(&self) -> Option<Millis> {
+        self.order.peek().map(|Reverse((at, _))| *at)
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<(Millis, E)> {
+        let Reverse((at, number)) = self.order.pop()?;
+        Some((at, self.events.remove(&number)?))
+    }
+
+    /// Forget those that this is not true of.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&E) -> bool) {
+        self.events.retain(|_, event| keep(event));
+        let events = &self.events;
+        self.order
+            .retain(|Reverse((_, number))| events.contains_key(number));
+    }
+}

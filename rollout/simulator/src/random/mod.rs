@@ -1,0 +1,84 @@
+//! Random histories, each out of one number: whatever happens the laws hold, and a fair time afterwards reaches the goal.
+
+mod end;
+mod events;
+mod scenario;
+
+use thiserror::Error;
+
+pub use self::scenario::Scenario;
+use crate::laws::{Broken, Decide};
+use crate::{Laws, Simulation, Tally};
+
+/// A history in which a law does not hold.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("seed {seed}, {units} units, {at} after the beginning: {broken}")]
+pub struct Found {
+    /// The number that plays it again.
+    pub seed: u64,
+    /// How many units there were.
+    pub units: usize,
+    /// When, in simulated time.
+    pub at: muster_rollout::Millis,
+    /// Which law, and how.
+    pub broken: Broken,
+}
+
+/// What a history was about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// How many units there were at the end.
+    pub units: usize,
+    /// How long it took, in simulated time.
+    pub took: muster_rollout::Millis,
+    /// What happened, in numbers.
+    pub tally: Tally,
+}
+
+/// Plays the history of a seed, held against the laws at every decision and every write.
+pub fn play(seed: u64, decide: Decide<'_>) -> Result<Told, Found> {
+    let scenario = Scenario::of(seed);
+    let units = scenario.members.len();
+    let laws = Laws::new(&scenario.spec);
+    let Scenario {
+        spec,
+        members,
+        newcomer,
+        surroundings,
+        happenings,
+        horizon,
+        ending,
+    } = scenario;
+    let begin = scenario::BEGIN;
+    let mut simulation = Simulation::new(
+        decide,
+        spec,
+        muster_rollout::Memory::default(),
+        members,
+        newcomer,
+        seed,
+        laws,
+    )
+    .starting_at(begin);
+    simulation.surroundings = surroundings;
+    for (at, happening) in happenings {
+        simulation.plan_for(begin.plus(at), happening);
+    }
+    let ended = simulation
+        .run_until(begin.plus(horizon))
+        .and_then(|()| end::well(&mut simulation, &ending));
+    let took = simulation.now().since(begin);
+    match ended {
+        Ok(()) => Ok(Told {
+            units: simulation.members.len(),
+            took,
+            tally: simulation.tally,
+        }),
+        Err(broken) => Err(Found {
+            seed,
+            units,
+            at: took,
+            broken,
+        }),
+    }
+}

@@ -1,0 +1,119 @@
+//! The units: they see a row, begin, end, and say so.
+
+use muster_rollout::{Content, Digest, Echo, Incarnation, Row, State, Token, UnitId};
+
+use super::{Event, Simulation};
+use crate::{Member, Trouble, Witness};
+
+impl<W: Witness> Simulation<'_, W> {
+    /// It sees its row, and begins.
+    pub(super) fn picks(&mut self, id: &UnitId, life: Incarnation, token: Token) {
+        let Some(member) = self.alive(id, life) else {
+            return;
+        };
+        let Some(row) = member.task().filter(|row| row.token == token) else {
+            return;
+        };
+        if member.trouble == Some(Trouble::Deaf) {
+            return;
+        }
+        let known = std::mem::replace(&mut member.acknowledged, token) == token;
+        let work = member.pace.work;
+        if known {
+            return;
+        }
+        self.say(id, life, row, State::Updating);
+        self.queue
+            .push(self.now.plus(work), Event::Finishes(id.clone(), life, token));
+    }
+
+    /// It is done, or has failed.
+    pub(super) fn finishes(&mut self, id: &UnitId, life: Incarnation, token: Token) {
+        let Some(member) = self.alive(id, life) else {
+            return;
+        };
+        let row = member
+            .task()
+            .filter(|row| row.token == token && member.acknowledged == token);
+        let Some((row, state)) = row.and_then(|row| Some((row, member.outcome(row.content)?))) else {
+            return;
+        };
+        self.say(id, life, row, state);
+    }
+
+    /// It looks at its row again, and says again what it said.
+    pub(super) fn looks(&mut self, id: &UnitId, life: Incarnation) {
+        let Some(member) = self.alive(id, life) else {
+            return;
+        };
+        let Some(Row { token, .. }) = member.task() else {
+            return;
+        };
+        // What it had begun before a simulation began, it says again from the start.
+        let said = member.echo.as_ref().is_some_and(|echo| echo.token == token);
+        if member.acknowledged == token || said && member.acknowledged == Token(0) {
+            member.acknowledged = token;
+            self.finishes(id, life, token);
+        } else {
+            self.picks(id, life, token);
+        }
+    }
+
+    fn say(&mut self, id: &UnitId, life: Incarnation, row: Row, state: State) {
+        let loss = self.surroundings.lost;
+        if self.chance(loss) {
+            self.tally.lost += 1;
+            let again = self.now.plus(self.surroundings.resync);
+            self.queue.push(again, Event::Looks(id.clone(), life));
+            return;
+        }
+        let at = self.now.plus(self.carry());
+        let Some(member) = self.alive(id, life) else {
+            return;
+        };
+        let at = at.max(member.mail);
+        member.mail = at;
+        let echo = Echo {
+            digest: digest(row),
+            token: row.token,
+            state,
+        };
+        self.queue.push(at, Event::Report(id.clone(), life, echo));
+    }
+
+    /// What it said is seen.
+    pub(super) fn reports(&mut self, id: &UnitId, life: Incarnation, echo: &Echo) {
+        let view = self.views;
+        let Some(member) = self.alive(id, life).filter(|member| !member.away) else {
+            return;
+        };
+        if member.echo.as_ref() == Some(echo) {
+            return;
+        }
+        member.echo = Some(echo.clone());
+        let row = member
+            .row
+            .filter(|row| row.token == echo.token && digest(*row) == echo.digest);
+        if let Some(row) = row {
+            let revision = match row.content {
+                Content::Carries { revision, .. } => revision,
+                Content::Withdraw | Content::Nothing => None,
+            };
+            self.witness.reported(id, revision, &echo.state, view);
+        }
+        self.change();
+    }
+
+    pub(super) fn alive(&mut self, id: &UnitId, life: Incarnation) -> Option<&mut Member> {
+        self.members
+            .get_mut(id)
+            .filter(|member| member.incarnation == life)
+    }
+}
+
+fn digest(row: Row) -> Option<Digest> {
+    match row.content {
+        Content::Carries { digest, .. } => Some(digest),
+        Content::Withdraw | Content::Nothing => None,
+    }
+}

@@ -1,0 +1,293 @@
+//! Who decides: reads, decides, writes the memory by compare-and-swap, and only then the rows.
+
+use muster_rollout::{
+    Decision, Memory, Millis, Outcome, Reading, Row, RunState, Says, Spec, Stage, StageId, Step, Token, Unit,
+    Why,
+};
+use rand::RngExt as _;
+
+use super::{Event, Flying, GateId, Read, Simulation};
+use crate::laws::{Case, Verdict};
+use crate::steps::{row_steps, written};
+use crate::{Happening, Wish, Witness};
+
+/// So many views are kept for those who decide on an old one.
+const OLD: usize = 4;
+
+impl<W: Witness> Simulation<'_, W> {
+    pub(super) fn decide(&mut self) -> Verdict {
+        self.decide_at = None;
+        let read = self.read();
+        let slow = self.surroundings.slow;
+        if self.chance(slow) {
+            // Another one may be faster.
+            self.change();
+            let at = self.now.plus(self.carry()).plus(self.carry());
+            self.queue.push(at, Event::Commit(Box::new(read)));
+            return Ok(());
+        }
+        self.commit(&read)
+    }
+
+    fn read(&mut self) -> Read {
+        let newest = self.view();
+        let stale = self.surroundings.stale;
+        let read = Read {
+            version: self.version,
+            spec: self.spec.clone(),
+            memory: self.memory.clone(),
+            view: newest,
+            number: self.views,
+            now: self.now,
+        };
+        if self.old.is_empty() || !self.chance(stale) {
+            self.old.push_back((self.views, read.view.clone()));
+            if self.old.len() > OLD {
+                self.old.pop_front();
+            }
+            return read;
+        }
+        let place = self.random.random_range(0..self.old.len());
+        let Some((number, view)) = self.old.get(place).cloned() else {
+            return read;
+        };
+        self.change(); // it looks again
+        // What is wished is read with the memory; only rows, reports and fitness may be old.
+        let view = view.iter().map(|unit| with_wish(unit, &read.view)).collect();
+        Read {
+            spec: Spec {
+                complete: false,
+                ..read.spec
+            },
+            view,
+            number,
+            ..read
+        }
+    }
+
+    pub(super) fn commit(&mut self, read: &Read) -> Verdict {
+        if read.version != self.version {
+            self.tally.overtaken += 1;
+            self.change();
+            return Ok(());
+        }
+        self.tally.decisions += 1;
+        let decision = (self.decide)(&read.spec, &read.memory, &read.view, read.now);
+        let case = Case {
+            decide: self.decide,
+            spec: &read.spec,
+            before: &read.memory,
+            view: &read.view,
+            decision: &decision,
+            now: read.now,
+        };
+        self.witness.decided(&case, read.number)?;
+        if decision.memory != self.memory {
+            self.version += 1;
+            self.memory = decision.memory.clone();
+        }
+        for step in row_steps(&decision) {
+            self.send(step, read);
+        }
+        self.follow(&decision);
+        Ok(())
+    }
+
+    fn send(&mut self, step: &Step, read: &Read) {
+        let Some(unit) = step.unit().and_then(|id| case_unit(&read.view, id)) else {
+            return;
+        };
+        let key = (unit.id.clone(), token(step));
+        let twice = self.surroundings.twice;
+        if self.flying.contains_key(&key) && !self.chance(twice) {
+            return; // it is on its way
+        }
+        *self.flying.entry(key).or_default() += 1;
+        let loss = self.surroundings.lost;
+        let flying = Flying {
+            step: step.clone(),
+            seen: unit.assigned.map(|row| row.token),
+            writes: self.members.get(&unit.id).map_or(0, |member| member.writes),
+            life: unit.incarnation,
+            view: read.number,
+            lost: self.chance(loss),
+        };
+        let at = self.now.plus(self.carry());
+        self.queue.push(at, Event::Write(Box::new(flying)));
+    }
+
+    /// What else a decision asks for.
+    fn follow(&mut self, decision: &Decision) {
+        self.held = None;
+        for (_, why) in &decision.reasons {
+            if let Why::WithdrawalHeld { acknowledge, .. } = why {
+                self.held = Some(acknowledge.to_string());
+            }
+        }
+        self.wait_for_approval(decision);
+        for step in &decision.steps {
+            match step {
+                Step::Evaluate { gate } if self.gates.insert(*gate) => {
+                    let at = self.now.plus(self.carry());
+                    self.queue.push(at, Event::Gate(*gate));
+                }
+                Step::Conclude { verdict, .. } => match verdict {
+                    muster_rollout::Verdict::Good => self.tally.good += 1,
+                    muster_rollout::Verdict::Bad => self.tally.bad += 1,
+                },
+                _ => {}
+            }
+        }
+        self.wake_at = decision.wake_at;
+        match decision.wake_at {
+            Some(at) if at > self.now => self.queue.push(at, Event::Wake(at)),
+            Some(_) => self.change(),
+            None => {}
+        }
+    }
+
+    /// Somebody will approve the stage that is open, if it waits for that. Its last units are ready: no reason tells.
+    fn wait_for_approval(&mut self, decision: &Decision) {
+        let (course, run) = (&decision.memory.course, decision.memory.run);
+        let open = |stage: &&Stage| !course.passed.contains(&StageId::of(&stage.name));
+        let stage = self.spec.stages.iter().find(open).filter(|stage| {
+            let is_clear = course.clear_since.is_some();
+            stage.approval && is_clear && !course.approved.contains(&StageId::of(&stage.name))
+        });
+        let run = run.filter(|run| run.state == RunState::Open);
+        let (Some(after), Some(stage), Some(run)) = (self.surroundings.approval, stage, run) else {
+            return;
+        };
+        if self.approving.insert((run.id, StageId::of(&stage.name))) {
+            let approves = Says::Approve(run.target, stage.name.clone());
+            let at = self.now.plus(after);
+            self.plan_for(at, Happening::Wish(Wish::Say(approves)));
+        }
+    }
+
+    pub(super) fn reads_gate(&mut self, gate: GateId) {
+        self.gates.remove(&gate);
+        let holds = self.surroundings.holds;
+        let outcome = match self.chance(holds) {
+            true => Outcome::Pass,
+            false if self.chance(50) => Outcome::Fail,
+            false => Outcome::NoData,
+        };
+        self.spec.readings.retain(|reading| reading.gate != gate);
+        let at = self.now;
+        self.spec.readings.push(Reading { gate, at, outcome });
+        self.version += 1;
+        self.change();
+    }
+
+    /// W7, or nobody led for a while. A write that is still on its way when the memory is lost is known to nobody: there is none here.
+    pub(super) fn lead_again(&mut self, gap: Millis, lost: bool) -> Verdict {
+        self.leaderless = false;
+        let read = self.read_fresh();
+        let memory = if lost {
+            self.flying.clear();
+            self.queue.retain(|event| !matches!(event, Event::Write(_)));
+            let (good, bad) = (read.memory.last_good, read.memory.bad.clone());
+            let memory = Memory::rebuild(&read.view, good, bad, read.now);
+            for id in memory.charges.keys() {
+                self.witness.is_charged_anew(id, read.number);
+            }
+            memory
+        } else {
+            read.memory.clone().after_gap(gap, read.now)
+        };
+        self.version += 1;
+        self.memory = memory.clone();
+        let version = self.version;
+        self.commit(&Read {
+            version,
+            memory,
+            ..read
+        })
+    }
+
+    fn read_fresh(&self) -> Read {
+        Read {
+            version: self.version,
+            spec: self.spec.clone(),
+            memory: self.memory.clone(),
+            view: self.view(),
+            number: self.views,
+            now: self.now,
+        }
+    }
+
+    /// A write arrives: it is carried out if the row is as it was seen.
+    pub(super) fn arrive(&mut self, flying: &Flying) -> Verdict {
+        let Flying {
+            step,
+            seen,
+            writes,
+            life,
+            view,
+            lost,
+        } = flying;
+        let Some(id) = step.unit() else { return Ok(()) };
+        self.land(&(id.clone(), token(step)));
+        self.change();
+        if *lost {
+            self.tally.lost += 1;
+            return Ok(());
+        }
+        let Some(member) = self
+            .members
+            .get_mut(id)
+            .filter(|member| member.incarnation == *life)
+        else {
+            return Ok(());
+        };
+        let (here, new) = (member.row.map(|row| row.token), written(step, member.row));
+        let appends = seen.is_none() && member.writes != *writes;
+        if here != *seen || appends || new.is_some_and(|(token, _)| here >= Some(token)) {
+            self.tally.refused += 1;
+            return Ok(());
+        }
+        self.tally.rows += 1;
+        member.writes += 1;
+        member.row = new.map(|(token, content)| Row { token, content });
+        if new.is_none() {
+            (member.echo, member.acknowledged) = (None, Token(0));
+        }
+        let pickup = member.pace.pickup;
+        if let Some((token, _)) = new {
+            let picks = Event::Picks(id.clone(), *life, token);
+            self.queue.push(self.now.plus(pickup), picks);
+        }
+        let content = new.map(|(_, content)| content);
+        self.witness.wrote(id, content, *view, self.now)
+    }
+
+    fn land(&mut self, key: &(muster_rollout::UnitId, Token)) {
+        if let Some(count) = self.flying.get_mut(key) {
+            *count -= 1;
+            if *count == 0 {
+                self.flying.remove(key);
+            }
+        }
+    }
+}
+
+fn case_unit<'a>(view: &'a [Unit], id: &muster_rollout::UnitId) -> Option<&'a Unit> {
+    let at = view.binary_search_by(|unit| unit.id.cmp(id)).ok()?;
+    view.get(at)
+}
+
+fn token(step: &Step) -> Token {
+    match step {
+        Step::Assign { token, .. } | Step::Withdraw { token, .. } | Step::Fence { token, .. } => *token,
+        Step::Abandon { .. } | Step::Evaluate { .. } | Step::Conclude { .. } => Token(0),
+    }
+}
+
+fn with_wish(unit: &Unit, newest: &[Unit]) -> Unit {
+    let now = case_unit(newest, &unit.id).filter(|now| now.incarnation == unit.incarnation);
+    Unit {
+        desired: now.map_or(unit.desired, |now| now.desired),
+        ..unit.clone()
+    }
+}

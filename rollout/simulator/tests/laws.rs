@@ -1,0 +1,212 @@
+//! The laws hold of the shipped function in random histories, and a function that is wrong on purpose breaks the law that it breaks.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use muster_rollout::{
+    Content, Decision, Eligible, Limit, Memory, Millis, Place, Spec, Step, Token, Unit, plan,
+};
+use muster_simulator::{
+    laws::{Decide, Law},
+    random,
+};
+
+/// A few histories as everybody walks them, or those that `MUSTER_SEED` names: as many as `MUSTER_RUNS` says, or that one.
+#[test]
+fn hold_of_the_shipped_function() {
+    let named = std::env::var("MUSTER_SEED").ok();
+    let first = named.as_deref().map_or(20_261_122, |seed| seed.parse().unwrap());
+    let runs = std::env::var("MUSTER_RUNS")
+        .ok()
+        .map(|runs| runs.parse().unwrap());
+    let runs = runs.unwrap_or_else(|| if named.is_some() { 1 } else { 300 });
+    println!("{runs} histories from seed {first}");
+    for seed in first..first + runs {
+        if let Err(found) = random::play(seed, &plan) {
+            panic!("{found}\nagain: MUSTER_SEED={seed}");
+        }
+    }
+}
+
+#[test]
+fn a_seed_plays_the_same_history_again() {
+    let tell = |seed| format!("{:?}", random::play(seed, &plan));
+    for seed in 0..10 {
+        assert_eq!(tell(seed), tell(seed));
+    }
+    assert_ne!(tell(1), tell(2));
+}
+
+/// Some history breaks one of these laws. Others may be broken before: who goes wrong once goes wrong in many ways.
+fn check(what: &str, decide: Decide<'_>, laws: &[Law]) {
+    const PATIENCE: u64 = 3000;
+    let is_it = |found: &random::Found| laws.contains(&found.broken.law);
+    let found = (0..PATIENCE).find_map(|seed| random::play(seed, decide).err().filter(is_it));
+    let found = found.unwrap_or_else(|| panic!("{what}: {laws:?} did not notice in {PATIENCE} histories"));
+    println!("{what}: {found:.160}");
+}
+
+#[test]
+fn one_more_than_the_limit() {
+    let wrong = |spec: &Spec, memory: &Memory, units: &[Unit], now: Millis| {
+        let spec = Spec {
+            limit: match spec.limit {
+                Limit::Count(count) => Limit::Count(count + 1),
+                Limit::Percent(percent) => Limit::Percent(percent + 30),
+            },
+            ..spec.clone()
+        };
+        plan(&spec, memory, units, now)
+    };
+    check("limit + 1", &wrong, &[Law::E1]);
+}
+
+#[test]
+fn confirmed_by_the_digest_alone() {
+    let wrong = |spec: &Spec, memory: &Memory, units: &[Unit], now: Millis| {
+        let believed: Vec<Unit> = units
+            .iter()
+            .map(|unit| {
+                let mut unit = unit.clone();
+                let row = unit.assigned;
+                if let (Some(row), Some(echo)) = (row, &mut unit.observed)
+                    && matches!(row.content, Content::Carries { digest, .. } if echo.digest == Some(digest))
+                {
+                    echo.token = row.token;
+                }
+                unit
+            })
+            .collect();
+        plan(spec, memory, &believed, now)
+    };
+    // What is believed too early makes room too early.
+    check("no token in the echo", &wrong, &[Law::E1]);
+}
+
+#[test]
+fn what_is_bad_is_forgotten() {
+    let wrong = |spec: &Spec, memory: &Memory, units: &[Unit], now: Millis| {
+        // Those of the run under way it still knows.
+        let target = memory.run.map(|run| run.target);
+        let mut memory = memory.clone();
+        memory.bad.retain(|bad, _| Some(*bad) == target);
+        plan(spec, &memory, units, now)
+    };
+    check("bad revisions forgotten", &wrong, &[Law::E3]);
+}
+
+#[test]
+fn two_domains_at_once() {
+    let wrong = |spec: &Spec, memory: &Memory, units: &[Unit], now: Millis| {
+        let spec = Spec {
+            exclusive: false,
+            ..spec.clone()
+        };
+        plan(&spec, memory, units, now)
+    };
+    check("domains ignored", &wrong, &[Law::E2]);
+}
+
+#[test]
+fn a_hold_is_nothing() {
+    let wrong = |spec: &Spec, memory: &Memory, units: &[Unit], now: Millis| {
+        let free: Vec<Unit> = units
+            .iter()
+            .map(|unit| Unit {
+                eligible: Eligible::Yes,
+                ..unit.clone()
+            })
+            .collect();
+        plan(spec, memory, &free, now)
+    };
+    check("holds ignored", &wrong, &[Law::E6]);
+}
+
+#[test]
+fn stages_are_nothing() {
+    let wrong = |spec: &Spec, memory: &Memory, units: &[Unit], now: Millis| {
+        let all: Vec<Unit> = units
+            .iter()
+            .map(|unit| Unit {
+                place: match unit.place {
+                    Place::Stage(_) => Place::Stage(0),
+                    place => place,
+                },
+                ..unit.clone()
+            })
+            .collect();
+        plan(spec, memory, &all, now)
+    };
+    check("stages ignored", &wrong, &[Law::E7]);
+}
+
+#[test]
+fn the_brake_is_loose() {
+    let wrong = |spec: &Spec, memory: &Memory, units: &[Unit], now: Millis| {
+        let mut spec = spec.clone();
+        spec.withdraw.brake = None;
+        plan(&spec, memory, units, now)
+    };
+    check("no brake", &wrong, &[Law::E8]);
+}
+
+#[test]
+fn one_failure_more_is_tolerated_and_one_less() {
+    let strict = |spec: &Spec, memory: &Memory, units: &[Unit], now: Millis| {
+        let spec = Spec {
+            max_failed: Limit::Count(0),
+            ..spec.clone()
+        };
+        plan(&spec, memory, units, now)
+    };
+    check("condemned too early", &strict, &[Law::E4]);
+    let lax = |spec: &Spec, memory: &Memory, units: &[Unit], now: Millis| {
+        let spec = Spec {
+            max_failed: Limit::Count(9),
+            ..spec.clone()
+        };
+        plan(&spec, memory, units, now)
+    };
+    check("never condemned", &lax, &[Law::EL2]);
+}
+
+#[test]
+fn nobody_is_woken() {
+    let wrong = |spec: &Spec, memory: &Memory, units: &[Unit], now: Millis| Decision {
+        wake_at: None,
+        ..plan(spec, memory, units, now)
+    };
+    check("no wake-up", &wrong, &[Law::EL1, Law::EL2]);
+}
+
+#[test]
+fn the_token_does_not_grow() {
+    let wrong = |spec: &Spec, memory: &Memory, units: &[Unit], now: Millis| {
+        let mut decision = plan(spec, memory, units, now);
+        for step in &mut decision.steps {
+            if let Step::Fence { token, .. } = step {
+                *token = Token(token.0 - 1);
+            }
+        }
+        decision
+    };
+    // A fence that does not raise the token is refused, or never written.
+    check("a fence of an old token", &wrong, &[Law::EL1, Law::EL3]);
+}
+
+#[test]
+fn the_order_of_units_matters() {
+    let wrong = |spec: &Spec, memory: &Memory, units: &[Unit], now: Millis| {
+        let some = units.len().min(1);
+        let mut decision = plan(spec, memory, units, now);
+        let first = units.iter().take(some).map(|unit| unit.id.clone()).next();
+        if let Some(place) = decision
+            .steps
+            .iter()
+            .position(|step| step.unit() == first.as_ref())
+        {
+            decision.steps.rotate_left(place);
+        }
+        decision
+    };
+    check("first come, first served", &wrong, &[Law::E9]);
+}

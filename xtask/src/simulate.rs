@@ -1,0 +1,41 @@
+//! `cargo xtask simulate`: random histories of a simulated fleet around the shipped decision function, in release.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::Context;
+
+use crate::tree;
+
+/// How many, and from where.
+#[derive(Debug, clap::Args)]
+pub struct Simulate {
+    /// How many histories
+    #[arg(long, default_value_t = 10_000)]
+    runs: u64,
+    /// The seed of the first; without it a fresh one, which is printed
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+impl Simulate {
+    /// 0: the laws hold in all of them.
+    pub fn run(&self) -> anyhow::Result<ExitCode> {
+        let mut command = Command::new("cargo");
+        command.args(["run", "--quiet", "--release", "--package", "muster-simulator"]);
+        command.args(["--example", "random"]);
+        command.env("MUSTER_RUNS", self.runs.to_string());
+        match self.seed {
+            Some(seed) => command.env("MUSTER_SEED", seed.to_string()),
+            None => command.env_remove("MUSTER_SEED"),
+        };
+        let status = command
+            .current_dir(tree::root())
+            .status()
+            .context("cargo run --example random")?;
+        Ok(if status.success() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
+    }
+}
