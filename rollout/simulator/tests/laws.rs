@@ -18,7 +18,7 @@ fn hold_of_the_shipped_function() {
     let runs = std::env::var("MUSTER_RUNS")
         .ok()
         .map(|runs| runs.parse().unwrap());
-    let runs = runs.unwrap_or_else(|| if named.is_some() { 1 } else { 300 });
+    let runs = runs.unwrap_or_else(|| if named.is_some() { 1 } else { 200 });
     println!("{runs} histories from seed {first}");
     for seed in first..first + runs {
         if let Err(found) = random::play(seed, &plan) {

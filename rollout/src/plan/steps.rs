@@ -18,6 +18,8 @@ impl Pass<'_> {
             };
             match self.step(unit, charge) {
                 Some(step @ Step::Withdraw { .. }) => steps.push(step),
+                // Who has nothing is counted by nobody when it is fenced off, also where no unit is selected and the limit is none.
+                Some(step @ Step::Fence { .. }) if unit.carries().is_none() => steps.push(step),
                 Some(step) if charge.counts() && charge.sent.is_none() => {
                     let pending = if charge.doubtful {
                         &mut doubtful

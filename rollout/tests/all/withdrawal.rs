@@ -171,6 +171,16 @@ fn who_is_selected_again_while_it_is_withdrawn_comes_back() {
 }
 
 #[test]
+fn a_unit_that_never_got_anything_is_fenced_though_nobody_is_selected_any_more() {
+    let mut world = World::new(&["a"], "r1");
+    world.remember(); // a is charged, and its write is lost
+    world.deselect(&["a"]);
+    world.step();
+    world.step();
+    assert!(world.memory.charges.is_empty(), "{}", world.words());
+}
+
+#[test]
 fn a_charged_unit_that_is_deselected_frees_its_slot() {
     let mut world = fleet(3);
     world.aim("r2");
