@@ -1,8 +1,9 @@
 //! muster's Module controller in a process of its own, as `muster controller` wires it, without the controllers behind the assemblages: those are
-//! played. All clusters are one API server of this process, which is only asked whether it is there.
+//! played. All clusters are one API server of this process under many identities, which is only asked whether it is there.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
+use kube::{Client, client::Body};
 use muster_api::{Module, crds, labels::SYSTEM_NAMESPACE};
 use muster_apiserver::ApiServer;
 use muster_controllers::{
@@ -13,6 +14,7 @@ use muster_controllers::{
     runtime::{Clock, Context, Events, Jitter, Options, Shutdown},
 };
 use muster_sync::source::{self, MemorySource};
+use serde_json::json;
 
 use crate::fleet;
 
@@ -31,7 +33,7 @@ pub async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
         namespace: namespace.to_owned(),
         clock: clock.clone(),
         jitter: jitter.clone(),
-        connect: Arc::new(move |_| Ok(everywhere.client())),
+        connect: Arc::new(move |access| Ok(named(everywhere.client(), &access.server))),
     });
     let objects = Objects::new(client.clone(), namespace, Kinds::default());
     let context = Context {
@@ -50,11 +52,33 @@ pub async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
     };
     let dependencies = Arc::<module::Dependencies>::default();
     println!("ready");
-    tokio::join!(
-        registry.run(context.shutdown.clone()),
-        Arc::clone(&objects).run(context.shutdown.clone()),
-        Arc::clone(&dependencies).run(context.clone()),
-        module::run::<Module>(context.clone(), objects, dependencies),
-    );
+    let shutdown = context.shutdown.clone();
+    let tasks = [
+        tokio::spawn(registry.run(shutdown.clone())),
+        tokio::spawn(Arc::clone(&objects).run(shutdown)),
+        tokio::spawn(Arc::clone(&dependencies).run(context.clone())),
+        tokio::spawn(module::run::<Module>(context.clone(), objects, dependencies)),
+    ];
+    for task in tasks {
+        task.await?;
+    }
     Ok(())
+}
+
+/// The server as if it were another one for each address: two clusters of one identity would be refused.
+fn named(server: Client, address: &str) -> Client {
+    let identity = json!({
+        "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system", "uid": address, "resourceVersion": "1"},
+    });
+    let asked = move |request: http::Request<Body>| {
+        let (server, identity) = (server.clone(), identity.clone());
+        async move {
+            if request.uri().path() == "/api/v1/namespaces/kube-system" {
+                let body = Body::from(identity.to_string().into_bytes());
+                return Ok::<_, kube::Error>(http::Response::new(body));
+            }
+            server.send(request).await
+        }
+    };
+    Client::new(tower::service_fn(asked), "default")
 }

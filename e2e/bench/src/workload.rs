@@ -85,7 +85,7 @@ pub async fn all(plan: &Plan) -> anyhow::Result<Figures> {
     let mut rollouts = Vec::new();
     let mut flips = Vec::new();
 
-    let mut few = Stage::set(&fleet, FEW).await?;
+    let mut few = Stage::set(&fleet, "few", FEW).await?;
     rollouts.push(
         few.compare(
             "one at a time",
@@ -97,11 +97,11 @@ pub async fn all(plan: &Plan) -> anyhow::Result<Figures> {
     );
     few.end().await?;
 
-    let some = Stage::set(&fleet, SOME.min(plan.clusters)).await?;
+    let some = Stage::set(&fleet, "some", SOME.min(plan.clusters)).await?;
     flips.push((some.clusters, some.flips().await?));
     some.end().await?;
 
-    let mut all = Stage::set(&fleet, plan.clusters).await?;
+    let mut all = Stage::set(&fleet, "all", plan.clusters).await?;
     rollouts.push(
         all.compare("all at once", Limit::All, Duration::ZERO, plan.runs)
             .await?,
@@ -130,10 +130,10 @@ pub async fn all(plan: &Plan) -> anyhow::Result<Figures> {
 
 impl Stage {
     /// Both sides with all clusters at their first commit.
-    async fn set(fleet: &Fleet, clusters: usize) -> anyhow::Result<Self> {
+    async fn set(fleet: &Fleet, name: &str, clusters: usize) -> anyhow::Result<Self> {
         let kubeconfig = fleet.kubeconfig()?;
         let client = fleet::client(&kubeconfig).await?;
-        let (ours, theirs) = (format!("muster-{clusters}"), format!("perfect-{clusters}"));
+        let (ours, theirs) = (format!("muster-{name}"), format!("perfect-{name}"));
         for namespace in [&ours, &theirs] {
             fleet::namespace(&client, namespace).await?;
         }
