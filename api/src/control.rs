@@ -14,13 +14,16 @@
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::conditions::bounded;
 
 /// Bytes of `by` and `reason` that are told; annotations may be 256 KiB long.
 const MAX_TOLD: usize = 256;
+/// The longest that a control can be said to hold from now on: a year, and the day that some years have more. What shall hold
+/// longer says no end.
+pub const LONGEST: SignedDuration = SignedDuration::from_hours(366 * 24);
 /// Bytes of what is wrong with an object: it repeats parts of the annotation.
 const MAX_PROBLEM: usize = 200;
 
@@ -64,6 +67,12 @@ pub enum ControlError {
         /// Which field is wrong, and how.
         problem: String,
     },
+    /// It ends so late that a mistake is more likely.
+    #[error("until is {until}, more than a year from now: say an earlier time, or leave it out")]
+    TooLong {
+        /// When it would end.
+        until: Timestamp,
+    },
 }
 
 impl Control {
@@ -106,6 +115,20 @@ impl Control {
     /// Whether it holds at `now`: it has not ended, and does not say `false`.
     pub fn holds(&self, now: Timestamp) -> bool {
         self.what != "false" && self.until.is_none_or(|until| now < until)
+    }
+
+    /// The control, unless it would hold for longer than anybody means.
+    pub fn meant(self, now: Timestamp) -> Result<Self, ControlError> {
+        let latest = now.checked_add(LONGEST).unwrap_or(Timestamp::MAX);
+        match self.until {
+            Some(until) if until > latest => Err(ControlError::TooLong { until }),
+            _ => Ok(self),
+        }
+    }
+
+    /// Its time was over before `now`.
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        self.until.is_some_and(|until| until <= now)
     }
 
     /// The names that it is for, by comma.

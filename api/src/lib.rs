@@ -18,6 +18,7 @@ pub mod assemblage;
 pub mod cluster;
 pub mod conditions;
 pub mod control;
+pub mod control_status;
 pub mod crds;
 pub mod digest;
 pub mod duration;

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
+    control_status::ControlStatus,
     kind::kind,
     rollout::Rollout,
     schema,
@@ -161,6 +162,10 @@ pub struct ModuleStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_ATTENTION), extend("x-kubernetes-list-type" = "atomic"))]
     pub attention: Vec<Attention>,
+    /// What people say by the annotations paused, hold and pin, here and on Clusters, and what came of it: first what has no effect.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = schema::MAX_ATTENTION), extend("x-kubernetes-list-type" = "atomic"))]
+    pub controls: Vec<ControlStatus>,
     /// What the rollout engine remembers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutStatus>,

@@ -65,10 +65,10 @@ pub struct ModuleRevisionStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// When it was first assigned.
+    /// When its rollout began; if it was rolled out several times, the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<Time>,
-    /// When its run ended.
+    /// When that ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished: Option<Time>,
     /// What became of it; none while it rolls.
@@ -78,7 +78,7 @@ pub struct ModuleRevisionStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_ATTENTION), extend("x-kubernetes-list-type" = "atomic"))]
     pub evidence: Vec<Evidence>,
-    /// The clusters in numbers, when the run ended or last changed.
+    /// The clusters in numbers when it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<Summary>,
 }

@@ -300,7 +300,7 @@ impl Why {
 pub struct Summary {
     /// Selected units.
     pub total: u32,
-    /// Selected units that are confirmed at what they shall have, eligible or not.
+    /// Selected units that are confirmed at what they shall have, eligible or not; those that are pinned are apart.
     pub updated: u32,
     /// Selected, eligible units that are confirmed and report success now.
     pub ready: u32,

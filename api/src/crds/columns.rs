@@ -87,12 +87,7 @@ pub fn module_revision() -> Vec<CustomResourceColumnDefinition> {
             ".status.counts.clusters",
             "Updated clusters of all selected ones.",
         ),
-        column(
-            "Started",
-            "date",
-            ".status.started",
-            "When it was first assigned.",
-        ),
+        column("Started", "date", ".status.started", "When its rollout began."),
         age(),
         wide("Kind", "string", ".spec.moduleRef.kind", "The module's kind."),
         wide(
@@ -102,6 +97,13 @@ pub fn module_revision() -> Vec<CustomResourceColumnDefinition> {
             "The commit that the version stood for.",
         ),
         wide("Revision", "string", ".spec.revision", "The revision's hash."),
+        wide("Finished", "date", ".status.finished", "When its rollout ended."),
+        wide(
+            "Message",
+            "string",
+            READY_MESSAGE,
+            "Who failed, and how, if it is bad.",
+        ),
     ]
 }
 

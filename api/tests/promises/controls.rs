@@ -65,6 +65,7 @@ fn what_cannot_be_read_and_the_words_for_it() {
         let variant = match error {
             ControlError::NotJson { .. } => "NotJson",
             ControlError::NotControl { .. } => "NotControl",
+            ControlError::TooLong { .. } => "TooLong",
         };
         format!("{text}\n    {variant}: {error}")
     });
@@ -85,6 +86,33 @@ fn it_ends() {
     check(r#"{"until": "2026-01-02T03:04:06Z"}"#, true);
     check(r#"{"until": "2026-01-02T03:04:05Z"}"#, false);
     check(r#"{"at": "2030-01-01T00:00:00Z"}"#, true);
+}
+
+#[test]
+fn nobody_means_three_hundred_years() {
+    let now = at("2026-01-02T03:04:05Z");
+    let check = |until: &str, over: bool, expect: Result<(), &str>| {
+        let control = Control::parse(&format!("{{\"until\": \"{until}\"}}")).unwrap();
+        assert_eq!(control.is_over(now), over, "{until}");
+        let meant = control.meant(now).map(|_| ()).map_err(|error| error.to_string());
+        assert_eq!(meant.as_ref().copied().map_err(String::as_str), expect, "{until}");
+    };
+    check("2025-01-02T03:04:05Z", true, Ok(()));
+    check("2026-01-02T03:04:05Z", true, Ok(()));
+    check("2027-01-03T03:04:05Z", false, Ok(()));
+    let late =
+        "until is 2027-01-03T03:04:06Z, more than a year from now: say an earlier time, or leave it out";
+    check("2027-01-03T03:04:06Z", false, Err(late));
+    let far =
+        "until is 2326-01-02T03:04:05Z, more than a year from now: say an earlier time, or leave it out";
+    check("2326-01-02T03:04:05Z", false, Err(far));
+    assert_eq!(plain("true").meant(now), Ok(plain("true")));
+    assert!(
+        Control::parse(r#"{"until": "9999-12-30T22:00:00Z"}"#)
+            .unwrap()
+            .meant(Timestamp::MAX)
+            .is_ok()
+    );
 }
 
 #[test]

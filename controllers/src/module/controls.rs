@@ -1,6 +1,6 @@
 //! What people say by annotations of a module: read, weighed at an instant, and what git would make of them. Pure.
 //!
-//! A level control (`paused`) holds until its annotation goes or its time is over. A one-shot control (`acknowledge-withdrawal`,
+//! A level control (`paused`, `hold`, `pin`) holds until its annotation goes or its time is over. A one-shot control (`acknowledge-withdrawal`,
 //! `abandon`) is taken when first seen; that it was is told by an event, once.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,16 +14,13 @@ use muster_api::{
     labels::{annotation, manager},
     module::ModuleObject,
     reasons::ObjectReason,
-    validate::unsupported_message,
 };
 use muster_rollout::{Revision, Says, UnitId};
 
-use super::observe::Invalid;
-
-/// Digits of a hash that name a revision: as many as messages show.
-const SHORTEST: usize = 8;
-/// Controls of a module whose behaviour is not built yet.
-const UNSUPPORTED: [&str; 1] = [annotation::PIN];
+use super::{
+    observe::Invalid,
+    pins::{self, Entries, SHORTEST},
+};
 
 /// Controls that are taken once, by the engine.
 const ONCE: [&str; 4] = [
@@ -88,6 +85,7 @@ pub struct Controls {
     acknowledged: Option<Control>,
     abandoned: Option<Control>,
     held: Option<Control>,
+    pinned: Option<(Control, Entries)>,
     once: Vec<Once>,
 }
 
@@ -97,18 +95,6 @@ impl Controls {
     pub fn read<K: ModuleObject>(module: &K) -> Result<Self, Invalid> {
         let deleting = module.meta().deletion_timestamp.is_some();
         let annotations = module.annotations();
-        let unsupported: Vec<String> = UNSUPPORTED
-            .iter()
-            .filter(|key| !deleting && annotations.contains_key(**key))
-            .map(|key| format!("annotation {key}"))
-            .collect();
-        if !unsupported.is_empty() {
-            let names: Vec<&str> = unsupported.iter().map(String::as_str).collect();
-            return Err(Invalid {
-                reason: ObjectReason::Unsupported,
-                message: unsupported_message(&names),
-            });
-        }
         let control = |key: &str| parse(annotations, key);
         Ok(Self {
             paused: if deleting {
@@ -123,8 +109,35 @@ impl Controls {
             } else {
                 control(annotation::HOLD)?
             },
+            pinned: if deleting { None } else { pinned(annotations)? },
             once: if deleting { Vec::new() } else { once(annotations)? },
         })
+    }
+
+    /// Why nothing moves, if a control would hold for longer than anybody means.
+    pub fn too_long(&self, now: Timestamp) -> Option<Invalid> {
+        let late = |(key, control): (&'static str, &Control)| {
+            let error = control.clone().meant(now).err()?;
+            Some(unreadable(key, &error.to_string()))
+        };
+        self.levels().find_map(late)
+    }
+
+    /// The controls that hold until they go, over or not.
+    pub fn levels(&self) -> impl Iterator<Item = (&'static str, &Control)> {
+        let pinned = self.pinned.as_ref().map(|(control, _)| control);
+        let all = [
+            (annotation::PAUSED, self.paused.as_ref()),
+            (annotation::HOLD, self.held.as_ref()),
+            (annotation::PIN, pinned),
+        ];
+        all.into_iter().filter_map(|(key, control)| Some((key, control?)))
+    }
+
+    /// Which clusters stay at which revision, by how its hash begins, if some do.
+    pub fn pinned(&self, now: Timestamp) -> Option<(&Control, &Entries)> {
+        let (control, entries) = self.pinned.as_ref()?;
+        control.holds(now).then_some((control, entries))
     }
 
     /// Which clusters are kept as they are, if some are.
@@ -169,6 +182,7 @@ impl Controls {
             self.acknowledged(now),
             self.abandoned(now),
             self.held(now),
+            self.pinned(now).map(|(control, _)| control),
         ];
         let once = self.once(now).map(|once| &once.control);
         all.into_iter()
@@ -192,6 +206,15 @@ fn unreadable(key: &str, problem: &str) -> Invalid {
             "annotation {key} cannot be read: {problem}; nothing of this module moves until it is mended or removed"
         ),
     }
+}
+
+/// The clusters that are pinned, each with its revision.
+fn pinned(annotations: &BTreeMap<String, String>) -> Result<Option<(Control, Entries)>, Invalid> {
+    let Some(control) = parse(annotations, annotation::PIN)? else {
+        return Ok(None);
+    };
+    let entries = pins::entries(&control).map_err(|problem| unreadable(annotation::PIN, &problem))?;
+    Ok(Some((control, entries)))
 }
 
 /// What is said once: `approve` and `promote` name stages as `canary@1a2b3c4d`, `abort` and `retry` revisions, by comma.
@@ -337,7 +360,7 @@ mod tests {
             assert_eq!(invalid.reason, reason, "{}", invalid.message);
             assert!(invalid.message.starts_with(says), "{}", invalid.message);
         };
-        for key in ["paused", "acknowledge-withdrawal", "abandon"] {
+        for key in ["paused", "acknowledge-withdrawal", "abandon", "hold", "pin"] {
             let key = format!("fleet.muster.dev/{key}");
             let says = format!("annotation {key} cannot be read: it begins with {{ and is no JSON");
             check(
@@ -347,9 +370,23 @@ mod tests {
                 &says,
             );
         }
-        let says = "annotation fleet.muster.dev/pin is not supported by this version of muster: remove it";
-        let pin = json!({"fleet.muster.dev/pin": "true"});
-        check(pin, false, ObjectReason::Unsupported, says);
+        for (pin, says) in [
+            ("true", "\"true\" is not of the form CLUSTER@REVISION"),
+            ("", "it does not say what it is for"),
+            (
+                "eu-1@1234567",
+                "\"1234567\" is no revision: 8 or more of the digits",
+            ),
+            ("eu-1@v1.0.0-rc", "\"v1.0.0-rc\" is no revision"),
+            (
+                "eu-1@01234567,eu-2@01234567,eu-1@89abcdef",
+                "it names cluster eu-1 twice",
+            ),
+        ] {
+            let says = format!("annotation fleet.muster.dev/pin cannot be read: {says}");
+            let pin = json!({"fleet.muster.dev/pin": pin});
+            check(pin, false, ObjectReason::InvalidControl, &says);
+        }
         let deleted = json!({"fleet.muster.dev/paused": "{", "fleet.muster.dev/pin": ""});
         assert_eq!(Controls::read(&module(&deleted, true)), Ok(Controls::default()));
         check(
@@ -358,6 +395,26 @@ mod tests {
             ObjectReason::InvalidControl,
             "annotation fleet.muster.dev/abandon",
         );
+    }
+
+    #[test]
+    fn what_holds_for_centuries_is_not_meant() {
+        for (key, what) in [("paused", "true"), ("hold", "eu-1"), ("pin", "eu-1@01234567")] {
+            let key = format!("fleet.muster.dev/{key}");
+            let until = |until: &str| json!({&key: json!({"for": what, "until": until}).to_string()});
+            let check = |until_: &str, says: Option<&str>| {
+                let controls = Controls::read(&module(&until(until_), false)).unwrap();
+                let invalid = controls.too_long(at(0)).map(|invalid| invalid.message);
+                assert_eq!(invalid.is_some(), says.is_some(), "{invalid:?}");
+                assert!(invalid.unwrap_or_default().starts_with(says.unwrap_or_default()));
+            };
+            check("1969-01-01T00:00:00Z", None);
+            check("1971-01-02T00:00:00Z", None);
+            let says = format!(
+                "annotation {key} cannot be read: until is 2270-01-01T00:00:00Z, more than a year from now"
+            );
+            check("2270-01-01T00:00:00Z", Some(&says));
+        }
     }
 
     #[test]

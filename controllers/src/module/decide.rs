@@ -16,7 +16,7 @@ use muster_rollout::{self as engine, How, Memory, Millis, Step};
 use super::{
     controls::Address,
     dependencies::Standing,
-    events, history,
+    events, heard, history,
     intent::{Change, Intent},
     observe::{ClusterSeen, Observation, Target},
     reasons::{self, Background, Explained},
@@ -70,10 +70,18 @@ pub fn decide<K: ModuleObject>(
     let counts = status.summary.clone().unwrap_or_default();
     let before = &seen.memory.memory;
     let intents = intents(&name, &decision, &units.contents, seen);
+    let mut events = events::between(before, &decision, &told, &status, module.status());
+    let mut applied = events::applied(&seen.controls, before, &decision, &status, module.status(), now);
+    for (control, event) in heard::news(&status.controls, module.status()) {
+        match control {
+            Some(control) => applied.push((control, event)),
+            None => events.push(event),
+        }
+    }
     Ok(Plan {
         record: record(module, seen),
-        events: events::between(before, &decision, &told, &status, module.status()),
-        applied: events::applied(&seen.controls, before, &decision, &status, module.status(), now),
+        events,
+        applied,
         standing: Some(standing(module, seen, &told, &intents)),
         intents,
         stories: history::stories(&seen.revisions, &decision.memory, &counts, now),
@@ -135,6 +143,7 @@ fn explain<K: ModuleObject>(
         },
         pause: status::pause(module, seen, now),
         obstacles,
+        pins: &pins(seen, decision),
         source: match &seen.target {
             Target::Unknown { message, .. } => Some(message),
             Target::Known { .. } | Target::Nothing => None,
@@ -176,6 +185,22 @@ fn standing<K: ModuleObject>(
             .cloned()
             .collect(),
     }
+}
+
+/// What is said of each cluster that is pinned: by whom, to what, and whether it is there.
+fn pins(seen: &Observation, decision: &engine::Decision) -> BTreeMap<String, String> {
+    let pins = seen.clusters.iter().filter_map(|cluster| {
+        let pinned = cluster.pinned.as_ref()?;
+        let charge = decision.memory.charges.get(&cluster.name.as_str().into());
+        let carried = cluster.row.as_ref().and_then(|row| row.revision.as_ref());
+        let step = match charge {
+            Some(charge) if charge.counts() => "; it is on its way there",
+            _ if carried == Some(&pinned.definition.revision) => "",
+            _ => "; its turn has not come yet",
+        };
+        Some((cluster.name.clone(), format!("{}{step}", pinned.message)))
+    });
+    pins.collect()
 }
 
 /// The steps of the engine as changes of rows; at the end of a module's deletion, the rows themselves.
@@ -263,11 +288,13 @@ fn forget<K: ModuleObject>(module: &K, seen: &Observation, memory: &Memory) -> V
         // They are owned by the module, and go with it.
         return Vec::new();
     }
-    let target = seen.target.definition().map(|target| target.revision.as_str());
+    let pinned = seen.clusters.iter().filter_map(|cluster| cluster.pinned.as_ref());
+    let pinned = pinned.map(|pinned| &*pinned.definition);
+    let wanted = pinned.chain(seen.target.definition());
     history::surplus(
         &seen.revisions,
         memory,
-        target,
+        &wanted.map(|wanted| wanted.revision.as_str()).collect(),
         module.spec().rollout.history_limit,
     )
 }

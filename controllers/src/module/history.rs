@@ -3,7 +3,11 @@
 //! The content is written once, before anything of a revision is assigned: whoever joins later gets the last good one from here.
 //! The story is derived from the engine's memory, not from single decisions, so that a crash cannot lose it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -29,6 +33,9 @@ use super::{
 };
 use crate::runtime::{Context, Index, Key, call, status::patch_if_changed};
 
+/// Condemned revisions of one module that are kept, whatever `historyLimit` says: as many as that may be at most.
+const MOST_BAD: usize = 100;
+
 /// A ModuleRevision as a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RevisionRow {
@@ -47,8 +54,9 @@ pub struct RevisionRow {
 /// The revisions of all modules of one kind.
 pub struct History {
     rows: Arc<Index<ModuleRevision, RevisionRow>>,
-    /// The last content that was asked for, by module: contents are immutable, so it is never stale.
-    contents: Mutex<BTreeMap<Key, Definition>>,
+    /// The contents that were asked for, by module and revision, as long as they are on record: contents are immutable, so none is
+    /// ever stale.
+    contents: Mutex<BTreeMap<Key, BTreeMap<String, Definition>>>,
 }
 
 impl History {
@@ -85,31 +93,31 @@ impl History {
         revision: &str,
         context: &Context,
     ) -> Result<Option<Definition>, Error> {
+        let is_it = |known: &&Definition| known.revision.starts_with(revision);
         let known = self
             .contents
             .lock()
             .get(module)
-            .filter(|known| known.revision.starts_with(revision))
-            .cloned();
+            .and_then(|all| all.values().find(is_it).cloned());
         if known.is_some() {
             return Ok(known);
         }
-        let Some((name, _)) = self
-            .about(module)
-            .into_iter()
-            .find(|(_, row)| row.revision.starts_with(revision))
-        else {
+        let rows = self.about(module);
+        let Some((name, _)) = rows.iter().find(|(_, row)| row.revision.starts_with(revision)) else {
             return Ok(None);
         };
         let revisions: Api<ModuleRevision> = Api::namespaced(context.client.clone(), &module.namespace);
         let found = call(
             format!("reading ModuleRevision {}/{name}", module.namespace),
-            revisions.get_opt(&name),
+            revisions.get_opt(name),
         )
         .await?;
         let definition = found.map(|found| Definition::from(found.spec));
         if let Some(definition) = &definition {
-            self.contents.lock().insert(module.clone(), definition.clone());
+            let mut contents = self.contents.lock();
+            let all = contents.entry(module.clone()).or_default();
+            all.retain(|known, _| rows.values().any(|row| row.revision == *known));
+            all.insert(definition.revision.clone(), definition.clone());
         }
         Ok(definition)
     }
@@ -226,17 +234,16 @@ fn story(
     }
     status.observed_generation = Some(1);
     let recorded = memory.course.recorded.as_ref().filter(|_| run.is_some());
-    status.evidence = memory
-        .bad
-        .get(&revision)
-        .or(recorded)
-        .map_or(status.evidence, |bad| {
-            vec![Evidence {
-                cluster: bad.unit.to_string(),
-                at: Some(time(bad.at)),
-                message: bad.message.to_string(),
-            }]
-        });
+    status.evidence = match memory.bad.get(&revision).or(recorded) {
+        Some(bad) => vec![Evidence {
+            cluster: bad.unit.to_string(),
+            at: Some(time(bad.at)),
+            message: bad.message.to_string(),
+        }],
+        // It is tried again: what was seen before says nothing any more.
+        None if open => Vec::new(),
+        None => status.evidence,
+    };
     status.verdict = verdict;
     status.conditions = conditions(verdict, &status).merge(&row.status.conditions, 1, now);
     Some(status)
@@ -300,16 +307,19 @@ pub async fn tell(
     Ok(())
 }
 
-/// The revisions beyond the limit, oldest first. The target, the last good one and the bad ones are kept.
+/// The revisions beyond the limit, oldest first. Those that are wanted (as target, or by a pin), the last good one and the bad ones
+/// are kept.
 pub fn surplus(
     revisions: &BTreeMap<String, RevisionRow>,
     memory: &Memory,
-    target: Option<&str>,
+    wanted: &BTreeSet<&str>,
     limit: u32,
 ) -> Vec<String> {
+    let bad = newest_bad(revisions);
     let kept = |row: &RevisionRow| {
         let revision = Revision::parse(&row.revision);
-        target == Some(row.revision.as_str())
+        wanted.contains(row.revision.as_str())
+            || bad.contains(row.revision.as_str())
             || revision.is_some_and(|revision| {
                 memory.verdict(revision).is_some()
                     || memory
@@ -325,6 +335,19 @@ pub fn surplus(
     old.into_iter()
         .take(excess)
         .map(|(name, _)| name.clone())
+        .collect()
+}
+
+/// The revisions that were condemned, as many as are ever kept: more of them than the engine remembers.
+fn newest_bad(revisions: &BTreeMap<String, RevisionRow>) -> BTreeSet<&str> {
+    let bad = revisions
+        .values()
+        .filter(|row| row.status.verdict == Some(Verdict::Bad));
+    let mut bad: Vec<&RevisionRow> = bad.collect();
+    bad.sort_by_key(|row| Reverse((row.status.finished.as_ref().map(|time| time.0), row.created)));
+    bad.into_iter()
+        .take(MOST_BAD)
+        .map(|row| row.revision.as_str())
         .collect()
 }
 
@@ -425,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_first_and_target_last_good_and_bad_ones_stay() {
+    fn the_oldest_go_first_and_target_pinned_last_good_and_bad_ones_stay() {
         let mut memory = memory('a', RunState::Open, Some('b'));
         let evidence = muster_rollout::Evidence {
             unit: "eu-1".into(),
@@ -435,17 +458,65 @@ mod tests {
         memory
             .bad
             .insert(Revision::parse(&revision('c')).unwrap(), evidence);
-        let target = revision('a');
+        let (target, pinned) = (revision('a'), revision('e'));
         let check = |limit, expect: &[&str]| {
             assert_eq!(
-                surplus(&rows("cbadef"), &memory, Some(&target), limit),
+                surplus(
+                    &rows("cbadefg"),
+                    &memory,
+                    &BTreeSet::from([&*target, &pinned]),
+                    limit
+                ),
                 expect,
                 "limit {limit}"
             );
         };
-        check(6, &[]);
-        check(5, &["web-d"]);
-        check(1, &["web-d", "web-e", "web-f"]);
+        check(7, &[]);
+        check(6, &["web-d"]);
+        check(1, &["web-d", "web-f", "web-g"]);
+    }
+
+    #[test]
+    fn the_condemned_are_kept_though_the_engine_has_forgotten_them() {
+        let digits = "0123456789abcdef";
+        let mut rows = rows(digits);
+        for row in rows.values_mut() {
+            row.status.verdict = Some(Verdict::Bad);
+        }
+        let memory = memory('f', RunState::Good, Some('f'));
+        assert_eq!(surplus(&rows, &memory, &BTreeSet::new(), 1), Vec::<String>::new());
+        let more = (0..MOST_BAD).map(|number| {
+            let row = RevisionRow {
+                revision: format!("{number:063}a"),
+                created: Timestamp::from_second(1_000).ok(),
+                ..rows["web-0"].clone()
+            };
+            (format!("more-{number:03}"), row)
+        });
+        rows.extend(more.collect::<Vec<_>>());
+        assert_eq!(
+            surplus(&rows, &memory, &BTreeSet::new(), 1).len(),
+            digits.len() - 1
+        );
+    }
+
+    #[test]
+    fn what_is_tried_again_has_no_evidence_of_before() {
+        let mut rows = rows("a");
+        let status = &mut rows.get_mut("web-a").unwrap().status;
+        status.verdict = Some(Verdict::Bad);
+        status.evidence = vec![Evidence {
+            cluster: "eu-1".to_owned(),
+            at: None,
+            message: "m".to_owned(),
+        }];
+        let told = stories(
+            &rows,
+            &memory('a', RunState::Open, None),
+            &Summary::default(),
+            Timestamp::UNIX_EPOCH,
+        );
+        assert_eq!((told["web-a"].verdict, told["web-a"].evidence.len()), (None, 0));
     }
 
     #[test]

@@ -21,13 +21,12 @@ pub struct Hold {
     pub until: Option<Timestamp>,
 }
 
-/// The hold of a cluster for a module. A pin is not built yet: it keeps the cluster as it is, too.
+/// The hold of a cluster for a module.
 pub fn of(cluster: &ClusterRow, module: &Address<'_>, controls: &Controls, now: Timestamp) -> Option<Hold> {
     let of_cluster = cluster.annotations.get(annotation::HOLD);
     of_cluster
         .and_then(|text| by_cluster(&cluster.name, module.namespace, text, now))
         .or_else(|| by_module(&cluster.name, module, controls.held(now)?))
-        .or_else(|| pinned(cluster, module))
 }
 
 fn by_cluster(cluster: &str, namespace: &str, text: &str, now: Timestamp) -> Option<Hold> {
@@ -36,7 +35,7 @@ fn by_cluster(cluster: &str, namespace: &str, text: &str, now: Timestamp) -> Opt
         manager::CLI,
         annotation::HOLD
     );
-    let (message, until) = match Control::parse(text) {
+    let (message, until) = match Control::parse(text).and_then(|control| control.meant(now)) {
         Ok(control) if control.holds(now) => (
             format!("held for all modules{}; to release it: {release}", control.told()),
             control.until,
@@ -73,18 +72,5 @@ fn by_module(cluster: &str, module: &Address<'_>, control: &Control) -> Option<H
             command(module, annotation::HOLD, rest)
         ),
         until: control.until,
-    })
-}
-
-fn pinned(cluster: &ClusterRow, module: &Address<'_>) -> Option<Hold> {
-    let (_, name) = module.module.split_once('/')?;
-    let key = format!("{}{name}", annotation::PIN_PREFIX);
-    cluster.annotations.contains_key(&key).then(|| Hold {
-        reason: Reason::Pinned,
-        message: format!(
-            "annotation {key} on Cluster {} is not supported by this version of muster: nothing of this module is changed there until it is removed",
-            cluster.name
-        ),
-        until: None,
     })
 }

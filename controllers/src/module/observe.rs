@@ -9,6 +9,7 @@ use std::{
 use jiff::Timestamp;
 use kube::{Api, Resource as _, ResourceExt, api::ListParams};
 use muster_api::{
+    control_status::ControlStatus,
     module::{ModuleObject, SourceStatus},
     names,
     reasons::{ObjectReason, Reason},
@@ -24,10 +25,12 @@ use super::{
     Error, Modules,
     controls::{Address, Controls},
     dependencies::Ties,
+    heard,
     history::RevisionRow,
     holds,
     kind::Rolled,
     memory::{self, Recalled},
+    pins::{self, Known, Pin},
     rows::{self, Asks, AssemblageRow, SeenRow},
     source,
 };
@@ -133,17 +136,45 @@ pub struct ClusterSeen {
     pub obstacle: Option<(Reason, String)>,
     /// Why its turn has not come yet, where that is for another module's sake.
     pub not_yet: Option<String>,
-    /// When a person's wish to keep it as it is ends by itself.
+    /// When a person's wish to keep it as it is, or at a revision, ends by itself.
     pub held_until: Option<Timestamp>,
+    /// What it is pinned to.
+    pub pinned: Option<Pinned>,
+    /// What became of what people say by its annotations.
+    pub heard: Vec<ControlStatus>,
     /// Its row of this module.
     pub row: Option<SeenRow>,
-    /// The values of the target's bindings. None: there is no target, or the cluster is not selected.
+    /// The values of the bindings of what it shall have: the target, or its pin. None: that is not known, or the cluster is not
+    /// selected.
     pub values: Option<Result<Values, String>>,
-    /// The values of the last good revision's bindings.
+    /// The values of the last good revision's bindings; of a cluster that is pinned none, as it neither comes from there nor goes back.
     pub last_good_values: Option<Result<Values, String>>,
 }
 
+/// What a cluster is pinned to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pinned {
+    /// The revision in full.
+    pub definition: Box<Definition>,
+    /// Who, why, until when, and what ends it.
+    pub message: String,
+}
+
 impl ClusterSeen {
+    /// What it shall have, if it is selected.
+    pub fn shall_have<'a>(&'a self, target: &'a Target) -> Option<&'a Definition> {
+        let pinned = self.pinned.as_ref().map(|pinned| &*pinned.definition);
+        pinned.or_else(|| target.definition())
+    }
+
+    /// It is pinned to something else than the target.
+    pub fn is_pinned_elsewhere(&self, target: &Target) -> bool {
+        let target = target.definition().map(|target| &target.revision);
+        self.pinned
+            .as_ref()
+            .is_some_and(|pinned| Some(&pinned.definition.revision) != target)
+    }
+
     /// It has no row, or is itself gone: with it goes all that is ours there.
     pub fn has_nothing(&self) -> bool {
         self.row.is_none() || self.uid.is_empty()
@@ -184,7 +215,11 @@ pub async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Obse
     let ties = modules.dependencies.look(module);
     let (controls, invalid) = match Controls::read(module) {
         Ok(controls) if deleting => (controls, None),
-        Ok(controls) => (controls, invalid(module).or_else(|| ties.wrong.clone())),
+        Ok(controls) => {
+            let late = controls.too_long(modules.context.clock.now());
+            let invalid = late.or_else(|| invalid(module));
+            (controls, invalid.or_else(|| ties.wrong.clone()))
+        }
         Err(unreadable) => (Controls::default(), Some(unreadable)),
     };
     let (selector, target) = match &invalid {
@@ -328,7 +363,7 @@ async fn clusters<K: Rolled>(
             .charges
             .contains_key(&cluster.name.as_str().into());
         if selected || charged || row.is_some() {
-            let seen = one(&cluster, selected, row, modules, &key, seen).await;
+            let seen = one(&cluster, selected, row, modules, &key, seen).await?;
             clusters.push(ClusterSeen {
                 stage: order.stage(&cluster),
                 domain: order.domain(&cluster),
@@ -378,6 +413,8 @@ fn orphaned(cluster: String, own: &AssemblageRow, module: &str) -> Option<Cluste
         obstacle: Some((Reason::Deleting, message)),
         not_yet: None,
         held_until: None,
+        pinned: None,
+        heard: Vec::new(),
         row: Some(row),
         values: None,
         last_good_values: None,
@@ -391,7 +428,7 @@ async fn one<K: Rolled>(
     modules: &Modules<K>,
     module: &Key,
     seen: &Observation,
-) -> ClusterSeen {
+) -> Result<ClusterSeen, Error> {
     let values = async |definition: Option<&Definition>| match definition {
         Some(definition) if selected => Some(values(cluster, definition, modules).await),
         _ => None,
@@ -402,16 +439,37 @@ async fn one<K: Rolled>(
     };
     let now = modules.context.clock.now();
     let hold = holds::of(cluster, &address, &seen.controls, now);
-    ClusterSeen {
+    let known = Known {
+        revisions: &seen.revisions,
+        memory: &seen.memory.memory,
+    };
+    let pin = pins::of(cluster, &address, &seen.controls, known, now).filter(|_| !seen.deleting);
+    let pinned = match &pin {
+        Some(pin) if selected => pinned(pin, modules, module).await?,
+        _ => None,
+    };
+    let shall_have = pinned.as_ref().map(|pinned| &*pinned.definition);
+    let last_good = seen.last_good.as_ref().filter(|_| pinned.is_none());
+    let ends = [
+        hold.as_ref().and_then(|hold| hold.until),
+        pin.as_ref().and_then(|pin| pin.until),
+    ];
+    let unmeant = pin.as_ref().filter(|_| pinned.is_none()).and_then(|pin| {
+        let error = pin.hindrance(selected)?;
+        Some((Reason::Pinned, pin.problem(&cluster.name, &error)))
+    });
+    Ok(ClusterSeen {
         name: cluster.name.clone(),
         uid: cluster.uid.clone(),
         selected,
         not_yet: seen.ties.not_yet(&cluster.name, selected),
-        held_until: hold.as_ref().and_then(|hold| hold.until),
+        held_until: ends.into_iter().flatten().min(),
+        heard: heard::of_cluster(cluster, &pins::key(&address), hold.as_ref(), pin.as_ref(), now),
         stage: None,
         domain: None,
         obstacle: obstacle::<K>(cluster)
             .or_else(|| hold.map(|hold| (hold.reason, hold.message)))
+            .or(unmeant)
             .or_else(|| foreign(cluster, modules, &module.namespace))
             .or_else(|| {
                 row.as_ref()
@@ -419,9 +477,34 @@ async fn one<K: Rolled>(
                     .and_then(in_the_way)
             }),
         row,
-        values: values(seen.target.definition()).await,
-        last_good_values: values(seen.last_good.as_ref()).await,
-    }
+        values: values(shall_have.or_else(|| seen.target.definition())).await,
+        last_good_values: values(last_good).await,
+        pinned,
+    })
+}
+
+/// What a pin names, in full. Nothing if it is not on record any more.
+async fn pinned<K: Rolled>(pin: &Pin, modules: &Modules<K>, module: &Key) -> Result<Option<Pinned>, Error> {
+    let Ok(revision) = &pin.revision else {
+        return Ok(None);
+    };
+    let found = modules
+        .history
+        .definition(module, revision, &modules.context)
+        .await?;
+    Ok(found.map(|definition| {
+        let git = &definition.sync.source.git.version;
+        let version = git.tag.as_deref().unwrap_or(&definition.commit);
+        let version = if git.tag.is_some() {
+            version
+        } else {
+            version.get(..8).unwrap_or(version)
+        };
+        Pinned {
+            message: pin.says(version, &definition.revision),
+            definition: Box::new(definition),
+        }
+    }))
 }
 
 /// Why the registry says that a cluster cannot be touched.

@@ -33,6 +33,8 @@ pub struct Background<'a> {
     pub pause: Option<Pause>,
     /// Why a cluster cannot be touched.
     pub obstacles: &'a BTreeMap<String, String>,
+    /// What a cluster is pinned to, by whom, and what ends it.
+    pub pins: &'a BTreeMap<String, String>,
     /// Why the source could not be read, if so.
     pub source: Option<&'a str>,
     /// The version that is rolled out.
@@ -128,6 +130,7 @@ fn message(unit: &UnitId, why: &Why, background: &Background<'_>) -> String {
         address,
         pause,
         obstacles,
+        pins,
         source,
         version,
         revision: _,
@@ -198,7 +201,9 @@ fn message(unit: &UnitId, why: &Why, background: &Background<'_>) -> String {
             evidence,
         ),
         Why::Pinned { message } => format!(
-            "pinned to another revision than {version}{}",
+            "{}{}",
+            pins.get(unit.as_str())
+                .map_or("pinned to another revision", String::as_str),
             tail(message.as_deref())
         ),
         Why::Reverting { until, message, .. } => format!(
@@ -338,6 +343,7 @@ mod tests {
 
     fn check(why: &Why, reason: Reason, says: &str) {
         let obstacles = BTreeMap::from([("eu-1".to_owned(), "Cluster eu-1 is paused".to_owned())]);
+        let pins = BTreeMap::from([("eu-1".to_owned(), "pinned to v1 by ann".to_owned())]);
         let background = Background {
             address: Address {
                 namespace: "fleet",
@@ -348,6 +354,7 @@ mod tests {
                 resume: "; to go on set spec.rollout.paused to false".to_owned(),
             }),
             obstacles: &obstacles,
+            pins: &pins,
             source: Some("https://git.test cannot be reached"),
             version: "v2",
             revision: "0123456789abcdef",
@@ -488,7 +495,7 @@ mod tests {
                 message: Some("no image".into()),
             },
             Reason::Pinned,
-            "than v2: no image",
+            "pinned to v1 by ann: no image",
         );
         check(
             &Why::Reverting {

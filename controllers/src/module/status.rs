@@ -17,7 +17,7 @@ use muster_rollout::{self as engine, Phase};
 
 use super::{
     controls::{Address, command},
-    memory,
+    heard, memory,
     observe::{Observation, Target},
     reasons::Explained,
 };
@@ -100,6 +100,7 @@ pub fn rolling<K: ModuleObject>(
         source,
         revision,
         attention,
+        controls: heard::all(&seen.controls, &seen.clusters, now),
         summary: Some(summary),
         rollout: Some(memory::store(&decision.memory, module.meta().uid.as_deref())?),
         last_handled_reconcile_at: requested_at(module),

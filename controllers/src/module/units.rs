@@ -150,6 +150,7 @@ fn unit(
     units: &mut Units,
 ) -> engine::Unit {
     let desired = desired(cluster, seen, module, units);
+    let pinned = cluster.is_pinned_elsewhere(&seen.target);
     engine::Unit {
         id: cluster.name.as_str().into(),
         incarnation: engine::Incarnation::of(&cluster.uid),
@@ -163,16 +164,17 @@ fn unit(
             .as_ref()
             .and_then(|row| Some(observed(row, row.echo.as_ref()?))),
         eligible: eligible(cluster, rollout, units),
-        place: place(cluster, rollout),
+        place: place(cluster, rollout, pinned),
         domain: None,
-        pinned: false,
+        pinned,
     }
 }
 
-fn place(cluster: &ClusterSeen, rollout: &api::Rollout) -> engine::Place {
+/// Who is left out keeps what it has, unless a person wants it to have something.
+fn place(cluster: &ClusterSeen, rollout: &api::Rollout, pinned: bool) -> engine::Place {
     match (cluster.stage.map(u8::try_from), rollout.unmatched) {
         (Some(Ok(place)), _) => engine::Place::Stage(place),
-        (_, api::Unmatched::Exclude) if !rollout.stages.is_empty() => engine::Place::Excluded,
+        (_, api::Unmatched::Exclude) if !rollout.stages.is_empty() && !pinned => engine::Place::Excluded,
         (_, api::Unmatched::Exclude | api::Unmatched::Last) => engine::Place::Last,
     }
 }
@@ -181,7 +183,7 @@ fn desired(cluster: &ClusterSeen, seen: &Observation, module: &str, units: &mut 
     if !cluster.selected || seen.deleting {
         return engine::Desired::Nothing;
     }
-    let (Some(target), Some(Ok(values))) = (seen.target.definition(), &cluster.values) else {
+    let (Some(target), Some(Ok(values))) = (cluster.shall_have(&seen.target), &cluster.values) else {
         return engine::Desired::Unresolved;
     };
     let Some((revision, digest)) = content(cluster, target, values, module, units) else {

@@ -104,8 +104,26 @@ async fn a_control_that_cannot_be_read_moves_nothing_and_stops_nobody_else() {
         (
             "pin",
             "x",
-            "False Unsupported",
-            "annotation fleet.muster.dev/pin is not supported",
+            "False InvalidControl",
+            "annotation fleet.muster.dev/pin cannot be read: \"x\" is not of the form CLUSTER@REVISION",
+        ),
+        (
+            "pin",
+            "eu-1@01234567,eu-1@89abcdef",
+            "False InvalidControl",
+            "annotation fleet.muster.dev/pin cannot be read: it names cluster eu-1 twice",
+        ),
+        (
+            "hold",
+            r#"{"for": "eu-1", "until": "2270-01-01T00:00:00Z"}"#,
+            "False InvalidControl",
+            "annotation fleet.muster.dev/hold cannot be read: until is 2270-01-01T00:00:00Z, more than a year from now",
+        ),
+        (
+            "paused",
+            r#"{"for": "true", "until": "2270-01-01T00:00:00Z"}"#,
+            "False InvalidControl",
+            "annotation fleet.muster.dev/paused cannot be read: until is 2270-01-01T00:00:00Z, more than a year from now",
         ),
         (
             "abort",

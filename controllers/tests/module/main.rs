@@ -20,5 +20,6 @@ mod hand;
 mod hostile;
 mod mixture;
 mod namesake;
+mod pinned;
 mod swept;
 mod writes;

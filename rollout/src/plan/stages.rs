@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::{Pass, limit::count};
 use crate::{
-    Gate, GateCount, GateId, Kind, Millis, Outcome, Place, Reading, Stage, StageId, Step, Unit, UnitId, Why,
+    Desired, Gate, GateCount, GateId, Kind, Millis, Outcome, Place, Reading, Stage, StageId, Step, Unit,
+    UnitId, Why,
 };
 
 /// How many units are named to those who wait for them.
@@ -59,15 +60,23 @@ impl<'a> Pass<'a> {
         stages.find(|(_, stage)| !passed.contains(&stage.id()))
     }
 
-    /// Its stage has come. Who joins gets the last good revision without waiting for that.
+    /// Its stage has come. Who joins gets the last good revision without waiting for that, and who is pinned its pin: stages are of the
+    /// target.
     pub(super) fn is_open(&self, unit: &Unit, kind: Kind) -> bool {
         let Some((open, _)) = self.open_stage().filter(|_| kind == Kind::Assign) else {
             return true;
         };
         match unit.place {
+            _ if unit.pinned && !self.is_run_for(unit) => true,
             Place::Stage(place) => usize::from(place) <= open,
             Place::Last | Place::Excluded => false,
         }
+    }
+
+    /// What it shall have is what is rolled out, though the target may not be known at present.
+    fn is_run_for(&self, unit: &Unit) -> bool {
+        let run = self.open_run();
+        matches!(unit.desired, Desired::Content { revision, .. } if run.is_some_and(|run| run.target == revision))
     }
 
     /// How long its units are confirmed, and what its gates said since.

@@ -46,7 +46,8 @@ impl Summary {
         }
         self.total += 1;
         if charge.is_none() && unit.has_desired() {
-            self.updated += 1;
+            // What a pinned unit has is not the target.
+            self.updated += u32::from(!unit.pinned);
             let now = unit.state_at_row() == Some(&State::Succeeded);
             self.ready += u32::from(now && unit.is_eligible());
         }

@@ -2,6 +2,7 @@
 
 use muster_rollout::{Absence, Eligible, Millis, OnFailure, Place, Why};
 
+use crate::stages::stage;
 use crate::world::{World, ineligible, rev, row_steps};
 
 #[test]
@@ -28,6 +29,49 @@ fn a_pinned_unit_gets_its_pin_and_proves_nothing() {
     world.member("a").pin = None;
     world.settle();
     assert_eq!(world.on("r2"), ["a", "b"]);
+}
+
+#[test]
+fn a_pinned_unit_is_not_counted_as_updated() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.aim("r2");
+    world.member("a").pin = Some("r1".into());
+    world.settle();
+    let summary = world.decide().summary;
+    assert_eq!(
+        (summary.total, summary.updated, summary.ready, summary.held),
+        (2, 1, 2, 1)
+    );
+}
+
+#[test]
+fn a_pinned_unit_waits_for_no_stage_and_keeps_the_limit() {
+    let mut world = World::settled(&["a", "b", "c"], "r1");
+    world.stage(&["a"], 0);
+    world.stage(&["b", "c"], 1);
+    let canary = muster_rollout::Stage {
+        approval: true,
+        ..stage("canary")
+    };
+    world.spec.stages = vec![canary, stage("rest")];
+    world.aim("r2");
+    world.member("b").pin = Some("r0".into());
+    world.step();
+    assert_eq!(
+        (world.on("r2"), world.on("r0")),
+        (vec!["a"], vec![]),
+        "one at a time"
+    );
+    world.succeed("a");
+    world.step();
+    assert_eq!(
+        (world.on("r0"), world.on("r1")),
+        (vec!["b"], vec!["c"]),
+        "the canary waits for a word"
+    );
+    world.succeed("b");
+    world.step();
+    assert_eq!(world.words(), "a:UpToDate b:Pinned c:WaitingApproval");
 }
 
 #[test]

@@ -1,0 +1,192 @@
+//! What became of level controls: told in the module's status, and by an event when it is new. Pure.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use muster_api::{
+    conditions::bounded,
+    control::Control,
+    control_status::{ControlStatus, Effect},
+    labels::annotation,
+    module::ModuleStatus,
+    reasons::{EventReason, Reason},
+    schema::{MAX_ATTENTION, MAX_MESSAGE},
+};
+
+use super::{
+    controls::Controls,
+    holds::Hold,
+    observe::ClusterSeen,
+    pins::{self, Pin},
+};
+use crate::{registry::ClusterRow, runtime::Event};
+
+/// The action that these events are about.
+const ACTION: &str = "Control";
+/// Controls of a module that an event names by their own annotation.
+const OF_MODULE: [&str; 3] = [annotation::PAUSED, annotation::HOLD, annotation::PIN];
+
+/// What became of the controls of one cluster, and of those of the module that fail there.
+pub fn of_cluster(
+    cluster: &ClusterRow,
+    pin_key: &str,
+    hold: Option<&Hold>,
+    pin: Option<&Pin>,
+    now: Timestamp,
+) -> Vec<ControlStatus> {
+    let about = |control: &str, (effect, message): (Effect, String)| {
+        entry(control, Some(&cluster.name), effect, &message)
+    };
+    let annotated = |key: &str| {
+        Some(Control::parse(cluster.annotations.get(key)?).and_then(|control| control.meant(now)))
+    };
+    let kept = annotated(annotation::HOLD).and_then(|control| match control {
+        Ok(control) => standing(&control, now, "kept as it is, for all modules"),
+        Err(error) => Some((Effect::WithoutEffect, format!("it cannot be read: {error}"))),
+    });
+    let over = annotated(pin_key).and_then(Result::ok).and_then(|control| {
+        control
+            .is_over(now)
+            .then(|| (pin_key.to_owned(), (Effect::Over, ended(&control))))
+    });
+    let pinned = pin.and_then(|pin| Some((pin.key.clone(), pinned(pin, &cluster.name, hold)?)));
+    let kept = kept.map(|said| (annotation::HOLD.to_owned(), said));
+    let all = kept.into_iter().chain(over).chain(pinned);
+    all.map(|(key, said)| about(&key, said)).collect()
+}
+
+/// A pin in the annotation of the module is told there, once for all its clusters, unless something is wrong with it here.
+fn pinned(pin: &Pin, cluster: &str, hold: Option<&Hold>) -> Option<(Effect, String)> {
+    match (&pin.revision, hold) {
+        (Err(error), _) => Some((Effect::WithoutEffect, pin.problem(cluster, error))),
+        (Ok(_), Some(hold)) if hold.reason == Reason::Held => {
+            let message = format!(
+                "it is held as well, and a hold comes before a pin: {}",
+                hold.message
+            );
+            Some((Effect::WithoutEffect, message))
+        }
+        (Ok(revision), _) if pin.on_cluster => {
+            let revision = revision.get(..pins::SHORTEST).unwrap_or(revision);
+            Some((
+                Effect::Applied,
+                format!("pinned to revision {revision}{}", pin.told),
+            ))
+        }
+        (Ok(_), _) => None,
+    }
+}
+
+/// All that people say to a module and to its clusters, and what came of it: first what has no effect, and no more than a status holds.
+pub fn all(controls: &Controls, clusters: &[ClusterSeen], now: Timestamp) -> Vec<ControlStatus> {
+    let known: BTreeSet<&str> = clusters
+        .iter()
+        .filter(|cluster| cluster.selected)
+        .map(|cluster| cluster.name.as_str())
+        .collect();
+    let of_module = controls
+        .levels()
+        .flat_map(|(key, control)| of_module(key, control, &known, now));
+    let of_clusters = clusters.iter().flat_map(|cluster| cluster.heard.iter().cloned());
+    let mut all: Vec<ControlStatus> = of_module.chain(of_clusters).collect();
+    all.sort_by(|a, b| (a.effect, &a.control, &a.cluster).cmp(&(b.effect, &b.control, &b.cluster)));
+    all.truncate(MAX_ATTENTION);
+    all
+}
+
+fn of_module(
+    key: &'static str,
+    control: &Control,
+    known: &BTreeSet<&str>,
+    now: Timestamp,
+) -> Vec<ControlStatus> {
+    if key == annotation::PAUSED || control.is_over(now) {
+        let said = standing(control, now, "no further cluster begins");
+        return said
+            .map(|(effect, message)| entry(key, None, effect, &message))
+            .into_iter()
+            .collect();
+    }
+    if !control.holds(now) {
+        return Vec::new();
+    }
+    let cluster = |name: &&str| {
+        name.split_once('@')
+            .map_or(*name, |(cluster, _)| cluster)
+            .to_owned()
+    };
+    let (here, nowhere): (Vec<&str>, Vec<&str>) = control
+        .names()
+        .into_iter()
+        .partition(|name| known.contains(cluster(name).as_str()));
+    let lost = nowhere.iter().map(|name| {
+        let message = "the module selects no cluster of this name";
+        entry(key, Some(&cluster(name)), Effect::WithoutEffect, message)
+    });
+    let mut heard: Vec<ControlStatus> = lost.collect();
+    if !here.is_empty() {
+        let does = if key == annotation::PIN {
+            "pinned"
+        } else {
+            "kept as it is"
+        };
+        let message = format!("{}: {does}{}", here.join(", "), control.told());
+        heard.push(entry(key, None, Effect::Applied, &message));
+    }
+    heard
+}
+
+/// What came of a control that can be read; nothing of one that says `false`.
+fn standing(control: &Control, now: Timestamp, does: &str) -> Option<(Effect, String)> {
+    if control.is_over(now) {
+        return Some((Effect::Over, ended(control)));
+    }
+    control
+        .holds(now)
+        .then(|| (Effect::Applied, format!("{does}{}", control.told())))
+}
+
+fn ended(control: &Control) -> String {
+    format!("its time has ended{}", control.told())
+}
+
+fn entry(control: &str, cluster: Option<&str>, effect: Effect, message: &str) -> ControlStatus {
+    ControlStatus {
+        control: control.to_owned(),
+        cluster: cluster.map(str::to_owned),
+        effect,
+        message: bounded(message, MAX_MESSAGE).into_owned(),
+    }
+}
+
+/// The events of what is new, each with the annotation of the module that it is about, if it is about one. That somebody paused the
+/// module is told with its condition; that a time has ended, only where it had ended before it was seen.
+pub fn news(heard: &[ControlStatus], before: Option<&ModuleStatus>) -> Vec<(Option<&'static str>, Event)> {
+    let known = before.map_or(&[][..], |before| &before.controls);
+    let fresh = heard.iter().filter_map(|said| {
+        let old = known
+            .iter()
+            .find(|old| old.control == said.control && old.cluster == said.cluster);
+        let key = OF_MODULE
+            .into_iter()
+            .find(|key| *key == said.control && said.cluster.is_none());
+        let about = said
+            .cluster
+            .as_ref()
+            .map_or_else(String::new, |cluster| format!("{cluster}: "));
+        let note = format!("{}: {about}{}", said.control, said.message);
+        let event = match (said.effect, old) {
+            (_, Some(old)) if old == said => return None,
+            (Effect::Over, Some(_)) => return None,
+            (Effect::Applied, _) if key == Some(annotation::PAUSED) => return None,
+            (Effect::Applied, _) => Event::normal(EventReason::ControlApplied, ACTION, note),
+            (Effect::Over, None) => {
+                let note = format!("{note}; it had before it was seen, and changes nothing");
+                Event::warning(EventReason::ControlWithoutEffect, ACTION, note)
+            }
+            (Effect::WithoutEffect, _) => Event::warning(EventReason::ControlWithoutEffect, ACTION, note),
+        };
+        Some((key, event))
+    });
+    fresh.collect()
+}
