@@ -9,6 +9,7 @@
 //! Invariant: the value is what `kubectl apply` makes of the same bytes, or there is an error: duplicate keys, unknown tags and
 //! text that kubectl drops in silence are errors here, and a mapping's own keys win over merged ones.
 
+pub mod edit;
 mod error;
 mod events;
 mod json;

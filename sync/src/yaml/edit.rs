@@ -1,0 +1,149 @@
+//! Other texts in some scalars of a file, and every other byte as it was.
+//!
+//! What comes out is read again and compared: the scalars that were meant have their new texts, as texts, and nothing else differs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use super::{Document, Kind, Node, Position, YamlError, documents, value};
+
+const BOM: &str = "\u{feff}";
+
+/// A scalar that is to have another text.
+#[derive(Debug, Clone, Copy)]
+pub struct Edit<'a> {
+    /// The scalar, as it was read.
+    pub node: &'a Node,
+    /// The text that it is to have.
+    pub text: &'a str,
+}
+
+/// Why a file cannot be changed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum EditError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Read(#[from] YamlError),
+    /// The scalar is written in a way of which no one place is its text: an alias, an anchor, a block, with escapes.
+    #[error(
+        "{file}:{at}: what stands there is no plain or quoted text that can be changed by itself: change it by hand"
+    )]
+    Intricate {
+        /// The file, as it was named.
+        file: String,
+        /// The place.
+        at: Position,
+    },
+}
+
+/// The file with other texts in these scalars. `file` is for messages.
+pub fn replace(file: &str, text: &str, edits: &[Edit<'_>]) -> Result<String, EditError> {
+    let before = documents(file, text.as_bytes())?;
+    let wanted: BTreeMap<Position, &str> = edits.iter().map(|edit| (edit.node.at, edit.text)).collect();
+    let first = edits.iter().map(|edit| edit.node.at).min();
+    let intricate = || EditError::Intricate {
+        file: file.to_owned(),
+        at: first.unwrap_or(Position { line: 1, column: 1 }),
+    };
+    for always_quoted in [false, true] {
+        let edited = spliced(text, edits, always_quoted).ok_or_else(intricate)?;
+        let Ok(after) = documents(file, edited.as_bytes()) else {
+            continue;
+        };
+        let mut changed = 0;
+        let same = before.len() == after.len()
+            && before
+                .iter()
+                .zip(&after)
+                .all(|(before, after)| is_same(before, after, &wanted, &mut changed));
+        // An alias repeats a place: it would be changed more than once.
+        if same && changed == wanted.len() {
+            return Ok(edited);
+        }
+    }
+    Err(intricate())
+}
+
+/// The text with each scalar's token replaced; none if one is not written as a token of one line.
+fn spliced(text: &str, edits: &[Edit<'_>], always_quoted: bool) -> Option<String> {
+    let mut places = Vec::new();
+    for edit in edits {
+        let start = offset(text, edit.node.at)?;
+        let Kind::Scalar(scalar) = &edit.node.kind else {
+            return None;
+        };
+        let quote = text[start..]
+            .chars()
+            .next()
+            .filter(|c| !scalar.plain && matches!(c, '"' | '\''));
+        let token = match quote {
+            Some(quote) => format!("{quote}{}{quote}", scalar.text),
+            None => scalar.text.clone(),
+        };
+        let replaced = match quote {
+            Some(quote) if !always_quoted => format!("{quote}{}{quote}", edit.text),
+            None if !always_quoted => edit.text.to_owned(),
+            _ => serde_json::to_string(edit.text).ok()?, // a text always becomes JSON
+        };
+        let end = start + token.len();
+        (!token.is_empty() && text.get(start..end) == Some(&*token)).then_some(())?;
+        places.push((start, end, replaced));
+    }
+    places.sort();
+    let mut edited = text.to_owned();
+    for (start, end, replaced) in places.into_iter().rev() {
+        edited.replace_range(start..end, &replaced);
+    }
+    Some(edited)
+}
+
+/// The byte of a place. Lines end with a line feed here; where the parser sees others, what comes out is not what was meant.
+fn offset(text: &str, at: Position) -> Option<usize> {
+    let mark = if text.starts_with(BOM) { BOM.len() } else { 0 };
+    let lines = text[mark..].split_inclusive('\n');
+    let start: usize = lines.clone().take(at.line.checked_sub(1)?).map(str::len).sum();
+    let line = lines.clone().nth(at.line.checked_sub(1)?)?;
+    let (column, _) = line.char_indices().nth(at.column.checked_sub(1)?)?;
+    Some(mark + start + column)
+}
+
+fn is_same(
+    before: &Document,
+    after: &Document,
+    wanted: &BTreeMap<Position, &str>,
+    changed: &mut usize,
+) -> bool {
+    same_node(&before.root, (after, &after.root), wanted, changed)
+}
+
+fn same_node(
+    before: &Arc<Node>,
+    (document, after): (&Document, &Arc<Node>),
+    wanted: &BTreeMap<Position, &str>,
+    changed: &mut usize,
+) -> bool {
+    let mut same =
+        |before: &Arc<Node>, after: &Arc<Node>| same_node(before, (document, after), wanted, changed);
+    match (&before.kind, &after.kind) {
+        (Kind::Scalar(old), Kind::Scalar(new)) => match wanted.get(&before.at) {
+            Some(text) => {
+                *changed += 1;
+                value::of(&document.file, after).is_ok_and(|value| value.as_str() == Some(text))
+            }
+            None => old == new,
+        },
+        (Kind::Sequence(old), Kind::Sequence(new)) => {
+            old.len() == new.len() && old.iter().zip(new).all(|(old, new)| same(old, new))
+        }
+        (Kind::Mapping(old), Kind::Mapping(new)) => {
+            old.len() == new.len()
+                && old
+                    .iter()
+                    .zip(new)
+                    .all(|(old, new)| same(&old.0, &new.0) && same(&old.1, &new.1))
+        }
+        _ => false,
+    }
+}
