@@ -9,10 +9,13 @@ use muster_sync::{source::Limits, substitute::Variables};
 
 use crate::{
     completion::{self, CompletionFlags},
+    history::{self, HistoryFlags},
     install::{self, InstallFlags},
+    level::{self, HoldFlags, PinFlags, ReleaseFlags, UnpinFlags},
     once::{self, RevisionFlags, StageFlags},
     pause::{self, PauseFlags, ResumeFlags},
     tree::{self, TreeFlags},
+    undo::{self, UndoFlags},
 };
 
 use crate::process::{self, DoorAddress};
@@ -98,6 +101,32 @@ pub enum Verb {
     Why(WhyFlags),
     /// The rollout of a module
     Rollout(RolloutFlags),
+    /// Keep clusters as they are: a cluster for all modules, or some clusters for one
+    ///
+    /// Writes the annotation fleet.muster.dev/hold, which git does not own, with your name, reason and time. Doing it twice changes
+    /// nothing.
+    ///
+    /// Exit codes: 0 held, 2 could not be done.
+    #[command(before_help = level::HOLD_EXAMPLES)]
+    Hold(HoldFlags),
+    /// Take a hold back
+    ///
+    /// Exit codes: 0 not held any more, 1 a module still holds the cluster, 2 could not be done.
+    #[command(before_help = level::RELEASE_EXAMPLES)]
+    Release(ReleaseFlags),
+    /// Give a cluster another revision of a module, and keep it there
+    ///
+    /// Writes the annotation fleet.muster.dev/pin.MODULE on the Cluster, which git does not own, with your name, reason and time. The
+    /// cluster gets the revision in its turn, like any change, and keeps it until it is unpinned.
+    ///
+    /// Exit codes: 0 pinned, 2 could not be done.
+    #[command(before_help = level::PIN_EXAMPLES)]
+    Pin(PinFlags),
+    /// Take a pin back: the cluster gets in its turn what all have
+    ///
+    /// Exit codes: 0 not pinned any more, 1 the module itself still pins it, 2 could not be done.
+    #[command(before_help = level::UNPIN_EXAMPLES)]
+    Unpin(UnpinFlags),
     /// Look at a module now, not at the next interval
     Reconcile(ReconcileFlags),
     /// Print the completion of a shell
@@ -519,6 +548,23 @@ pub enum RolloutVerb {
     /// Exit codes: 0 written, 2 could not be done.
     #[command(before_help = once::RETRY_EXAMPLES)]
     Retry(RevisionFlags),
+    /// What became of each revision: verdict, clusters, when, and what failed
+    ///
+    /// With -o json: `schema` (`history/v1`), `module`, and `revisions`, newest first; each has revision, name, version, wanted, commit,
+    /// verdict (Good, Bad, Aborted, Superseded, Running, Pending), isTarget, started, finished, counts, evidence and
+    /// differsByVersionOnly.
+    ///
+    /// Exit codes: 0 printed, 2 could not find out.
+    #[command(before_help = history::EXAMPLES)]
+    History(HistoryFlags),
+    /// Set a module back to its last good version, in git
+    ///
+    /// Never touches a cluster: prints the patch to the file that has the module, or commits it.
+    ///
+    /// Exit codes: 0 printed, committed, or nothing to do, 1 refused: there is nothing good to go back to, it is known to be bad, or the
+    /// file has changes of yours, 2 could not find out.
+    #[command(before_help = undo::EXAMPLES)]
+    Undo(UndoFlags),
 }
 
 #[derive(Args, Debug)]

@@ -1,26 +1,113 @@
 //! What a person says to muster, as an annotation that git does not own: who says it, and when, is written with it.
 
-use anyhow::Context as _;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
 use jiff::Timestamp;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{
-    Api, Client,
+    Api, Client, ResourceExt,
     api::{Patch, PatchParams, PostParams},
+    core::DynamicObject,
 };
-use muster_api::{kind, labels::manager};
+use muster_api::{control::Control, labels::manager};
 use muster_controllers::runtime::Clock;
 use serde_json::{Value, json};
 
-use crate::{args::ModuleName, fleet::Address};
+use crate::{args::duration, fleet::Address};
+
+/// What is written beside a control that holds until it goes.
+#[derive(Args, Debug)]
+pub struct Term {
+    /// Why: it is shown in the module's status and events
+    #[arg(long)]
+    pub reason: Option<String>,
+    /// It ends by itself then, such as 2026-12-28T08:00:00Z; within a year
+    #[arg(long, value_name = "TIME", conflicts_with = "time")]
+    pub until: Option<Timestamp>,
+    /// It ends by itself after this time, such as 30m or 2h
+    #[arg(long = "for", value_parser = duration, value_name = "DURATION")]
+    pub time: Option<Duration>,
+    /// Ask the API server whether it would be done, and do not do it
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+impl Term {
+    /// The control that says this, for `what`.
+    pub async fn control(&self, client: &Client, what: &str) -> anyhow::Result<Control> {
+        let now = now();
+        let after = self.time.map(|time| now.checked_add(time)).transpose();
+        let control = Control {
+            what: what.to_owned(),
+            by: Some(me(client).await),
+            reason: self.reason.clone(),
+            at: Some(now),
+            until: after.context("--for is too long")?.or(self.until),
+        };
+        if control.is_over(now) {
+            bail!("--until is over already: write a time to come, or --for 2h");
+        }
+        Ok(control.meant(now)?)
+    }
+}
+
+/// What a control writes.
+#[derive(Debug, PartialEq)]
+pub enum Wish {
+    /// It is so already.
+    Stands(Control),
+    /// This is to be written.
+    Write(Control),
+}
+
+/// What is to be written, given the annotation as it is. Saying the same again without new words changes nothing; what has ended, or
+/// nobody can read, or is not `the_same`, is replaced.
+pub fn wish(
+    before: Option<&str>,
+    wanted: Control,
+    now: Timestamp,
+    the_same: impl Fn(&Control) -> bool,
+) -> Wish {
+    // What cannot be read stops as well: the new control mends it.
+    let stands = before
+        .and_then(|text| Control::parse(text).ok())
+        .filter(|control| control.holds(now) && the_same(control))
+        .filter(|control| {
+            wanted.until.is_none() && (wanted.reason.is_none() || wanted.reason == control.reason)
+        });
+    stands.map_or(Wish::Write(wanted), Wish::Stands)
+}
 
 /// Writes an annotation, or with null removes it.
 pub async fn annotate(address: &Address, key: &str, value: &Value, dry_run: bool) -> anyhow::Result<()> {
+    write(
+        address,
+        json!({"metadata": {"annotations": {key: value}}}),
+        dry_run,
+    )
+    .await
+}
+
+/// The same where the new value follows from the one that was read: refused if somebody wrote the object in between.
+pub async fn replace(
+    address: &Address,
+    read: &DynamicObject,
+    key: &str,
+    value: &Value,
+    dry_run: bool,
+) -> anyhow::Result<()> {
+    let metadata = json!({"annotations": {key: value}, "resourceVersion": read.resource_version()});
+    write(address, json!({"metadata": metadata}), dry_run).await
+}
+
+async fn write(address: &Address, body: Value, dry_run: bool) -> anyhow::Result<()> {
     let parameters = PatchParams {
         field_manager: Some(manager::CLI.to_owned()),
         dry_run,
         ..PatchParams::default()
     };
-    let body = json!({"metadata": {"annotations": {key: value}}});
     let patched = address
         .api
         .patch(&address.name, &parameters, &Patch::Merge(body))
@@ -50,8 +137,57 @@ pub fn now() -> Timestamp {
 }
 
 /// As kubectl tells what was done.
-pub fn tell(module: &ModuleName, verb: &str, dry_run: bool) {
-    let kind = module.kind.as_str().to_lowercase();
+pub fn tell(address: &Address, verb: &str, dry_run: bool) {
     let only = if dry_run { " (server dry run)" } else { "" };
-    anstream::println!("{kind}.{}/{} {verb}{only}", kind::GROUP, module.name);
+    anstream::println!("{}/{} {verb}{only}", address.resource, address.name);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: &str = "2026-01-02T03:04:05Z";
+
+    fn wanted(reason: Option<&str>, until: Option<&str>) -> Control {
+        Control {
+            what: "true".to_owned(),
+            by: Some("ann".to_owned()),
+            reason: reason.map(str::to_owned),
+            at: Some(NOW.parse().unwrap()),
+            until: until.map(|until| until.parse().unwrap()),
+        }
+    }
+
+    fn check(before: Option<&str>, wanted: Control, writes: bool) {
+        let wish = wish(before, wanted.clone(), NOW.parse().unwrap(), |control| {
+            control.what != "other"
+        });
+        assert_eq!(wish == Wish::Write(wanted), writes, "{before:?}: {wish:?}");
+    }
+
+    #[test]
+    fn a_control_is_written_once() {
+        check(None, wanted(None, None), true);
+        check(Some("true"), wanted(None, None), false);
+        check(Some("other"), wanted(None, None), true);
+        check(Some("{\"by\": \"bob\"}"), wanted(None, None), false);
+        check(
+            Some("{\"reason\": \"freeze\"}"),
+            wanted(Some("freeze"), None),
+            false,
+        );
+        check(Some("{\"reason\": \"freeze\"}"), wanted(Some("fire"), None), true);
+        check(Some("true"), wanted(None, Some("2026-01-02T05:04:05Z")), true);
+    }
+
+    #[test]
+    fn what_has_ended_or_cannot_be_read_is_replaced() {
+        check(
+            Some("{\"until\": \"2026-01-02T03:04:04Z\"}"),
+            wanted(None, None),
+            true,
+        );
+        check(Some("false"), wanted(None, None), true);
+        check(Some("{no json"), wanted(None, None), true);
+    }
 }

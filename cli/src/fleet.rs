@@ -5,12 +5,13 @@ use futures::{Stream, StreamExt, stream};
 use kube::{
     Api, Client,
     api::ListParams,
-    core::{DynamicObject, NamespaceResourceScope},
+    core::{ApiResource, DynamicObject, NamespaceResourceScope},
     runtime::{WatchStreamExt, watcher},
 };
 use muster_api::{
     BootstrapModule, Module, ProxyAssemblage, RemoteAssemblage,
     cluster::{self, Version},
+    module::ModuleKind,
 };
 use muster_dashboard::{Fleet, Objects};
 use serde::de::DeserializeOwned;
@@ -110,26 +111,67 @@ where
         .boxed()
 }
 
-/// A module of either kind, as far as the command needs it.
+/// Every module of either kind, as it was read.
+pub async fn modules(client: &Client, namespace: &str) -> anyhow::Result<Vec<(ModuleKind, DynamicObject)>> {
+    let mut all = Vec::new();
+    for kind in [ModuleKind::Module, ModuleKind::BootstrapModule] {
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource(kind));
+        let list = api.list(&ListParams::default()).await;
+        let items = list
+            .with_context(|| format!("listing objects of kind {kind}"))?
+            .items;
+        all.extend(items.into_iter().map(|item| (kind, item)));
+    }
+    Ok(all)
+}
+
+fn resource(kind: ModuleKind) -> ApiResource {
+    match kind {
+        ModuleKind::Module => ApiResource::erase::<Module>(&()),
+        ModuleKind::BootstrapModule => ApiResource::erase::<BootstrapModule>(&()),
+    }
+}
+
+/// An object that people say something to, as far as the command needs it: a module of either kind, or a Cluster.
 pub struct Address {
     /// Kind and name as resource of the API.
     pub api: Api<DynamicObject>,
+    /// Its kind as kubectl tells it: `module.fleet.muster.dev`.
+    pub resource: String,
     /// Its name.
     pub name: String,
+    /// What it is, and how those that are there are listed.
+    what: (&'static str, &'static str),
 }
 
 impl Address {
     /// Where a module is found.
     pub fn of(client: &Client, namespace: &str, module: &crate::args::ModuleName) -> Self {
-        let resource = match module.kind {
-            muster_api::module::ModuleKind::Module => kube::core::ApiResource::erase::<Module>(&()),
-            muster_api::module::ModuleKind::BootstrapModule => {
-                kube::core::ApiResource::erase::<BootstrapModule>(&())
-            }
-        };
+        let what = ("module", "muster get modules");
+        Self::at(client, namespace, &resource(module.kind), &module.name, what)
+    }
+
+    /// Where a Cluster is found.
+    pub async fn of_cluster(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Self> {
+        let version = served(client)
+            .await?
+            .context("Clusters are not served here (muster crds --management --cluster-api)")?;
+        let what = ("Cluster", "muster get clusters");
+        Ok(Self::at(client, namespace, &version.api_resource(), name, what))
+    }
+
+    fn at(
+        client: &Client,
+        namespace: &str,
+        resource: &ApiResource,
+        name: &str,
+        what: (&'static str, &'static str),
+    ) -> Self {
         Self {
-            api: Api::namespaced_with(client.clone(), namespace, &resource),
-            name: module.name.clone(),
+            api: Api::namespaced_with(client.clone(), namespace, resource),
+            resource: format!("{}.{}", resource.kind.to_lowercase(), resource.group),
+            name: name.to_owned(),
+            what,
         }
     }
 
@@ -141,10 +183,8 @@ impl Address {
             .await
             .with_context(|| format!("reading {}", self.name))?;
         found.with_context(|| {
-            format!(
-                "there is no module {} in this namespace (muster get modules)",
-                self.name
-            )
+            let (what, list) = self.what;
+            format!("there is no {what} {} in this namespace ({list})", self.name)
         })
     }
 }

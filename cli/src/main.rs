@@ -4,6 +4,7 @@
 //!   args ─► run ─┬─► demo, controller, agent      (wiring of the libraries)
 //!                ├─► get, matrix, tree, why, rollout (objects ─► view models ─► tables)
 //!                ├─► build, diff                (a folder on disk ─► objects ─► text)
+//!                ├─► hold, release, pin, unpin  (a person's will ─► an annotation that git does not own)
 //!                └─► reconcile, install, crds, completion, version
 //! ```
 //!
@@ -20,7 +21,9 @@ mod diff;
 mod fleet;
 mod folder;
 mod get;
+mod history;
 mod install;
+mod level;
 mod logs;
 mod matrix;
 mod once;
@@ -30,6 +33,7 @@ mod process;
 mod reconcile;
 mod rollout;
 mod tree;
+mod undo;
 mod version;
 mod why;
 
@@ -84,6 +88,10 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Verb::Tree(flags) => tree::run(&cluster, &flags).await,
         Verb::Why(flags) => why::run(&cluster, &flags).await,
         Verb::Rollout(flags) => rollout::run(&cluster, &flags).await,
+        Verb::Hold(flags) => level::hold(&cluster, &flags).await,
+        Verb::Release(flags) => level::release(&cluster, &flags).await,
+        Verb::Pin(flags) => level::pin(&cluster, &flags).await,
+        Verb::Unpin(flags) => level::unpin(&cluster, &flags).await,
         Verb::Reconcile(flags) => reconcile::run(&cluster, &flags).await,
         Verb::Completion(flags) => completion::run(&flags),
         Verb::Version(flags) => version::run(&cluster, &flags).await,

@@ -79,7 +79,7 @@ pub async fn approve(
     };
     say(client, &address, key, &format!("{stage}@{revision}"), word).await?;
     control::tell(
-        module,
+        &address,
         &format!("stage {stage} of revision {revision} {verb}"),
         word.dry_run,
     );
@@ -88,9 +88,9 @@ pub async fn approve(
 
 /// What is being rolled out goes no further.
 pub async fn abort(client: &Client, namespace: &str, flags: &RevisionFlags) -> anyhow::Result<u8> {
-    let revision = about_revision(client, namespace, flags, ABORT).await?;
+    let (address, revision) = about_revision(client, namespace, flags, ABORT).await?;
     control::tell(
-        &flags.module,
+        &address,
         &format!("revision {revision} aborted"),
         flags.word.dry_run,
     );
@@ -99,9 +99,9 @@ pub async fn abort(client: &Client, namespace: &str, flags: &RevisionFlags) -> a
 
 /// What was condemned, or aborted, is tried again.
 pub async fn retry(client: &Client, namespace: &str, flags: &RevisionFlags) -> anyhow::Result<u8> {
-    let revision = about_revision(client, namespace, flags, RETRY).await?;
+    let (address, revision) = about_revision(client, namespace, flags, RETRY).await?;
     control::tell(
-        &flags.module,
+        &address,
         &format!("revision {revision} is tried again"),
         flags.word.dry_run,
     );
@@ -113,7 +113,7 @@ async fn about_revision(
     namespace: &str,
     flags: &RevisionFlags,
     key: &str,
-) -> anyhow::Result<String> {
+) -> anyhow::Result<(Address, String)> {
     let RevisionFlags {
         module,
         revision,
@@ -126,7 +126,7 @@ async fn about_revision(
         None => target(&object)?,
     };
     say(client, &address, key, &revision, word).await?;
-    Ok(revision)
+    Ok((address, revision))
 }
 
 async fn say(client: &Client, address: &Address, key: &str, what: &str, word: &Word) -> anyhow::Result<()> {

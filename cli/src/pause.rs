@@ -1,19 +1,15 @@
 //! `muster rollout pause` and `resume`: a person's will, as an annotation that git does not own.
 
-use std::time::Duration;
-
-use anyhow::Context as _;
 use clap::Args;
-use jiff::Timestamp;
 use kube::{Client, ResourceExt, core::DynamicObject};
-use muster_api::{control::Control, labels::annotation::PAUSED};
+use muster_api::labels::annotation::PAUSED;
 use muster_dashboard::{ModuleView, Shape, fold_names};
 use serde_json::{Value, json};
 
 use crate::{
     DONE, FAILED,
-    args::{ModuleName, duration},
-    control,
+    args::ModuleName,
+    control::{self, Term, Wish, wish},
     fleet::{self, Address},
 };
 
@@ -30,15 +26,8 @@ Examples:
 pub struct PauseFlags {
     /// module/NAME or bootstrapmodule/NAME
     pub module: ModuleName,
-    /// Why: it is shown in the module's status and events
-    #[arg(long)]
-    pub reason: Option<String>,
-    /// After this time it goes on by itself, such as 30m or 2h
-    #[arg(long = "for", value_parser = duration, value_name = "DURATION")]
-    pub time: Option<Duration>,
-    /// Ask the API server whether it would be done, and do not do it
-    #[arg(long)]
-    pub dry_run: bool,
+    #[command(flatten)]
+    pub term: Term,
 }
 
 #[derive(Args, Debug)]
@@ -50,45 +39,23 @@ pub struct ResumeFlags {
     pub dry_run: bool,
 }
 
-/// What a pause writes.
-#[derive(Debug, PartialEq)]
-enum Wish {
-    /// It is so already.
-    Stands(Control),
-    /// This is to be written.
-    Write(Control),
-}
-
 /// Pauses a module: no further cluster begins.
 pub async fn pause(client: &Client, namespace: &str, flags: &PauseFlags) -> anyhow::Result<u8> {
-    let PauseFlags {
-        module,
-        reason,
-        time,
-        dry_run,
-    } = flags;
+    let PauseFlags { module, term } = flags;
     let address = Address::of(client, namespace, module);
     let object = address.get().await?;
-    let now = control::now();
-    let until = time.map(|time| now.checked_add(time)).transpose();
-    let wanted = Control {
-        what: "true".to_owned(),
-        by: Some(control::me(client).await),
-        reason: reason.clone(),
-        at: Some(now),
-        until: until.context("--for is too long")?,
-    };
+    let wanted = term.control(client, "true").await?;
     let before = object.annotations().get(PAUSED).map(String::as_str);
-    let verb = match wish(before, wanted, now) {
+    let verb = match wish(before, wanted, control::now(), |_| true) {
         Wish::Stands(control) => format!("is paused already{}", control.told()),
         Wish::Write(control) => {
-            control::annotate(&address, PAUSED, &json!(control.to_text()), *dry_run).await?;
+            control::annotate(&address, PAUSED, &json!(control.to_text()), term.dry_run).await?;
             format!("paused{}", control.told())
         }
     };
     let view = fleet::read(client, namespace).await?;
     let view = view.module(module.kind, &module.name);
-    control::tell(module, &verb, *dry_run);
+    control::tell(&address, &verb, term.dry_run);
     if let Some(view) = view {
         anstream::println!("{}", goes_on(view));
     }
@@ -114,7 +81,7 @@ pub async fn resume(client: &Client, namespace: &str, flags: &ResumeFlags) -> an
         (false, true) => "is not paused by a person",
         (false, false) => "is not paused",
     };
-    control::tell(module, verb, *dry_run);
+    control::tell(&address, verb, *dry_run);
     if set_in_spec(&object) {
         anstream::println!(
             "It stays paused: spec.rollout.paused is true ({}), and that is changed where it is written: in git, as a rule.",
@@ -123,19 +90,6 @@ pub async fn resume(client: &Client, namespace: &str, flags: &ResumeFlags) -> an
         return Ok(FAILED);
     }
     Ok(DONE)
-}
-
-/// What is to be written, given the annotation as it is. A second pause without new words changes nothing; one that has ended, or that
-/// nobody can read, is replaced.
-fn wish(before: Option<&str>, wanted: Control, now: Timestamp) -> Wish {
-    // What cannot be read stops the module as well: the new control mends it.
-    let stands = before
-        .and_then(|text| Control::parse(text).ok())
-        .filter(|control| control.holds(now))
-        .filter(|control| {
-            wanted.until.is_none() && (wanted.reason.is_none() || wanted.reason == control.reason)
-        });
-    stands.map_or(Wish::Write(wanted), Wish::Stands)
 }
 
 fn set_in_spec(object: &DynamicObject) -> bool {
@@ -182,48 +136,6 @@ fn goes_on(view: &ModuleView) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const NOW: &str = "2026-01-02T03:04:05Z";
-
-    fn wanted(reason: Option<&str>, until: Option<&str>) -> Control {
-        Control {
-            what: "true".to_owned(),
-            by: Some("ann".to_owned()),
-            reason: reason.map(str::to_owned),
-            at: Some(NOW.parse().unwrap()),
-            until: until.map(|until| until.parse().unwrap()),
-        }
-    }
-
-    fn check(before: Option<&str>, wanted: Control, writes: bool) {
-        let wish = wish(before, wanted.clone(), NOW.parse().unwrap());
-        assert_eq!(wish == Wish::Write(wanted), writes, "{before:?}: {wish:?}");
-    }
-
-    #[test]
-    fn a_pause_is_written_once() {
-        check(None, wanted(None, None), true);
-        check(Some("true"), wanted(None, None), false);
-        check(Some("{\"by\": \"bob\"}"), wanted(None, None), false);
-        check(
-            Some("{\"reason\": \"freeze\"}"),
-            wanted(Some("freeze"), None),
-            false,
-        );
-        check(Some("{\"reason\": \"freeze\"}"), wanted(Some("fire"), None), true);
-        check(Some("true"), wanted(None, Some("2026-01-02T05:04:05Z")), true);
-    }
-
-    #[test]
-    fn what_has_ended_or_cannot_be_read_is_replaced() {
-        check(
-            Some("{\"until\": \"2026-01-02T03:04:04Z\"}"),
-            wanted(None, None),
-            true,
-        );
-        check(Some("false"), wanted(None, None), true);
-        check(Some("{no json"), wanted(None, None), true);
-    }
 
     #[test]
     fn who_paused_by_the_spec_is_named() {

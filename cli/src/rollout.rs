@@ -10,7 +10,7 @@ use muster_dashboard::{ModuleView, Shape};
 use crate::{
     DONE, FAILED,
     args::{ClusterFlags, RolloutFlags, RolloutVerb, StatusFlags},
-    connect, fleet, once, pause,
+    connect, fleet, history, once, pause, undo,
 };
 
 /// Runs a verb of `muster rollout`.
@@ -24,6 +24,8 @@ pub async fn run(cluster: &ClusterFlags, flags: &RolloutFlags) -> anyhow::Result
         RolloutVerb::Promote(flags) => once::approve(&client, &namespace, flags, true).await,
         RolloutVerb::Abort(flags) => once::abort(&client, &namespace, flags).await,
         RolloutVerb::Retry(flags) => once::retry(&client, &namespace, flags).await,
+        RolloutVerb::History(flags) => history::history(&client, &namespace, flags).await,
+        RolloutVerb::Undo(flags) => undo::undo(&client, &namespace, flags).await,
     }
 }
 

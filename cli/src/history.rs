@@ -1,0 +1,298 @@
+//! `muster rollout history`: what became of each revision of a module.
+
+use anyhow::Context as _;
+use clap::Args;
+use jiff::Timestamp;
+use kube::{Api, Client, api::ListParams};
+use muster_api::{
+    ModuleRevision,
+    labels::label,
+    module::{ModuleSpec, ModuleStatus},
+};
+use muster_controllers::runtime::Clock;
+use muster_dashboard::{History, Past};
+use muster_sync::build::print;
+use serde_json::Value;
+
+use crate::{
+    DONE,
+    args::{ModuleName, Output},
+    fleet::Address,
+    output::{self, Age},
+};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster rollout history module/podinfo
+  muster rollout history module/podinfo --revision 1a2b3c4d      one of them in full, with what failed
+  muster rollout history module/podinfo -o json | jq '.revisions[] | select(.verdict == \"Bad\")'";
+
+/// Characters of what failed in a table; it is whole with --revision.
+const MESSAGE: usize = 60;
+
+#[derive(Args, Debug)]
+pub struct HistoryFlags {
+    /// module/NAME or bootstrapmodule/NAME
+    pub module: ModuleName,
+    /// Only this one, in full, by at least 8 digits of its hash
+    #[arg(long)]
+    pub revision: Option<String>,
+    /// How it is printed
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    pub output: Output,
+}
+
+/// What was read of a module.
+pub struct Read {
+    /// Its spec.
+    pub spec: ModuleSpec,
+    /// Its revisions.
+    pub history: History,
+}
+
+/// Reads a module and its revisions.
+pub async fn read(client: &Client, namespace: &str, module: &ModuleName) -> anyhow::Result<Read> {
+    let mut object = Address::of(client, namespace, module).get().await?;
+    let mut field = |name: &str| object.data.get_mut(name).map(Value::take);
+    let spec: ModuleSpec = serde_json::from_value(field("spec").unwrap_or_default())
+        .with_context(|| format!("the spec of {module} cannot be read by this version of muster"))?;
+    let status: Option<ModuleStatus> = field("status")
+        .map(serde_json::from_value)
+        .transpose()
+        .with_context(|| format!("the status of {module} cannot be read by this version of muster"))?;
+    let revisions: Api<ModuleRevision> = Api::namespaced(client.clone(), namespace);
+    let labels = format!(
+        "{}={},{}={}",
+        label::MODULE,
+        module.name,
+        label::MODULE_KIND,
+        module.kind
+    );
+    let all = revisions.list(&ListParams::default().labels(&labels)).await;
+    let mut all = all.context("listing modulerevisions")?.items;
+    all.retain(|revision| {
+        let about = &revision.spec.module_ref;
+        about.kind == module.kind && about.name == module.name
+    });
+    let history = History::of(&module.to_string(), &spec, status.as_ref(), &all);
+    Ok(Read { spec, history })
+}
+
+/// Prints them.
+pub async fn history(client: &Client, namespace: &str, flags: &HistoryFlags) -> anyhow::Result<u8> {
+    let HistoryFlags {
+        module,
+        revision,
+        output,
+    } = flags;
+    let mut history = read(client, namespace, module).await?.history;
+    let only = match revision {
+        Some(said) => Some(history.find(said)?.clone()),
+        None => None,
+    };
+    if let Some(only) = &only {
+        history.revisions = vec![only.clone()];
+    }
+    let now = Clock::system().now();
+    match output {
+        Output::Json => output::text(&(serde_json::to_string_pretty(&history)? + "\n"))?,
+        Output::Yaml => output::text(&print::yaml(&serde_json::to_value(&history)?))?,
+        Output::Name => {
+            let name = |past: &Past| format!("modulerevision.{}/{}", muster_api::kind::GROUP, past.name);
+            output::print(&history.revisions.iter().map(name).collect::<Vec<_>>());
+        }
+        Output::Table | Output::Wide if only.is_none() => {
+            if history.revisions.is_empty() {
+                anstream::eprintln!("{module} has no revision yet: nothing was rolled out.");
+            }
+            output::print(&table(&history.revisions, *output == Output::Wide, now));
+        }
+        Output::Table | Output::Wide => {
+            let whole: Vec<String> = history
+                .revisions
+                .iter()
+                .flat_map(|past| whole(past, now))
+                .collect();
+            output::print(&whole);
+        }
+    }
+    Ok(DONE)
+}
+
+/// A line for each; the one that the module asks for now has a star.
+fn table(revisions: &[Past], wide: bool, now: Timestamp) -> Vec<String> {
+    if revisions.is_empty() {
+        return Vec::new();
+    }
+    let mut titles = vec!["REVISION", "VERSION", "VERDICT", "CLUSTERS", "STARTED", "TOOK"];
+    titles.extend(wide.then_some(["COMMIT", "NAME"]).into_iter().flatten());
+    titles.push("EVIDENCE");
+    let mut table = output::table(titles);
+    for past in revisions {
+        let star = if past.is_target { "*" } else { "" };
+        let evidence = past
+            .evidence
+            .first()
+            .map_or_else(String::new, |seen| format!("{}: {}", seen.cluster, seen.message));
+        let mut cells = vec![
+            format!("{}{star}", past.short()),
+            past.version.clone(),
+            past.verdict.as_str().to_owned(),
+            past.counts
+                .as_ref()
+                .map_or_else(String::new, |counts| counts.clusters.clone()),
+            past.started
+                .map_or_else(String::new, |started| format!("{} ago", Age(started, now))),
+            took(past),
+        ];
+        if wide {
+            cells.extend([past.commit.clone(), past.name.clone(), evidence]);
+        } else {
+            cells.push(output::cut(&evidence, MESSAGE));
+        }
+        table.add_row(cells);
+    }
+    output::lines(&table)
+}
+
+fn took(past: &Past) -> String {
+    let both = past.started.zip(past.finished);
+    both.map_or_else(String::new, |(started, finished)| {
+        Age(started, finished).to_string()
+    })
+}
+
+/// One revision in full.
+fn whole(past: &Past, now: Timestamp) -> Vec<String> {
+    let at = |time: Option<Timestamp>| time.map(|time| format!("{time} ({} ago)", Age(time, now)));
+    let target = if past.is_target {
+        "yes: it is what the module asks for"
+    } else {
+        "no"
+    };
+    let counts = past.counts.as_ref().map(|counts| {
+        let named = [
+            ("ready", counts.ready),
+            ("updating", counts.updating),
+            ("waiting", counts.waiting),
+            ("failed", counts.failed),
+            ("skipped", counts.skipped),
+            ("held", counts.held),
+            ("withdrawing", counts.withdrawing),
+        ];
+        let more = named.into_iter().filter(|(_, count)| *count > 0);
+        let more: Vec<String> = more.map(|(word, count)| format!("{count} {word}")).collect();
+        format!("{} updated; {}", counts.clusters, more.join(", "))
+    });
+    let fields = [
+        ("Revision", Some(past.revision.clone())),
+        ("Name", Some(past.name.clone())),
+        ("Version", Some(past.version.clone())),
+        ("Commit", Some(past.commit.clone())),
+        ("Verdict", Some(past.verdict.as_str().to_owned())),
+        ("Target", Some(target.to_owned())),
+        ("Started", at(past.started)),
+        ("Finished", at(past.finished)),
+        ("Took", Some(took(past)).filter(|took| !took.is_empty())),
+        ("Clusters", counts),
+    ];
+    let mut lines: Vec<String> = fields
+        .into_iter()
+        .filter_map(|(name, value)| Some(format!("{:10}{}", format!("{name}:"), value?)))
+        .collect();
+    if !past.evidence.is_empty() {
+        lines.push("Evidence:".to_owned());
+    }
+    for seen in &past.evidence {
+        let at = seen.at.map_or_else(String::new, |at| format!(" at {at}"));
+        lines.push(format!("  {}{at}: {}", seen.cluster, seen.message));
+    }
+    lines
+}
+
+#[cfg(test)]
+pub mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn revision(digit: char, tag: &str, status: &Value) -> ModuleRevision {
+        let name = format!("web-{digit}");
+        serde_json::from_value(json!({
+            "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "ModuleRevision",
+            "metadata": {"name": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {
+                "moduleRef": {"kind": "Module", "name": "web"}, "revision": digit.to_string().repeat(64), "commit": digit.to_string().repeat(40),
+                "sync": {"source": {"git": {"url": "https://git.test/fleet", "version": {"tag": tag}}}},
+            },
+            "status": status,
+        }))
+        .unwrap()
+    }
+
+    /// A good version, a bad one, one on its way, and one that has not begun. The module asks for this tag.
+    pub fn sample_at(tag: &str) -> Read {
+        let counts = |clusters: &str, failed: u32| {
+            json!({"total": 5, "updated": 0, "ready": 5 - failed, "updating": 0, "waiting": 0, "failed": failed, "skipped": 0, "held": 0,
+                "withdrawing": 0, "clusters": clusters})
+        };
+        let evidence = "Deployment web/podinfo: Progress deadline exceeded: pod podinfo-6d5c8: ImagePullBackOff: example.com/podinfo:bad";
+        let all = [
+            revision(
+                'a',
+                "v1",
+                &json!({
+                    "started": "2026-01-01T01:00:00Z", "finished": "2026-01-01T01:04:00Z", "verdict": "Good", "counts": counts("5/5", 0),
+                }),
+            ),
+            revision(
+                'b',
+                "v2",
+                &json!({
+                    "started": "2026-01-02T01:00:00Z", "finished": "2026-01-02T01:00:30Z", "verdict": "Bad", "counts": counts("1/5", 1),
+                    "evidence": [{"cluster": "dev-1", "at": "2026-01-02T01:00:30Z", "message": evidence}],
+                }),
+            ),
+            revision('c', "v3", &json!({"started": "2026-01-03T01:00:00Z"})),
+            revision('d', "v4", &json!({})),
+        ];
+        let spec: ModuleSpec = serde_json::from_value(json!({
+            "sync": {"source": {"git": {"url": "https://git.test/fleet", "version": {"tag": tag}}}},
+        }))
+        .unwrap();
+        let status =
+            serde_json::from_value(json!({"revision": "c".repeat(64), "summary": counts("2/5", 0)})).unwrap();
+        let history = History::of("module/web", &spec, Some(&status), &all);
+        Read { spec, history }
+    }
+
+    fn sample() -> History {
+        sample_at("v3").history
+    }
+
+    fn now() -> Timestamp {
+        "2026-01-03T02:00:00Z".parse().unwrap()
+    }
+
+    #[test]
+    fn as_a_table() {
+        insta::assert_snapshot!(table(&sample().revisions, false, now()).join("\n"));
+    }
+
+    #[test]
+    fn as_a_wide_table() {
+        insta::assert_snapshot!(table(&sample().revisions, true, now()).join("\n"));
+    }
+
+    #[test]
+    fn one_in_full() {
+        let history = sample();
+        let past = history.find("bbbbbbbb").unwrap();
+        insta::assert_snapshot!(whole(past, now()).join("\n"));
+    }
+
+    #[test]
+    fn as_json() {
+        insta::assert_snapshot!(serde_json::to_string_pretty(&sample()).unwrap());
+    }
+}

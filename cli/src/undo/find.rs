@@ -1,0 +1,220 @@
+//! The file of a work tree that has a module, and the place of its version.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use git2::Repository;
+use muster_api::{kind::GROUP, module::ModuleKind};
+use muster_sync::yaml::{self, Kind, Node};
+use thiserror::Error;
+
+/// What a file may be called.
+const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
+/// A larger file has no Module: bytes.
+const LARGEST: u64 = 4 << 20;
+/// Files that cannot be read which are named.
+const NAMED: usize = 3;
+
+/// A module that is looked for.
+pub struct Wanted<'a> {
+    pub kind: ModuleKind,
+    pub name: &'a str,
+    pub namespace: &'a str,
+}
+
+/// Where it is.
+#[derive(Debug)]
+pub struct Found {
+    /// The file, from the root of the work tree on.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+    /// The one field of `version`: its name.
+    pub key: Arc<Node>,
+    /// And its value.
+    pub value: Arc<Node>,
+}
+
+/// Why it is not found.
+#[derive(Debug, Error)]
+pub enum NotFound {
+    /// There is no work tree.
+    #[error("{folder} is in no work tree of git")]
+    NoRepository {
+        /// The folder.
+        folder: PathBuf,
+        /// Why.
+        #[source]
+        source: git2::Error,
+    },
+    /// It has no files.
+    #[error("the index of the git repository cannot be read")]
+    Index(#[from] git2::Error),
+    /// None has the module.
+    #[error(
+        "no file that git knows below {folder} has {kind} {name}{unread}; next: name the repository that has it with --repo"
+    )]
+    Nowhere {
+        /// Where it was looked for.
+        folder: PathBuf,
+        /// Module or BootstrapModule.
+        kind: ModuleKind,
+        /// Its name.
+        name: String,
+        /// Files that could not be read.
+        unread: String,
+    },
+    /// More than one has it.
+    #[error("{kind} {name} is written more than once: {}; next: name the folder that is meant with --repo", places.join(", "))]
+    Twice {
+        /// Module or BootstrapModule.
+        kind: ModuleKind,
+        /// Its name.
+        name: String,
+        /// Where: `file:line`.
+        places: Vec<String>,
+    },
+    /// It has it, and not its version.
+    #[error(
+        "{place}: {kind} {name} has no spec.sync.source.git.version with one tag or commit that stands there: change it where it comes from"
+    )]
+    NoVersion {
+        /// Module or BootstrapModule.
+        kind: ModuleKind,
+        /// Its name.
+        name: String,
+        /// Where: `file:line`.
+        place: String,
+    },
+}
+
+/// The repository of a folder.
+pub fn repository(folder: &Path) -> Result<Repository, NotFound> {
+    Repository::discover(folder).map_err(|source| NotFound::NoRepository {
+        folder: folder.to_owned(),
+        source,
+    })
+}
+
+/// Looks through the files below a folder that git knows.
+pub fn find(repository: &Repository, folder: &Path, wanted: &Wanted<'_>) -> Result<Found, NotFound> {
+    let nowhere = |unread: String| NotFound::Nowhere {
+        folder: folder.to_owned(),
+        kind: wanted.kind,
+        name: wanted.name.to_owned(),
+        unread,
+    };
+    let (Some(root), Ok(below)) = (repository.workdir(), folder.canonicalize()) else {
+        return Err(nowhere(String::new()));
+    };
+    // A path that does not exist is below nothing.
+    let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+    let (mut all, mut unread) = (Vec::new(), Vec::new());
+    for entry in repository.index()?.iter() {
+        let Ok(path) = String::from_utf8(entry.path) else {
+            continue;
+        };
+        let file = root.join(&path);
+        let named = file
+            .extension()
+            .is_some_and(|extension| EXTENSIONS.iter().any(|known| extension == *known));
+        let small = fs::symlink_metadata(&file).is_ok_and(|meta| meta.is_file() && meta.len() <= LARGEST);
+        if !named || !small || !file.starts_with(&below) {
+            continue;
+        }
+        match fs::read_to_string(&file)
+            .ok()
+            .and_then(|text| Some((modules(&path, &text, wanted)?, text)))
+        {
+            Some((found, text)) => {
+                all.extend(found.into_iter().map(|root| (path.clone(), text.clone(), root)));
+            }
+            None => unread.push(path),
+        }
+    }
+    let place = |path: &str, root: &Node| format!("{path}:{}", root.at.line);
+    let twice = |places: Vec<String>| NotFound::Twice {
+        kind: wanted.kind,
+        name: wanted.name.to_owned(),
+        places,
+    };
+    let mut all = all.into_iter();
+    match (all.next(), all.next()) {
+        (None, _) => Err(nowhere(not_read(&unread))),
+        (Some(first), Some(second)) => {
+            let more = [first, second].into_iter().chain(all);
+            Err(twice(more.map(|(path, _, root)| place(&path, &root)).collect()))
+        }
+        (Some((path, text, root)), None) => {
+            let (key, value) = version(&root).ok_or_else(|| NotFound::NoVersion {
+                kind: wanted.kind,
+                name: wanted.name.to_owned(),
+                place: place(&path, &root),
+            })?;
+            Ok(Found {
+                path,
+                text,
+                key,
+                value,
+            })
+        }
+    }
+}
+
+fn not_read(unread: &[String]) -> String {
+    let named = unread
+        .iter()
+        .take(NAMED)
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join(", ");
+    match unread.len() {
+        0 => String::new(),
+        count if count > NAMED => format!(" ({named} and {} more cannot be read as YAML)", count - NAMED),
+        _ => format!(" ({named} cannot be read as YAML)"),
+    }
+}
+
+/// The objects of a file that are this module; none if it cannot be read, as a template for example.
+fn modules(path: &str, text: &str, wanted: &Wanted<'_>) -> Option<Vec<Arc<Node>>> {
+    let documents = yaml::documents(path, text.as_bytes()).ok()?; // whoever cannot read it is told its name
+    let items =
+        documents.iter().flat_map(
+            |document| match document.root.get("items").map(|items| &items.kind) {
+                Some(Kind::Sequence(items)) => items.clone(),
+                _ => vec![Arc::clone(&document.root)],
+            },
+        );
+    Some(items.filter(|root| is_it(root, wanted)).collect())
+}
+
+fn is_it(root: &Node, wanted: &Wanted<'_>) -> bool {
+    let text = |node: Option<&Arc<Node>>| node.and_then(|node| node.text()).map(str::to_owned);
+    let metadata = |field: &str| text(root.get("metadata").and_then(|metadata| metadata.get(field)));
+    let group = text(root.get("apiVersion"));
+    let ours = group.is_some_and(|version| version.split('/').next() == Some(GROUP));
+    ours && text(root.get("kind")).as_deref() == Some(wanted.kind.as_str())
+        && metadata("name").as_deref() == Some(wanted.name)
+        // A file without a namespace is applied to one that something else names.
+        && metadata("namespace").is_none_or(|namespace| namespace == wanted.namespace)
+}
+
+/// The one field of `spec.sync.source.git.version`.
+fn version(root: &Node) -> Option<(Arc<Node>, Arc<Node>)> {
+    let mut place = root.get("spec")?;
+    for field in ["sync", "source", "git", "version"] {
+        place = place.get(field)?;
+    }
+    let Kind::Mapping(pairs) = &place.kind else {
+        return None;
+    };
+    let [(key, value)] = &pairs[..] else {
+        return None;
+    };
+    let known =
+        matches!(key.text(), Some("tag" | "commit")) && value.text().is_some_and(|text| !text.contains("${"));
+    known.then(|| (Arc::clone(key), Arc::clone(value)))
+}

@@ -1,0 +1,494 @@
+//! `muster rollout undo`: the way back is a change in git. No cluster is touched.
+//!
+//! ```text
+//!   module, revisions ─► the last good one ─► file in the work tree (find) ─► its text with another version ─► patch, or commit
+//! ```
+
+mod commit;
+mod find;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use git2::Repository;
+use kube::Client;
+use muster_api::sync::GitVersion;
+use muster_dashboard::{NoWayBack, Past};
+use muster_sync::yaml::edit::{self, Edit, EditError};
+use similar::TextDiff;
+use thiserror::Error;
+
+use crate::{
+    DONE, FAILED, UNKNOWN,
+    args::ModuleName,
+    history::{self, Read},
+};
+use find::{Found, NotFound, Wanted};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster rollout undo module/podinfo                             what to write, and where
+  muster rollout undo module/podinfo --repo . | git apply        in the work tree of the repository that has the Module
+  muster rollout undo module/podinfo --repo . --commit           the same, as a commit; push it as ever";
+
+/// Lines around a change.
+const CONTEXT: usize = 3;
+
+#[derive(Args, Debug)]
+pub struct UndoFlags {
+    /// module/NAME or bootstrapmodule/NAME
+    pub module: ModuleName,
+    /// The revision to go back to, by at least 8 digits of its hash; otherwise the last one that was good with another version
+    #[arg(long, value_name = "REVISION")]
+    pub to_revision: Option<String>,
+    /// The work tree of the git repository that has the Module, or a folder of it
+    #[arg(long, value_name = "DIR")]
+    pub repo: Option<PathBuf>,
+    /// Commit the change to the branch that is checked out; hooks and signing of git are left out
+    #[arg(long, requires = "repo")]
+    pub commit: bool,
+    /// Why: it stands in the message of the commit
+    #[arg(long, requires = "commit")]
+    pub reason: Option<String>,
+}
+
+/// Why nothing is changed.
+#[derive(Debug, Error)]
+enum Refusal {
+    /// There is no way back.
+    #[error(transparent)]
+    NoWayBack(#[from] NoWayBack),
+    /// The file of the module is not found.
+    #[error(transparent)]
+    NotFound(#[from] NotFound),
+    /// It cannot be changed.
+    #[error(transparent)]
+    Edit(#[from] EditError),
+    /// It cannot be committed.
+    #[error(transparent)]
+    Commit(#[from] commit::CommitError),
+}
+
+impl Refusal {
+    /// 1 where it is known that it is not to be done, 2 where that could not be found out.
+    fn code(&self) -> u8 {
+        match self {
+            Self::NoWayBack(NoWayBack::NoSuchRevision(_)) | Self::NotFound(_) | Self::Edit(_) => UNKNOWN,
+            Self::NoWayBack(
+                NoWayBack::NothingGood { .. } | NoWayBack::KnownBad { .. } | NoWayBack::Already { .. },
+            ) => FAILED,
+            Self::Commit(error) => error.code(),
+        }
+    }
+}
+
+/// Prints the way back, or commits it.
+pub async fn undo(client: &Client, namespace: &str, flags: &UndoFlags) -> anyhow::Result<u8> {
+    let read = history::read(client, namespace, &flags.module).await?;
+    match go_back(namespace, flags, &read) {
+        Ok(()) => Ok(DONE),
+        Err(refusal) => {
+            anstream::eprintln!("error: {refusal}");
+            Ok(refusal.code())
+        }
+    }
+}
+
+fn go_back(namespace: &str, flags: &UndoFlags, read: &Read) -> Result<(), Refusal> {
+    let UndoFlags {
+        module,
+        to_revision,
+        repo,
+        commit,
+        reason,
+    } = flags;
+    let now = &read.spec.sync.source.git.version;
+    let past = read.history.back(now, to_revision.as_deref())?;
+    let (now, version) = (said(now), &past.version);
+    anstream::eprintln!(
+        "{module}: {now} -> {version} (revision {}, {}, commit {})",
+        past.short(),
+        past.verdict.as_str(),
+        past.commit
+    );
+    if !past.differs_by_version_only {
+        anstream::eprintln!(
+            "More than the version has changed since: what is rolled out is {version} with the other settings as they are now."
+        );
+    }
+    let Some(folder) = repo else {
+        output_fragment(module, past);
+        return Ok(());
+    };
+    let (repository, found) = found(namespace, module, folder)?;
+    let Found { path, text, .. } = &found;
+    let edited = edited(&found, &past.wanted)?;
+    if edited == *text {
+        anstream::eprintln!("{path} says {version} already; next: commit and push it, if that is not done");
+        return Ok(());
+    }
+    if *commit {
+        let message = commit::Message {
+            module,
+            now: &now,
+            past,
+            reason: reason.as_deref(),
+        };
+        let id = commit::commit(&repository, path, &edited, &message)?;
+        let id: String = id.to_string().chars().take(8).collect();
+        anstream::println!("{id} {}", message.subject());
+        anstream::eprintln!("Nothing is pushed. Next: git push && {}", follow(module, past));
+    } else {
+        anstream::print!("{}", patch(path, text, &edited));
+        anstream::eprintln!(
+            "Next: apply it (git apply), or let it be committed (--commit), push, and {}",
+            follow(module, past)
+        );
+    }
+    Ok(())
+}
+
+/// What follows the rollout that comes of it.
+fn follow(module: &ModuleName, past: &Past) -> String {
+    let tag = past
+        .wanted
+        .tag
+        .as_ref()
+        .map_or_else(String::new, |tag| format!(" --tag {tag}"));
+    format!("muster rollout status {module}{tag}")
+}
+
+fn said(version: &GitVersion) -> String {
+    let commit = version.commit.as_deref().unwrap_or_default();
+    version
+        .tag
+        .clone()
+        .unwrap_or_else(|| commit.chars().take(8).collect())
+}
+
+/// The fields as YAML, and what to do with them.
+fn output_fragment(module: &ModuleName, past: &Past) {
+    let (key, value) = pair(&past.wanted);
+    let value = serde_json::Value::from(value);
+    anstream::println!(
+        "# In the file of {module} in git:\nspec:\n  sync:\n    source:\n      git:\n        version:\n          {key}: {value}"
+    );
+    anstream::eprintln!(
+        "Next: change that and push it; in its work tree: muster rollout undo {module} --repo . (--commit)"
+    );
+}
+
+fn found(
+    namespace: &str,
+    module: &ModuleName,
+    folder: &std::path::Path,
+) -> Result<(Repository, Found), NotFound> {
+    let repository = find::repository(folder)?;
+    let wanted = Wanted {
+        kind: module.kind,
+        name: &module.name,
+        namespace,
+    };
+    let found = find::find(&repository, folder, &wanted)?;
+    Ok((repository, found))
+}
+
+fn pair(version: &GitVersion) -> (&'static str, &str) {
+    match (&version.tag, &version.commit) {
+        (Some(tag), _) => ("tag", tag),
+        (None, commit) => ("commit", commit.as_deref().unwrap_or_default()),
+    }
+}
+
+/// The text of the file with this version.
+fn edited(found: &Found, wanted: &GitVersion) -> Result<String, EditError> {
+    let (key, value) = pair(wanted);
+    let edits = [
+        Edit {
+            node: &found.key,
+            text: key,
+        },
+        Edit {
+            node: &found.value,
+            text: value,
+        },
+    ];
+    let same_key = found.key.text() == Some(key);
+    if same_key && found.value.text() == Some(value) {
+        return Ok(found.text.clone());
+    }
+    edit::replace(&found.path, &found.text, &edits[usize::from(same_key)..])
+}
+
+/// A patch as git takes it.
+fn patch(path: &str, before: &str, after: &str) -> String {
+    let lines = TextDiff::from_lines(before, after);
+    let mut hunks = lines.unified_diff();
+    hunks
+        .context_radius(CONTEXT)
+        .header(&format!("a/{path}"), &format!("b/{path}"));
+    format!("diff --git a/{path} b/{path}\n{hunks}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use git2::{IndexAddOption, RepositoryInitOptions};
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::history::tests::sample_at;
+
+    const FILE: &str = "# Modules of the web team\n---\napiVersion: fleet.muster.dev/v1alpha1\nkind: Module\nmetadata: {name: other}\nspec:\n  sync: {source: {git: {url: u, version: {tag: v3}}}}\n---\napiVersion: fleet.muster.dev/v1alpha1\nkind: Module\nmetadata:\n  name: web   # ours\nspec:\n  selector: {}\n  sync:\n    source:\n      git:\n        url: https://git.test/fleet\n        version:\n          tag: v3   # bumped by a robot\n";
+
+    /// A work tree with these files, committed.
+    fn work_tree(files: &[(&str, &str)]) -> (TempDir, Repository) {
+        let folder = tempfile::tempdir().unwrap();
+        let repository =
+            Repository::init_opts(folder.path(), RepositoryInitOptions::new().initial_head("main")).unwrap();
+        let mut config = repository.config().unwrap();
+        for (key, value) in [
+            ("user.name", "Ann"),
+            ("user.email", "ann@example.com"),
+            ("core.autocrlf", "false"),
+        ] {
+            config.set_str(key, value).unwrap();
+        }
+        for (path, text) in files {
+            write(folder.path(), path, text);
+        }
+        let mut index = repository.index().unwrap();
+        index.add_all(["*"], IndexAddOption::DEFAULT, None).unwrap();
+        index.write().unwrap();
+        let tree = index.write_tree().unwrap();
+        let author = repository.signature().unwrap();
+        let commit = |tree| repository.commit(Some("HEAD"), &author, &author, "first", tree, &[]);
+        commit(&repository.find_tree(tree).unwrap()).unwrap();
+        (folder, repository)
+    }
+
+    fn write(folder: &Path, path: &str, text: &str) {
+        let file = folder.join(path);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, text).unwrap();
+    }
+
+    fn flags(folder: &Path, to: Option<&str>, commit: bool) -> UndoFlags {
+        UndoFlags {
+            module: "module/web".parse().unwrap(),
+            to_revision: to.map(str::to_owned),
+            repo: Some(folder.to_owned()),
+            commit,
+            reason: commit.then(|| "errors in eu".to_owned()),
+        }
+    }
+
+    fn back() -> String {
+        FILE.replace("tag: v3   # bumped", "tag: v1   # bumped")
+    }
+
+    #[test]
+    fn a_patch_changes_one_line_and_git_takes_it() {
+        let (folder, repository) =
+            work_tree(&[("modules/web.yaml", FILE), ("docs/x.yaml", "{{ template }}")]);
+        let read = sample_at("v3");
+        let past = read
+            .history
+            .back(&read.spec.sync.source.git.version, None)
+            .unwrap();
+        let (_, found) = found("default", &"module/web".parse().unwrap(), folder.path()).unwrap();
+        let text = edited(&found, &past.wanted).unwrap();
+        assert_eq!(text, back());
+        let patch = patch(&found.path, &found.text, &text);
+        insta::assert_snapshot!(patch, @r"
+        diff --git a/modules/web.yaml b/modules/web.yaml
+        --- a/modules/web.yaml
+        +++ b/modules/web.yaml
+        @@ -17,4 +17,4 @@
+               git:
+                 url: https://git.test/fleet
+                 version:
+        -          tag: v3   # bumped by a robot
+        +          tag: v1   # bumped by a robot
+        ");
+        let diff = git2::Diff::from_buffer(patch.as_bytes()).unwrap();
+        repository
+            .apply(&diff, git2::ApplyLocation::WorkDir, None)
+            .unwrap();
+        assert_eq!(
+            fs::read_to_string(folder.path().join("modules/web.yaml")).unwrap(),
+            back()
+        );
+    }
+
+    #[test]
+    fn a_commit_has_the_one_file_and_says_why() {
+        let (folder, repository) = work_tree(&[("modules/web.yaml", FILE), ("a.txt", "a"), ("b.txt", "b")]);
+        write(folder.path(), "a.txt", "changed");
+        write(folder.path(), "b.txt", "staged");
+        let mut index = repository.index().unwrap();
+        index.add_path(Path::new("b.txt")).unwrap();
+        index.write().unwrap();
+        go_back("default", &flags(folder.path(), None, true), &sample_at("v3")).unwrap();
+        let head = repository.head().unwrap().peel_to_commit().unwrap();
+        assert_eq!(
+            head.message().unwrap(),
+            "web: back from v3 to v1\n\nerrors in eu\n\nv1 (revision aaaaaaaa, commit aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa) was Good on 5/5 \
+             clusters, 2026-01-01T01:04:00Z.\n"
+        );
+        assert_eq!((head.author().name().unwrap(), head.parent_count()), ("Ann", 1));
+        let diff = repository
+            .diff_tree_to_tree(
+                Some(&head.parent(0).unwrap().tree().unwrap()),
+                Some(&head.tree().unwrap()),
+                None,
+            )
+            .unwrap();
+        let changed: Vec<_> = diff
+            .deltas()
+            .map(|delta| delta.new_file().path().unwrap().to_owned())
+            .collect();
+        assert_eq!(changed, [Path::new("modules/web.yaml")]);
+        assert_eq!(
+            fs::read_to_string(folder.path().join("modules/web.yaml")).unwrap(),
+            back()
+        );
+        let status = |path: &str| repository.status_file(Path::new(path)).unwrap();
+        assert_eq!(
+            (status("modules/web.yaml"), status("a.txt"), status("b.txt")),
+            (
+                git2::Status::CURRENT,
+                git2::Status::WT_MODIFIED,
+                git2::Status::INDEX_MODIFIED
+            )
+        );
+        // Said again there is nothing to do.
+        go_back("default", &flags(folder.path(), None, true), &sample_at("v3")).unwrap();
+        assert_eq!(
+            repository.head().unwrap().peel_to_commit().unwrap().id(),
+            head.id()
+        );
+    }
+
+    fn refused(folder: &Path, to: Option<&str>, asks: &str, commit: bool, code: u8, says: &str) {
+        let refusal = go_back("default", &flags(folder, to, commit), &sample_at(asks)).unwrap_err();
+        assert!(refusal.to_string().starts_with(says), "{refusal}");
+        assert_eq!(refusal.code(), code, "{refusal}");
+    }
+
+    #[test]
+    fn what_is_no_way_back_is_refused() {
+        let (folder, _) = work_tree(&[("web.yaml", FILE)]);
+        let folder = folder.path();
+        refused(
+            folder,
+            None,
+            "v1",
+            false,
+            1,
+            "no other version of module/web than v1 is on record as good",
+        );
+        refused(
+            folder,
+            Some("bbbbbbbb"),
+            "v3",
+            false,
+            1,
+            "v2 (revision bbbbbbbb) is known to be bad (dev-1: Deployment",
+        );
+        refused(
+            folder,
+            Some("cccccccc"),
+            "v3",
+            false,
+            1,
+            "module/web asks for v3 already",
+        );
+        refused(
+            folder,
+            Some("eeeeeeee"),
+            "v3",
+            false,
+            2,
+            "there is no revision eeeeeeee of module/web; next: muster rollout history",
+        );
+        refused(folder, Some("v1"), "v3", false, 2, "\"v1\" is no revision");
+        assert_eq!(fs::read_to_string(folder.join("web.yaml")).unwrap(), FILE);
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_twice_there_or_dirty_is_refused() {
+        let twice = format!("{FILE}---\n{}", FILE.split("---\n").nth(2).unwrap());
+        let check = |files: &[(&str, &str)], code: u8, says: &str| {
+            let (folder, _) = work_tree(files);
+            refused(folder.path(), None, "v3", true, code, says);
+            for (path, text) in files {
+                assert_eq!(fs::read_to_string(folder.path().join(path)).unwrap(), *text);
+            }
+        };
+        check(
+            &[("web.yaml", "a: b\n"), ("t.yaml", "{{ x")],
+            2,
+            "no file that git knows below ",
+        );
+        check(&[("web.txt", FILE)], 2, "no file that git knows below ");
+        check(
+            &[("web.yaml", &twice)],
+            2,
+            "Module web is written more than once: web.yaml:9, web.yaml:22",
+        );
+        check(
+            &[("a/web.yaml", FILE), ("b/web.yml", FILE)],
+            2,
+            "Module web is written more than once: a/web.yaml:9, b/web.yml:9",
+        );
+        let elsewhere = FILE.replace("name: web   # ours", "name: web\n  namespace: elsewhere");
+        check(&[("web.yaml", &elsewhere)], 2, "no file that git knows below ");
+        let filled = FILE.replace("tag: v3   #", "tag: ${TAG}   #");
+        check(
+            &[("web.yaml", &filled)],
+            2,
+            "web.yaml:9: Module web has no spec.sync.source.git.version with one tag or commit",
+        );
+        let aliased = FILE
+            .replace("name: web   # ours", "name: web\n  labels: {v: &v v3}")
+            .replace("tag: v3   #", "tag: *v   #");
+        check(&[("web.yaml", &aliased)], 2, "web.yaml:");
+
+        let (folder, _) = work_tree(&[("web.yaml", FILE)]);
+        let mine = format!("{FILE}# mine\n");
+        write(folder.path(), "web.yaml", &mine);
+        refused(
+            folder.path(),
+            None,
+            "v3",
+            true,
+            1,
+            "web.yaml has changes that are not committed; next:",
+        );
+        assert_eq!(fs::read_to_string(folder.path().join("web.yaml")).unwrap(), mine);
+        let nowhere = tempfile::tempdir().unwrap();
+        refused(
+            nowhere.path(),
+            None,
+            "v3",
+            false,
+            2,
+            &format!("{} is in no work tree of git", nowhere.path().display()),
+        );
+    }
+
+    #[test]
+    fn a_folder_tells_which_is_meant() {
+        let (folder, _) = work_tree(&[("a/web.yaml", FILE), ("b/web.yml", FILE)]);
+        go_back(
+            "default",
+            &flags(&folder.path().join("b"), None, true),
+            &sample_at("v3"),
+        )
+        .unwrap();
+        let text = |path: &str| fs::read_to_string(folder.path().join(path)).unwrap();
+        assert_eq!((text("a/web.yaml"), text("b/web.yml")), (FILE.to_owned(), back()));
+    }
+}

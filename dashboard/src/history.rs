@@ -1,0 +1,326 @@
+//! What became of each revision of a module, newest first, and to which of them it could go back.
+
+use std::cmp::Reverse;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use muster_api::{
+    ModuleRevision,
+    module::{ModuleSpec, ModuleStatus, Summary},
+    revision::Verdict,
+    sync::{GitVersion, Sync},
+};
+use serde::Serialize;
+use thiserror::Error;
+
+/// Digits of a hash by which people name a revision.
+const DIGITS: usize = 8;
+
+/// The revisions of a module, with the version of this form.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct History {
+    /// The version of this form. Fields may be added to it; a change of another kind makes it `history/v2`.
+    pub schema: &'static str,
+    /// The module: `module/web`.
+    pub module: String,
+    /// Newest first.
+    pub revisions: Vec<Past>,
+}
+
+/// A revision of a module, and what became of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Past {
+    /// The hash.
+    pub revision: String,
+    /// The name of the ModuleRevision.
+    pub name: String,
+    /// The version: the tag, or the first digits of the commit.
+    pub version: String,
+    /// The version as a module's spec has it.
+    pub wanted: GitVersion,
+    /// The commit that it stood for.
+    pub commit: String,
+    /// What became of it.
+    pub verdict: Outcome,
+    /// It is what the module asks for now.
+    pub is_target: bool,
+    /// When its rollout began.
+    pub started: Option<Timestamp>,
+    /// When that ended.
+    pub finished: Option<Timestamp>,
+    /// The clusters in numbers: when it ended, or now if it is being rolled out.
+    pub counts: Option<Summary>,
+    /// What the verdict rests on.
+    pub evidence: Vec<Seen>,
+    /// But for its version it is what the module asks for now.
+    pub differs_by_version_only: bool,
+}
+
+/// What became of a revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Outcome {
+    /// Confirmed on every eligible selected cluster.
+    Good,
+    /// Condemned: it failed on more clusters than allowed.
+    Bad,
+    /// Ended by a person, without blame.
+    Aborted,
+    /// Another revision took its place before it was done.
+    Superseded,
+    /// It is being rolled out.
+    Running,
+    /// Its rollout has not begun.
+    Pending,
+}
+
+/// A cluster on which a revision failed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Seen {
+    /// The cluster.
+    pub cluster: String,
+    /// When that was seen.
+    pub at: Option<Timestamp>,
+    /// What was seen.
+    pub message: String,
+}
+
+/// Why no revision is the one that is meant.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NoSuchRevision {
+    /// Nobody knows it.
+    #[error("there is no revision {said} of {module}; next: muster rollout history {module}")]
+    Unknown {
+        /// How its hash begins.
+        said: String,
+        /// The module.
+        module: String,
+    },
+    /// Several begin so.
+    #[error("{count} revisions of {module} begin with {said}: write more digits")]
+    Ambiguous {
+        /// How their hashes begin.
+        said: String,
+        /// The module.
+        module: String,
+        /// How many there are.
+        count: usize,
+    },
+    /// It is no revision at all.
+    #[error(
+        "{said:?} is no revision: write {DIGITS} or more digits of its hash; next: muster rollout history {module}"
+    )]
+    NoHash {
+        /// What stands there.
+        said: String,
+        /// The module.
+        module: String,
+    },
+}
+
+/// Why a module cannot go back.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NoWayBack {
+    /// What is meant is not there.
+    #[error(transparent)]
+    NoSuchRevision(#[from] NoSuchRevision),
+    /// It was good with no other version.
+    #[error(
+        "no other version of {module} than {version} is on record as good; next: muster rollout history {module}, and choose one with --to-revision"
+    )]
+    NothingGood {
+        /// The module.
+        module: String,
+        /// What it asks for now.
+        version: String,
+    },
+    /// It would fail again.
+    #[error(
+        "{version} (revision {revision}) is known to be bad{why}; next: choose another (muster rollout history {module})"
+    )]
+    KnownBad {
+        /// The module.
+        module: String,
+        /// The version.
+        version: String,
+        /// The revision.
+        revision: String,
+        /// Who failed, and how.
+        why: String,
+    },
+    /// It is there already.
+    #[error("{module} asks for {version} already")]
+    Already {
+        /// The module.
+        module: String,
+        /// The version.
+        version: String,
+    },
+}
+
+impl History {
+    const SCHEMA: &'static str = "history/v1";
+
+    /// The revisions of a module that is called so (`module/web`).
+    pub fn of(
+        module: &str,
+        spec: &ModuleSpec,
+        status: Option<&ModuleStatus>,
+        all: &[ModuleRevision],
+    ) -> Self {
+        let mut revisions: Vec<(Option<Timestamp>, Past)> = all
+            .iter()
+            .map(|revision| {
+                let created = revision.creation_timestamp().map(|created| created.0);
+                (created, past(revision, spec, status))
+            })
+            .collect();
+        // What has not begun is what comes next.
+        revisions.sort_by_key(|(created, past)| {
+            Reverse((
+                past.started.unwrap_or(Timestamp::MAX),
+                *created,
+                past.name.clone(),
+            ))
+        });
+        Self {
+            schema: Self::SCHEMA,
+            module: module.to_owned(),
+            revisions: revisions.into_iter().map(|(_, past)| past).collect(),
+        }
+    }
+
+    /// The one revision whose hash begins so.
+    pub fn find(&self, said: &str) -> Result<&Past, NoSuchRevision> {
+        let (module, said) = (self.module.clone(), said.to_ascii_lowercase());
+        if said.len() < DIGITS || !said.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(NoSuchRevision::NoHash { said, module });
+        }
+        let found: Vec<&Past> = self
+            .revisions
+            .iter()
+            .filter(|past| past.revision.starts_with(&said))
+            .collect();
+        match found[..] {
+            [only] => Ok(only),
+            [] => Err(NoSuchRevision::Unknown { said, module }),
+            _ => Err(NoSuchRevision::Ambiguous {
+                said,
+                module,
+                count: found.len(),
+            }),
+        }
+    }
+
+    /// The revision that a module goes back to: the one that is said, else the last one that was good with another version than
+    /// that which it asks for now.
+    pub fn back(&self, now: &GitVersion, to: Option<&str>) -> Result<&Past, NoWayBack> {
+        let module = || self.module.clone();
+        let Some(said) = to else {
+            let good = |past: &&Past| past.verdict == Outcome::Good && past.wanted != *now;
+            let found = self
+                .revisions
+                .iter()
+                .filter(good)
+                .max_by_key(|past| past.finished);
+            return found.ok_or_else(|| NoWayBack::NothingGood {
+                module: module(),
+                version: version(now, ""),
+            });
+        };
+        let past = self.find(said)?;
+        if past.verdict == Outcome::Bad {
+            let why = past.evidence.first();
+            return Err(NoWayBack::KnownBad {
+                module: module(),
+                version: past.version.clone(),
+                revision: past.short().to_owned(),
+                why: why.map_or_else(String::new, |seen| {
+                    format!(" ({}: {})", seen.cluster, seen.message)
+                }),
+            });
+        }
+        if past.wanted == *now {
+            return Err(NoWayBack::Already {
+                module: module(),
+                version: past.version.clone(),
+            });
+        }
+        Ok(past)
+    }
+}
+
+impl Past {
+    /// The revision as people name it.
+    pub fn short(&self) -> &str {
+        self.revision.get(..DIGITS).unwrap_or(&self.revision)
+    }
+}
+
+impl Outcome {
+    /// The word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Good => "Good",
+            Self::Bad => "Bad",
+            Self::Aborted => "Aborted",
+            Self::Superseded => "Superseded",
+            Self::Running => "Running",
+            Self::Pending => "Pending",
+        }
+    }
+}
+
+fn past(revision: &ModuleRevision, spec: &ModuleSpec, status: Option<&ModuleStatus>) -> Past {
+    let story = revision.status.clone().unwrap_or_default();
+    let content = &revision.spec;
+    let is_target = status.and_then(|status| status.revision.as_ref()) == Some(&content.revision);
+    let verdict = match story.verdict {
+        Some(Verdict::Good) => Outcome::Good,
+        Some(Verdict::Bad) => Outcome::Bad,
+        Some(Verdict::Aborted) => Outcome::Aborted,
+        Some(Verdict::Superseded) => Outcome::Superseded,
+        None if story.started.is_some() => Outcome::Running,
+        None => Outcome::Pending,
+    };
+    let now = status.filter(|_| is_target && verdict == Outcome::Running);
+    let wanted = content.sync.source.git.version.clone();
+    Past {
+        revision: content.revision.clone(),
+        name: revision.name_any(),
+        version: version(&wanted, &content.commit),
+        differs_by_version_only: same_but_version(&content.sync, &spec.sync)
+            && content.control_plane_bindings == spec.control_plane_bindings,
+        wanted,
+        commit: content.commit.clone(),
+        verdict,
+        is_target,
+        started: story.started.map(|time| time.0),
+        finished: story.finished.map(|time| time.0),
+        counts: story.counts.or_else(|| now.and_then(|now| now.summary.clone())),
+        evidence: story
+            .evidence
+            .into_iter()
+            .map(|seen| Seen {
+                cluster: seen.cluster,
+                at: seen.at.map(|time| time.0),
+                message: seen.message,
+            })
+            .collect(),
+    }
+}
+
+fn same_but_version(one: &Sync, other: &Sync) -> bool {
+    let mut one = one.clone();
+    one.source.git.version = other.source.git.version.clone();
+    one == *other
+}
+
+/// A version for people: the tag, or the first digits of the commit.
+fn version(wanted: &GitVersion, commit: &str) -> String {
+    let commit = wanted.commit.as_deref().unwrap_or(commit);
+    let short = || commit.get(..DIGITS).unwrap_or(commit).to_owned();
+    wanted.tag.clone().unwrap_or_else(short)
+}
