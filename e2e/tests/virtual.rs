@@ -34,10 +34,12 @@ promises! {
         numbers_and_sizes_at_the_door, the_longest_names, values_over_their_size, secrets, names_that_others_have, a_hostile_status,
         an_annotation_that_is_no_json
     }
+    bad_input_rollout { stages_and_numbers_at_the_door, words_that_cannot_be_meant, settings_that_cannot_be_meant }
     docs { rollouts }
     rules {
         stages_with_approval, batches_grow, domains_are_exclusive, goes_back, aborted_and_tried_again, tried_again_in_vain,
-        known_bad_is_refused_for_a_joiner, depends_on, unmatched_is_left_out, a_stage_without_clusters, unreachable_is_waited_for
+        known_bad_is_refused_for_a_joiner, depends_on, unmatched_is_left_out, a_stage_without_clusters, unreachable_is_waited_for,
+        pinned, history
     }
     third_party { follows_the_sun }
     old_bugs { what_leaves_a_version_leaves_the_clusters, what_is_ours_goes_with_its_cluster, who_is_overtaken_tries_again }

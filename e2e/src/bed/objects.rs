@@ -242,6 +242,17 @@ impl Objects {
         )
     }
 
+    /// The same, or in which words the API server refuses it.
+    pub async fn try_patch(&self, kind: Kind, name: &str, patch: Value) -> Result<Value, String> {
+        match self.api(kind).patch(name, &by(), &Patch::Merge(patch)).await {
+            Ok(object) => Ok(value(object)),
+            Err(kube::Error::Api(status)) => {
+                Err(format!("{} {}: {}", status.code, status.reason, status.message))
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
     /// The same of the status.
     pub async fn patch_status(&self, kind: Kind, name: &str, patch: Value) -> Value {
         value(

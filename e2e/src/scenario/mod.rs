@@ -2,6 +2,7 @@
 
 pub mod bad_input;
 pub mod bad_input_fleet;
+pub mod bad_input_rollout;
 pub mod bad_version;
 pub mod bootstrap;
 pub mod classes;

@@ -303,6 +303,106 @@ pub async fn unreachable_is_waited_for(ground: Ground) {
         .await;
 }
 
+/// A pinned cluster gets its revision, whatever stage it is of, and keeps it while the others roll; then it takes part again.
+pub async fn pinned(ground: Ground) {
+    let bed = deployed(ground, json!({})).await;
+    let version = bed.roll("web", 2, Quality::Good).await;
+    bed.until_ready("web", &version).await;
+    let stages =
+        json!([{"name": "canary", "selector": {"matchLabels": {"stage": "canary"}}, "approval": "Required"}]);
+    bed.fleet()
+        .patch(
+            kinds::MODULE,
+            "web",
+            json!({"spec": {"rollout": {"stages": stages}}}),
+        )
+        .await;
+    let first = revision(&bed, "web-v1").await["spec"]["revision"].clone();
+    let first = first.as_str().unwrap();
+    let version = bed.roll("web", 3, Quality::Good).await;
+    let module = bed.until_reason("web", "WaitingApproval", ROLLED).await;
+    let pin = json!({"for": &first[..12], "by": "ann", "reason": "crashes there"}).to_string();
+    pin_cluster(&bed, "eu-2", Some(&pin)).await;
+    bed.until_wanted("eu-2", "web", "web-v1").await;
+    let says = format!(
+        "pinned to web-v1 (revision {}) by ann (crashes there)",
+        &first[..8]
+    );
+    bed.until_named("web", "eu-2", "Pinned", &[&says], ROLLED).await;
+    assert_eq!(bed.order(&workload("web"), &version), ["us-1"]);
+    say(&bed, "approve", &command(&module, "approve")).await;
+    bed.until_ready("web", &version).await;
+    let module = bed.module("web").await;
+    let summary = &module["status"]["summary"];
+    assert_eq!(
+        (&summary["held"], &summary["clusters"]),
+        (&json!(1), &json!("3/4"))
+    );
+    assert_eq!(bed.version_in("eu-2", "web").await.as_deref(), Some("web-v1"));
+    assert_eq!(bed.order(&workload("web"), &version), ["us-1", "eu-1", "us-2"]);
+    pin_cluster(&bed, "eu-2", None).await;
+    bed.until_wanted("eu-2", "web", &version).await;
+    bed.until_not_named("web", "eu-2", ROLLED).await;
+    assert_eq!(
+        bed.most_charged(kinds::PROXY_ASSEMBLAGE, "web"),
+        1,
+        "a pin takes its turn"
+    );
+}
+
+/// What became of each version is on record: when, on how many clusters, and what failed; nobody changes what it was.
+pub async fn history(ground: Ground) {
+    let bed = deployed(ground, json!({})).await;
+    bed.roll("web", 2, Quality::Bad).await;
+    bed.until_reason("web", "Failed", ROLLED).await;
+    let last = bed.roll("web", 3, Quality::Good).await;
+    bed.until_ready("web", &last).await;
+    for (version, expect, clusters) in [
+        ("web-v1", "Good", "4/4"),
+        ("web-v2", "Bad", "0/4"),
+        ("web-v3", "Good", "4/4"),
+    ] {
+        assert_eq!(verdict(&bed, version).await, expect);
+        let status = revision(&bed, version).await["status"].clone();
+        let times = ["started", "finished"].map(|time| status[time].as_str().unwrap().to_owned());
+        assert!(times[0] <= times[1], "{times:?}");
+        assert_eq!(status["counts"]["clusters"], clusters, "{version}: {status:#}");
+        let evidence = status["evidence"].as_array().map_or(0, Vec::len);
+        assert_eq!(evidence, usize::from(expect == "Bad"), "{status:#}");
+    }
+    let bad = revision(&bed, "web-v2").await;
+    let evidence = &bad["status"]["evidence"][0];
+    assert_eq!(evidence["cluster"], "eu-1");
+    assert!(
+        evidence["message"].as_str().unwrap().contains("web"),
+        "{evidence}"
+    );
+    let mut forged = bad.clone();
+    forged["spec"]["commit"] = json!("0".repeat(40));
+    let name = bad["metadata"]["name"].as_str().unwrap();
+    let refused = bed
+        .fleet()
+        .try_patch(kinds::MODULE_REVISION, name, json!({"spec": forged["spec"]}))
+        .await;
+    assert!(refused.unwrap_err().contains("a ModuleRevision is immutable"));
+}
+
+/// The ModuleRevision of a version.
+async fn revision(bed: &Bed, version: &str) -> Value {
+    let revisions = bed.fleet().list(kinds::MODULE_REVISION).await;
+    let of_it = |revision: &Value| revision["spec"]["sync"]["source"]["git"]["version"]["tag"] == *version;
+    revisions
+        .into_iter()
+        .find(of_it)
+        .unwrap_or_else(|| panic!("no revision of {version}"))
+}
+
+async fn pin_cluster(bed: &Bed, cluster: &str, pin: Option<&str>) {
+    let annotations = json!({"fleet.muster.dev/pin.web": pin});
+    let patch = json!({"metadata": {"annotations": annotations}});
+    bed.fleet().patch(kinds::CLUSTER, cluster, patch).await;
+}
+
 /// What is said of the clusters.
 fn attention(module: &Value) -> impl Iterator<Item = &Value> {
     module["status"]["attention"].as_array().into_iter().flatten()
