@@ -14,6 +14,7 @@ use crate::{
     level::{self, HoldFlags, PinFlags, ReleaseFlags, UnpinFlags},
     once::{self, RevisionFlags, StageFlags},
     pause::{self, PauseFlags, ResumeFlags},
+    simulate::{self, SimulateFlags},
     tree::{self, TreeFlags},
     undo::{self, UndoFlags},
 };
@@ -39,7 +40,8 @@ Examples:
   muster rollout status module/podinfo
   muster get modules -o wide
   muster build apps/podinfo           what would be applied of a folder
-  muster diff apps/podinfo            what that would change in a cluster";
+  muster diff apps/podinfo            what that would change in a cluster
+  muster simulate fleet.yaml          how a version would roll over a fleet, drawn";
 
 /// Which management cluster, and which namespace of it: kubectl's own flags.
 #[derive(Args, Clone, Debug)]
@@ -86,6 +88,13 @@ pub enum Verb {
     /// Exit codes: 0 no difference, 1 differences, 2 could not find out.
     #[command(before_help = DIFF_EXAMPLES)]
     Diff(DiffFlags),
+    /// How a version would roll over a fleet of a file: the shipped decisions, without any cluster
+    ///
+    /// With -o json: `schema` (`simulate/v1`), verdict, evidence, seconds, batches, carrying, failed and clusters with their changes.
+    ///
+    /// Exit codes: 0 printed, whatever became of the version; 2 something is wrong with the file or the flags.
+    #[command(before_help = simulate::EXAMPLES)]
+    Simulate(SimulateFlags),
     /// Modules, clusters, assemblages or revisions, as kubectl shows them
     Get(GetFlags),
     /// Modules by clusters: who is at what

@@ -5,6 +5,7 @@
 //!                ├─► get, matrix, tree, why, rollout (objects ─► view models ─► tables)
 //!                ├─► build, diff                (a folder on disk ─► objects ─► text)
 //!                ├─► hold, release, pin, unpin  (a person's will ─► an annotation that git does not own)
+//!                ├─► simulate                   (a fleet file ─► decisions ─► a picture)
 //!                └─► reconcile, install, crds, completion, version
 //! ```
 //!
@@ -32,6 +33,7 @@ mod pause;
 mod process;
 mod reconcile;
 mod rollout;
+mod simulate;
 mod tree;
 mod undo;
 mod version;
@@ -83,6 +85,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Verb::Crds(flags) => Ok(crds::run(&flags)),
         Verb::Build(flags) => build::run(flags),
         Verb::Diff(flags) => diff::run(&cluster, flags).await,
+        Verb::Simulate(flags) => simulate::run(&flags),
         Verb::Get(flags) => get::run(&cluster, &flags).await,
         Verb::Matrix(flags) => matrix::run(&cluster, &flags).await,
         Verb::Tree(flags) => tree::run(&cluster, &flags).await,

@@ -43,10 +43,6 @@ use kube::ResourceExt;
 use muster_api::{labels::finalizer, reasons::Reason, selector::SelectorError};
 use thiserror::Error;
 
-pub use self::{
-    dependencies::Dependencies,
-    kind::{Carrier, Rolled},
-};
 use self::{
     dependencies::Name,
     history::History,
@@ -55,6 +51,12 @@ use self::{
     rows::AssemblageRow,
     source::Tags,
     writers::Writers,
+};
+pub use self::{
+    dependencies::Dependencies,
+    kind::{Carrier, Rolled},
+    reasons::word,
+    units::{absence, wishes},
 };
 use crate::{
     bindings::Objects,

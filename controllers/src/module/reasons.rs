@@ -70,7 +70,7 @@ pub fn explain(unit: &UnitId, why: &Why, background: &Background<'_>) -> Explain
 }
 
 /// The public word, and since when it holds.
-fn word(why: &Why) -> (Reason, Option<Millis>) {
+pub fn word(why: &Why) -> (Reason, Option<Millis>) {
     match why {
         Why::Ineligible { reason, since } => (ineligible(*reason), *since),
         Why::WithdrawalHeld { .. } => (Reason::WithdrawalHeld, None),

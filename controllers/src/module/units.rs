@@ -60,7 +60,7 @@ pub fn units(seen: &Observation, module: &str, rollout: &api::Rollout) -> Units 
 /// The settings of a module as the engine has them. What is being deleted is withdrawn as `onDelete` says, paused or not; an explicit
 /// `onDelete` releases the brake.
 pub fn spec(module: &ModuleSpec, seen: &Observation, now: Timestamp) -> engine::Spec {
-    let rollout = &module.rollout;
+    let wishes = wishes(&module.rollout);
     let deleting = seen.deleting;
     let explicit = deleting && module.on_delete.is_some();
     let how = match module.on_delete {
@@ -70,6 +70,25 @@ pub fn spec(module: &ModuleSpec, seen: &Observation, now: Timestamp) -> engine::
     let target = seen.target.definition();
     engine::Spec {
         target: target.and_then(|target| engine::Revision::parse(&target.revision)),
+        controls: controls(seen, now),
+        withdraw: engine::Withdraw {
+            brake: wishes.withdraw.brake.filter(|_| !explicit),
+            how,
+            acknowledged: seen
+                .controls
+                .acknowledged(now)
+                .map(|control| control.what.clone()),
+            ..wishes.withdraw
+        },
+        paused: !deleting && (wishes.paused || seen.controls.paused(now).is_some()),
+        abandoned: seen.controls.given_up(now),
+        ..wishes
+    }
+}
+
+/// What `spec.rollout` says, of a complete read: no reconcile starts before every list is complete.
+pub fn wishes(rollout: &api::Rollout) -> engine::Spec {
+    engine::Spec {
         strategy: match rollout.strategy {
             api::Strategy::Replace => engine::Strategy::Replace,
             api::Strategy::Incremental => engine::Strategy::Incremental,
@@ -83,8 +102,6 @@ pub fn spec(module: &ModuleSpec, seen: &Observation, now: Timestamp) -> engine::
         }),
         exclusive: rollout.exclusive.is_some(),
         stages: rollout.stages.iter().map(stage).collect(),
-        readings: Vec::new(),
-        controls: controls(seen, now),
         on_failure: match rollout.on_failure.action {
             api::FailureAction::Halt => engine::OnFailure::Halt,
             api::FailureAction::Revert => engine::OnFailure::Revert,
@@ -102,17 +119,12 @@ pub fn spec(module: &ModuleSpec, seen: &Observation, now: Timestamp) -> engine::
         },
         withdraw: engine::Withdraw {
             max: limit(rollout.withdraw.max),
-            brake: (!explicit).then(|| limit(rollout.withdraw.brake)),
-            how,
-            acknowledged: seen
-                .controls
-                .acknowledged(now)
-                .map(|control| control.what.clone()),
+            brake: Some(limit(rollout.withdraw.brake)),
+            ..engine::Withdraw::default()
         },
-        paused: !deleting && (rollout.paused || seen.controls.paused(now).is_some()),
-        abandoned: seen.controls.given_up(now),
-        // No reconcile starts before every list is complete.
+        paused: rollout.paused,
         complete: true,
+        ..engine::Spec::default()
     }
 }
 
@@ -270,7 +282,7 @@ fn ineligible(reason: Reason, rollout: &api::Rollout) -> engine::Ineligible {
 }
 
 /// What people wish for clusters that do not answer, or do not let us in. All others are skipped.
-fn absence(reason: Reason, wish: api::OnUnreachable) -> engine::Absence {
+pub fn absence(reason: Reason, wish: api::OnUnreachable) -> engine::Absence {
     match (reason, wish) {
         (Reason::Unreachable | Reason::CredentialsRejected, api::OnUnreachable::Wait) => {
             engine::Absence::Wait

@@ -1,0 +1,424 @@
+//! The fleet file: clusters, how a module rolls, how long things take, what goes wrong.
+
+use std::{collections::BTreeMap, path::Path};
+
+use muster_api::{Duration, rollout::Rollout, selector::Matcher, validate::names};
+use muster_sync::yaml::{self, Document};
+use serde::Deserialize;
+
+use super::fault::{FleetError, Key, position, written};
+
+/// Clusters of one simulation: as many as a management plane is built for.
+const MOST_CLUSTERS: usize = 5000;
+/// Bytes of a fleet file: so many clusters one by one, with labels.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// A fleet as it is simulated.
+#[derive(Clone, Debug)]
+pub struct Fleet {
+    /// The clusters, by name.
+    pub clusters: BTreeMap<String, Cluster>,
+    /// As in `spec.rollout` of a module.
+    pub rollout: Rollout,
+    /// The selectors of its stages.
+    pub stages: Vec<Matcher>,
+    /// How long things take.
+    pub durations: Durations,
+}
+
+/// One cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Cluster {
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// The version fails on it.
+    pub fails: bool,
+    /// How long it takes to be ready, if it is not as the others.
+    pub ready: Option<Duration>,
+    /// When it cannot be reached.
+    pub away: Option<Away>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct File {
+    clusters: Vec<Line>,
+    #[serde(default)]
+    rollout: Rollout,
+    #[serde(default)]
+    durations: Durations,
+    #[serde(default)]
+    fail: Vec<String>,
+    #[serde(default)]
+    slow: BTreeMap<String, Duration>,
+    #[serde(default)]
+    away: BTreeMap<String, Away>,
+}
+
+/// One cluster, or several: `eu-{1..40}`.
+#[derive(Debug, Deserialize)]
+struct Line {
+    name: String,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+}
+
+/// How long things take.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Durations {
+    /// From an assignment until the cluster acknowledges it.
+    pub pickup: Duration,
+    /// From there until it is ready.
+    pub ready: Duration,
+    /// How much longer or shorter each may take.
+    pub jitter: muster_api::amount::Amount,
+    /// Until somebody approves a stage that asks for it.
+    pub approval: Duration,
+}
+
+impl Default for Durations {
+    fn default() -> Self {
+        Self {
+            pickup: Duration::from_secs(5),
+            ready: Duration::from_secs(30),
+            jitter: muster_api::amount::Amount::Percent(20),
+            approval: Duration::from_mins(1),
+        }
+    }
+}
+
+/// When a cluster cannot be reached.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Away {
+    /// From then on.
+    #[serde(default)]
+    pub from: Duration,
+    /// For so long; without it, for good.
+    #[serde(default, rename = "for")]
+    pub lasting: Option<Duration>,
+}
+
+/// A document, and words for what is wrong with it.
+struct Source {
+    document: Document,
+}
+
+impl Source {
+    fn wrong(&self, path: &[Key], what: impl Into<String>, mend: impl Into<String>) -> FleetError {
+        let field = written(path);
+        FleetError::Wrong {
+            file: self.document.file.to_string(),
+            at: position(&self.document.root, path),
+            path: if field.is_empty() {
+                field
+            } else {
+                format!("{field}: ")
+            },
+            what: what.into(),
+            mend: mend.into(),
+        }
+    }
+
+    fn parse(&self) -> Result<File, FleetError> {
+        let value = self.document.value()?;
+        let mut unknown = None;
+        let mut track = serde_path_to_error::Track::new();
+        let tracked = serde_path_to_error::Deserializer::new(value, &mut track);
+        let parsed = serde_ignored::deserialize(tracked, |path| {
+            unknown.get_or_insert_with(|| keys(&path));
+        });
+        match (parsed, unknown) {
+            (Err(error), _) => {
+                let path: Vec<Key> = track.path().iter().filter_map(segment).collect();
+                Err(self.wrong(
+                    &path,
+                    error.to_string(),
+                    "docs/rollouts.md has the fields of a fleet file",
+                ))
+            }
+            (Ok(_), Some(path)) => Err(self.wrong(
+                &path,
+                "nobody knows this field",
+                "remove it, or write it as docs/rollouts.md does",
+            )),
+            (Ok(file), None) => Ok(file),
+        }
+    }
+}
+
+impl Fleet {
+    /// Reads a fleet file, and checks all of it.
+    pub fn read(path: &Path) -> Result<Self, FleetError> {
+        let unreadable = |error| FleetError::Unreadable {
+            path: path.to_owned(),
+            error,
+        };
+        let size = std::fs::metadata(path).map_err(unreadable)?.len();
+        if size > MOST_BYTES {
+            let error = std::io::Error::other(format!("{size} bytes, more than {MOST_BYTES}"));
+            return Err(unreadable(error));
+        }
+        let bytes = std::fs::read(path).map_err(unreadable)?;
+        Self::of(&path.display().to_string(), &bytes)
+    }
+
+    /// The fleet of these bytes.
+    pub fn of(name: &str, bytes: &[u8]) -> Result<Self, FleetError> {
+        let mut documents = yaml::documents(name, bytes)?.into_iter();
+        let Some(document) = documents.next() else {
+            return Err(FleetError::Wrong {
+                file: name.to_owned(),
+                at: yaml::Position { line: 1, column: 1 },
+                path: String::new(),
+                what: "there is nothing in it".to_owned(),
+                mend: "list clusters (examples/simulate/fleet.yaml has some)".to_owned(),
+            });
+        };
+        let source = Source { document };
+        if let Some(second) = documents.next() {
+            let second = Source { document: second };
+            return Err(second.wrong(&[], "a second document", "a fleet file has one"));
+        }
+        let file = source.parse()?;
+        let mut fleet = Self {
+            clusters: clusters(&source, &file.clusters)?,
+            stages: stages(&source, &file.rollout)?,
+            rollout: file.rollout,
+            durations: file.durations,
+        };
+        fleet.check_stages(&source)?;
+        let missing = |key: Key, list: &str| {
+            let path = [list.into(), key];
+            source.wrong(&path, "no cluster has this name", "name one of clusters")
+        };
+        for (index, name) in file.fail.iter().enumerate() {
+            fleet
+                .each(name, |cluster| cluster.fails = true)
+                .ok_or_else(|| missing(index.into(), "fail"))?;
+        }
+        for (name, time) in &file.slow {
+            fleet
+                .each(name, |cluster| cluster.ready = Some(*time))
+                .ok_or_else(|| missing(name.as_str().into(), "slow"))?;
+        }
+        for (name, away) in &file.away {
+            fleet
+                .each(name, |cluster| cluster.away = Some(*away))
+                .ok_or_else(|| missing(name.as_str().into(), "away"))?;
+        }
+        Ok(fleet)
+    }
+
+    /// The version fails on these.
+    pub fn fail(&mut self, name: &str) -> Result<(), FleetError> {
+        let found = self.each(name, |cluster| cluster.fails = true);
+        found.ok_or_else(|| self.no_cluster("--fail", name))
+    }
+
+    /// These take so long.
+    pub fn slow(&mut self, name: &str, time: Duration) -> Result<(), FleetError> {
+        let found = self.each(name, |cluster| cluster.ready = Some(time));
+        found.ok_or_else(|| self.no_cluster("--slow", name))
+    }
+
+    /// The place of the stage that a cluster is of.
+    pub fn stage(&self, cluster: &Cluster) -> Option<usize> {
+        self.stages
+            .iter()
+            .position(|stage| stage.matches(&cluster.labels))
+    }
+
+    fn each(&mut self, name: &str, mut change: impl FnMut(&mut Cluster)) -> Option<()> {
+        for name in expanded(name)? {
+            change(self.clusters.get_mut(&name)?);
+        }
+        Some(())
+    }
+
+    fn no_cluster(&self, flag: &'static str, name: &str) -> FleetError {
+        const SHOWN: usize = 3;
+        let names = muster_dashboard::fold_names(self.clusters.keys().map(String::as_str));
+        let some: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
+        FleetError::NoCluster {
+            flag,
+            name: name.to_owned(),
+            known: some.join(", "),
+        }
+    }
+
+    /// As the controller does: a stage of nobody guards nothing.
+    fn check_stages(&self, source: &Source) -> Result<(), FleetError> {
+        for (place, stage) in self.rollout.stages.iter().enumerate() {
+            let path: [Key; 3] = ["rollout".into(), "stages".into(), place.into()];
+            if !self
+                .clusters
+                .values()
+                .any(|cluster| self.stage(cluster) == Some(place))
+            {
+                return Err(source.wrong(
+                    &path,
+                    format!("no cluster is of stage {}", stage.name),
+                    "mend its selector, label a cluster, or remove the stage",
+                ));
+            }
+            if !stage.gates.is_empty() {
+                return Err(source.wrong(&path, "gates are not built yet", "remove them"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn stages(source: &Source, rollout: &Rollout) -> Result<Vec<Matcher>, FleetError> {
+    let stages = rollout.stages.iter().enumerate();
+    let matchers = stages.map(|(place, stage)| {
+        let path: [Key; 4] = ["rollout".into(), "stages".into(), place.into(), "selector".into()];
+        Matcher::new(Some(&stage.selector)).map_err(|error| {
+            source.wrong(
+                &path,
+                error.to_string(),
+                "write it as a Kubernetes label selector",
+            )
+        })
+    });
+    matchers.collect()
+}
+
+fn clusters(source: &Source, lines: &[Line]) -> Result<BTreeMap<String, Cluster>, FleetError> {
+    let mut clusters = BTreeMap::new();
+    for (index, line) in lines.iter().enumerate() {
+        let path: [Key; 3] = ["clusters".into(), index.into(), "name".into()];
+        let names = expanded(&line.name).ok_or_else(|| {
+            source.wrong(
+                &path,
+                format!("{:?} is no name of clusters", line.name),
+                format!("write a name, or several as eu-{{1..40}}, at most {MOST_CLUSTERS} in all"),
+            )
+        })?;
+        for name in names {
+            names::dns_subdomain(&name).map_err(|error| {
+                source.wrong(
+                    &path,
+                    format!("{name:?} is no valid name: {error}"),
+                    "rename the cluster",
+                )
+            })?;
+            let cluster = Cluster {
+                labels: line.labels.clone(),
+                ..Cluster::default()
+            };
+            if clusters.insert(name.clone(), cluster).is_some() {
+                return Err(source.wrong(&path, format!("{name} is there twice"), "remove one of them"));
+            }
+            if clusters.len() > MOST_CLUSTERS {
+                return Err(source.wrong(
+                    &path,
+                    format!("more than {MOST_CLUSTERS} clusters"),
+                    "simulate a part of them",
+                ));
+            }
+        }
+    }
+    if clusters.is_empty() {
+        let path = ["clusters".into()];
+        return Err(source.wrong(&path, "there are none", "list at least one, by name"));
+    }
+    Ok(clusters)
+}
+
+/// `eu-{1..3}` is eu-1, eu-2 and eu-3; a name without braces is itself.
+fn expanded(text: &str) -> Option<Vec<String>> {
+    let Some((stem, rest)) = text.split_once('{') else {
+        return (!text.is_empty()).then(|| vec![text.to_owned()]);
+    };
+    let (range, tail) = rest.split_once('}')?;
+    let (first, last) = range.split_once("..")?;
+    let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+    let fits = first <= last && last - first < MOST_CLUSTERS;
+    fits.then(|| {
+        (first..=last)
+            .map(|number| format!("{stem}{number}{tail}"))
+            .collect()
+    })
+}
+
+fn segment(segment: &serde_path_to_error::Segment) -> Option<Key> {
+    match segment {
+        serde_path_to_error::Segment::Seq { index } => Some(Key::Index(*index)),
+        serde_path_to_error::Segment::Map { key } => Some(Key::Name(key.clone())),
+        _ => None,
+    }
+}
+
+fn keys(path: &serde_ignored::Path<'_>) -> Vec<Key> {
+    use serde_ignored::Path;
+    let (parent, key) = match path {
+        Path::Root => return Vec::new(),
+        Path::Seq { parent, index } => (parent, Some(Key::Index(*index))),
+        Path::Map { parent, key } => (parent, Some(Key::Name(key.clone()))),
+        Path::Some { parent } | Path::NewtypeStruct { parent } | Path::NewtypeVariant { parent } => {
+            (parent, None)
+        }
+    };
+    let mut keys = keys(parent);
+    keys.extend(key);
+    keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, says: &str) {
+        let error = Fleet::of("fleet.yaml", text.as_bytes()).unwrap_err();
+        assert_eq!(error.to_string(), says);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place_and_how_to_mend_it() {
+        check(
+            "",
+            "fleet.yaml:1:1: there is nothing in it; list clusters (examples/simulate/fleet.yaml has some)",
+        );
+        check(
+            "clusters:\n- nam: a\n",
+            "fleet.yaml:2:3: clusters[0]: missing field `name`; docs/rollouts.md has the fields of a fleet file",
+        );
+        check(
+            "clusters:\n- name: a\nrollout:\n  maxUnready: 3\n",
+            "fleet.yaml:4:15: rollout.maxUnready: nobody knows this field; remove it, or write it as docs/rollouts.md does",
+        );
+        check(
+            "clusters:\n- name: a\nrollout:\n  maxUnreadyClusters: many\n",
+            "fleet.yaml:4:23: rollout.maxUnreadyClusters: \"many\" is neither a count such as 3 nor a percentage from \"0%\" to \"100%\"; docs/rollouts.md has the fields of a fleet file",
+        );
+        check(
+            "clusters:\n- name: a\n- name: a\n",
+            "fleet.yaml:3:9: clusters[1].name: a is there twice; remove one of them",
+        );
+        check(
+            "clusters:\n- name: a-{3..1}\n",
+            "fleet.yaml:2:9: clusters[0].name: \"a-{3..1}\" is no name of clusters; write a name, or several as eu-{1..40}, at most 5000 in all",
+        );
+        check(
+            "clusters:\n- name: a\nfail: [b]\n",
+            "fleet.yaml:3:8: fail[0]: no cluster has this name; name one of clusters",
+        );
+        check(
+            "clusters:\n- name: a\nrollout:\n  stages:\n  - name: canary\n    selector: {matchLabels: {tier: canary}}\n",
+            "fleet.yaml:5:5: rollout.stages[0]: no cluster is of stage canary; mend its selector, label a cluster, or remove the stage",
+        );
+    }
+
+    #[test]
+    fn names_stand_for_several_clusters() {
+        let names = |text: &str| expanded(text).map(|names| names.join(" "));
+        assert_eq!(names("eu-{1..3}").as_deref(), Some("eu-1 eu-2 eu-3"));
+        assert_eq!(names("eu-{1..2}-b").as_deref(), Some("eu-1-b eu-2-b"));
+        assert_eq!(names("dev").as_deref(), Some("dev"));
+        for wrong in ["", "eu-{1..", "eu-{a..b}", "eu-{2..1}", "eu-{1..9999999}"] {
+            assert_eq!(names(wrong), None, "{wrong}");
+        }
+    }
+}

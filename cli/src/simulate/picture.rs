@@ -1,0 +1,157 @@
+//! A story in lines and columns: what text and picture have in common.
+
+use muster_dashboard::{Shape, fold_names};
+use muster_rollout::Millis;
+
+use super::story::{Story, Track, time};
+
+/// Up to so many clusters each has a line of its own.
+const ALONE: usize = 24;
+/// So many lines are seen at a glance.
+const LINES: usize = 40;
+
+/// What is drawn.
+pub struct Picture {
+    pub rows: Vec<Row>,
+    /// Where on the axis something is written, and what.
+    pub ticks: Vec<(usize, String)>,
+}
+
+/// One line.
+pub struct Row {
+    /// The stage, where another one begins.
+    pub heading: Option<String>,
+    /// The cluster, or clusters.
+    pub title: String,
+    /// One for each column.
+    pub cells: Vec<Shape>,
+}
+
+impl Picture {
+    /// With so many columns, the last of which is the end.
+    pub fn of(story: &Story, columns: usize) -> Self {
+        let columns = columns.max(2);
+        let groups = groups(story, columns);
+        let staged = story.clusters.iter().any(|track| track.stage.is_some());
+        let mut rows: Vec<Row> = Vec::new();
+        let mut last = None;
+        for group in &groups {
+            let stage = group.first().map(|track| track.stage.clone());
+            let heading = stage.clone().filter(|_| staged && last != stage);
+            last = stage;
+            rows.push(Row {
+                heading: heading.map(|stage| stage.unwrap_or_else(|| "(no stage)".to_owned())),
+                title: title(group),
+                cells: (0..columns)
+                    .map(|at| cell(group, story.took, at, columns))
+                    .collect(),
+            });
+        }
+        Self {
+            rows,
+            ticks: ticks(story.took, columns),
+        }
+    }
+
+    /// The shapes that occur, in the order of the legend.
+    pub fn legend(&self) -> Vec<Shape> {
+        let occurs = |shape: &Shape| self.rows.iter().any(|row| row.cells.contains(shape));
+        Shape::ALL.into_iter().filter(occurs).collect()
+    }
+}
+
+/// Few clusters are drawn one by one; of many those together that are of one stage, begin together and end alike.
+fn groups(story: &Story, columns: usize) -> Vec<Vec<&Track>> {
+    let mut tracks: Vec<&Track> = story.clusters.iter().collect();
+    tracks.sort_by(|a, b| {
+        let key = |track: &Track| (track.place, track.began().unwrap_or(Millis(u64::MAX)));
+        key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name))
+    });
+    if tracks.len() <= ALONE {
+        return tracks.into_iter().map(|track| vec![track]).collect();
+    }
+    let mut coarse = 1;
+    loop {
+        let width = (story.took.0 / u64::try_from(columns).unwrap_or(1)).max(1) * coarse;
+        let mut sorted = tracks.clone();
+        let key = |track: &&Track| {
+            let began = track.began().map_or(u64::MAX, |at| at.0 / width);
+            (track.place, began, track.last())
+        };
+        sorted.sort_by_key(key);
+        let groups: Vec<Vec<&Track>> = sorted
+            .chunk_by(|a, b| key(a) == key(b))
+            .map(<[&Track]>::to_vec)
+            .collect();
+        if groups.len() <= LINES || width > story.took.0 {
+            return groups;
+        }
+        coarse *= 2;
+    }
+}
+
+/// The name, or the names folded, or the first of them and how many there are.
+fn title(group: &[&Track]) -> String {
+    const ROOM: usize = 26;
+    let folded = fold_names(group.iter().map(|track| track.name.as_str()));
+    let whole = folded.join(", ");
+    match (folded.first(), group) {
+        _ if whole.chars().count() <= ROOM => whole,
+        (_, [first, ..]) => format!("{}, … ({})", first.name, group.len()),
+        _ => whole,
+    }
+}
+
+/// What a column shows: the most notable of what is told in its time; the last one what is told in the end.
+fn cell(group: &[&Track], took: Millis, at: usize, columns: usize) -> Shape {
+    let at = u64::try_from(at).unwrap_or(0);
+    let spans = u64::try_from(columns - 1).unwrap_or(1);
+    let (from, to) = (took.0 * at / spans, took.0 * (at + 1) / spans);
+    let last = at == spans;
+    let seen = group.iter().flat_map(|track| {
+        let changes = track.changes.iter().enumerate();
+        changes.filter_map(move |(place, (begin, reason))| {
+            let end = track.changes.get(place + 1).map_or(u64::MAX, |(next, _)| next.0);
+            let told = if last {
+                end == u64::MAX
+            } else {
+                begin.0 < to.max(from + 1) && end > from
+            };
+            told.then(|| Shape::of(*reason))
+        })
+    });
+    seen.min_by_key(|shape| notable(*shape))
+        .unwrap_or(Shape::NotSelected)
+}
+
+/// Of many what is drawn: who fails or changes is seen, however short.
+const fn notable(shape: Shape) -> u8 {
+    match shape {
+        Shape::Failed => 0,
+        Shape::Updating => 1,
+        Shape::Unreachable => 2,
+        Shape::Held => 3,
+        Shape::Waiting => 4,
+        Shape::Ready => 5,
+        Shape::NotSelected => 6,
+    }
+}
+
+/// A time about every twelfth column, and round.
+fn ticks(took: Millis, columns: usize) -> Vec<(usize, String)> {
+    const EVERY: usize = 12;
+    const ROUND: [u64; 14] = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200];
+    let spans = u64::try_from(columns - 1).unwrap_or(1);
+    let wanted = took.0 / 1000 / u64::try_from((columns / EVERY).max(1)).unwrap_or(1);
+    let step = ROUND
+        .into_iter()
+        .find(|round| *round >= wanted)
+        .unwrap_or_else(|| wanted.div_ceil(3600) * 3600);
+    let count = took.0 / 1000 / step.max(1);
+    let ticks = (0..=count).map(|number| {
+        let at = number * step * 1000;
+        let column = (at * spans).checked_div(took.0).unwrap_or(0);
+        (usize::try_from(column).unwrap_or(0), time(Millis(at)))
+    });
+    ticks.collect()
+}

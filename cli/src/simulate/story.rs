@@ -1,0 +1,196 @@
+//! What happened in a simulation: every change of every cluster, and how it ended.
+
+use muster_api::{Duration, reasons::Reason};
+use muster_dashboard::Shape;
+use muster_rollout::Millis;
+use serde::Serialize;
+
+/// A rollout from its beginning to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Story {
+    /// By name.
+    pub clusters: Vec<Track>,
+    /// How long it took.
+    pub took: Millis,
+    /// How many times clusters were begun.
+    pub batches: usize,
+    /// How many have the version in the end.
+    pub carrying: usize,
+    /// On how many it failed.
+    pub failed: usize,
+    /// How it ended.
+    pub end: End,
+}
+
+/// One cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Track {
+    /// Its name.
+    pub name: String,
+    /// The place of its stage; the greatest number for none.
+    pub place: usize,
+    /// Its stage.
+    pub stage: Option<String>,
+    /// From when on what was told, in the order of time.
+    pub changes: Vec<(Millis, Reason)>,
+}
+
+/// How a rollout ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Every cluster that could be reached has it.
+    Done,
+    /// It was condemned; who failed, and how.
+    Halted(String),
+    /// And all that had it went back.
+    Reverted(String),
+    /// Nothing moves, and it is not done.
+    Waiting,
+}
+
+/// What is printed as JSON.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Printed<'a> {
+    schema: &'static str,
+    verdict: &'static str,
+    evidence: Option<&'a str>,
+    seconds: f64,
+    batches: usize,
+    carrying: usize,
+    failed: usize,
+    clusters: Vec<PrintedTrack<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PrintedTrack<'a> {
+    name: &'a str,
+    stage: Option<&'a str>,
+    changes: Vec<PrintedChange>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PrintedChange {
+    seconds: f64,
+    reason: &'static str,
+    shape: Shape,
+}
+
+impl Track {
+    /// Notes what is told now; false if that is what was told before.
+    pub fn tell(&mut self, now: Millis, reason: Reason) -> bool {
+        if self.changes.last().is_some_and(|(_, last)| *last == reason) {
+            return false;
+        }
+        // What is over at the instant at which it began was never seen.
+        self.changes.retain(|(at, _)| *at != now);
+        self.changes.push((now, reason));
+        true
+    }
+
+    /// What was told at the end.
+    pub fn last(&self) -> Shape {
+        self.changes
+            .last()
+            .map_or(Shape::NotSelected, |(_, reason)| Shape::of(*reason))
+    }
+
+    /// Something failed on it, or was late.
+    pub fn has_failed(&self) -> bool {
+        self.changes
+            .iter()
+            .any(|(_, reason)| Shape::of(*reason) == Shape::Failed)
+    }
+
+    /// When it began to change.
+    pub fn began(&self) -> Option<Millis> {
+        let changing = |(_, reason): &&(Millis, Reason)| Shape::of(*reason) == Shape::Updating;
+        self.changes.iter().find(changing).map(|(at, _)| *at)
+    }
+}
+
+impl Story {
+    /// How it ended, in one line.
+    pub fn verdict(&self) -> String {
+        let (took, all, carrying) = (time(self.took), self.clusters.len(), self.carrying);
+        let ready = self.clusters.iter().filter(|track| track.last() == Shape::Ready);
+        let ready = ready.count();
+        match &self.end {
+            End::Done => format!("done in {took}: {ready} of {all} clusters are ready at the version"),
+            End::Halted(evidence) => format!(
+                "condemned, at rest after {took}: {evidence}; {carrying} of {all} clusters have the version, and no other gets it"
+            ),
+            End::Reverted(evidence) => {
+                format!("condemned, and back after {took}: {evidence}; no cluster has the version any more")
+            }
+            End::Waiting => format!(
+                "not done, at rest after {took}: {ready} of {all} clusters are ready at the version; {}",
+                self.hindrance()
+            ),
+        }
+    }
+
+    /// The counts, in one line.
+    pub fn totals(&self) -> String {
+        let plural = if self.batches == 1 { "" } else { "es" };
+        format!("{} batch{plural}, failed on {}", self.batches, self.failed)
+    }
+
+    fn hindrance(&self) -> String {
+        let behind = self.clusters.iter().filter(|track| track.last() != Shape::Ready);
+        let first = behind
+            .filter_map(|track| Some((track, track.changes.last()?)))
+            .min_by_key(|(track, (_, reason))| (Shape::of(*reason).urgency(), track.place));
+        first.map_or_else(
+            || "nothing is left to do".to_owned(),
+            |(track, (_, reason))| format!("{} says {reason}", track.name),
+        )
+    }
+
+    /// All of it, for programs.
+    pub fn json(&self) -> String {
+        let (verdict, evidence) = match &self.end {
+            End::Done => ("Done", None),
+            End::Halted(evidence) => ("Halted", Some(evidence.as_str())),
+            End::Reverted(evidence) => ("Reverted", Some(evidence.as_str())),
+            End::Waiting => ("Waiting", None),
+        };
+        let clusters = self.clusters.iter().map(|track| PrintedTrack {
+            name: &track.name,
+            stage: track.stage.as_deref(),
+            changes: track
+                .changes
+                .iter()
+                .map(|(at, reason)| PrintedChange {
+                    seconds: seconds(*at),
+                    reason: reason.as_str(),
+                    shape: Shape::of(*reason),
+                })
+                .collect(),
+        });
+        let printed = Printed {
+            schema: "simulate/v1",
+            verdict,
+            evidence,
+            seconds: seconds(self.took),
+            batches: self.batches,
+            carrying: self.carrying,
+            failed: self.failed,
+            clusters: clusters.collect(),
+        };
+        // Text and numbers always go into JSON.
+        let text = serde_json::to_string_pretty(&printed).unwrap_or_default();
+        format!("{text}\n")
+    }
+}
+
+/// A time as people write it, in whole seconds.
+pub fn time(at: Millis) -> String {
+    Duration::from_secs(at.0 / 1000).to_string()
+}
+
+fn seconds(at: Millis) -> f64 {
+    std::time::Duration::from(at).as_secs_f64()
+}

@@ -1,0 +1,163 @@
+//! Promise: a fleet file becomes the same picture each time, on any width, of five clusters or two thousand; what is wrong with it is
+//! told with its place, exit code 2, and nothing else is printed.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a helper that fails fails its test"
+)]
+
+use std::process::{Command, Output};
+
+const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/simulate/fleet.yaml");
+
+fn simulate(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_muster"))
+        .arg("simulate")
+        .args(arguments)
+        .env_clear()
+        .output()
+        .unwrap()
+}
+
+fn drawn(arguments: &[&str]) -> String {
+    let output = simulate(arguments);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn narrow(text: &str, width: usize) {
+    for line in text.lines() {
+        assert!(line.chars().count() <= width, "{width}: {line}");
+    }
+}
+
+#[test]
+fn the_example_at_two_widths() {
+    for width in ["80", "160"] {
+        let text = drawn(&[EXAMPLE, "--width", width]);
+        narrow(&text, width.parse().unwrap());
+        insta::assert_snapshot!(format!("example_{width}"), text);
+    }
+}
+
+#[test]
+fn a_version_that_fails_and_a_slow_cluster() {
+    let text = drawn(&[
+        EXAMPLE,
+        "--fail",
+        "eu-{2..3}",
+        "--slow",
+        "us-1=5m",
+        "--seed",
+        "7",
+        "--width",
+        "100",
+    ]);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn the_same_file_flags_and_seed_give_the_same_bytes() {
+    for format in ["text", "svg", "json"] {
+        let draw = |seed: &str| drawn(&[EXAMPLE, "--fail", "eu-2", "--seed", seed, "-o", format]);
+        assert_eq!(draw("7"), draw("7"), "{format}");
+        assert_ne!(draw("7"), draw("8"), "{format}");
+    }
+}
+
+#[test]
+fn two_thousand_clusters_are_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("fleet.yaml");
+    let fleet = "
+clusters:
+- {name: 'canary-{1..20}', labels: {tier: canary}}
+- {name: 'eu-{1..1180}', labels: {tier: most}}
+- {name: 'us-{1..800}', labels: {tier: most}}
+rollout:
+  maxUnreadyClusters: 10%
+  stages:
+  - {name: canary, selector: {matchLabels: {tier: canary}}, soak: 2m}
+  onFailure: {maxFailed: 5}
+fail: ['eu-{7..9}']
+";
+    std::fs::write(&file, fleet).unwrap();
+    for width in ["80", "160"] {
+        let text = drawn(&[file.to_str().unwrap(), "--width", width]);
+        narrow(&text, width.parse().unwrap());
+        assert!(text.lines().count() <= 50, "{} lines", text.lines().count());
+        let failed = text.lines().filter(|line| line.contains("✗✗✗"));
+        let failed: Vec<&str> = failed.filter_map(|line| line.split_whitespace().next()).collect();
+        assert_eq!(failed, ["eu-7", "eu-8", "eu-9"], "who fails is seen: {text}");
+        assert!(
+            text.contains("not done") && text.contains("1997 of 2000"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn json_has_every_change() {
+    let text = drawn(&[EXAMPLE, "-o", "json"]);
+    let story: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(story["schema"], "simulate/v1");
+    assert_eq!(story["verdict"], "Done");
+    assert_eq!(story["clusters"].as_array().unwrap().len(), 17);
+    insta::assert_json_snapshot!("dev_1_in_json", story["clusters"][0]);
+}
+
+#[test]
+fn the_picture_stands_alone() {
+    let picture = drawn(&[EXAMPLE, "--fail", "eu-2", "-o", "svg"]);
+    assert!(picture.starts_with("<svg ") && picture.trim_end().ends_with("</svg>"));
+    for part in [
+        "viewBox",
+        "<style>",
+        "prefers-color-scheme: dark",
+        "eu-2: failed",
+        "✗ failed",
+        "1m",
+    ] {
+        assert!(picture.contains(part), "{part} is missing");
+    }
+    for foreign in ["href", "url(", "<script", "@import"] {
+        assert!(!picture.contains(foreign), "{foreign}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_place_and_nothing_is_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |text: &str, flags: &[&str], says: &str| {
+        let file = folder.path().join("fleet.yaml");
+        std::fs::write(&file, text).unwrap();
+        let arguments = [&[file.to_str().unwrap()], flags].concat();
+        let output = simulate(&arguments);
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{text}: {told}");
+        assert!(told.contains(says), "{text}: {told}");
+        assert!(output.stdout.is_empty(), "{text}");
+    };
+    check(
+        "clusters:\n- name: a\n  lables: {x: y}\n",
+        &[],
+        "fleet.yaml:3:11: clusters[0].lables: nobody knows this field; remove it",
+    );
+    check("clusters: [\n", &[], "fleet.yaml:2:1: ");
+    check(
+        "clusters:\n- name: a\n",
+        &["--fail", "b"],
+        "--fail b: the file has no such cluster; it has a",
+    );
+    check(
+        "clusters:\n- name: a\n",
+        &["--slow", "a"],
+        "write CLUSTER=TIME, such as us-1=5m",
+    );
+    check("clusters: []\n", &[], "fleet.yaml:1:11: clusters: there are none");
+    let absent = simulate(&["absent.yaml"]);
+    assert_eq!(absent.status.code(), Some(2));
+}
