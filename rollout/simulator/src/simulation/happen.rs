@@ -134,7 +134,10 @@ impl<W: Witness> Simulation<'_, W> {
             Wish::GiveUp(units) => spec.abandoned = units,
             Wish::Say(says) => {
                 self.said += 1;
-                spec.controls = vec![Control { id: self.said, says }];
+                // What nobody has seen yet stands beside it.
+                let taken = &self.memory.taken;
+                spec.controls.retain(|control| !taken.contains(&control.id));
+                spec.controls.push(Control { id: self.said, says });
             }
         }
     }
