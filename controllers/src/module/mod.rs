@@ -43,6 +43,12 @@ use kube::ResourceExt;
 use muster_api::{labels::finalizer, reasons::Reason, selector::SelectorError};
 use thiserror::Error;
 
+pub use self::{
+    dependencies::Dependencies,
+    kind::{Carrier, Rolled},
+    reasons::word,
+    units::{absence, wishes},
+};
 use self::{
     dependencies::Name,
     history::History,
@@ -51,12 +57,6 @@ use self::{
     rows::AssemblageRow,
     source::Tags,
     writers::Writers,
-};
-pub use self::{
-    dependencies::Dependencies,
-    kind::{Carrier, Rolled},
-    reasons::word,
-    units::{absence, wishes},
 };
 use crate::{
     bindings::Objects,
