@@ -214,6 +214,8 @@ words! {
         ClusterWithdrawn,
         /// A foreign object has the name that is needed.
         NameConflict,
+        /// A gate of a stage does not hold, or cannot be told.
+        GateNotPassed,
     }
 }
 

@@ -1,5 +1,7 @@
 //! The `rollout` settings of a module.
 
+use std::fmt;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -147,6 +149,8 @@ pub enum Approval {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
     { "rule": "has(self.http) != has(self.condition)", "message": "set exactly one of http and condition" },
+    { "rule": "duration(self.interval) >= duration('1s') && duration(self.interval) <= duration('24h')", "message": "interval must be from 1s to 24h", "fieldPath": ".interval" },
+    { "rule": "duration(self.timeout) >= duration('100ms') && duration(self.timeout) <= duration('1m')", "message": "timeout must be from 100ms to 1m", "fieldPath": ".timeout" },
 ]))]
 pub struct Gate {
     /// A value read over HTTPS, such as a Prometheus instant query.
@@ -155,7 +159,7 @@ pub struct Gate {
     /// A condition of an object of this namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<ConditionGate>,
-    /// How often it is evaluated.
+    /// How often it is evaluated: from the begin of one reading to the begin of the next.
     #[serde(default = "one_minute")]
     pub interval: Duration,
     /// How many times in a row it must hold.
@@ -165,7 +169,7 @@ pub struct Gate {
     /// How long one evaluation may take.
     #[serde(default = "ten_seconds")]
     pub timeout: Duration,
-    /// What no data means.
+    /// What no data means. Wait: it says nothing. Fail: it is as bad as a reading that does not hold.
     #[serde(default)]
     pub on_no_data: OnNoData,
 }
@@ -173,19 +177,26 @@ pub struct Gate {
 /// A value read over HTTPS and compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    { "rule": "self.url.startsWith('https://') || self.url.startsWith('http://')", "message": "url must begin with https:// (http:// only where the controller allows insecure sources)", "fieldPath": ".url" },
+    {
+        "rule": "self.op in ['==', '!='] || self.value.matches('^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?$')",
+        "message": "value must be a number where op is <, <=, > or >=", "fieldPath": ".value",
+    },
+]))]
 pub struct HttpGate {
-    /// What is read. Only hosts that the controller was started with are allowed.
+    /// What is read, by GET. Only hosts that the controller was started with (--gate-hosts) are asked; redirects are not followed.
     #[schemars(length(min = 1, max = schema::MAX_URL))]
     pub url: String,
-    /// A Secret of this namespace with credentials for it.
+    /// A Secret of this namespace with credentials for it: token, or username and password; and ca.crt, if the host's certificate is of an authority of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalReference>,
-    /// Where in the JSON answer the value is.
-    #[schemars(length(min = 1, max = schema::MAX_PATH))]
+    /// Where in the JSON answer the value is: a JSONPath (RFC 9535), such as $.data.result[0].value[1]. If it picks several values, all must hold; if none, there is no data.
+    #[schemars(length(min = 1, max = schema::MAX_PATH), regex(pattern = "^[$]"))]
     pub json_path: String,
-    /// How the value is compared.
+    /// How the value is compared: as a number where both are numbers (also a number in a string), else as text.
     pub op: GateOperator,
-    /// What it is compared with.
+    /// What it is compared with; a number where op is an order.
     #[schemars(length(max = 256))]
     pub value: String,
 }
@@ -213,14 +224,42 @@ pub enum GateOperator {
     GreaterOrEqual,
 }
 
+impl GateOperator {
+    /// As it is written.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Equal => "==",
+            Self::NotEqual => "!=",
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+        }
+    }
+
+    /// Whether it compares numbers only.
+    pub const fn is_order(self) -> bool {
+        !matches!(self, Self::Equal | Self::NotEqual)
+    }
+}
+
+impl fmt::Display for GateOperator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// A condition of an object of this namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    { "rule": "self.kind != 'Secret'", "message": "Secrets are not read by gates", "fieldPath": ".kind" },
+]))]
 pub struct ConditionGate {
     /// The object's apiVersion.
     #[schemars(length(min = 1, max = schema::MAX_API_VERSION))]
     pub api_version: String,
-    /// The object's kind: one that the controller was allowed to read.
+    /// The object's kind: ConfigMap, Cluster, or one that the controller was started with (--binding-kinds).
     #[schemars(length(min = 1, max = schema::MAX_LABEL))]
     pub kind: String,
     /// The object's name.

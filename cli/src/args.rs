@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, str::FromStr, time::Duratio
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use muster_api::module::ModuleKind;
-use muster_controllers::lease::LeaseDuration;
+use muster_controllers::{gates::GateHost, lease::LeaseDuration};
 use muster_sync::{source::Limits, substitute::Variables};
 
 use crate::{
@@ -172,7 +172,7 @@ pub struct ProcessFlags {
     /// How often a mirrored assemblage is read when it cannot be watched (± 10 %)
     #[arg(long, default_value = "20s", value_parser = duration, env = "MUSTER_PROXY_POLL_INTERVAL")]
     pub proxy_poll_interval: Duration,
-    /// A kind that bindings may read besides ConfigMap and Cluster, such as apps/v1/Deployment; may be repeated
+    /// A kind that bindings, and conditions of gates, may read besides ConfigMap and Cluster, such as apps/v1/Deployment; may be repeated
     #[arg(
         long,
         value_delimiter = ',',
@@ -183,7 +183,7 @@ pub struct ProcessFlags {
     /// Where git mirrors are kept
     #[arg(long, default_value = "/var/lib/muster", env = "MUSTER_DATA_DIR")]
     pub data_dir: PathBuf,
-    /// Allow sources by http and file
+    /// Allow sources by http and file, and gates by http
     #[arg(long, env = "MUSTER_ALLOW_INSECURE_SOURCES")]
     pub allow_insecure_sources: bool,
     /// How log lines are written
@@ -214,16 +214,15 @@ pub struct ProcessFlags {
         env = "MUSTER_METRICS_ADDR"
     )]
     pub metrics_addr: DoorAddress,
-    /// A host, with or without a port, that gates of rollouts may ask; may be repeated. Gates are not built yet: a Module that has
-    /// them is Stalled with reason Unsupported, whatever stands here
+    /// A host that gates of rollouts may ask, at the port of its scheme or at this one; may be repeated. Without any, gates that ask
+    /// by http never pass
     #[arg(
         long,
         value_delimiter = ',',
         value_name = "HOST[:PORT]",
-        value_parser = process::gate_host,
         env = "MUSTER_GATE_HOSTS"
     )]
-    pub gate_hosts: Vec<String>,
+    pub gate_hosts: Vec<GateHost>,
     #[command(flatten)]
     pub git: GitFlags,
 }

@@ -4,12 +4,14 @@ use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 
 use anyhow::{Context as _, bail};
 use kube::{Client, Config};
+use muster_api::validate::InsecureSources;
 use muster_controllers::{
+    gates,
     lease::{Election, LeaseDuration},
     metrics::Metrics,
     process::{self, ProcessError, Setup},
     registry,
-    runtime::{BindingKind, Clock, Jitter, Options, Shutdown, SyncMode, call::explain},
+    runtime::{BindingKind, Clock, GateOptions, Jitter, Options, Shutdown, SyncMode, call::explain},
 };
 use muster_sync::source::{self, GitOptions, GitSource};
 use tokio::{
@@ -65,8 +67,7 @@ async fn setup(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<Se
         leader_elect,
         lease_duration,
         metrics_addr,
-        // Checked when they were read; there is no gate yet that would ask them.
-        gate_hosts: _,
+        gate_hosts,
         git,
     } = flags;
     let mut config = connect::config(cluster).await?;
@@ -98,11 +99,20 @@ async fn setup(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<Se
             },
             proxy_poll_interval,
             binding_kinds: kinds?,
+            gates: GateOptions {
+                hosts: gate_hosts.into_iter().collect(),
+                insecure: if allow_insecure_sources {
+                    InsecureSources::Allowed
+                } else {
+                    InsecureSources::Refused
+                },
+            },
         },
         clock,
         jitter: Jitter::from_system(),
         source: Arc::new(GitSource::new(git, source::Clock::new(move || now.now()))?),
         connect: Arc::new(registry::connect_over_network),
+        gates: Arc::new(gates::Web::default()),
         instance: std::env::var("HOSTNAME").unwrap_or_else(|_unset| std::process::id().to_string()),
         lease,
         door: open(metrics_addr).await?,
@@ -188,20 +198,6 @@ pub fn lease_duration(text: &str) -> Result<LeaseDuration, String> {
     LeaseDuration::try_from(args::duration(text)?).map_err(|error| error.to_string())
 }
 
-/// Reads one of `--gate-hosts`.
-pub fn gate_host(text: &str) -> Result<String, String> {
-    let refused =
-        || format!("{text:?} is no host: write HOST or HOST:PORT, such as prometheus.example.com:9090");
-    let authority: http::uri::Authority = text.parse().map_err(|_| refused())?;
-    let port_is_one = text
-        .rsplit_once(':')
-        .is_none_or(|_| authority.port_u16().is_some() || text.ends_with(']'));
-    if authority.host().is_empty() || text.contains(['@', '*']) || !port_is_one {
-        return Err(refused());
-    }
-    Ok(text.to_ascii_lowercase())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,29 +224,6 @@ mod tests {
             ":99999",
             "http://127.0.0.1:8080",
             "127.0.0.1",
-        ] {
-            check(refused, None);
-        }
-    }
-
-    #[test]
-    fn hosts_of_gates() {
-        let check =
-            |text: &str, expect: Option<&str>| assert_eq!(gate_host(text).ok().as_deref(), expect, "{text}");
-        check("Prometheus.example.com", Some("prometheus.example.com"));
-        check("prometheus:9090", Some("prometheus:9090"));
-        check("[::1]:9090", Some("[::1]:9090"));
-        check("[::1]", Some("[::1]"));
-        for refused in [
-            "",
-            "https://prometheus",
-            "a/b",
-            "user@host",
-            "*.example.com",
-            "host:port",
-            "host:",
-            "host:99999",
-            "a b",
         ] {
             check(refused, None);
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Context as _;
 use futures::StreamExt as _;
 use kube::Client;
+use muster_api::reasons::Reason;
 use muster_dashboard::{ModuleView, Shape};
 
 use crate::{
@@ -47,7 +48,8 @@ async fn status(client: &Client, namespace: &str, flags: &StatusFlags) -> anyhow
 
 /// One line for each cluster whose word changes, until the module is ready or stalled.
 async fn follow(client: &Client, namespace: &str, flags: &StatusFlags) -> anyhow::Result<u8> {
-    let (mut told, mut asked) = (BTreeMap::new(), None);
+    // What a gate reads changes while all clusters wait for the same.
+    let (mut told, mut asked, mut read) = (BTreeMap::new(), None, None);
     let mut changes = fleet::changes(client, namespace);
     while let Some(()) = changes.next().await {
         let fleet = fleet::read(client, namespace).await?;
@@ -77,6 +79,10 @@ async fn follow(client: &Client, namespace: &str, flags: &StatusFlags) -> anyhow
         // Before the controller has seen the new spec, the words are about the old one.
         if tag.is_none() || view.observed {
             tell(view, &mut told);
+        }
+        if view.reason == Reason::WaitingGate.as_str() && read.as_ref() != Some(&view.message) {
+            anstream::println!("{module} {}: {}", view.reason, view.message);
+            read = Some(view.message.clone());
         }
         match ended(view) {
             Some(code) => {

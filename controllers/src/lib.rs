@@ -15,6 +15,7 @@
 pub mod assemblage;
 pub mod bindings;
 pub mod expand;
+pub mod gates;
 pub mod gitrepository;
 pub mod health;
 pub mod kustomization;

@@ -24,6 +24,7 @@ use self::{outgoing::Outgoing, tasks::Tasks};
 use crate::{
     assemblage,
     bindings::{Kinds, Objects},
+    gates::{self, Evaluator, Fetch},
     gitrepository,
     health::Health,
     kustomization,
@@ -51,6 +52,8 @@ pub struct Setup {
     pub source: Arc<dyn Source>,
     /// How an accepted kubeconfig becomes a client.
     pub connect: Connect,
+    /// How gates ask hosts.
+    pub gates: Arc<dyn Fetch>,
     /// Which of several replicas this is: shown in events, and as the holder of the lease.
     pub instance: String,
     /// Without it this process acts at once, and must be the only one.
@@ -82,7 +85,12 @@ pub async fn controller(setup: Setup) -> Result<(), ProcessError> {
     Box::pin(run(
         setup,
         manager::CONTROLLER,
-        |Parts { context, objects }, tasks| {
+        |Parts {
+             context,
+             objects,
+             gates,
+         },
+         tasks| {
             let shutdown = &context.shutdown;
             tasks.spawn("registry", Arc::clone(&context.registry).run(shutdown.clone()));
             tasks.spawn("bindings", Arc::clone(&objects).run(shutdown.clone()));
@@ -94,6 +102,7 @@ pub async fn controller(setup: Setup) -> Result<(), ProcessError> {
                     context.clone(),
                     Arc::clone(&objects),
                     Arc::clone(&dependencies),
+                    Arc::clone(&gates),
                 ),
             );
             tasks.control(
@@ -102,6 +111,7 @@ pub async fn controller(setup: Setup) -> Result<(), ProcessError> {
                     context.clone(),
                     Arc::clone(&objects),
                     dependencies,
+                    gates,
                 ),
             );
             tasks.control(
@@ -125,11 +135,15 @@ pub async fn controller(setup: Setup) -> Result<(), ProcessError> {
 
 /// `muster agent`: a downstream cluster. Runs until shutdown. Dropping the future ends everything at once, as a crash does.
 pub async fn agent(setup: Setup) -> Result<(), ProcessError> {
-    Box::pin(run(setup, manager::AGENT, |Parts { context, objects }, tasks| {
-        tasks.spawn("bindings", Arc::clone(&objects).run(context.shutdown.clone()));
-        tasks.control("assemblage", assemblage::run(context.clone(), objects));
-        sync(&context, manager::AGENT, tasks, std::future::ready(()));
-    }))
+    Box::pin(run(
+        setup,
+        manager::AGENT,
+        |Parts { context, objects, .. }, tasks| {
+            tasks.spawn("bindings", Arc::clone(&objects).run(context.shutdown.clone()));
+            tasks.control("assemblage", assemblage::run(context.clone(), objects));
+            sync(&context, manager::AGENT, tasks, std::future::ready(()));
+        },
+    ))
     .await
 }
 
@@ -220,6 +234,7 @@ async fn keep(term: &mut Option<Term>) -> Lost {
 struct Parts {
     context: Context,
     objects: Arc<Objects>,
+    gates: Arc<Evaluator>,
 }
 
 fn parts(setup: Setup, name: &str, gap: Duration, outgoing: &Outgoing) -> Parts {
@@ -231,6 +246,7 @@ fn parts(setup: Setup, name: &str, gap: Duration, outgoing: &Outgoing) -> Parts 
         jitter,
         source,
         connect,
+        gates: fetch,
         instance,
         lease: _,
         door: _,
@@ -252,6 +268,15 @@ fn parts(setup: Setup, name: &str, gap: Duration, outgoing: &Outgoing) -> Parts 
         namespace.clone(),
         Kinds::new(&options.binding_kinds),
     );
+    let gates = Evaluator::new(gates::Setup {
+        client: client.clone(),
+        namespace: namespace.clone(),
+        objects: Arc::clone(&objects),
+        hosts: options.gates.hosts.clone(),
+        insecure: options.gates.insecure,
+        fetch,
+        clock: clock.clone(),
+    });
     let context = Context {
         events: Events::new(client.clone(), name, instance, clock.clone()),
         client,
@@ -266,5 +291,9 @@ fn parts(setup: Setup, name: &str, gap: Duration, outgoing: &Outgoing) -> Parts 
         metrics,
         shutdown,
     };
-    Parts { context, objects }
+    Parts {
+        context,
+        objects,
+        gates,
+    }
 }

@@ -128,6 +128,7 @@ impl Bed {
             jitter: Jitter::seeded(1),
             source: self.source.clone(),
             connect: connect(&self.clusters),
+            gates: Arc::new(muster_controllers::gates::Web::default()),
             instance: "test".to_owned(),
             lease: None,
             door: None,

@@ -161,6 +161,10 @@ fn next(module: &ModuleView, cell: &Cell) -> Option<String> {
             "muster rollout approve {kind}/{}   # nothing goes on without it",
             module.name
         )),
+        Shape::Waiting if is(Reason::WaitingGate) => Some(format!(
+            "see what the gate reads; it is read again by itself. To go on without it: muster rollout promote {kind}/{} --stage NAME",
+            module.name
+        )),
         Shape::Waiting if is(Reason::Halted) || is(Reason::KnownBad) || is(Reason::Aborted) => Some(format!(
             "commit a version of {0} that mends it, or: muster rollout retry {kind}/{0}",
             module.name

@@ -162,6 +162,10 @@ fn why_ends_with_what_is_to_be_done() {
     check("Failed", "commit a version of web that mends it");
     check("Paused", "muster rollout resume module/web");
     check("WaitingApproval", "muster rollout approve module/web");
+    check(
+        "WaitingGate",
+        "see what the gate reads; it is read again by itself",
+    );
     for reason in ["Halted", "KnownBad", "Aborted"] {
         check(
             reason,

@@ -49,7 +49,7 @@ promises! {
         moves { to_flux_and_back }
         hand { puts_nothing_astray, credentials_change }
         surprises { servers_restart, certificates, webhooks, suspended_by_hand, definitions_of_flux }
-        rules { stages_with_approval, goes_back, known_bad_is_refused_for_a_joiner, pinned, history }
+        rules { stages_with_approval, gates_hold_back, goes_back, known_bad_is_refused_for_a_joiner, pinned, history }
         rest { nothing_is_written, nothing_is_written_after_a_restart }
     }
     Flux flux {

@@ -37,7 +37,7 @@ promises! {
     bad_input_rollout { stages_and_numbers_at_the_door, words_that_cannot_be_meant, settings_that_cannot_be_meant }
     docs { rollouts }
     rules {
-        stages_with_approval, batches_grow, domains_are_exclusive, goes_back, aborted_and_tried_again, tried_again_in_vain,
+        stages_with_approval, gates_hold_back, batches_grow, domains_are_exclusive, goes_back, aborted_and_tried_again, tried_again_in_vain,
         known_bad_is_refused_for_a_joiner, depends_on, unmatched_is_left_out, a_stage_without_clusters, unreachable_is_waited_for,
         pinned, history
     }

@@ -22,4 +22,5 @@ promises! {
     bootstrap { flux_objects_come_back }
     crash { in_the_middle, told_to_end }
     bad_input { refused_at_the_door }
+    rules { gates_hold_back }
 }

@@ -17,6 +17,8 @@ pub struct Decision {
     pub summary: Summary,
     /// Exactly one reason for each unit, ordered by unit.
     pub reasons: Vec<(UnitId, Why)>,
+    /// What is in the way of the stage that is open, whether somebody waits behind it or not.
+    pub open: Option<Why>,
     /// When time alone will change something. None: only an event will.
     pub wake_at: Option<Millis>,
     /// What was said once and is taken now, and whether it had an effect. An edge, as verdicts are.

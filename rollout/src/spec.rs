@@ -132,6 +132,8 @@ pub struct Stage {
 /// Something that is measured elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gate {
+    /// Tells what is asked from what was asked in its place before: what that said counts for nothing.
+    pub definition: u64,
     /// The time from one reading to the next.
     pub interval: Millis,
     /// How many times in a row it must hold.

@@ -153,6 +153,29 @@ pub fn tag(text: &str) -> Result<(), VersionError> {
 
 /// Whether a repository may be read from that address.
 pub fn url(text: &str, insecure: InsecureSources) -> Result<(), UrlError> {
+    match address(text, insecure)? {
+        Address::Web(rest) if rest.contains(['?', '#']) => Err(UrlError::Query),
+        Address::Web(_) | Address::File => Ok(()),
+    }
+}
+
+/// Whether a gate may ask at that address, which may have a query.
+pub fn gate_url(text: &str, insecure: InsecureSources) -> Result<(), UrlError> {
+    match address(text, insecure)? {
+        Address::File => Err(UrlError::Scheme("file".to_owned())),
+        Address::Web(_) => Ok(()),
+    }
+}
+
+/// What an address leads to.
+enum Address<'a> {
+    /// A host: all behind the scheme.
+    Web(&'a str),
+    /// This machine.
+    File,
+}
+
+fn address(text: &str, insecure: InsecureSources) -> Result<Address<'_>, UrlError> {
     if text.len() > schema::MAX_URL {
         return Err(UrlError::TooLong(text.len()));
     }
@@ -168,8 +191,8 @@ pub fn url(text: &str, insecure: InsecureSources) -> Result<(), UrlError> {
     };
     let scheme = scheme.to_ascii_lowercase();
     match (scheme.as_str(), insecure) {
-        ("https", _) | ("http", InsecureSources::Allowed) => location(rest),
-        ("file", InsecureSources::Allowed) => Ok(()),
+        ("https", _) | ("http", InsecureSources::Allowed) => location(rest).map(|()| Address::Web(rest)),
+        ("file", InsecureSources::Allowed) => Ok(Address::File),
         ("http" | "file", InsecureSources::Refused) => Err(UrlError::Insecure(scheme)),
         ("ssh" | "git+ssh" | "ssh+git", _) => Err(UrlError::Ssh),
         _ => Err(UrlError::Scheme(scheme)),
@@ -206,11 +229,7 @@ fn location(rest: &str) -> Result<(), UrlError> {
     if authority.is_empty() || authority.starts_with(':') {
         return Err(UrlError::NoHost);
     }
-    if rest.contains(['?', '#']) {
-        Err(UrlError::Query)
-    } else {
-        Ok(())
-    }
+    Ok(())
 }
 
 /// git's short form of ssh: `user@host:path`, or `host:path`.

@@ -1,11 +1,12 @@
-//! Validation that needs no cluster: what is wrong with a module's spec, and what in it is not built yet.
+//! Validation that needs no cluster: what is wrong with a module's spec.
 //!
 //! An API server with our CRDs refuses most of it earlier; a Module that was stored before, or elsewhere, is Stalled with these words.
 
 pub mod bindings;
+pub mod gates;
 pub mod git;
+pub mod json_path;
 pub mod names;
-mod unsupported;
 
 use std::fmt;
 
@@ -19,9 +20,10 @@ use crate::{
 };
 
 pub use bindings::BindingError;
+pub use gates::GateError;
 pub use git::{InsecureSources, PathError, UrlError, Version, VersionError};
+pub use json_path::JsonPathError;
 pub use names::NameError;
-pub use unsupported::{unsupported, unsupported_message};
 
 /// Something in a spec that cannot be done, and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +52,9 @@ pub enum Problem {
     /// A binding.
     #[error(transparent)]
     Binding(#[from] BindingError),
+    /// A gate.
+    #[error(transparent)]
+    Gate(#[from] GateError),
     /// A name.
     #[error("{name:?} is no valid name: {error}")]
     Name {
@@ -86,7 +91,14 @@ pub fn module(name: &str, spec: &ModuleSpec, insecure: InsecureSources) -> Vec<I
     found.source("spec.sync.source.git", &spec.sync.source.git, insecure);
     found.package("spec.sync.package", &spec.sync.package);
     bindings::check(&mut found, &spec.sync.bindings, &spec.control_plane_bindings);
-    found.rollout(spec);
+    found.rollout(spec, insecure);
+    found.0
+}
+
+/// All that is wrong with the gates of a module: for who knows better than the source whether insecure addresses are allowed.
+pub fn gates(spec: &ModuleSpec, insecure: InsecureSources) -> Vec<Invalid> {
+    let mut found = Found::default();
+    found.gates(spec, insecure);
     found.0
 }
 
@@ -152,7 +164,7 @@ impl Found {
         }
     }
 
-    fn rollout(&mut self, spec: &ModuleSpec) {
+    fn rollout(&mut self, spec: &ModuleSpec, insecure: InsecureSources) {
         let rollout = &spec.rollout;
         if let Some(key) = &rollout.exclusive {
             self.name("spec.rollout.exclusive", key, names::label_key);
@@ -162,7 +174,15 @@ impl Found {
             self.name(format!("{field}.name"), &stage.name, names::dns_label);
             self.selector(&format!("{field}.selector"), Some(&stage.selector));
         }
+        self.gates(spec, insecure);
         self.check("spec.rollout.deadlines.progress", deadline(spec));
+    }
+
+    fn gates(&mut self, spec: &ModuleSpec, insecure: InsecureSources) {
+        for (index, stage) in spec.rollout.stages.iter().enumerate() {
+            let field = format!("spec.rollout.stages[{index}]");
+            gates::check(self, &field, &stage.gates, insecure);
+        }
     }
 }
 

@@ -20,5 +20,4 @@ mod reasons;
 mod rules;
 mod selector;
 mod support;
-mod unsupported;
 mod validation;

@@ -312,3 +312,76 @@ fn a_revision_is_immutable_and_its_story_is_not() {
     let forced = with(revision, "/spec/sync/package/force", json!(true));
     check(&forced, Some(&stored), Err("a ModuleRevision is immutable"));
 }
+
+#[test]
+fn gates_can_be_evaluated() {
+    let http = |edit: Value| {
+        let mut http = json!({ "url": "https://a.test/x?q=1", "jsonPath": "$.v", "op": "<", "value": "0.5" });
+        http.as_object_mut()
+            .unwrap()
+            .extend(edit.as_object().unwrap().clone());
+        json!({ "http": http })
+    };
+    let condition = |kind: &str| json!({ "condition": { "apiVersion": "v1", "kind": kind, "name": "a", "type": "Ready" } });
+    let gate = |gate: Value| {
+        let stage = json!({ "name": "a", "selector": {}, "gates": [gate] });
+        with(module(), "/spec/rollout/stages", json!([stage]))
+    };
+    let also = |mut gate: Value, field: &str, value: Value| {
+        gate[field] = value;
+        gate
+    };
+    for fine in [
+        http(json!({})),
+        http(json!({ "url": "http://127.0.0.1:9090/x" })),
+        http(json!({ "op": "==", "value": "green" })),
+        http(json!({ "op": ">=", "value": "-1.5e-3" })),
+        http(json!({ "value": ".5" })),
+        condition("Pod"),
+        also(condition("Pod"), "interval", json!("1s")),
+        also(condition("Pod"), "timeout", json!("1m")),
+    ] {
+        check(&gate(fine), None, Ok(()));
+    }
+    let form = "set exactly one of http and condition";
+    let number = "value must be a number where op is <, <=, > or >=";
+    let both = also(
+        http(json!({})),
+        "condition",
+        condition("Pod")["condition"].clone(),
+    );
+    for (bad, words) in [
+        (json!({}), form),
+        (both, form),
+        (http(json!({ "value": "green" })), number),
+        (http(json!({ "value": "" })), number),
+        (http(json!({ "op": ">", "value": "NaN" })), number),
+        (
+            http(json!({ "url": "ftp://a.test/x" })),
+            "url must begin with https://",
+        ),
+        (http(json!({ "jsonPath": "v" })), "jsonPath"),
+        (http(json!({ "op": "=" })), "op"),
+        (condition("Secret"), "Secrets are not read by gates"),
+        (
+            also(condition("Pod"), "interval", json!("999ms")),
+            "interval must be from 1s to 24h",
+        ),
+        (
+            also(condition("Pod"), "interval", json!("25h")),
+            "interval must be from 1s to 24h",
+        ),
+        (
+            also(condition("Pod"), "timeout", json!("99ms")),
+            "timeout must be from 100ms to 1m",
+        ),
+        (
+            also(condition("Pod"), "timeout", json!("2m")),
+            "timeout must be from 100ms to 1m",
+        ),
+        (also(condition("Pod"), "passes", json!(0)), "passes"),
+        (also(condition("Pod"), "onNoData", json!("Ignore")), "onNoData"),
+    ] {
+        check(&gate(bad), None, Err(words));
+    }
+}

@@ -29,6 +29,9 @@ fn each_bad_input_and_its_words() {
     let short = "0a1b2c3";
     let field =
         |kind: &str, path: &str| json!({ "apiVersion": "v1", "kind": kind, "name": "n", "fieldPath": path });
+    let http = |url: &str, path: &str, op: &str, value: &str| json!({ "url": url, "jsonPath": path, "op": op, "value": value });
+    let condition = |kind: &str| json!({ "apiVersion": "v1", "kind": kind, "name": "a", "type": "Ready" });
+    let stage = |gates: Value| json!([{ "name": "a", "selector": {}, "gates": gates }]);
     let cases = [
         (
             "/sync/source/git/version",
@@ -84,6 +87,31 @@ fn each_bad_input_and_its_words() {
         (
             "/rollout/stages",
             json!([{ "name": "A", "selector": { "matchLabels": { "a b": "" } } }]),
+        ),
+        (
+            "/rollout/stages",
+            stage(
+                json!([{}, { "http": http("https://a.test/x", "$.v", "<", "1"), "condition": condition("Pod") }]),
+            ),
+        ),
+        (
+            "/rollout/stages",
+            stage(json!([
+                { "condition": condition("Secret"), "interval": "999ms" }, { "condition": condition("Pod"), "interval": "24h1s" },
+                { "condition": condition("Pod"), "timeout": "99ms" }, { "condition": condition("Pod"), "timeout": "61s" },
+                { "condition": condition("Pod"), "passes": 0 }, { "condition": condition("Pod"), "passes": 1001 },
+            ])),
+        ),
+        (
+            "/rollout/stages",
+            stage(json!([
+                { "http": http("http://a.test/x", "$.v", "==", "") }, { "http": http("file:///x", "$.v", "==", "") },
+                { "http": http("https://ann:secret@a.test/x", "$.v", "==", "") }, { "http": http("https://a.test/a b", "$.v", "==", "") },
+                { "http": http("https://a.test/x?q=1", "v", "==", "") }, { "http": http("https://a.test/x", "$[0,1]", "==", "") },
+                { "http": http("https://a.test/x", "$..a..b", "==", "") }, { "http": http("https://a.test/x", "$[?match(@.a, @.b)]", "==", "") },
+                { "http": http("https://a.test/x", "$.v", "<", "green") }, { "http": http("https://a.test/x", "$.v", ">=", "NaN") },
+                { "http": http("https://a.test/x", "$.v", ">", "inf") }, { "http": http("https://a.test/x", "$.v", "<=", "") },
+            ])),
         ),
     ];
     let lines: Vec<String> = cases

@@ -207,6 +207,7 @@ pub fn setup(
         jitter,
         source: Arc::new(GitSource::new(git, source::Clock::new(move || now.now()))?),
         connect: Arc::new(registry::connect_over_network),
+        gates: Arc::new(muster_controllers::gates::Web::default()),
         instance: instance.to_owned(),
         lease: None,
         door: None,

@@ -10,7 +10,6 @@ use super::{Role, labels};
 use crate::args::Sync;
 
 const READ: &[&str] = &["get", "list", "watch"];
-const WATCH: &[&str] = &["list", "watch"];
 const STATUS: &[&str] = &["patch"];
 
 pub fn objects(role: Role, works_in: &str, sync: Sync) -> Vec<Value> {
@@ -101,9 +100,10 @@ fn in_namespace(role: Role) -> Vec<Value> {
                 ],
                 &["update"],
             ),
-            rule("cluster.x-k8s.io", &["clusters"], WATCH),
+            // Bindings and conditions of gates read a Cluster as a whole.
+            rule("cluster.x-k8s.io", &["clusters"], READ),
             rule("cluster.x-k8s.io", &["clusters/finalizers"], &["update"]),
-            // Kubeconfigs, credentials of git, values of substitutions.
+            // Kubeconfigs, credentials of git and of gates, values of substitutions.
             rule("", &["secrets"], READ),
             // Bindings read ConfigMaps; which cluster a Secret leads to is kept in one for each Cluster.
             rule(

@@ -263,7 +263,11 @@ impl Fleet {
                 ));
             }
             if !stage.gates.is_empty() {
-                return Err(source.wrong(&path, "gates are not built yet", "remove them"));
+                return Err(source.wrong(
+                    &path,
+                    "what gates read is not known here, and they are not played",
+                    "remove them from the file",
+                ));
             }
         }
         Ok(())

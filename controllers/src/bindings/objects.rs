@@ -91,6 +91,17 @@ impl Objects {
         Err(BindingError::TooDeep(ROUNDS))
     }
 
+    /// Which kinds may be read.
+    pub fn kinds(&self) -> &Kinds {
+        &self.kinds
+    }
+
+    /// An object as it is now, whatever its kind: neither kept nor watched.
+    pub async fn look(&self, object: &ObjectId) -> Result<Option<Value>, CallError> {
+        let kind = (object.api_version.clone(), object.kind.clone());
+        self.read(&kind, &object.name).await
+    }
+
     /// Says each time that an object that was ever needed changed, came or went. Several changes may be said as one.
     pub fn changes(&self) -> impl Stream<Item = ()> + Send + 'static + use<> {
         stream::unfold(self.changes.subscribe(), |mut changes| async move {

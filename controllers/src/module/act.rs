@@ -48,6 +48,7 @@ pub async fn act<K: Rolled>(
         applied,
         stories,
         forget,
+        questions,
         release,
         standing: _,
         wake_at: _,
@@ -62,6 +63,9 @@ pub async fn act<K: Rolled>(
         history::record(&record, &modules.context).await?;
     }
     remember(module, &status, modules).await?;
+    for question in questions {
+        modules.gates.ask(&Key::of(module), &question);
+    }
     for event in events {
         info!(
             kind = K::KIND.as_str(),
@@ -231,6 +235,7 @@ pub async fn release<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<(), 
         .collect();
     let key = Key::of(module);
     modules.tags.forget(&key);
+    modules.gates.forget(&key);
     modules.gaps.forget(&key);
     modules.history.forget(&key);
     modules.dependencies.note(&Name::of(module), None);

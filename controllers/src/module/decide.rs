@@ -11,12 +11,14 @@ use muster_api::{
     revision::ModuleRevision,
     rollout::FailureAction,
 };
-use muster_rollout::{self as engine, How, Memory, Millis, Step};
+use muster_rollout::{self as engine, How, Memory, Millis, Step, Why};
 
 use super::{
     controls::Address,
     dependencies::Standing,
-    events, heard, history,
+    events,
+    gates::{self, Gates},
+    heard, history,
     intent::{Change, Intent},
     observe::{ClusterSeen, Observation, Target},
     reasons::{self, Background, Explained},
@@ -24,7 +26,7 @@ use super::{
     status,
     units::{self, Contents},
 };
-use crate::runtime::Event;
+use crate::{gates::Question, runtime::Event};
 
 /// What is to be written about one module, in this order.
 #[derive(Clone, Debug)]
@@ -43,6 +45,8 @@ pub struct Plan {
     pub stories: BTreeMap<String, muster_api::revision::ModuleRevisionStatus>,
     /// Revisions beyond the history limit.
     pub forget: Vec<String>,
+    /// Gates that are to be read.
+    pub questions: Vec<Question>,
     /// The module is being deleted and nothing of it is left in any row.
     pub release: bool,
     /// How it stands, for modules that it is tied to. None: that cannot be said.
@@ -66,11 +70,13 @@ pub fn decide<K: ModuleObject>(
     let spec = units::spec(module.spec(), seen, now);
     let decision = engine::plan(&spec, &memory, &units.all, millis(now));
     let told = explain(module, seen, &units.obstacles, &decision, now);
-    let status = status::rolling(module, seen, &decision, &told, now)?;
+    let open = open(module, seen, &decision);
+    let status = status::rolling(module, seen, &decision, &told, open.as_deref(), now)?;
     let counts = status.summary.clone().unwrap_or_default();
     let before = &seen.memory.memory;
     let intents = intents(&name, &decision, &units.contents, seen);
     let mut events = events::between(before, &decision, &told, &status, module.status());
+    events.extend(gates::events(before, &decision.memory, &seen.gates));
     let mut applied = events::applied(&seen.controls, before, &decision, &status, module.status(), now);
     for (control, event) in heard::news(&status.controls, module.status()) {
         match control {
@@ -86,6 +92,7 @@ pub fn decide<K: ModuleObject>(
         intents,
         stories: history::stories(&seen.revisions, &decision.memory, &counts, now),
         forget: forget(module, seen, &decision.memory),
+        questions: gates::questions(module, &decision),
         release: seen.deleting && seen.clusters.iter().all(ClusterSeen::has_nothing),
         wake_at: wake_at(&decision, seen, now),
         status: Box::new(status),
@@ -108,6 +115,7 @@ impl Plan {
             intents: Vec::new(),
             stories: BTreeMap::new(),
             forget: Vec::new(),
+            questions: Vec::new(),
             release: false,
             standing: None,
             wake_at: None,
@@ -152,6 +160,10 @@ fn explain<K: ModuleObject>(
         revision: seen.target.definition().map_or("", |target| &target.revision),
         stuck: module.spec().rollout.on_failure.action == FailureAction::Revert
             && decision.memory.last_good.is_none(),
+        gates: Gates {
+            stages: &module.spec().rollout.stages,
+            answers: &seen.gates,
+        },
     };
     decision
         .reasons
@@ -201,6 +213,24 @@ fn pins(seen: &Observation, decision: &engine::Decision) -> BTreeMap<String, Str
         Some((cluster.name.clone(), format!("{}{step}", pinned.message)))
     });
     pins.collect()
+}
+
+/// What is in the way of the last stage when nobody waits behind it: all clusters are ready, and the rollout is not over.
+fn open<K: ModuleObject>(module: &K, seen: &Observation, decision: &engine::Decision) -> Option<String> {
+    let Some(Why::WaitingGate {
+        stage,
+        gate,
+        last,
+        passes,
+    }) = &decision.open
+    else {
+        return None;
+    };
+    let gates = Gates {
+        stages: &module.spec().rollout.stages,
+        answers: &seen.gates,
+    };
+    Some(gates.told(stage, *gate, *last, *passes))
 }
 
 /// The steps of the engine as changes of rows; at the end of a module's deletion, the rows themselves.
@@ -316,7 +346,7 @@ fn wake_at(decision: &engine::Decision, seen: &Observation, now: Timestamp) -> O
         .min()
 }
 
-fn millis(at: Timestamp) -> Millis {
+pub(super) fn millis(at: Timestamp) -> Millis {
     // Only a host whose clock stands before 1970 gives a negative number.
     Millis(u64::try_from(at.as_millisecond()).unwrap_or(0))
 }

@@ -220,6 +220,6 @@ fn normal(reason: EventReason, note: String) -> Event {
     Event::normal(reason, ACTION, note)
 }
 
-fn warning(reason: EventReason, note: String) -> Event {
+pub fn warning(reason: EventReason, note: String) -> Event {
     Event::warning(reason, ACTION, note)
 }

@@ -20,6 +20,7 @@ mod controls;
 mod decide;
 mod dependencies;
 mod events;
+mod gates;
 mod heard;
 mod history;
 mod holds;
@@ -60,6 +61,7 @@ use self::{
 };
 use crate::{
     bindings::Objects,
+    gates::{Evaluator, Readings},
     runtime::{Action, CallError, Context, Index, Key, Retry, Retryable, Runner, status::StatusError},
 };
 
@@ -75,6 +77,7 @@ pub struct Modules<K: Rolled> {
     history: History,
     gaps: Gaps,
     tags: Tags,
+    gates: Readings,
     writers: Writers,
 }
 
@@ -112,7 +115,12 @@ impl Retryable for Error {
 }
 
 /// Runs the controller of one kind of module until shutdown.
-pub async fn run<K: Rolled>(context: Context, bindings: Arc<Objects>, dependencies: Arc<Dependencies>) {
+pub async fn run<K: Rolled>(
+    context: Context,
+    bindings: Arc<Objects>,
+    dependencies: Arc<Dependencies>,
+    gates: Arc<Evaluator>,
+) {
     let modules = Arc::new(Modules::<K> {
         bindings: Arc::clone(&bindings),
         dependencies: Arc::clone(&dependencies),
@@ -120,6 +128,7 @@ pub async fn run<K: Rolled>(context: Context, bindings: Arc<Objects>, dependenci
         history: History::of::<K>(),
         gaps: Gaps::new(context.gap),
         tags: Tags::default(),
+        gates: Readings::new(gates),
         writers: Writers::default(),
         context: context.clone(),
     });
@@ -149,6 +158,7 @@ pub async fn run<K: Rolled>(context: Context, bindings: Arc<Objects>, dependenci
         .rows(modules.history.rows())
         .on(clusters)
         .on(objects)
+        .on(modules.gates.changes())
         .run(modules, reconcile)
         .await;
 }

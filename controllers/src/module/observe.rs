@@ -25,6 +25,7 @@ use super::{
     Error, Modules,
     controls::{Address, Controls},
     dependencies::Ties,
+    gates::{self, Answers},
     heard,
     history::RevisionRow,
     holds,
@@ -204,6 +205,8 @@ pub struct Observation {
     pub clusters: Vec<ClusterSeen>,
     /// The module's revisions, by name of the ModuleRevision.
     pub revisions: BTreeMap<String, RevisionRow>,
+    /// What its gates said last, each of what is asked now.
+    pub gates: Answers,
 }
 
 /// Reads what a decision about `module` needs. Only the version of the source and objects of bindings are read over the network;
@@ -217,7 +220,7 @@ pub async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Obse
         Ok(controls) if deleting => (controls, None),
         Ok(controls) => {
             let late = controls.too_long(modules.context.clock.now());
-            let invalid = late.or_else(|| invalid(module));
+            let invalid = late.or_else(|| invalid(module, modules));
             (controls, invalid.or_else(|| ties.wrong.clone()))
         }
         Err(unreadable) => (Controls::default(), Some(unreadable)),
@@ -244,6 +247,7 @@ pub async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Obse
         last_good,
         ties,
         gap: modules.gaps.before(&key, module),
+        gates: gates::current(module, &memory.memory, modules.gates.of(&key)),
         memory,
         clusters: Vec::new(),
         revisions: modules.history.about(&key),
@@ -256,16 +260,12 @@ pub async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Obse
 }
 
 /// What a person must change before anything can be decided.
-fn invalid<K: ModuleObject>(module: &K) -> Option<Invalid> {
-    let unsupported = validate::unsupported(module.spec());
-    if !unsupported.is_empty() {
-        return Some(Invalid {
-            reason: ObjectReason::Unsupported,
-            message: validate::unsupported_message(&unsupported),
-        });
-    }
+fn invalid<K: Rolled>(module: &K, modules: &Modules<K>) -> Option<Invalid> {
     // Whether an insecure source is allowed is for the source to say, which knows its options.
-    let problems = validate::module(&module.name_any(), module.spec(), InsecureSources::Allowed);
+    let mut problems = validate::module(&module.name_any(), module.spec(), InsecureSources::Allowed);
+    if problems.is_empty() {
+        problems = validate::gates(module.spec(), modules.context.options.gates.insecure);
+    }
     (!problems.is_empty()).then(|| Invalid {
         reason: ObjectReason::InvalidSpec,
         message: validate::message(&problems),

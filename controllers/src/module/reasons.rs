@@ -8,6 +8,7 @@ use muster_rollout::{Class, Evidence, Ineligible, Millis, Revision, UnitId, Why}
 
 use super::{
     controls::{Address, command},
+    gates::Gates,
     status::Pause,
 };
 
@@ -43,6 +44,8 @@ pub struct Background<'a> {
     pub revision: &'a str,
     /// What is condemned shall go back, and there is no good revision to go back to.
     pub stuck: bool,
+    /// The gates, and what they said last.
+    pub gates: Gates<'a>,
 }
 
 impl Background<'_> {
@@ -135,6 +138,7 @@ fn message(unit: &UnitId, why: &Why, background: &Background<'_>) -> String {
         version,
         revision: _,
         stuck: _,
+        gates,
     } = background;
     match why {
         Why::Ineligible { since, .. } => {
@@ -225,13 +229,10 @@ fn message(unit: &UnitId, why: &Why, background: &Background<'_>) -> String {
         ),
         Why::WaitingGate {
             stage,
-            passes: (passes, needed),
-            ..
-        } => {
-            format!(
-                "{version} waits for a gate of stage {stage}, which held {passes} of {needed} times in a row"
-            )
-        }
+            gate,
+            last,
+            passes,
+        } => format!("{version} waits for {}", gates.told(stage, *gate, *last, *passes)),
         Why::WaitingStage { stage, units, until } => match until {
             Some(until) => format!(
                 "{version} waits for stage {stage}, which is watched until {}",
@@ -359,6 +360,10 @@ mod tests {
             version: "v2",
             revision: "0123456789abcdef",
             stuck: false,
+            gates: Gates {
+                stages: &[],
+                answers: &BTreeMap::new(),
+            },
         };
         let told = explain(&"eu-1".into(), why, &background);
         assert_eq!(told.reason, reason, "{why:?}");

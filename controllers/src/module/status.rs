@@ -68,13 +68,14 @@ pub fn rolling<K: ModuleObject>(
     seen: &Observation,
     decision: &engine::Decision,
     told: &[Explained],
+    open: Option<&str>,
     now: Timestamp,
 ) -> Result<ModuleStatus, serde_json::Error> {
     let before = module.status().cloned().unwrap_or_default();
     let summary = summary(decision, told);
     let attention = attention(told, &before.attention, now);
     let pause = pause(module, seen, now);
-    let said = conditions(module, seen, decision, told, &summary);
+    let said = conditions(module, seen, decision, told, open, &summary);
     let said = match (&seen.target, seen.deleting) {
         (Target::Unknown { .. }, _) | (_, false) => said,
         (_, true) => leaving(module, told, &attention, said),
@@ -239,9 +240,10 @@ fn conditions<K: ModuleObject>(
     seen: &Observation,
     decision: &engine::Decision,
     told: &[Explained],
+    open: Option<&str>,
     summary: &Summary,
 ) -> Conditions {
-    let mut said = ready(module, seen, decision, told, summary);
+    let mut said = ready(module, seen, decision, told, open, summary);
     if let Some(halt) = told
         .iter()
         .find(|told| matches!(told.reason, Reason::Halted | Reason::KnownBad | Reason::Aborted))
@@ -297,6 +299,7 @@ fn ready<K: ModuleObject>(
     seen: &Observation,
     decision: &engine::Decision,
     told: &[Explained],
+    open: Option<&str>,
     summary: &Summary,
 ) -> Conditions {
     let version = version(module, &seen.target);
@@ -305,7 +308,7 @@ fn ready<K: ModuleObject>(
             .reconciling(Reason::SourceNotReady, &**message);
     }
     let Some(worst) = worst(told) else {
-        return at_rest(&version, summary);
+        return at_rest(&version, open, summary);
     };
     let message = format!(
         "{version} on {} clusters: {}: {}",
@@ -331,7 +334,7 @@ fn worst(told: &[Explained]) -> Option<&Explained> {
     open.min_by_key(|told| (urgency(told.reason), told.reason.rank(), &told.cluster))
 }
 
-fn at_rest(version: &str, summary: &Summary) -> Conditions {
+fn at_rest(version: &str, open: Option<&str>, summary: &Summary) -> Conditions {
     let Summary {
         total,
         updated,
@@ -357,10 +360,13 @@ fn at_rest(version: &str, summary: &Summary) -> Conditions {
     } else {
         format!("; {}, see status.attention", apart.join(", "))
     };
+    let open = open.map_or_else(String::new, |open| {
+        format!("; the rollout is over when it passes {open}")
+    });
     Conditions::ready(
         Status::True,
         ObjectReason::Succeeded,
-        format!("{version} is ready on {updated} of {total} clusters{apart}"),
+        format!("{version} is ready on {updated} of {total} clusters{apart}{open}"),
     )
 }
 

@@ -15,6 +15,7 @@ use muster_api::{
 use muster_rollout as engine;
 
 use super::{
+    gates,
     observe::{ClusterSeen, Definition, Observation, Values},
     rows::{self, Asks, Echo, SeenRow},
 };
@@ -70,6 +71,7 @@ pub fn spec(module: &ModuleSpec, seen: &Observation, now: Timestamp) -> engine::
     let target = seen.target.definition();
     engine::Spec {
         target: target.and_then(|target| engine::Revision::parse(&target.revision)),
+        readings: gates::readings(&seen.gates),
         controls: controls(seen, now),
         withdraw: engine::Withdraw {
             brake: wishes.withdraw.brake.filter(|_| !explicit),
@@ -134,7 +136,7 @@ fn stage(stage: &api::Stage) -> engine::Stage {
         limit: stage.max_unready_clusters.map(limit),
         soak: engine::Millis(stage.soak.as_millis()),
         approval: stage.approval == api::Approval::Required,
-        gates: Vec::new(),
+        gates: stage.gates.iter().map(gates::engine).collect(),
     }
 }
 

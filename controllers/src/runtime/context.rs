@@ -3,10 +3,12 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use kube::Client;
+use muster_api::validate::InsecureSources;
 use muster_sync::source::Source;
 
 use super::{Clock, Events, Jitter, Shutdown};
 use crate::{
+    gates::Hosts,
     metrics::Metrics,
     registry::{Registry, RemoteClients},
 };
@@ -36,8 +38,19 @@ pub struct Options {
     pub sync: SyncMode,
     /// How often a mirrored assemblage is read when it cannot be watched.
     pub proxy_poll_interval: Duration,
-    /// What bindings may read.
+    /// What bindings, and conditions of gates, may read.
     pub binding_kinds: BTreeSet<BindingKind>,
+    /// What gates may ask.
+    pub gates: GateOptions,
+}
+
+/// What gates of rollouts may ask.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GateOptions {
+    /// The hosts (`--gate-hosts`).
+    pub hosts: Hosts,
+    /// Whether over http (`--allow-insecure-sources`).
+    pub insecure: InsecureSources,
 }
 
 impl Default for Options {
@@ -46,6 +59,7 @@ impl Default for Options {
             sync: SyncMode::Builtin,
             proxy_poll_interval: Duration::from_secs(20),
             binding_kinds: BTreeSet::new(),
+            gates: GateOptions::default(),
         }
     }
 }

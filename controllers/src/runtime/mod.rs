@@ -25,7 +25,7 @@ pub mod watch;
 pub use call::{CallError, call, call_within};
 pub use changes::Changes;
 pub use clock::Clock;
-pub use context::{BindingKind, Context, Options, SyncMode};
+pub use context::{BindingKind, Context, GateOptions, Options, SyncMode};
 pub use controller::Runner;
 pub use events::{Event, EventType, Events};
 pub use index::{Index, Key};

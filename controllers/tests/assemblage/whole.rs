@@ -78,6 +78,7 @@ fn setup(cluster: &Cluster, source: &MemorySource, connect: Connect) -> Setup {
         jitter: Jitter::seeded(1),
         source: Arc::new(source.clone()),
         connect,
+        gates: Arc::new(muster_controllers::gates::Web::default()),
         instance: "0".to_owned(),
         lease: None,
         door: None,

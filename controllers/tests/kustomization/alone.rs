@@ -43,6 +43,7 @@ async fn a_repository_and_a_kustomization_are_enough() {
                 problem: "there is no other cluster".to_owned(),
             })
         }),
+        gates: Arc::new(muster_controllers::gates::Web::default()),
         instance: "test".to_owned(),
         lease: None,
         door: None,

@@ -140,6 +140,7 @@ impl Bed {
             jitter: Jitter::seeded(1),
             source: Arc::new(self.source.clone()),
             connect: self.doors.connect(),
+            gates: Arc::new(muster_controllers::gates::Web::default()),
             instance: "test".to_owned(),
             lease: None,
             door: None,

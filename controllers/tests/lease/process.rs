@@ -70,6 +70,7 @@ fn setup(bed: &Bed, name: &str) -> (Setup, Shutdown) {
             clock.now()
         }))),
         connect: Arc::new(|_| unreachable!("there are no clusters")),
+        gates: Arc::new(muster_controllers::gates::Web::default()),
         instance: name.to_owned(),
         lease: Some(Election {
             client: bed.api.client_as(&format!("{name}-lease")),

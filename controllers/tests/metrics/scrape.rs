@@ -72,6 +72,7 @@ impl Bed {
             jitter: Jitter::seeded(1),
             source: source.clone(),
             connect: connect.clone(),
+            gates: Arc::new(muster_controllers::gates::Web::default()),
             instance: "0".to_owned(),
             lease: None,
             door: None,

@@ -18,10 +18,11 @@ use kube::{
 use muster_api::{Module, ProxyAssemblage, cluster::Version, crds};
 use muster_apiserver::{ApiServer, ChangeKind, record::EventRecord};
 use muster_controllers::{
+    gates::{Fetch, Web},
     metrics::Metrics,
     process::{ProcessError, Setup, agent, controller},
     registry::{Access, Connect, ConnectError},
-    runtime::{Clock, Jitter, Options, Shutdown},
+    runtime::{Clock, GateOptions, Jitter, Options, Shutdown},
 };
 use muster_sync::source::MemorySource;
 use serde::{Serialize, de::DeserializeOwned};
@@ -42,6 +43,9 @@ pub struct Bed {
     pub clusters: BTreeMap<String, ApiServer>,
     pub source: Arc<MemorySource>,
     pub clock: Clock,
+    /// What gates may ask, and how.
+    pub gates: GateOptions,
+    pub fetch: Arc<dyn Fetch>,
     agents: BTreeMap<String, Process>,
     controller: Option<Process>,
 }
@@ -78,6 +82,8 @@ impl Bed {
                 now.now()
             }))),
             clock,
+            gates: GateOptions::default(),
+            fetch: Arc::new(Web::default()),
             agents: BTreeMap::new(),
             controller: None,
         };
@@ -128,11 +134,15 @@ impl Bed {
         Setup {
             client: server.client_as(client),
             namespace: namespace.to_owned(),
-            options: Options::default(),
+            options: Options {
+                gates: self.gates.clone(),
+                ..Options::default()
+            },
             clock: self.clock.clone(),
             jitter: Jitter::seeded(1),
             source: self.source.clone(),
             connect: connect(&self.clusters),
+            gates: Arc::clone(&self.fetch),
             instance: "test".to_owned(),
             lease: None,
             door: None,

@@ -2,13 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use muster_api::Module;
+use muster_api::{Module, validate::InsecureSources};
 use muster_apiserver::{
     Verb,
     fault::{Failure, Fault, Match, Rule},
 };
 use muster_controllers::{
     bindings::{Kinds, Objects},
+    gates::{self, Evaluator, Hosts},
     metrics::Metrics,
     module, proxyassemblage,
     registry::{self, Registry},
@@ -30,6 +31,15 @@ fn lead(bed: &Bed, gap: Duration) -> Vec<AbortOnDropHandle<()>> {
         connect: setup.connect,
     });
     let objects = Objects::new(setup.client.clone(), NS, Kinds::default());
+    let gates = Evaluator::new(gates::Setup {
+        client: setup.client.clone(),
+        namespace: NS.to_owned(),
+        objects: Arc::clone(&objects),
+        hosts: Hosts::default(),
+        insecure: InsecureSources::Refused,
+        fetch: setup.gates,
+        clock: setup.clock.clone(),
+    });
     let context = Context {
         events: Events::new(setup.client.clone(), "test", "0", setup.clock.clone()),
         client: setup.client,
@@ -54,6 +64,7 @@ fn lead(bed: &Bed, gap: Duration) -> Vec<AbortOnDropHandle<()>> {
             context.clone(),
             Arc::clone(&objects),
             dependencies,
+            gates,
         )),
         tokio::spawn(proxyassemblage::run(context, objects)),
     ];

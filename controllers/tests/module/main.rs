@@ -16,6 +16,7 @@ mod deleted;
 mod dependencies;
 mod deselected;
 mod gap;
+mod gates;
 mod hand;
 mod hostile;
 mod mixture;

@@ -4,10 +4,11 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use kube::{Client, client::Body};
-use muster_api::{Module, crds, labels::SYSTEM_NAMESPACE};
+use muster_api::{Module, crds, labels::SYSTEM_NAMESPACE, validate::InsecureSources};
 use muster_apiserver::ApiServer;
 use muster_controllers::{
     bindings::{Kinds, Objects},
+    gates::{self, Evaluator, Hosts, Web},
     metrics::Metrics,
     module,
     registry::{self, Registry},
@@ -36,6 +37,15 @@ pub async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
         connect: Arc::new(move |access| Ok(named(everywhere.client(), &access.server))),
     });
     let objects = Objects::new(client.clone(), namespace, Kinds::default());
+    let gates = Evaluator::new(gates::Setup {
+        client: client.clone(),
+        namespace: namespace.to_owned(),
+        objects: Arc::clone(&objects),
+        hosts: Hosts::default(),
+        insecure: InsecureSources::Refused,
+        fetch: Arc::new(Web::default()),
+        clock: clock.clone(),
+    });
     let context = Context {
         events: Events::new(client.clone(), "muster-controller", "bench", clock.clone()),
         client,
@@ -57,7 +67,12 @@ pub async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
         tokio::spawn(registry.run(shutdown.clone())),
         tokio::spawn(Arc::clone(&objects).run(shutdown)),
         tokio::spawn(Arc::clone(&dependencies).run(context.clone())),
-        tokio::spawn(module::run::<Module>(context.clone(), objects, dependencies)),
+        tokio::spawn(module::run::<Module>(
+            context.clone(),
+            objects,
+            dependencies,
+            gates,
+        )),
     ];
     for task in tasks {
         task.await?;

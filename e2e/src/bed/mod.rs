@@ -8,6 +8,7 @@ mod hostile;
 mod install;
 mod limit;
 mod meter;
+mod monitoring;
 mod objects;
 mod observer;
 mod process;
@@ -35,6 +36,7 @@ pub use self::{
     hostile::Hostile,
     limit::{Observer, Sight, What},
     meter::Meter,
+    monitoring::Monitoring,
     objects::{Kind, Objects, kinds, name as name_of},
     observer::{Moment, Workload},
     process::muster,
@@ -84,6 +86,8 @@ pub struct Bed {
     clusters: BTreeMap<String, Cluster>,
     /// The git host.
     pub git: Git,
+    /// The host that gates ask.
+    pub monitoring: Monitoring,
     controllers: BTreeMap<String, Process>,
     agents: BTreeMap<String, Process>,
     /// By how much the clock of an embedded API server is wrong.
@@ -128,6 +132,7 @@ impl Bed {
             management,
             clusters: BTreeMap::new(),
             git: Git::new(ground, &clock).await,
+            monitoring: Monitoring::new(ground).await,
             controllers: BTreeMap::new(),
             agents: BTreeMap::new(),
             clocks: BTreeMap::new(),
@@ -289,12 +294,21 @@ impl Bed {
             Ground::Wire | Ground::Real | Ground::Flux => {
                 let sync = self.carries_out.get(place.instance).copied();
                 let sync = sync.unwrap_or_else(|| self.ground.sync());
-                process::child(role, place, lease, sync, self.folder.path())
+                process::child(
+                    role,
+                    place,
+                    lease,
+                    sync,
+                    self.monitoring.host(),
+                    self.folder.path(),
+                )
             }
             Ground::Virtual => {
                 let world = process::World {
                     clock: self.clock.clone(),
                     source: self.git.source(),
+                    gates: self.monitoring.fetch(),
+                    gate_host: self.monitoring.host().parse().unwrap(),
                     doors: Arc::clone(&self.doors),
                     fate: Arc::clone(&self.fate),
                     seed: self.seed,

@@ -11,10 +11,11 @@ use std::{
 
 use muster_apiserver::{ApiServer, InProcess, Login};
 use muster_controllers::{
+    gates::{Fetch, GateHost},
     lease::{Election, LeaseDuration},
     process::{self, ProcessError, Setup},
     registry::{Access, ConnectError},
-    runtime::{Clock, Jitter, Options, Shutdown},
+    runtime::{Clock, GateOptions, Jitter, Options, Shutdown},
 };
 use muster_sync::source::Source;
 use parking_lot::Mutex;
@@ -129,6 +130,10 @@ pub struct World {
     pub clock: Clock,
     /// The git host.
     pub source: Arc<dyn Source>,
+    /// How gates ask.
+    pub gates: Arc<dyn Fetch>,
+    /// Whom they may ask.
+    pub gate_host: GateHost,
     /// The clusters.
     pub doors: Doors,
     /// Who numbers their requests.
@@ -199,11 +204,18 @@ impl Body {
         Setup {
             client,
             namespace: self.namespace.clone(),
-            options: Options::default(),
+            options: Options {
+                gates: GateOptions {
+                    hosts: [self.world.gate_host.clone()].into_iter().collect(),
+                    ..GateOptions::default()
+                },
+                ..Options::default()
+            },
             clock: self.world.clock.clone(),
             jitter: Jitter::seeded(seed_of(&self.instance).wrapping_add(self.world.seed)),
             source: Arc::clone(&self.world.source),
             connect: Arc::new(connect),
+            gates: Arc::clone(&self.world.gates),
             instance: self.instance.clone(),
             lease,
             door: None,
@@ -214,7 +226,14 @@ impl Body {
 }
 
 /// A process as a child: the binary that ships, over HTTPS. Its log is added to `<role>-<instance>.log` in `folder`.
-pub fn child(role: Role, place: &Place<'_>, lease: Option<Duration>, sync: &str, folder: &Path) -> Process {
+pub fn child(
+    role: Role,
+    place: &Place<'_>,
+    lease: Option<Duration>,
+    sync: &str,
+    gate_host: &str,
+    folder: &Path,
+) -> Process {
     let verb = match role {
         Role::Controller => "controller",
         Role::Agent => "agent",
@@ -228,6 +247,7 @@ pub fn child(role: Role, place: &Place<'_>, lease: Option<Duration>, sync: &str,
         .arg(&kubeconfig)
         .args(["--namespace", place.namespace, "--sync", sync])
         .arg("--allow-insecure-sources")
+        .args(["--gate-hosts", gate_host])
         .arg("--data-dir")
         .arg(folder.join(format!("data-{}", place.instance)))
         .args(election(lease))

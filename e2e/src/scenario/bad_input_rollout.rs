@@ -15,13 +15,14 @@ fn canary() -> Value {
     json!({"name": "canary", "selector": {"matchLabels": {"stage": "canary"}}, "approval": "Required"})
 }
 
-/// What, the settings, and the field that the answer names.
-fn refused_at_the_door() -> Vec<(&'static str, Value, &'static str)> {
+/// Stages and numbers that the API server refuses.
+pub async fn stages_and_numbers_at_the_door(ground: Ground) {
+    let bed = Bed::with_clusters(ground, &["eu-1"]).await;
     let all = || json!({"matchLabels": {}});
     let many: Vec<Value> = (0..17)
         .map(|n| json!({"name": format!("s{n}"), "selector": all()}))
         .collect();
-    vec![
+    let rollouts = [
         (
             "two stages of one name",
             json!({"stages": [canary(), canary()]}),
@@ -98,13 +99,8 @@ fn refused_at_the_door() -> Vec<(&'static str, Value, &'static str)> {
             json!({"historyLimit": 0}),
             "spec.rollout.historyLimit",
         ),
-    ]
-}
-
-/// Stages and numbers that the API server refuses.
-pub async fn stages_and_numbers_at_the_door(ground: Ground) {
-    let bed = Bed::with_clusters(ground, &["eu-1"]).await;
-    for (what, rollout, place) in refused_at_the_door() {
+    ];
+    for (what, rollout, place) in rollouts {
         let mut spec = bed.spec("web", "web-v1");
         spec["rollout"] = rollout;
         let module = json!({"metadata": {"name": "web"}, "spec": spec});

@@ -83,6 +83,7 @@ async fn play(ground: Ground, example: &Example<'_>) -> String {
         None => &["web"],
     };
     bed.deploy(modules).await;
+    bed.monitoring.says("errors", "0.03");
     bed.fleet()
         .patch(kinds::MODULE, "web", json!({"spec": example.spec}))
         .await;
@@ -97,6 +98,10 @@ async fn play(ground: Ground, example: &Example<'_>) -> String {
         if ready == Some(json!("WaitingApproval")) {
             bed.pass(THOUGHT).await;
             approve(&bed, &module).await;
+        }
+        if ready == Some(json!("WaitingGate")) {
+            bed.pass(THOUGHT).await;
+            bed.monitoring.says("errors", "0.004");
         }
         let over = is_ready(&module)
             || module["status"]["summary"]["updating"] == 0 && ready == Some(json!("Halted"));

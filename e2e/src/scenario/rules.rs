@@ -95,6 +95,78 @@ pub async fn depends_on(ground: Ground) {
     .await;
 }
 
+/// Behind the canary nobody begins before what is measured holds, twice in a row; a gate that never answers stops nobody else.
+pub async fn gates_hold_back(ground: Ground) {
+    const TOKEN: &str = "hunter2-of-the-gate";
+    let gate = json!({
+        "http": {
+            "url": "", "secretRef": {"name": "monitoring"}, "jsonPath": "$.data.result[0].value[1]", "op": "<", "value": "0.01",
+        },
+        "interval": "1s", "timeout": "3s", "passes": 2,
+    });
+    let health = json!({
+        "condition": {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "us-1", "type": "Observed"},
+        "interval": "1s",
+    });
+    let bed = deployed(ground, json!({"maxUnreadyClusters": 4})).await;
+    let secret = json!({"metadata": {"name": "monitoring"}, "stringData": {"token": TOKEN}});
+    bed.fleet().create(kinds::SECRET, secret).await;
+    let mut gate = gate;
+    gate["http"]["url"] = json!(bed.monitoring.url("errors"));
+    let stages = json!([{"name": "canary", "selector": {"matchLabels": {"stage": "canary"}}, "gates": [gate, health]}]);
+    let spec = json!({"spec": {"rollout": {"stages": stages}}});
+    bed.fleet().patch(kinds::MODULE, "web", spec).await;
+
+    let version = bed.roll("web", 2, Quality::Good).await;
+    bed.until_named(
+        "web",
+        "eu-1",
+        "WaitingGate",
+        &["no complete answer within 3 s"],
+        ROLLED,
+    )
+    .await;
+    // Others are not held up by a host that never answers.
+    bed.deploy(&["other"]).await;
+    bed.monitoring.says("errors", "0.25");
+    let read = [
+        "gate 1 of stage canary",
+        "held 0 of 2 times",
+        "it read 0.25, which is not < 0.01",
+    ];
+    bed.until_named("web", "eu-1", "WaitingGate", &read, ROLLED).await;
+    until_event(&bed, "GateNotPassed").await;
+    assert_eq!(bed.order(&workload("web"), &version), ["us-1"]);
+
+    bed.monitoring.says("errors", "0.004");
+    let read = ["gate 2 of stage canary", "Cluster us-1 has no condition Observed"];
+    bed.until_named("web", "eu-1", "WaitingGate", &read, ROLLED).await;
+    assert_eq!(bed.order(&workload("web"), &version), ["us-1"]);
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    let observed = json!({"type": "Observed", "status": "True", "reason": "Looks", "message": "", "lastTransitionTime": now});
+    let status = json!({"status": {"conditions": [observed]}});
+    bed.fleet().patch_status(kinds::CLUSTER, "us-1", status).await;
+    bed.until_ready("web", &version).await;
+    let order = bed.order(&workload("web"), &version);
+    assert_eq!((order.len(), order[0].as_str()), (4, "us-1"));
+
+    let asked = bed.monitoring.asked("errors");
+    assert!(asked.len() >= 4, "{asked:?}");
+    assert!(
+        asked.iter().all(|token| token.as_deref() == Some(TOKEN)),
+        "{asked:?}"
+    );
+    for kind in [
+        kinds::MODULE,
+        kinds::EVENT,
+        kinds::PROXY_ASSEMBLAGE,
+        kinds::MODULE_REVISION,
+    ] {
+        let objects = bed.fleet().list(kind).await;
+        assert!(!json!(objects).to_string().contains(TOKEN), "{objects:#?}");
+    }
+}
+
 /// One, then two, then the rest.
 pub async fn batches_grow(ground: Ground) {
     let bed = deployed(

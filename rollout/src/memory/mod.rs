@@ -97,6 +97,9 @@ pub struct OpenBatch {
 /// What a gate said so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GateCount {
+    /// What was asked.
+    #[serde(default)]
+    pub definition: u64,
     /// How many times in a row it held.
     pub passes: u32,
     /// When it was last read, and what it said.

@@ -114,6 +114,7 @@ impl<'a> Pass<'a> {
         let mut steps = self.steps();
         let (reasons, summary) = self.tell();
         let wake_at = self.wake_at();
+        let open = self.why_stage();
         steps.extend(self.readings_to_take());
         steps.append(&mut self.verdicts);
         Decision {
@@ -121,6 +122,7 @@ impl<'a> Pass<'a> {
             steps,
             summary,
             reasons,
+            open,
             wake_at,
             taken: self.taken,
         }

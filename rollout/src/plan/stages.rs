@@ -92,6 +92,9 @@ impl<'a> Pass<'a> {
             .gates
             .resize(stage.gates.len(), GateCount::default());
         for (at, gate) in stage.gates.iter().enumerate() {
+            if let Some(known) = self.memory.course.gates.get_mut(at) {
+                known.is_of(gate);
+            }
             for reading in self
                 .spec
                 .readings
@@ -140,7 +143,7 @@ impl<'a> Pass<'a> {
         open.map(|unit| unit.id.clone()).collect()
     }
 
-    /// What those say who wait for a later stage.
+    /// What is in the way of the stage that is open: what those say who wait for a later one.
     pub(super) fn why_stage(&self) -> Option<Why> {
         let (place, stage) = self.open_stage()?;
         let name = stage.name.clone();
@@ -274,6 +277,16 @@ impl Stage {
 }
 
 impl GateCount {
+    /// Forget what was said about something else.
+    fn is_of(&mut self, gate: &Gate) {
+        if self.definition != gate.definition {
+            *self = Self {
+                definition: gate.definition,
+                ..Self::default()
+            };
+        }
+    }
+
     /// One reading more, if it is newer than what is known, and was taken since all units are confirmed.
     fn count(&mut self, gate: &Gate, reading: &Reading, since: Millis) {
         if reading.at < since || self.last.is_some_and(|(at, _)| reading.at <= at) {

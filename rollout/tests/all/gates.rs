@@ -9,6 +9,7 @@ const GATE: GateId = GateId { stage: 0, gate: 0 };
 
 fn gated(no_data_fails: bool) -> World {
     let gate = Gate {
+        definition: 1,
         interval: Millis::minutes(1),
         passes: 2,
         no_data_fails,
@@ -106,4 +107,51 @@ fn a_promotion_waits_for_no_gate() {
     world.step();
     assert!(world.say(Says::Promote(rev("r2"), "canary".into())));
     assert_eq!(world.charged(), ["a", "c"]);
+}
+
+#[test]
+fn what_was_said_about_something_else_counts_for_nothing() {
+    let mut world = gated(false);
+    world.succeed("b");
+    world.step();
+    read(&mut world, Outcome::Pass);
+    assert_eq!(passes(&world), (1, 2));
+    world.spec.readings.clear();
+    world.spec.stages[0].gates[0].definition = 2;
+    assert_eq!(passes(&world), (0, 2));
+    assert_eq!(
+        world.step().steps,
+        [Step::Evaluate { gate: GATE }],
+        "what is asked now is read at once"
+    );
+    read(&mut world, Outcome::Pass);
+    // It asks for less in a row: what was said is about the same.
+    world.spec.stages[0].gates[0].passes = 1;
+    world.step();
+    assert_eq!(world.charged(), ["a", "c"]);
+}
+
+#[test]
+fn the_stage_that_is_open_is_told_also_when_nobody_waits_behind_it() {
+    let mut world = World::settled(&["a"], "r1");
+    let gates = vec![Gate {
+        definition: 1,
+        interval: Millis::minutes(1),
+        passes: 1,
+        no_data_fails: false,
+    }];
+    world.spec.stages = vec![Stage {
+        gates,
+        ..stage("all")
+    }];
+    world.stage(&["a"], 0);
+    world.aim("r2");
+    world.step();
+    world.succeed("a");
+    let decision = world.step();
+    assert_eq!(world.why("a"), Why::UpToDate);
+    assert!(matches!(decision.open, Some(Why::WaitingGate { gate: GATE, .. })));
+    read(&mut world, Outcome::Pass);
+    assert_eq!(world.memory.last_good, Some(rev("r2")));
+    assert_eq!(world.decide().open, None);
 }

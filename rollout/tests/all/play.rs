@@ -99,6 +99,7 @@ const BATCH: Batch = Batch {
 /// a is the canary, which is watched and approved; behind b and c is a gate; d comes last.
 fn stages() -> Vec<Stage> {
     let gate = Gate {
+        definition: 1,
         interval: Millis::seconds(20),
         passes: 2,
         no_data_fails: false,

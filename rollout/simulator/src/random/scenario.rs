@@ -196,6 +196,7 @@ fn spec(random: &mut StdRng, stages: u8, count: usize) -> Spec {
 
 fn stage(random: &mut StdRng, number: u8) -> Stage {
     let gate = Gate {
+        definition: 1,
         interval: Millis::seconds(random.random_range(5..=60)),
         passes: random.random_range(1..=3),
         no_data_fails: random.random_bool(0.5),

@@ -1,0 +1,174 @@
+//! One evaluation of a gate, from its turn to its reading.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client};
+use muster_api::{
+    rollout::{ConditionGate, Gate, HttpGate},
+    schema::MAX_MESSAGE,
+    validate::{InsecureSources, git},
+};
+use muster_rollout::Outcome;
+use reqwest::Url;
+
+use super::{
+    Ask, Credentials, Fetch, GateError, Hosts, Question, Reading, condition,
+    judge::{self, Judged},
+    turns::Turns,
+};
+use crate::{
+    bindings::Objects,
+    runtime::{Clock, Key, call, call::explain},
+};
+
+/// What a reading says at most: half of what a message has room for.
+const MAX_SAID: usize = MAX_MESSAGE / 2;
+
+/// What an evaluator is made of.
+pub struct Setup {
+    /// The API server of Secrets.
+    pub client: Client,
+    /// The namespace of modules.
+    pub namespace: String,
+    /// Objects that have conditions.
+    pub objects: Arc<Objects>,
+    /// The hosts that may be asked.
+    pub hosts: Hosts,
+    /// Whether they may be asked over http.
+    pub insecure: InsecureSources,
+    /// How they are asked.
+    pub fetch: Arc<dyn Fetch>,
+    /// The only source of `now`.
+    pub clock: Clock,
+}
+
+/// Evaluates gates, a few at a time. Reads, and writes nothing.
+pub struct Evaluator {
+    setup: Setup,
+    turns: Turns,
+}
+
+impl Evaluator {
+    /// An evaluator for all modules of a namespace.
+    pub fn new(setup: Setup) -> Arc<Self> {
+        Arc::new(Self {
+            setup,
+            turns: Turns::default(),
+        })
+    }
+
+    /// The time.
+    pub(super) fn now(&self) -> Timestamp {
+        self.setup.clock.now()
+    }
+
+    /// Reads a gate of a module when its turn comes; from then on it has its `timeout`.
+    pub(super) async fn evaluate(&self, module: &Key, question: &Question) -> Reading {
+        let Gate { http, timeout, .. } = &question.gate;
+        let url = http.as_ref().map(|http| self.admitted(http));
+        let host = url.as_ref().and_then(|url| url.as_ref().ok()?.host_str());
+        let _turn = self.turns.turn(module, host).await;
+        let at = self.now();
+        let limit = timeout.to_std();
+        let judged = match tokio::time::timeout(limit, self.judged(&question.gate)).await {
+            Ok(judged) => judged,
+            Err(_elapsed) => Err(GateError::Deadline(limit)),
+        };
+        let (outcome, said) = match judged {
+            Ok(Judged { holds: true, said }) => (Outcome::Pass, said),
+            Ok(Judged { holds: false, said }) => (Outcome::Fail, said),
+            Err(error) => (Outcome::NoData, explain(&error)),
+        };
+        let said = muster_api::conditions::bounded(&said, MAX_SAID).into_owned();
+        Reading { at, outcome, said }
+    }
+
+    async fn judged(&self, gate: &Gate) -> Result<Judged, GateError> {
+        match (&gate.http, &gate.condition) {
+            (Some(http), None) => self.http(http).await,
+            (None, Some(condition)) => self.condition(condition).await,
+            (None, None) | (Some(_), Some(_)) => Err(GateError::Form),
+        }
+    }
+
+    async fn http(&self, gate: &HttpGate) -> Result<Judged, GateError> {
+        let url = self.admitted(gate)?;
+        let credentials = match &gate.secret_ref {
+            Some(secret) => self.credentials(&secret.name).await?,
+            None => Credentials::default(),
+        };
+        if credentials.login.is_some() && is_readable_by_others(&url) {
+            return Err(GateError::Readable);
+        }
+        let ask = Ask { url, credentials };
+        let answer = self.setup.fetch.get(&ask).await?;
+        let hide = |text: &str| ask.credentials.hide_in(text);
+        match judge::judge(&answer, gate) {
+            Ok(Judged { holds, said }) => Ok(Judged {
+                holds,
+                said: hide(&said),
+            }),
+            Err(GateError::NoNumber { path, text, op }) => Err(GateError::NoNumber {
+                path,
+                text: hide(&text),
+                op,
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The address of a gate, if the process was started so that it may be asked.
+    fn admitted(&self, gate: &HttpGate) -> Result<Url, GateError> {
+        git::gate_url(&gate.url, self.setup.insecure)?;
+        self.setup.hosts.admit(&gate.url)
+    }
+
+    /// Read anew for each evaluation, and forgotten after it.
+    async fn credentials(&self, name: &str) -> Result<Credentials, GateError> {
+        let Setup {
+            client, namespace, ..
+        } = &self.setup;
+        let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+        let what = format!("reading Secret {namespace}/{name}");
+        let secret = call(what, secrets.get_opt(name)).await?;
+        let secret = secret.ok_or_else(|| GateError::NoSecret(name.to_owned()))?;
+        let data = secret.data.unwrap_or_default();
+        let data: BTreeMap<_, _> = data.into_iter().map(|(key, value)| (key, value.0)).collect();
+        Credentials::from_secret(&data).map_err(|why| GateError::Credentials {
+            name: name.to_owned(),
+            why,
+        })
+    }
+
+    async fn condition(&self, gate: &ConditionGate) -> Result<Judged, GateError> {
+        let object = condition::object(gate);
+        let objects = &self.setup.objects;
+        if !objects.kinds().allow(&gate.api_version, &gate.kind) {
+            return Err(GateError::KindRefused {
+                kind: gate.kind.clone(),
+                api_version: gate.api_version.clone(),
+                allowed: objects.kinds().names(),
+            });
+        }
+        let found = objects.look(&object).await?;
+        condition::judge(found.as_ref(), gate)
+    }
+}
+
+/// Whether what is sent there could be read on its way: by http, to another machine.
+fn is_readable_by_others(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+    let loopback = host == "localhost" || address.is_ok_and(|address| address.is_loopback());
+    url.scheme() != "https" && !loopback
+}
+
+impl std::fmt::Debug for Evaluator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Evaluator")
+            .field("hosts", &self.setup.hosts)
+            .finish_non_exhaustive()
+    }
+}

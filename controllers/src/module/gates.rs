@@ -1,0 +1,295 @@
+//! Gates between the spec, the engine and their readings: what is asked, what counts of what was read, and what is told of it. Pure.
+
+use std::collections::BTreeMap;
+
+use muster_api::{
+    module::ModuleObject,
+    reasons::EventReason,
+    rollout::{self as api, OnNoData},
+};
+use muster_rollout::{self as engine, Decision, GateId, Memory, Millis, Outcome, Step};
+use reqwest::Url;
+
+use super::{decide::millis, events, reasons::instant};
+use crate::{
+    gates::{self, Question, Reading, Subject},
+    runtime::Event,
+};
+
+/// What gates said last, each of what is asked now.
+pub type Answers = BTreeMap<GateId, (Subject, Reading)>;
+
+/// A gate as the engine has it.
+pub fn engine(gate: &api::Gate) -> engine::Gate {
+    engine::Gate {
+        definition: gates::definition(gate),
+        interval: Millis(gate.interval.as_millis()),
+        passes: gate.passes,
+        no_data_fails: gate.on_no_data == OnNoData::Fail,
+    }
+}
+
+/// Of what was read, that which was read for what the memory is about and for what the spec says now.
+pub fn current<K: ModuleObject>(module: &K, memory: &Memory, mut read: Answers) -> Answers {
+    let counts = |place: &GateId, about: &Subject| subject(module, memory, *place).as_ref() == Some(about);
+    read.retain(|place, (about, _)| counts(place, about));
+    read
+}
+
+/// The readings as the engine takes them.
+pub fn readings(answers: &Answers) -> Vec<engine::Reading> {
+    let readings = answers.iter().map(|(gate, (_, reading))| engine::Reading {
+        gate: *gate,
+        at: millis(reading.at),
+        outcome: reading.outcome,
+    });
+    readings.collect()
+}
+
+/// The gates that the engine wants read.
+pub fn questions<K: ModuleObject>(module: &K, decision: &Decision) -> Vec<Question> {
+    let asked = decision.steps.iter().filter_map(|step| match step {
+        Step::Evaluate { gate } => Some(*gate),
+        Step::Assign { .. }
+        | Step::Withdraw { .. }
+        | Step::Fence { .. }
+        | Step::Abandon { .. }
+        | Step::Conclude { .. } => None,
+    });
+    let question = |place: GateId| {
+        Some(Question {
+            place,
+            about: subject(module, &decision.memory, place)?,
+            gate: gate(&module.spec().rollout.stages, place)?.clone(),
+        })
+    };
+    asked.filter_map(question).collect()
+}
+
+/// For what a gate is read while this is the memory.
+fn subject<K: ModuleObject>(module: &K, memory: &Memory, place: GateId) -> Option<Subject> {
+    let stages = &module.spec().rollout.stages;
+    let run = memory.run?;
+    Some(Subject {
+        module: module.meta().uid.clone().unwrap_or_default(),
+        run: run.id,
+        revision: run.target,
+        stage: stages.get(usize::from(place.stage))?.name.clone(),
+        definition: gates::definition(gate(stages, place)?),
+    })
+}
+
+fn gate(stages: &[api::Stage], place: GateId) -> Option<&api::Gate> {
+    let stage = stages.get(usize::from(place.stage))?;
+    stage.gates.get(usize::from(place.gate))
+}
+
+/// A gate that did hold, or was not read yet, and does not hold or cannot be told now.
+pub fn events(before: &Memory, after: &Memory, answers: &Answers) -> Vec<Event> {
+    let told = answers.iter().filter_map(|(place, (about, reading))| {
+        let at = usize::from(place.gate);
+        let last = |memory: &Memory| memory.course.gates.get(at).and_then(|gate| gate.last);
+        let counted = last(after).filter(|(at, _)| *at == millis(reading.at))?;
+        let known = last(before).filter(|_| before.run.map(|run| run.id) == Some(about.run));
+        let is_news = known.is_none_or(|(_, outcome)| outcome != reading.outcome);
+        if !is_news || counted.1 == Outcome::Pass {
+            return None;
+        }
+        let note = format!(
+            "gate {} of stage {} {}: {}",
+            at + 1,
+            about.stage,
+            failing(reading.outcome),
+            reading.said
+        );
+        Some(events::warning(EventReason::GateNotPassed, note))
+    });
+    told.collect()
+}
+
+const fn failing(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Pass => "holds",
+        Outcome::Fail => "does not hold",
+        Outcome::NoData => "cannot be told",
+    }
+}
+
+/// What is told of gates.
+#[derive(Clone, Copy, Debug)]
+pub struct Gates<'a> {
+    /// What is asked.
+    pub stages: &'a [api::Stage],
+    /// What was said.
+    pub answers: &'a Answers,
+}
+
+impl Gates<'_> {
+    /// Which gate, what was read last, how many times in a row it held, when it is read next, and what it asks.
+    pub fn told(
+        &self,
+        stage: &str,
+        place: GateId,
+        last: Option<(Outcome, Millis)>,
+        (passes, needed): (u32, u32),
+    ) -> String {
+        let number = u32::from(place.gate) + 1;
+        let gate = gate(self.stages, place);
+        let asks = gate.map_or_else(String::new, |gate| format!(" [{}]", asks(gate)));
+        let Some((outcome, at)) = last else {
+            return format!("gate {number} of stage {stage}, which is being read{asks}");
+        };
+        // After a restart only the outcome is known.
+        let answer = self.answers.get(&place).map(|(_, reading)| reading);
+        let said = answer
+            .filter(|reading| millis(reading.at) == at)
+            .map_or_else(String::new, |reading| format!(": {}", reading.said));
+        let next = gate.map_or_else(String::new, |gate| {
+            let at = at.plus(Millis(gate.interval.as_millis()));
+            format!("; it is read again at {}", instant(at))
+        });
+        format!(
+            "gate {number} of stage {stage}, which held {passes} of {needed} times in a row; at {} it {}{said}{next}{asks}",
+            instant(at),
+            past(outcome)
+        )
+    }
+}
+
+const fn past(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Pass => "held",
+        Outcome::Fail => "did not hold",
+        Outcome::NoData => "could not be told",
+    }
+}
+
+/// What a gate asks, in short: of an address its host and path, as queries are long.
+fn asks(gate: &api::Gate) -> String {
+    match (&gate.http, &gate.condition) {
+        (Some(http), _) => {
+            let url = Url::parse(&http.url);
+            let place = url.as_ref().map_or("", Url::path);
+            let host = url.as_ref().ok().and_then(Url::host_str).unwrap_or_default();
+            format!("{host}{place} {} {} {}", http.json_path, http.op, http.value)
+        }
+        (None, Some(condition)) => format!(
+            "{} {} {} {:?}",
+            condition.kind, condition.name, condition.type_, condition.status
+        ),
+        (None, None) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_api::Module;
+    use muster_rollout::{Revision, Run, RunState};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const PLACE: GateId = GateId { stage: 0, gate: 0 };
+
+    fn module(edit: impl FnOnce(&mut Value)) -> Module {
+        let http = json!({"url": "https://a.test/x?q=1", "jsonPath": "$.v", "op": "<", "value": "1"});
+        let gate = json!({"http": http, "interval": "1m", "passes": 2});
+        let mut module = json!({
+            "metadata": {"name": "web", "namespace": "fleet", "uid": "uid-1"},
+            "spec": {
+                "sync": {"source": {"git": {"url": "https://git.test/r", "version": {"tag": "v1"}}}},
+                "rollout": {"stages": [{"name": "canary", "selector": {}, "gates": [gate]}]},
+            },
+        });
+        edit(&mut module);
+        serde_json::from_value(module).unwrap()
+    }
+
+    fn memory(id: u64, revision: u8) -> Memory {
+        let run = Run {
+            id,
+            target: Revision::new([revision; 16]),
+            from: None,
+            started: Millis(0),
+            state: RunState::Open,
+        };
+        Memory {
+            run: Some(run),
+            ..Memory::default()
+        }
+    }
+
+    /// How many readings count of one that was asked for by a module as it is, in run 1 of revision 1.
+    fn check(edit: impl FnOnce(&mut Value), memory_now: &Memory, expect: usize) {
+        let about = subject(&module(|_| {}), &memory(1, 1), PLACE).unwrap();
+        let reading = Reading {
+            at: "2026-01-01T00:00:00Z".parse().unwrap(),
+            outcome: Outcome::Pass,
+            said: "it read 0".to_owned(),
+        };
+        let read = Answers::from([(PLACE, (about, reading))]);
+        let current = current(&module(edit), memory_now, read);
+        assert_eq!(readings(&current).len(), expect);
+    }
+
+    #[test]
+    fn a_reading_counts_for_what_was_asked_and_for_nothing_else() {
+        let same = memory(1, 1);
+        let gate = |module: &mut Value| module["spec"]["rollout"]["stages"][0]["gates"][0].take();
+        check(|_| {}, &same, 1);
+        let often = |module: &mut Value| {
+            let gate = &mut module["spec"]["rollout"]["stages"][0]["gates"][0];
+            gate["interval"] = json!("5m");
+            gate["passes"] = json!(9);
+        };
+        check(often, &same, 1);
+        check(|_| {}, &memory(2, 1), 0);
+        check(|_| {}, &memory(1, 2), 0);
+        check(|_| {}, &Memory::default(), 0);
+        check(|module| module["metadata"]["uid"] = json!("uid-2"), &same, 0);
+        let stage = |module: &mut Value| module["spec"]["rollout"]["stages"][0]["name"] = json!("other");
+        check(stage, &same, 0);
+        let value = |module: &mut Value| {
+            let gate = &mut module["spec"]["rollout"]["stages"][0]["gates"][0];
+            gate["http"]["value"] = json!("2");
+        };
+        check(value, &same, 0);
+        let before = |module: &mut Value| {
+            let gate = gate(module);
+            let other =
+                json!({"condition": {"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "type": "Ready"}});
+            module["spec"]["rollout"]["stages"][0]["gates"] = json!([other, gate]);
+        };
+        check(before, &same, 0);
+        let without = |module: &mut Value| module["spec"]["rollout"]["stages"] = json!([]);
+        check(without, &same, 0);
+    }
+
+    #[test]
+    fn what_is_told() {
+        let module = module(|_| {});
+        let stages = &module.spec.rollout.stages;
+        let at = Millis(1_767_225_600_781);
+        let about = subject(&module, &memory(1, 1), PLACE).unwrap();
+        let reading = Reading {
+            at: "2026-01-01T00:00:00.781Z".parse().unwrap(),
+            outcome: Outcome::Fail,
+            said: "it read 3, which is not < 1".to_owned(),
+        };
+        let answers = Answers::from([(PLACE, (about, reading))]);
+        let told = |answers: &Answers, last| Gates { stages, answers }.told("canary", PLACE, last, (0, 2));
+        let unread = "gate 1 of stage canary, which is being read [a.test/x $.v < 1]";
+        assert_eq!(told(&answers, None), unread);
+        let failed = Some((Outcome::Fail, at));
+        assert_eq!(
+            told(&answers, failed),
+            "gate 1 of stage canary, which held 0 of 2 times in a row; at 2026-01-01T00:00:00Z it did not hold: \
+             it read 3, which is not < 1; it is read again at 2026-01-01T00:01:00Z [a.test/x $.v < 1]"
+        );
+        assert_eq!(
+            told(&Answers::new(), failed),
+            "gate 1 of stage canary, which held 0 of 2 times in a row; at 2026-01-01T00:00:00Z it did not hold; \
+             it is read again at 2026-01-01T00:01:00Z [a.test/x $.v < 1]"
+        );
+    }
+}
