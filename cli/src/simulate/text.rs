@@ -39,10 +39,8 @@ pub fn draw(story: &Story, width: usize) -> String {
     lines.push(legend.join("  "));
     lines.extend(output::wrapped(&story.verdict(), width));
     lines.push(story.totals());
-    lines
-        .iter()
-        .map(|line| format!("{}\n", line.trim_end()))
-        .collect()
+    let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
+    lines.join("\n") + "\n"
 }
 
 /// The times, each above its column; those that do not fit are left out.

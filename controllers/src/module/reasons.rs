@@ -541,7 +541,7 @@ mod tests {
                 passes: (1, 3),
             },
             Reason::WaitingGate,
-            "a gate of stage canary, which held 1 of 3 times",
+            "v2 waits for gate 1 of stage canary, which is being read",
         );
         check(
             &Why::WaitingStage {

@@ -15,14 +15,13 @@ fn canary() -> Value {
     json!({"name": "canary", "selector": {"matchLabels": {"stage": "canary"}}, "approval": "Required"})
 }
 
-/// Stages and numbers that the API server refuses.
-pub async fn stages_and_numbers_at_the_door(ground: Ground) {
-    let bed = Bed::with_clusters(ground, &["eu-1"]).await;
+/// What, the settings, and the field that the answer names.
+fn refused_at_the_door() -> Vec<(&'static str, Value, &'static str)> {
     let all = || json!({"matchLabels": {}});
     let many: Vec<Value> = (0..17)
         .map(|n| json!({"name": format!("s{n}"), "selector": all()}))
         .collect();
-    let rollouts = [
+    vec![
         (
             "two stages of one name",
             json!({"stages": [canary(), canary()]}),
@@ -99,8 +98,13 @@ pub async fn stages_and_numbers_at_the_door(ground: Ground) {
             json!({"historyLimit": 0}),
             "spec.rollout.historyLimit",
         ),
-    ];
-    for (what, rollout, place) in rollouts {
+    ]
+}
+
+/// Stages and numbers that the API server refuses.
+pub async fn stages_and_numbers_at_the_door(ground: Ground) {
+    let bed = Bed::with_clusters(ground, &["eu-1"]).await;
+    for (what, rollout, place) in refused_at_the_door() {
         let mut spec = bed.spec("web", "web-v1");
         spec["rollout"] = rollout;
         let module = json!({"metadata": {"name": "web"}, "spec": spec});
