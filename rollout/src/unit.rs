@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::{Digest, Incarnation, Revision, Token, UnitId};
 
 /// One unit as seen. The view may be older than the memory.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Unit {
     /// Its name.
     pub id: UnitId,
@@ -29,7 +29,7 @@ pub struct Unit {
 }
 
 /// Where a unit comes in the order of stages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Place {
     /// In the stage of this place in [`Spec::stages`](crate::Spec::stages).
     Stage(u8),
@@ -41,7 +41,7 @@ pub enum Place {
 }
 
 /// One of the values that units share, by its number among them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Domain(NonZeroU32);
 
 impl Domain {
@@ -53,7 +53,7 @@ impl Domain {
 }
 
 /// What a unit shall have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Desired {
     /// It is not selected: what it has is withdrawn.
     Nothing,
@@ -71,7 +71,7 @@ pub enum Desired {
 }
 
 /// A row: what stands written for a unit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Row {
     /// The decision that wrote it.
     pub token: Token,
@@ -80,7 +80,7 @@ pub struct Row {
 }
 
 /// What a row says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Content {
     /// Name and token only: fenced before it ever had something, or withdrawn and tidied.
     Nothing,
@@ -96,7 +96,7 @@ pub enum Content {
 }
 
 /// What a unit reports.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Echo {
     /// The digest that the report is about.
     pub digest: Option<Digest>,
@@ -107,7 +107,7 @@ pub struct Echo {
 }
 
 /// How a unit stands at what it reports about.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum State {
     /// On the way.
     Updating,
@@ -129,7 +129,7 @@ pub enum State {
 }
 
 /// Whose fault a failure is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
     /// The revision's: it cannot be built, is refused, or is not healthy.
     Revision,
@@ -140,7 +140,7 @@ pub enum Class {
 }
 
 /// Whether a unit can be touched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Eligible {
     /// Yes.
     Yes,
@@ -152,7 +152,7 @@ pub enum Eligible {
 }
 
 /// Why a unit cannot be touched: carried through, not understood.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ineligible {
     /// The caller's number for it.
     pub code: u8,
@@ -163,7 +163,7 @@ pub struct Ineligible {
 }
 
 /// What it means that a unit cannot be touched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Absence {
     /// The others go on without it; its slot is free after a while.
     #[default]

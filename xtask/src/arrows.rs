@@ -11,6 +11,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("muster-api", &[]),
     ("muster-rollout", &[]),
     ("muster-simulator", &["muster-rollout"]),
+    ("muster-model", &["muster-rollout", "muster-simulator"]),
     ("muster-apiserver", &[]),
     ("muster-sync", &["muster-api"]),
     (

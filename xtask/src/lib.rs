@@ -11,6 +11,7 @@ pub mod generated;
 pub mod house;
 pub mod links;
 pub mod long;
+pub mod model;
 pub mod mutate;
 pub mod real;
 pub mod simulate;

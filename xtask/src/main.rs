@@ -5,7 +5,8 @@ use std::process::{Command, ExitCode};
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use xtask::{
-    Problems, arrows, bench, fixtures, fuzz, generated, house, links, long, mutate, real, simulate, tree,
+    Problems, arrows, bench, fixtures, fuzz, generated, house, links, long, model, mutate, real, simulate,
+    tree,
 };
 
 #[derive(Parser)]
@@ -27,6 +28,8 @@ enum Chore {
     Generate,
     /// The runs that are too long for the test command: crashes, faults, hostile clusters
     Long(long::Long),
+    /// Exhaust all scopes of the model of the rollout, and print the table
+    Model(model::Model),
     /// Make old bugs again, one by one in a copy of the tree, and see that a test catches each
     Mutate(mutate::Mutate),
     /// The same on real Kubernetes: build its programs, start and end control planes, run suites on them
@@ -78,6 +81,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Chore::Check => check(),
         Chore::Fuzz(fuzz) => fuzz.run(),
         Chore::Long(long) => long.run(),
+        Chore::Model(model) => model.run(),
         Chore::Mutate(mutate) => mutate.run(),
         Chore::Real(real) => real.run(),
         Chore::Simulate(simulate) => simulate.run(),

@@ -31,7 +31,7 @@ pub const MAX_BYTES: usize = 128 * 1024;
 
 /// The state of one module's rollout. The default is the memory of a module that never rolled;
 /// for one that did and lost it see [`Memory::rebuild`].
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(into = "wire::Wire", try_from = "wire::Wire")]
 pub struct Memory {
     /// The greatest token given out or seen when one was given out.
@@ -59,7 +59,7 @@ pub struct Memory {
 }
 
 /// How far a run has come in batches and stages. A new run begins with an empty one.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Course {
     /// The batch that is open.
@@ -86,7 +86,7 @@ pub struct Course {
 }
 
 /// A batch of which units are begun.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct OpenBatch {
     /// How many units it has.
     pub size: u32,
@@ -95,7 +95,7 @@ pub struct OpenBatch {
 }
 
 /// What a gate said so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct GateCount {
     /// What was asked.
     #[serde(default)]
@@ -107,7 +107,7 @@ pub struct GateCount {
 }
 
 /// A target on its way, or where it ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Run {
     /// Counts the runs of this memory.
     pub id: u64,
@@ -122,7 +122,7 @@ pub struct Run {
 }
 
 /// Where a run stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RunState {
     /// Its verdict is open.
     Open,
@@ -137,7 +137,7 @@ pub enum RunState {
 }
 
 /// A unit that is being changed: its slot in the window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Charge {
     /// Which life of the unit.
     pub incarnation: Incarnation,
@@ -159,6 +159,9 @@ pub struct Charge {
     /// rows counts the unit from when its row has that token. A withdrawal that took the place of such an intent keeps its
     /// slot of the limit until it is written itself: that is the fence (W5).
     pub sent: Option<Token>,
+    /// It was released while it was away, came back, and something that was given out before may still be on its way: it is above
+    /// the limit, and the others wait for it.
+    pub returned: bool,
     /// Nobody knows whether what its row says was confirmed before it was charged, and so whether who watches counts it:
     /// it waits for room itself, and others wait for it. Only as long as nothing was given out on the slot.
     pub doubtful: bool,
@@ -179,7 +182,7 @@ pub struct Charge {
 }
 
 /// What is intended with a charged unit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// It gets what it shall have.
     Assign,
@@ -198,7 +201,7 @@ pub enum Kind {
 }
 
 /// Time spent, counted only while it runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Clock {
     /// Spent before it was last started.
     pub spent: Millis,
@@ -207,7 +210,7 @@ pub struct Clock {
 }
 
 /// Why a revision is bad.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Evidence {
     /// The unit whose failure was one too many.
     pub unit: UnitId,
@@ -218,7 +221,7 @@ pub struct Evidence {
 }
 
 /// A withdrawal that somebody acknowledged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Acknowledged {
     /// The set of units that it named.
     pub named: u64,
@@ -246,6 +249,7 @@ impl Charge {
             picked_up: false,
             succeeded_since: None,
             sent: None,
+            returned: false,
             doubtful: false,
             was_ready: false,
             values_only: false,
@@ -262,8 +266,10 @@ impl Charge {
     pub(crate) fn redirected(self, kind: Kind, token: Token, now: Millis) -> Self {
         // For the slot of a withdrawal maybe nothing was given out but itself: then who comes after it waits for room.
         let itself = |first: &Token| self.kind == Kind::Withdraw && *first == self.token;
+        let sent = self.sent.filter(|first| !itself(first));
         Self {
-            sent: self.sent.filter(|first| !itself(first)),
+            sent,
+            returned: self.returned && sent.is_some(),
             kind,
             revision: None,
             digest: None,
@@ -283,9 +289,10 @@ impl Charge {
         !self.skipped && (self.kind != Kind::Withdraw || self.sent.is_some())
     }
 
-    /// Its row has something that was given out on this slot, and that is not confirmed.
+    /// Its row has something that was given out on this slot, and that is not confirmed. A withdrawal that was written before it
+    /// was taken back is nothing of that.
     pub(crate) fn is_counted(&self, unit: &Unit) -> bool {
-        !unit.is_quiet() && self.sent.is_some_and(|first| unit.token() >= first)
+        !unit.is_quiet() && unit.carries().is_some() && self.sent.is_some_and(|first| unit.token() >= first)
     }
 
     /// Its intent is in the row, as far as the view tells.

@@ -76,6 +76,7 @@ const ABSENT: u16 = 1 << 9;
 const SUCCEEDED: u16 = 1 << 10;
 const SENT: u16 = 1 << 11;
 const MARKED: u16 = 1 << 12;
+const RETURNED: u16 = 1 << 13;
 
 impl From<Memory> for Wire {
     fn from(memory: Memory) -> Self {
@@ -170,6 +171,7 @@ impl WireCharge {
             (charge.values_only, VALUES_ONLY),
             (charge.failed, FAILED),
             (charge.marked, MARKED),
+            (charge.returned, RETURNED),
             (charge.skipped, SKIPPED),
             (charge.clock.from.is_some(), RUNNING),
             (charge.absent_since.is_some(), ABSENT),
@@ -215,6 +217,7 @@ impl WireCharge {
             picked_up: set(PICKED_UP),
             succeeded_since: set(SUCCEEDED).then_some(since.plus(succeeded)),
             sent: set(SENT).then(|| Token(token.0.saturating_sub(before.into()))),
+            returned: set(RETURNED),
             doubtful: !set(SENT) && before == 1,
             was_ready: set(WAS_READY),
             values_only: set(VALUES_ONLY),

@@ -108,6 +108,7 @@ impl Pass<'_> {
         let redirected = charge.redirected(wanted.kind, self.issue(), self.now);
         Charge {
             sent: redirected.sent.filter(|_| !left),
+            returned: redirected.returned && !left,
             revision: Some(wanted.revision),
             digest: Some(wanted.digest),
             values_only,

@@ -177,6 +177,7 @@ pub(super) fn returned(unit: &Unit, charge: Charge) -> Charge {
     let sent = charge.sent.or_else(|| counted.then_some(unit.token()));
     Charge {
         sent,
+        returned: sent.is_some() && (charge.returned || charge.skipped),
         doubtful: charge.doubtful && sent.is_none(),
         absent_since: None,
         skipped: false,
@@ -194,6 +195,7 @@ fn confirmed(unit: &Unit, charge: Charge) -> Charge {
     };
     Charge {
         sent,
+        returned: charge.returned && sent.is_some(),
         doubtful: charge.doubtful && sent.is_none() && !unit.is_quiet(),
         ..charge
     }
@@ -229,5 +231,6 @@ fn weigh_withdrawal(unit: &Unit, mut charge: Charge) -> Fate {
         return Fate::Ends;
     }
     charge.sent = charge.sent.filter(|_| !charge.is_written(unit));
+    charge.returned &= charge.sent.is_some();
     Fate::Stays(charge)
 }

@@ -10,8 +10,8 @@ use crate::{Charge, Kind, Step, Token, Unit, UnitId};
 impl Pass<'_> {
     pub(super) fn steps(&mut self) -> Vec<Step> {
         let mut steps = Vec::new();
-        let (mut fresh, mut doubtful, mut repeated): (Vec<Pending>, Vec<Pending>, Vec<Pending>) =
-            Default::default();
+        let (mut fresh, mut doubtful): (Vec<Pending>, Vec<Pending>) = Default::default();
+        let (mut returned, mut repeated): (Vec<Pending>, Vec<Pending>) = Default::default();
         for (id, charge) in &self.memory.charges {
             let Some(unit) = self.unit_of(id, charge).filter(|unit| !charge.is_written(unit)) else {
                 continue;
@@ -30,14 +30,23 @@ impl Pass<'_> {
                     pending.push((Reverse(unit.token()), id.clone(), step));
                 }
                 Some(step) if charge.counts() && !charge.is_counted(unit) => {
-                    repeated.push((Reverse(charge.token), id.clone(), step));
+                    let pending = if charge.returned {
+                        &mut returned
+                    } else {
+                        &mut repeated
+                    };
+                    pending.push((Reverse(charge.token), id.clone(), step));
                 }
                 step => steps.extend(step),
             }
         }
         // The newest first: an older write of a unit that came back may still be on its way, until a newer one is there.
+        returned.sort_unstable();
         repeated.sort_unstable();
-        let mut crowded = split_at(&mut repeated, self.room_to_repeat());
+        // Who came back is above the limit, and what was given out before may still arrive there: the others wait for it.
+        let mut crowded = split_at(&mut repeated, self.room_to_repeat(|charge| charge.returned));
+        crowded.extend(split_at(&mut returned, self.room_to_repeat(|_| false)));
+        repeated.append(&mut returned);
         crowded.extend(self.split_fresh(&mut doubtful, &mut fresh));
         fresh.append(&mut doubtful);
         self.crowded = crowded.into_iter().map(|(_, id, _)| id).collect();
@@ -74,11 +83,13 @@ impl Pass<'_> {
     }
 
     /// What was sent and perhaps lost is repeated only while it fits beside those that are changing already: when
-    /// others came back since, it waits for them.
-    fn room_to_repeat(&self) -> usize {
+    /// others came back since, it waits for them. `beside`: whose slot is taken whatever is seen of them.
+    fn room_to_repeat(&self, beside: impl Fn(&Charge) -> bool) -> usize {
         let busy = self.memory.charges.iter().filter(|(id, charge)| {
             let moves = |unit: &Unit| charge.is_counted(unit) || charge.is_written(unit) && !unit.is_quiet();
-            charge.counts() && self.unit_of(id, charge).is_none_or(moves)
+            // Instead of what it took the place of a withdrawal is written, and until then that may still arrive.
+            let taken = charge.kind == Kind::Withdraw || beside(charge);
+            charge.counts() && (taken || self.unit_of(id, charge).is_none_or(moves))
         });
         self.limit_less(count(busy))
     }

@@ -29,6 +29,7 @@ mod play;
 mod reasons;
 mod retarget;
 mod retry;
+mod returned;
 mod revert;
 mod speed;
 mod stages;

@@ -30,6 +30,7 @@ fn full() -> Memory {
             picked_up: true,
             succeeded_since: Some(NOW.plus(Millis::minutes(24 * 60))),
             sent: Some(Token((1 << 53) - 999)),
+            returned: false,
             doubtful: false,
             was_ready: true,
             values_only: true,

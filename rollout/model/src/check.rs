@@ -1,0 +1,86 @@
+//! Exhausts a world, and says what was found.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use stateright::report::{ReportData, ReportDiscovery, Reporter};
+use stateright::{Checker, HasDiscoveries, Model};
+
+use crate::reached;
+use crate::scope::Scope;
+use crate::world::World;
+
+/// What is known of a world when all its states were seen, or a law was broken.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// How many states there are.
+    pub states: usize,
+    /// How far the last one is from the first.
+    pub depth: usize,
+    /// How long it took.
+    pub took: Duration,
+    /// The laws that are broken, each with the way there.
+    pub broken: BTreeMap<&'static str, Vec<String>>,
+    /// What happens somewhere.
+    pub reached: Vec<&'static str>,
+}
+
+impl Found {
+    /// What is not as the table says: nothing, if all is well.
+    pub fn problems(&self, scope: &Scope) -> Vec<String> {
+        let mut problems = Vec::new();
+        for (law, way) in &self.broken {
+            problems.push(format!("{}: {law}:\n  {}", scope.name, way.join("\n  ")));
+        }
+        if self.broken.is_empty() && self.states != scope.states {
+            let (is, was) = (self.states, scope.states);
+            problems.push(format!("{}: {is} states, in the table {was}", scope.name));
+        }
+        let missed = scope.reaches.iter().filter(|name| !self.reached.contains(name));
+        problems.extend(missed.map(|name| format!("{}: never reached: {name}", scope.name)));
+        problems
+    }
+}
+
+#[derive(Default)]
+struct Clock {
+    depth: usize,
+    took: Duration,
+}
+
+impl Reporter<World> for Clock {
+    fn report_checking(&mut self, data: ReportData) {
+        (self.depth, self.took) = (data.max_depth, data.duration);
+    }
+
+    fn report_discoveries(&mut self, _: &World, _: BTreeMap<&'static str, ReportDiscovery<World>>) {}
+}
+
+/// Looks at all states of a world. With one thread the way to a broken law is as short as can be.
+pub fn exhaust(world: World, threads: usize) -> Found {
+    let mut clock = Clock::default();
+    let checker = world
+        .checker()
+        .threads(threads)
+        .finish_when(HasDiscoveries::AnyFailures)
+        .spawn_bfs()
+        .join_and_report(&mut clock);
+    let world = checker.model();
+    let mut found = Found {
+        states: checker.unique_state_count(),
+        depth: clock.depth,
+        took: clock.took,
+        ..Found::default()
+    };
+    for (name, path) in checker.discoveries() {
+        if reached::NAMES.contains(&name) {
+            found.reached.push(name);
+        } else {
+            let way = path.into_actions();
+            let way = way.iter().map(|what| world.told(what)).collect();
+            found.broken.insert(name, way);
+        }
+    }
+    found.reached.sort_unstable();
+    found
+}

@@ -1,0 +1,466 @@
+//! What can happen next, and what it makes of the world.
+
+use muster_rollout::{Class, Content, Echo, Millis, Row, State as Phase};
+
+use crate::normal::{BEAT, pass};
+use crate::scope::Feature;
+use crate::set::Set;
+use crate::state::{Fit, Flying, Said, State};
+use crate::world::{ABORT, APPROVE, RETRY, World, entries, number_of, sheets};
+use crate::wrong::Wrong;
+
+/// Something that happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Happens {
+    /// A leader's watch of assemblages is up to date.
+    SeesRows(usize),
+    /// A leader's watch of the registry is up to date.
+    SeesClusters(usize),
+    /// A leader decides, writes the memory, and sends its writes.
+    Decides(usize),
+    /// The same, but it dies after so many writes.
+    Dies(usize, usize),
+    /// A write of a row arrives.
+    Arrives(Flying),
+    /// All writes on their way are lost: their leader died.
+    AllLost,
+    /// The row is mirrored into its cluster.
+    Mirrors(usize),
+    /// An agent says that it has begun.
+    Begins(usize),
+    /// An agent says how it ended.
+    Ends(usize),
+    /// A confirmed cluster fails.
+    Relapses(usize),
+    /// The target is another one.
+    Target(u8),
+    /// Somebody pauses, or ends that.
+    Pause(bool),
+    /// A cluster is selected, or not any more.
+    Select(usize, bool),
+    /// A cluster can be touched, or not.
+    Fit(usize, Fit),
+    /// A cluster is gone.
+    Leaves(usize),
+    /// Another of its name is there.
+    Joins(usize),
+    /// The memory is lost.
+    Forgotten,
+    /// Somebody says something once.
+    Says(usize, u8),
+    /// Somebody acknowledges the withdrawal that is held.
+    Acknowledged,
+    /// A cluster is given up, or not any more.
+    GivenUp(usize, bool),
+    /// A beat of the clock.
+    Beat,
+}
+
+impl World {
+    /// Everything that can happen.
+    pub(crate) fn possible(&self, state: &State, all: &mut Vec<Happens>) {
+        if state.broken.is_some() {
+            return;
+        }
+        self.leaders(state, all);
+        self.writes_on_their_way(state, all);
+        for at in 0..state.clusters.len() {
+            self.of_cluster(state, at, all);
+            if self.scope.subjects.contains(at) {
+                self.to_cluster(state, at, all);
+            }
+        }
+        self.wishes(state, all);
+        if self.scope.has(Feature::Loss) && state.left > 0 && state.module.memory.is_some() {
+            let known = state.flying.is_empty() || self.wrong == Wrong::LateOverLoss;
+            all.extend(known.then_some(Happens::Forgotten));
+        }
+        if self.scope.has(Feature::Time) {
+            all.push(Happens::Beat);
+        }
+    }
+
+    fn leaders(&self, state: &State, all: &mut Vec<Happens>) {
+        for (at, leader) in state.leaders.iter().enumerate() {
+            // Of two that are alike one is enough.
+            if at > 0 && state.leaders.get(at - 1) == Some(leader) {
+                continue;
+            }
+            let rows = *leader.sheets != sheets(state) || !leader.confirmed.is_empty();
+            let memory = self.wrong == Wrong::NoCompareAndSwap && leader.memory != state.module.memory;
+            all.extend((rows || memory).then_some(Happens::SeesRows(at)));
+            let clusters = *leader.entries != entries(state) || !leader.returned.is_empty();
+            all.extend(clusters.then_some(Happens::SeesClusters(at)));
+        }
+        for at in 0..state.leaders.len().max(1) {
+            if at > 0 && state.leaders.get(at - 1) == state.leaders.get(at) {
+                continue;
+            }
+            all.push(Happens::Decides(at));
+            if self.scope.has(Feature::Crash) && !self.scope.has(Feature::Late) {
+                let leader = state.leaders.get(at).map(|_| at);
+                all.extend((0..self.writes(state, leader)).map(|sent| Happens::Dies(at, sent)));
+            }
+        }
+    }
+
+    fn writes_on_their_way(&self, state: &State, all: &mut Vec<Happens>) {
+        all.extend(state.flying.iter().cloned().map(Happens::Arrives));
+        if self.scope.has(Feature::Crash) && !state.flying.is_empty() {
+            all.push(Happens::AllLost);
+        }
+    }
+
+    /// What a cluster does by itself.
+    fn of_cluster(&self, state: &State, at: usize, all: &mut Vec<Happens>) {
+        let cluster = &state.clusters[at];
+        let reachable = cluster.entry.present && cluster.entry.fit != Fit::Away;
+        if !reachable {
+            return;
+        }
+        if self.scope.has(Feature::Mirror) && cluster.mirror != cluster.sheet.row {
+            all.push(Happens::Mirrors(at));
+        }
+        let Some(ended) = self.ended(state, at) else {
+            return;
+        };
+        let known = cluster.sheet.echo.as_ref().map(|echo| (echo.token, &echo.digest));
+        let picked_up = known == Some((ended.token, &ended.digest));
+        if self.scope.slow && !picked_up {
+            all.push(Happens::Begins(at));
+        } else if cluster.sheet.echo.as_ref() != Some(&ended) {
+            all.push(Happens::Ends(at));
+        } else if self.scope.has(Feature::Relapse) && ended.state == Phase::Succeeded && state.left > 0 {
+            all.push(Happens::Relapses(at));
+        }
+    }
+
+    /// What its agent says in the end about what it has.
+    pub(crate) fn ended(&self, state: &State, at: usize) -> Option<Echo> {
+        let cluster = &state.clusters[at];
+        let row = if self.scope.has(Feature::Mirror) {
+            cluster.mirror
+        } else {
+            cluster.sheet.row
+        };
+        let Row { token, content } = row?;
+        let (digest, phase) = match content {
+            Content::Nothing => return None,
+            Content::Withdraw => (None, Phase::Withdrawn),
+            Content::Carries { digest, revision } => {
+                let number = revision.map_or(7, number_of);
+                let fails =
+                    self.scope.failing.contains(usize::from(number)) || number == crate::world::BAD_GOAL;
+                let phase = if fails { failed() } else { Phase::Succeeded };
+                (Some(digest), phase)
+            }
+        };
+        Some(Echo {
+            digest,
+            token,
+            state: phase,
+        })
+    }
+
+    /// What happens to a cluster.
+    fn to_cluster(&self, state: &State, at: usize, all: &mut Vec<Happens>) {
+        let entry = state.clusters[at].entry;
+        let more = state.left > 0;
+        if !entry.present {
+            all.push(Happens::Joins(at));
+            return;
+        }
+        match entry.fit {
+            Fit::Ready if more => {
+                all.extend(
+                    self.scope
+                        .has(Feature::Away)
+                        .then_some(Happens::Fit(at, Fit::Away)),
+                );
+                all.extend(
+                    self.scope
+                        .has(Feature::Held)
+                        .then_some(Happens::Fit(at, Fit::Held)),
+                );
+            }
+            Fit::Ready => {}
+            Fit::Away | Fit::Held => all.push(Happens::Fit(at, Fit::Ready)),
+        }
+        if self.scope.has(Feature::Withdraw) && !entry.selected {
+            all.push(Happens::Select(at, true));
+        } else if self.scope.has(Feature::Withdraw) && more {
+            all.push(Happens::Select(at, false));
+        }
+        if self.scope.has(Feature::Joins) && more {
+            all.push(Happens::Leaves(at));
+        }
+        if state.module.given_up.contains(at) {
+            all.push(Happens::GivenUp(at, false));
+        } else if self.scope.has(Feature::GivenUp) && more && !entry.selected {
+            all.push(Happens::GivenUp(at, true));
+        }
+    }
+
+    /// What people wish.
+    fn wishes(&self, state: &State, all: &mut Vec<Happens>) {
+        let module = &state.module;
+        let more = state.left > 0;
+        if self.scope.has(Feature::Targets) && more {
+            let others = (0..self.scope.revisions).filter(|number| *number != module.target);
+            all.extend(others.map(Happens::Target));
+        }
+        if module.paused {
+            all.push(Happens::Pause(false));
+        } else if self.scope.has(Feature::Pause) && more {
+            all.push(Happens::Pause(true));
+        }
+        if self.scope.has(Feature::Stages) && self.waits_for_approval(state) {
+            all.push(Happens::Says(APPROVE, module.target));
+        }
+        if self.scope.has(Feature::Words) && more {
+            for word in [ABORT, RETRY] {
+                all.push(Happens::Says(word, module.target));
+            }
+        }
+        if self.scope.brake.is_some()
+            && self
+                .held(state)
+                .is_some_and(|held| module.acknowledged.as_ref() != Some(&held))
+        {
+            all.push(Happens::Acknowledged);
+        }
+    }
+
+    fn waits_for_approval(&self, state: &State) -> bool {
+        let said = state.module.said[APPROVE];
+        said.is_none_or(|said| said.revision != state.module.target)
+    }
+
+    /// What an acknowledgement must name.
+    pub(crate) fn held(&self, state: &State) -> Option<String> {
+        let seen = self.see(state, None);
+        let decision = self
+            .wrong
+            .plan(&seen.spec, &seen.memory, &seen.units, crate::normal::NOW);
+        decision.reasons.into_iter().find_map(|(_, why)| match why {
+            muster_rollout::Why::WithdrawalHeld { acknowledge, .. } => Some(acknowledge.to_string()),
+            _ => None,
+        })
+    }
+
+    /// It happens.
+    pub(crate) fn happen(&self, state: &mut State, what: &Happens) {
+        match what {
+            Happens::SeesRows(at) => self.sees_rows(state, *at),
+            Happens::SeesClusters(at) => {
+                let seen = entries(state);
+                let leader = &mut state.leaders[*at];
+                (leader.entries, leader.returned) = (seen.into(), Set::default());
+            }
+            Happens::Decides(at) => self.leads(state, *at, usize::MAX),
+            Happens::Dies(at, sent) => self.leads(state, *at, *sent),
+            Happens::Arrives(flying) => self.deliver(state, flying),
+            Happens::AllLost => state.flying.clear(),
+            Happens::Mirrors(at) => {
+                let row = state.clusters[*at].sheet.row;
+                state.clusters[*at].mirror = row;
+            }
+            Happens::Begins(at) => self.says(state, *at, Phase::Updating),
+            Happens::Ends(at) => {
+                if let Some(ended) = self.ended(state, *at) {
+                    self.says(state, *at, ended.state);
+                }
+            }
+            Happens::Beat => self.beat(state),
+            event => self.event(state, event),
+        }
+    }
+
+    fn sees_rows(&self, state: &mut State, at: usize) {
+        let seen = sheets(state);
+        let memory = state.module.memory.clone();
+        let leader = &mut state.leaders[at];
+        (leader.sheets, leader.confirmed) = (seen.into(), Set::default());
+        if self.wrong == Wrong::NoCompareAndSwap {
+            leader.memory = memory;
+        }
+    }
+
+    fn leads(&self, state: &mut State, at: usize, sent: usize) {
+        let leader = state.leaders.get(at).map(|_| at);
+        self.decide(state, leader, sent);
+        if !self.scope.has(Feature::Late) {
+            while let Some(flying) = state.flying.first().cloned() {
+                self.deliver(state, &flying);
+            }
+        }
+    }
+
+    /// An agent reports about what it has.
+    pub(crate) fn says(&self, state: &mut State, at: usize, phase: Phase) {
+        let Some(ended) = self.ended(state, at) else {
+            return;
+        };
+        let cluster = &mut state.clusters[at];
+        let row = cluster.sheet.row;
+        let current = row.is_some_and(|row| row.token == ended.token);
+        let done = matches!(phase, Phase::Succeeded | Phase::Withdrawn);
+        if done && current && state.eye.succeeded(at) {
+            for leader in &mut state.leaders {
+                leader.confirmed.insert(at);
+            }
+            if let Some(intent) = &mut state.eye.intents[at] {
+                intent.confirmed = true;
+            }
+            let flying = std::mem::take(&mut state.flying).into_iter();
+            let confirmed = flying.map(|flying| Flying {
+                confirmed: flying.confirmed || flying.cluster == at,
+                ..flying
+            });
+            state.flying = confirmed.collect();
+        }
+        cluster.sheet.echo = Some(Echo {
+            state: phase,
+            ..ended
+        });
+    }
+
+    fn beat(&self, state: &mut State) {
+        let beats = self.scope.beats;
+        if let Some(memory) = &mut state.module.memory {
+            pass(std::sync::Arc::make_mut(memory), BEAT);
+        }
+        let late = beats.pickup.into_iter().chain(beats.progress).min();
+        state.eye.beat(late.unwrap_or(0), beats.absence);
+        let Some(late) = late else { return };
+        for at in 0..state.clusters.len() {
+            let row = state.clusters[at].sheet.row;
+            if let Some(Row {
+                content: Content::Carries {
+                    revision: Some(of), ..
+                },
+                ..
+            }) = row
+                && state.eye.since[at] >= late
+            {
+                state.eye.failed_on(at, usize::from(number_of(of)));
+            }
+        }
+    }
+
+    /// Something that nobody in the world makes.
+    fn event(&self, state: &mut State, event: &Happens) {
+        let costs = !matches!(
+            event,
+            Happens::Pause(false)
+                | Happens::Select(_, true)
+                | Happens::Fit(_, Fit::Ready)
+                | Happens::Joins(_)
+                | Happens::GivenUp(_, false)
+                | Happens::Says(APPROVE, _)
+                | Happens::Acknowledged
+        );
+        state.left -= u8::from(costs && state.left > 0);
+        match event {
+            Happens::Relapses(at) => self.says(state, *at, failed()),
+            Happens::Target(number) => state.module.target = *number,
+            Happens::Pause(paused) => state.module.paused = *paused,
+            Happens::Select(at, selected) => state.clusters[*at].entry.selected = *selected,
+            Happens::Fit(at, fit) => self.fits(state, *at, *fit),
+            Happens::Leaves(at) => {
+                let cluster = &mut state.clusters[*at];
+                cluster.entry.present = false;
+                (
+                    cluster.sheet.row,
+                    cluster.sheet.echo,
+                    cluster.sheet.fence,
+                    cluster.mirror,
+                ) = (None, None, None, None);
+                state.eye.is_gone(*at);
+            }
+            Happens::Joins(at) => {
+                let entry = &mut state.clusters[*at].entry;
+                (entry.life, entry.present, entry.selected, entry.fit) =
+                    (entry.life + 1, true, true, Fit::Ready);
+                state.clusters[*at].sheet.life = state.clusters[*at].entry.life;
+            }
+            Happens::Forgotten => state.module.memory = None,
+            Happens::Says(word, number) => {
+                state.module.said[*word] = Some(Said {
+                    revision: *number,
+                    fresh: true,
+                });
+            }
+            Happens::Acknowledged => state.module.acknowledged = self.held(state),
+            Happens::GivenUp(at, given_up) => {
+                let set = &mut state.module.given_up;
+                if *given_up {
+                    set.insert(*at);
+                } else {
+                    set.remove(*at);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn fits(&self, state: &mut State, at: usize, fit: Fit) {
+        state.clusters[at].entry.fit = fit;
+        if fit != Fit::Ready {
+            state.eye.went_away(at);
+            return;
+        }
+        state.eye.came_back(at);
+        for leader in &mut state.leaders {
+            leader.returned.insert(at);
+        }
+        for intent in state.eye.intents.iter_mut().flatten() {
+            intent.returned.insert(at);
+        }
+        let flying = std::mem::take(&mut state.flying).into_iter();
+        let returned = flying.map(|mut flying| {
+            flying.returned.insert(at);
+            flying
+        });
+        state.flying = returned.collect();
+    }
+
+    /// Everybody is confirmed at the target.
+    pub(crate) fn settle(&self, state: &mut State) {
+        for _ in 0..40 {
+            if self.scope.has(Feature::Stages) && self.waits_for_approval(state) {
+                self.event(state, &Happens::Says(APPROVE, state.module.target));
+            }
+            self.round(state, Set::default());
+            if let Some(memory) = &mut state.module.memory {
+                pass(std::sync::Arc::make_mut(memory), Millis(BEAT.0 * 10));
+            }
+        }
+    }
+
+    /// A leader that sees everything decides, all writes arrive, and all agents but these work. When time alone changes something.
+    pub(crate) fn round(&self, state: &mut State, stuck: Set) -> Option<Millis> {
+        let decision = self.decide(state, None, usize::MAX);
+        while let Some(flying) = state.flying.first().cloned() {
+            self.deliver(state, &flying);
+        }
+        for at in (0..state.clusters.len()).filter(|at| !stuck.contains(*at)) {
+            let reachable = state.clusters[at].entry.present && state.clusters[at].entry.fit != Fit::Away;
+            if reachable {
+                let row = state.clusters[at].sheet.row;
+                state.clusters[at].mirror = row.filter(|_| self.scope.has(Feature::Mirror));
+                self.happen(state, &Happens::Ends(at));
+            }
+        }
+        decision.and_then(|decision| decision.wake_at)
+    }
+}
+
+/// What a revision that is broken makes clusters say.
+pub(crate) fn failed() -> Phase {
+    Phase::Failed {
+        class: Class::Revision,
+        terminal: true,
+        message: "broken".into(),
+    }
+}

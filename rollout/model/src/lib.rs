@@ -1,0 +1,25 @@
+//! The shell around the decision function of muster as a model, exhausted scope by scope.
+//!
+//! ```text
+//!   scope ──► world ──► states ──► laws        E1 to E13 of every decision and every write
+//!               │          └─────► fair times  EL1 to EL5 from every state
+//!               └ shell (W1 to W7) around the shipped `muster_rollout::plan`
+//! ```
+//!
+//! See `docs/model.md`.
+
+pub mod check;
+pub mod eye;
+pub mod fair;
+pub mod happen;
+pub mod model;
+pub mod normal;
+pub mod reached;
+pub mod scope;
+pub mod set;
+mod shell;
+pub mod show;
+pub mod state;
+pub mod table;
+pub mod world;
+pub mod wrong;

@@ -1,0 +1,70 @@
+//! The world as stateright wants it: what can happen, and what must hold.
+
+use stateright::{Model, Property};
+
+use crate::happen::Happens;
+use crate::reached;
+use crate::state::State;
+use crate::world::World;
+
+/// Whether a law holds.
+fn holds(state: &State, law: &str) -> bool {
+    !state
+        .broken
+        .as_deref()
+        .is_some_and(|broken| broken.split([':', ' ']).next() == Some(law))
+}
+
+macro_rules! laws {
+    ($($law:literal, $text:literal;)*) => {
+        /// The laws that are seen in single states, with what they say.
+        pub const LAWS: &[(&str, &str)] = &[$(($law, concat!($law, " ", $text)),)*];
+
+        fn laws() -> Vec<Property<World>> {
+            vec![$(Property::always(concat!($law, " ", $text), |_, state| holds(state, $law)),)*]
+        }
+    };
+}
+
+laws! {
+    "E1", "limit at every instant";
+    "E2", "one domain";
+    "E3", "no known-bad assigned";
+    "E4", "nothing condemned without enough that failed on it";
+    "E5", "back only to what was good";
+    "E6", "who is held, paused or cannot be touched is not written";
+    "E7", "order of stages";
+    "E8", "no withdrawal unseen";
+    "E9", "order of input changes nothing";
+    "E10", "planning twice emits nothing new";
+    "E12", "one reason each, and a true one";
+    "E13", "memory within its bounds";
+    "W2", "the greatest token does not fall";
+}
+
+impl Model for World {
+    type State = State;
+    type Action = Happens;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![self.begin()]
+    }
+
+    fn actions(&self, state: &State, all: &mut Vec<Happens>) {
+        self.possible(state, all);
+    }
+
+    fn next_state(&self, state: &State, what: Happens) -> Option<State> {
+        let mut next = state.clone();
+        self.happen(&mut next, &what);
+        self.put_in_order(&mut next);
+        (next != *state).then_some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let mut all = laws();
+        all.extend(reached::all());
+        all.extend(crate::fair::goals(self));
+        all
+    }
+}

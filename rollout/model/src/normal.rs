@@ -1,0 +1,244 @@
+//! One form for states that differ only in how late it is and how tokens are numbered.
+//!
+//! **Time.** A state has no clock: its time is always [`NOW`], and when time passes all instants that are remembered move into
+//! the past. Of an instant only its distance from now is ever asked for, and only whether that has reached a setting: so a
+//! greater distance is as good as that setting. Instants that are only told (since when, evidence) are always now.
+//!
+//! **Tokens.** Tokens are compared with each other, and the next one of a token is formed: so they are numbered anew in their
+//! order, and two that do not follow each other still do not.
+//!
+//! **Writes** whose precondition can hold no more (a token never falls, and a row is not made again in the same life) are
+//! as good as lost, and forgotten.
+
+use std::collections::{BTreeMap, BTreeSet, hash_map::DefaultHasher};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use muster_rollout::{Charge, Clock, Memory, Millis, Spec, Token};
+
+use crate::state::{Flying, State, Write};
+
+/// The time of every state.
+pub const NOW: Millis = Millis(1 << 42);
+/// One beat of the clock.
+pub const BEAT: Millis = Millis(1000);
+/// A setting that no time reaches, unless somebody waits for nothing else.
+pub const NEVER: Millis = Millis(1 << 38);
+
+/// So much time passes.
+pub fn pass(memory: &mut Memory, time: Millis) {
+    let earlier = |at: &mut Millis| *at = at.since(time);
+    for charge in memory.charges.values_mut() {
+        let instants = [
+            &mut charge.clock.from,
+            &mut charge.absent_since,
+            &mut charge.succeeded_since,
+        ];
+        instants.into_iter().flatten().for_each(earlier);
+    }
+    memory.course.clear_since.iter_mut().for_each(earlier);
+}
+
+/// The memory with instants that say no more than they have to.
+pub fn settled(memory: &mut Memory, spec: &Spec) {
+    for charge in memory.charges.values_mut() {
+        let deadlines = &spec.deadlines;
+        let allowed = if charge.picked_up {
+            deadlines.progress
+        } else {
+            deadlines.pickup
+        };
+        *charge = Charge {
+            since: NOW,
+            succeeded_since: charge.succeeded_since.map(|at| at_most(at, spec.min_ready)),
+            absent_since: charge.absent_since.map(|at| at_most(at, deadlines.absence)),
+            clock: stopped(charge.clock, allowed),
+            ..*charge
+        };
+    }
+    let soak = spec
+        .stages
+        .iter()
+        .map(|stage| stage.soak)
+        .max()
+        .unwrap_or_default();
+    let course = &mut memory.course;
+    course.clear_since = course.clear_since.map(|at| at_most(at, soak));
+    for told in memory
+        .bad
+        .values_mut()
+        .chain(&mut course.recorded)
+        .map(|evidence| &mut evidence.at)
+        .chain(memory.marks.values_mut())
+    {
+        *told = NOW;
+    }
+    if let Some(run) = &mut memory.run {
+        (run.id, run.started) = (1, NOW);
+    }
+}
+
+fn at_most(at: Millis, longest: Millis) -> Millis {
+    NOW.since(told(NOW.since(at), longest))
+}
+
+/// As much of a time as matters to a setting. On the way to what is never reached nothing is nearer than anything else.
+fn told(time: Millis, setting: Millis) -> Millis {
+    if setting == NEVER && time < NEVER {
+        Millis(0)
+    } else {
+        time.min(setting)
+    }
+}
+
+fn stopped(clock: Clock, allowed: Millis) -> Clock {
+    let running = clock.from.map_or(Millis(0), |from| NOW.since(from));
+    Clock {
+        spent: told(clock.spent.plus(running), allowed),
+        from: clock.from.map(|_| NOW),
+    }
+}
+
+/// The state in its normal form. `wrong`: writes may be carried out that should not be. `returns`: clusters may come back.
+pub fn normal(state: &mut State, spec: &Spec, wrong: bool, returns: bool) {
+    let rows: Vec<Option<Token>> = state
+        .clusters
+        .iter()
+        .map(|cluster| cluster.sheet.row.map(|row| row.token))
+        .collect();
+    for (intent, row) in state.eye.intents.iter_mut().zip(rows) {
+        // What is written is not sent again; and where nobody comes back it does not matter who did.
+        *intent = intent.filter(|intent| returns && row < Some(intent.token));
+    }
+    if !returns {
+        let flying = std::mem::take(&mut state.flying).into_iter();
+        let plain = flying.map(|flying| Flying {
+            confirmed: false,
+            ..flying
+        });
+        state.flying = plain.collect();
+        for leader in &mut state.leaders {
+            leader.confirmed = crate::set::Set::default();
+        }
+    }
+    if let Some(memory) = &mut state.module.memory {
+        settled(Arc::make_mut(memory), spec);
+    }
+    for memory in state
+        .leaders
+        .iter_mut()
+        .filter_map(|leader| leader.memory.as_mut())
+    {
+        settled(Arc::make_mut(memory), spec);
+    }
+    controls(state);
+    if !wrong {
+        let State { flying, clusters, .. } = state;
+        flying.retain(|write| {
+            let cluster = &clusters[write.cluster];
+            let lives = cluster.entry.present && cluster.entry.life == write.life;
+            let token = cluster.sheet.row.map(|row| row.token);
+            lives && write.seen.is_none_or(|seen| token == Some(seen))
+        });
+    }
+    renumber(state);
+    state.leaders.sort_by_cached_key(|leader| {
+        let mut hasher = DefaultHasher::new();
+        leader.hash(&mut hasher);
+        hasher.finish()
+    });
+}
+
+/// What was said once has one number while nobody took it, and another one afterwards.
+fn controls(state: &mut State) {
+    let Some(memory) = &mut state.module.memory else {
+        return;
+    };
+    let memory = Arc::make_mut(memory);
+    let mut taken = BTreeSet::new();
+    for (word, said) in state.module.said.iter_mut().enumerate() {
+        let Some(said) = said else { continue };
+        said.fresh &= !memory.taken.contains(&number(word, true));
+        if !said.fresh
+            && (memory.taken.contains(&number(word, true)) || memory.taken.contains(&number(word, false)))
+        {
+            taken.insert(number(word, false));
+        }
+    }
+    memory.taken = taken;
+}
+
+/// The number of what was said once.
+pub fn number(word: usize, fresh: bool) -> u64 {
+    word as u64 * 2 + u64::from(fresh)
+}
+
+fn renumber(state: &mut State) {
+    let mut tokens = BTreeSet::new();
+    each_token(state, &mut |token| {
+        tokens.insert(token.0);
+    });
+    let mut numbers = BTreeMap::new();
+    let (mut last, mut next) = (0, 0);
+    for token in tokens {
+        next += u64::min(token - last, 2);
+        last = token;
+        numbers.insert(token, next);
+    }
+    each_token(state, &mut |token| {
+        token.0 = numbers.get(&token.0).copied().unwrap_or(token.0);
+    });
+    // Sets are ordered by what is in them.
+    state.flying = std::mem::take(&mut state.flying);
+}
+
+fn each_token(state: &mut State, look: &mut dyn FnMut(&mut Token)) {
+    let of_memory = |memory: &mut Arc<Memory>, look: &mut dyn FnMut(&mut Token)| {
+        let memory = Arc::make_mut(memory);
+        look(&mut memory.seq);
+        for charge in memory.charges.values_mut() {
+            look(&mut charge.token);
+            charge.sent.iter_mut().for_each(&mut *look);
+        }
+    };
+    if let Some(memory) = &mut state.module.memory {
+        of_memory(memory, look);
+    }
+    for cluster in &mut state.clusters {
+        of_sheet(&mut cluster.sheet, look);
+        if let Some(row) = &mut cluster.mirror {
+            look(&mut row.token);
+        }
+    }
+    for intent in state.eye.intents.iter_mut().flatten() {
+        look(&mut intent.token);
+    }
+    for leader in &mut state.leaders {
+        for sheet in Arc::make_mut(&mut leader.sheets) {
+            of_sheet(sheet, look);
+        }
+        if let Some(memory) = &mut leader.memory {
+            of_memory(memory, look);
+        }
+    }
+    let flying = std::mem::take(&mut state.flying);
+    let each = |mut write: Flying| {
+        write.seen.iter_mut().for_each(&mut *look);
+        match &mut write.write {
+            Write::Put(token, _) | Write::Fence(token) => look(token),
+            Write::Drop => {}
+        }
+        write
+    };
+    state.flying = flying.into_iter().map(each).collect();
+}
+
+fn of_sheet(sheet: &mut crate::state::Sheet, look: &mut dyn FnMut(&mut Token)) {
+    if let Some(row) = &mut sheet.row {
+        look(&mut row.token);
+    }
+    if let Some(echo) = &mut sheet.echo {
+        look(&mut echo.token);
+    }
+    sheet.fence.iter_mut().for_each(look);
+}

@@ -1,0 +1,112 @@
+//! States that a scope shall reach, so that nobody takes an empty room for a clean one.
+
+use muster_rollout::{Charge, Content, Kind, Memory, RunState};
+use stateright::Property;
+
+use crate::shell::charge;
+use crate::state::{Fit, State};
+use crate::world::World;
+
+fn memory(state: &State, is: impl Fn(&Memory) -> bool) -> bool {
+    state.module.memory.as_deref().is_some_and(is)
+}
+
+fn run(state: &State, wanted: RunState) -> bool {
+    memory(state, |memory| memory.run.is_some_and(|run| run.state == wanted))
+}
+
+fn any(state: &State, is: impl Fn(&Charge) -> bool) -> bool {
+    memory(state, |memory| memory.charges.values().any(&is))
+}
+
+fn kind(state: &State, kind: Kind) -> bool {
+    any(state, |charge| charge.kind == kind)
+}
+
+fn cluster(world: &World, state: &State, is: impl Fn(usize, Option<&Charge>) -> bool) -> bool {
+    (0..state.clusters.len()).any(|at| is(at, charge(world, state, at)))
+}
+
+fn flying(state: &State, more_than: usize) -> bool {
+    state.flying.len() > more_than
+}
+
+fn carries(content: Content) -> bool {
+    matches!(content, Content::Carries { .. })
+}
+
+macro_rules! reached {
+    ($($name:literal: |$world:pat_param, $state:ident| $is:expr;)*) => {
+        /// Their names.
+        pub const NAMES: &[&str] = &[$($name,)*];
+
+        pub(crate) fn all() -> Vec<Property<World>> {
+            vec![$(Property::sometimes($name, |$world: &World, $state: &State| $is),)*]
+        }
+    };
+}
+
+reached! {
+    "a write on its way": |_, state| flying(state, 0);
+    "two writes on their way": |_, state| flying(state, 1);
+    "two writes on their way to one cluster": |_, state| {
+        state.flying.iter().zip(state.flying.iter().skip(1)).any(|(one, other)| one.cluster == other.cluster)
+    };
+    "done": |_, state| run(state, RunState::Good) && memory(state, |memory| memory.charges.is_empty());
+    "halted": |_, state| run(state, RunState::Halted);
+    "known to be bad": |_, state| run(state, RunState::KnownBad);
+    "aborted": |_, state| run(state, RunState::Aborted);
+    "a fence": |_, state| kind(state, Kind::Fence);
+    "on the way back": |_, state| kind(state, Kind::Revert);
+    "joins with the last good": |_, state| kind(state, Kind::Join);
+    "relapsed": |_, state| kind(state, Kind::Relapsed);
+    "withdrawing": |_, state| kind(state, Kind::Withdraw);
+    "given up in the midst": |_, state| kind(state, Kind::Abandon);
+    "in doubt": |_, state| any(state, |charge| charge.doubtful);
+    "released": |_, state| any(state, |charge| charge.skipped);
+    "charged and not selected": |world, state| {
+        cluster(world, state, |at, charge| charge.is_some() && !state.clusters[at].entry.selected)
+    };
+    "charged and away": |world, state| {
+        cluster(world, state, |at, charge| charge.is_some() && state.clusters[at].entry.fit == Fit::Away)
+    };
+    "charged and held": |world, state| {
+        cluster(world, state, |at, charge| charge.is_some() && state.clusters[at].entry.fit == Fit::Held)
+    };
+    "more counted than the limit": |world, state| state.eye.counted.len() > world.scope.limit;
+    "as many counted as the limit": |world, state| state.eye.counted.len() == world.scope.limit;
+    "a mark that condemns nothing": |_, state| {
+        memory(state, |memory| !memory.marks.is_empty() && memory.run.is_some_and(|run| run.state == RunState::Open))
+    };
+    "a stage is passed": |_, state| memory(state, |memory| !memory.course.passed.is_empty());
+    "a soak": |_, state| memory(state, |memory| memory.course.clear_since.is_some());
+    "a second batch": |_, state| memory(state, |memory| memory.course.batch.is_some_and(|batch| batch.size > 1));
+    "the memory is lost": |_, state| state.module.memory.is_none();
+    "a view behind": |_, state| {
+        state.leaders.iter().any(|leader| {
+            leader.sheets.iter().zip(&state.clusters).any(|(seen, cluster)| *seen != cluster.sheet)
+        })
+    };
+    "two views behind": |_, state| {
+        state.leaders.len() > 1 && state.leaders.iter().all(|leader| {
+            leader.sheets.iter().zip(&state.clusters).any(|(seen, cluster)| *seen != cluster.sheet)
+        })
+    };
+    "a mirror behind": |_, state| {
+        state.clusters.iter().any(|cluster| {
+            cluster.mirror.is_some_and(|mirror| cluster.sheet.row != Some(mirror))
+        })
+    };
+    "a tombstone": |_, state| {
+        state.clusters.iter().any(|cluster| cluster.sheet.row.is_some_and(|row| !carries(row.content)))
+    };
+    "another life": |_, state| state.clusters.iter().any(|cluster| cluster.entry.life > 0 && cluster.entry.present);
+    "paused in the midst": |_, state| state.module.paused && !state.eye.counted.is_empty();
+    "a target that came back": |_, state| {
+        memory(state, |memory| {
+            memory.charges.values().any(|charge| {
+                charge.revision.is_some() && charge.revision == memory.last_good && charge.kind == Kind::Assign
+            })
+        })
+    };
+}

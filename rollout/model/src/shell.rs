@@ -1,0 +1,383 @@
+//! The shell (W1 to W7): it decides on what it has seen, writes the memory by compare-and-swap, and then rows, each with a test.
+//!
+//! A decision and the write of its memory are one step: a leader whose write loses the race changes nothing and observes again,
+//! and one whose write wins has decided on the memory as it stood. What it saw of rows and of the registry may be of any age.
+
+use std::sync::Arc;
+
+use muster_rollout::{
+    Charge, Content, Decision, Echo, Evidence, Kind, Memory, Row, Spec, State as Phase, Step, Token, Unit,
+    Verdict,
+};
+
+use muster_simulator::laws::{self, Case, Law};
+use muster_simulator::steps::{row_steps, written};
+
+use crate::eye::{Assigned, Judged};
+use crate::normal::NOW;
+use crate::set::Set;
+use crate::state::{Entry, Flying, Leader, Sheet, State, Told, Write};
+use crate::world::{RETRY, World, entries, incarnation, number_of, revision, sheets};
+use crate::wrong::Wrong;
+
+/// What a leader decides on.
+pub(crate) struct Seen {
+    pub(crate) spec: Spec,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) units: Vec<Unit>,
+    sheets: Arc<Vec<Sheet>>,
+    entries: Arc<Vec<Entry>>,
+    returned: Set,
+    confirmed: Set,
+    rebuilt: bool,
+}
+
+impl World {
+    /// What a leader sees. Without leaders of their own views everything is seen as it is.
+    pub(crate) fn see(&self, state: &State, leader: Option<&Leader>) -> Seen {
+        let mut sheets = leader.map_or_else(|| Arc::new(sheets(state)), |leader| Arc::clone(&leader.sheets));
+        let entries = leader.map_or_else(|| Arc::new(entries(state)), |leader| Arc::clone(&leader.entries));
+        let mut confirmed = leader.map(|leader| leader.confirmed).unwrap_or_default();
+        let memory = match leader.and_then(|leader| leader.memory.clone()) {
+            Some(memory) => Some(memory),
+            None => state.module.memory.clone(),
+        };
+        let rebuilt = memory.is_none();
+        let memory = memory.unwrap_or_else(|| {
+            // W7: from a list of all rows, not from what a watch has shown so far.
+            let mut list = crate::world::sheets(state);
+            if let Some(last) = list.last_mut().filter(|_| self.wrong == Wrong::PartialList) {
+                (last.row, last.echo) = (None, None);
+            }
+            (sheets, confirmed) = (Arc::new(list), Set::default());
+            let lost = Memory::default();
+            let units = self.units(&state.module, &lost, &sheets, &entries);
+            Arc::new(rebuilt_from(&units, state.module.told))
+        });
+        // What is told of the last good revision stands in the memory: a lost one knows none on this pass.
+        let known = if rebuilt {
+            Memory::default()
+        } else {
+            (*memory).clone()
+        };
+        let units = self.units(&state.module, &known, &sheets, &entries);
+        Seen {
+            spec: self.spec(&state.module),
+            memory,
+            units,
+            sheets,
+            entries,
+            returned: leader.map(|leader| leader.returned).unwrap_or_default(),
+            confirmed,
+            rebuilt,
+        }
+    }
+
+    /// The registry as it is seen does not have a cluster that is charged, or of whose assemblage the memory is rebuilt, and a read
+    /// of that cluster shows that it is there: then nothing is decided until it is seen.
+    fn is_behind(&self, state: &State, seen: &Seen) -> bool {
+        let known = self.names.iter().zip(seen.entries.iter());
+        known.enumerate().any(|(at, (id, entry))| {
+            let is = state.clusters[at].entry;
+            let other = incarnation(entry) != incarnation(&is) && is.present;
+            let charged = seen.memory.charges.get(id).map(|charge| charge.incarnation);
+            let believes = self.wrong == Wrong::BelievesGone;
+            let listed = seen.rebuilt
+                && self.wrong != Wrong::OldRegistry
+                && seen
+                    .sheets
+                    .get(at)
+                    .is_some_and(|sheet| sheet.row.is_some() && sheet.life == is.life);
+            other && (charged == Some(incarnation(&is)) && !believes || listed)
+        })
+    }
+
+    /// A leader decides and writes the memory; the first `sent` of its writes are on their way.
+    pub(crate) fn decide(&self, state: &mut State, leader: Option<usize>, sent: usize) -> Option<Decision> {
+        let seen = self.see(state, leader.and_then(|at| state.leaders.get(at)));
+        if self.is_behind(state, &seen) {
+            return None;
+        }
+        let decision = self.wrong.plan(&seen.spec, &seen.memory, &seen.units, NOW);
+        if let Err(broken) = self.look_at(state, &seen, &decision) {
+            state.broken.get_or_insert(broken.into());
+        }
+        let returned = state.eye.returned;
+        for at in returned.iter() {
+            let charged = self
+                .names
+                .get(at)
+                .is_some_and(|id| decision.memory.charges.contains_key(id));
+            if !charged && !seen.returned.contains(at) {
+                state.eye.returned.remove(at);
+            }
+        }
+        for (at, entry) in seen.entries.iter().enumerate() {
+            if entry.fit == crate::state::Fit::Ready {
+                state.eye.unseen[at] = None;
+            }
+        }
+        state.module.memory = Some(Arc::new(decision.memory.clone()));
+        for step in row_steps(&decision).into_iter().take(sent) {
+            if let Some(flying) = self.on_its_way(step, &seen) {
+                state.flying.insert(state.eye.decided_before(flying));
+            }
+        }
+        if sent >= row_steps(&decision).len() {
+            // A leader that dies before tells it with the next plan.
+            state.module.told = told(&decision.memory);
+        }
+        Some(decision)
+    }
+
+    /// How many writes a leader would make now.
+    pub(crate) fn writes(&self, state: &State, leader: Option<usize>) -> usize {
+        let seen = self.see(state, leader.and_then(|at| state.leaders.get(at)));
+        row_steps(&self.wrong.plan(&seen.spec, &seen.memory, &seen.units, NOW)).len()
+    }
+
+    fn look_at(&self, state: &mut State, seen: &Seen, decision: &Decision) -> Result<(), String> {
+        let plan =
+            |spec: &Spec, memory: &Memory, units: &[Unit], now| self.wrong.plan(spec, memory, units, now);
+        let case = Case {
+            decide: &plan,
+            spec: &seen.spec,
+            before: &seen.memory,
+            view: &seen.units,
+            decision,
+            now: NOW,
+        };
+        match laws::examine(&case) {
+            // What is wrong on purpose breaks this one at once, and shall be seen to break its own.
+            Err(broken) if broken.law == Law::E10 && !self.wrong.is_of_repetition() => {}
+            held => held?,
+        }
+        if seen.rebuilt {
+            for at in self.charged(&seen.memory).iter() {
+                state.eye.returned.insert(at);
+            }
+        }
+        let taken = |word: usize, said: &crate::state::Said| {
+            let id = crate::normal::number(word, said.fresh);
+            decision.taken.contains(&(id, true)) && word == RETRY
+        };
+        self.look_at_failures(state, seen, decision);
+        let mut judged = Judged {
+            bad: told(&decision.memory).bad,
+            good: decision.steps.iter().find_map(concluded_good),
+            tried: Set::default(),
+        };
+        for (word, said) in state.module.said.iter().enumerate() {
+            if let Some(said) = said.as_ref().filter(|said| taken(word, said)) {
+                judged.tried.insert(usize::from(said.revision));
+            }
+        }
+        let mut assigned = Vec::new();
+        for step in &decision.steps {
+            if let (Step::Assign { revision, .. }, Some(cluster)) = (step, self.cluster_of(step)) {
+                assigned.push(Assigned {
+                    cluster,
+                    gets: usize::from(number_of(*revision)),
+                    shall: usize::from(state.module.target),
+                });
+            }
+        }
+        state.eye.decided(&judged, &assigned, self.measure())
+    }
+
+    /// Rules 3 and 6: whether it was ready is read when it is charged; who failed is read while it is.
+    fn look_at_failures(&self, state: &mut State, seen: &Seen, decision: &Decision) {
+        for (at, id) in self.names.iter().enumerate() {
+            let (Some(charge), Some(sheet)) = (decision.memory.charges.get(id), seen.sheets.get(at)) else {
+                continue;
+            };
+            let before = seen.memory.charges.get(id);
+            let relapsed = charge.kind == Kind::Relapsed && !state.eye.counted.contains(at);
+            // A slot may end and another begin in one decision.
+            if before.is_none() || is_ready(sheet) && before.map(|was| was.token) != Some(charge.token) {
+                state.eye.charged(at, is_ready(sheet) || relapsed);
+            }
+            let Some(row) = sheet.row else { continue };
+            let fails = matches!(says(sheet, row.token), Some(Phase::Failed { .. }));
+            if let (
+                Content::Carries {
+                    revision: Some(of), ..
+                },
+                true,
+            ) = (row.content, fails)
+            {
+                state.eye.failed_on(at, usize::from(number_of(of)));
+            }
+        }
+    }
+
+    pub(crate) fn charged(&self, memory: &Memory) -> Set {
+        let mut charged = Set::default();
+        for (at, id) in self.names.iter().enumerate() {
+            if memory.charges.contains_key(id) {
+                charged.insert(at);
+            }
+        }
+        charged
+    }
+
+    fn cluster_of(&self, step: &Step) -> Option<usize> {
+        self.names.iter().position(|id| step.unit() == Some(id))
+    }
+
+    /// The write of a step on what was seen; None if the row is there already, or a greater token.
+    fn on_its_way(&self, step: &Step, seen: &Seen) -> Option<Flying> {
+        let cluster = self.cluster_of(step)?;
+        let (sheet, entry) = (seen.sheets.get(cluster)?, seen.entries.get(cluster)?);
+        let row = sheet.row.filter(|_| sheet.life == entry.life || !entry.present);
+        let write = match (step, written(step, row)) {
+            (Step::Fence { token, .. }, _) => Write::Fence(*token),
+            (_, Some((token, content))) => Write::Put(token, content),
+            (_, None) => Write::Drop,
+        };
+        let old = row.map(|row| self.seen_row(row, sheet).token);
+        let stands = match write {
+            Write::Put(token, _) | Write::Fence(token) => old >= Some(token),
+            Write::Drop => old.is_none(),
+        };
+        (!stands).then_some(Flying {
+            cluster,
+            life: entry.life,
+            seen: row.map(|row| row.token),
+            write,
+            returned: seen.returned,
+            confirmed: seen.confirmed.contains(cluster),
+        })
+    }
+
+    /// A write arrives: it is carried out if its test holds (W3).
+    pub(crate) fn deliver(&self, state: &mut State, flying: &Flying) {
+        state.flying.remove(flying);
+        let cluster = &mut state.clusters[flying.cluster];
+        if !cluster.entry.present || cluster.entry.life != flying.life {
+            return;
+        }
+        let sheet = &mut cluster.sheet;
+        let here = sheet.row.map(|row| row.token);
+        let token = match flying.write {
+            Write::Put(token, _) | Write::Fence(token) => Some(token),
+            Write::Drop => None,
+        };
+        let tested = here == flying.seen;
+        let grows = token.is_none_or(|token| here < Some(token));
+        let lands = match self.wrong {
+            Wrong::NoTest => grows,
+            Wrong::TokenFalls => true,
+            _ => tested && grows,
+        };
+        if !lands {
+            return;
+        }
+        let content = match (flying.write, sheet.row) {
+            (Write::Put(_, content), _) => Some(content),
+            (Write::Fence(_), Some(row)) => Some(row.content),
+            (Write::Fence(_), None) => Some(Content::Nothing),
+            (Write::Drop, _) => None,
+        };
+        let fences = matches!(flying.write, Write::Fence(_));
+        sheet.fence =
+            token.filter(|_| fences && matches!(self.wrong, Wrong::FenceOfSameToken | Wrong::FenceFrees));
+        let kept = here.filter(|_| fences && self.wrong == Wrong::FenceOfSameToken);
+        sheet.row = content.zip(token).map(|(content, token)| Row {
+            token: kept.unwrap_or(token),
+            content,
+        });
+        if content.is_none() {
+            sheet.echo = None;
+            cluster.mirror = None;
+        }
+        if let Err(broken) = state.eye.wrote(flying, content, self.measure()) {
+            state.broken.get_or_insert(broken.into());
+        }
+    }
+
+    /// The row as the shell reads it.
+    pub(crate) fn seen_row(&self, row: Row, sheet: &Sheet) -> Row {
+        let raised = sheet.fence.filter(|_| self.wrong == Wrong::FenceOfSameToken);
+        Row {
+            token: row.token.max(raised.unwrap_or_default()),
+            ..row
+        }
+    }
+
+    /// What a wrong shell makes of a row and its report.
+    pub(crate) fn mistaken(&self, unit: &mut Unit, sheet: &Sheet) {
+        let Some(row) = unit.assigned else { return };
+        let Content::Carries { digest, .. } = row.content else {
+            return;
+        };
+        let fenced = sheet.fence == Some(row.token);
+        match (self.wrong, &mut unit.observed) {
+            (Wrong::NoTokenInEcho, Some(echo)) if echo.digest == Some(digest) => echo.token = row.token,
+            (Wrong::FenceFrees, observed) if fenced => {
+                *observed = Some(Echo {
+                    digest: Some(digest),
+                    token: row.token,
+                    state: Phase::Succeeded,
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+fn concluded_good(step: &Step) -> Option<usize> {
+    match step {
+        Step::Conclude {
+            revision,
+            verdict: Verdict::Good,
+            ..
+        } => Some(usize::from(number_of(*revision))),
+        _ => None,
+    }
+}
+
+fn is_ready(sheet: &Sheet) -> bool {
+    match sheet.row.map(|row| (row.token, row.content)) {
+        None | Some((_, Content::Nothing)) => true,
+        Some((token, Content::Withdraw)) => {
+            says(sheet, token).is_some_and(|phase| *phase == Phase::Withdrawn)
+        }
+        Some((token, Content::Carries { .. })) => {
+            says(sheet, token).is_some_and(|phase| *phase == Phase::Succeeded)
+        }
+    }
+}
+
+fn says(sheet: &Sheet, token: Token) -> Option<&Phase> {
+    let echo = sheet.echo.as_ref().filter(|echo| echo.token == token)?;
+    Some(&echo.state)
+}
+
+/// Verdicts as they are told after a decision.
+pub(crate) fn told(memory: &Memory) -> Told {
+    let mut bad = Set::default();
+    for revision in memory.bad.keys() {
+        bad.insert(usize::from(number_of(*revision)));
+    }
+    Told {
+        good: memory.last_good.map(number_of),
+        bad,
+    }
+}
+
+fn rebuilt_from(units: &[Unit], told: Told) -> Memory {
+    let evidence = |number: usize| {
+        let number = u8::try_from(number).unwrap_or(u8::MAX);
+        let evidence = Evidence::new("a".into(), "told", NOW);
+        (revision(number), evidence)
+    };
+    let bad = told.bad.iter().map(evidence).collect();
+    Memory::rebuild(units, told.good.map(revision), bad, NOW)
+}
+
+/// The charge of a cluster.
+pub(crate) fn charge<'a>(world: &World, state: &'a State, at: usize) -> Option<&'a Charge> {
+    let memory = state.module.memory.as_ref()?;
+    memory.charges.get(world.names.get(at)?)
+}

@@ -1,0 +1,130 @@
+//! States and what happens, for people: one line each.
+
+use std::fmt::Write as _;
+
+use muster_rollout::{Content, Echo, Kind, Memory, Row, State as Phase};
+
+use crate::happen::Happens;
+use crate::state::{Fit, Flying, State, Write};
+use crate::world::{ABORT, APPROVE, World, number_of};
+
+fn letter(number: u8) -> char {
+    char::from(b'A' + number)
+}
+
+impl World {
+    fn name(&self, at: usize) -> &str {
+        self.names.get(at).map_or("?", |name| name.as_str())
+    }
+
+    /// What happens, in a few words.
+    pub fn told(&self, what: &Happens) -> String {
+        let name = |at: &usize| self.name(*at);
+        match what {
+            Happens::SeesRows(at) => format!("leader {at} sees all rows"),
+            Happens::SeesClusters(at) => format!("leader {at} sees all clusters"),
+            Happens::Decides(at) => format!("leader {at} decides"),
+            Happens::Dies(at, sent) => format!("leader {at} decides, and dies after {sent} rows"),
+            Happens::Arrives(flying) => format!("{} arrives", self.flying(flying)),
+            Happens::AllLost => "the writes on their way are lost".to_owned(),
+            Happens::Mirrors(at) => format!("the row of {} is mirrored", name(at)),
+            Happens::Begins(at) => format!("{} begins", name(at)),
+            Happens::Ends(at) => format!("{} is done with what it has", name(at)),
+            Happens::Relapses(at) => format!("{} fails", name(at)),
+            Happens::Target(number) => format!("the target is {}", letter(*number)),
+            Happens::Pause(true) => "paused".to_owned(),
+            Happens::Pause(false) => "not paused any more".to_owned(),
+            Happens::Select(at, true) => format!("{} is selected", name(at)),
+            Happens::Select(at, false) => format!("{} is not selected any more", name(at)),
+            Happens::Fit(at, Fit::Ready) => format!("{} is back", name(at)),
+            Happens::Fit(at, Fit::Away) => format!("{} is away", name(at)),
+            Happens::Fit(at, Fit::Held) => format!("{} is held", name(at)),
+            Happens::Leaves(at) => format!("{} is gone", name(at)),
+            Happens::Joins(at) => format!("another {} joins", name(at)),
+            Happens::Forgotten => "the memory is lost".to_owned(),
+            Happens::Says(word, number) => {
+                let word = match *word {
+                    APPROVE => "approve",
+                    ABORT => "abort",
+                    _ => "retry",
+                };
+                format!("{word} {}", letter(*number))
+            }
+            Happens::Acknowledged => "the withdrawal is acknowledged".to_owned(),
+            Happens::GivenUp(at, true) => format!("{} is given up", name(at)),
+            Happens::GivenUp(at, false) => format!("{} is not given up any more", name(at)),
+            Happens::Beat => "time passes".to_owned(),
+        }
+    }
+
+    fn flying(&self, flying: &Flying) -> String {
+        let name = self.name(flying.cluster);
+        match flying.write {
+            Write::Put(token, content) => format!("{name}: {}", row(Row { token, content })),
+            Write::Fence(token) => format!("{name}: fence {token}"),
+            Write::Drop => format!("{name}: no row"),
+        }
+    }
+
+    /// A state.
+    pub fn shown(&self, state: &State) -> String {
+        let mut text = format!("target {}", letter(state.module.target));
+        for (at, cluster) in state.clusters.iter().enumerate() {
+            let stands = cluster.sheet.row.map_or("-".to_owned(), row);
+            let says = cluster.sheet.echo.as_ref().map_or(String::new(), echo);
+            let counts = if state.eye.counted.contains(at) { " *" } else { "" };
+            // A String takes everything.
+            let _ = write!(text, " | {}: {stands} {says}{counts}", self.name(at));
+        }
+        let memory = state.module.memory.as_deref().map_or("lost".to_owned(), memory);
+        let flying: Vec<String> = state.flying.iter().map(|flying| self.flying(flying)).collect();
+        format!("{text} | memory: {memory} | on the way: {}", flying.join(", "))
+    }
+}
+
+fn row(row: Row) -> String {
+    let token = row.token;
+    match row.content {
+        Content::Nothing => format!("nothing {token}"),
+        Content::Withdraw => format!("withdraw {token}"),
+        Content::Carries { revision, .. } => {
+            format!("{}{token}", revision.map_or('?', |of| letter(number_of(of))))
+        }
+    }
+}
+
+fn echo(echo: &Echo) -> String {
+    let word = match &echo.state {
+        Phase::Updating => "begun",
+        Phase::Succeeded => "done",
+        Phase::Failed { .. } => "failed",
+        Phase::Withdrawn => "withdrawn",
+        Phase::Unknown => "unknown",
+    };
+    format!("({word} {})", echo.token)
+}
+
+fn memory(memory: &Memory) -> String {
+    let mut text = format!("seq {}", memory.seq);
+    for (unit, charge) in &memory.charges {
+        let kind = match charge.kind {
+            Kind::Assign => "",
+            Kind::Join => " join",
+            Kind::Relapsed => " relapsed",
+            Kind::Fence => " fence",
+            Kind::Withdraw => " withdraw",
+            Kind::Revert => " back",
+            Kind::Abandon => " given up",
+        };
+        let of = charge
+            .revision
+            .map_or(String::new(), |of| letter(number_of(of)).to_string());
+        let released = if charge.skipped { " released" } else { "" };
+        // A String takes everything.
+        let _ = write!(text, ", {unit}{kind} {of}{}{released}", charge.token);
+    }
+    if let Some(run) = memory.run {
+        let _ = write!(text, ", {:?} {}", run.state, letter(number_of(run.target)));
+    }
+    text
+}

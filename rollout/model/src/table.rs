@@ -1,0 +1,339 @@
+//! The table of scopes. Each is exhausted, and has exactly so many states; what changes a number is a change of the rules, of the
+//! shell, or of the model, and is to be understood before it is written down.
+
+use muster_rollout::{Absence, Batch, OnFailure, OnJoin};
+
+use crate::scope::Feature::{
+    self, Away, Crash, Domains, Failing, GivenUp, Held, Joins, Late, Leaders, Loss, Mirror, Pause, Relapse,
+    Revert, Stages, Stale, Targets, Time, Withdraw, Words,
+};
+use crate::scope::{Beats, PLAIN, Scope};
+use crate::set::Set;
+
+/// The third revision fails.
+const C_FAILS: Set = Set::bits(0b100);
+/// The second revision fails.
+const B_FAILS: Set = Set::bits(0b10);
+/// Things happen to the first cluster only.
+const FIRST: Set = Set::bits(1);
+
+/// Two beats for each: so one may begin in the midst of another.
+const CLOCKS: Beats = Beats {
+    pickup: Some(2),
+    progress: Some(2),
+    absence: Some(2),
+    soak: Some(1),
+    ready: None,
+};
+
+/// All that may happen to clusters, and what people may say.
+const EVENTS: &[Feature] = &[
+    Late, Crash, Mirror, Loss, Joins, Away, Held, Pause, Targets, Failing, Withdraw, Words, GivenUp, Relapse,
+];
+
+/// All scopes.
+pub const SCOPES: &[Scope] = &[
+    Scope {
+        name: "first-ever",
+        features: &[Late, Crash, Mirror, Pause, Failing, Targets],
+        settled: false,
+        failing: B_FAILS,
+        events: 2,
+        fair: true,
+        short: true,
+        reaches: &["halted", "paused in the midst", "a mirror behind", "done"],
+        states: 1_924,
+        ..PLAIN
+    },
+    Scope {
+        name: "there-and-back",
+        features: &[Late, Crash, Targets, Failing],
+        revisions: 3,
+        failing: C_FAILS,
+        events: 3,
+        fair: true,
+        short: true,
+        reaches: &[
+            "a fence",
+            "known to be bad",
+            "two writes on their way to one cluster",
+            "a target that came back",
+        ],
+        states: 10_245,
+        ..PLAIN
+    },
+    Scope {
+        name: "taken-back",
+        features: &[Late, Crash, Failing, Revert, Targets, Held],
+        revisions: 3,
+        failing: C_FAILS,
+        on_failure: OnFailure::Revert,
+        events: 2,
+        fair: true,
+        short: true,
+        reaches: &["on the way back", "charged and held"],
+        states: 5_720,
+        ..PLAIN
+    },
+    Scope {
+        name: "two-leaders",
+        features: &[Leaders, Stale, Late, Targets],
+        leaders: 2,
+        revisions: 3,
+        events: 1,
+        fair: true,
+        short: true,
+        reaches: &["two views behind", "in doubt"],
+        states: 16_871,
+        ..PLAIN
+    },
+    Scope {
+        name: "stages",
+        features: &[Late, Crash, Stages, Domains, Time, Targets],
+        clusters: 4,
+        limit: 2,
+        events: 1,
+        beats: Beats {
+            soak: Some(2),
+            ..PLAIN.beats
+        },
+        fair: true,
+        short: true,
+        reaches: &["a stage is passed", "a soak"],
+        states: 1_707,
+        ..PLAIN
+    },
+    Scope {
+        name: "batches",
+        features: &[Late, Failing, Relapse, Targets],
+        clusters: 3,
+        limit: 3,
+        max_failed: 1,
+        failing: B_FAILS,
+        revisions: 3,
+        batch: Some(Batch {
+            start: 1,
+            factor: 2,
+            max: 2,
+        }),
+        events: 1,
+        fair: true,
+        short: true,
+        reaches: &["a second batch", "a mark that condemns nothing"],
+        states: 218,
+        ..PLAIN
+    },
+    Scope {
+        name: "away",
+        features: &[Late, Time, Away, Withdraw],
+        events: 1,
+        subjects: FIRST,
+        beats: CLOCKS,
+        fair: true,
+        short: true,
+        reaches: &["released", "charged and away"],
+        states: 25_456,
+        ..PLAIN
+    },
+    Scope {
+        name: "withdrawn",
+        features: &[Late, Crash, Withdraw, Loss, GivenUp],
+        events: 2,
+        brake: Some(1),
+        fair: true,
+        short: true,
+        reaches: &[
+            "withdrawing",
+            "a tombstone",
+            "the memory is lost",
+            "given up in the midst",
+            "charged and not selected",
+        ],
+        states: 47_445,
+        ..PLAIN
+    },
+    Scope {
+        name: "away-and-back",
+        features: &[Late, Time, Away, Withdraw],
+        events: 2,
+        subjects: FIRST,
+        beats: CLOCKS,
+        fair: true,
+        reaches: &["released", "charged and away"],
+        states: 977_099,
+        ..PLAIN
+    },
+    Scope {
+        name: "fleet",
+        features: &[Late, Domains, Targets],
+        clusters: 4,
+        revisions: 3,
+        limit: 2,
+        events: 2,
+        fair: true,
+        reaches: &["two writes on their way", "a target that came back"],
+        states: 34_479,
+        ..PLAIN
+    },
+    Scope {
+        name: "all-events",
+        features: EVENTS,
+        revisions: 3,
+        failing: C_FAILS,
+        events: 2,
+        fair: true,
+        reaches: &["relapsed", "another life", "aborted", "joins with the last good"],
+        states: 225_557,
+        ..PLAIN
+    },
+    Scope {
+        name: "all-events-in-time",
+        features: &[
+            Late, Crash, Mirror, Loss, Joins, Away, Held, Pause, Targets, Failing, Withdraw, Words, GivenUp,
+            Relapse, Time,
+        ],
+        revisions: 3,
+        failing: C_FAILS,
+        events: 1,
+        beats: CLOCKS,
+        fair: true,
+        reaches: &["released"],
+        states: 89_491,
+        ..PLAIN
+    },
+    Scope {
+        name: "all-rules",
+        features: &[
+            Late, Crash, Mirror, Loss, Joins, Away, Held, Pause, Targets, Failing, Withdraw, Words, GivenUp,
+            Relapse, Domains, Stages, Revert, Time,
+        ],
+        failing: B_FAILS,
+        on_failure: OnFailure::Revert,
+        subjects: FIRST,
+        events: 1,
+        beats: Beats {
+            absence: Some(1),
+            soak: Some(1),
+            ..PLAIN.beats
+        },
+        fair: true,
+        reaches: &["on the way back", "a stage is passed"],
+        states: 21_053,
+        ..PLAIN
+    },
+    Scope {
+        name: "all-rules-of-two-leaders",
+        features: &[
+            Leaders, Stale, Late, Crash, Mirror, Domains, Stages, Revert, Failing, Time,
+        ],
+        leaders: 2,
+        failing: B_FAILS,
+        on_failure: OnFailure::Revert,
+        beats: Beats {
+            soak: Some(1),
+            ..PLAIN.beats
+        },
+        reaches: &["on the way back", "two views behind"],
+        states: 699,
+        ..PLAIN
+    },
+    Scope {
+        name: "loss-of-two-leaders",
+        features: &[Leaders, Stale, Loss, Joins, Targets, Failing, Words],
+        leaders: 2,
+        failing: B_FAILS,
+        subjects: FIRST,
+        events: 1,
+        reaches: &["another life", "the memory is lost", "two views behind"],
+        states: 213_644,
+        ..PLAIN
+    },
+    Scope {
+        name: "absence-of-two-leaders",
+        features: &[Leaders, Stale, Away, Held, Pause],
+        leaders: 2,
+        failing: B_FAILS,
+        subjects: FIRST,
+        events: 1,
+        reaches: &["two views behind"],
+        states: 90_392,
+        ..PLAIN
+    },
+    Scope {
+        name: "there-and-back-of-two-leaders",
+        features: &[Leaders, Stale, Late, Targets],
+        leaders: 2,
+        revisions: 3,
+        events: 2,
+        reaches: &["two views behind", "a target that came back"],
+        states: 411_515,
+        ..PLAIN
+    },
+    Scope {
+        name: "absent-is-failed",
+        features: &[Late, Away, Targets, Time, Failing],
+        absence: Absence::Fail,
+        on_failure: OnFailure::Continue,
+        on_join: OnJoin::Target,
+        failing: B_FAILS,
+        events: 1,
+        beats: CLOCKS,
+        reaches: &["released", "more counted than the limit"],
+        states: 10_942,
+        ..PLAIN
+    },
+    Scope {
+        name: "waited-for",
+        features: &[Late, Away, Targets, Time],
+        absence: Absence::Wait,
+        events: 1,
+        beats: CLOCKS,
+        reaches: &["charged and away"],
+        states: 4_916,
+        ..PLAIN
+    },
+];
+
+/// The pairs of features that no scope has together.
+pub fn missing_pairs() -> Vec<(Feature, Feature)> {
+    let together =
+        |one: Feature, other: Feature| SCOPES.iter().any(|scope| scope.has(one) && scope.has(other));
+    let all = Feature::ALL;
+    let pairs = all
+        .iter()
+        .enumerate()
+        .flat_map(|(at, one)| all[at + 1..].iter().map(move |other| (*one, *other)));
+    pairs.filter(|(one, other)| !together(*one, *other)).collect()
+}
+
+/// A line of the table as the docs have it.
+pub fn row(scope: &Scope, states: usize) -> String {
+    let yes = |is: bool| if is { "yes" } else { "" };
+    let features: Vec<String> = scope
+        .features
+        .iter()
+        .map(|feature| format!("{feature:?}"))
+        .collect();
+    format!(
+        "| `{}` | {} | {} / {} / {} / {} | {} | {} | {} | {states} |",
+        scope.name,
+        features.join(" "),
+        scope.clusters,
+        scope.revisions,
+        scope.leaders,
+        scope.limit,
+        scope.events,
+        yes(scope.fair),
+        yes(scope.short),
+    )
+}
+
+/// The whole table.
+pub fn table() -> String {
+    let head = "| scope | has | clusters / revisions / leaders / limit | events | fair times | test command | states |\n|---|---|---|---|---|---|---|\n";
+    let rows: Vec<String> = SCOPES
+        .iter()
+        .map(|scope| row(scope, scope.states) + "\n")
+        .collect();
+    head.to_owned() + &rows.concat()
+}

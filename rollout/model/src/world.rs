@@ -1,0 +1,346 @@
+//! The world of a scope: the shell around the decision function, clusters, and what happens to them.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+
+use muster_rollout::{
+    Control, Deadlines, Desired, Digest, Domain, Eligible, Incarnation, Ineligible, Limit, Memory, Millis,
+    Place, Revision, Says, Spec, Stage, Unit, UnitId, Withdraw,
+};
+
+use crate::eye::{Eye, Measure};
+use crate::normal::{BEAT, NEVER, normal, number};
+use crate::scope::{Feature, Scope};
+use crate::set::Set;
+use crate::state::{Cluster, Entry, Fit, Leader, Module, Sheet, State, Told};
+use crate::wrong::Wrong;
+
+/// Words that are said once, in the order of [`Module::said`].
+pub const APPROVE: usize = 0;
+/// See [`APPROVE`].
+pub const ABORT: usize = 1;
+/// See [`APPROVE`].
+pub const RETRY: usize = 2;
+
+/// A revision of fair times, which never fails.
+pub const GOAL: u8 = 5;
+/// A revision of fair times, which always fails.
+pub const BAD_GOAL: u8 = 6;
+
+/// The name of the first stage.
+const CANARY: &str = "canary";
+/// The name of the second.
+const MOST: &str = "most";
+
+/// A world.
+#[derive(Debug)]
+pub struct World {
+    /// Its scope.
+    pub scope: Scope,
+    /// What is wrong with it.
+    pub wrong: Wrong,
+    pub(crate) names: Vec<UnitId>,
+    /// Prints of states from which each goal is known to be reached.
+    pub(crate) known: Mutex<HashMap<u64, Arc<State>>>,
+    /// The same with a slot and failures to spare.
+    pub(crate) generous: Option<Box<Self>>,
+}
+
+impl World {
+    /// The world of a scope, in which nothing is wrong.
+    pub fn new(scope: Scope) -> Self {
+        Self::wrong(scope, Wrong::Nothing)
+    }
+
+    /// The world of a scope in which this is wrong.
+    pub fn wrong(scope: Scope, wrong: Wrong) -> Self {
+        let generous = Scope {
+            limit: scope.limit + 1,
+            max_failed: 9,
+            ..scope.clone()
+        };
+        Self {
+            generous: scope.fair.then(|| Box::new(Self::bare(generous, wrong))),
+            ..Self::bare(scope, wrong)
+        }
+    }
+
+    fn bare(scope: Scope, wrong: Wrong) -> Self {
+        let names = ["a", "b", "c", "d"].into_iter().take(scope.clusters);
+        Self {
+            names: names.map(UnitId::from).collect(),
+            scope,
+            wrong,
+            known: Mutex::default(),
+            generous: None,
+        }
+    }
+
+    pub(crate) fn measure(&self) -> Measure {
+        Measure {
+            limit: self.scope.limit,
+            max_failed: self.scope.max_failed,
+            absence: self.scope.beats.absence,
+        }
+    }
+
+    /// The first state: a fleet that has nothing, and a target.
+    pub(crate) fn begin(&self) -> State {
+        let entry = Entry {
+            life: 0,
+            present: true,
+            selected: true,
+            fit: Fit::Ready,
+        };
+        let sheet = Sheet {
+            life: 0,
+            row: None,
+            echo: None,
+            fence: None,
+        };
+        let cluster = Cluster {
+            entry,
+            sheet,
+            mirror: None,
+        };
+        let mut state = State {
+            module: Module {
+                target: 0,
+                paused: false,
+                said: [None; 3],
+                acknowledged: None,
+                given_up: Set::default(),
+                memory: Some(Arc::new(Memory::default())),
+                told: Told::default(),
+            },
+            clusters: vec![cluster; self.scope.clusters],
+            leaders: Vec::new(),
+            flying: BTreeSet::new(),
+            left: self.scope.events,
+            eye: Eye::default(),
+            broken: None,
+        };
+        if self.scope.settled {
+            Self::bare(self.scope.clone(), Wrong::Nothing).settle(&mut state);
+            state.module.target = 1;
+        }
+        if self.scope.has(Feature::Stale) {
+            let leader = self.looked(&state);
+            state.leaders = vec![leader; self.scope.leaders];
+        }
+        self.put_in_order(&mut state);
+        state
+    }
+
+    /// A leader that has just seen everything.
+    pub(crate) fn looked(&self, state: &State) -> Leader {
+        Leader {
+            sheets: Arc::new(sheets(state)),
+            entries: Arc::new(entries(state)),
+            memory: state
+                .module
+                .memory
+                .clone()
+                .filter(|_| self.wrong == Wrong::NoCompareAndSwap),
+            returned: Set::default(),
+            confirmed: Set::default(),
+        }
+    }
+
+    pub(crate) fn put_in_order(&self, state: &mut State) {
+        let spec = self.spec(&state.module);
+        let returns = self.scope.has(Feature::Away) || self.scope.has(Feature::Held);
+        normal(state, &spec, self.wrong.is_of_writes(), returns);
+    }
+
+    /// What people wish, as the engine has it.
+    pub(crate) fn spec(&self, module: &Module) -> Spec {
+        let scope = &self.scope;
+        let beats = |beats: Option<u8>| beats.map_or(NEVER, |beats| Millis(BEAT.0 * u64::from(beats)));
+        let soak = |beats: Option<u8>| beats.map_or(Millis(0), |beats| Millis(BEAT.0 * u64::from(beats)));
+        let stage = |name: &str, limit, soak, approval| Stage {
+            name: name.into(),
+            limit,
+            soak,
+            approval,
+            gates: Vec::new(),
+        };
+        Spec {
+            target: Some(revision(module.target)),
+            batch: scope.batch,
+            exclusive: scope.has(Feature::Domains),
+            stages: if scope.has(Feature::Stages) {
+                vec![
+                    stage(CANARY, None, soak(scope.beats.soak), true),
+                    stage(MOST, Some(Limit::Count(1)), Millis(0), false),
+                ]
+            } else {
+                Vec::new()
+            },
+            controls: controls(module),
+            limit: Limit::Count(scope.limit),
+            min_ready: soak(scope.beats.ready),
+            on_failure: scope.on_failure,
+            max_failed: Limit::Count(scope.max_failed),
+            deadlines: Deadlines {
+                pickup: beats(scope.beats.pickup),
+                progress: beats(scope.beats.progress),
+                absence: beats(scope.beats.absence),
+            },
+            on_join: scope.on_join,
+            withdraw: Withdraw {
+                max: Limit::Count(1),
+                brake: scope.brake.map(Limit::Count),
+                acknowledged: module.acknowledged.clone(),
+                ..Withdraw::default()
+            },
+            paused: module.paused,
+            abandoned: module
+                .given_up
+                .iter()
+                .filter_map(|at| self.names.get(at).cloned())
+                .collect(),
+            ..Spec::default()
+        }
+    }
+
+    /// The clusters as the engine has them, from what is seen of assemblages and of the registry: as the shell does it.
+    pub(crate) fn units(
+        &self,
+        module: &Module,
+        memory: &Memory,
+        sheets: &[Sheet],
+        entries: &[Entry],
+    ) -> Vec<Unit> {
+        let mut units = Vec::with_capacity(entries.len());
+        for (at, (sheet, entry)) in sheets.iter().zip(entries).enumerate() {
+            let Some(id) = self.names.get(at) else { continue };
+            let own = entry.present && sheet.life == entry.life;
+            let row = sheet.row.filter(|_| own || !entry.present);
+            let charged = memory.charges.contains_key(id);
+            let wanted = entry.present && (entry.selected || charged);
+            if !wanted && row.is_none() {
+                continue;
+            }
+            units.push(Unit {
+                id: id.clone(),
+                incarnation: incarnation(entry),
+                desired: self.desired(module, memory, entry),
+                assigned: row.map(|row| self.seen_row(row, sheet)),
+                observed: sheet.echo.clone().filter(|_| row.is_some()),
+                eligible: eligible(self.scope.absence, sheet, entry),
+                place: self.place(at),
+                domain: self.domain(at),
+                pinned: false,
+            });
+            if let (Some(unit), Some(_)) = (units.last_mut(), row) {
+                self.mistaken(unit, sheet);
+            }
+        }
+        units
+    }
+
+    fn desired(&self, module: &Module, memory: &Memory, entry: &Entry) -> Desired {
+        if !entry.present || !entry.selected {
+            return Desired::Nothing;
+        }
+        Desired::Content {
+            revision: revision(module.target),
+            digest: digest(module.target),
+            last_good: memory.last_good.map(|good| digest(number_of(good))),
+        }
+    }
+
+    /// With stages the first cluster is the canary, two are most, and the others come last.
+    fn place(&self, at: usize) -> Place {
+        match at {
+            _ if !self.scope.has(Feature::Stages) => Place::Last,
+            0 => Place::Stage(0),
+            1 | 2 => Place::Stage(1),
+            _ => Place::Last,
+        }
+    }
+
+    /// With domains the first two share one, the third has another, and the fourth has none.
+    pub(crate) fn domain(&self, at: usize) -> Option<Domain> {
+        match at {
+            _ if !self.scope.has(Feature::Domains) => None,
+            0 => Domain::nth(0),
+            1 if self.scope.clusters > 2 => Domain::nth(0),
+            1 | 2 => Domain::nth(1),
+            _ => None,
+        }
+    }
+}
+
+fn controls(module: &Module) -> Vec<Control> {
+    let mut controls = Vec::new();
+    for (word, said) in module.said.iter().enumerate() {
+        let Some(said) = said else { continue };
+        let of = revision(said.revision);
+        controls.push(Control {
+            id: number(word, said.fresh),
+            says: match word {
+                APPROVE => Says::Approve(of, CANARY.into()),
+                ABORT => Says::Abort(of),
+                _ => Says::Retry(of),
+            },
+        });
+    }
+    controls
+}
+
+pub(crate) fn incarnation(entry: &Entry) -> Incarnation {
+    if entry.present {
+        Incarnation::of(["0", "1", "2", "3"].get(usize::from(entry.life)).unwrap_or(&"n"))
+    } else {
+        Incarnation::of("")
+    }
+}
+
+fn eligible(absence: muster_rollout::Absence, sheet: &Sheet, entry: &Entry) -> Eligible {
+    let no = |rank: u8, absence| {
+        Eligible::No(Ineligible {
+            code: rank,
+            rank,
+            absence,
+        })
+    };
+    let skip = muster_rollout::Absence::Skip;
+    match entry.fit {
+        _ if !entry.present => no(0, skip),
+        Fit::Away => no(5, absence),
+        Fit::Held => no(8, skip),
+        Fit::Ready if sheet.row.is_some() && sheet.life != entry.life => no(10, skip),
+        Fit::Ready => Eligible::Yes,
+    }
+}
+
+/// What stands in assemblages.
+pub(crate) fn sheets(state: &State) -> Vec<Sheet> {
+    state
+        .clusters
+        .iter()
+        .map(|cluster| cluster.sheet.clone())
+        .collect()
+}
+
+/// What stands in the registry.
+pub(crate) fn entries(state: &State) -> Vec<Entry> {
+    state.clusters.iter().map(|cluster| cluster.entry).collect()
+}
+
+/// A revision by its number.
+pub(crate) fn revision(number: u8) -> Revision {
+    Revision::new([number + 1; 16])
+}
+
+/// The digest of a revision.
+pub(crate) fn digest(number: u8) -> Digest {
+    Digest::new([number + 1; 16])
+}
+
+/// The number of a revision.
+pub(crate) fn number_of(known: Revision) -> u8 {
+    (0..8).find(|number| revision(*number) == known).unwrap_or(7)
+}

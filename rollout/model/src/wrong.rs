@@ -1,0 +1,219 @@
+//! Worlds that are wrong on purpose: each must break a law, or else the model proves nothing. Nothing of this is in what ships.
+
+use muster_rollout::{
+    Decision, Eligible, Kind, Limit, Memory, Millis, Revision, RunState, Spec, State, Step, Token, Unit, Why,
+    plan,
+};
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wrong {
+    /// Nothing: the shell as it is, and the shipped function.
+    #[default]
+    Nothing,
+    /// W2: the memory is written whatever stands there.
+    NoCompareAndSwap,
+    /// W2: a new intent gets a token that was given out before.
+    SameToken,
+    /// W3: a row is written whatever token was seen; that no token falls is held by the API server.
+    NoTest,
+    /// W3: the same, and nobody holds that a token never falls.
+    TokenFalls,
+    /// W4: a report is believed by its digest alone.
+    NoTokenInEcho,
+    /// W5: an intent is given up without a fence.
+    NoFence,
+    /// W5: a fence leaves the row's token as it is.
+    FenceOfSameToken,
+    /// W6: a cluster that is fenced is not charged for what it carries.
+    FenceFrees,
+    /// W1: a charged cluster that the registry as seen does not have is believed to be gone.
+    BelievesGone,
+    /// W7: a lost memory is rebuilt from a fresh list of rows, and clusters that the registry as seen does not have are left out.
+    OldRegistry,
+    /// W7: a lost memory is rebuilt from what a watch has shown so far.
+    PartialList,
+    /// W7: writes of before are still on their way when the memory is lost.
+    LateOverLoss,
+    /// E1: one more than the limit.
+    LimitAndOne,
+    /// E2: the domain is forgotten.
+    NoDomains,
+    /// E3: what is bad is forgotten.
+    NothingBad,
+    /// E4: one failure condemns.
+    OneFailureCondemns,
+    /// E4: a cluster that was not ready before is blamed.
+    BlamesAll,
+    /// E5: it goes back to what was never good.
+    NeverGood,
+    /// E6: it does not matter who can be touched.
+    AllEligible,
+    /// E6: it does not matter whether somebody paused it.
+    NotPaused,
+    /// E7: stages are forgotten.
+    NoStages,
+    /// E8: there is no brake.
+    NoBrake,
+    /// E9: who is named first is left out.
+    OrderMatters,
+    /// E10: each plan gives new tokens.
+    NewTokens,
+    /// E11: a step is given once.
+    OnlyOnce,
+    /// E12: who waits says that it is done.
+    WrongReason,
+    /// E13: what a cluster says is kept as it is.
+    LongMessage,
+    /// EL1: who is confirmed keeps its slot.
+    NeverConfirmed,
+    /// EL2: any number may fail.
+    NeverCondemns,
+    /// EL3: nobody asks to be woken.
+    NoWake,
+    /// EL4: who is away keeps its slot.
+    AwayKeepsSlot,
+}
+
+impl Wrong {
+    /// Writes are carried out that a precondition should have stopped: those whose time is over cannot be forgotten.
+    pub fn is_of_writes(self) -> bool {
+        matches!(self, Self::NoTest | Self::TokenFalls | Self::FenceOfSameToken)
+    }
+
+    /// It is about planning twice, or nothing is wrong.
+    pub fn is_of_repetition(self) -> bool {
+        matches!(self, Self::Nothing | Self::NewTokens | Self::SameToken)
+    }
+
+    /// The decision function of this world.
+    pub fn plan(self, spec: &Spec, memory: &Memory, units: &[Unit], now: Millis) -> Decision {
+        let (mut spec, mut memory, mut units) = (spec.clone(), memory.clone(), units.to_vec());
+        let before = memory.clone();
+        self.distort_input(&mut spec, &mut memory, &mut units);
+        let mut decision = plan(&spec, &memory, &units, now);
+        self.distort_output(&before, &units, &mut decision);
+        decision
+    }
+
+    fn distort_input(self, spec: &mut Spec, memory: &mut Memory, units: &mut [Unit]) {
+        match self {
+            Self::LimitAndOne => {
+                if let Limit::Count(limit) = &mut spec.limit {
+                    *limit += 1;
+                }
+            }
+            Self::NoDomains => spec.exclusive = false,
+            Self::NothingBad => {
+                memory.bad.clear();
+                if let Some(run) = memory.run.as_mut().filter(|run| run.state != RunState::Good) {
+                    run.state = RunState::Open;
+                }
+            }
+            Self::NeverCondemns => spec.max_failed = Limit::Count(9),
+            Self::OneFailureCondemns => spec.max_failed = Limit::Count(0),
+            Self::BlamesAll => memory
+                .charges
+                .values_mut()
+                .for_each(|charge| charge.was_ready = true),
+            Self::NeverGood => memory.last_good = memory.last_good.map(|_| Revision::new([7; 16])),
+            Self::AllEligible => units.iter_mut().for_each(|unit| unit.eligible = Eligible::Yes),
+            Self::NotPaused => spec.paused = false,
+            Self::NoStages => spec.stages.clear(),
+            Self::NoBrake => spec.withdraw.brake = None,
+            Self::OrderMatters => {
+                if let Some(first) = units.first_mut()
+                    && let Eligible::Yes = first.eligible
+                {
+                    first.domain = None;
+                    first.assigned = None;
+                }
+            }
+            Self::NeverConfirmed => units.iter_mut().for_each(unconfirmed),
+            Self::AwayKeepsSlot => spec.deadlines.absence = Millis(u64::MAX),
+            _ => {}
+        }
+    }
+
+    fn distort_output(self, before: &Memory, units: &[Unit], decision: &mut Decision) {
+        match self {
+            Self::SameToken => {
+                let seen = units.iter().map(Unit::token).max().unwrap_or_default();
+                let last = before.seq.max(seen);
+                if decision.memory.seq > last {
+                    renumber(decision, decision.memory.seq, last);
+                }
+            }
+            Self::NewTokens => {
+                let (old, new) = (decision.memory.seq, decision.memory.seq.next());
+                renumber(decision, old, new);
+            }
+            Self::NoFence => {
+                let charges = &mut decision.memory.charges;
+                charges.retain(|_, charge| charge.kind != Kind::Fence || charge.skipped);
+                decision.steps.retain(|step| !matches!(step, Step::Fence { .. }));
+            }
+            Self::OnlyOnce => {
+                let known = |step: &Step| {
+                    let charge = step
+                        .unit()
+                        .and_then(|unit| Some((before.charges.get(unit)?, unit)));
+                    charge.is_some_and(|(was, unit)| {
+                        decision
+                            .memory
+                            .charges
+                            .get(unit)
+                            .is_some_and(|charge| charge.token == was.token)
+                    })
+                };
+                decision.steps.retain(|step| !known(step));
+            }
+            Self::WrongReason => {
+                for (_, why) in &mut decision.reasons {
+                    if let Why::WaitingTurn { .. } = why {
+                        *why = Why::UpToDate;
+                    }
+                }
+            }
+            Self::LongMessage => {
+                for evidence in decision.memory.bad.values_mut() {
+                    evidence.message = "broken ".repeat(20_000).into();
+                }
+            }
+            Self::NoWake => decision.wake_at = None,
+            _ => {}
+        }
+    }
+}
+
+fn unconfirmed(unit: &mut Unit) {
+    if let Some(echo) = unit
+        .observed
+        .as_mut()
+        .filter(|echo| echo.state == State::Succeeded)
+    {
+        echo.state = State::Updating;
+    }
+}
+
+/// All that has this token gets that one.
+fn renumber(decision: &mut Decision, from: Token, to: Token) {
+    let change = |token: &mut Token| {
+        if *token == from {
+            *token = to;
+        }
+    };
+    change(&mut decision.memory.seq);
+    for charge in decision.memory.charges.values_mut() {
+        change(&mut charge.token);
+        charge.sent.iter_mut().for_each(change);
+    }
+    for step in &mut decision.steps {
+        match step {
+            Step::Assign { token, .. } | Step::Withdraw { token, .. } | Step::Fence { token, .. } => {
+                change(token)
+            }
+            Step::Abandon { .. } | Step::Evaluate { .. } | Step::Conclude { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Rules 2 and 4: who came back is above the limit, and the others wait for it, whatever is still on its way. Found by the model.
+
+use muster_rollout::{Decision, Millis, Step};
+
+use crate::world::{World, row_steps};
+
+/// `a` is away, and released with an intent on its way; `b` has the slot, and its write is on its way, too.
+fn released() -> World {
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.aim("r2");
+    world.remember();
+    world.lose("a");
+    world.remember();
+    world.pass(Millis::minutes(5));
+    world.remember();
+    assert_eq!(world.charged(), ["b"]);
+    world
+}
+
+/// Whose rows are written.
+fn written(decision: &Decision) -> Vec<&str> {
+    let steps = row_steps(decision).into_iter();
+    steps.filter_map(Step::unit).map(|unit| unit.as_str()).collect()
+}
+
+#[test]
+fn a_new_target_is_written_to_who_came_back_first() {
+    let mut world = released();
+    world.find("a");
+    world.aim("r1");
+    assert_eq!(
+        written(&world.remember()),
+        ["a"],
+        "a late write may still arrive at a"
+    );
+    world.step();
+    world.succeed("a");
+    assert_eq!(written(&world.step()), ["b"]);
+}
+
+#[test]
+fn who_came_back_and_is_not_selected_any_more_is_withdrawn_from_first() {
+    let mut world = released();
+    world.spec.withdraw.brake = None;
+    world.find("a");
+    world.deselect(&["a"]);
+    world.aim("r1");
+    assert_eq!(written(&world.step()), ["a"]);
+    assert_eq!(
+        written(&world.step()),
+        ["b"],
+        "the withdrawal is written: nothing older comes"
+    );
+}
+
+#[test]
+fn a_withdrawal_that_was_written_late_leaves_no_slot_beside_who_came_back() {
+    let mut world = released();
+    world.spec.withdraw.brake = None;
+    let late = world.members["a"].row;
+    world.aim("r2");
+    world.find("a");
+    world.deselect(&["b"]);
+    let withdrawal = world.remember();
+    world.reselect("b");
+    world.remember();
+    withdrawal.steps.iter().for_each(|step| {
+        if matches!(step, Step::Withdraw { .. }) {
+            world.carry_out(step);
+        }
+    });
+    assert_eq!(world.members["a"].row, late);
+    assert_eq!(written(&world.remember()), ["a"]);
+}
