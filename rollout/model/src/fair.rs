@@ -91,7 +91,7 @@ impl World {
 
     /// Walks on until nothing moves. What leads to `whole` is remembered.
     fn walk(&self, state: &mut State, goal: Goal, whole: Goal) -> Result<(), String> {
-        self.prepare(state, goal);
+        Self::prepare(state, goal);
         let stuck = match goal {
             Goal::BesideStuck | Goal::BesideAway => Set::bits(1),
             Goal::Good | Goal::Condemned | Goal::Recovered => Set::default(),
@@ -132,7 +132,7 @@ impl World {
                 }
                 Some(_) => return Err("EL3: it wakes for nothing".into()),
                 None => {
-                    self.is_there(state, goal)?;
+                    Self::is_there(state, goal)?;
                     return self.remember(walked, &Arc::new(state.clone()));
                 }
             }
@@ -147,7 +147,7 @@ impl World {
     }
 
     /// Everything is as well as it can be, and the goal is wished.
-    fn prepare(&self, state: &mut State, goal: Goal) {
+    fn prepare(state: &mut State, goal: Goal) {
         state.leaders.clear();
         state.left = 0;
         let module = &mut state.module;
@@ -173,7 +173,7 @@ impl World {
         }
     }
 
-    fn is_there(&self, state: &State, goal: Goal) -> Result<(), String> {
+    fn is_there(state: &State, goal: Goal) -> Result<(), String> {
         let Some(memory) = &state.module.memory else {
             return Err("EL5: nobody rebuilt the memory".into());
         };

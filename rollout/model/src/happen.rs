@@ -214,7 +214,7 @@ impl World {
         } else if self.scope.has(Feature::Pause) && more {
             all.push(Happens::Pause(true));
         }
-        if self.scope.has(Feature::Stages) && self.waits_for_approval(state) {
+        if self.scope.has(Feature::Stages) && Self::waits_for_approval(state) {
             all.push(Happens::Says(APPROVE, module.target));
         }
         if self.scope.has(Feature::Words) && more {
@@ -231,7 +231,7 @@ impl World {
         }
     }
 
-    fn waits_for_approval(&self, state: &State) -> bool {
+    fn waits_for_approval(state: &State) -> bool {
         let said = state.module.said[APPROVE];
         said.is_none_or(|said| said.revision != state.module.target)
     }
@@ -366,7 +366,7 @@ impl World {
             Happens::Target(number) => state.module.target = *number,
             Happens::Pause(paused) => state.module.paused = *paused,
             Happens::Select(at, selected) => state.clusters[*at].entry.selected = *selected,
-            Happens::Fit(at, fit) => self.fits(state, *at, *fit),
+            Happens::Fit(at, fit) => Self::fits(state, *at, *fit),
             Happens::Leaves(at) => {
                 let cluster = &mut state.clusters[*at];
                 cluster.entry.present = false;
@@ -404,7 +404,7 @@ impl World {
         }
     }
 
-    fn fits(&self, state: &mut State, at: usize, fit: Fit) {
+    fn fits(state: &mut State, at: usize, fit: Fit) {
         state.clusters[at].entry.fit = fit;
         if fit != Fit::Ready {
             state.eye.went_away(at);
@@ -428,7 +428,7 @@ impl World {
     /// Everybody is confirmed at the target.
     pub(crate) fn settle(&self, state: &mut State) {
         for _ in 0..40 {
-            if self.scope.has(Feature::Stages) && self.waits_for_approval(state) {
+            if self.scope.has(Feature::Stages) && Self::waits_for_approval(state) {
                 self.event(state, &Happens::Says(APPROVE, state.module.target));
             }
             self.round(state, Set::default());

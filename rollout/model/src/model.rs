@@ -9,10 +9,10 @@ use crate::world::World;
 
 /// Whether a law holds.
 fn holds(state: &State, law: &str) -> bool {
-    !state
+    state
         .broken
         .as_deref()
-        .is_some_and(|broken| broken.split([':', ' ']).next() == Some(law))
+        .is_none_or(|broken| broken.split([':', ' ']).next() != Some(law))
 }
 
 macro_rules! laws {

@@ -50,8 +50,8 @@ impl World {
                 (last.row, last.echo) = (None, None);
             }
             (sheets, confirmed) = (Arc::new(list), Set::default());
-            let lost = Memory::default();
-            let units = self.units(&state.module, &lost, &sheets, &entries);
+            let empty = Memory::default();
+            let units = self.units(&state.module, &empty, &sheets, &entries);
             Arc::new(rebuilt_from(&units, state.module.told))
         });
         // What is told of the last good revision stands in the memory: a lost one knows none on this pass.
@@ -79,7 +79,7 @@ impl World {
         let known = self.names.iter().zip(seen.entries.iter());
         known.enumerate().any(|(at, (id, entry))| {
             let is = state.clusters[at].entry;
-            let other = incarnation(entry) != incarnation(&is) && is.present;
+            let other = incarnation(*entry) != incarnation(is) && is.present;
             let charged = seen.memory.charges.get(id).map(|charge| charge.incarnation);
             let believes = self.wrong == Wrong::BelievesGone;
             let listed = seen.rebuilt
@@ -88,7 +88,7 @@ impl World {
                     .sheets
                     .get(at)
                     .is_some_and(|sheet| sheet.row.is_some() && sheet.life == is.life);
-            other && (charged == Some(incarnation(&is)) && !believes || listed)
+            other && (charged == Some(incarnation(is)) && !believes || listed)
         })
     }
 
@@ -100,7 +100,7 @@ impl World {
         }
         let decision = self.wrong.plan(&seen.spec, &seen.memory, &seen.units, NOW);
         if let Err(broken) = self.look_at(state, &seen, &decision) {
-            state.broken.get_or_insert(broken.into());
+            state.broken.get_or_insert_with(|| broken.into());
         }
         let returned = state.eye.returned;
         for at in returned.iter() {
@@ -292,7 +292,7 @@ impl World {
             cluster.mirror = None;
         }
         if let Err(broken) = state.eye.wrote(flying, content, self.measure()) {
-            state.broken.get_or_insert(broken.into());
+            state.broken.get_or_insert_with(|| broken.into());
         }
     }
 

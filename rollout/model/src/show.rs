@@ -70,13 +70,17 @@ impl World {
     pub fn shown(&self, state: &State) -> String {
         let mut text = format!("target {}", letter(state.module.target));
         for (at, cluster) in state.clusters.iter().enumerate() {
-            let stands = cluster.sheet.row.map_or("-".to_owned(), row);
+            let stands = cluster.sheet.row.map_or_else(|| "-".to_owned(), row);
             let says = cluster.sheet.echo.as_ref().map_or(String::new(), echo);
             let counts = if state.eye.counted.contains(at) { " *" } else { "" };
             // A String takes everything.
             let _ = write!(text, " | {}: {stands} {says}{counts}", self.name(at));
         }
-        let memory = state.module.memory.as_deref().map_or("lost".to_owned(), memory);
+        let memory = state
+            .module
+            .memory
+            .as_deref()
+            .map_or_else(|| "lost".to_owned(), memory);
         let flying: Vec<String> = state.flying.iter().map(|flying| self.flying(flying)).collect();
         format!("{text} | memory: {memory} | on the way: {}", flying.join(", "))
     }

@@ -224,11 +224,11 @@ impl World {
             }
             units.push(Unit {
                 id: id.clone(),
-                incarnation: incarnation(entry),
-                desired: self.desired(module, memory, entry),
+                incarnation: incarnation(*entry),
+                desired: Self::desired(module, memory, *entry),
                 assigned: row.map(|row| self.seen_row(row, sheet)),
                 observed: sheet.echo.clone().filter(|_| row.is_some()),
-                eligible: eligible(self.scope.absence, sheet, entry),
+                eligible: eligible(self.scope.absence, sheet, *entry),
                 place: self.place(at),
                 domain: self.domain(at),
                 pinned: false,
@@ -240,7 +240,7 @@ impl World {
         units
     }
 
-    fn desired(&self, module: &Module, memory: &Memory, entry: &Entry) -> Desired {
+    fn desired(module: &Module, memory: &Memory, entry: Entry) -> Desired {
         if !entry.present || !entry.selected {
             return Desired::Nothing;
         }
@@ -290,7 +290,7 @@ fn controls(module: &Module) -> Vec<Control> {
     controls
 }
 
-pub(crate) fn incarnation(entry: &Entry) -> Incarnation {
+pub(crate) fn incarnation(entry: Entry) -> Incarnation {
     if entry.present {
         Incarnation::of(["0", "1", "2", "3"].get(usize::from(entry.life)).unwrap_or(&"n"))
     } else {
@@ -298,7 +298,7 @@ pub(crate) fn incarnation(entry: &Entry) -> Incarnation {
     }
 }
 
-fn eligible(absence: muster_rollout::Absence, sheet: &Sheet, entry: &Entry) -> Eligible {
+fn eligible(absence: muster_rollout::Absence, sheet: &Sheet, entry: Entry) -> Eligible {
     let no = |rank: u8, absence| {
         Eligible::No(Ineligible {
             code: rank,

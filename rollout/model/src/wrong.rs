@@ -211,7 +211,7 @@ fn renumber(decision: &mut Decision, from: Token, to: Token) {
     for step in &mut decision.steps {
         match step {
             Step::Assign { token, .. } | Step::Withdraw { token, .. } | Step::Fence { token, .. } => {
-                change(token)
+                change(token);
             }
             Step::Abandon { .. } | Step::Evaluate { .. } | Step::Conclude { .. } => {}
         }

@@ -1,5 +1,9 @@
 //! Worlds that are wrong: each breaks the law that it is about, and the way there is as short as can be. Without that the model proves
 //! nothing.
+#![allow(
+    clippy::panic,
+    reason = "a test ends at the first thing that is not as it must be"
+)]
 
 use muster_model::check::exhaust;
 use muster_model::scope::Feature::{
