@@ -279,7 +279,7 @@ pub const SCOPES: &[Scope] = &[
         events: 1,
         beats: CLOCKS,
         reaches: &["released", "more counted than the limit"],
-        states: 10_942,
+        states: 14_403,
         ..PLAIN
     },
     Scope {

@@ -1,6 +1,6 @@
 //! Rules 2 and 4: who came back is above the limit, and the others wait for it, whatever is still on its way. Found by the model.
 
-use muster_rollout::{Decision, Millis, Step};
+use muster_rollout::{Decision, Millis, Step, UnitId};
 
 use crate::world::{World, row_steps};
 
@@ -20,7 +20,7 @@ fn released() -> World {
 /// Whose rows are written.
 fn written(decision: &Decision) -> Vec<&str> {
     let steps = row_steps(decision).into_iter();
-    steps.filter_map(Step::unit).map(|unit| unit.as_str()).collect()
+    steps.filter_map(Step::unit).map(UnitId::as_str).collect()
 }
 
 #[test]
