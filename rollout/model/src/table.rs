@@ -160,7 +160,7 @@ pub const SCOPES: &[Scope] = &[
         beats: CLOCKS,
         fair: true,
         reaches: &["released", "charged and away"],
-        states: 977_099,
+        states: 989_540,
         ..PLAIN
     },
     Scope {
@@ -183,7 +183,7 @@ pub const SCOPES: &[Scope] = &[
         events: 2,
         fair: true,
         reaches: &["relapsed", "another life", "aborted", "joins with the last good"],
-        states: 225_557,
+        states: 227_407,
         ..PLAIN
     },
     Scope {
