@@ -59,7 +59,7 @@ pub struct Standing {
 #[derive(Default)]
 pub struct Dependencies {
     nodes: Nodes,
-    standings: Mutex<BTreeMap<Name, Standing>>,
+    standings: Mutex<BTreeMap<Name, Arc<Standing>>>,
     concerned: Changes<Name>,
 }
 
@@ -82,14 +82,15 @@ struct Need {
     name: Name,
     generation: Option<i64>,
     version: String,
-    confirmed: BTreeSet<String>,
+    /// None: nothing was decided at this generation yet.
+    standing: Option<Arc<Standing>>,
 }
 
 #[derive(Clone, Debug)]
 struct NeededBy {
     name: Name,
     /// None: nobody knows yet, so it may be anywhere.
-    present: Option<BTreeSet<String>>,
+    standing: Option<Arc<Standing>>,
 }
 
 impl Name {
@@ -149,15 +150,15 @@ impl Nodes {
         all
     }
 
-    /// A way along what is needed that leads back to `start`, which needs `needs`.
-    fn circle(&self, start: &Name, needs: &[Name]) -> Option<Vec<Name>> {
+    /// A way along what is needed from `start`, which needs `needs`, to `goal`.
+    fn way(&self, start: &Name, needs: &[Name], goal: &Name) -> Option<Vec<Name>> {
         let first = |need: &Name| vec![start.clone(), need.clone()];
         let mut ways: Vec<Vec<Name>> = needs.iter().rev().map(first).collect();
         let mut seen = BTreeSet::new();
         while let Some(way) = ways.pop() {
             let last = way.last().filter(|last| seen.insert((*last).clone()));
             match last {
-                Some(last) if last == start => return Some(way),
+                Some(last) if last == goal => return Some(way),
                 Some(last) => {
                     let needs = self.get(last).map(|node| node.needs).unwrap_or_default();
                     let further = |need: &Name| way.iter().chain([need]).cloned().collect();
@@ -226,11 +227,11 @@ impl Dependencies {
         let before = {
             let mut standings = self.standings.lock();
             match standing {
-                Some(standing) => standings.insert(name.clone(), standing.clone()),
+                Some(standing) => standings.insert(name.clone(), Arc::new(standing.clone())),
                 None => standings.remove(name),
             }
         };
-        if before.as_ref() != standing {
+        if before.as_deref() != standing {
             self.announce(name);
         }
     }
@@ -240,29 +241,26 @@ impl Dependencies {
         let (name, own) = (Name::of(module), node(module));
         let standings = self.standings.lock();
         let needed_by = self.nodes.needing(&name).into_iter();
+        let need = |name: &Name| {
+            let node = self.nodes.get(name)?;
+            let standing = standings.get(name);
+            Some(Need {
+                name: name.clone(),
+                standing: standing
+                    .filter(|standing| standing.generation == node.generation)
+                    .cloned(),
+                generation: node.generation,
+                version: node.version,
+            })
+        };
         Ties {
             wrong: self.wrong(&name, &own.needs),
-            needs: own
-                .needs
-                .into_iter()
-                .filter_map(|name| {
-                    let node = self.nodes.get(&name)?;
-                    let current = standings
-                        .get(&name)
-                        .filter(|standing| standing.generation == node.generation);
-                    Some(Need {
-                        generation: node.generation,
-                        version: node.version,
-                        confirmed: current
-                            .map(|standing| standing.confirmed.clone())
-                            .unwrap_or_default(),
-                        name,
-                    })
-                })
-                .collect(),
+            needs: own.needs.iter().filter_map(need).collect(),
             needed_by: needed_by
+                // Who needs each other can be left in no order: they go as they come.
+                .filter(|by| self.nodes.way(&name, &own.needs, by).is_none())
                 .map(|name| NeededBy {
-                    present: standings.get(&name).map(|standing| standing.present.clone()),
+                    standing: standings.get(&name).cloned(),
                     name,
                 })
                 .collect(),
@@ -270,7 +268,7 @@ impl Dependencies {
     }
 
     fn wrong(&self, name: &Name, needs: &[Name]) -> Option<Invalid> {
-        if let Some(circle) = self.nodes.circle(name, needs) {
+        if let Some(circle) = self.nodes.way(name, needs, name) {
             let way: Vec<String> = circle.iter().map(Name::address).collect();
             return Some(Invalid {
                 reason: ObjectReason::DependencyCycle,
@@ -340,7 +338,9 @@ impl Ties {
     }
 
     fn behind(&self, cluster: &str) -> Option<String> {
-        let need = self.needs.iter().find(|need| !need.confirmed.contains(cluster))?;
+        let confirmed = |standing: &Arc<Standing>| standing.confirmed.contains(cluster);
+        let mut needs = self.needs.iter();
+        let need = needs.find(|need| !need.standing.as_ref().is_some_and(confirmed))?;
         let address = need.name.address();
         Some(format!(
             "it waits for {address}, which is not confirmed at {} here; next: muster why {address} --cluster {cluster}",
@@ -349,12 +349,10 @@ impl Ties {
     }
 
     fn needed(&self, cluster: &str) -> Option<String> {
-        let there = |by: &&NeededBy| {
-            by.present
-                .as_ref()
-                .is_none_or(|present| present.contains(cluster))
-        };
-        let by = self.needed_by.iter().find(there)?.name.address();
+        let present = |standing: &Arc<Standing>| standing.present.contains(cluster);
+        let mut needed_by = self.needed_by.iter();
+        let by = needed_by.find(|by| by.standing.as_ref().is_none_or(present))?;
+        let by = by.name.address();
         Some(format!(
             "{by} depends on it and is still here: it goes first; next: withdraw {by} from here too, or remove its dependency"
         ))

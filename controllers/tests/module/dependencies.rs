@@ -176,6 +176,21 @@ async fn it_is_deleted_before_what_it_needs() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn those_of_a_circle_can_be_deleted() {
+    let bed = deployed().await;
+    for name in ["base", "web"] {
+        bed.patch(name, json!({"spec": {"onDelete": "Withdraw"}})).await;
+    }
+    bed.patch("base", json!({"spec": needs(&["web"])})).await;
+    bed.until_said("base", "Stalled", "True DependencyCycle").await;
+    delete(&bed, "base").await;
+    delete(&bed, "web").await;
+    bed.until_gone("web").await;
+    bed.until_gone("base").await;
+    assert_eq!(bed.texts("base").await, ["", "", ""]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cluster_is_left_in_reverse() {
     let mut bed = deployed().await;
     bed.crash_agent("eu-2");
