@@ -34,6 +34,7 @@ mod rows;
 mod source;
 mod status;
 mod units;
+mod unseen;
 mod writers;
 
 use std::{sync::Arc, time::Duration};
@@ -96,6 +97,14 @@ pub enum Error {
         /// What was being written.
         what: String,
     },
+    /// A Cluster that what is remembered rests on is there, and the watch does not show it: observe again.
+    #[error(
+        "Cluster {cluster} is there and not seen yet: the watch is behind, and nothing is decided until it has it"
+    )]
+    Unseen {
+        /// Its name.
+        cluster: String,
+    },
     /// A status could not be written.
     #[error(transparent)]
     Status(#[from] StatusError),
@@ -108,7 +117,7 @@ impl Retryable for Error {
     fn retry(&self) -> Retry {
         match self {
             Self::Selector(_) | Self::Encode(_) => Retry::AwaitChange,
-            Self::Overtaken { .. } | Self::Status(_) => Retry::Soon,
+            Self::Overtaken { .. } | Self::Unseen { .. } | Self::Status(_) => Retry::Soon,
             Self::Call(error) => error.retry(),
         }
     }

@@ -33,7 +33,7 @@ use super::{
     memory::{self, Recalled},
     pins::{self, Known, Pin},
     rows::{self, Asks, AssemblageRow, SeenRow},
-    source,
+    source, unseen,
 };
 use crate::{
     bindings,
@@ -346,9 +346,11 @@ async fn clusters<K: Rolled>(
         rows.map(|(key, row)| (key.name, row)).collect()
     };
     rows.retain(|_, row| row.ours);
+    let registered = modules.context.registry.list();
+    unseen::look(&name, &seen.memory, &rows, &registered, modules).await?;
     let order = Order::of(module)?;
     let mut clusters = Vec::new();
-    for cluster in modules.context.registry.list() {
+    for cluster in registered {
         let own = rows
             .remove(&cluster.name)
             .filter(|own| cluster.disowns(own.owner.as_deref()).is_none());

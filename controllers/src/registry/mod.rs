@@ -47,7 +47,7 @@ pub use self::{
     remote::{RemoteClients, RemoteError},
     row::{ClusterRow, ClusterState, owner},
 };
-use crate::runtime::{Changes, Clock, Jitter, Shutdown};
+use crate::runtime::{CallError, Changes, Clock, Jitter, Shutdown};
 
 /// What a registry needs.
 pub struct Setup {
@@ -144,6 +144,15 @@ impl Registry {
             .values()
             .map(|published| Arc::clone(&published.row))
             .collect()
+    }
+
+    /// The uid of the Cluster of a name as it is there now; `None` if there is none. Unlike what is watched this is never behind, and costs
+    /// two reads.
+    pub async fn read_uid(&self, cluster: &str) -> Result<Option<String>, CallError> {
+        let Setup {
+            client, namespace, ..
+        } = &self.setup;
+        watching::read_uid(client, namespace, cluster).await
     }
 
     /// The client of a cluster that is ready, or lacks only the kind Assemblage. Calls wait for their turn, end after 32 s at the latest, and

@@ -131,6 +131,22 @@ pub(super) async fn discover(client: &Client) -> Result<Option<Version>, CallErr
     }
 }
 
+/// The uid of the Cluster of a name.
+pub(super) async fn read_uid(
+    client: &Client,
+    namespace: &str,
+    cluster: &str,
+) -> Result<Option<String>, CallError> {
+    let Some(version) = discover(client).await? else {
+        return Ok(None);
+    };
+    let clusters: Api<DynamicObject> =
+        Api::namespaced_with(client.clone(), namespace, &version.api_resource());
+    let what = format!("reading Cluster {namespace}/{cluster}");
+    let found = call(what, clusters.get_metadata_opt(cluster)).await?;
+    Ok(found.and_then(|found| found.metadata.uid))
+}
+
 /// The key of a Cluster's Secret in an index.
 pub(super) fn secret_key(namespace: &str, name: &str) -> Key {
     Key::new(namespace, cluster::kubeconfig_secret(name))

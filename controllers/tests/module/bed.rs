@@ -15,14 +15,16 @@ use kube::{
     api::{DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams},
     core::NamespaceResourceScope,
 };
-use muster_api::{Module, ProxyAssemblage, cluster::Version, crds};
+use muster_api::{Module, ProxyAssemblage, cluster::Version, crds, validate::InsecureSources};
 use muster_apiserver::{ApiServer, ChangeKind, record::EventRecord};
 use muster_controllers::{
-    gates::{Fetch, Web},
+    bindings::{Kinds, Objects},
+    gates::{self, Evaluator, Fetch, Hosts, Web},
     metrics::Metrics,
+    module,
     process::{ProcessError, Setup, agent, controller},
-    registry::{Access, Connect, ConnectError},
-    runtime::{Clock, GateOptions, Jitter, Options, Shutdown},
+    registry::{self, Access, Connect, ConnectError, Registry},
+    runtime::{Clock, Context, Events, GateOptions, Jitter, Options, Shutdown},
 };
 use muster_sync::source::MemorySource;
 use serde::{Serialize, de::DeserializeOwned};
@@ -48,6 +50,13 @@ pub struct Bed {
     pub fetch: Arc<dyn Fetch>,
     agents: BTreeMap<String, Process>,
     controller: Option<Process>,
+}
+
+/// The controller of modules, which ends with its tasks.
+pub struct Deciding {
+    pub context: Context,
+    pub objects: Arc<Objects>,
+    pub tasks: Vec<AbortOnDropHandle<()>>,
 }
 
 impl Bed {
@@ -154,6 +163,60 @@ impl Bed {
     pub fn start_controller(&mut self) {
         let process = controller(self.setup(&self.management, "controller", NS));
         self.controller = Some(AbortOnDropHandle::new(tokio::spawn(process)));
+    }
+
+    /// The controller of modules alone, under a client's name: it decides, and carries nothing to clusters.
+    pub fn decide(&self, client: &str, gap: Duration) -> Deciding {
+        let setup = self.setup(&self.management, client, NS);
+        let registry = Registry::new(registry::Setup {
+            client: setup.client.clone(),
+            namespace: NS.to_owned(),
+            clock: setup.clock.clone(),
+            jitter: setup.jitter.clone(),
+            connect: setup.connect,
+        });
+        let objects = Objects::new(setup.client.clone(), NS, Kinds::default());
+        let gates = Evaluator::new(gates::Setup {
+            client: setup.client.clone(),
+            namespace: NS.to_owned(),
+            objects: Arc::clone(&objects),
+            hosts: Hosts::default(),
+            insecure: InsecureSources::Refused,
+            fetch: setup.gates,
+            clock: setup.clock.clone(),
+        });
+        let context = Context {
+            events: Events::new(setup.client.clone(), "test", "0", setup.clock.clone()),
+            client: setup.client,
+            namespace: NS.to_owned(),
+            options: Arc::new(setup.options),
+            clock: setup.clock,
+            jitter: setup.jitter,
+            source: setup.source,
+            remote: registry.clone(),
+            registry: Arc::clone(&registry),
+            gap,
+            metrics: Metrics::default(),
+            shutdown: setup.shutdown.clone(),
+        };
+        let shutdown = setup.shutdown;
+        let dependencies = Arc::<module::Dependencies>::default();
+        let tasks = [
+            tokio::spawn(registry.run(shutdown.clone())),
+            tokio::spawn(Arc::clone(&objects).run(shutdown)),
+            tokio::spawn(Arc::clone(&dependencies).run(context.clone())),
+            tokio::spawn(module::run::<Module>(
+                context.clone(),
+                Arc::clone(&objects),
+                dependencies,
+                gates,
+            )),
+        ];
+        Deciding {
+            context,
+            objects,
+            tasks: tasks.map(AbortOnDropHandle::new).into(),
+        }
     }
 
     /// The controller crashes.

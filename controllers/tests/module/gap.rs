@@ -1,20 +1,13 @@
 //! Promise: no deadline runs while nobody led, however often the first write of who leads next fails.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use muster_api::{Module, validate::InsecureSources};
+use muster_api::Module;
 use muster_apiserver::{
     Verb,
     fault::{Failure, Fault, Match, Rule},
 };
-use muster_controllers::{
-    bindings::{Kinds, Objects},
-    gates::{self, Evaluator, Hosts},
-    metrics::Metrics,
-    module, proxyassemblage,
-    registry::{self, Registry},
-    runtime::{Context, Events},
-};
+use muster_controllers::proxyassemblage;
 use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -22,53 +15,14 @@ use crate::bed::*;
 
 /// The controllers that a rollout needs, after a time in which nobody led.
 fn lead(bed: &Bed, gap: Duration) -> Vec<AbortOnDropHandle<()>> {
-    let setup = bed.setup(&bed.management, "controller", NS);
-    let registry = Registry::new(registry::Setup {
-        client: setup.client.clone(),
-        namespace: NS.to_owned(),
-        clock: setup.clock.clone(),
-        jitter: setup.jitter.clone(),
-        connect: setup.connect,
-    });
-    let objects = Objects::new(setup.client.clone(), NS, Kinds::default());
-    let gates = Evaluator::new(gates::Setup {
-        client: setup.client.clone(),
-        namespace: NS.to_owned(),
-        objects: Arc::clone(&objects),
-        hosts: Hosts::default(),
-        insecure: InsecureSources::Refused,
-        fetch: setup.gates,
-        clock: setup.clock.clone(),
-    });
-    let context = Context {
-        events: Events::new(setup.client.clone(), "test", "0", setup.clock.clone()),
-        client: setup.client,
-        namespace: NS.to_owned(),
-        options: Arc::new(setup.options),
-        clock: setup.clock,
-        jitter: setup.jitter,
-        source: setup.source,
-        remote: registry.clone(),
-        registry: Arc::clone(&registry),
-        gap,
-        metrics: Metrics::default(),
-        shutdown: setup.shutdown.clone(),
-    };
-    let shutdown = setup.shutdown;
-    let dependencies = Arc::<module::Dependencies>::default();
-    let tasks = [
-        tokio::spawn(registry.run(shutdown.clone())),
-        tokio::spawn(Arc::clone(&objects).run(shutdown)),
-        tokio::spawn(Arc::clone(&dependencies).run(context.clone())),
-        tokio::spawn(module::run::<Module>(
-            context.clone(),
-            Arc::clone(&objects),
-            dependencies,
-            gates,
-        )),
-        tokio::spawn(proxyassemblage::run(context, objects)),
-    ];
-    tasks.map(AbortOnDropHandle::new).into()
+    let Deciding {
+        context,
+        objects,
+        mut tasks,
+    } = bed.decide("controller", gap);
+    let rows = tokio::spawn(proxyassemblage::run(context, objects));
+    tasks.push(AbortOnDropHandle::new(rows));
+    tasks
 }
 
 async fn reason(bed: &Bed) -> String {

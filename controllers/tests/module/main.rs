@@ -23,4 +23,5 @@ mod mixture;
 mod namesake;
 mod pinned;
 mod swept;
+mod unseen;
 mod writes;
