@@ -1,6 +1,8 @@
-//! The step that writes: first the memory, then rows, then what is told about both.
+//! The step that writes: first the memory, then rows and what is told of both.
 
-use futures::{StreamExt, stream};
+use std::time::Duration;
+
+use futures::{StreamExt, future, stream};
 use k8s_openapi::{
     api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
@@ -15,7 +17,8 @@ use muster_api::{
     reasons::EventReason,
 };
 use serde_json::json;
-use tracing::{info, warn};
+use tokio::time::timeout;
+use tracing::{debug, info, warn};
 
 use super::{
     Error, Modules, controls,
@@ -25,13 +28,15 @@ use super::{
     intent::{self, Change, Intent, Write},
     kind::Rolled,
     observe::Observation,
-    rows::SeenRow,
+    rows::{AssemblageRow, SeenRow},
     status,
 };
 use crate::runtime::{Event, Key, call, status::patch_if_changed};
 
 /// Writers of assemblages at once: one API server takes about eight well.
 const WRITERS: usize = 8;
+/// How long is waited for the watch: it shows a write as soon as that is answered, or is not to be relied on.
+const SHOWN: Duration = Duration::from_secs(1);
 
 /// Carries a plan out. What fails is repeated by the next plan: the memory names every intent until its row stands.
 pub async fn act<K: Rolled>(
@@ -66,6 +71,36 @@ pub async fn act<K: Rolled>(
     for question in questions {
         modules.gates.ask(&Key::of(module), &question);
     }
+    // Nobody's turn waits for what is only told.
+    let (told, written) = future::join(
+        tell(module, events, applied, modules),
+        rows_written(module, &intents, seen, modules),
+    )
+    .await;
+    let namespace = module.namespace().unwrap_or_default();
+    for (name, story) in stories {
+        if let Some(row) = seen.revisions.get(&name) {
+            history::tell(&namespace, &name, row, &story, &modules.context).await?;
+        }
+    }
+    for name in forget {
+        if let Some(row) = seen.revisions.get(&name) {
+            history::forget(&namespace, &name, row, &modules.context).await?;
+        }
+    }
+    if release {
+        self::release(module, modules).await?;
+    }
+    told.and(written)
+}
+
+/// What happened, and which controls took effect.
+async fn tell<K: Rolled>(
+    module: &K,
+    events: Vec<Event>,
+    applied: Vec<(&'static str, Event)>,
+    modules: &Modules<K>,
+) -> Result<(), Error> {
     for event in events {
         info!(
             kind = K::KIND.as_str(),
@@ -87,22 +122,7 @@ pub async fn act<K: Rolled>(
         modules.context.events.publish(module, event).await;
         warn_of_flux(module, control, modules).await?;
     }
-    let namespace = module.namespace().unwrap_or_default();
-    let written = rows_written(module, &intents, seen, modules).await;
-    for (name, story) in stories {
-        if let Some(row) = seen.revisions.get(&name) {
-            history::tell(&namespace, &name, row, &story, &modules.context).await?;
-        }
-    }
-    for name in forget {
-        if let Some(row) = seen.revisions.get(&name) {
-            history::forget(&namespace, &name, row, &modules.context).await?;
-        }
-    }
-    if release {
-        self::release(module, modules).await?;
-    }
-    written
+    Ok(())
 }
 
 /// W2: status and memory by compare-and-swap, before any row is touched.
@@ -123,16 +143,26 @@ async fn rows_written<K: Rolled>(
         .iter()
         .map(|intent| row_written(module, intent, seen, modules))
         .collect();
-    let results: Vec<Result<(), Error>> = stream::iter(writes).buffer_unordered(WRITERS).collect().await;
-    results.into_iter().collect()
+    let results: Vec<_> = stream::iter(writes).buffer_unordered(WRITERS).collect().await;
+    let written: Vec<&Intent> = results.iter().flatten().copied().flatten().collect();
+    // Who has not seen its own writes decides on rows of before, and writes them again.
+    let shown = future::join_all(written.into_iter().map(|intent| shown(module, intent, modules)));
+    if timeout(SHOWN, shown).await.is_err() {
+        debug!(
+            module = module.name_any(),
+            "the watch does not show what was written"
+        );
+    }
+    results.into_iter().try_for_each(|result| result.map(|_| ()))
 }
 
-async fn row_written<K: Rolled>(
+/// Returns the intent if there was something to write.
+async fn row_written<'a, K: Rolled>(
     module: &K,
-    intent: &Intent,
+    intent: &'a Intent,
     seen: &Observation,
     modules: &Modules<K>,
-) -> Result<(), Error> {
+) -> Result<Option<&'a Intent>, Error> {
     let cluster = seen
         .clusters
         .iter()
@@ -141,14 +171,27 @@ async fn row_written<K: Rolled>(
     let uid = cluster.map_or("", |cluster| &cluster.uid);
     let write = intent::write(&intent.change, uid, row);
     if write == Write::Nothing {
-        return Ok(());
+        return Ok(None);
     }
     let assemblage = Key::new(module.namespace().unwrap_or_default(), &intent.cluster);
     modules.write(&assemblage, &module.name_any(), write).await?;
     if let (Change::Abandon { .. }, Some(row)) = (&intent.change, row) {
         given_up(module, &intent.cluster, row, seen, modules).await?;
     }
-    Ok(())
+    Ok(Some(intent))
+}
+
+/// Waits until the watch shows what was written.
+async fn shown<K: Rolled>(module: &K, intent: &Intent, modules: &Modules<K>) {
+    let (assemblage, name) = (
+        Key::new(module.namespace().unwrap_or_default(), &intent.cluster),
+        module.name_any(),
+    );
+    let stands = |own: Option<&AssemblageRow>| {
+        let row = own.and_then(|own| own.syncs.iter().find(|row| row.name == name));
+        intent.change.stands(row)
+    };
+    modules.rows.until(&assemblage, stands).await;
 }
 
 /// On record: what stays in a cluster that was given up, and who wanted that.

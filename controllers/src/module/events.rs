@@ -11,7 +11,10 @@ use muster_api::{
 };
 use muster_rollout::{Decision, Memory, RunState, UnitId};
 
-use super::{controls::Controls, reasons::Explained};
+use super::{
+    controls::Controls,
+    reasons::{self, Explained},
+};
 use crate::runtime::Event;
 
 /// The action that every event of a module is about.
@@ -90,6 +93,8 @@ fn clusters(
         .map(|old| (old.cluster.as_str(), old.reason.as_str()))
         .collect();
     let mut events = Vec::new();
+    // Those that did the same at once are told of together: else a fleet that changes at once is as many writes again.
+    let mut together: BTreeMap<(EventReason, &str), Vec<&str>> = BTreeMap::new();
     for told in told {
         let old = known.get(told.cluster.as_str()).copied();
         let unit = UnitId::from(told.cluster.as_str());
@@ -97,16 +102,15 @@ fn clusters(
         let is_charged = decision.memory.charges.contains_key(&unit);
         match told.reason {
             Reason::UpToDate if was_charged && !is_charged => {
-                events.push(normal(
-                    EventReason::ClusterUpdated,
-                    format!("{}: {}", told.cluster, told.message),
-                ));
+                let what = (EventReason::ClusterUpdated, told.message.as_str());
+                together.entry(what).or_default().push(&told.cluster);
             }
             Reason::Excluded if was_charged && !is_charged => {
-                events.push(normal(
+                let what = (
                     EventReason::ClusterWithdrawn,
-                    format!("{}: nothing of this module is left there", told.cluster),
-                ));
+                    "nothing of this module is left there",
+                );
+                together.entry(what).or_default().push(&told.cluster);
             }
             reason if reason.bucket() == Bucket::Failed && old != Some(reason.as_str()) => {
                 events.push(warning(
@@ -123,6 +127,12 @@ fn clusters(
             _ => {}
         }
     }
+    let note = |what: &str, clusters: &[&str]| format!("{}: {what}", reasons::few(clusters));
+    events.extend(
+        together
+            .into_iter()
+            .map(|((reason, what), clusters)| normal(reason, note(what, &clusters))),
+    );
     events
 }
 

@@ -45,6 +45,18 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// Whether it stands in a row, or somebody with a greater token was there.
+    pub fn stands(&self, row: Option<&SeenRow>) -> bool {
+        let token = row.and_then(|row| row.token);
+        match self {
+            Self::Put(wanted) => row.is_some() && token >= wanted.token,
+            Self::Fence { token: wanted, .. } => token >= Some(*wanted),
+            Self::Remove { .. } | Self::Abandon { .. } => row.is_none(),
+        }
+    }
+}
+
 /// How a change is carried out on what was seen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
@@ -70,10 +82,9 @@ pub fn write(change: &Change, cluster: &str, seen: Option<&SeenRow>) -> Write {
         cluster: cluster.to_owned(),
     };
     match (change, seen) {
-        (Change::Put(row), Some(seen)) if seen.token >= row.token => Write::Nothing,
+        (Change::Put(_) | Change::Fence { .. }, Some(_)) if change.stands(seen) => Write::Nothing,
         (Change::Put(row), Some(seen)) => Write::Patch(tested(seen, replace(seen, "", json!(row)))),
         (Change::Put(row), None) => append(row.clone()),
-        (Change::Fence { token, .. }, Some(seen)) if seen.token >= Some(*token) => Write::Nothing,
         // `add` of a member sets it, whether it was there or not.
         (Change::Fence { token, .. }, Some(seen)) => {
             Write::Patch(tested(seen, add(seen, "token", json!(token))))

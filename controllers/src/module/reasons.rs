@@ -1,6 +1,6 @@
 //! From the engine's reasons to the public ones, with the words for people: what, who, since when, until when, what to do next.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use muster_api::{cluster::NotReady, labels::annotation, reasons::Reason};
@@ -298,25 +298,28 @@ fn named(units: &[UnitId]) -> String {
     }
 }
 
-/// Whom it waits for: the first three, and how many more.
+/// The first three, and how many more.
+pub fn few(clusters: &[&str]) -> String {
+    match clusters {
+        [first, second, third, more @ ..] if !more.is_empty() => {
+            format!("{first}, {second}, {third} and {} more", more.len())
+        }
+        all => all.join(", "),
+    }
+}
+
+/// Whom it waits for.
 fn waiting(holders: &[UnitId], limit: u32, version: &str) -> String {
     if limit == 0 {
         return format!("{version} waits: rollout.maxUnreadyClusters is 0, which moves nothing");
     }
-    let named: Vec<&str> = holders.iter().take(3).map(UnitId::as_str).collect();
-    let mut text = format!(
-        "{version} waits for {}",
-        if named.is_empty() {
-            "a slot".to_owned()
-        } else {
-            named.join(", ")
-        }
-    );
-    if holders.len() > named.len() {
-        // Writing to a String cannot fail.
-        let _ = write!(text, " and {} more", holders.len() - named.len());
-    }
-    format!("{text} (at most {limit} at a time)")
+    let holders: Vec<&str> = holders.iter().map(UnitId::as_str).collect();
+    let who = if holders.is_empty() {
+        "a slot".to_owned()
+    } else {
+        few(&holders)
+    };
+    format!("{version} waits for {who} (at most {limit} at a time)")
 }
 
 fn by(until: Option<Millis>) -> String {

@@ -69,6 +69,7 @@ pub struct Index<K, R> {
     targets: Targets<R>,
     state: RwLock<State<R>>,
     synced: watch::Sender<bool>,
+    changed: watch::Sender<()>,
 }
 
 #[derive(Debug)]
@@ -99,6 +100,7 @@ where
                 incoming: BTreeMap::new(),
             }),
             synced: watch::Sender::new(false),
+            changed: watch::Sender::new(()),
         }
     }
 
@@ -134,6 +136,15 @@ where
     pub async fn synced(&self) {
         // The sender lives as long as `self`: the only error is not reachable.
         let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
+    }
+
+    /// Waits until something holds of the row of `key`. Do not block in `holds`.
+    pub async fn until(&self, key: &Key, holds: impl Fn(Option<&R>) -> bool) {
+        let mut changed = self.changed.subscribe();
+        while !holds(self.state.read().rows.get(key)) {
+            // The sender lives as long as `self`: the only error is not reachable.
+            let _ = changed.changed().await;
+        }
     }
 
     /// Takes an event of [`super::watch::watch`] in; returns whom it concerns. An object that cannot be read keeps its last row.
@@ -187,6 +198,7 @@ where
             Some(old) => {
                 let targets = (self.targets)(key, &old);
                 state.unlink(key, &targets);
+                self.changed.send_replace(());
                 targets.into_iter().collect()
             }
             None => BTreeSet::new(),
@@ -228,6 +240,7 @@ where
             state.about.entry(target.clone()).or_default().insert(key.clone());
         }
         state.rows.insert(key, row);
+        self.changed.send_replace(());
         before.into_iter().chain(after).collect()
     }
 }
