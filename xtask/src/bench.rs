@@ -15,6 +15,9 @@ pub struct Bench {
     /// Clusters of the largest workload
     #[arg(long, value_name = "N")]
     clusters: Option<usize>,
+    /// Clusters of a fleet on muster's own API server; 0 leaves it out
+    #[arg(long, value_name = "N")]
+    many: Option<usize>,
     /// Runs of each workload, of which the median is told
     #[arg(long, value_name = "N")]
     runs: Option<usize>,
@@ -38,7 +41,11 @@ impl Bench {
                 "run",
             ])
             .current_dir(tree::root());
-        for (flag, value) in [("--clusters", self.clusters), ("--runs", self.runs)] {
+        for (flag, value) in [
+            ("--clusters", self.clusters),
+            ("--many", self.many),
+            ("--runs", self.runs),
+        ] {
             if let Some(value) = value {
                 cargo.arg(flag).arg(value.to_string());
             }

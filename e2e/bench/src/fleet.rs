@@ -1,4 +1,4 @@
-//! The management cluster: a real kube-apiserver on its etcd, muster's kinds, and clusters that are ready.
+//! The management cluster: a real kube-apiserver on its etcd, or muster's own; muster's kinds, and clusters that are ready.
 
 use std::path::{Path, PathBuf};
 
@@ -16,22 +16,34 @@ use kube::{
     runtime::{conditions::is_crd_established, wait::await_condition},
 };
 use muster_api::{cluster::Version, crds};
+use muster_apiserver::ApiServer;
 use muster_real::Plan;
 use serde_json::json;
 use tempfile::TempDir;
 
+use crate::meter::Writes;
+
 /// Requests at once while a fleet is made.
 const AT_ONCE: usize = 8;
+/// Requests that are kept to be counted: none may be lost.
+const REQUESTS: usize = 1_000_000;
 
 /// A management cluster of its own. Its end ends its processes.
 pub struct Fleet {
-    planes: muster_real::Fleet,
-    _folder: TempDir,
+    plane: Plane,
+    folder: TempDir,
+}
+
+enum Plane {
+    /// A kube-apiserver on its etcd.
+    Real(muster_real::Fleet),
+    /// muster's own API server, in this process, behind HTTPS.
+    Embedded(ApiServer),
 }
 
 impl Fleet {
-    /// Starts it, with muster's kinds.
-    pub async fn start() -> anyhow::Result<Self> {
+    /// Starts a real one, with muster's kinds.
+    pub async fn real() -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let place = folder.path().join("fleet");
         let planes = tokio::task::spawn_blocking(move || {
@@ -40,10 +52,17 @@ impl Fleet {
             anyhow::Ok(planes)
         })
         .await??;
-        let fleet = Self {
-            planes,
-            _folder: folder,
-        };
+        Self::with_kinds(Plane::Real(planes), folder).await
+    }
+
+    /// Starts one that takes more clusters than a kube-apiserver on a small machine does.
+    pub async fn embedded() -> anyhow::Result<Self> {
+        let server = ApiServer::builder().log_limit(REQUESTS).start().await?;
+        Self::with_kinds(Plane::Embedded(server), tempfile::tempdir()?).await
+    }
+
+    async fn with_kinds(plane: Plane, folder: TempDir) -> anyhow::Result<Self> {
+        let fleet = Self { plane, folder };
         let client = client(&fleet.kubeconfig()?).await?;
         for kind in crds::management().into_iter().chain([crds::cluster_api()]) {
             define(&client, &kind).await?;
@@ -53,7 +72,23 @@ impl Fleet {
 
     /// How it is reached.
     pub fn kubeconfig(&self) -> anyhow::Result<PathBuf> {
-        Ok(self.planes.plane("management")?.kubeconfig())
+        match &self.plane {
+            Plane::Real(planes) => Ok(planes.plane("management")?.kubeconfig()),
+            Plane::Embedded(server) => {
+                let path = self.folder.path().join("management.kubeconfig");
+                let text = server.kubeconfig().context("the server does not listen")?;
+                std::fs::write(&path, text)?;
+                Ok(path)
+            }
+        }
+    }
+
+    /// The writes of controllers so far.
+    pub async fn writes(&self, client: &Client) -> anyhow::Result<Writes> {
+        match &self.plane {
+            Plane::Real(_) => Writes::counted(client).await,
+            Plane::Embedded(server) => Writes::recorded(server.recorder()),
+        }
     }
 }
 

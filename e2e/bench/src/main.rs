@@ -57,6 +57,9 @@ pub struct Plan {
     /// Clusters of the largest workload
     #[arg(long, default_value_t = 1_000)]
     clusters: usize,
+    /// Clusters of a fleet on muster's own API server; 0 leaves it out
+    #[arg(long, default_value_t = 10_000)]
+    many: usize,
     /// Runs of each workload, of which the median is told
     #[arg(long, default_value_t = 5)]
     runs: usize,

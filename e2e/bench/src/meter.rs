@@ -2,9 +2,10 @@
 
 use std::fs;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use http::Request;
 use kube::Client;
+use muster_apiserver::record::Recorder;
 use prometheus_parse::{Scrape, Value};
 
 /// Writes of controllers, by what they were for. The clusters' answers, which are the load and not the controller's, are not among them.
@@ -19,8 +20,8 @@ pub struct Writes {
 }
 
 impl Writes {
-    /// All so far.
-    pub async fn so_far(client: &Client) -> anyhow::Result<Self> {
+    /// All so far, as a kube-apiserver counts them.
+    pub async fn counted(client: &Client) -> anyhow::Result<Self> {
         let request = Request::get("/metrics").body(Vec::new())?;
         let text = client.request_text(request).await?;
         let lines = text.lines().map(|line| Ok(line.to_owned()));
@@ -34,15 +35,33 @@ impl Writes {
             if sample.metric != "apiserver_request_total" || !writes_it {
                 continue;
             }
-            match (label("group"), label("resource"), label("subresource")) {
-                (_, "proxyassemblages", "") => writes.rows += count,
-                (_, "proxyassemblages", _) => {}
-                (_, "modules", "status") => writes.memory += count,
-                ("fleet.muster.dev" | "events.k8s.io", ..) => writes.other += count,
-                _ => {}
+            writes.add(label("group"), label("resource"), label("subresource"), count);
+        }
+        Ok(writes)
+    }
+
+    /// All so far, as our own API server has them on record.
+    pub fn recorded(recorder: &Recorder) -> anyhow::Result<Self> {
+        let (lost, _) = recorder.dropped();
+        ensure!(lost == 0, "{lost} requests were not kept");
+        let mut writes = Self::default();
+        for request in recorder.requests().iter().filter(|request| request.is_write()) {
+            let parts: Vec<&str> = request.path.trim_matches('/').split('/').collect();
+            if let ["apis", group, _, "namespaces", _, resource, rest @ ..] = &parts[..] {
+                writes.add(group, resource, rest.get(1).copied().unwrap_or_default(), 1.0);
             }
         }
         Ok(writes)
+    }
+
+    fn add(&mut self, group: &str, resource: &str, subresource: &str, count: f64) {
+        match (group, resource, subresource) {
+            (_, "proxyassemblages", "") => self.rows += count,
+            (_, "proxyassemblages", _) => {}
+            (_, "modules", "status") => self.memory += count,
+            ("fleet.muster.dev" | "events.k8s.io", ..) => self.other += count,
+            _ => {}
+        }
     }
 
     /// Those since then.

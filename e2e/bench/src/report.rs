@@ -117,12 +117,13 @@ fn others(figures: &Figures) -> Table {
             format!("{:.0} writes in {time:?}", writes.all()),
         ]);
     }
-    let (clusters, memory) = figures.memory;
-    table.add_row([
-        "memory of the controller, at most".to_owned(),
-        clusters.to_string(),
-        format!("{memory:.0} MiB"),
-    ]);
+    for (clusters, memory) in &figures.memory {
+        table.add_row([
+            "memory of the controller, at most".to_owned(),
+            clusters.to_string(),
+            format!("{memory:.0} MiB"),
+        ]);
+    }
     table
 }
 

@@ -65,11 +65,12 @@ pub struct Figures {
     pub rest: (usize, Duration, Writes),
     pub restart: (usize, Duration, Writes),
     /// Clusters, and the most memory of the controller in MiB.
-    pub memory: (usize, f64),
+    pub memory: Vec<(usize, f64)>,
 }
 
 /// A namespace with clusters, and both controllers at work in namespaces of their own.
-struct Stage {
+struct Stage<'a> {
+    fleet: &'a Fleet,
     client: Client,
     kubeconfig: PathBuf,
     clusters: usize,
@@ -81,9 +82,10 @@ struct Stage {
 
 /// Measures everything.
 pub async fn all(plan: &Plan) -> anyhow::Result<Figures> {
-    let fleet = Fleet::start().await?;
+    let fleet = Fleet::real().await?;
     let mut rollouts = Vec::new();
     let mut flips = Vec::new();
+    let mut memory = Vec::new();
 
     let mut few = Stage::set(&fleet, "few", FEW).await?;
     rollouts.push(
@@ -106,19 +108,24 @@ pub async fn all(plan: &Plan) -> anyhow::Result<Figures> {
         all.compare("all at once", Limit::All, Duration::ZERO, plan.runs)
             .await?,
     );
-    let window = (plan.clusters / 20).max(1);
-    rollouts.push(
-        all.compare("rolling", Limit::Some(window), Duration::from_secs(1), plan.runs)
-            .await?,
-    );
+    rollouts.push(all.rolling("rolling", plan.runs).await?);
     flips.push((all.clusters, all.flips().await?));
     let rest = (plan.clusters, REST, all.at_rest().await?);
     let restart = (plan.clusters, REST, all.restart().await?);
-    let memory = (
-        plan.clusters,
-        meter::most_memory(all.muster.0.pid().context("it ended")?)?,
-    );
+    memory.push((plan.clusters, all.most_memory()?));
     all.end().await?;
+    drop(fleet);
+
+    if plan.many > 0 {
+        let fleet = Fleet::embedded().await?;
+        let mut many = Stage::set(&fleet, "many", plan.many).await?;
+        let name = "all at once, embedded server";
+        rollouts.push(many.compare(name, Limit::All, Duration::ZERO, plan.runs).await?);
+        rollouts.push(many.rolling("rolling, embedded server", plan.runs).await?);
+        flips.push((many.clusters, many.flips().await?));
+        memory.push((plan.many, many.most_memory()?));
+        many.end().await?;
+    }
     Ok(Figures {
         rollouts,
         flips,
@@ -128,9 +135,9 @@ pub async fn all(plan: &Plan) -> anyhow::Result<Figures> {
     })
 }
 
-impl Stage {
+impl<'a> Stage<'a> {
     /// Both sides with all clusters at their first commit.
-    async fn set(fleet: &Fleet, name: &str, clusters: usize) -> anyhow::Result<Self> {
+    async fn set(fleet: &'a Fleet, name: &str, clusters: usize) -> anyhow::Result<Self> {
         let kubeconfig = fleet.kubeconfig()?;
         let client = fleet::client(&kubeconfig).await?;
         let (ours, theirs) = (format!("muster-{name}"), format!("perfect-{name}"));
@@ -142,6 +149,7 @@ impl Stage {
             Controller::start(side, &kubeconfig, namespace, client.clone()).await
         };
         let mut stage = Self {
+            fleet,
             muster: (
                 start(Side::Muster, &ours).await?,
                 Agents::start(client.clone(), &ours),
@@ -199,6 +207,17 @@ impl Stage {
         Ok(rollout)
     }
 
+    /// A twentieth of them at once, of which each takes a second.
+    async fn rolling(&mut self, name: &str, runs: usize) -> anyhow::Result<Rollout> {
+        let window = (self.clusters / 20).max(1);
+        self.compare(name, Limit::Some(window), Duration::from_secs(1), runs)
+            .await
+    }
+
+    fn most_memory(&self) -> anyhow::Result<f64> {
+        meter::most_memory(self.muster.0.pid().context("it ended")?)
+    }
+
     async fn roll(&mut self, side: Side, limit: Limit) -> anyhow::Result<Run> {
         sleep(QUIET).await;
         self.commits += 1;
@@ -208,7 +227,10 @@ impl Stage {
             Side::Perfect => (&mut self.perfect.0, &self.perfect.1),
         };
         let pid = controller.pid().context("it ended")?;
-        let (writes, processor) = (Writes::so_far(&self.client).await?, meter::processor_time(pid)?);
+        let (writes, processor) = (
+            self.fleet.writes(&self.client).await?,
+            meter::processor_time(pid)?,
+        );
         let began = Instant::now();
         controller.want(&commit, limit, self.clusters).await?;
         let seen = agents.until(self.clusters, &commit).await?;
@@ -216,7 +238,7 @@ impl Stage {
         sleep(QUIET).await;
         Ok(Run {
             time,
-            writes: Writes::so_far(&self.client).await?.since(writes),
+            writes: self.fleet.writes(&self.client).await?.since(writes),
             most: seen.most,
             processor: meter::processor_time(pid)? - processor,
         })
@@ -261,13 +283,13 @@ impl Stage {
 
     async fn at_rest(&self) -> anyhow::Result<Writes> {
         sleep(QUIET).await;
-        let before = Writes::so_far(&self.client).await?;
+        let before = self.fleet.writes(&self.client).await?;
         sleep(REST).await;
-        Ok(Writes::so_far(&self.client).await?.since(before))
+        Ok(self.fleet.writes(&self.client).await?.since(before))
     }
 
     async fn restart(&mut self) -> anyhow::Result<Writes> {
-        let before = Writes::so_far(&self.client).await?;
+        let before = self.fleet.writes(&self.client).await?;
         let again = Controller::start(
             Side::Muster,
             &self.kubeconfig,
@@ -277,6 +299,6 @@ impl Stage {
         .await?;
         std::mem::replace(&mut self.muster.0, again).end().await?;
         sleep(REST).await;
-        Ok(Writes::so_far(&self.client).await?.since(before))
+        Ok(self.fleet.writes(&self.client).await?.since(before))
     }
 }
