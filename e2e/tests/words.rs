@@ -1,0 +1,297 @@
+//! Promise: what a person says with the command is heard: hold and release, pin and unpin, history and undo, approve, promote, abort, retry.
+
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a helper that fails fails its test"
+)]
+
+use serde_json::{Value, json};
+
+#[path = "support/demo.rs"]
+mod demo;
+
+use demo::{Demo, READY};
+
+/// How long a rollout over three clusters may take.
+const ROLLED: &str = "--timeout=60s";
+
+#[test]
+fn what_a_person_says_is_heard() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut demo = Demo::start(folder.path(), &["--clusters", "3"]);
+    demo.until_printed(READY, |printed| printed.lines().any(|line| line == "ready"));
+    demo.kubectl(&["wait", "--for=condition=Ready", ROLLED, "module/podinfo"]);
+    held(&demo);
+    pinned(&demo);
+    undone(&demo);
+    staged(&demo);
+    demo.end();
+}
+
+/// Who is held keeps what it has while the others go on, and gets it when it is released.
+fn held(demo: &Demo) {
+    let words = ["hold", "eu-1", "--reason", "migration"];
+    let said = demo.muster(&[&words[..], &["--dry-run"]].concat(), 0);
+    assert!(said.contains("eu-1 held"), "{said}");
+    assert_eq!(annotation(demo, "cluster/eu-1", "hold"), "", "only asked");
+    let said = demo.muster(&words, 0);
+    assert!(
+        said.contains("eu-1 held") && said.contains("(migration)") && said.contains("muster release eu-1"),
+        "{said}"
+    );
+    let written = annotation(demo, "cluster/eu-1", "hold");
+    let said = demo.muster(&words, 0);
+    assert!(said.contains("is held already by"), "{said}");
+    assert_eq!(annotation(demo, "cluster/eu-1", "hold"), written, "twice is once");
+
+    commit(demo, ("6.0.0", "v1.0.0"), ("6.1.0", "v1.1.0"));
+    until_runs(demo, "dev-1", "6.1.0");
+    until_runs(demo, "eu-2", "6.1.0");
+    until_reason(demo, "eu-1", "Held");
+    assert_eq!(runs(demo, "eu-1"), "6.0.0");
+    let why = demo.muster(&["why", "module/podinfo", "--cluster", "eu-1"], 0);
+    assert!(
+        why.contains("migration") && why.contains("fleet.muster.dev/hold-"),
+        "{why}"
+    );
+
+    let said = demo.muster(&["release", "eu-1"], 0);
+    assert!(said.contains("eu-1 released"), "{said}");
+    until_runs(demo, "eu-1", "6.1.0");
+    until_all_are_at(demo, "v1.1.0");
+    let said = demo.muster(&["release", "eu-1"], 0);
+    assert!(said.contains("is not held"), "{said}");
+    demo.muster(&["hold", "nowhere"], 2);
+
+    let held = ["hold", "module/podinfo", "--clusters", "eu-1,eu-2", "--for", "2h"];
+    demo.muster(&held, 0);
+    until_reason(demo, "eu-2", "Held");
+    demo.muster(&["release", "module/podinfo", "--clusters", "eu-2"], 0);
+    until_reason(demo, "eu-1", "Held");
+    demo.muster(&["release", "module/podinfo"], 0);
+    until_all_are_at(demo, "v1.1.0");
+}
+
+/// Who is pinned goes back to that revision, alone, and comes again when it is unpinned.
+fn pinned(demo: &Demo) {
+    let history: Value =
+        serde_json::from_str(&demo.muster(&["rollout", "history", "module/podinfo", "-o", "json"], 0))
+            .unwrap();
+    let past = |version: &str| {
+        let all = history["revisions"].as_array().unwrap();
+        all.iter()
+            .find(|past| past["version"] == version)
+            .unwrap()
+            .clone()
+    };
+    let (old, new) = (past("v1.0.0"), past("v1.1.0"));
+    assert_eq!(
+        (&old["verdict"], &new["verdict"]),
+        (&json!("Good"), &json!("Good")),
+        "{history}"
+    );
+    assert_eq!(
+        (&old["isTarget"], &new["isTarget"]),
+        (&json!(false), &json!(true)),
+        "{history}"
+    );
+    let table = demo.muster(&["rollout", "history", "module/podinfo"], 0);
+    assert_eq!(table.lines().count(), 3, "{table}");
+
+    let revision: String = old["revision"].as_str().unwrap().chars().take(8).collect();
+    let pin = |revision: &str, code| {
+        let words = [
+            "pin",
+            "eu-2",
+            "--module",
+            "podinfo",
+            "--revision",
+            revision,
+            "--reason",
+            "crashes",
+        ];
+        demo.muster(&words, code)
+    };
+    let said = pin("ffffffff", 2);
+    assert!(said.contains("muster rollout history module/podinfo"), "{said}");
+    let said = pin(&revision, 0);
+    assert!(
+        said.contains("eu-2 pinned to v1.0.0") && said.contains("muster unpin eu-2"),
+        "{said}"
+    );
+    until_runs(demo, "eu-2", "6.0.0");
+    until_reason(demo, "eu-2", "Pinned");
+    assert_eq!((&*runs(demo, "dev-1"), &*runs(demo, "eu-1")), ("6.1.0", "6.1.0"));
+    let said = pin(&revision, 0);
+    assert!(
+        said.contains("is pinned to v1.0.0 of module/podinfo already"),
+        "{said}"
+    );
+
+    let said = demo.muster(&["unpin", "eu-2", "--module", "podinfo"], 0);
+    assert!(said.contains("eu-2 unpinned"), "{said}");
+    until_runs(demo, "eu-2", "6.1.0");
+    until_all_are_at(demo, "v1.1.0");
+}
+
+/// The way back is a commit: printed, nothing is changed; committed, all clusters follow.
+fn undone(demo: &Demo) {
+    let repository = demo.folder.join("fleet");
+    let undo = [
+        "rollout",
+        "undo",
+        "module/podinfo",
+        "--repo",
+        repository.to_str().unwrap(),
+    ];
+    let said = demo.muster(&undo, 0);
+    assert!(
+        said.contains("-        version: {tag: v1.1.0}") && said.contains("+        version: {tag: v1.0.0}"),
+        "{said}"
+    );
+    assert_eq!(demo.shell("git status --porcelain"), "", "it was only printed");
+    let said = demo.muster(&[&undo[..], &["--commit", "--reason", "5xx"]].concat(), 0);
+    assert!(
+        said.contains("muster rollout status module/podinfo --tag v1.0.0"),
+        "{said}"
+    );
+    assert!(demo.shell("git log -1 --format=%B").contains("5xx"));
+    demo.muster(
+        &[
+            "rollout",
+            "status",
+            "module/podinfo",
+            "--tag",
+            "v1.0.0",
+            "--timeout",
+            "60s",
+        ],
+        0,
+    );
+    for cluster in ["dev-1", "eu-1", "eu-2"] {
+        assert_eq!(runs(demo, cluster), "6.0.0", "{cluster}");
+    }
+}
+
+/// A stage that asks for it is passed by approval, or by promotion; what is aborted goes no further until it is tried again.
+fn staged(demo: &Demo) {
+    let stages = |soak: &str| {
+        let selector = json!({"matchLabels": {"env": "dev"}});
+        let canary = json!({"name": "canary", "selector": selector, "approval": "Required", "soak": soak});
+        let patch = json!({"spec": {"rollout": {"stages": [canary]}}}).to_string();
+        let manager = "--field-manager=somebody";
+        demo.kubectl(&[
+            "patch",
+            "module",
+            "podinfo",
+            manager,
+            "--type=merge",
+            "-p",
+            &patch,
+        ]);
+    };
+    stages("0s");
+    commit(demo, ("6.1.0", "v1.0.0"), ("6.1.0", "v1.1.0"));
+    until_reason(demo, "eu-1", "WaitingApproval");
+    assert_eq!((&*runs(demo, "dev-1"), &*runs(demo, "eu-1")), ("6.1.0", "6.0.0"));
+
+    demo.muster(&["rollout", "approve", "module/podinfo", "--stage", "nightly"], 2);
+    let said = demo.muster(
+        &["rollout", "abort", "module/podinfo", "--reason", "wrong branch"],
+        0,
+    );
+    assert!(said.contains("aborted"), "{said}");
+    until_reason(demo, "eu-1", "Aborted");
+    assert_eq!(runs(demo, "eu-1"), "6.0.0");
+    let said = demo.muster(&["rollout", "retry", "module/podinfo"], 0);
+    assert!(said.contains("is tried again"), "{said}");
+    until_reason(demo, "eu-1", "WaitingApproval");
+    let said = demo.muster(&["rollout", "approve", "module/podinfo", "--reason", "green"], 0);
+    assert!(
+        said.contains("stage canary") && said.contains("approved"),
+        "{said}"
+    );
+    until_all_are_at(demo, "v1.1.0");
+    assert_eq!(runs(demo, "eu-2"), "6.1.0");
+
+    stages("1h");
+    commit(demo, ("6.1.0", "v1.1.0"), ("6.2.0", "v1.2.0"));
+    until_runs(demo, "dev-1", "6.2.0");
+    until_reason(demo, "eu-1", "WaitingStage");
+    let said = demo.muster(&["rollout", "promote", "module/podinfo"], 0);
+    assert!(said.contains("promoted"), "{said}");
+    until_all_are_at(demo, "v1.2.0");
+    assert_eq!(runs(demo, "eu-2"), "6.2.0");
+}
+
+/// Another image, and the tag that has it: both as image and tag.
+fn commit(demo: &Demo, (image, tag): (&str, &str), (to_image, to_tag): (&str, &str)) {
+    demo.shell(&format!(
+        "sed -i 's/podinfo:{image}/podinfo:{to_image}/' apps/podinfo/deployment.yaml && \
+         sed -i 's/tag: {tag}/tag: {to_tag}/' modules/podinfo.yaml && git commit -qam 'podinfo {to_image}' && git tag -f {to_tag}"
+    ));
+}
+
+fn annotation(demo: &Demo, object: &str, name: &str) -> String {
+    let path = format!("jsonpath={{.metadata.annotations.fleet\\.muster\\.dev/{name}}}");
+    demo.kubectl(&["get", object, "-o", &path])
+}
+
+fn until_all_are_at(demo: &Demo, tag: &str) {
+    let rolled = format!("--for=jsonpath={{.status.source.tag}}={tag}");
+    demo.kubectl(&["wait", &rolled, ROLLED, "module/podinfo"]);
+    demo.kubectl(&[
+        "wait",
+        "--for=jsonpath={.status.summary.clusters}=3/3",
+        ROLLED,
+        "module/podinfo",
+    ]);
+    demo.kubectl(&["wait", "--for=condition=Ready", ROLLED, "module/podinfo"]);
+}
+
+/// Waits until the module says this of the cluster.
+fn until_reason(demo: &Demo, cluster: &str, reason: &str) {
+    let says = format!("--for=jsonpath={{.status.attention[?(@.cluster==\"{cluster}\")].reason}}={reason}");
+    demo.kubectl(&["wait", &says, ROLLED, "module/podinfo"]);
+}
+
+const IMAGE: &str = "{.spec.template.spec.containers[0].image}";
+
+fn until_runs(demo: &Demo, cluster: &str, image: &str) {
+    let (kubeconfig, runs) = (
+        kubeconfig(demo, cluster),
+        format!("--for=jsonpath={IMAGE}=example.com/podinfo:{image}"),
+    );
+    demo.kubectl(&[
+        &kubeconfig,
+        "wait",
+        &runs,
+        ROLLED,
+        "deployment/podinfo",
+        "-n",
+        "web",
+    ]);
+}
+
+fn runs(demo: &Demo, cluster: &str) -> String {
+    let (kubeconfig, path) = (kubeconfig(demo, cluster), format!("jsonpath={IMAGE}"));
+    let image = demo.kubectl(&[
+        &kubeconfig,
+        "get",
+        "deployment",
+        "podinfo",
+        "-n",
+        "web",
+        "-o",
+        &path,
+    ]);
+    image.rsplit_once(':').unwrap().1.to_owned()
+}
+
+fn kubeconfig(demo: &Demo, cluster: &str) -> String {
+    format!(
+        "--kubeconfig={}/clusters/{cluster}.kubeconfig",
+        demo.folder.display()
+    )
+}
