@@ -27,3 +27,4 @@ pub mod proxyassemblage;
 pub mod registry;
 pub mod remoteassemblage;
 pub mod runtime;
+mod targeted;

@@ -29,6 +29,7 @@ use crate::{
     bindings::Objects,
     expand::decide::Away,
     runtime::{Action, CallError, Context, Key, Retry, Retryable, Runner, status::StatusError},
+    targeted,
 };
 
 /// Proxies in the works at once. Each is one future that waits for its cluster, whose calls are bounded by the registry: clusters that
@@ -102,10 +103,10 @@ pub async fn run(context: Context, objects: Arc<Objects>) {
     let (bound, placed, present) = (runner.store(), runner.store(), runner.store());
     let of_objects = objects
         .changes()
-        .flat_map(move |()| stream::iter(with_bindings(&bound)));
+        .flat_map(move |()| stream::iter(targeted::with_bindings(&bound)));
     let of_clusters = registry
         .subscribe()
-        .flat_map(move |cluster| stream::iter(of_cluster(&placed, &cluster)));
+        .flat_map(move |cluster| stream::iter(targeted::of_cluster(&placed, &cluster)));
     let runner = runner
         .on(changed)
         .on(of_objects)
@@ -122,37 +123,6 @@ pub async fn run(context: Context, objects: Arc<Objects>) {
         () = runner.run(Arc::clone(&mirroring), reconcile) => {}
         () = mirroring.sweep(&present) => {}
     }
-}
-
-/// The proxies that a change of an object bound here may concern.
-fn with_bindings(store: &Store<ProxyAssemblage>) -> Vec<Key> {
-    keys(store, |proxy| {
-        proxy
-            .spec
-            .syncs
-            .iter()
-            .any(|row| !row.control_plane_bindings.is_empty())
-    })
-}
-
-/// The proxies of a cluster.
-fn of_cluster(store: &Store<ProxyAssemblage>, cluster: &str) -> Vec<Key> {
-    keys(store, |proxy| {
-        proxy
-            .spec
-            .cluster_ref
-            .as_ref()
-            .is_some_and(|reference| reference.name == cluster)
-    })
-}
-
-fn keys(store: &Store<ProxyAssemblage>, which: impl Fn(&ProxyAssemblage) -> bool) -> Vec<Key> {
-    store
-        .state()
-        .iter()
-        .filter(|proxy| which(proxy))
-        .map(|proxy| Key::of(&**proxy))
-        .collect()
 }
 
 /// Brings the mirror to the proxy's rows and the proxy's status to what the mirror reports. A proxy that is being deleted lets go.

@@ -11,7 +11,6 @@ mod place;
 use std::sync::Arc;
 
 use futures::{StreamExt, stream};
-use kube::runtime::reflector::Store;
 use muster_api::{
     RemoteAssemblage,
     assemblage::{AssemblageStatus, SyncRow},
@@ -23,6 +22,7 @@ use crate::{
     bindings::{Kinds, Objects},
     expand::{Assembled, ExpandError, Expander},
     runtime::{Action, Context, Key, Runner},
+    targeted,
 };
 
 impl Assembled for RemoteAssemblage {
@@ -61,10 +61,10 @@ pub async fn run(context: Context, objects: Arc<Objects>) {
     let (bound, placed) = (store.clone(), store.clone());
     let of_objects = objects
         .changes()
-        .flat_map(move |()| stream::iter(with_bindings(&bound)));
+        .flat_map(move |()| stream::iter(targeted::with_bindings(&bound)));
     let of_clusters = registry
         .subscribe()
-        .flat_map(move |cluster| stream::iter(of_cluster(&placed, &cluster)));
+        .flat_map(move |cluster| stream::iter(targeted::of_cluster(&placed, &cluster)));
     let expander = Expander::new(context.clone(), "RemoteAssemblage", manager::CONTROLLER);
     let runner = runner
         .rows(expander.kustomizations())
@@ -91,35 +91,4 @@ async fn reconcile(remote: Arc<RemoteAssemblage>, remotes: Arc<Remotes>) -> Resu
     // The semaphore is never closed, so there always comes a permit.
     let _turn = remotes.turns.acquire().await.ok();
     remotes.expander.expand(&*remote, &setting).await
-}
-
-/// The assemblages that a change of an object bound here may concern.
-fn with_bindings(store: &Store<RemoteAssemblage>) -> Vec<Key> {
-    keys(store, |remote| {
-        remote
-            .spec
-            .syncs
-            .iter()
-            .any(|row| !row.control_plane_bindings.is_empty())
-    })
-}
-
-/// The assemblages of a cluster.
-fn of_cluster(store: &Store<RemoteAssemblage>, cluster: &str) -> Vec<Key> {
-    keys(store, |remote| {
-        remote
-            .spec
-            .cluster_ref
-            .as_ref()
-            .is_some_and(|reference| reference.name == cluster)
-    })
-}
-
-fn keys(store: &Store<RemoteAssemblage>, which: impl Fn(&RemoteAssemblage) -> bool) -> Vec<Key> {
-    store
-        .state()
-        .iter()
-        .filter(|remote| which(remote))
-        .map(|remote| Key::of(&**remote))
-        .collect()
 }

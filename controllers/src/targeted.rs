@@ -1,0 +1,33 @@
+//! Assemblages that are for one cluster, proxies and remotes alike: which of them a change concerns.
+
+use kube::runtime::reflector::Store;
+use muster_api::assemblage::TargetedAssemblageSpec;
+
+use crate::{module::Carrier, runtime::Key};
+
+/// Those that a change of an object bound here may concern.
+pub fn with_bindings<A: Carrier>(store: &Store<A>) -> Vec<Key> {
+    keys(store, |spec| {
+        spec.syncs
+            .iter()
+            .any(|row| !row.control_plane_bindings.is_empty())
+    })
+}
+
+/// Those of a cluster.
+pub fn of_cluster<A: Carrier>(store: &Store<A>, cluster: &str) -> Vec<Key> {
+    keys(store, |spec| {
+        spec.cluster_ref
+            .as_ref()
+            .is_some_and(|reference| reference.name == cluster)
+    })
+}
+
+fn keys<A: Carrier>(store: &Store<A>, which: impl Fn(&TargetedAssemblageSpec) -> bool) -> Vec<Key> {
+    store
+        .state()
+        .iter()
+        .filter(|assemblage| which(assemblage.spec()))
+        .map(|assemblage| Key::of(&**assemblage))
+        .collect()
+}
