@@ -51,6 +51,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "muster-apiserver",
             "muster-controllers",
             "muster-real",
+            "muster-rollout",
             "muster-sync",
         ],
     ),

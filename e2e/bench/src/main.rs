@@ -1,4 +1,4 @@
-//! Benchmarks of the rollout's shell: `cargo xtask bench`.
+//! Benchmarks of the rollout, of its decisions and of its shell: `cargo xtask bench`.
 //!
 //! ```text
 //!   this process ── the module is changed ──► muster's Module controller ─┐
@@ -11,6 +11,7 @@
 
 mod agents;
 mod controller;
+mod decisions;
 mod fleet;
 mod meter;
 mod perfect;
@@ -72,8 +73,9 @@ pub struct Plan {
 async fn main() -> anyhow::Result<()> {
     match Arguments::parse().role {
         Role::Run(plan) => {
+            let decisions = decisions::all();
             let figures = workload::all(&plan).await?;
-            report::tell(&plan, &figures)
+            report::tell(&plan, &decisions, &figures)
         }
         Role::Controller {
             kubeconfig,

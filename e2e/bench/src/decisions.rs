@@ -1,7 +1,5 @@
-//! How long decisions over ten thousand units take: `cargo run --release -p muster-rollout --example speed`.
-//!
-//! The moments of a rollout that cost most: before its first step, in the middle of it with a full window, when all is
-//! done, and when a new target changes everybody. The median of many runs is printed; nothing is asserted.
+//! How long decisions over ten thousand units take, at the moments of a rollout that cost most: before its first step, in the middle of it
+//! with a full window, when all is done, and when a new target changes everybody.
 
 use std::time::{Duration, Instant};
 
@@ -10,54 +8,85 @@ use muster_rollout::{
     Row, Spec, Stage, State, Step, Unit, plan,
 };
 
-const UNITS: usize = 10_000;
-const RUNS: usize = 101;
+/// Units of each decision.
+pub const UNITS: usize = 10_000;
+/// Decisions of which the median is told.
+pub const RUNS: usize = 101;
+/// Bytes of a unit, but for its name.
+pub const UNIT_BYTES: usize = size_of::<Unit>();
 const NOW: Millis = Millis(1_800_000_000_000);
 
-fn main() {
-    println!("a unit is {} bytes", size_of::<Unit>());
+/// How long one decision takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken {
+    /// At which moment.
+    pub moment: &'static str,
+    pub median: Duration,
+    pub slowest: Duration,
+}
+
+/// All moments of a plain rollout, and of one in eight stages, each with a limit of its own, and domains.
+pub fn all() -> [(&'static str, [Taken; 4]); 2] {
     let plain = Spec {
         target: Some(Revision::new([1; 16])),
         limit: Limit::Percent(2),
         ..Spec::default()
     };
-    roll(plain.clone(), unit);
-    println!("in eight stages, each with a limit of its own, and domains:");
     let stages = Spec {
         stages: (0..8).map(stage).collect(),
         exclusive: true,
-        ..plain
+        ..plain.clone()
     };
-    roll(stages, |at| Unit {
+    let in_stages = |at| Unit {
         place: Place::Stage(u8::try_from(at % 8).unwrap_or_default()),
         domain: Domain::nth(at % 3),
         ..unit(at)
-    });
+    };
+    [
+        ("one stage", roll(plain, unit)),
+        ("eight stages and domains", roll(stages, in_stages)),
+    ]
 }
 
-fn roll(mut spec: Spec, unit: impl Fn(usize) -> Unit) {
+fn roll(mut spec: Spec, unit: impl Fn(usize) -> Unit) -> [Taken; 4] {
     let mut units: Vec<Unit> = (0..UNITS).map(unit).collect();
     let mut memory = Memory::default();
-    measure("before the first step", &spec, &memory, &units);
-    let mut middle = None;
+    let first = measure("before the first step", &spec, &memory, &units);
+    let mut middle = first;
     for round in 0..200 {
         let decision = plan(&spec, &memory, &units, NOW);
         carry_out(&mut units, &decision.steps);
         memory = decision.memory;
         if round == 20 {
-            middle = Some((memory.clone(), units.clone()));
+            middle = measure("in the middle, 200 charged", &spec, &memory, &units);
         }
         units.iter_mut().for_each(succeed);
     }
-    if let Some((memory, units)) = middle {
-        measure("in the middle, 200 charged", &spec, &memory, &units);
-    }
-    measure("when all is done", &spec, &memory, &units);
+    let done = measure("when all is done", &spec, &memory, &units);
     spec.target = Some(Revision::new([2; 16]));
     for unit in &mut units {
         unit.desired = desired(2);
     }
-    measure("a new target", &spec, &memory, &units);
+    let new = measure("a new target", &spec, &memory, &units);
+    [first, middle, done, new]
+}
+
+fn measure(moment: &'static str, spec: &Spec, memory: &Memory, units: &[Unit]) -> Taken {
+    let run = || {
+        let started = Instant::now();
+        let decision = plan(spec, memory, units, NOW);
+        let taken = started.elapsed();
+        drop(decision);
+        taken
+    };
+    let mut taken: Vec<Duration> = (0..RUNS).map(|_| run()).collect();
+    taken.sort_unstable();
+    let at = |place: usize| taken.get(place).copied().unwrap_or_default();
+    Taken {
+        moment,
+        median: at(RUNS / 2),
+        slowest: at(RUNS - 1),
+    }
 }
 
 fn stage(number: usize) -> Stage {
@@ -68,20 +97,6 @@ fn stage(number: usize) -> Stage {
         approval: false,
         gates: Vec::new(),
     }
-}
-
-fn measure(what: &str, spec: &Spec, memory: &Memory, units: &[Unit]) {
-    let run = || {
-        let started = Instant::now();
-        let decision = plan(spec, memory, units, NOW);
-        let taken = started.elapsed();
-        drop(decision);
-        taken
-    };
-    let mut taken: Vec<Duration> = (0..RUNS).map(|_| run()).collect();
-    taken.sort_unstable();
-    let (median, worst) = (taken.get(RUNS / 2), taken.last());
-    println!("{what}: median {median:?}, worst {worst:?} of {RUNS}");
 }
 
 fn unit(at: usize) -> Unit {
