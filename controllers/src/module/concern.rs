@@ -184,10 +184,7 @@ impl Said {
         let commit = &definition.commit;
         let short = || commit.get(..8).unwrap_or(commit);
         Some(Pinned {
-            message: pin.says(
-                git.tag.as_deref().unwrap_or_else(short),
-                &definition.revision,
-            ),
+            message: pin.says(git.tag.as_deref().unwrap_or_else(short), &definition.revision),
             definition: Box::new(definition),
         })
     }

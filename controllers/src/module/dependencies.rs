@@ -256,6 +256,11 @@ impl Dependencies {
         }
     }
 
+    /// Whether some module depends on this one.
+    pub fn is_needed(&self, name: &Name) -> bool {
+        !self.nodes.needing(name).is_empty()
+    }
+
     /// What a module needs, and who needs it.
     pub fn look<K: ModuleObject>(&self, module: &K) -> Ties {
         let (name, own) = (Name::of(module), node(module));

@@ -354,7 +354,9 @@ async fn one<K: Rolled>(
     module: &Key,
     seen: &Observation,
 ) -> Result<ClusterSeen, Error> {
-    let Candidate { cluster, selected, .. } = &candidate;
+    let Candidate {
+        cluster, selected, ..
+    } = &candidate;
     let said = Said::of::<K>(&candidate, module, seen, modules.context.clock.now());
     let definition = match said.pinned_to(*selected) {
         Some(revision) => {

@@ -211,8 +211,8 @@ fn one<K: Rolled>(
     let key = Key::of(module);
     let said = Said::of::<K>(&candidate, &key, seen, now);
     let pinned_to = said.pinned_to(candidate.selected);
-    let pinned = pinned_to
-        .and_then(|revision| definition(own(lists.revisions, K::KIND, &key.name), revision));
+    let pinned =
+        pinned_to.and_then(|revision| definition(own(lists.revisions, K::KIND, &key.name), revision));
     let pinned = said.pinned(pinned);
     let mut values = |definition: Option<&Definition>| {
         let definition = definition.filter(|_| candidate.selected)?;
