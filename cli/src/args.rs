@@ -94,10 +94,11 @@ pub enum Verb {
     ///
     /// Reads modules of a folder, or of both sides of a git range, and what stands in the management cluster; writes nothing, and reads no
     /// Secret but its name. The order is what the shipped decisions make of what is seen now, where everything that is begun succeeds.
-    /// What changes in the objects of a cluster is not shown: muster diff does that for one cluster.
+    /// What changes in objects is shown where a clone of their repository is at hand (--source), alike clusters together, and of Secrets
+    /// never more than that they change.
     ///
     /// With -o json: `schema` (`plan/v1`), modules (each with module, place, change, from, to, fields, selected, joins, leaves, order,
-    /// skipped, warnings, digests, took), unchanged, unmentioned and notes.
+    /// objects, skipped, warnings, digests, took), unchanged, unmentioned and notes.
     ///
     /// Exit codes: 0 no changes, 1 changes, 2 usage, something is wrong with the files, or could not find out.
     #[command(before_help = plan::EXAMPLES)]

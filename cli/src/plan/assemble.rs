@@ -6,7 +6,9 @@ use std::{
 };
 
 use muster_api::{
-    ModuleRevision, digest,
+    ModuleRevision,
+    assemblage::SyncRow,
+    digest,
     module::ModuleObject,
     reasons::Reason,
     revision::Verdict,
@@ -21,6 +23,7 @@ use super::{
     change::{self, Subject},
     fields,
     model::{Change, Field, ModulePlan, Skipped, Target, Took},
+    objects::Difference,
     order::Course,
     read,
     versions::Unknown,
@@ -45,8 +48,10 @@ pub struct Findings<'a, K> {
     pub prospect: &'a Prospect,
     /// What would happen.
     pub course: &'a Course,
-    /// The digests that clusters should have before; none if what they read is as it was.
-    pub digests_before: Option<&'a BTreeMap<String, String>>,
+    /// What clusters should have before; none if what they read is as it was.
+    pub rows_before: Option<&'a BTreeMap<String, SyncRow>>,
+    /// What changes in their objects, as far as that is known.
+    pub difference: Difference,
     /// The modules that change and that it needs.
     pub after_modules: &'a [String],
     /// The revisions of all modules.
@@ -73,8 +78,8 @@ pub fn assemble<K: ModuleObject>(findings: &Findings<'_, K>) -> Option<ModulePla
     let joins: Vec<String> = selected.difference(&before).cloned().collect();
     let leaves: Vec<String> = before.difference(&selected).cloned().collect();
     let reads_else = findings
-        .digests_before
-        .is_some_and(|before| *before != prospect.digests);
+        .rows_before
+        .is_some_and(|before| digests(before) != digests(&prospect.rows));
     let around = !joins.is_empty() || !leaves.is_empty() || reads_else;
     let change = subject.change.or(around.then_some(Change::Around))?;
     let is_known = findings.after.is_ok() && !is_removed;
@@ -91,8 +96,9 @@ pub fn assemble<K: ModuleObject>(findings: &Findings<'_, K>) -> Option<ModulePla
         skipped: skipped(prospect, course, rollout, &selected),
         warnings: warnings(findings, &selected),
         order: course.steps.clone(),
+        objects: findings.difference.changes.clone(),
         digests: if is_known {
-            prospect.digests.clone()
+            digests(&prospect.rows)
         } else {
             BTreeMap::new()
         },
@@ -101,6 +107,11 @@ pub fn assemble<K: ModuleObject>(findings: &Findings<'_, K>) -> Option<ModulePla
         joins,
         leaves,
     })
+}
+
+fn digests(rows: &BTreeMap<String, SyncRow>) -> BTreeMap<String, String> {
+    let digest = |(cluster, row): (&String, &SyncRow)| Some((cluster.clone(), row.digest.clone()?));
+    rows.iter().filter_map(digest).collect()
 }
 
 /// The clusters that a module selects.
@@ -224,6 +235,8 @@ fn warnings<K: ModuleObject>(findings: &Findings<'_, K>, selected: &BTreeSet<Str
     if running.is_some_and(|run| Some(run.target) != prospect.spec.target) && !removed {
         warnings.push("a rollout is under way, and this one would take its place".to_owned());
     }
+    let unknown = findings.difference.unknown.iter();
+    warnings.extend(unknown.map(|why| format!("what changes in objects is not known everywhere: {why}")));
     if !findings.after_modules.is_empty() {
         warnings.push(format!(
             "in each cluster it comes after {}, which it depends on",

@@ -7,9 +7,10 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
-use kube::{Client, ResourceExt};
+use kube::{Client, ResourceExt, core::object::HasSpec as _};
 use muster_api::{
     BootstrapModule, Module,
+    assemblage::SyncRow,
     module::{ModuleKind, ModuleObject},
     validate::InsecureSources,
 };
@@ -27,6 +28,7 @@ use super::{
     change::{self, Any, Sides, Subject},
     live::Live,
     model::{Change, ModulePlan, Plan, SCHEMA},
+    objects::{Builder, Difference},
     order::{self, Course},
     read::{self, Folder},
     versions::Versions,
@@ -214,12 +216,17 @@ impl Foresight {
             }),
         );
         // What is read elsewhere may give other values.
-        let digests = match (&subject.before, subject.change, moves_around) {
+        let rows_before = match (&subject.before, subject.change, moves_around) {
             (Some(module), None, true) => {
                 let outlook = self.outlook(module, &commit, assemblages, ground.dependencies, ground.before);
-                Some(outlook.await?.digests)
+                Some(outlook.await?.rows)
             }
             _ => None,
+        };
+        let difference = if found.is_ok() {
+            difference(ground.versions, &subject.after, assemblages, &prospect, &course)
+        } else {
+            Difference::default()
         };
         let needs = subject.after.spec().depends_on.iter();
         let needs = needs.map(|need| read::address(need.kind, &need.name));
@@ -235,7 +242,8 @@ impl Foresight {
             clusters_after: &ground.after.clusters,
             prospect: &prospect,
             course: &course,
-            digests_before: digests.as_ref(),
+            rows_before: rows_before.as_ref(),
+            difference,
             after_modules: &needs
                 .filter(|need| ground.changing.contains(need))
                 .collect::<Vec<_>>(),
@@ -324,6 +332,31 @@ fn expect<K: ModuleObject>(module: &K, clusters: &[Arc<ClusterRow>], all: &Depen
         present: assemble::selected(Some(module), clusters),
     };
     all.note(&Name::of(module), Some(&standing));
+}
+
+/// What changes in the objects of the clusters that are changed.
+fn difference<K: Rolled>(
+    versions: &Versions,
+    module: &K,
+    assemblages: &[K::Assemblage],
+    prospect: &Prospect,
+    course: &Course,
+) -> Difference {
+    let name = module.name_any();
+    let touched = order::touched(&course.steps);
+    let now: BTreeMap<String, &SyncRow> = assemblages
+        .iter()
+        .filter_map(|assemblage| {
+            let row = assemblage.spec().syncs.iter().find(|row| row.name == name)?;
+            Some((assemblage.name_any(), row))
+        })
+        .collect();
+    let changed = prospect
+        .rows
+        .iter()
+        .filter(|(cluster, _)| touched.contains(cluster.as_str()));
+    let rows = changed.map(|(cluster, row)| (cluster.as_str(), now.get(cluster).copied(), row));
+    Builder::new(versions.clones()).difference(rows)
 }
 
 fn identity<K: ModuleObject>(module: &K) -> (ModuleKind, String, muster_api::module::ModuleSpec) {

@@ -51,6 +51,11 @@ fn lines(module: &ModulePlan) -> Vec<String> {
         lines.extend(commands.map(|command| format!("⏸ {}", plain(&command))));
         lines.extend(module.took.map(words::took));
     }
+    let objects = module.objects.iter().take(words::OBJECTS);
+    lines.extend(objects.map(|object| plain(&words::object(object))));
+    if let more @ 1.. = module.objects.len().saturating_sub(words::OBJECTS) {
+        lines.push(format!("and {more} more changes of objects"));
+    }
     for skipped in &module.skipped {
         let who = plain(&words::who(&skipped.clusters));
         let colon = if skipped.message.is_empty() { "" } else { ": " };

@@ -18,6 +18,7 @@ mod foresee;
 mod live;
 mod markdown;
 mod model;
+mod objects;
 mod order;
 mod read;
 #[cfg(test)]
@@ -61,7 +62,8 @@ pub struct PlanFlags {
     /// A variable of the manifests; may be repeated. Without any, nothing is substituted
     #[arg(long = "substitute", value_name = "NAME=VALUE")]
     pub substitute: Vec<Variable>,
-    /// A clone of a repository that modules name, where tags are looked up; may be repeated
+    /// A clone of a repository that modules name: tags are looked up there, and what changes in objects is shown; may be repeated. The
+    /// repository of the folder is one under the URLs of its remotes
     #[arg(long, value_name = "URL=DIR")]
     pub source: Vec<versions::Clone>,
     /// Ask repositories by http and file, too, for the commits of tags
@@ -123,7 +125,12 @@ pub async fn run(cluster: &ClusterFlags, flags: &PlanFlags) -> anyhow::Result<u8
     let mut versions = Versions::new(&flags.source, &flags.filename, flags.allow_insecure_sources);
     let plan = foresight.plan(&mut versions).await?;
     output::text(&shown(&plan, flags.output)?)?;
-    Ok(if plan.has_changes() { FAILED } else { DONE })
+    Ok(code(&plan))
+}
+
+/// 1 if something is different afterwards.
+fn code(plan: &Plan) -> u8 {
+    if plan.modules.is_empty() { DONE } else { FAILED }
 }
 
 fn is_empty(folder: &Folder) -> bool {

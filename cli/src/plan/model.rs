@@ -46,6 +46,8 @@ pub struct ModulePlan {
     pub leaves: Vec<String>,
     /// What is done, in this order, where all goes well.
     pub order: Vec<Step>,
+    /// What changes in the objects of the clusters that are changed, where a clone of their repository is at hand.
+    pub objects: Vec<ObjectChange>,
     /// The clusters that stay as they are or are waited for, and why.
     pub skipped: Vec<Skipped>,
     /// What a person should know before.
@@ -139,6 +141,31 @@ pub enum Gives {
     Withdrawal,
 }
 
+/// What becomes of one object, alike in some clusters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectChange {
+    /// What becomes of it.
+    pub fate: Fate,
+    /// The object: `Deployment.apps web/podinfo`.
+    pub object: String,
+    /// Its fields that change; of a Secret none are told.
+    pub fields: Vec<Field>,
+    /// Where.
+    pub clusters: Vec<String>,
+}
+
+/// What becomes of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Fate {
+    /// It is made.
+    Created,
+    /// It is changed.
+    Changed,
+    /// It is removed.
+    Removed,
+}
+
 /// Clusters that are not changed, for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -174,11 +201,6 @@ impl ModulePlan {
 }
 
 impl Plan {
-    /// Whether something is different afterwards.
-    pub fn has_changes(&self) -> bool {
-        !self.modules.is_empty()
-    }
-
     /// The last line.
     pub fn total(&self) -> String {
         let touched: std::collections::BTreeSet<&str> =
@@ -188,7 +210,7 @@ impl Plan {
             1 => format!("1 {word}"),
             _ => format!("{number} {word}s"),
         };
-        if !self.has_changes() {
+        if self.modules.is_empty() {
             return format!(
                 "Plan: no changes, {} as they are.",
                 plural(self.unchanged, "module")

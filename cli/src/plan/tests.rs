@@ -12,7 +12,11 @@ use muster_controllers::bindings::Kinds;
 use muster_sync::source::{File, Files};
 use serde_json::{Value, json};
 
-use super::{foresee::Foresight, live::Live, markdown, model::Plan, read, text, versions::Versions, words};
+use super::{
+    code, foresee::Foresight, live::Live, markdown, model::Plan, objects::Builder, read, text,
+    versions::Versions, words,
+};
+use crate::{DONE, FAILED};
 
 const NS: &str = "fleet";
 const OLD: &str = "1111111111111111111111111111111111111111";
@@ -250,7 +254,7 @@ async fn as_json() {
 #[tokio::test]
 async fn what_is_written_as_it_stands_is_no_change() {
     let plan = World::new(&["web", "base"]).plan().await;
-    assert!(!plan.has_changes());
+    assert_eq!(code(&plan), DONE);
     assert_eq!(plan.total(), "Plan: no changes, 2 modules as they are.");
 }
 
@@ -300,7 +304,8 @@ async fn what_does_not_touch_what_is_rolled_out_changes_nothing_on_the_clusters(
     let mut world = World::new(&["web"]);
     world.rolls("web", OLD, &json!({"maxUnreadyClusters": 3, "paused": true}));
     let plan = world.plan().await;
-    assert!(plan.has_changes() && plan.modules[0].touched().is_empty());
+    assert_eq!(code(&plan), FAILED);
+    assert!(plan.modules[0].touched().is_empty());
     let drawn = text::draw(&plan, 160);
     assert!(drawn.contains("nothing on the clusters changes"), "{drawn}");
     assert!(drawn.contains("~ rollout.maxUnreadyClusters: 1 → 3"), "{drawn}");
@@ -506,6 +511,67 @@ fn a_range_is_two_commits_of_the_repository() {
     };
     assert_eq!(texts(&from), "modules/web.yaml: version: v1\n");
     assert_eq!(texts(&to), "modules/web.yaml: version: v2\n");
+}
+
+#[test]
+fn what_changes_in_objects_is_told_once_and_nothing_of_secrets() {
+    const URL: &str = "https://git.test/fleet.git";
+    let folder = tempfile::tempdir().unwrap();
+    let repository = git2::Repository::init(folder.path()).unwrap();
+    let app = folder.path().join("app");
+    std::fs::create_dir(&app).unwrap();
+    let object = |kind: &str, name: &str, data: &str| {
+        format!("apiVersion: v1\nkind: {kind}\nmetadata: {{name: {name}}}\n{data}\n---\n")
+    };
+    let write = |secret: &str, replicas: &str, last: &str| {
+        let settings = format!("data: {{replicas: \"{replicas}\", region: \"${{REGION}}\"}}");
+        let all = [
+            object("Secret", "key", &format!("stringData: {{key: {secret}}}")),
+            object("ConfigMap", "settings", &settings),
+            object("ConfigMap", last, ""),
+        ];
+        std::fs::write(app.join("all.yaml"), all.concat()).unwrap();
+        commit(&repository);
+        repository.head().unwrap().target().unwrap().to_string()
+    };
+    let (old, new) = (write("hunter2", "1", "gone"), write("hunter3", "2", "new"));
+    let row = |commit: &str, region: &str| -> SyncRow {
+        let row = json!({
+            "name": "web", "commit": commit, "values": {"REGION": region},
+            "source": {"git": {"url": URL, "version": {"commit": commit}}},
+            "package": {"path": "./app", "substitute": {"REGION": "$(REGION)"}},
+        });
+        serde_json::from_value(row).unwrap()
+    };
+    let clones = BTreeMap::from([(URL.to_owned(), folder.path().to_owned())]);
+    let rows = [
+        ("eu-1", Some(row(&old, "eu")), row(&new, "eu")),
+        ("eu-2", Some(row(&old, "eu")), row(&new, "eu")),
+        ("us-1", Some(row(&old, "eu")), row(&new, "us")),
+    ];
+    let rows = rows
+        .iter()
+        .map(|(cluster, before, after)| (*cluster, before.as_ref(), after));
+    let difference = Builder::new(&clones).difference(rows);
+    let mut lines: Vec<String> = difference.changes.iter().map(words::object).collect();
+    lines.sort();
+    assert_eq!(
+        lines,
+        [
+            "+ ConfigMap new on eu-1, eu-2, us-1",
+            "- ConfigMap gone on eu-1, eu-2, us-1",
+            "~ ConfigMap settings on eu-1, eu-2: data.replicas: 1 → 2",
+            "~ ConfigMap settings on us-1: data.region: eu → us, data.replicas: 1 → 2",
+            "~ Secret key on eu-1, eu-2, us-1",
+        ]
+    );
+    let nowhere = row("3333333333333333333333333333333333333333", "eu");
+    let difference = Builder::new(&clones).difference([("eu-1", None, &nowhere)].into_iter());
+    assert!(
+        difference.unknown[0].contains("git fetch"),
+        "{:?}",
+        difference.unknown
+    );
 }
 
 fn commit(repository: &git2::Repository) {

@@ -55,6 +55,12 @@ fn of(module: &ModulePlan, width: usize) -> Vec<String> {
             lines.extend(entry("  ", &words::took(took), width));
         }
     }
+    for object in module.objects.iter().take(words::OBJECTS) {
+        lines.extend(entry("  ", &words::object(object), width));
+    }
+    if let more @ 1.. = module.objects.len().saturating_sub(words::OBJECTS) {
+        lines.push(format!("  and {more} more changes of objects (-o json has them)"));
+    }
     for skipped in &module.skipped {
         let who = words::who(&skipped.clusters);
         let colon = if skipped.message.is_empty() { "" } else { ": " };

@@ -69,6 +69,11 @@ impl Versions {
         }
     }
 
+    /// The clones at hand, by URL.
+    pub const fn clones(&self) -> &BTreeMap<String, PathBuf> {
+        &self.clones
+    }
+
     /// The commit of a module's version. Its status tells it, if that is about the same version of the same repository.
     pub async fn commit<K: ModuleObject>(&mut self, module: &K) -> Result<String, Unknown> {
         let git = &module.spec().sync.source.git;

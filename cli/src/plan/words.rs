@@ -3,12 +3,16 @@
 use muster_api::Duration;
 use muster_dashboard::listed;
 
-use super::model::{Change, Field, Gives, ModulePlan, Step, Target, Took};
+use super::model::{Change, Fate, Field, Gives, ModulePlan, ObjectChange, Step, Target, Took};
 
 /// Names in one batch that are shown, after folding.
 const NAMES: usize = 6;
 /// From so many batches of a stage on, those in the middle are counted.
 const BATCHES: usize = 6;
+/// Fields of one object that are shown.
+const LEAVES: usize = 4;
+/// Objects of one module that are shown.
+pub const OBJECTS: usize = 20;
 /// So many of them are shown before those that are counted.
 const FIRST: usize = 3;
 
@@ -72,6 +76,32 @@ pub fn field(field: &Field) -> String {
         (Some(from), None) => format!("{path}: {from} → nothing"),
         (None, None) => path.clone(),
     }
+}
+
+/// What becomes of an object, and where.
+pub fn object(change: &ObjectChange) -> String {
+    let ObjectChange {
+        fate,
+        object,
+        fields,
+        clusters,
+    } = change;
+    let sign = match fate {
+        Fate::Created => '+',
+        Fate::Changed => '~',
+        Fate::Removed => '-',
+    };
+    let told: Vec<String> = fields.iter().take(LEAVES).map(field).collect();
+    let more = match fields.len().saturating_sub(LEAVES) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let colon = if fields.is_empty() { "" } else { ": " };
+    format!(
+        "{sign} {object} on {}{colon}{}{more}",
+        who(clusters),
+        told.join(", ")
+    )
 }
 
 /// What is done, step by step; batches in the middle of a long stage are counted.

@@ -18,6 +18,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use muster_api::{
     ModuleRevision,
+    assemblage::SyncRow,
     module::SourceStatus,
     selector::{Matcher, SelectorError},
     validate::InsecureSources,
@@ -86,8 +87,8 @@ pub struct Prospect {
     pub memory: engine::Memory,
     /// The clusters.
     pub units: Vec<engine::Unit>,
-    /// What each selected cluster shall have, in full, as far as that is known.
-    pub digests: BTreeMap<String, String>,
+    /// What the row of each selected cluster is to hold, as far as that is known; without name and token.
+    pub rows: BTreeMap<String, SyncRow>,
     /// What would be said of each cluster at first.
     pub told: Vec<Explained>,
 }
@@ -251,18 +252,18 @@ fn prospect<K: Rolled>(module: &K, seen: Observation, now: Timestamp) -> Prospec
     let spec = units::spec(module.spec(), &seen, now);
     let decision = engine::plan(&spec, &memory, &units.all, decide::millis(now));
     let told = decide::explain(module, &seen, &units.obstacles, &decision, now);
-    let digest = |unit: &engine::Unit| {
+    let row = |unit: &engine::Unit| {
         let engine::Desired::Content { digest, .. } = unit.desired else {
             return None;
         };
         let row = units.contents.get(&(unit.id.to_string(), digest))?;
-        Some((unit.id.to_string(), row.digest.clone()?))
+        Some((unit.id.to_string(), row.clone()))
     };
     let selected = seen.clusters.iter().filter(|cluster| cluster.selected);
     Prospect {
         revision: seen.target.definition().map(|target| target.revision.clone()),
         selected: selected.map(|cluster| cluster.name.clone()).collect(),
-        digests: units.all.iter().filter_map(digest).collect(),
+        rows: units.all.iter().filter_map(row).collect(),
         wrong: seen.invalid.map(|invalid| invalid.message),
         spec,
         memory,

@@ -52,9 +52,9 @@ pub async fn comes_true(ground: Ground) {
         "nothing was written"
     );
 
-    bed.fleet()
-        .patch(kinds::MODULE, "web", json!({"spec": spec}))
-        .await;
+    let mut patch = json!({"spec": spec});
+    patch["spec"]["selector"]["matchLabels"] = Value::Null; // a merge patch leaves what it does not name
+    bed.fleet().patch(kinds::MODULE, "web", patch).await;
     bed.until_reason("web", "WaitingApproval", ROLLED).await;
     let revision = foretold["to"]["revision"].as_str().unwrap();
     let approval =
