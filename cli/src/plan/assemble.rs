@@ -81,7 +81,7 @@ pub fn assemble<K: ModuleObject>(findings: &Findings<'_, K>) -> Option<ModulePla
         .rows_before
         .is_some_and(|before| digests(before) != digests(&prospect.rows));
     let around = !joins.is_empty() || !leaves.is_empty() || reads_else;
-    let change = subject.change.or(around.then_some(Change::Around))?;
+    let change = subject.change.or_else(|| around.then_some(Change::Around))?;
     let is_known = findings.after.is_ok() && !is_removed;
     Some(ModulePlan {
         module: read::address(K::KIND, &name),

@@ -29,7 +29,7 @@ use super::{
     live::Live,
     model::{Change, ModulePlan, Plan, SCHEMA},
     objects::{Builder, Difference},
-    order::{self, Course},
+    order::{self, Course, OrderError},
     read::{self, Folder},
     versions::Versions,
 };
@@ -96,7 +96,7 @@ impl Foresight {
             schema: SCHEMA,
             modules: Vec::new(),
             unchanged: 0,
-            unmentioned: self.unmentioned(&subjects),
+            unmentioned: unmentioned(&subjects),
             notes: self.notes(),
         };
         for subject in &subjects {
@@ -155,15 +155,6 @@ impl Foresight {
         })
     }
 
-    /// The modules that only the cluster has.
-    fn unmentioned(&self, subjects: &[AnySubject]) -> Vec<String> {
-        let alone = |any: &&AnySubject| match any {
-            Any::Module(subject) => subject.origin.is_none() && subject.change.is_none(),
-            Any::Bootstrap(subject) => subject.origin.is_none() && subject.change.is_none(),
-        };
-        subjects.iter().filter(alone).map(name).collect()
-    }
-
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.live.enrolled.is_none() {
@@ -188,26 +179,22 @@ impl Foresight {
         if subject.change.is_none() && !moves_around && !is_needed {
             return Ok(None);
         }
-        let address = read::address(K::KIND, &subject.after.name_any());
-        let found = ground.versions.commit(&subject.after).await;
-        let commit = found.as_deref().unwrap_or(NO_COMMIT).to_owned();
-        let prospect = self
-            .outlook(
-                &subject.after,
-                &commit,
-                assemblages,
-                ground.dependencies,
-                ground.after,
-            )
-            .await?;
-        let rollout = &subject.after.spec().rollout;
-        let is_suspended = subject.after.spec().suspend && subject.change != Some(Change::Removed);
-        let course = if is_suspended || prospect.wrong.is_some() {
+        let removed = subject.change == Some(Change::Removed);
+        let after = if removed {
+            Ok(NO_COMMIT.to_owned())
+        } else {
+            ground.versions.commit(&subject.after).await
+        };
+        let commit = after.as_deref().unwrap_or(NO_COMMIT);
+        let dependencies = ground.dependencies;
+        let prospect = self.outlook(&subject.after, commit, assemblages, dependencies, ground.after);
+        let prospect = prospect.await?;
+        let course = if subject.after.spec().suspend && !removed {
             Course::default()
         } else {
-            order::foretell(&address, &prospect, rollout, millis(self.now))?
+            self.course(&subject.after, &prospect)?
         };
-        ground.dependencies.note(
+        dependencies.note(
             &Name::of(&subject.after),
             Some(&Standing {
                 generation: subject.after.meta().generation,
@@ -218,37 +205,38 @@ impl Foresight {
         // What is read elsewhere may give other values.
         let rows_before = match (&subject.before, subject.change, moves_around) {
             (Some(module), None, true) => {
-                let outlook = self.outlook(module, &commit, assemblages, ground.dependencies, ground.before);
+                let outlook = self.outlook(module, commit, assemblages, dependencies, ground.before);
                 Some(outlook.await?.rows)
             }
             _ => None,
         };
-        let difference = if found.is_ok() {
-            difference(ground.versions, &subject.after, assemblages, &prospect, &course)
-        } else {
-            Difference::default()
-        };
-        let needs = subject.after.spec().depends_on.iter();
-        let needs = needs.map(|need| read::address(need.kind, &need.name));
-        let known = subject
-            .before
-            .as_ref()
-            .and_then(|before| ground.versions.known(before));
+        let known = subject.before.as_ref();
+        let known = known.and_then(|before| ground.versions.known(before)?.ok());
         Ok(assemble::assemble(&Findings {
             subject,
-            before: known.and_then(Result::ok),
-            after: found,
+            before: known,
             clusters_before: &ground.before.clusters,
             clusters_after: &ground.after.clusters,
             prospect: &prospect,
             course: &course,
             rows_before: rows_before.as_ref(),
-            difference,
-            after_modules: &needs
-                .filter(|need| ground.changing.contains(need))
-                .collect::<Vec<_>>(),
+            difference: match &after {
+                Ok(_) => difference(ground.versions, &subject.after, assemblages, &prospect, &course),
+                Err(_) => Difference::default(),
+            },
+            after,
+            after_modules: &needed(&subject.after, ground.changing),
             revisions: &self.live.revisions,
         }))
+    }
+
+    /// What would happen; nothing, where the controller would not decide anything.
+    fn course<K: Rolled>(&self, module: &K, prospect: &Prospect) -> Result<Course, OrderError> {
+        if prospect.wrong.is_some() {
+            return Ok(Course::default());
+        }
+        let address = read::address(K::KIND, &module.name_any());
+        order::foretell(&address, prospect, &module.spec().rollout, millis(self.now))
     }
 
     /// What a decision would rest on; reads what bindings need.
@@ -300,6 +288,15 @@ struct Ground<'a> {
     after: &'a mut Surroundings,
 }
 
+/// The modules that only the cluster has.
+fn unmentioned(subjects: &[AnySubject]) -> Vec<String> {
+    let alone = |any: &&AnySubject| match any {
+        Any::Module(subject) => subject.origin.is_none() && subject.change.is_none(),
+        Any::Bootstrap(subject) => subject.origin.is_none() && subject.change.is_none(),
+    };
+    subjects.iter().filter(alone).map(name).collect()
+}
+
 /// All modules as they would be. What is not played yet is taken to be wherever it is selected, and confirmed nowhere.
 fn dependencies(subjects: &[AnySubject], clusters: &[Arc<ClusterRow>]) -> Dependencies {
     let (mut modules, mut bootstrap) = (Vec::new(), Vec::new());
@@ -332,6 +329,13 @@ fn expect<K: ModuleObject>(module: &K, clusters: &[Arc<ClusterRow>], all: &Depen
         present: assemble::selected(Some(module), clusters),
     };
     all.note(&Name::of(module), Some(&standing));
+}
+
+/// The modules that change and that this one needs.
+fn needed<K: ModuleObject>(module: &K, changing: &BTreeSet<String>) -> Vec<String> {
+    let needs = module.spec().depends_on.iter();
+    let needs = needs.map(|need| read::address(need.kind, &need.name));
+    needs.filter(|need| changing.contains(need)).collect()
 }
 
 /// What changes in the objects of the clusters that are changed.

@@ -42,7 +42,7 @@ use crate::{
 pub const EXAMPLES: &str = "\
 Examples:
   muster plan -f fleet/modules                      what applying the folder would do: who changes, in which order
-  muster plan -f fleet/modules --git origin/main..HEAD -o markdown
+  muster plan -f fleet/modules --git origin/main...HEAD -o markdown
                                                     of a pull request, as a comment for it; exit code 1: there are changes
   muster plan --source https://github.com/acme/apps.git=../apps
                                                     tags are looked up in a clone
@@ -53,7 +53,7 @@ pub struct PlanFlags {
     /// The folder with the manifests of Modules and BootstrapModules; Clusters and ConfigMaps in it count, too
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     pub filename: PathBuf,
-    /// Compare two commits of the repository of the folder, instead of the folder with the cluster
+    /// Compare two commits of the repository of the folder, instead of the folder with the cluster; A...B: what B changed since it left A
     #[arg(long, value_name = "A..B")]
     pub git: Option<String>,
     /// Modules that stand in the cluster and not in the folder are removed, as by whatever applies it with pruning

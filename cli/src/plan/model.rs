@@ -229,6 +229,7 @@ impl Plan {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
 fn word<S: serde::Serializer>(reason: &Reason, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(reason.as_str())
 }

@@ -57,7 +57,7 @@ impl<'a> Builder<'a> {
         for (cluster, before, after) in clusters {
             let before = before.filter(|row| row.source.is_some());
             let Some(built) = self.built(after) else { continue };
-            let before = before.map_or(Some(Ok(Arc::default())), |row| self.built(row));
+            let before = before.map_or_else(|| Some(Ok(Arc::default())), |row| self.built(row));
             let prunes = after.package.as_ref().is_none_or(|package| package.prune);
             match (before, built) {
                 (Some(Ok(before)), Ok(after)) => {

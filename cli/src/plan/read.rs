@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use git2::{ErrorCode, ObjectType, Repository, TreeWalkMode, TreeWalkResult};
+use git2::{Commit, ErrorCode, ObjectType, Repository, TreeWalkMode, TreeWalkResult};
 use kube::ResourceExt;
 use muster_api::{
     BootstrapModule, Module, cluster,
@@ -65,7 +65,7 @@ pub enum ReadError {
         second: Origin,
     },
     /// The range is not of the form A..B.
-    #[error("--git {said}: write A..B, two commits, branches or tags, such as origin/main..HEAD")]
+    #[error("--git {said}: write A..B or A...B, two commits, branches or tags, such as origin/main...HEAD")]
     Range {
         /// What was said.
         said: String,
@@ -126,28 +126,43 @@ pub fn on_disk(folder: &Path) -> Result<Files, ReadError> {
     Ok(source::read_folder(folder, &Limits::default())?)
 }
 
-/// The files of both sides of a range, in the repository that the folder is of; only those below the folder.
+/// The files of both sides of a range, in the repository that the folder is of; only those below the folder. `A..B` compares the two,
+/// `A...B` what B has changed since it left A.
 pub fn in_range(folder: &Path, range: &str) -> Result<(Files, Files), ReadError> {
-    let (from, to) = range
-        .split_once("..")
-        .filter(|(from, to)| !from.is_empty() && !to.is_empty() && !to.starts_with('.'))
-        .ok_or_else(|| ReadError::Range {
+    let (from, to) = range.split_once("..").ok_or_else(|| ReadError::Range {
+        said: range.to_owned(),
+    })?;
+    let (to, since) = match to.strip_prefix('.') {
+        Some(to) => (to, true),
+        None => (to, false),
+    };
+    let is_named = |name: &str| !name.is_empty() && !name.contains("..");
+    if !is_named(from) || !is_named(to) {
+        return Err(ReadError::Range {
             said: range.to_owned(),
-        })?;
+        });
+    }
     let repository = Repository::discover(folder).map_err(|_none| ReadError::NoRepository {
         folder: folder.to_owned(),
     })?;
+    let (from, to) = (named(&repository, folder, from)?, named(&repository, folder, to)?);
+    let from = if since {
+        repository.find_commit(repository.merge_base(from.id(), to.id())?)?
+    } else {
+        from
+    };
+    let below = below(&repository, folder);
     Ok((
-        of_commit(&repository, folder, from)?,
-        of_commit(&repository, folder, to)?,
+        files(&repository, &from.tree()?, &below)?,
+        files(&repository, &to.tree()?, &below)?,
     ))
 }
 
-fn of_commit(repository: &Repository, folder: &Path, said: &str) -> Result<Files, ReadError> {
+fn named<'a>(repository: &'a Repository, folder: &Path, said: &str) -> Result<Commit<'a>, ReadError> {
     let found = repository
         .revparse_single(said)
         .and_then(|object| object.peel_to_commit());
-    let commit = found.map_err(|error| match error.code() {
+    found.map_err(|error| match error.code() {
         ErrorCode::NotFound | ErrorCode::Ambiguous | ErrorCode::InvalidSpec | ErrorCode::Peel => {
             ReadError::NoCommit {
                 said: said.to_owned(),
@@ -155,8 +170,7 @@ fn of_commit(repository: &Repository, folder: &Path, said: &str) -> Result<Files
             }
         }
         _ => ReadError::Git(error),
-    })?;
-    files(repository, &commit.tree()?, &below(repository, folder))
+    })
 }
 
 /// The path of a folder from the root of its repository on; empty for the root itself.

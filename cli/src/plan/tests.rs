@@ -432,6 +432,31 @@ async fn of_a_range_the_one_side_is_compared_with_the_other() {
 }
 
 #[tokio::test]
+async fn what_is_not_known_or_selects_nobody_is_a_warning() {
+    let mut world = World::new(&["web"]);
+    let git =
+        json!({"url": "https://git.test/fleet.git", "version": {"tag": "v2"}, "secretRef": {"name": "key"}});
+    world.spec("web")["sync"]["source"]["git"] = git;
+    let plan = world.plan().await;
+    let module = &plan.modules[0];
+    let warning = "the commit of v2 is not known: its repository needs a Secret";
+    assert!(module.warnings[0].starts_with(warning), "{:?}", module.warnings);
+    assert_eq!(module.to.as_ref().unwrap().revision, None);
+    assert!(module.digests.is_empty(), "nobody knows what they would have");
+    assert_eq!(module.touched().len(), 6);
+
+    world.spec("web")["selector"] = json!({"matchLabels": {"env": "qa"}});
+    let plan = world.plan().await;
+    let warnings = &plan.modules[0].warnings;
+    assert!(
+        warnings
+            .iter()
+            .any(|warning| warning == "its selector matches no cluster"),
+        "{warnings:?}"
+    );
+}
+
+#[tokio::test]
 async fn a_cluster_of_the_folder_joins_by_its_labels() {
     let mut world = World::new(&["web"]);
     let cluster = json!({
@@ -500,9 +525,10 @@ fn a_range_is_two_commits_of_the_repository() {
         std::fs::write(folder.path().join("other.yaml"), "a: b\n").unwrap();
         commit(&repository);
     }
-    for range in ["a", "a..", "..b", "a...b"] {
+    for range in ["a", "a..", "..b", "a...", "a..b..c"] {
         assert!(wrong(range).contains("write A..B"), "{range}");
     }
+    assert!(wrong("HEAD...nowhere").contains("nowhere is no commit of the repository"));
     assert!(wrong("HEAD..nowhere").contains("nowhere is no commit of the repository"));
     let (from, to) = read::in_range(&modules, "HEAD~1..HEAD").unwrap();
     let texts = |files: &Files| {
@@ -511,6 +537,12 @@ fn a_range_is_two_commits_of_the_repository() {
     };
     assert_eq!(texts(&from), "modules/web.yaml: version: v1\n");
     assert_eq!(texts(&to), "modules/web.yaml: version: v2\n");
+    let (since, _) = read::in_range(&modules, "HEAD...HEAD~1").unwrap();
+    assert_eq!(
+        texts(&since),
+        "modules/web.yaml: version: v1\n",
+        "where they part"
+    );
 }
 
 #[test]
