@@ -14,6 +14,7 @@ use crate::{
     level::{self, HoldFlags, PinFlags, ReleaseFlags, UnpinFlags},
     once::{self, RevisionFlags, StageFlags},
     pause::{self, PauseFlags, ResumeFlags},
+    plan::{self, PlanFlags},
     simulate::{self, SimulateFlags},
     tree::{self, TreeFlags},
     undo::{self, UndoFlags},
@@ -41,6 +42,7 @@ Examples:
   muster get modules -o wide
   muster build apps/podinfo           what would be applied of a folder
   muster diff apps/podinfo            what that would change in a cluster
+  muster plan -f fleet/modules        what a commit would do to the fleet, in which order
   muster simulate fleet.yaml          how a version would roll over a fleet, drawn";
 
 /// Which management cluster, and which namespace of it: kubectl's own flags.
@@ -88,6 +90,19 @@ pub enum Verb {
     /// Exit codes: 0 no difference, 1 differences, 2 could not find out.
     #[command(before_help = DIFF_EXAMPLES)]
     Diff(DiffFlags),
+    /// What a commit would do to the fleet, before it is merged: which clusters change, in which order, who is skipped and why
+    ///
+    /// Reads modules of a folder, or of both sides of a git range, and what stands in the management cluster; writes nothing, and reads no
+    /// Secret but its name. The order is what the shipped decisions make of what is seen now, where everything that is begun succeeds.
+    /// What changes in objects is shown where a clone of their repository is at hand (--source), alike clusters together, and of Secrets
+    /// never more than that they change.
+    ///
+    /// With -o json: `schema` (`plan/v1`), modules (each with module, place, change, from, to, fields, selected, joins, leaves, order,
+    /// objects, skipped, warnings, digests, took), unchanged, unmentioned and notes.
+    ///
+    /// Exit codes: 0 no changes, 1 changes, 2 usage, something is wrong with the files, or could not find out.
+    #[command(before_help = plan::EXAMPLES)]
+    Plan(PlanFlags),
     /// How a version would roll over a fleet of a file: the shipped decisions, without any cluster
     ///
     /// With -o json: `schema` (`simulate/v1`), verdict, evidence, seconds, batches, carrying, failed and clusters with their changes.

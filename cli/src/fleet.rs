@@ -23,7 +23,7 @@ pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<Fleet> {
         all::<BootstrapModule>(client, namespace),
         all::<ProxyAssemblage>(client, namespace),
         all::<RemoteAssemblage>(client, namespace),
-        clusters(client, namespace),
+        async { clusters(client, namespace, served(client).await?).await },
     )?;
     Ok(Fleet::of(&Objects {
         modules,
@@ -34,7 +34,8 @@ pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<Fleet> {
     }))
 }
 
-async fn all<K>(client: &Client, namespace: &str) -> anyhow::Result<Vec<K>>
+/// All objects of a kind.
+pub async fn all<K>(client: &Client, namespace: &str) -> anyhow::Result<Vec<K>>
 where
     K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
@@ -51,8 +52,13 @@ where
     Ok(api.list(&ListParams::default()).await.with_context(what)?.items)
 }
 
-async fn clusters(client: &Client, namespace: &str) -> anyhow::Result<Vec<DynamicObject>> {
-    let Some(version) = served(client).await? else {
+/// The Clusters, of a version that is served; none without one.
+pub async fn clusters(
+    client: &Client,
+    namespace: &str,
+    version: Option<Version>,
+) -> anyhow::Result<Vec<DynamicObject>> {
+    let Some(version) = version else {
         return Ok(Vec::new());
     };
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &version.api_resource());

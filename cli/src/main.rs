@@ -5,6 +5,7 @@
 //!                ├─► get, matrix, tree, why, rollout (objects ─► view models ─► tables)
 //!                ├─► build, diff                (a folder on disk ─► objects ─► text)
 //!                ├─► hold, release, pin, unpin  (a person's will ─► an annotation that git does not own)
+//!                ├─► plan                       (manifests, what stands there ─► decisions ─► what a commit would do)
 //!                ├─► simulate                   (a fleet file ─► decisions ─► a picture)
 //!                └─► reconcile, install, crds, completion, version
 //! ```
@@ -30,6 +31,7 @@ mod matrix;
 mod once;
 mod output;
 mod pause;
+mod plan;
 mod process;
 mod reconcile;
 mod rollout;
@@ -85,6 +87,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Verb::Crds(flags) => Ok(crds::run(&flags)),
         Verb::Build(flags) => build::run(flags),
         Verb::Diff(flags) => diff::run(&cluster, flags).await,
+        Verb::Plan(flags) => plan::run(&cluster, &flags).await,
         Verb::Simulate(flags) => simulate::run(&flags),
         Verb::Get(flags) => get::run(&cluster, &flags).await,
         Verb::Matrix(flags) => matrix::run(&cluster, &flags).await,

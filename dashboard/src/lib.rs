@@ -20,7 +20,7 @@ mod tree;
 mod why;
 
 pub use fleet::{Cell, Fleet, Member, ModuleView, Objects};
-pub use group::fold_names;
+pub use group::{fold_names, listed};
 pub use history::{History, NoSuchRevision, NoWayBack, Outcome, Past, Seen};
 pub use matrix::{Column, Matrix, Row};
 pub use shape::Shape;

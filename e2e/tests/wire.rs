@@ -23,4 +23,5 @@ promises! {
     crash { in_the_middle, told_to_end }
     bad_input { refused_at_the_door }
     rules { gates_hold_back }
+    plan { comes_true }
 }

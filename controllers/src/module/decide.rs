@@ -124,7 +124,7 @@ impl Plan {
 }
 
 /// The memory; a lost one is rebuilt from the rows and from the verdicts of ModuleRevisions (W7).
-fn remembered(seen: &Observation, units: &[engine::Unit], now: Millis) -> Memory {
+pub(super) fn remembered(seen: &Observation, units: &[engine::Unit], now: Millis) -> Memory {
     if seen.memory.lost {
         return history::rebuild(&seen.revisions, units, now);
     }
@@ -135,7 +135,7 @@ fn remembered(seen: &Observation, units: &[engine::Unit], now: Millis) -> Memory
     memory.after_gap(seen.gap.into(), now)
 }
 
-fn explain<K: ModuleObject>(
+pub(super) fn explain<K: ModuleObject>(
     module: &K,
     seen: &Observation,
     obstacles: &BTreeMap<String, String>,

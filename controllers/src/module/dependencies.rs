@@ -192,7 +192,27 @@ fn version(wanted: &GitVersion) -> String {
     wanted.tag.clone().unwrap_or_else(short)
 }
 
+impl std::fmt::Debug for Dependencies {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Dependencies")
+            .field("standings", &self.standings)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Dependencies {
+    /// These modules, none of which was decided about yet.
+    pub fn among(modules: &[Module], bootstrap_modules: &[BootstrapModule]) -> Self {
+        let all = Self::default();
+        for module in modules {
+            all.nodes.modules.apply(module);
+        }
+        for module in bootstrap_modules {
+            all.nodes.bootstrap_modules.apply(module);
+        }
+        all
+    }
+
     /// Knows the modules of the context's namespace until its shutdown.
     pub async fn run(self: Arc<Self>, context: Context) {
         let modules = named(&context, ModuleKind::Module, &self.nodes.modules);
@@ -234,6 +254,11 @@ impl Dependencies {
         if before.as_deref() != standing {
             self.announce(name);
         }
+    }
+
+    /// Whether some module depends on this one.
+    pub fn is_needed(&self, name: &Name) -> bool {
+        !self.nodes.needing(name).is_empty()
     }
 
     /// What a module needs, and who needs it.

@@ -128,7 +128,7 @@ impl History {
     }
 }
 
-fn row(revision: &ModuleRevision) -> RevisionRow {
+pub(super) fn row(revision: &ModuleRevision) -> RevisionRow {
     RevisionRow {
         module: revision.spec.module_ref.name.clone(),
         revision: revision.spec.revision.clone(),

@@ -16,6 +16,7 @@
 //! Invariant: a lost memory is rebuilt from a list of all rows, not from what a watch has shown so far (W7).
 
 mod act;
+mod concern;
 mod controls;
 mod decide;
 mod dependencies;
@@ -28,6 +29,7 @@ mod intent;
 mod kind;
 mod memory;
 mod observe;
+mod outlook;
 mod pins;
 mod reasons;
 mod rows;
@@ -46,13 +48,14 @@ use muster_api::{labels::finalizer, reasons::Reason, selector::SelectorError};
 use thiserror::Error;
 
 pub use self::{
-    dependencies::Dependencies,
+    dependencies::{Dependencies, Name, Standing},
     kind::{Carrier, Rolled},
-    reasons::word,
+    outlook::{Lists, Outlook, Prospect, outlook},
+    reasons::{Explained, word},
+    source::resolved,
     units::{absence, wishes},
 };
 use self::{
-    dependencies::Name,
     history::History,
     memory::Gaps,
     observe::{ClusterSeen, Observation},

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
     time::Duration,
 };
 
@@ -23,21 +22,19 @@ use muster_rollout::RunState;
 
 use super::{
     Error, Modules,
-    controls::{Address, Controls},
+    concern::{self, Candidate, Concerned, Found, Said},
+    controls::Controls,
     dependencies::Ties,
     gates::{self, Answers},
-    heard,
     history::RevisionRow,
-    holds,
     kind::Rolled,
     memory::{self, Recalled},
-    pins::{self, Known, Pin},
-    rows::{self, Asks, AssemblageRow, SeenRow},
+    rows::{self, AssemblageRow, SeenRow},
     source, unseen,
 };
 use crate::{
     bindings,
-    registry::{ClusterRow, ClusterState},
+    registry::ClusterRow,
     runtime::{Key, call},
 };
 
@@ -209,6 +206,19 @@ pub struct Observation {
     pub gates: Answers,
 }
 
+impl Observation {
+    /// What a cluster shall have that is pinned to this, or to nothing.
+    pub fn shall_have<'a>(&'a self, pinned: Option<&'a Pinned>) -> Option<&'a Definition> {
+        let pinned = pinned.map(|pinned| &*pinned.definition);
+        pinned.or_else(|| self.target.definition())
+    }
+
+    /// What it would go back to: whoever is pinned neither comes from there nor goes back.
+    pub fn comes_from(&self, pinned: Option<&Pinned>) -> Option<&Definition> {
+        self.last_good.as_ref().filter(|_| pinned.is_none())
+    }
+}
+
 /// Reads what a decision about `module` needs. Only the version of the source and objects of bindings are read over the network;
 /// everything else stands in rows that watches keep.
 pub async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Observation, Error> {
@@ -216,15 +226,8 @@ pub async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Obse
     let deleting = module.meta().deletion_timestamp.is_some();
     let memory = memory::recall(module);
     let ties = modules.dependencies.look(module);
-    let (controls, invalid) = match Controls::read(module) {
-        Ok(controls) if deleting => (controls, None),
-        Ok(controls) => {
-            let late = controls.too_long(modules.context.clock.now());
-            let invalid = late.or_else(|| invalid(module, modules));
-            (controls, invalid.or_else(|| ties.wrong.clone()))
-        }
-        Err(unreadable) => (Controls::default(), Some(unreadable)),
-    };
+    let insecure = modules.context.options.gates.insecure;
+    let (controls, invalid) = said(module, &ties, insecure, modules.context.clock.now());
     let (selector, target) = match &invalid {
         Some(_) => (None, Target::Nothing),
         None if deleting => (None, Target::Nothing),
@@ -259,12 +262,28 @@ pub async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Obse
     Ok(seen)
 }
 
-/// What a person must change before anything can be decided.
-fn invalid<K: Rolled>(module: &K, modules: &Modules<K>) -> Option<Invalid> {
+/// What people say by annotations of the module, and what they must change before anything can be decided.
+pub(super) fn said<K: ModuleObject>(
+    module: &K,
+    ties: &Ties,
+    insecure: InsecureSources,
+    now: Timestamp,
+) -> (Controls, Option<Invalid>) {
+    match Controls::read(module) {
+        Ok(controls) if module.meta().deletion_timestamp.is_some() => (controls, None),
+        Ok(controls) => {
+            let invalid = controls.too_long(now).or_else(|| invalid(module, insecure));
+            (controls, invalid.or_else(|| ties.wrong.clone()))
+        }
+        Err(unreadable) => (Controls::default(), Some(unreadable)),
+    }
+}
+
+fn invalid<K: ModuleObject>(module: &K, insecure: InsecureSources) -> Option<Invalid> {
     // Whether an insecure source is allowed is for the source to say, which knows its options.
     let mut problems = validate::module(&module.name_any(), module.spec(), InsecureSources::Allowed);
     if problems.is_empty() {
-        problems = validate::gates(module.spec(), modules.context.options.gates.insecure);
+        problems = validate::gates(module.spec(), insecure);
     }
     (!problems.is_empty()).then(|| Invalid {
         reason: ObjectReason::InvalidSpec,
@@ -272,38 +291,8 @@ fn invalid<K: Rolled>(module: &K, modules: &Modules<K>) -> Option<Invalid> {
     })
 }
 
-/// What tells where a cluster comes in a rollout.
-struct Order<'a> {
-    stages: Vec<Matcher>,
-    exclusive: Option<&'a str>,
-}
-
-impl<'a> Order<'a> {
-    fn of<K: ModuleObject>(module: &'a K) -> Result<Self, Error> {
-        let rollout = &module.spec().rollout;
-        let stages = rollout
-            .stages
-            .iter()
-            .map(|stage| Matcher::new(Some(&stage.selector)));
-        Ok(Self {
-            stages: stages.collect::<Result<_, _>>()?,
-            exclusive: rollout.exclusive.as_deref(),
-        })
-    }
-
-    fn stage(&self, cluster: &ClusterRow) -> Option<usize> {
-        self.stages
-            .iter()
-            .position(|stage| stage.matches(&cluster.labels))
-    }
-
-    fn domain(&self, cluster: &ClusterRow) -> Option<String> {
-        cluster.labels.get(self.exclusive?).cloned()
-    }
-}
-
 /// A stage without clusters guards nothing: most likely its selector, or a label, is wrong. Once its rollout is done that is all one.
-fn empty_stage<K: ModuleObject>(module: &K, seen: &Observation) -> Option<Invalid> {
+pub(super) fn empty_stage<K: ModuleObject>(module: &K, seen: &Observation) -> Option<Invalid> {
     let target = seen.target.definition()?;
     let done = seen.memory.memory.run.is_some_and(|run| {
         run.state == RunState::Good && target.revision.starts_with(&run.target.to_string())
@@ -348,37 +337,46 @@ async fn clusters<K: Rolled>(
     rows.retain(|_, row| row.ours);
     let registered = modules.context.registry.list();
     unseen::look(&name, &seen.memory, &rows, &registered, modules).await?;
-    let order = Order::of(module)?;
-    let mut clusters = Vec::new();
-    for cluster in registered {
-        let own = rows
-            .remove(&cluster.name)
-            .filter(|own| cluster.disowns(own.owner.as_deref()).is_none());
-        let selected = selector.is_some_and(|selector| selector.matches(&cluster.labels));
-        let row = own
-            .as_ref()
-            .and_then(|own| own.syncs.iter().find(|row| row.name == name).cloned());
-        // A cluster that is being changed stays in sight, though its row may not be visible yet.
-        let charged = seen
-            .memory
-            .memory
-            .charges
-            .contains_key(&cluster.name.as_str().into());
-        if selected || charged || row.is_some() {
-            let seen = one(&cluster, selected, row, modules, &key, seen).await?;
-            clusters.push(ClusterSeen {
-                stage: order.stage(&cluster),
-                domain: order.domain(&cluster),
-                ..seen
-            });
-        }
+    let Concerned { candidates, orphans } =
+        concern::concerned(module, &registered, rows, selector, &seen.memory.memory)?;
+    let mut clusters = orphans;
+    for candidate in candidates {
+        clusters.push(one(candidate, modules, &key, seen).await?);
     }
-    clusters.extend(
-        rows.into_iter()
-            .filter_map(|(cluster, own)| orphaned(cluster, &own, &name)),
-    );
     clusters.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(clusters)
+}
+
+/// Looks up what a cluster's row may get.
+async fn one<K: Rolled>(
+    candidate: Candidate,
+    modules: &Modules<K>,
+    module: &Key,
+    seen: &Observation,
+) -> Result<ClusterSeen, Error> {
+    let Candidate {
+        cluster, selected, ..
+    } = &candidate;
+    let said = Said::of::<K>(&candidate, module, seen, modules.context.clock.now());
+    let definition = match said.pinned_to(*selected) {
+        Some(revision) => {
+            let history = &modules.history;
+            history.definition(module, revision, &modules.context).await?
+        }
+        None => None,
+    };
+    let pinned = said.pinned(definition);
+    let values = async |definition: Option<&Definition>| match definition {
+        Some(definition) if *selected => Some(values(cluster, definition, modules).await),
+        _ => None,
+    };
+    let found = Found {
+        values: values(seen.shall_have(pinned.as_ref())).await,
+        last_good_values: values(seen.comes_from(pinned.as_ref())).await,
+        assemblage: modules.rows.get(&Key::new(&module.namespace, &cluster.name)),
+        pinned,
+    };
+    Ok(concern::seen::<K>(candidate, said, found, module, seen))
 }
 
 /// All assemblages as they are now. Without a memory nothing tells how far the watch is behind, and what it has not shown yet may be
@@ -402,166 +400,6 @@ async fn listed<K: Rolled>(
     }
 }
 
-/// A row whose Cluster is gone: nothing can be asked of it any more.
-fn orphaned(cluster: String, own: &AssemblageRow, module: &str) -> Option<ClusterSeen> {
-    let row = own.syncs.iter().find(|row| row.name == module)?.clone();
-    let message = format!("there is no Cluster {cluster} any more");
-    Some(ClusterSeen {
-        name: cluster,
-        uid: String::new(),
-        selected: false,
-        stage: None,
-        domain: None,
-        obstacle: Some((Reason::Deleting, message)),
-        not_yet: None,
-        held_until: None,
-        pinned: None,
-        heard: Vec::new(),
-        row: Some(row),
-        values: None,
-        last_good_values: None,
-    })
-}
-
-async fn one<K: Rolled>(
-    cluster: &Arc<ClusterRow>,
-    selected: bool,
-    row: Option<SeenRow>,
-    modules: &Modules<K>,
-    module: &Key,
-    seen: &Observation,
-) -> Result<ClusterSeen, Error> {
-    let values = async |definition: Option<&Definition>| match definition {
-        Some(definition) if selected => Some(values(cluster, definition, modules).await),
-        _ => None,
-    };
-    let address = Address {
-        namespace: &module.namespace,
-        module: &format!("{}/{}", K::KIND.as_str().to_lowercase(), module.name),
-    };
-    let now = modules.context.clock.now();
-    let hold = holds::of(cluster, &address, &seen.controls, now);
-    let known = Known {
-        revisions: &seen.revisions,
-        memory: &seen.memory.memory,
-    };
-    let pin = pins::of(cluster, &address, &seen.controls, known, now).filter(|_| !seen.deleting);
-    let pinned = match &pin {
-        Some(pin) if selected => pinned(pin, modules, module).await?,
-        _ => None,
-    };
-    let shall_have = pinned.as_ref().map(|pinned| &*pinned.definition);
-    let last_good = seen.last_good.as_ref().filter(|_| pinned.is_none());
-    let ends = [
-        hold.as_ref().and_then(|hold| hold.until),
-        pin.as_ref().and_then(|pin| pin.until),
-    ];
-    let unmeant = pin.as_ref().filter(|_| pinned.is_none()).and_then(|pin| {
-        let error = pin.hindrance(selected)?;
-        Some((Reason::Pinned, pin.problem(&cluster.name, &error)))
-    });
-    Ok(ClusterSeen {
-        name: cluster.name.clone(),
-        uid: cluster.uid.clone(),
-        selected,
-        not_yet: seen.ties.not_yet(&cluster.name, selected),
-        held_until: ends.into_iter().flatten().min(),
-        heard: heard::of_cluster(cluster, &pins::key(&address), hold.as_ref(), pin.as_ref(), now),
-        stage: None,
-        domain: None,
-        obstacle: obstacle::<K>(cluster)
-            .or_else(|| hold.map(|hold| (hold.reason, hold.message)))
-            .or(unmeant)
-            .or_else(|| foreign(cluster, modules, &module.namespace))
-            .or_else(|| {
-                row.as_ref()
-                    .filter(|_| selected && !seen.deleting)
-                    .and_then(in_the_way)
-            }),
-        row,
-        values: values(shall_have.or_else(|| seen.target.definition())).await,
-        last_good_values: values(last_good).await,
-        pinned,
-    })
-}
-
-/// What a pin names, in full. Nothing if it is not on record any more.
-async fn pinned<K: Rolled>(pin: &Pin, modules: &Modules<K>, module: &Key) -> Result<Option<Pinned>, Error> {
-    let Ok(revision) = &pin.revision else {
-        return Ok(None);
-    };
-    let found = modules
-        .history
-        .definition(module, revision, &modules.context)
-        .await?;
-    Ok(found.map(|definition| {
-        let git = &definition.sync.source.git.version;
-        let version = git.tag.as_deref().unwrap_or(&definition.commit);
-        let version = if git.tag.is_some() {
-            version
-        } else {
-            version.get(..8).unwrap_or(version)
-        };
-        Pinned {
-            message: pin.says(version, &definition.revision),
-            definition: Box::new(definition),
-        }
-    }))
-}
-
-/// Why the registry says that a cluster cannot be touched.
-fn obstacle<K: Rolled>(cluster: &ClusterRow) -> Option<(Reason, String)> {
-    let state = if K::NEEDS_AGENT {
-        cluster.state.clone()
-    } else {
-        cluster.bootstrap_state()
-    };
-    match state {
-        ClusterState::Ready => None,
-        ClusterState::NotReady { reason, message } => Some((super::reasons::not_ready(reason), message)),
-    }
-}
-
-/// An assemblage of the cluster's name that is not ours, or of a namesake before it.
-fn foreign<K: Rolled>(
-    cluster: &ClusterRow,
-    modules: &Modules<K>,
-    namespace: &str,
-) -> Option<(Reason, String)> {
-    let row = modules.rows.get(&Key::new(namespace, &cluster.name))?;
-    let rows = row.syncs.len();
-    let why = if row.ours {
-        cluster.disowns(row.owner.as_deref())?
-    } else {
-        format!(
-            "it is not muster's own and has {rows} syncs: rename it, or delete it (nothing in the cluster is touched by that)"
-        )
-    };
-    let kind = K::Assemblage::kind(&());
-    Some((
-        Reason::NameConflict,
-        format!("{kind} {namespace}/{}: {why}", cluster.name),
-    ))
-}
-
-/// What the cluster says about its row as it stands: another's object has the name that is needed, or another manager suspended ours.
-/// No revision is to blame for that, and none mends it. A name that is another's is so for every content of the row: where the whole
-/// `Assemblage` is another plane's, nobody there ever echoes a digest.
-fn in_the_way(row: &SeenRow) -> Option<(Reason, String)> {
-    let echo = row.echo.as_ref().filter(|_| row.asks == Asks::Carry)?;
-    let said = |reason: Reason| echo.reason.as_deref() == Some(reason.as_str());
-    let reason = if said(Reason::NameConflict) {
-        Reason::NameConflict
-    } else if said(Reason::Held) && echo.digest == row.digest {
-        Reason::Held
-    } else {
-        return None;
-    };
-    Some((reason, echo.message.clone().unwrap_or_default())) // the word alone says enough
-}
-
-/// The values that a cluster's row holds: the bindings, and what the package uses of the variables that are given, so that a
-/// changed label is rolled like any other change.
 async fn values<K: Rolled>(
     cluster: &ClusterRow,
     definition: &Definition,
@@ -572,10 +410,8 @@ async fn values<K: Rolled>(
         .bindings
         .resolve(&definition.control_plane_bindings, &given)
         .await;
-    let mut values = resolved.map_err(|error| error.to_string())?;
-    let used = bindings::used_by(&definition.sync.package, &definition.sync.bindings);
-    values.extend(given.into_iter().filter(|(name, _)| used.contains(name)));
-    Ok(values)
+    let values = resolved.map_err(|error| error.to_string())?;
+    Ok(concern::with_given(values, given, definition))
 }
 
 /// The name of the ModuleRevision of a revision of this module.

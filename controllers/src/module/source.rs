@@ -108,7 +108,7 @@ pub async fn target<K: Rolled>(module: &K, modules: &Modules<K>) -> Target {
     }
 }
 
-fn known<K: ModuleObject>(module: &K, source: SourceStatus, moved_to: Option<String>) -> Target {
+pub(super) fn known<K: ModuleObject>(module: &K, source: SourceStatus, moved_to: Option<String>) -> Target {
     let spec = module.spec();
     let definition = Definition {
         revision: digest::revision(&source.commit, &spec.sync, &spec.control_plane_bindings),
@@ -121,6 +121,12 @@ fn known<K: ModuleObject>(module: &K, source: SourceStatus, moved_to: Option<Str
         source,
         moved_to,
     }
+}
+
+/// The commit that the version of a module was resolved to before, if its status tells that of this version of this repository.
+pub fn resolved<K: ModuleObject>(module: &K) -> Option<String> {
+    let status = module.status().and_then(|status| status.source.as_ref());
+    pinned(&module.spec().sync.source.git, status).map(|source| source.commit)
 }
 
 /// What the status says, if it is about this version of this repository.

@@ -46,6 +46,7 @@ pub use self::{
     network::connect_over_network,
     remote::{RemoteClients, RemoteError},
     row::{ClusterRow, ClusterState, owner},
+    state::told,
 };
 use crate::runtime::{CallError, Changes, Clock, Jitter, Shutdown};
 

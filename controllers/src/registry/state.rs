@@ -66,6 +66,34 @@ pub(super) fn decide(
     Some(state)
 }
 
+/// The state of a Cluster for who cannot ask it: what the object says, whether its Secret is there (`None`: nobody knows), and what
+/// muster said last of what only it can tell.
+pub fn told(
+    namespace: &str,
+    facts: &Facts,
+    has_secret: Option<bool>,
+    said: Option<(NotReady, String)>,
+) -> ClusterState {
+    let kubeconfig = match has_secret {
+        Some(false) => Kubeconfig::Absent,
+        Some(true) | None => Kubeconfig::Accepted,
+    };
+    let said = said.filter(|(reason, _)| match reason {
+        NotReady::Deleting | NotReady::ClusterPaused | NotReady::ControlPlaneNotReady => false,
+        NotReady::NoKubeconfig => has_secret.is_none(),
+        NotReady::KubeconfigRejected
+        | NotReady::Unreachable
+        | NotReady::CredentialsRejected
+        | NotReady::KindMissing => true,
+    });
+    match decide(namespace, facts, kubeconfig, Reach::Answers) {
+        Some(ClusterState::Ready) | None => said.map_or(ClusterState::Ready, |(reason, message)| {
+            not_ready(reason, message)
+        }),
+        Some(not_ready) => not_ready,
+    }
+}
+
 fn not_ready(reason: NotReady, message: String) -> ClusterState {
     ClusterState::NotReady { reason, message }
 }

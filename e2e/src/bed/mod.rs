@@ -11,6 +11,7 @@ mod meter;
 mod monitoring;
 mod objects;
 mod observer;
+mod plan;
 mod process;
 mod real;
 mod reasons;

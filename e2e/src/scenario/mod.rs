@@ -20,6 +20,7 @@ pub mod isolation;
 pub mod limit;
 pub mod moves;
 pub mod old_bugs;
+pub mod plan;
 pub mod removal;
 pub mod rest;
 pub mod rollout;

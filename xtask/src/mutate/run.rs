@@ -53,11 +53,11 @@ impl<'a> Tests<'a> {
         // Of the workspace, not of the package: then dependencies have the features with which they are built already.
         command.args(["test", "--quiet", "--no-run", "--workspace"]);
         command.arg("--message-format=json-render-diagnostics");
-        if test.target == "lib" {
-            command.arg("--lib");
-        } else {
-            command.args(["--test", &test.target]);
-        }
+        match test.target.as_str() {
+            "lib" => command.arg("--lib"),
+            "bin" => command.arg("--bins"),
+            target => command.args(["--test", target]),
+        };
         let output = command.output().context("cargo test --no-run")?;
         if !output.status.success() {
             return Ok(Err(last(&String::from_utf8_lossy(&output.stderr))));

@@ -43,7 +43,7 @@ pub struct Edit {
 pub struct Test {
     /// Its package.
     pub package: String,
-    /// Its binary under `tests/`, or `lib`.
+    /// Its binary under `tests/`, or `lib`, or `bin` for the tests in a binary itself.
     pub target: String,
     /// Its whole name in that binary.
     pub name: String,

@@ -1,0 +1,274 @@
+//! From a module on both sides and the order in which clusters would change, to what is said of it. Pure.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use muster_api::{
+    ModuleRevision,
+    assemblage::SyncRow,
+    digest,
+    module::ModuleObject,
+    reasons::Reason,
+    revision::Verdict,
+    rollout::{OnUnreachable, Rollout},
+    selector::Matcher,
+};
+use muster_controllers::{module::Prospect, registry::ClusterRow};
+use muster_rollout::RunState;
+use serde_json::Value;
+
+use super::{
+    change::{self, Subject},
+    fields,
+    model::{Change, Field, ModulePlan, Skipped, Target, Took},
+    objects::Difference,
+    order::Course,
+    read,
+    versions::Unknown,
+};
+
+/// Rollouts that tell how long the next one may take.
+const LATELY: usize = 5;
+
+/// Everything that is known about one module.
+pub struct Findings<'a, K> {
+    /// The module on both sides.
+    pub subject: &'a Subject<K>,
+    /// The commit that it is at before, as far as that is known.
+    pub before: Option<String>,
+    /// The commit that it would be at.
+    pub after: Result<String, Unknown>,
+    /// The clusters before.
+    pub clusters_before: &'a [Arc<ClusterRow>],
+    /// The clusters after.
+    pub clusters_after: &'a [Arc<ClusterRow>],
+    /// What a decision would rest on.
+    pub prospect: &'a Prospect,
+    /// What would happen.
+    pub course: &'a Course,
+    /// What clusters should have before; none if what they read is as it was.
+    pub rows_before: Option<&'a BTreeMap<String, SyncRow>>,
+    /// What changes in their objects, as far as that is known.
+    pub difference: Difference,
+    /// The modules that change and that it needs.
+    pub after_modules: &'a [String],
+    /// The revisions of all modules.
+    pub revisions: &'a [ModuleRevision],
+}
+
+/// What is said of the module; none if nothing of it changes.
+pub fn assemble<K: ModuleObject>(findings: &Findings<'_, K>) -> Option<ModulePlan> {
+    let Findings {
+        subject,
+        course,
+        prospect,
+        ..
+    } = findings;
+    let name = kube::ResourceExt::name_any(&subject.after);
+    let rollout = &subject.after.spec().rollout;
+    let is_removed = subject.change == Some(Change::Removed);
+    let before = selected(subject.before.as_ref(), findings.clusters_before);
+    let selected = if is_removed {
+        BTreeSet::new()
+    } else {
+        selected(Some(&subject.after), findings.clusters_after)
+    };
+    let joins: Vec<String> = selected.difference(&before).cloned().collect();
+    let leaves: Vec<String> = before.difference(&selected).cloned().collect();
+    let reads_else = findings
+        .rows_before
+        .is_some_and(|before| digests(before) != digests(&prospect.rows));
+    let around = !joins.is_empty() || !leaves.is_empty() || reads_else;
+    let change = subject.change.or_else(|| around.then_some(Change::Around))?;
+    let is_known = findings.after.is_ok() && !is_removed;
+    Some(ModulePlan {
+        module: read::address(K::KIND, &name),
+        place: subject.origin.as_ref().map(ToString::to_string),
+        change,
+        from: subject
+            .before
+            .as_ref()
+            .map(|before| target(before, findings.before.as_deref())),
+        to: (!is_removed).then(|| target(&subject.after, findings.after.as_deref().ok())),
+        fields: changed_fields(subject),
+        skipped: skipped(prospect, course, rollout, &selected),
+        warnings: warnings(findings, &selected),
+        order: course.steps.clone(),
+        objects: findings.difference.changes.clone(),
+        digests: if is_known {
+            digests(&prospect.rows)
+        } else {
+            BTreeMap::new()
+        },
+        took: took::<K>(findings.revisions, &name).filter(|_| !is_removed),
+        selected: selected.into_iter().collect(),
+        joins,
+        leaves,
+    })
+}
+
+fn digests(rows: &BTreeMap<String, SyncRow>) -> BTreeMap<String, String> {
+    let digest = |(cluster, row): (&String, &SyncRow)| Some((cluster.clone(), row.digest.clone()?));
+    rows.iter().filter_map(digest).collect()
+}
+
+/// The clusters that a module selects.
+pub fn selected<K: ModuleObject>(module: Option<&K>, clusters: &[Arc<ClusterRow>]) -> BTreeSet<String> {
+    // A selector that cannot be read selects nothing; what is wrong with it is told elsewhere.
+    let matcher = module.and_then(|module| Matcher::new(module.spec().selector.as_ref()).ok());
+    let matching = clusters.iter().filter(|cluster| {
+        matcher
+            .as_ref()
+            .is_some_and(|matcher| matcher.matches(&cluster.labels))
+    });
+    matching.map(|cluster| cluster.name.clone()).collect()
+}
+
+fn target<K: ModuleObject>(module: &K, commit: Option<&str>) -> Target {
+    let spec = module.spec();
+    Target {
+        version: change::version(spec),
+        revision: commit.map(|commit| digest::revision(commit, &spec.sync, &spec.control_plane_bindings)),
+        commit: commit.map(str::to_owned),
+    }
+}
+
+fn changed_fields<K: ModuleObject>(subject: &Subject<K>) -> Vec<Field> {
+    let (Some(before), Some(Change::Changed)) = (&subject.before, subject.change) else {
+        return Vec::new();
+    };
+    // A spec always goes into JSON.
+    let value = |module: &K| serde_json::to_value(module.spec()).unwrap_or(Value::Null);
+    fields::between(&value(before), &value(&subject.after))
+}
+
+fn skipped(
+    prospect: &Prospect,
+    course: &Course,
+    rollout: &Rollout,
+    selected: &BTreeSet<String>,
+) -> Vec<Skipped> {
+    let mut all: BTreeMap<Reason, Skipped> = BTreeMap::new();
+    for (cluster, reason) in &course.finally {
+        let left_out = *reason == Reason::Excluded && selected.contains(cluster);
+        if *reason == Reason::UpToDate || *reason == Reason::Excluded && !left_out {
+            continue;
+        }
+        let told = prospect.told.iter().find(|told| told.cluster == *cluster);
+        let told = told.filter(|told| told.reason == *reason && !left_out);
+        let skipped = all.entry(*reason).or_insert_with(|| Skipped {
+            reason: *reason,
+            outcome: outcome(*reason, rollout),
+            message: told.map_or_else(String::new, |told| told.message.clone()),
+            clusters: Vec::new(),
+        });
+        skipped.clusters.push(cluster.clone());
+    }
+    all.into_values().collect()
+}
+
+/// What the rollout makes of a cluster that ends so.
+fn outcome(reason: Reason, rollout: &Rollout) -> String {
+    let said = match (reason, rollout.on_unreachable) {
+        (Reason::Unreachable | Reason::CredentialsRejected, OnUnreachable::Skip) => {
+            "skipped until it is back (onUnreachable: Skip)"
+        }
+        (Reason::Unreachable | Reason::CredentialsRejected, OnUnreachable::Wait) => {
+            "the rollout waits for it (onUnreachable: Wait)"
+        }
+        (Reason::Unreachable | Reason::CredentialsRejected, OnUnreachable::Fail) => {
+            "skipped until it is back; if it goes away while it is changed, it counts as failed (onUnreachable: Fail)"
+        }
+        (Reason::Held, _) => "stays as it is until it is released",
+        (Reason::Pinned, _) => "stays at what it is pinned to",
+        (Reason::KnownBad | Reason::Halted, _) => "refused",
+        (Reason::Aborted, _) => "not begun",
+        (Reason::BindingFailed | Reason::NameConflict, _) => "skipped until that is mended",
+        (Reason::Excluded, _) => "left out: no stage selects it (unmatched: Exclude)",
+        (Reason::DependencyBehind, _) => "waits",
+        (
+            Reason::WaitingStage
+            | Reason::WaitingApproval
+            | Reason::WaitingGate
+            | Reason::WaitingBatch
+            | Reason::WaitingDomain
+            | Reason::WaitingTurn
+            | Reason::SourceNotReady
+            | Reason::Paused,
+            _,
+        ) => "its turn does not come",
+        _ => "skipped until that is over",
+    };
+    said.to_owned()
+}
+
+fn warnings<K: ModuleObject>(findings: &Findings<'_, K>, selected: &BTreeSet<String>) -> Vec<String> {
+    let Findings {
+        subject, prospect, ..
+    } = findings;
+    let spec = subject.after.spec();
+    let removed = subject.change == Some(Change::Removed);
+    let mut warnings = Vec::new();
+    if let Some(wrong) = &prospect.wrong {
+        warnings.push(wrong.clone());
+    }
+    if spec.suspend && !removed {
+        warnings.push("spec.suspend is true: nothing is assigned or withdrawn".to_owned());
+    } else if prospect.spec.paused {
+        warnings.push(format!(
+            "it is paused: nothing begins before it is resumed (muster rollout resume {}); the order is what comes then",
+            read::address(K::KIND, &kube::ResourceExt::name_any(&subject.after))
+        ));
+    }
+    if let (Err(unknown), false) = (&findings.after, removed) {
+        warnings.push(format!(
+            "the commit of {} is not known: {unknown}; the order is that of a new revision",
+            change::version(spec)
+        ));
+    }
+    if selected.is_empty() && !removed {
+        warnings.push("its selector matches no cluster".to_owned());
+    }
+    let running = prospect.memory.run.filter(|run| run.state == RunState::Open);
+    if running.is_some_and(|run| Some(run.target) != prospect.spec.target) && !removed {
+        warnings.push("a rollout is under way, and this one would take its place".to_owned());
+    }
+    let unknown = findings.difference.unknown.iter();
+    warnings.extend(unknown.map(|why| format!("what changes in objects is not known everywhere: {why}")));
+    if !findings.after_modules.is_empty() {
+        warnings.push(format!(
+            "in each cluster it comes after {}, which it depends on",
+            findings.after_modules.join(", ")
+        ));
+    }
+    warnings
+}
+
+fn took<K: ModuleObject>(revisions: &[ModuleRevision], name: &str) -> Option<Took> {
+    let own = revisions.iter().filter(|revision| {
+        let module = &revision.spec.module_ref;
+        module.kind == K::KIND && module.name == name
+    });
+    let mut good: Vec<(jiff::Timestamp, u64)> = own
+        .filter_map(|revision| {
+            let status = revision.status.as_ref()?;
+            let (started, finished) = (status.started.as_ref()?.0, status.finished.as_ref()?.0);
+            let seconds = u64::try_from(finished.duration_since(started).as_secs()).ok()?;
+            (status.verdict == Some(Verdict::Good)).then_some((finished, seconds))
+        })
+        .collect();
+    good.sort_unstable();
+    let lately: Vec<u64> = good
+        .iter()
+        .rev()
+        .take(LATELY)
+        .map(|(_, seconds)| *seconds)
+        .collect();
+    Some(Took {
+        rollouts: lately.len(),
+        shortest_seconds: *lately.iter().min()?,
+        longest_seconds: *lately.iter().max()?,
+    })
+}

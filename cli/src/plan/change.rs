@@ -1,0 +1,149 @@
+//! Which modules there are on both sides, in the order in which they need each other. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
+use muster_api::module::{ModuleKind, ModuleObject, ModuleSpec};
+use muster_sync::build::Origin;
+
+use super::{model::Change, read::Written};
+
+/// One module on both sides.
+#[derive(Clone, Debug)]
+pub struct Subject<K> {
+    /// What it is compared with; none if there is none yet.
+    pub before: Option<K>,
+    /// As it would stand in the cluster, with what is remembered of it; being deleted, if nobody has it any more.
+    pub after: K,
+    /// Where it is written; none if nobody has it any more, or if it is not looked at but for others.
+    pub origin: Option<Origin>,
+    /// What becomes of it.
+    pub change: Option<Change>,
+}
+
+/// What the two sides are.
+pub struct Sides<'a, K> {
+    /// What stands in the cluster.
+    pub live: &'a [K],
+    /// What is compared with; none: what stands in the cluster.
+    pub base: Option<&'a BTreeMap<String, Written<K>>>,
+    /// What would be applied.
+    pub wanted: &'a BTreeMap<String, Written<K>>,
+    /// What is not written any more is removed.
+    pub prune: bool,
+}
+
+impl<K: ModuleObject> Sides<'_, K> {
+    /// All modules of the kind: those that are written, those that are removed, and those that merely stand there.
+    pub fn subjects(&self, now: Timestamp) -> Vec<Subject<K>> {
+        let live: BTreeMap<String, &K> = self
+            .live
+            .iter()
+            .map(|module| (module.name_any(), module))
+            .collect();
+        let based = self.base.iter().flat_map(|base| base.keys());
+        let names: BTreeSet<&String> = live.keys().chain(based).chain(self.wanted.keys()).collect();
+        let subjects = names
+            .into_iter()
+            .filter_map(|name| self.subject(name, live.get(name).copied(), now));
+        subjects.collect()
+    }
+
+    fn subject(&self, name: &str, live: Option<&K>, now: Timestamp) -> Option<Subject<K>> {
+        let before = match self.base {
+            Some(base) => base.get(name).map(|written| based(live, &written.object)),
+            None => live.cloned(),
+        };
+        let Some(written) = self.wanted.get(name) else {
+            let gone = before.is_some() && (self.base.is_some() || self.prune);
+            // What only the one side of a range has, and no cluster, is not there to be removed.
+            let after = live.cloned()?;
+            return Some(Subject {
+                change: gone.then_some(Change::Removed),
+                after: if gone { deleted(after, now) } else { after },
+                before,
+                origin: None,
+            });
+        };
+        let after = based(live, &written.object);
+        let change = match &before {
+            None => Some(Change::Added),
+            Some(before) if before.spec() != after.spec() => Some(Change::Changed),
+            Some(_) => None,
+        };
+        Some(Subject {
+            change,
+            after,
+            before,
+            origin: Some(written.origin.clone()),
+        })
+    }
+}
+
+/// A module as it is once this is applied: what git does not say stays.
+fn based<K: ModuleObject>(live: Option<&K>, written: &K) -> K {
+    let Some(live) = live else {
+        return written.clone();
+    };
+    let mut module = live.clone();
+    module.spec_mut().clone_from(written.spec());
+    module.annotations_mut().extend(
+        written
+            .annotations()
+            .iter()
+            .map(|(key, value)| (key.clone(), value.clone())),
+    );
+    module
+}
+
+fn deleted<K: ModuleObject>(mut module: K, now: Timestamp) -> K {
+    module.meta_mut().deletion_timestamp = Some(Time(now));
+    module
+}
+
+/// A module of either kind.
+#[derive(Clone, Debug)]
+pub enum Any<M, B> {
+    /// A Module.
+    Module(M),
+    /// A BootstrapModule.
+    Bootstrap(B),
+}
+
+/// Puts modules in the order in which they need each other, else by kind and name. Who needs each other in a circle comes last, as the
+/// controller refuses them.
+pub fn ordered<T>(mut all: Vec<T>, of: impl Fn(&T) -> (ModuleKind, String, ModuleSpec)) -> Vec<T> {
+    let mut placed: BTreeSet<(ModuleKind, String)> = BTreeSet::new();
+    let mut ordered = Vec::new();
+    loop {
+        let here: BTreeSet<(ModuleKind, String)> = all
+            .iter()
+            .map(|item| {
+                let (kind, name, _) = of(item);
+                (kind, name)
+            })
+            .collect();
+        let next = all.iter().position(|item| {
+            let (_, _, spec) = of(item);
+            let mut needs = spec.depends_on.iter().map(|need| (need.kind, need.name.clone()));
+            needs.all(|need| placed.contains(&need) || !here.contains(&need))
+        });
+        let Some(next) = next else { break };
+        let item = all.remove(next);
+        let (kind, name, _) = of(&item);
+        placed.insert((kind, name));
+        ordered.push(item);
+    }
+    ordered.extend(all);
+    ordered
+}
+
+/// The version for people: the tag, or the first digits of the commit.
+pub fn version(spec: &ModuleSpec) -> String {
+    let version = &spec.sync.source.git.version;
+    let commit = version.commit.as_deref().unwrap_or("?");
+    let short = || commit.get(..8).unwrap_or(commit).to_owned();
+    version.tag.clone().unwrap_or_else(short)
+}

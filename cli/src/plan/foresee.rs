@@ -1,0 +1,387 @@
+//! From what is written and what stands there to a plan: module by module, in the order in which they need each other.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use anyhow::{Context as _, bail};
+use jiff::Timestamp;
+use kube::{Client, ResourceExt, core::object::HasSpec as _};
+use muster_api::{
+    BootstrapModule, Module,
+    assemblage::SyncRow,
+    module::{ModuleKind, ModuleObject},
+    validate::InsecureSources,
+};
+use muster_controllers::{
+    bindings::{Kinds, Known, ObjectId, Objects},
+    module::{self, Dependencies, Lists, Name, Outlook, Prospect, Rolled, Standing},
+    registry::ClusterRow,
+    runtime::BindingKind,
+};
+use muster_rollout::Millis;
+use serde_json::Value;
+
+use super::{
+    assemble::{self, Findings},
+    change::{self, Any, Sides, Subject},
+    live::Live,
+    model::{Change, ModulePlan, Plan, SCHEMA},
+    objects::{Builder, Difference},
+    order::{self, Course, OrderError},
+    read::{self, Folder},
+    versions::Versions,
+};
+
+/// How many rounds of reading bindings may take: each needs an object whose name came from the one before.
+const ROUNDS: usize = 8;
+/// In place of a commit that nobody knows: the order of a new revision does not depend on what it is.
+const NO_COMMIT: &str = "0000000000000000000000000000000000000000";
+
+/// Everything that a plan is made of.
+pub struct Foresight {
+    /// The management cluster.
+    pub client: Client,
+    /// What stands there.
+    pub live: Live,
+    /// What it is compared with; none: what stands there.
+    pub base: Option<Folder>,
+    /// What would be applied.
+    pub wanted: Folder,
+    /// What is not written any more is removed.
+    pub prune: bool,
+    /// Which kinds bindings may read.
+    pub kinds: Kinds,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// What clusters are like, and what bindings read, on one side.
+struct Surroundings {
+    clusters: Vec<Arc<ClusterRow>>,
+    /// What the folder has of it.
+    written: BTreeMap<ObjectId, Value>,
+    known: Known,
+}
+
+type AnySubject = Any<Subject<Module>, Subject<BootstrapModule>>;
+
+/// The kinds of `--binding-kinds`.
+pub fn kinds(said: &[String]) -> anyhow::Result<Kinds> {
+    let kind = |text: &String| {
+        let (api_version, kind) = text.rsplit_once('/').with_context(|| {
+            format!("--binding-kinds {text}: write APIVERSION/KIND, such as apps/v1/Deployment")
+        })?;
+        Ok(BindingKind {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+        })
+    };
+    let kinds: anyhow::Result<BTreeSet<BindingKind>> = said.iter().map(kind).collect();
+    Ok(Kinds::new(&kinds?))
+}
+
+impl Foresight {
+    /// What would become of the fleet.
+    pub async fn plan(&self, versions: &mut Versions) -> anyhow::Result<Plan> {
+        let nothing = BTreeMap::new();
+        let based = self.base.as_ref().map(|base| &base.objects);
+        let mut before = self.surroundings(&BTreeMap::new(), based.unwrap_or(&nothing));
+        let mut after = self.surroundings(&self.wanted.clusters, &self.wanted.objects);
+        let subjects = self.subjects();
+        let dependencies = dependencies(&subjects, &after.clusters);
+        let changing: BTreeSet<String> = subjects.iter().filter(|any| changes(any)).map(name).collect();
+        let mut plan = Plan {
+            schema: SCHEMA,
+            modules: Vec::new(),
+            unchanged: 0,
+            unmentioned: unmentioned(&subjects),
+            notes: self.notes(),
+        };
+        for subject in &subjects {
+            let mut ground = Ground {
+                versions: &mut *versions,
+                dependencies: &dependencies,
+                changing: &changing,
+                before: &mut before,
+                after: &mut after,
+            };
+            let one = match subject {
+                Any::Module(subject) => self.module(subject, &self.live.proxies, &mut ground).await?,
+                Any::Bootstrap(subject) => self.module(subject, &self.live.remotes, &mut ground).await?,
+            };
+            match one {
+                Some(one) => plan.modules.push(one),
+                None => plan.unchanged += 1,
+            }
+        }
+        Ok(plan)
+    }
+
+    fn surroundings(
+        &self,
+        clusters: &BTreeMap<String, Value>,
+        objects: &BTreeMap<ObjectId, Value>,
+    ) -> Surroundings {
+        let mut written = objects.clone();
+        written.retain(|id, _| self.kinds.allow(&id.api_version, &id.kind));
+        Surroundings {
+            clusters: self.live.rows(clusters, self.now),
+            written,
+            known: Known::new(),
+        }
+    }
+
+    fn subjects(&self) -> Vec<AnySubject> {
+        let base = self.base.as_ref();
+        let modules = Sides {
+            live: &self.live.modules,
+            base: base.map(|base| &base.modules),
+            wanted: &self.wanted.modules,
+            prune: self.prune,
+        };
+        let bootstrap = Sides {
+            live: &self.live.bootstrap_modules,
+            base: base.map(|base| &base.bootstrap_modules),
+            wanted: &self.wanted.bootstrap_modules,
+            prune: self.prune,
+        };
+        let modules = modules.subjects(self.now).into_iter().map(Any::Module);
+        let bootstrap = bootstrap.subjects(self.now).into_iter().map(Any::Bootstrap);
+        change::ordered(modules.chain(bootstrap).collect(), |any| match any {
+            Any::Module(subject) => identity(&subject.after),
+            Any::Bootstrap(subject) => identity(&subject.after),
+        })
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.live.enrolled.is_none() {
+            notes.push(
+                "Secrets may not be listed: a cluster without a kubeconfig is known only where muster told of it"
+                    .to_owned(),
+            );
+        }
+        notes
+    }
+
+    /// What becomes of one module; none if nothing of it changes.
+    async fn module<K: Rolled>(
+        &self,
+        subject: &Subject<K>,
+        assemblages: &[K::Assemblage],
+        ground: &mut Ground<'_>,
+    ) -> anyhow::Result<Option<ModulePlan>> {
+        let (before, after) = (&ground.before, &ground.after);
+        let moves_around = after.clusters != before.clusters || after.written != before.written;
+        let is_needed = ground.dependencies.is_needed(&Name::of(&subject.after));
+        if subject.change.is_none() && !moves_around && !is_needed {
+            return Ok(None);
+        }
+        let removed = subject.change == Some(Change::Removed);
+        let after = if removed {
+            Ok(NO_COMMIT.to_owned())
+        } else {
+            ground.versions.commit(&subject.after).await
+        };
+        let commit = after.as_deref().unwrap_or(NO_COMMIT);
+        let dependencies = ground.dependencies;
+        let prospect = self.outlook(&subject.after, commit, assemblages, dependencies, ground.after);
+        let prospect = prospect.await?;
+        let course = if subject.after.spec().suspend && !removed {
+            Course::default()
+        } else {
+            self.course(&subject.after, &prospect)?
+        };
+        dependencies.note(
+            &Name::of(&subject.after),
+            Some(&Standing {
+                generation: subject.after.meta().generation,
+                confirmed: course.confirmed(),
+                present: prospect.selected.clone(),
+            }),
+        );
+        // What is read elsewhere may give other values.
+        let rows_before = match (&subject.before, subject.change, moves_around) {
+            (Some(module), None, true) => {
+                let outlook = self.outlook(module, commit, assemblages, dependencies, ground.before);
+                Some(outlook.await?.rows)
+            }
+            _ => None,
+        };
+        let known = subject.before.as_ref();
+        let known = known.and_then(|before| ground.versions.known(before)?.ok());
+        Ok(assemble::assemble(&Findings {
+            subject,
+            before: known,
+            clusters_before: &ground.before.clusters,
+            clusters_after: &ground.after.clusters,
+            prospect: &prospect,
+            course: &course,
+            rows_before: rows_before.as_ref(),
+            difference: match &after {
+                Ok(_) => difference(ground.versions, &subject.after, assemblages, &prospect, &course),
+                Err(_) => Difference::default(),
+            },
+            after,
+            after_modules: &needed(&subject.after, ground.changing),
+            revisions: &self.live.revisions,
+        }))
+    }
+
+    /// What would happen; nothing, where the controller would not decide anything.
+    fn course<K: Rolled>(&self, module: &K, prospect: &Prospect) -> Result<Course, OrderError> {
+        if prospect.wrong.is_some() {
+            return Ok(Course::default());
+        }
+        let address = read::address(K::KIND, &module.name_any());
+        order::foretell(&address, prospect, &module.spec().rollout, millis(self.now))
+    }
+
+    /// What a decision would rest on; reads what bindings need.
+    async fn outlook<K: Rolled>(
+        &self,
+        module: &K,
+        commit: &str,
+        assemblages: &[K::Assemblage],
+        dependencies: &Dependencies,
+        around: &mut Surroundings,
+    ) -> anyhow::Result<Prospect> {
+        let objects = Objects::new(self.client.clone(), &*self.live.namespace, self.kinds.clone());
+        for _round in 0..ROUNDS {
+            let lists = Lists {
+                clusters: &around.clusters,
+                assemblages,
+                revisions: &self.live.revisions,
+                dependencies,
+                kinds: &self.kinds,
+                objects: &around.known,
+                insecure: InsecureSources::Allowed,
+            };
+            let needs = match module::outlook(module, commit, &lists, self.now)? {
+                Outlook::Seen(prospect) => return Ok(*prospect),
+                Outlook::Needs(needs) => needs,
+            };
+            for id in needs {
+                let value = match around.written.get(&id) {
+                    Some(written) => Some(written.clone()),
+                    None => objects.look(&id).await?,
+                };
+                around.known.insert(id, value.map(Arc::new));
+            }
+        }
+        bail!(
+            "the bindings of {} need objects whose names come from other objects, more than {ROUNDS} deep",
+            module.name_any()
+        )
+    }
+}
+
+/// What modules share.
+struct Ground<'a> {
+    versions: &'a mut Versions,
+    dependencies: &'a Dependencies,
+    /// The modules that are written differently.
+    changing: &'a BTreeSet<String>,
+    before: &'a mut Surroundings,
+    after: &'a mut Surroundings,
+}
+
+/// The modules that only the cluster has.
+fn unmentioned(subjects: &[AnySubject]) -> Vec<String> {
+    let alone = |any: &&AnySubject| match any {
+        Any::Module(subject) => subject.origin.is_none() && subject.change.is_none(),
+        Any::Bootstrap(subject) => subject.origin.is_none() && subject.change.is_none(),
+    };
+    subjects.iter().filter(alone).map(name).collect()
+}
+
+/// All modules as they would be. What is not played yet is taken to be wherever it is selected, and confirmed nowhere.
+fn dependencies(subjects: &[AnySubject], clusters: &[Arc<ClusterRow>]) -> Dependencies {
+    let (mut modules, mut bootstrap) = (Vec::new(), Vec::new());
+    for any in subjects {
+        match any {
+            // What is being removed is not there to be needed any more.
+            Any::Module(subject) if subject.change != Some(Change::Removed) => {
+                modules.push(subject.after.clone());
+            }
+            Any::Bootstrap(subject) if subject.change != Some(Change::Removed) => {
+                bootstrap.push(subject.after.clone());
+            }
+            Any::Module(_) | Any::Bootstrap(_) => {}
+        }
+    }
+    let all = Dependencies::among(&modules, &bootstrap);
+    for module in &modules {
+        expect(module, clusters, &all);
+    }
+    for module in &bootstrap {
+        expect(module, clusters, &all);
+    }
+    all
+}
+
+fn expect<K: ModuleObject>(module: &K, clusters: &[Arc<ClusterRow>], all: &Dependencies) {
+    let standing = Standing {
+        generation: module.meta().generation,
+        confirmed: BTreeSet::new(),
+        present: assemble::selected(Some(module), clusters),
+    };
+    all.note(&Name::of(module), Some(&standing));
+}
+
+/// The modules that change and that this one needs.
+fn needed<K: ModuleObject>(module: &K, changing: &BTreeSet<String>) -> Vec<String> {
+    let needs = module.spec().depends_on.iter();
+    let needs = needs.map(|need| read::address(need.kind, &need.name));
+    needs.filter(|need| changing.contains(need)).collect()
+}
+
+/// What changes in the objects of the clusters that are changed.
+fn difference<K: Rolled>(
+    versions: &Versions,
+    module: &K,
+    assemblages: &[K::Assemblage],
+    prospect: &Prospect,
+    course: &Course,
+) -> Difference {
+    let name = module.name_any();
+    let touched = order::touched(&course.steps);
+    let now: BTreeMap<String, &SyncRow> = assemblages
+        .iter()
+        .filter_map(|assemblage| {
+            let row = assemblage.spec().syncs.iter().find(|row| row.name == name)?;
+            Some((assemblage.name_any(), row))
+        })
+        .collect();
+    let changed = prospect
+        .rows
+        .iter()
+        .filter(|(cluster, _)| touched.contains(cluster.as_str()));
+    let rows = changed.map(|(cluster, row)| (cluster.as_str(), now.get(cluster).copied(), row));
+    Builder::new(versions.clones()).difference(rows)
+}
+
+fn identity<K: ModuleObject>(module: &K) -> (ModuleKind, String, muster_api::module::ModuleSpec) {
+    (K::KIND, module.name_any(), module.spec().clone())
+}
+
+fn name(any: &AnySubject) -> String {
+    match any {
+        Any::Module(subject) => read::address(ModuleKind::Module, &subject.after.name_any()),
+        Any::Bootstrap(subject) => read::address(ModuleKind::BootstrapModule, &subject.after.name_any()),
+    }
+}
+
+fn changes(any: &AnySubject) -> bool {
+    match any {
+        Any::Module(subject) => subject.change.is_some(),
+        Any::Bootstrap(subject) => subject.change.is_some(),
+    }
+}
+
+fn millis(at: Timestamp) -> Millis {
+    // Only a host whose clock stands before 1970 gives a negative number.
+    Millis(u64::try_from(at.as_millisecond()).unwrap_or(0))
+}

@@ -1,0 +1,146 @@
+//! `muster plan`: what a commit would do to the fleet, before it is merged. Nothing is written.
+//!
+//! ```text
+//!   folder, or both sides of a range ─► read ──► change: modules on both sides ─┐
+//!   management cluster ─────────────► live ────────────────────────────────────┼─► module::outlook (controllers)
+//!   tag ─► versions: commit ───────────────────────────────────────────────────┘        │
+//!                      plan (the shipped decision) in the simulator ◄── order ◄─────────┘
+//!                                                                         └─► assemble ─► Plan ─► text, markdown, JSON
+//! ```
+//!
+//! Invariant: the order is what the shipped decision function does with what is seen now; nothing here decides.
+//! Invariant: nothing is written, and no Secret is read but its name.
+
+mod assemble;
+mod change;
+mod fields;
+mod foresee;
+mod live;
+mod markdown;
+mod model;
+mod objects;
+mod order;
+mod read;
+#[cfg(test)]
+mod tests;
+mod text;
+mod versions;
+mod words;
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use clap::{Args, ValueEnum};
+use muster_controllers::runtime::Clock;
+
+use self::{foresee::Foresight, model::Plan, read::Folder, versions::Versions};
+use crate::{
+    DONE, FAILED,
+    args::{ClusterFlags, Variable},
+    connect, output,
+};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster plan -f fleet/modules                      what applying the folder would do: who changes, in which order
+  muster plan -f fleet/modules --git origin/main...HEAD -o markdown
+                                                    of a pull request, as a comment for it; exit code 1: there are changes
+  muster plan --source https://github.com/acme/apps.git=../apps
+                                                    tags are looked up in a clone
+  muster plan -o json | jq '.modules[].order'";
+
+#[derive(Args, Debug)]
+pub struct PlanFlags {
+    /// The folder with the manifests of Modules and BootstrapModules; Clusters and ConfigMaps in it count, too
+    #[arg(short, long, value_name = "DIR", default_value = ".")]
+    pub filename: PathBuf,
+    /// Compare two commits of the repository of the folder, instead of the folder with the cluster; A...B: what B changed since it left A
+    #[arg(long, value_name = "A..B")]
+    pub git: Option<String>,
+    /// Modules that stand in the cluster and not in the folder are removed, as by whatever applies it with pruning
+    #[arg(long, conflicts_with = "git")]
+    pub prune: bool,
+    /// A variable of the manifests; may be repeated. Without any, nothing is substituted
+    #[arg(long = "substitute", value_name = "NAME=VALUE")]
+    pub substitute: Vec<Variable>,
+    /// A clone of a repository that modules name: tags are looked up there, and what changes in objects is shown; may be repeated. The
+    /// repository of the folder is one under the URLs of its remotes
+    #[arg(long, value_name = "URL=DIR")]
+    pub source: Vec<versions::Clone>,
+    /// Ask repositories by http and file, too, for the commits of tags
+    #[arg(long, env = "MUSTER_ALLOW_INSECURE_SOURCES")]
+    pub allow_insecure_sources: bool,
+    /// A kind that bindings may read besides ConfigMap and Cluster, as the controller was started; may be repeated
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "APIVERSION/KIND",
+        env = "MUSTER_BINDING_KINDS"
+    )]
+    pub binding_kinds: Vec<String>,
+    /// How it is printed
+    #[arg(short, long, value_enum, default_value_t = Shown::Text)]
+    pub output: Shown,
+}
+
+/// How a plan is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Shown {
+    /// For people
+    Text,
+    /// For a comment on a pull request
+    Markdown,
+    /// For programs; schema plan/v1
+    Json,
+}
+
+/// Prints what would become of the fleet.
+pub async fn run(cluster: &ClusterFlags, flags: &PlanFlags) -> anyhow::Result<u8> {
+    let files = match &flags.git {
+        Some(range) => {
+            let (from, to) = read::in_range(&flags.filename, range)?;
+            (Some(from), to)
+        }
+        None => (None, read::on_disk(&flags.filename)?),
+    };
+    let (client, namespace) = connect::client(cluster).await?;
+    let variables = flags.substitute.iter().cloned();
+    let variables: BTreeMap<String, String> = variables
+        .map(|variable| (variable.name, variable.value))
+        .collect();
+    let folder = |files| read::folder(files, &variables, &namespace);
+    let (base, wanted) = (files.0.as_ref().map(folder).transpose()?, folder(&files.1)?);
+    if is_empty(&wanted) && base.as_ref().is_none_or(is_empty) {
+        let place = flags.filename.display().to_string();
+        return Err(read::ReadError::NoModules { place }.into());
+    }
+    let foresight = Foresight {
+        live: live::read(&client, &namespace).await?,
+        client,
+        base,
+        wanted,
+        prune: flags.prune,
+        kinds: foresee::kinds(&flags.binding_kinds)?,
+        now: Clock::system().now(),
+    };
+    let mut versions = Versions::new(&flags.source, &flags.filename, flags.allow_insecure_sources);
+    let plan = foresight.plan(&mut versions).await?;
+    output::text(&shown(&plan, flags.output)?)?;
+    Ok(code(&plan))
+}
+
+/// 1 if something is different afterwards.
+fn code(plan: &Plan) -> u8 {
+    if plan.modules.is_empty() { DONE } else { FAILED }
+}
+
+fn is_empty(folder: &Folder) -> bool {
+    folder.modules.is_empty() && folder.bootstrap_modules.is_empty()
+}
+
+fn shown(plan: &Plan, how: Shown) -> anyhow::Result<String> {
+    Ok(match how {
+        Shown::Text => text::draw(plan, output::width()),
+        Shown::Markdown => markdown::draw(plan),
+        Shown::Json => serde_json::to_string_pretty(plan)? + "\n",
+    })
+}

@@ -1,0 +1,155 @@
+//! What changes in the objects of clusters, where a clone of their repository is at hand: what the row of each says now, built as the
+//! sync builds it, beside what it would say. Of Secrets it is told only that they change.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use git2::{Oid, Repository};
+use muster_api::{assemblage::SyncRow, sync::Package};
+use muster_controllers::bindings;
+use muster_sync::build::{self, BuildOptions, Identity};
+use serde_json::Value;
+
+use super::{
+    fields,
+    model::{Fate, ObjectChange},
+    read,
+};
+
+/// The objects of one row.
+type Objects = BTreeMap<Identity, Value>;
+/// They, or why nobody can say.
+type Built = Result<Arc<Objects>, String>;
+
+/// Builds rows; what is alike is built once.
+pub struct Builder<'a> {
+    clones: &'a BTreeMap<String, PathBuf>,
+    built: BTreeMap<(String, String, String), Built>,
+}
+
+/// What is known of the objects of a module's clusters.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Difference {
+    /// What changes; what is alike in several clusters is told once.
+    pub changes: Vec<ObjectChange>,
+    /// Why something is not known.
+    pub unknown: Vec<String>,
+}
+
+impl<'a> Builder<'a> {
+    /// With clones by URL.
+    pub fn new(clones: &'a BTreeMap<String, PathBuf>) -> Self {
+        Self {
+            clones,
+            built: BTreeMap::new(),
+        }
+    }
+
+    /// What becomes of the objects of these clusters, by what their rows say before and after.
+    pub fn difference<'r>(
+        &mut self,
+        clusters: impl Iterator<Item = (&'r str, Option<&'r SyncRow>, &'r SyncRow)>,
+    ) -> Difference {
+        let mut all = Difference::default();
+        for (cluster, before, after) in clusters {
+            let before = before.filter(|row| row.source.is_some());
+            let Some(built) = self.built(after) else { continue };
+            let before = before.map_or_else(|| Some(Ok(Arc::default())), |row| self.built(row));
+            let prunes = after.package.as_ref().is_none_or(|package| package.prune);
+            match (before, built) {
+                (Some(Ok(before)), Ok(after)) => {
+                    for change in between(&before, &after, prunes) {
+                        note(&mut all.changes, change, cluster);
+                    }
+                }
+                (Some(Err(why)), _) | (_, Err(why)) => {
+                    if !all.unknown.contains(&why) {
+                        all.unknown.push(why);
+                    }
+                }
+                // It comes from another repository, of which there is no clone.
+                (None, Ok(_)) => {}
+            }
+        }
+        all
+    }
+
+    /// The objects of a row; none without a clone of its repository.
+    fn built(&mut self, row: &SyncRow) -> Option<Built> {
+        let (source, package, commit) = (row.source.as_ref()?, row.package.as_ref()?, row.commit.as_ref()?);
+        let clone = self.clones.get(&source.git.url)?;
+        let mut values = row.values.clone();
+        // What the cluster itself evaluates is not known here, and the same on both sides.
+        let own = row.bindings.iter();
+        values.extend(own.map(|binding| (binding.name.clone(), format!("$({})", binding.name))));
+        let package = match bindings::substitute_package(package, &values) {
+            Ok(package) => package,
+            Err(error) => return Some(Err(error.to_string())),
+        };
+        // A package always goes into JSON.
+        let text = serde_json::to_string(&package).unwrap_or_default();
+        let key = (source.git.url.clone(), commit.clone(), text);
+        let built = self.built.entry(key);
+        Some(built.or_insert_with(|| objects(clone, commit, &package)).clone())
+    }
+}
+
+fn objects(clone: &Path, commit: &str, package: &Package) -> Built {
+    let place = clone.display();
+    let git = |error: git2::Error| format!("{place}: {}; next: git fetch there", error.message());
+    let repository = Repository::discover(clone).map_err(git)?;
+    let id = Oid::from_str(commit).map_err(git)?;
+    let found = repository.find_commit(id).map_err(git)?;
+    let tree = found.tree().map_err(git)?;
+    let below = package.path.trim_start_matches("./").trim_matches('/');
+    let below = if below == "." { "" } else { below };
+    let files = read::files(&repository, &tree, Path::new(below)).map_err(|error| error.to_string())?;
+    let options = BuildOptions {
+        substitute: package.substitute.clone(),
+    };
+    let short = commit.get(..8).unwrap_or(commit);
+    let manifests = build::build(&files, &options).map_err(|errors| format!("commit {short}: {errors}"))?;
+    let objects = manifests
+        .into_iter()
+        .map(|manifest| (manifest.identity(), manifest.object));
+    Ok(Arc::new(objects.collect()))
+}
+
+fn between(before: &Objects, after: &Objects, prunes: bool) -> Vec<ObjectChange> {
+    let change = |fate: Fate, id: &Identity, fields| ObjectChange {
+        fate,
+        object: id.to_string(),
+        fields,
+        clusters: Vec::new(),
+    };
+    let written = after.iter().filter_map(|(id, object)| match before.get(id) {
+        None => Some(change(Fate::Created, id, Vec::new())),
+        Some(old) if old == object => None,
+        Some(_) if is_secret(id) => Some(change(Fate::Changed, id, Vec::new())),
+        Some(old) => Some(change(Fate::Changed, id, fields::between(old, object))),
+    });
+    let gone = before.keys().filter(|id| prunes && !after.contains_key(*id));
+    written
+        .chain(gone.map(|id| change(Fate::Removed, id, Vec::new())))
+        .collect()
+}
+
+fn is_secret(id: &Identity) -> bool {
+    id.group.is_empty() && id.kind == "Secret"
+}
+
+fn note(all: &mut Vec<ObjectChange>, change: ObjectChange, cluster: &str) {
+    let alike = |known: &&mut ObjectChange| {
+        (known.fate, &known.object, &known.fields) == (change.fate, &change.object, &change.fields)
+    };
+    match all.iter_mut().find(alike) {
+        Some(known) => known.clusters.push(cluster.to_owned()),
+        None => all.push(ObjectChange {
+            clusters: vec![cluster.to_owned()],
+            ..change
+        }),
+    }
+}

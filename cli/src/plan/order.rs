@@ -1,0 +1,271 @@
+//! In which order clusters would change: the shipped decision function, played forward from what is seen now, where all goes well.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_api::{
+    reasons::Reason,
+    rollout::{Approval, Rollout},
+};
+use muster_controllers::module::{self, Prospect};
+use muster_rollout::{
+    Class, Content, Desired, Millis, Place, Revision, StageId, State, Unit, UnitId, Why, plan,
+};
+use muster_simulator::{
+    Fault, Happening, Member, Pace, Rest, Simulation, Surroundings, Wish, Witness,
+    laws::{Broken, Case, Verdict},
+};
+use thiserror::Error;
+
+use super::model::{Gives, Step};
+
+/// All clusters take the same time: who is begun together ends together, so that batches are seen as such.
+const PACE: Pace = Pace {
+    pickup: Millis::seconds(1),
+    work: Millis::seconds(10),
+};
+/// So many events are enough for a cluster: it is written, picks up, is ready, and is decided on.
+const EVENTS: u64 = 500;
+
+/// Why it cannot be foretold.
+#[derive(Debug, Error)]
+pub enum OrderError {
+    /// It did not come to an end.
+    #[error("the rollout of {module} does not come to rest after {events} events: please report it")]
+    Restless {
+        /// The module.
+        module: String,
+        /// So many were simulated.
+        events: u64,
+    },
+    /// A law of the engine does not hold.
+    #[error("a defect of muster, please report it: {0}")]
+    Broken(#[from] Broken),
+}
+
+/// What would happen, in the order of time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Course {
+    /// What is done.
+    pub steps: Vec<Step>,
+    /// What is said of each cluster in the end.
+    pub finally: BTreeMap<String, Reason>,
+}
+
+impl Course {
+    /// The clusters that have what they shall have in the end.
+    pub fn confirmed(&self) -> BTreeSet<String> {
+        let confirmed = self
+            .finally
+            .iter()
+            .filter(|(_, reason)| **reason == Reason::UpToDate);
+        confirmed.map(|(cluster, _)| cluster.clone()).collect()
+    }
+}
+
+/// The clusters that get something, or are left.
+pub fn touched(steps: &[Step]) -> BTreeSet<&str> {
+    let clusters = steps.iter().flat_map(|step| match step {
+        Step::Change { clusters, .. } => &clusters[..],
+        Step::Pass { .. } | Step::Acknowledge { .. } => &[],
+    });
+    clusters.map(String::as_str).collect()
+}
+
+/// Plays it to the end: everything that is begun succeeds, approvals and acknowledgements come at once, gates hold.
+pub fn foretell(
+    module: &str,
+    prospect: &Prospect,
+    rollout: &Rollout,
+    now: Millis,
+) -> Result<Course, OrderError> {
+    let mut spec = prospect.spec.clone();
+    // A pause is told beside the order; what comes after it is what is asked for.
+    spec.paused = false;
+    let last_good = prospect.memory.last_good;
+    let members = prospect
+        .units
+        .iter()
+        .map(|unit| (unit.id.clone(), member(unit, last_good)));
+    let mut simulation = Simulation::new(
+        &plan,
+        spec,
+        prospect.memory.clone(),
+        members.collect(),
+        Member::new(PACE),
+        1,
+        Watcher::new(prospect, rollout),
+    )
+    .starting_at(now);
+    simulation.surroundings = Surroundings::FAIR;
+    simulation.rouse();
+    let most = EVENTS.saturating_mul(u64::try_from(prospect.units.len() + 20).unwrap_or(u64::MAX));
+    settle(&mut simulation, module, most)?;
+    if let Some((withdrawal, clusters)) = simulation.witness.held.take() {
+        simulation
+            .witness
+            .steps
+            .push(Step::Acknowledge { withdrawal, clusters });
+        let at = simulation.now();
+        simulation.plan_for(at, Happening::Wish(Wish::Acknowledge));
+        settle(&mut simulation, module, most)?;
+    }
+    let Watcher { steps, finally, .. } = simulation.witness;
+    Ok(Course { steps, finally })
+}
+
+fn settle(simulation: &mut Simulation<'_, Watcher>, module: &str, most: u64) -> Result<(), OrderError> {
+    match simulation.settle(most)? {
+        Rest::Quiet => Ok(()),
+        Rest::Restless => Err(OrderError::Restless {
+            module: module.to_owned(),
+            events: most,
+        }),
+    }
+}
+
+/// A cluster as it is seen. One that is not well at what it has stays so until it gets something else.
+fn member(unit: &Unit, last_good: Option<Revision>) -> Member {
+    let mut member = Member::of(unit, last_good, PACE);
+    let carried = unit.assigned.and_then(|row| match row.content {
+        Content::Carries { revision, .. } => revision,
+        Content::Nothing | Content::Withdraw => None,
+    });
+    let failing = unit.observed.as_ref().map(|echo| &echo.state);
+    if let (Some(carried), Some(State::Failed { class, terminal, .. })) = (carried, failing)
+        && !matches!(unit.desired, Desired::Content { revision, .. } if revision == carried)
+    {
+        let fault = Fault {
+            class: if *class == Class::Infra {
+                Class::Unit
+            } else {
+                *class
+            },
+            terminal: *terminal,
+        };
+        member.faults.insert(carried, fault);
+    }
+    member
+}
+
+/// Writes down what is written.
+struct Watcher {
+    target: Option<Revision>,
+    /// The stage of each cluster, and whether it is pinned.
+    places: BTreeMap<UnitId, (Option<String>, bool)>,
+    /// What stands between each stage and the next.
+    stages: Vec<(StageId, Step)>,
+    passed: BTreeSet<StageId>,
+    steps: Vec<Step>,
+    /// When the last of them was done.
+    last: Option<Millis>,
+    finally: BTreeMap<String, Reason>,
+    /// The withdrawal that waits for an acknowledgement, and of how many clusters.
+    held: Option<(String, u32)>,
+}
+
+impl Watcher {
+    fn new(prospect: &Prospect, rollout: &Rollout) -> Self {
+        let stage = |unit: &Unit| match unit.place {
+            Place::Stage(place) => rollout.stages.get(usize::from(place)),
+            Place::Last | Place::Excluded => None,
+        };
+        let places = prospect.units.iter().map(|unit| {
+            let stage = stage(unit).map(|stage| stage.name.clone());
+            (unit.id.clone(), (stage, unit.pinned))
+        });
+        let stages = rollout.stages.iter().map(|stage| {
+            let pass = Step::Pass {
+                stage: stage.name.clone(),
+                soak: (stage.soak.as_millis() > 0).then_some(stage.soak),
+                gates: stage.gates.len(),
+                approval: stage.approval == Approval::Required,
+            };
+            (StageId::of(&stage.name), pass)
+        });
+        Self {
+            target: prospect.spec.target,
+            places: places.collect(),
+            stages: stages.collect(),
+            passed: prospect.memory.course.passed.iter().copied().collect(),
+            steps: Vec::new(),
+            last: None,
+            finally: BTreeMap::new(),
+            held: None,
+        }
+    }
+
+    fn changes(&mut self, unit: &UnitId, given: Gives, now: Millis) {
+        let of = self.places.get(unit).and_then(|(stage, _)| stage.clone());
+        // Who is left is left in no order of stages.
+        let of = of.filter(|_| given != Gives::Withdrawal);
+        let together = self.last.replace(now) == Some(now);
+        if let (
+            true,
+            Some(Step::Change {
+                stage,
+                gives,
+                clusters,
+            }),
+        ) = (together, self.steps.last_mut())
+            && *stage == of
+            && *gives == given
+        {
+            clusters.push(unit.to_string());
+            return;
+        }
+        self.steps.push(Step::Change {
+            stage: of,
+            gives: given,
+            clusters: vec![unit.to_string()],
+        });
+    }
+}
+
+impl Witness for Watcher {
+    fn decided(&mut self, case: &Case<'_>, _view: usize) -> Verdict {
+        self.held = None;
+        let told = case.decision.reasons.iter().map(|(unit, why)| {
+            if let Why::WithdrawalHeld { acknowledge, units } = why {
+                self.held = Some((acknowledge.to_string(), *units));
+            }
+            (unit.to_string(), module::word(why).0)
+        });
+        self.finally = told.collect();
+        let passed: BTreeSet<StageId> = case.decision.memory.course.passed.iter().copied().collect();
+        let same_run = case.before.run.map(|run| run.id) == case.decision.memory.run.map(|run| run.id);
+        for (id, pass) in &self.stages {
+            let is_new = passed.contains(id) && !(same_run && self.passed.contains(id));
+            let stops = |pass: &Step| match pass {
+                Step::Pass {
+                    soak,
+                    gates,
+                    approval,
+                    ..
+                } => soak.is_some() || *gates > 0 || *approval,
+                Step::Change { .. } | Step::Acknowledge { .. } => false,
+            };
+            if is_new && stops(pass) {
+                self.steps.push(pass.clone());
+            }
+        }
+        self.passed = passed;
+        Ok(())
+    }
+
+    fn wrote(&mut self, unit: &UnitId, content: Option<Content>, _view: usize, now: Millis) -> Verdict {
+        let pinned = self.places.get(unit).is_some_and(|(_, pinned)| *pinned);
+        match content {
+            Some(Content::Carries { revision, .. }) if pinned && revision != self.target => {
+                self.changes(unit, Gives::Pin, now);
+            }
+            Some(Content::Carries { revision, .. }) if revision == self.target => {
+                self.changes(unit, Gives::Target, now);
+            }
+            Some(Content::Carries { .. }) => self.changes(unit, Gives::LastGood, now),
+            Some(Content::Withdraw) => self.changes(unit, Gives::Withdrawal, now),
+            // A row that was tidied, or a fence: nothing in the cluster changes.
+            Some(Content::Nothing) | None => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,335 @@
+//! The modules of a folder, or of a commit: the same manifests that whatever applies them would read.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use git2::{Commit, ErrorCode, ObjectType, Repository, TreeWalkMode, TreeWalkResult};
+use kube::ResourceExt;
+use muster_api::{
+    BootstrapModule, Module, cluster,
+    kind::GROUP,
+    module::{ModuleKind, ModuleObject, ModuleSpec},
+    validate::{self, InsecureSources},
+};
+use muster_controllers::bindings::ObjectId;
+use muster_sync::{
+    build::{self, BuildErrors, BuildOptions, Manifest, Origin},
+    source::{self, File, Files, FolderErrors, Limits},
+};
+use serde_json::Value;
+use thiserror::Error;
+
+/// What a manifest's file may be called, as the sync has it.
+const EXTENSIONS: [&str; 2] = ["yaml", "yml"];
+
+/// What is wrong with what is to be planned, where, and what to do.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// The folder cannot be read.
+    #[error(transparent)]
+    Folder(#[from] FolderErrors),
+    /// A file cannot be read.
+    #[error(
+        "{errors}; next: mend it, or name the folder that has the modules with -f (variables: --substitute NAME=VALUE)"
+    )]
+    Build {
+        /// What is wrong.
+        errors: BuildErrors,
+    },
+    /// There is no module in it.
+    #[error("{place} has no Module and no BootstrapModule; next: name the folder that has them with -f")]
+    NoModules {
+        /// The folder, or the folder of a commit.
+        place: String,
+    },
+    /// A module is not what it has to be.
+    #[error("{origin}: {module}: {what}")]
+    Invalid {
+        /// Where it is written.
+        origin: Origin,
+        /// The module.
+        module: String,
+        /// What is wrong, and what to do.
+        what: String,
+    },
+    /// A module is written twice.
+    #[error("{second}: {module} is written already at {first}; remove one of them")]
+    Twice {
+        /// The module.
+        module: String,
+        /// Where first.
+        first: Origin,
+        /// Where again.
+        second: Origin,
+    },
+    /// The range is not of the form A..B.
+    #[error("--git {said}: write A..B or A...B, two commits, branches or tags, such as origin/main...HEAD")]
+    Range {
+        /// What was said.
+        said: String,
+    },
+    /// There is no such commit.
+    #[error("--git: {said} is no commit of the repository of {}; next: git fetch, or name another", folder.display())]
+    NoCommit {
+        /// What was said.
+        said: String,
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// There is no repository.
+    #[error("{} is in no work tree of git; next: name a folder of it with -f", folder.display())]
+    NoRepository {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A file is too large to be read.
+    #[error("{path} has {bytes} bytes, more than {most}; next: name the folder that has the modules with -f")]
+    TooLarge {
+        /// The file.
+        path: String,
+        /// Its size.
+        bytes: usize,
+        /// What is allowed.
+        most: u64,
+    },
+    /// git failed.
+    #[error("git: {0}")]
+    Git(#[from] git2::Error),
+}
+
+/// A module as it is written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Written<K> {
+    /// The object.
+    pub object: K,
+    /// Where it is.
+    pub origin: Origin,
+}
+
+/// What a folder has, as far as a plan is concerned.
+#[derive(Clone, Debug, Default)]
+pub struct Folder {
+    /// Modules, by name.
+    pub modules: BTreeMap<String, Written<Module>>,
+    /// BootstrapModules, by name.
+    pub bootstrap_modules: BTreeMap<String, Written<BootstrapModule>>,
+    /// Clusters, by name.
+    pub clusters: BTreeMap<String, Value>,
+    /// What bindings may read besides.
+    pub objects: BTreeMap<ObjectId, Value>,
+}
+
+/// The files of a folder on disk.
+pub fn on_disk(folder: &Path) -> Result<Files, ReadError> {
+    Ok(source::read_folder(folder, &Limits::default())?)
+}
+
+/// The files of both sides of a range, in the repository that the folder is of; only those below the folder. `A..B` compares the two,
+/// `A...B` what B has changed since it left A.
+pub fn in_range(folder: &Path, range: &str) -> Result<(Files, Files), ReadError> {
+    let (from, to) = range.split_once("..").ok_or_else(|| ReadError::Range {
+        said: range.to_owned(),
+    })?;
+    let (to, since) = match to.strip_prefix('.') {
+        Some(to) => (to, true),
+        None => (to, false),
+    };
+    let is_named = |name: &str| !name.is_empty() && !name.contains("..");
+    if !is_named(from) || !is_named(to) {
+        return Err(ReadError::Range {
+            said: range.to_owned(),
+        });
+    }
+    let repository = Repository::discover(folder).map_err(|_none| ReadError::NoRepository {
+        folder: folder.to_owned(),
+    })?;
+    let (from, to) = (named(&repository, folder, from)?, named(&repository, folder, to)?);
+    let from = if since {
+        repository.find_commit(repository.merge_base(from.id(), to.id())?)?
+    } else {
+        from
+    };
+    let below = below(&repository, folder);
+    Ok((
+        files(&repository, &from.tree()?, &below)?,
+        files(&repository, &to.tree()?, &below)?,
+    ))
+}
+
+fn named<'a>(repository: &'a Repository, folder: &Path, said: &str) -> Result<Commit<'a>, ReadError> {
+    let found = repository
+        .revparse_single(said)
+        .and_then(|object| object.peel_to_commit());
+    found.map_err(|error| match error.code() {
+        ErrorCode::NotFound | ErrorCode::Ambiguous | ErrorCode::InvalidSpec | ErrorCode::Peel => {
+            ReadError::NoCommit {
+                said: said.to_owned(),
+                folder: folder.to_owned(),
+            }
+        }
+        _ => ReadError::Git(error),
+    })
+}
+
+/// The path of a folder from the root of its repository on; empty for the root itself.
+fn below(repository: &Repository, folder: &Path) -> PathBuf {
+    let root = repository.workdir().and_then(|root| root.canonicalize().ok());
+    let folder = folder.canonicalize().ok();
+    let below = root.zip(folder).and_then(|(root, folder)| {
+        let below = folder.strip_prefix(root).ok()?;
+        Some(below.to_owned())
+    });
+    // A bare repository has no folders on disk: all of it is looked at.
+    below.unwrap_or_default()
+}
+
+/// The manifests of a tree below a path.
+pub fn files(repository: &Repository, tree: &git2::Tree<'_>, below: &Path) -> Result<Files, ReadError> {
+    let (tree, prefix) = if below.as_os_str().is_empty() {
+        (tree.clone(), String::new())
+    } else {
+        match tree.get_path(below).and_then(|entry| entry.to_object(repository)) {
+            Ok(object) => (object.peel_to_tree()?, format!("{}/", below.display())),
+            // It was made by a later commit, or taken away by an earlier one.
+            Err(error) if error.code() == ErrorCode::NotFound => return Ok(Files::default()),
+            Err(error) => return Err(error.into()),
+        }
+    };
+    let most = Limits::default().file_bytes;
+    let mut files = Vec::new();
+    let mut wrong = None;
+    tree.walk(TreeWalkMode::PreOrder, |folder, entry| {
+        // A name that is no UTF-8 ends in none of the endings that are looked for.
+        let name = entry.name().unwrap_or_default();
+        let is_manifest = EXTENSIONS
+            .iter()
+            .any(|end| Path::new(name).extension().is_some_and(|found| found == *end));
+        if entry.kind() != Some(ObjectType::Blob) || !is_manifest {
+            return TreeWalkResult::Ok;
+        }
+        let path = format!("{prefix}{folder}{name}");
+        match repository.find_blob(entry.id()) {
+            Ok(blob) if u64::try_from(blob.size()).is_ok_and(|size| size <= most) => {
+                files.push(File {
+                    path,
+                    bytes: blob.content().to_vec().into(),
+                });
+                return TreeWalkResult::Ok;
+            }
+            Ok(blob) => {
+                wrong = Some(ReadError::TooLarge {
+                    path,
+                    bytes: blob.size(),
+                    most,
+                });
+            }
+            Err(error) => wrong = Some(error.into()),
+        }
+        TreeWalkResult::Abort
+    })
+    .or_else(|error| if wrong.is_some() { Ok(()) } else { Err(error) })?;
+    wrong.map_or_else(|| Ok(Files::new(files)), Err)
+}
+
+/// The modules, Clusters and objects of bindings among the files. What says that it is of another namespace is none of ours.
+pub fn folder(
+    files: &Files,
+    variables: &BTreeMap<String, String>,
+    namespace: &str,
+) -> Result<Folder, ReadError> {
+    let options = BuildOptions {
+        substitute: variables.clone(),
+    };
+    let manifests = build::build(files, &options).map_err(|errors| ReadError::Build { errors })?;
+    let mut folder = Folder::default();
+    for manifest in manifests {
+        if manifest.namespace().is_some_and(|named| named != namespace) {
+            continue;
+        }
+        let gvk = manifest.gvk();
+        match (gvk.group.as_str(), gvk.kind.as_str()) {
+            (GROUP, "Module") => put(&mut folder.modules, &manifest, namespace)?,
+            (GROUP, "BootstrapModule") => put(&mut folder.bootstrap_modules, &manifest, namespace)?,
+            (cluster::GROUP, "Cluster") => {
+                folder
+                    .clusters
+                    .insert(manifest.name().to_owned(), manifest.object);
+            }
+            _ => {
+                let id = ObjectId {
+                    api_version: gvk.api_version(),
+                    kind: gvk.kind.clone(),
+                    name: manifest.name().to_owned(),
+                };
+                folder.objects.insert(id, manifest.object);
+            }
+        }
+    }
+    Ok(folder)
+}
+
+fn put<K: ModuleObject>(
+    all: &mut BTreeMap<String, Written<K>>,
+    manifest: &Manifest,
+    namespace: &str,
+) -> Result<(), ReadError> {
+    let written = module::<K>(manifest, namespace)?;
+    let name = written.object.name_any();
+    if let Some(first) = all.get(&name) {
+        return Err(ReadError::Twice {
+            module: address(K::KIND, &name),
+            first: first.origin.clone(),
+            second: written.origin,
+        });
+    }
+    all.insert(name, written);
+    Ok(())
+}
+
+/// A module of a manifest, checked as far as that needs no cluster.
+fn module<K: ModuleObject>(manifest: &Manifest, namespace: &str) -> Result<Written<K>, ReadError> {
+    let invalid = |what: String| ReadError::Invalid {
+        origin: manifest.origin.clone(),
+        module: address(K::KIND, manifest.name()),
+        what,
+    };
+    let mut unknown = None;
+    let mut track = serde_path_to_error::Track::new();
+    let spec = manifest.object.get("spec").unwrap_or(&Value::Null);
+    let tracked = serde_path_to_error::Deserializer::new(spec, &mut track);
+    let parsed: Result<ModuleSpec, _> = serde_ignored::deserialize(tracked, |path| {
+        unknown.get_or_insert_with(|| path.to_string());
+    });
+    parsed.map_err(|error| invalid(format!("spec.{}: {error}", track.path())))?;
+    // What an API server refuses, or drops.
+    if let Some(path) = unknown {
+        return Err(invalid(format!(
+            "spec.{path}: nobody knows this field; next: remove it, or write it as kubectl explain does"
+        )));
+    }
+    let parsed = serde_json::from_value::<K>(manifest.object.clone());
+    let mut object = parsed.map_err(|error| invalid(error.to_string()))?;
+    // Whether addresses without TLS are allowed is known to the controller only.
+    let problems = validate::module(&object.name_any(), object.spec(), InsecureSources::Allowed);
+    if !problems.is_empty() {
+        let message = validate::message(&problems);
+        let hint = if message.contains("${") {
+            "; next: give the variable with --substitute NAME=VALUE"
+        } else {
+            ""
+        };
+        return Err(invalid(format!("{message}{hint}")));
+    }
+    object.meta_mut().namespace = Some(namespace.to_owned());
+    Ok(Written {
+        object,
+        origin: manifest.origin.clone(),
+    })
+}
+
+/// As commands have it: `module/podinfo`.
+pub fn address(kind: ModuleKind, name: &str) -> String {
+    format!("{}/{name}", kind.as_str().to_lowercase())
+}

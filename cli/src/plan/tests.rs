@@ -1,0 +1,620 @@
+//! Promise: a plan says what the controller would do with what stands there: who changes, in which order, who does not, and why.
+
+use std::collections::BTreeMap;
+
+use kube::ResourceExt;
+use muster_api::{
+    Module, ModuleRevision, ProxyAssemblage, assemblage::SyncRow, cluster::Version, digest,
+    module::ModuleSpec,
+};
+use muster_apiserver::ApiServer;
+use muster_controllers::bindings::Kinds;
+use muster_sync::source::{File, Files};
+use serde_json::{Value, json};
+
+use super::{
+    code, foresee::Foresight, live::Live, markdown, model::Plan, objects::Builder, read, text,
+    versions::Versions, words,
+};
+use crate::{DONE, FAILED};
+
+const NS: &str = "fleet";
+const OLD: &str = "1111111111111111111111111111111111111111";
+const NEW: &str = "2222222222222222222222222222222222222222";
+
+/// Three regions, one canary; the last by name is not selected yet.
+const FLEET: [(&str, &str, &str); 7] = [
+    ("dev-1", "dev", "eu"),
+    ("eu-1", "prod", "eu"),
+    ("eu-2", "prod", "eu"),
+    ("eu-3", "prod", "eu"),
+    ("us-1", "prod", "us"),
+    ("us-2", "prod", "us"),
+    ("zz-1", "new", "us"),
+];
+
+/// A management cluster at rest, and the folder that it was made of.
+struct World {
+    live: Live,
+    folder: BTreeMap<String, Value>,
+    /// The other side of a range.
+    base: Option<BTreeMap<String, Value>>,
+    prune: bool,
+}
+
+fn module(name: &str, commit: &str, rollout: &Value) -> Value {
+    json!({
+        "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "Module", "metadata": {"name": name},
+        "spec": {
+            "selector": {"matchExpressions": [{"key": "env", "operator": "In", "values": ["dev", "prod"]}]},
+            "sync": {"source": {"git": {"url": "https://git.test/fleet.git", "version": {"commit": commit}}}, "package": {"path": "app"}},
+            "rollout": rollout,
+        },
+    })
+}
+
+impl World {
+    /// Modules of these names are at the old commit everywhere.
+    fn new(names: &[&str]) -> Self {
+        let clusters = FLEET.map(|(name, env, region)| {
+            let cluster = json!({
+                "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+                "metadata": {
+                    "name": name, "uid": format!("uid-{name}"), "namespace": NS, "labels": {"env": env, "region": region},
+                    "annotations": {"fleet.muster.dev/enrolled": ""},
+                },
+            });
+            serde_json::from_value(cluster).unwrap()
+        });
+        let mut live = Live {
+            namespace: NS.to_owned(),
+            clusters: clusters.into(),
+            version: Some(Version::V1Beta2),
+            enrolled: Some(FLEET.map(|(name, ..)| name.to_owned()).into()),
+            ..Live::default()
+        };
+        let mut folder = BTreeMap::new();
+        for name in names {
+            let manifest = module(name, OLD, &json!({}));
+            let mut stands: Module = serde_json::from_value(manifest.clone()).unwrap();
+            stands.metadata.namespace = Some(NS.to_owned());
+            stands.metadata.uid = Some(format!("uid-{name}"));
+            stands.metadata.generation = Some(1);
+            live.revisions.push(revision(name, &stands.spec, OLD, "Good"));
+            live.modules.push(stands);
+            folder.insert((*name).to_owned(), manifest);
+        }
+        live.proxies = FLEET
+            .iter()
+            .filter(|(_, env, _)| *env != "new")
+            .map(|(cluster, ..)| proxy(cluster, &live.modules))
+            .collect();
+        Self {
+            live,
+            folder,
+            base: None,
+            prune: false,
+        }
+    }
+
+    fn spec(&mut self, name: &str) -> &mut Value {
+        &mut self.folder.get_mut(name).unwrap()["spec"]
+    }
+
+    /// A version, and how it rolls.
+    fn rolls(&mut self, name: &str, commit: &str, rollout: &Value) {
+        let manifest = module(name, commit, rollout);
+        self.folder.insert(name.to_owned(), manifest);
+    }
+
+    fn annotate(&mut self, cluster: &str, key: &str, value: &str) {
+        let mut all = self.live.clusters.iter_mut();
+        let cluster = all.find(|found| found.name_any() == cluster).unwrap();
+        cluster.annotations_mut().insert(key.to_owned(), value.to_owned());
+    }
+
+    /// What its modules say of a cluster.
+    fn told(&mut self, cluster: &str, reason: &str, message: &str) {
+        let status = json!({"attention": [{"cluster": cluster, "reason": reason, "message": message}]});
+        self.live.modules[0].status = Some(serde_json::from_value(status).unwrap());
+    }
+
+    async fn plan(&self) -> Plan {
+        let folder = |manifests: &BTreeMap<String, Value>| {
+            let files = manifests.iter().map(|(name, manifest)| File {
+                path: format!("modules/{name}.yaml"),
+                bytes: serde_json::to_vec(manifest).unwrap().into(),
+            });
+            read::folder(&Files::new(files), &BTreeMap::new(), NS).unwrap()
+        };
+        let foresight = Foresight {
+            client: ApiServer::in_process().unwrap().client(),
+            live: self.live.clone(),
+            base: self.base.as_ref().map(folder),
+            wanted: folder(&self.folder),
+            prune: self.prune,
+            kinds: Kinds::default(),
+            now: "2026-01-02T03:04:05Z".parse().unwrap(),
+        };
+        let nowhere = std::path::Path::new("/nowhere");
+        foresight
+            .plan(&mut Versions::new(&[], nowhere, false))
+            .await
+            .unwrap()
+    }
+
+    /// The order of each module, and who is left out: `web: [a, b] → c | d Held`.
+    async fn orders(&self) -> Vec<String> {
+        let plan = self.plan().await;
+        let line = |module: &super::model::ModulePlan| {
+            let skipped = module.skipped.iter();
+            let skipped =
+                skipped.map(|skipped| format!(" | {} {}", words::who(&skipped.clusters), skipped.reason));
+            let order = words::order(&module.order).join(" → ");
+            format!("{}: {order}{}", module.module, skipped.collect::<String>())
+        };
+        plan.modules.iter().map(line).collect()
+    }
+}
+
+fn revision(module: &str, spec: &ModuleSpec, commit: &str, verdict: &str) -> ModuleRevision {
+    let revision = digest::revision(commit, &spec.sync, &spec.control_plane_bindings);
+    serde_json::from_value(json!({
+        "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "ModuleRevision",
+        "metadata": {"name": format!("{module}-{verdict}"), "namespace": NS, "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {
+            "moduleRef": {"kind": "Module", "name": module}, "revision": revision, "commit": commit, "sync": spec.sync,
+        },
+        "status": {
+            "verdict": verdict, "started": "2026-01-01T01:00:00Z", "finished": "2026-01-01T01:04:00Z",
+            "evidence": [{"cluster": "dev-1", "at": "2026-01-01T01:04:00Z", "message": "Deployment web: no such image"}],
+        },
+    }))
+    .unwrap()
+}
+
+/// A cluster's assemblage, in which these modules are confirmed.
+fn proxy(cluster: &str, modules: &[Module]) -> ProxyAssemblage {
+    let rows: Vec<SyncRow> = modules
+        .iter()
+        .map(|module| {
+            let revision = digest::revision(OLD, &module.spec.sync, &[]);
+            SyncRow {
+                name: module.name_any(),
+                token: Some(1),
+                source: Some(module.spec.sync.source.clone()),
+                package: Some(module.spec.sync.package.clone()),
+                commit: Some(OLD.to_owned()),
+                digest: Some(digest::digest(&revision, &BTreeMap::new())),
+                revision: Some(revision),
+                ..SyncRow::default()
+            }
+        })
+        .collect();
+    let echoes: Vec<Value> = rows
+        .iter()
+        .map(|row| json!({"name": row.name, "digest": row.digest, "token": 1, "state": "succeeded"}))
+        .collect();
+    serde_json::from_value(json!({
+        "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "ProxyAssemblage",
+        "metadata": {"name": cluster, "namespace": NS, "labels": {"fleet.muster.dev/managed-by": "muster"}},
+        "spec": {"clusterRef": {"name": cluster}, "syncs": rows}, "status": {"syncs": echoes},
+    }))
+    .unwrap()
+}
+
+fn stages() -> Value {
+    json!({
+        "maxUnreadyClusters": 2,
+        "stages": [
+            {"name": "canary", "selector": {"matchLabels": {"env": "dev"}}, "approval": "Required", "soak": "10m"},
+            {"name": "eu", "selector": {"matchLabels": {"region": "eu"}}},
+        ],
+    })
+}
+
+/// A version with stages; one cluster is away, one is held, one joins.
+fn sample() -> World {
+    let mut world = World::new(&["web", "base"]);
+    world.rolls("web", NEW, &stages());
+    world.spec("web")["selector"] = json!({});
+    world.told(
+        "us-2",
+        "Unreachable",
+        "the API server of us-2 does not answer: timed out",
+    );
+    let hold = r#"{"for": "", "by": "ann", "reason": "audit"}"#;
+    world.annotate("eu-2", "fleet.muster.dev/hold", hold);
+    world
+}
+
+#[tokio::test]
+async fn as_text() {
+    let plan = sample().plan().await;
+    for width in [80, 160] {
+        let drawn = text::draw(&plan, width);
+        for line in drawn.lines() {
+            assert!(line.chars().count() <= width, "{line}");
+        }
+        insta::assert_snapshot!(format!("text_{width}"), drawn);
+    }
+}
+
+#[tokio::test]
+async fn as_markdown() {
+    insta::assert_snapshot!(markdown::draw(&sample().plan().await));
+}
+
+#[tokio::test]
+async fn as_json() {
+    let plan = sample().plan().await;
+    insta::assert_snapshot!(serde_json::to_string_pretty(&plan).unwrap());
+}
+
+#[tokio::test]
+async fn what_is_written_as_it_stands_is_no_change() {
+    let plan = World::new(&["web", "base"]).plan().await;
+    assert_eq!(code(&plan), DONE);
+    assert_eq!(plan.total(), "Plan: no changes, 2 modules as they are.");
+}
+
+#[tokio::test]
+async fn the_order_is_that_of_the_settings() {
+    let check = async |rollout: Value, expect: &str| {
+        let mut world = World::new(&["web"]);
+        world.rolls("web", NEW, &rollout);
+        assert_eq!(
+            world.orders().await,
+            [format!("module/web: {expect}")],
+            "{rollout}"
+        );
+    };
+    check(json!({}), "dev-1 → eu-1 → eu-2 → eu-3 → us-1 → us-2").await;
+    check(
+        json!({"maxUnreadyClusters": "50%"}),
+        "[dev-1, eu-1, eu-2] → [eu-3, us-1, us-2]",
+    )
+    .await;
+    check(
+        json!({"strategy": "Replace"}),
+        "[dev-1, eu-{1..3} (3), us-1, us-2]",
+    )
+    .await;
+    check(
+        json!({"maxUnreadyClusters": 6, "batch": {"start": 1, "factor": 2}}),
+        "dev-1 → [eu-1, eu-2] → [eu-3, us-1, us-2]",
+    )
+    .await;
+    check(
+        json!({"maxUnreadyClusters": 6, "exclusive": "region"}),
+        "[dev-1, eu-{1..3} (3)] → [us-1, us-2]",
+    )
+    .await;
+    let mut excluded = stages();
+    excluded["unmatched"] = json!("Exclude");
+    check(
+        excluded,
+        "canary: dev-1 → ⏸ canary: soak 10m, approval → eu: [eu-1, eu-2] → eu-3 | us-1, us-2 Excluded",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_does_not_touch_what_is_rolled_out_changes_nothing_on_the_clusters() {
+    let mut world = World::new(&["web"]);
+    world.rolls("web", OLD, &json!({"maxUnreadyClusters": 3, "paused": true}));
+    let plan = world.plan().await;
+    assert_eq!(code(&plan), FAILED);
+    assert!(plan.modules[0].touched().is_empty());
+    let drawn = text::draw(&plan, 160);
+    assert!(drawn.contains("nothing on the clusters changes"), "{drawn}");
+    assert!(drawn.contains("~ rollout.maxUnreadyClusters: 1 → 3"), "{drawn}");
+    assert!(drawn.contains("muster rollout resume module/web"), "{drawn}");
+}
+
+#[tokio::test]
+async fn a_version_that_is_known_to_be_bad_is_refused() {
+    let mut world = World::new(&["web"]);
+    world.rolls("web", NEW, &json!({}));
+    let spec: ModuleSpec = serde_json::from_value(world.spec("web").clone()).unwrap();
+    world.live.revisions.push(revision("web", &spec, NEW, "Bad"));
+    assert_eq!(
+        world.orders().await,
+        ["module/web:  | dev-1, eu-{1..3} (3), us-1, us-2 KnownBad"]
+    );
+    let drawn = text::draw(&world.plan().await, 200);
+    assert!(drawn.contains("dev-1 failed at"), "{drawn}");
+}
+
+#[tokio::test]
+async fn who_is_away_is_skipped_or_waited_for() {
+    let check = async |wish: &str, expect: &str| {
+        let mut world = World::new(&["web"]);
+        let mut rollout = stages();
+        rollout["onUnreachable"] = json!(wish);
+        world.rolls("web", NEW, &rollout);
+        world.told("eu-1", "Unreachable", "timed out");
+        assert_eq!(
+            world.orders().await,
+            [format!(
+                "module/web: canary: dev-1 → ⏸ canary: soak 10m, approval → {expect}"
+            )]
+        );
+    };
+    check(
+        "Skip",
+        "eu: [eu-2, eu-3] → others: [us-1, us-2] | eu-1 Unreachable",
+    )
+    .await;
+    check(
+        "Wait",
+        "eu: [eu-2, eu-3] | eu-1 Unreachable | us-1, us-2 WaitingStage",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn without_a_kubeconfig_nobody_is_touched() {
+    let mut world = World::new(&["web"]);
+    world.rolls("web", NEW, &json!({"strategy": "Replace"}));
+    world.live.enrolled = Some(["eu-1".to_owned()].into());
+    let expect = "module/web: eu-1 | dev-1, eu-2, eu-3, us-1, us-2 NoKubeconfig";
+    assert_eq!(world.orders().await, [expect]);
+}
+
+#[tokio::test]
+async fn who_leaves_is_withdrawn_from_once_that_is_acknowledged() {
+    let mut world = World::new(&["web"]);
+    world.spec("web")["selector"] = json!({"matchLabels": {"region": "eu"}});
+    let plan = world.plan().await;
+    let order = words::order(&plan.modules[0].order);
+    assert_eq!(plan.modules[0].leaves, ["us-1", "us-2"]);
+    assert!(
+        order[0].starts_with("⏸ acknowledgement of 2 withdrawals at once ("),
+        "{order:?}"
+    );
+    assert_eq!(order[1..], ["us-1 (withdrawn)", "us-2 (withdrawn)"]);
+    let commands = words::commands(&plan.modules[0]);
+    assert!(
+        commands[0].contains("fleet.muster.dev/acknowledge-withdrawal="),
+        "{commands:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_the_other_needs_comes_first() {
+    let mut world = World::new(&["app", "web"]);
+    world.rolls("web", NEW, &json!({"strategy": "Replace"}));
+    world.rolls("app", NEW, &json!({"strategy": "Replace"}));
+    world.spec("app")["dependsOn"] = json!([{"name": "web"}]);
+    world.annotate("eu-2", "fleet.muster.dev/hold", r#"{"for": ""}"#);
+    let hold = json!({"fleet.muster.dev/hold": "us-1"});
+    world.folder.get_mut("web").unwrap()["metadata"]["annotations"] = hold;
+    assert_eq!(
+        world.orders().await,
+        [
+            "module/web: [dev-1, eu-1, eu-3, us-2] | eu-2, us-1 Held",
+            "module/app: [dev-1, eu-1, eu-3, us-2] | eu-2 Held | us-1 DependencyBehind",
+        ]
+    );
+    let drawn = text::draw(&world.plan().await, 200);
+    assert!(
+        drawn.contains("in each cluster it comes after module/web"),
+        "{drawn}"
+    );
+}
+
+#[tokio::test]
+async fn of_a_range_the_one_side_is_compared_with_the_other() {
+    let mut world = World::new(&["web", "gone"]);
+    world.base = Some(world.folder.clone());
+    world.rolls("web", NEW, &json!({"strategy": "Replace"}));
+    world.folder.remove("gone");
+    let mut titles: Vec<String> = world.plan().await.modules.iter().map(words::title).collect();
+    titles.sort();
+    assert_eq!(
+        titles,
+        [
+            "module/gone: removed, was at 11111111",
+            "module/web: 11111111 → 22222222"
+        ]
+    );
+
+    // Against the cluster, what is not in the folder stays, unless that is said.
+    world.base = None;
+    let plan = world.plan().await;
+    assert_eq!(
+        (plan.modules.len(), &plan.unmentioned[..]),
+        (1, &["module/gone".to_owned()][..])
+    );
+    world.prune = true;
+    assert_eq!(world.plan().await.modules.len(), 2);
+}
+
+#[tokio::test]
+async fn what_is_not_known_or_selects_nobody_is_a_warning() {
+    let mut world = World::new(&["web"]);
+    let git =
+        json!({"url": "https://git.test/fleet.git", "version": {"tag": "v2"}, "secretRef": {"name": "key"}});
+    world.spec("web")["sync"]["source"]["git"] = git;
+    let plan = world.plan().await;
+    let module = &plan.modules[0];
+    let warning = "the commit of v2 is not known: its repository needs a Secret";
+    assert!(module.warnings[0].starts_with(warning), "{:?}", module.warnings);
+    assert_eq!(module.to.as_ref().unwrap().revision, None);
+    assert!(module.digests.is_empty(), "nobody knows what they would have");
+    assert_eq!(module.touched().len(), 6);
+
+    world.spec("web")["selector"] = json!({"matchLabels": {"env": "qa"}});
+    let plan = world.plan().await;
+    let warnings = &plan.modules[0].warnings;
+    assert!(
+        warnings
+            .iter()
+            .any(|warning| warning == "its selector matches no cluster"),
+        "{warnings:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_cluster_of_the_folder_joins_by_its_labels() {
+    let mut world = World::new(&["web"]);
+    let cluster = json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": "zz-1", "labels": {"env": "prod"}},
+    });
+    world.folder.insert("zz-1".to_owned(), cluster);
+    assert_eq!(world.orders().await, ["module/web: zz-1"]);
+    let plan = world.plan().await;
+    assert_eq!(plan.modules[0].joins, ["zz-1"]);
+}
+
+#[test]
+fn bad_input_is_told_with_its_place() {
+    let check = |manifests: &[(&str, &str)], says: &str| {
+        let files = manifests.iter().map(|(path, text)| File {
+            path: (*path).to_owned(),
+            bytes: text.as_bytes().to_vec().into(),
+        });
+        let error = read::folder(&Files::new(files), &BTreeMap::new(), NS).unwrap_err();
+        assert!(error.to_string().starts_with(says), "{error}");
+    };
+    let yaml = |name: &str, rest: &str| {
+        format!(
+            "apiVersion: fleet.muster.dev/v1alpha1\nkind: Module\nmetadata: {{name: {name}}}\nspec:\n  sync: {{source: {{git: {{url: \
+             \"https://git.test/r\", version: {{tag: v1}}}}}}}}\n{rest}"
+        )
+    };
+    let good = yaml("web", "");
+    check(&[("a.yaml", "a: [")], "a.yaml:");
+    check(
+        &[("a.yaml", &good), ("b.yaml", &good)],
+        "b.yaml:1:1: Module.fleet.muster.dev web is defined already at a.yaml:1:1",
+    );
+    let spaced = good.replace("{name: web}", "{name: web, namespace: fleet}");
+    check(
+        &[("a.yaml", &good), ("b.yaml", &spaced)],
+        "b.yaml:1:1: module/web is written already at a.yaml:1:1",
+    );
+    check(
+        &[("a.yaml", &yaml("web", "  rollout: {maxUnready: 2}\n"))],
+        "a.yaml:1:1: module/web: spec.rollout.maxUnready: nobody knows this field",
+    );
+    check(
+        &[("a.yaml", &yaml("web", "  rollout: {maxUnreadyClusters: many}\n"))],
+        "a.yaml:1:1: module/web: spec.rollout.maxUnreadyClusters: \"many\" is neither a count",
+    );
+    check(
+        &[(
+            "a.yaml",
+            &yaml("web", "  selector: {matchLabels: {\"a b\": c}}\n"),
+        )],
+        "a.yaml:1:1: module/web: spec.selector: ",
+    );
+}
+
+#[test]
+fn a_range_is_two_commits_of_the_repository() {
+    let folder = tempfile::tempdir().unwrap();
+    let modules = folder.path().join("modules");
+    std::fs::create_dir(&modules).unwrap();
+    let wrong = |range: &str| read::in_range(&modules, range).unwrap_err().to_string();
+    assert!(wrong("a..b").contains("is in no work tree of git"));
+    let repository = git2::Repository::init(folder.path()).unwrap();
+    for text in ["v1", "v2"] {
+        std::fs::write(modules.join("web.yaml"), format!("version: {text}\n")).unwrap();
+        std::fs::write(folder.path().join("other.yaml"), "a: b\n").unwrap();
+        commit(&repository);
+    }
+    for range in ["a", "a..", "..b", "a...", "a..b..c"] {
+        assert!(wrong(range).contains("write A..B"), "{range}");
+    }
+    assert!(wrong("HEAD...nowhere").contains("nowhere is no commit of the repository"));
+    assert!(wrong("HEAD..nowhere").contains("nowhere is no commit of the repository"));
+    let (from, to) = read::in_range(&modules, "HEAD~1..HEAD").unwrap();
+    let texts = |files: &Files| {
+        let text = |file: &File| format!("{}: {}", file.path, String::from_utf8_lossy(&file.bytes));
+        files.iter().map(text).collect::<String>()
+    };
+    assert_eq!(texts(&from), "modules/web.yaml: version: v1\n");
+    assert_eq!(texts(&to), "modules/web.yaml: version: v2\n");
+    let (since, _) = read::in_range(&modules, "HEAD...HEAD~1").unwrap();
+    assert_eq!(
+        texts(&since),
+        "modules/web.yaml: version: v1\n",
+        "where they part"
+    );
+}
+
+#[test]
+fn what_changes_in_objects_is_told_once_and_nothing_of_secrets() {
+    const URL: &str = "https://git.test/fleet.git";
+    let folder = tempfile::tempdir().unwrap();
+    let repository = git2::Repository::init(folder.path()).unwrap();
+    let app = folder.path().join("app");
+    std::fs::create_dir(&app).unwrap();
+    let object = |kind: &str, name: &str, data: &str| {
+        format!("apiVersion: v1\nkind: {kind}\nmetadata: {{name: {name}}}\n{data}\n---\n")
+    };
+    let write = |secret: &str, replicas: &str, last: &str| {
+        let settings = format!("data: {{replicas: \"{replicas}\", region: \"${{REGION}}\"}}");
+        let all = [
+            object("Secret", "key", &format!("stringData: {{key: {secret}}}")),
+            object("ConfigMap", "settings", &settings),
+            object("ConfigMap", last, ""),
+        ];
+        std::fs::write(app.join("all.yaml"), all.concat()).unwrap();
+        commit(&repository);
+        repository.head().unwrap().target().unwrap().to_string()
+    };
+    let (old, new) = (write("hunter2", "1", "gone"), write("hunter3", "2", "new"));
+    let row = |commit: &str, region: &str| -> SyncRow {
+        let row = json!({
+            "name": "web", "commit": commit, "values": {"REGION": region},
+            "source": {"git": {"url": URL, "version": {"commit": commit}}},
+            "package": {"path": "./app", "substitute": {"REGION": "$(REGION)"}},
+        });
+        serde_json::from_value(row).unwrap()
+    };
+    let clones = BTreeMap::from([(URL.to_owned(), folder.path().to_owned())]);
+    let rows = [
+        ("eu-1", Some(row(&old, "eu")), row(&new, "eu")),
+        ("eu-2", Some(row(&old, "eu")), row(&new, "eu")),
+        ("us-1", Some(row(&old, "eu")), row(&new, "us")),
+    ];
+    let rows = rows
+        .iter()
+        .map(|(cluster, before, after)| (*cluster, before.as_ref(), after));
+    let difference = Builder::new(&clones).difference(rows);
+    let mut lines: Vec<String> = difference.changes.iter().map(words::object).collect();
+    lines.sort();
+    assert_eq!(
+        lines,
+        [
+            "+ ConfigMap new on eu-1, eu-2, us-1",
+            "- ConfigMap gone on eu-1, eu-2, us-1",
+            "~ ConfigMap settings on eu-1, eu-2: data.replicas: 1 → 2",
+            "~ ConfigMap settings on us-1: data.region: eu → us, data.replicas: 1 → 2",
+            "~ Secret key on eu-1, eu-2, us-1",
+        ]
+    );
+    let nowhere = row("3333333333333333333333333333333333333333", "eu");
+    let difference = Builder::new(&clones).difference([("eu-1", None, &nowhere)].into_iter());
+    assert!(
+        difference.unknown[0].contains("git fetch"),
+        "{:?}",
+        difference.unknown
+    );
+}
+
+fn commit(repository: &git2::Repository) {
+    let mut index = repository.index().unwrap();
+    index.add_all(["."], git2::IndexAddOption::DEFAULT, None).unwrap();
+    index.write().unwrap();
+    let tree = repository.find_tree(index.write_tree().unwrap()).unwrap();
+    let who = git2::Signature::now("ann", "ann@example.com").unwrap();
+    let parent = repository.head().ok().map(|head| head.peel_to_commit().unwrap());
+    let parents: Vec<&git2::Commit<'_>> = parent.iter().collect();
+    repository
+        .commit(Some("HEAD"), &who, &who, "a change", &tree, &parents)
+        .unwrap();
+}

@@ -1,0 +1,318 @@
+//! Which clusters a module is about, and what is seen of one when what it may get was looked up. Pure.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use jiff::Timestamp;
+use kube::{Resource as _, ResourceExt};
+use muster_api::{
+    control_status::ControlStatus,
+    module::ModuleObject,
+    reasons::Reason,
+    selector::{Matcher, SelectorError},
+};
+use muster_rollout::Memory;
+
+use super::{
+    controls::Address,
+    heard,
+    holds::{self, Hold},
+    kind::Rolled,
+    observe::{ClusterSeen, Definition, Observation, Pinned, Values},
+    pins::{self, Known, Pin},
+    reasons,
+    rows::{Asks, AssemblageRow, SeenRow},
+};
+use crate::{
+    bindings,
+    registry::{ClusterRow, ClusterState},
+    runtime::Key,
+};
+
+/// A cluster that is selected, has a row of the module, or is being changed.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The cluster.
+    pub cluster: Arc<ClusterRow>,
+    /// The module's selector matches it.
+    pub selected: bool,
+    /// The place of the first stage whose selector matches it.
+    stage: Option<usize>,
+    /// The value of the label that charged clusters share, if it has one.
+    domain: Option<String>,
+    /// Its row of this module.
+    row: Option<SeenRow>,
+}
+
+/// The clusters that a module is about.
+#[derive(Clone, Debug, Default)]
+pub struct Concerned {
+    /// Those of the registry.
+    pub candidates: Vec<Candidate>,
+    /// Those that only a row still names.
+    pub orphans: Vec<ClusterSeen>,
+}
+
+/// What tells where a cluster comes in a rollout.
+struct Order<'a> {
+    stages: Vec<Matcher>,
+    exclusive: Option<&'a str>,
+}
+
+impl<'a> Order<'a> {
+    fn of<K: ModuleObject>(module: &'a K) -> Result<Self, SelectorError> {
+        let rollout = &module.spec().rollout;
+        let stages = rollout
+            .stages
+            .iter()
+            .map(|stage| Matcher::new(Some(&stage.selector)));
+        Ok(Self {
+            stages: stages.collect::<Result<_, _>>()?,
+            exclusive: rollout.exclusive.as_deref(),
+        })
+    }
+
+    fn stage(&self, cluster: &ClusterRow) -> Option<usize> {
+        self.stages
+            .iter()
+            .position(|stage| stage.matches(&cluster.labels))
+    }
+
+    fn domain(&self, cluster: &ClusterRow) -> Option<String> {
+        cluster.labels.get(self.exclusive?).cloned()
+    }
+}
+
+/// Every cluster of the registry that is selected, has a row or is being changed, and those that only a row still names. `rows` are
+/// muster's own assemblages, by name.
+pub fn concerned<K: Rolled>(
+    module: &K,
+    registered: &[Arc<ClusterRow>],
+    mut rows: BTreeMap<String, AssemblageRow>,
+    selector: Option<&Matcher>,
+    memory: &Memory,
+) -> Result<Concerned, SelectorError> {
+    let name = module.name_any();
+    let order = Order::of(module)?;
+    let mut candidates = Vec::new();
+    for cluster in registered {
+        let own = rows
+            .remove(&cluster.name)
+            .filter(|own| cluster.disowns(own.owner.as_deref()).is_none());
+        let selected = selector.is_some_and(|selector| selector.matches(&cluster.labels));
+        let row = own.and_then(|own| own.syncs.into_iter().find(|row| row.name == name));
+        // A cluster that is being changed stays in sight, though its row may not be visible yet.
+        let charged = memory.charges.contains_key(&cluster.name.as_str().into());
+        if selected || charged || row.is_some() {
+            candidates.push(Candidate {
+                selected,
+                stage: order.stage(cluster),
+                domain: order.domain(cluster),
+                row,
+                cluster: Arc::clone(cluster),
+            });
+        }
+    }
+    let orphans = rows
+        .into_iter()
+        .filter_map(|(cluster, own)| orphaned(cluster, own, &name));
+    Ok(Concerned {
+        candidates,
+        orphans: orphans.collect(),
+    })
+}
+
+/// A row whose Cluster is gone: nothing can be asked of it any more.
+fn orphaned(cluster: String, own: AssemblageRow, module: &str) -> Option<ClusterSeen> {
+    let row = own.syncs.into_iter().find(|row| row.name == module)?;
+    let message = format!("there is no Cluster {cluster} any more");
+    Some(ClusterSeen {
+        name: cluster,
+        uid: String::new(),
+        selected: false,
+        stage: None,
+        domain: None,
+        obstacle: Some((Reason::Deleting, message)),
+        not_yet: None,
+        held_until: None,
+        pinned: None,
+        heard: Vec::new(),
+        row: Some(row),
+        values: None,
+        last_good_values: None,
+    })
+}
+
+/// What people say about one cluster.
+#[derive(Clone, Debug)]
+pub struct Said {
+    hold: Option<Hold>,
+    pin: Option<Pin>,
+    heard: Vec<ControlStatus>,
+}
+
+impl Said {
+    /// By annotations of the Cluster and of the module.
+    pub fn of<K: Rolled>(candidate: &Candidate, module: &Key, seen: &Observation, now: Timestamp) -> Self {
+        let cluster = &candidate.cluster;
+        let address = Address {
+            namespace: &module.namespace,
+            module: &format!("{}/{}", K::KIND.as_str().to_lowercase(), module.name),
+        };
+        let known = Known {
+            revisions: &seen.revisions,
+            memory: &seen.memory.memory,
+        };
+        let hold = holds::of(cluster, &address, &seen.controls, now);
+        let pin = pins::of(cluster, &address, &seen.controls, known, now).filter(|_| !seen.deleting);
+        Self {
+            heard: heard::of_cluster(cluster, &pins::key(&address), hold.as_ref(), pin.as_ref(), now),
+            hold,
+            pin,
+        }
+    }
+
+    /// The revision that it is to have, if it is pinned to one that can be meant.
+    pub fn pinned_to(&self, selected: bool) -> Option<&str> {
+        let pin = self.pin.as_ref().filter(|_| selected)?;
+        pin.revision.as_deref().ok()
+    }
+
+    /// What it is pinned to, if that is on record.
+    pub fn pinned(&self, definition: Option<Definition>) -> Option<Pinned> {
+        let (pin, definition) = self.pin.as_ref().zip(definition)?;
+        let git = &definition.sync.source.git.version;
+        let commit = &definition.commit;
+        let short = || commit.get(..8).unwrap_or(commit);
+        Some(Pinned {
+            message: pin.says(git.tag.as_deref().unwrap_or_else(short), &definition.revision),
+            definition: Box::new(definition),
+        })
+    }
+}
+
+/// What was looked up for a cluster.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// What it is pinned to.
+    pub pinned: Option<Pinned>,
+    /// The values of what it shall have.
+    pub values: Option<Result<Values, String>>,
+    /// The values of what it would go back to.
+    pub last_good_values: Option<Result<Values, String>>,
+    /// The assemblage of its name, whosever it is.
+    pub assemblage: Option<AssemblageRow>,
+}
+
+/// One cluster as the module sees it.
+pub fn seen<K: Rolled>(
+    candidate: Candidate,
+    said: Said,
+    found: Found,
+    module: &Key,
+    seen: &Observation,
+) -> ClusterSeen {
+    let Candidate {
+        cluster,
+        selected,
+        stage,
+        domain,
+        row,
+    } = candidate;
+    let Said { hold, pin, heard } = said;
+    let Found {
+        pinned,
+        values,
+        last_good_values,
+        assemblage,
+    } = found;
+    let ends = [
+        hold.as_ref().and_then(|hold| hold.until),
+        pin.as_ref().and_then(|pin| pin.until),
+    ];
+    let unmeant = pin.as_ref().filter(|_| pinned.is_none()).and_then(|pin| {
+        let error = pin.hindrance(selected)?;
+        Some((Reason::Pinned, pin.problem(&cluster.name, &error)))
+    });
+    ClusterSeen {
+        name: cluster.name.clone(),
+        uid: cluster.uid.clone(),
+        selected,
+        not_yet: seen.ties.not_yet(&cluster.name, selected),
+        held_until: ends.into_iter().flatten().min(),
+        heard,
+        stage,
+        domain,
+        obstacle: obstacle::<K>(&cluster)
+            .or_else(|| hold.map(|hold| (hold.reason, hold.message)))
+            .or(unmeant)
+            .or_else(|| foreign::<K>(&cluster, assemblage.as_ref(), &module.namespace))
+            .or_else(|| {
+                row.as_ref()
+                    .filter(|_| selected && !seen.deleting)
+                    .and_then(in_the_way)
+            }),
+        row,
+        values,
+        last_good_values,
+        pinned,
+    }
+}
+
+/// The values that a cluster's row holds: those of the bindings, and what the package uses of the variables that are given, so that
+/// a changed label is rolled like any other change.
+pub fn with_given(mut values: Values, given: Values, definition: &Definition) -> Values {
+    let used = bindings::used_by(&definition.sync.package, &definition.sync.bindings);
+    values.extend(given.into_iter().filter(|(name, _)| used.contains(name)));
+    values
+}
+
+/// Why the registry says that a cluster cannot be touched.
+fn obstacle<K: Rolled>(cluster: &ClusterRow) -> Option<(Reason, String)> {
+    let state = if K::NEEDS_AGENT {
+        cluster.state.clone()
+    } else {
+        cluster.bootstrap_state()
+    };
+    match state {
+        ClusterState::Ready => None,
+        ClusterState::NotReady { reason, message } => Some((reasons::not_ready(reason), message)),
+    }
+}
+
+/// An assemblage of the cluster's name that is not ours, or of a namesake before it.
+fn foreign<K: Rolled>(
+    cluster: &ClusterRow,
+    row: Option<&AssemblageRow>,
+    namespace: &str,
+) -> Option<(Reason, String)> {
+    let row = row?;
+    let rows = row.syncs.len();
+    let why = if row.ours {
+        cluster.disowns(row.owner.as_deref())?
+    } else {
+        format!(
+            "it is not muster's own and has {rows} syncs: rename it, or delete it (nothing in the cluster is touched by that)"
+        )
+    };
+    let kind = K::Assemblage::kind(&());
+    Some((
+        Reason::NameConflict,
+        format!("{kind} {namespace}/{}: {why}", cluster.name),
+    ))
+}
+
+/// What the cluster says about its row as it stands: another's object has the name that is needed, or another manager suspended ours.
+/// No revision is to blame for that, and none mends it. A name that is another's is so for every content of the row: where the whole
+/// `Assemblage` is another plane's, nobody there ever echoes a digest.
+fn in_the_way(row: &SeenRow) -> Option<(Reason, String)> {
+    let echo = row.echo.as_ref().filter(|_| row.asks == Asks::Carry)?;
+    let said = |reason: Reason| echo.reason.as_deref() == Some(reason.as_str());
+    let reason = if said(Reason::NameConflict) {
+        Reason::NameConflict
+    } else if said(Reason::Held) && echo.digest == row.digest {
+        Reason::Held
+    } else {
+        return None;
+    };
+    Some((reason, echo.message.clone().unwrap_or_default())) // the word alone says enough
+}

@@ -1,0 +1,273 @@
+//! A module as its controller would see it, from lists: for who asks what would become of it, before it is so. Pure.
+//!
+//! ```text
+//!   a module, with the spec that it would have ─┐
+//!   lists of the management cluster ────────────┴─► outlook ─┬─► Needs: objects of bindings, to be read first
+//!                                                            └─► Prospect: what `muster_rollout::plan` takes, and what it says now
+//! ```
+//!
+//! Invariant: it goes through the same steps as a reconcile; only what those read over the network is given.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use muster_api::{
+    ModuleRevision,
+    assemblage::SyncRow,
+    module::SourceStatus,
+    selector::{Matcher, SelectorError},
+    validate::InsecureSources,
+};
+use muster_rollout as engine;
+
+use super::{
+    concern::{self, Candidate, Concerned, Found, Said},
+    decide,
+    dependencies::Dependencies,
+    gates::Answers,
+    history::{self, RevisionRow},
+    kind::Rolled,
+    memory,
+    observe::{self, ClusterSeen, Definition, Observation, Target, Values},
+    reasons::Explained,
+    rows::{self, AssemblageRow},
+    source, units,
+};
+use crate::{
+    bindings::{self, Evaluation, Kinds, ObjectId},
+    registry::ClusterRow,
+    runtime::Key,
+};
+
+/// What stands in the management cluster.
+#[derive(Debug)]
+pub struct Lists<'a, K: Rolled> {
+    /// The clusters, each with its state.
+    pub clusters: &'a [Arc<ClusterRow>],
+    /// The assemblages of this kind of module.
+    pub assemblages: &'a [K::Assemblage],
+    /// The revisions of all modules.
+    pub revisions: &'a [ModuleRevision],
+    /// All modules, and how they stand.
+    pub dependencies: &'a Dependencies,
+    /// Which kinds bindings may read.
+    pub kinds: &'a Kinds,
+    /// What was read for them so far.
+    pub objects: &'a bindings::Known,
+    /// Whether gates may ask by http.
+    pub insecure: InsecureSources,
+}
+
+/// What is known about a module.
+#[derive(Clone, Debug)]
+pub enum Outlook {
+    /// These objects must be read first; there may be more after them.
+    Needs(BTreeSet<ObjectId>),
+    /// All of it.
+    Seen(Box<Prospect>),
+}
+
+/// What a decision about a module would rest on.
+#[derive(Clone, Debug)]
+pub struct Prospect {
+    /// Why nothing would be decided.
+    pub wrong: Option<String>,
+    /// The revision: what approvals and the like name.
+    pub revision: Option<String>,
+    /// The selected clusters.
+    pub selected: BTreeSet<String>,
+    /// What people wish.
+    pub spec: engine::Spec,
+    /// What is remembered.
+    pub memory: engine::Memory,
+    /// The clusters.
+    pub units: Vec<engine::Unit>,
+    /// What the row of each selected cluster is to hold, as far as that is known; without name and token.
+    pub rows: BTreeMap<String, SyncRow>,
+    /// What would be said of each cluster at first.
+    pub told: Vec<Explained>,
+}
+
+/// How a module stands once it has this spec, and its version is this commit.
+pub fn outlook<K: Rolled>(
+    module: &K,
+    commit: &str,
+    lists: &Lists<'_, K>,
+    now: Timestamp,
+) -> Result<Outlook, SelectorError> {
+    let mut seen = observed(module, commit, lists, now);
+    let mut needs = BTreeSet::new();
+    if seen.invalid.is_none() {
+        seen.clusters = clusters(module, lists, &seen, &mut needs, now)?;
+        seen.invalid = observe::empty_stage(module, &seen);
+    }
+    if !needs.is_empty() {
+        return Ok(Outlook::Needs(needs));
+    }
+    Ok(Outlook::Seen(Box::new(prospect(module, seen, now))))
+}
+
+/// All but the clusters.
+fn observed<K: Rolled>(module: &K, commit: &str, lists: &Lists<'_, K>, now: Timestamp) -> Observation {
+    let name = module.name_any();
+    let deleting = module.meta().deletion_timestamp.is_some();
+    let memory = memory::recall(module);
+    let ties = lists.dependencies.look(module);
+    let (controls, invalid) = observe::said(module, &ties, lists.insecure, now);
+    let last_good = memory.memory.last_good.filter(|_| !deleting);
+    let target = if deleting || invalid.is_some() {
+        Target::Nothing
+    } else {
+        let git = &module.spec().sync.source.git;
+        let source = SourceStatus {
+            url: Some(git.url.clone()),
+            tag: git.version.tag.clone(),
+            commit: commit.to_owned(),
+            fetched_at: None,
+        };
+        source::known(module, source, None)
+    };
+    let own = own(lists.revisions, K::KIND, &name);
+    Observation {
+        invalid,
+        deleting,
+        controls,
+        target,
+        last_good: last_good.and_then(|good| definition(own.clone(), &good.to_string())),
+        ties,
+        memory,
+        gap: Duration::ZERO,
+        clusters: Vec::new(),
+        revisions: own
+            .map(|revision| (revision.name_any(), history::row(revision)))
+            .collect::<BTreeMap<String, RevisionRow>>(),
+        gates: Answers::new(),
+    }
+}
+
+/// The revisions of one module.
+fn own<'a>(
+    revisions: &'a [ModuleRevision],
+    kind: muster_api::module::ModuleKind,
+    name: &'a str,
+) -> impl Iterator<Item = &'a ModuleRevision> + Clone {
+    revisions.iter().filter(move |revision| {
+        let module = &revision.spec.module_ref;
+        module.kind == kind && module.name == name
+    })
+}
+
+fn definition<'a>(mut own: impl Iterator<Item = &'a ModuleRevision>, revision: &str) -> Option<Definition> {
+    let found = own.find(|own| own.spec.revision.starts_with(revision))?;
+    Some(Definition::from(found.spec.clone()))
+}
+
+fn clusters<K: Rolled>(
+    module: &K,
+    lists: &Lists<'_, K>,
+    seen: &Observation,
+    needs: &mut BTreeSet<ObjectId>,
+    now: Timestamp,
+) -> Result<Vec<ClusterSeen>, SelectorError> {
+    let rows: BTreeMap<String, AssemblageRow> = lists
+        .assemblages
+        .iter()
+        .map(|assemblage| (assemblage.name_any(), rows::row(assemblage)))
+        .collect();
+    let mut ours = rows.clone();
+    ours.retain(|_, row| row.ours);
+    let selector = (!seen.deleting)
+        .then(|| Matcher::new(module.spec().selector.as_ref()))
+        .transpose()?;
+    let Concerned { candidates, orphans } = concern::concerned(
+        module,
+        lists.clusters,
+        ours,
+        selector.as_ref(),
+        &seen.memory.memory,
+    )?;
+    let mut clusters = orphans;
+    for candidate in candidates {
+        let assemblage = rows.get(&candidate.cluster.name).cloned();
+        clusters.push(one(module, candidate, assemblage, lists, seen, needs, now));
+    }
+    clusters.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(clusters)
+}
+
+fn one<K: Rolled>(
+    module: &K,
+    candidate: Candidate,
+    assemblage: Option<AssemblageRow>,
+    lists: &Lists<'_, K>,
+    seen: &Observation,
+    needs: &mut BTreeSet<ObjectId>,
+    now: Timestamp,
+) -> ClusterSeen {
+    let key = Key::of(module);
+    let said = Said::of::<K>(&candidate, &key, seen, now);
+    let pinned_to = said.pinned_to(candidate.selected);
+    let pinned =
+        pinned_to.and_then(|revision| definition(own(lists.revisions, K::KIND, &key.name), revision));
+    let pinned = said.pinned(pinned);
+    let mut values = |definition: Option<&Definition>| {
+        let definition = definition.filter(|_| candidate.selected)?;
+        Some(evaluated(&candidate.cluster, definition, lists, needs))
+    };
+    let found = Found {
+        values: values(seen.shall_have(pinned.as_ref())),
+        last_good_values: values(seen.comes_from(pinned.as_ref())),
+        assemblage,
+        pinned,
+    };
+    concern::seen::<K>(candidate, said, found, &key, seen)
+}
+
+fn evaluated<K: Rolled>(
+    cluster: &ClusterRow,
+    definition: &Definition,
+    lists: &Lists<'_, K>,
+    needs: &mut BTreeSet<ObjectId>,
+) -> Result<Values, String> {
+    let given = bindings::given(&cluster.name, &cluster.labels);
+    let bindings = &definition.control_plane_bindings;
+    match bindings::evaluate(bindings, &given, lists.kinds, lists.objects) {
+        Ok(Evaluation::Values(values)) => Ok(concern::with_given(values, given, definition)),
+        Ok(Evaluation::Needs(objects)) => {
+            needs.extend(objects);
+            Err("what it reads was not read yet".to_owned())
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn prospect<K: Rolled>(module: &K, seen: Observation, now: Timestamp) -> Prospect {
+    let units = units::units(&seen, &module.name_any(), &module.spec().rollout);
+    let memory = decide::remembered(&seen, &units.all, decide::millis(now));
+    let spec = units::spec(module.spec(), &seen, now);
+    let decision = engine::plan(&spec, &memory, &units.all, decide::millis(now));
+    let told = decide::explain(module, &seen, &units.obstacles, &decision, now);
+    let row = |unit: &engine::Unit| {
+        let engine::Desired::Content { digest, .. } = unit.desired else {
+            return None;
+        };
+        let row = units.contents.get(&(unit.id.to_string(), digest))?;
+        Some((unit.id.to_string(), row.clone()))
+    };
+    let selected = seen.clusters.iter().filter(|cluster| cluster.selected);
+    Prospect {
+        revision: seen.target.definition().map(|target| target.revision.clone()),
+        selected: selected.map(|cluster| cluster.name.clone()).collect(),
+        rows: units.all.iter().filter_map(row).collect(),
+        wrong: seen.invalid.map(|invalid| invalid.message),
+        spec,
+        memory,
+        told,
+        units: units.all,
+    }
+}
