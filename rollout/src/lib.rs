@@ -27,6 +27,7 @@ mod decision;
 mod id;
 mod memory;
 mod plan;
+pub mod record;
 mod spec;
 mod time;
 mod unit;
