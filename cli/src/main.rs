@@ -6,6 +6,7 @@
 //!                ├─► build, diff                (a folder on disk ─► objects ─► text)
 //!                ├─► hold, release, pin, unpin  (a person's will ─► an annotation that git does not own)
 //!                ├─► simulate                   (a fleet file ─► decisions ─► a picture)
+//!                ├─► replay                     (a record of decisions ─► the same again, or not)
 //!                └─► reconcile, install, crds, completion, version
 //! ```
 //!
@@ -32,6 +33,7 @@ mod output;
 mod pause;
 mod process;
 mod reconcile;
+mod replay;
 mod rollout;
 mod simulate;
 mod tree;
@@ -86,6 +88,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Verb::Build(flags) => build::run(flags),
         Verb::Diff(flags) => diff::run(&cluster, flags).await,
         Verb::Simulate(flags) => simulate::run(&flags),
+        Verb::Replay(flags) => replay::run(&flags),
         Verb::Get(flags) => get::run(&cluster, &flags).await,
         Verb::Matrix(flags) => matrix::run(&cluster, &flags).await,
         Verb::Tree(flags) => tree::run(&cluster, &flags).await,

@@ -63,8 +63,13 @@ pub struct Reader {
 #[derive(Debug, Error)]
 pub enum LineError {
     /// It is no JSON, or not what a line holds.
-    #[error("no line of a record of decisions: {0}")]
-    Unreadable(#[from] serde_json::Error),
+    #[error("no line of a record of decisions: {what} at column {column}")]
+    Unreadable {
+        /// What is wrong.
+        what: String,
+        /// Where, from 1.
+        column: usize,
+    },
     /// It is of another form.
     #[error(
         "its schema is {found}, and this version of muster reads {SCHEMA}: replay it with the version that recorded it"
@@ -78,6 +83,16 @@ pub enum LineError {
         "it holds only what changed, and no whole line is before it: the beginning of the file is missing"
     )]
     NothingBefore,
+}
+
+impl From<serde_json::Error> for LineError {
+    fn from(error: serde_json::Error) -> Self {
+        let column = error.column();
+        let what = error.to_string();
+        // A line has one line: which is known to who reads the file.
+        let what = what.split(" at line ").next().unwrap_or(&what).to_owned();
+        Self::Unreadable { what, column }
+    }
 }
 
 impl Case {
