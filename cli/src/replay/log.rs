@@ -99,7 +99,7 @@ impl Log {
         }
     }
 
-    /// Whose decisions they are, and who decided last.
+    /// Whose decisions the last line is of, and who decided.
     pub fn origin(&self) -> Option<&Origin> {
         self.reader.origin()
     }

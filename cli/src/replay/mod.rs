@@ -15,10 +15,7 @@ use std::{collections::BTreeSet, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
-use muster_rollout::{
-    Decision, Millis, UnitId,
-    record::{Case, Origin},
-};
+use muster_rollout::{Decision, Millis, UnitId, record::Case};
 
 use self::{
     log::{Log, LogError},
@@ -58,7 +55,10 @@ pub enum Told {
 /// What became of a record.
 #[derive(Debug, Default)]
 struct Replay {
-    origin: Option<Origin>,
+    /// Whose decisions they are.
+    module: String,
+    /// The versions of muster that decided.
+    versions: BTreeSet<String>,
     /// How many decisions it holds.
     decisions: usize,
     /// What changed from one to the next.
@@ -112,6 +112,10 @@ fn replayed(flags: &ReplayFlags) -> Result<Replay, LogError> {
         replay.take(line, case, before.as_ref(), only.as_ref());
         clusters.extend(case.units.iter().map(|unit| unit.id.clone()));
         before = Some(case.decision.clone());
+        if let Some(origin) = log.origin() {
+            replay.module.clone_from(&origin.module);
+            replay.versions.insert(origin.version.clone());
+        }
     }
     if let Some(only) = only.filter(|only| !clusters.contains(only)) {
         return Err(LogError::no_cluster(&only, &clusters));
@@ -121,7 +125,6 @@ fn replayed(flags: &ReplayFlags) -> Result<Replay, LogError> {
             path: flags.log.clone(),
         });
     }
-    replay.origin = log.origin().cloned();
     replay.torn = log.torn();
     Ok(replay)
 }

@@ -1,5 +1,7 @@
 //! A replay as text and as JSON.
 
+use std::collections::BTreeSet;
+
 use anyhow::Context as _;
 use jiff::Timestamp;
 use muster_rollout::{Decision, UnitId};
@@ -15,17 +17,14 @@ use crate::output;
 
 /// Lines around a difference.
 const CONTEXT: usize = 3;
+/// The version that decides again.
+const THIS: &str = env!("CARGO_PKG_VERSION");
 
 /// The changes as a table, each on a line of at most `width` characters, and what came of the comparison.
 pub fn text(replay: &Replay, width: usize) -> anyhow::Result<String> {
-    let mut lines = Vec::new();
-    if let Some(origin) = &replay.origin {
-        lines.push(format!(
-            "{}, recorded by muster {}",
-            origin.module, origin.version
-        ));
-        lines.push(String::new());
-    }
+    let versions: Vec<&str> = replay.versions.iter().map(String::as_str).collect();
+    let title = format!("{}, recorded by muster {}", replay.module, versions.join(", "));
+    let mut lines = vec![title, String::new()];
     let mut table = output::table(["TIME", "CLUSTERS", "DECIDED"]);
     for changed in &replay.changes {
         let change = &changed.change;
@@ -52,7 +51,7 @@ fn verdict(replay: &Replay) -> anyhow::Result<Vec<String>> {
         decisions,
         differing,
         first,
-        origin,
+        versions,
         ..
     } = replay;
     let Some(Difference {
@@ -75,11 +74,9 @@ fn verdict(replay: &Replay) -> anyhow::Result<Vec<String>> {
         .header("recorded", "now")
         .to_string();
     lines.extend(diff.lines().map(str::to_owned));
-    let version = env!("CARGO_PKG_VERSION");
-    if let Some(origin) = origin.as_ref().filter(|origin| origin.version != version) {
+    if versions.iter().any(|version| version != THIS) {
         lines.push(format!(
-            "recorded by muster {}, and this is {version}: decisions may differ between versions",
-            origin.version
+            "this is muster {THIS}: versions may differ in what they decide"
         ));
     }
     Ok(lines)
@@ -94,8 +91,8 @@ fn pretty(decision: &Decision) -> anyhow::Result<String> {
 #[serde(rename_all = "camelCase")]
 struct Printed<'a> {
     schema: &'static str,
-    module: Option<&'a str>,
-    recorded_by: Option<&'a str>,
+    module: &'a str,
+    recorded_by: &'a BTreeSet<String>,
     decisions: usize,
     differing: usize,
     first_difference: Option<PrintedDifference<'a>>,
@@ -123,7 +120,6 @@ struct PrintedChange<'a> {
 
 /// All of it, for programs.
 pub fn json(replay: &Replay) -> anyhow::Result<String> {
-    let origin = replay.origin.as_ref();
     let changes = replay.changes.iter().map(|changed| PrintedChange {
         at: timestamp(changed.at),
         line: changed.line,
@@ -134,8 +130,8 @@ pub fn json(replay: &Replay) -> anyhow::Result<String> {
     });
     let printed = Printed {
         schema: "replay/v1",
-        module: origin.map(|origin| origin.module.as_str()),
-        recorded_by: origin.map(|origin| origin.version.as_str()),
+        module: &replay.module,
+        recorded_by: &replay.versions,
         decisions: replay.decisions,
         differing: replay.differing,
         first_difference: replay.first.as_ref().map(|first| PrintedDifference {

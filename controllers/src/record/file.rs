@@ -91,7 +91,7 @@ async fn is_torn(file: &mut File, size: u64) -> io::Result<bool> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use muster_rollout::{Memory, Millis, Spec, plan, record::Reader};
     use tempfile::TempDir;
 
@@ -120,20 +120,20 @@ mod tests {
             self.folder.path().join(name)
         }
 
-        /// When what is on record was decided; a line that cannot be read is an error.
         fn read(&self, name: &str) -> Result<Vec<u64>, String> {
-            let mut reader = Reader::default();
-            let text = std::fs::read_to_string(self.path(name)).map_err(|error| error.to_string())?;
-            let lines = text.split_terminator('\n');
-            let read = |line: &str| {
-                Ok(reader
-                    .read(line.as_bytes())
-                    .map_err(|error| error.to_string())?
-                    .now
-                    .0)
-            };
-            lines.map(read).collect()
+            times(&self.path(name))
         }
+    }
+
+    /// When what is on record in a file was decided; a line that cannot be read is an error.
+    pub fn times(file: &Path) -> Result<Vec<u64>, String> {
+        let mut reader = Reader::default();
+        let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
+        let read = |line: &str| match reader.read(line.as_bytes()) {
+            Ok(case) => Ok(case.now.0),
+            Err(error) => Err(error.to_string()),
+        };
+        text.split_terminator('\n').map(read).collect()
     }
 
     fn new(folder: &TempDir) -> LogFile {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     /// A decision at this time, unlike the one before.
-    fn case(at: u64) -> Case {
+    pub fn case(at: u64) -> Case {
         let spec = Spec {
             min_ready: Millis(at),
             ..Spec::default()

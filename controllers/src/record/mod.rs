@@ -27,9 +27,9 @@ use tracing::warn;
 use self::file::LogFile;
 use crate::runtime::Key;
 
-/// Decisions that wait to be written; of 2000 clusters one takes about a megabyte. What comes beyond is left out.
+/// Decisions that wait to be written: about 2000 clusters one is about half a megabyte. What comes beyond is left out.
 const QUEUE: usize = 64;
-/// Bytes of a file after which the next one begins: some thousand decisions about 2000 clusters.
+/// Bytes of a file after which the next one begins: room for a rollout over 2000 clusters.
 const FILE: u64 = 64 * 1024 * 1024;
 
 /// Where decisions are put on record. Cheap to clone; the default keeps nothing.
@@ -129,5 +129,52 @@ impl Keeper {
                 self.failing = true;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        file::tests::{case, times},
+        *,
+    };
+
+    const WEB: &str = "fleet.Module.web.jsonl";
+
+    fn key(name: &str) -> Key {
+        Key::new("fleet", name)
+    }
+
+    #[tokio::test]
+    async fn who_decides_does_not_wait_and_what_is_too_much_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let (decisions, keeper) = keep(folder.path().join("decisions"));
+        for at in 0..3 * QUEUE as u64 {
+            decisions.note(ModuleKind::Module, &key("web"), Box::new(case(at)));
+        }
+        drop(decisions);
+        keeper.run().await;
+        let file = folder.path().join("decisions").join(WEB);
+        assert_eq!(times(&file).unwrap(), (0..QUEUE as u64).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn each_module_has_its_file_which_stays_when_it_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (decisions, keeper) = keep(folder.path().to_owned());
+        let note = |kind, name: &str, at| decisions.note(kind, &key(name), Box::new(case(at)));
+        note(ModuleKind::Module, "web", 1);
+        note(ModuleKind::BootstrapModule, "web", 2);
+        note(ModuleKind::Module, "web.db", 3);
+        decisions.forget(ModuleKind::Module, &key("web"));
+        note(ModuleKind::Module, "web", 4);
+        drop(decisions);
+        keeper.run().await;
+        let check = |file: &str, expect: &[u64]| {
+            assert_eq!(times(&folder.path().join(file)).unwrap(), expect, "{file}");
+        };
+        check(WEB, &[1, 4]);
+        check("fleet.BootstrapModule.web.jsonl", &[2]);
+        check("fleet.Module.web.db.jsonl", &[3]);
     }
 }
