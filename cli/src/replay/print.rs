@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
+use muster_api::reasons::Reason;
 use muster_rollout::{Decision, UnitId};
 use serde::Serialize;
 use similar::TextDiff;
@@ -124,7 +125,7 @@ pub fn json(replay: &Replay) -> anyhow::Result<String> {
         at: timestamp(changed.at),
         line: changed.line,
         what: changed.change.word.what,
-        reason: changed.change.word.reason.map(|reason| reason.as_str()),
+        reason: changed.change.word.reason.map(Reason::as_str),
         clusters: &changed.change.clusters,
         text: &changed.change.word.text,
     });
