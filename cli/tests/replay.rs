@@ -1,8 +1,8 @@
 //! Promise: a record is told in words and comes out the same; a record that does not is exit code 1 with the first difference; what is no
 //! record is exit code 2 with the line, and nothing else is printed.
 //!
-//! The fixture is a real run: `MUSTER_RECORD_DECISIONS=cli/tests/fixtures cargo test -p muster-controllers --test module recorded`. If
-//! decisions are made otherwise on purpose it is made anew.
+//! The fixture is a real run. If decisions are made otherwise on purpose, remove it and make it anew:
+//! `MUSTER_RECORD_DECISIONS=$PWD/cli/tests/fixtures cargo test -p muster-controllers --test module recorded`.
 
 #![allow(
     clippy::unwrap_used,

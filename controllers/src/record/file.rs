@@ -21,6 +21,8 @@ pub(super) struct LogFile {
     recorder: Recorder,
     /// From so many bytes on it is full.
     limit: u64,
+    /// The last line could not be written.
+    failing: bool,
 }
 
 impl LogFile {
@@ -29,6 +31,7 @@ impl LogFile {
             path,
             recorder: Recorder::new(origin),
             limit,
+            failing: false,
         }
     }
 
@@ -36,10 +39,15 @@ impl LogFile {
         &self.path
     }
 
+    pub(super) fn is_failing(&self) -> bool {
+        self.failing
+    }
+
     /// Adds a line, unless nothing but the time differs from the last.
     pub(super) async fn append(&mut self, case: Case) -> io::Result<()> {
         let added = self.add(case).await;
-        if added.is_err() {
+        self.failing = added.is_err();
+        if self.failing {
             // Maybe a part of it stands there.
             self.recorder.begin();
         }

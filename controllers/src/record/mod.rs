@@ -53,8 +53,6 @@ pub struct Keeper {
     queue: mpsc::Receiver<Note>,
     /// Bounded by the number of modules.
     files: BTreeMap<Module, LogFile>,
-    /// The last write failed, which was told.
-    failing: bool,
 }
 
 /// Decisions, and who keeps them in files of this folder. The folder is made when it is needed.
@@ -68,7 +66,6 @@ pub fn keep(folder: PathBuf) -> (Decisions, Keeper) {
         folder,
         queue,
         files: BTreeMap::new(),
-        failing: false,
     };
     (decisions, keeper)
 }
@@ -120,14 +117,11 @@ impl Keeper {
             .files
             .entry(module)
             .or_insert_with(|| LogFile::new(path, origin, FILE));
-        match file.append(case).await {
-            Ok(()) => self.failing = false,
-            Err(error) => {
-                if !self.failing {
-                    warn!(%error, file = %file.path().display(), "decisions are not put on record until this is mended");
-                }
-                self.failing = true;
-            }
+        let failed_before = file.is_failing();
+        if let Err(error) = file.append(case).await
+            && !failed_before
+        {
+            warn!(%error, file = %file.path().display(), "decisions are not put on record until this is mended");
         }
     }
 }
