@@ -15,6 +15,7 @@ use crate::{
     once::{self, RevisionFlags, StageFlags},
     pause::{self, PauseFlags, ResumeFlags},
     plan::{self, PlanFlags},
+    replay::{self, ReplayFlags},
     simulate::{self, SimulateFlags},
     tree::{self, TreeFlags},
     undo::{self, UndoFlags},
@@ -43,7 +44,8 @@ Examples:
   muster build apps/podinfo           what would be applied of a folder
   muster diff apps/podinfo            what that would change in a cluster
   muster plan -f fleet/modules        what a commit would do to the fleet, in which order
-  muster simulate fleet.yaml          how a version would roll over a fleet, drawn";
+  muster simulate fleet.yaml          how a version would roll over a fleet, drawn
+  muster replay LOG                   what a controller decided when, and whether it comes out the same here";
 
 /// Which management cluster, and which namespace of it: kubectl's own flags.
 #[derive(Args, Clone, Debug)]
@@ -110,6 +112,14 @@ pub enum Verb {
     /// Exit codes: 0 printed, whatever became of the version; 2 something is wrong with the file or the flags.
     #[command(before_help = simulate::EXAMPLES)]
     Simulate(SimulateFlags),
+    /// What was decided when, by a record of a controller, and whether it comes out the same here
+    ///
+    /// A controller records with --record-decisions. With -o json: `schema` (`replay/v1`), module, recordedBy, decisions, differing,
+    /// firstDifference, tornLine and changes; each of these has at, line, what, reason, clusters and text.
+    ///
+    /// Exit codes: 0 every decision comes out as it was recorded, 1 some do not, 2 no record, or one that cannot be read.
+    #[command(before_help = replay::EXAMPLES)]
+    Replay(ReplayFlags),
     /// Modules, clusters, assemblages or revisions, as kubectl shows them
     Get(GetFlags),
     /// Modules by clusters: who is at what
@@ -238,6 +248,9 @@ pub struct ProcessFlags {
         env = "MUSTER_GATE_HOSTS"
     )]
     pub gate_hosts: Vec<GateHost>,
+    /// A folder in which every decision about a module is recorded, for muster replay; else none is
+    #[arg(long, value_name = "FOLDER", env = "MUSTER_RECORD_DECISIONS")]
+    pub record_decisions: Option<PathBuf>,
     #[command(flatten)]
     pub git: GitFlags,
 }

@@ -7,6 +7,7 @@
 //!                ├─► hold, release, pin, unpin  (a person's will ─► an annotation that git does not own)
 //!                ├─► plan                       (manifests, what stands there ─► decisions ─► what a commit would do)
 //!                ├─► simulate                   (a fleet file ─► decisions ─► a picture)
+//!                ├─► replay                     (a record of decisions ─► the same again, or not)
 //!                └─► reconcile, install, crds, completion, version
 //! ```
 //!
@@ -34,6 +35,7 @@ mod pause;
 mod plan;
 mod process;
 mod reconcile;
+mod replay;
 mod rollout;
 mod simulate;
 mod tree;
@@ -89,6 +91,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Verb::Diff(flags) => diff::run(&cluster, flags).await,
         Verb::Plan(flags) => plan::run(&cluster, &flags).await,
         Verb::Simulate(flags) => simulate::run(&flags),
+        Verb::Replay(flags) => replay::run(&flags),
         Verb::Get(flags) => get::run(&cluster, &flags).await,
         Verb::Matrix(flags) => matrix::run(&cluster, &flags).await,
         Verb::Tree(flags) => tree::run(&cluster, &flags).await,

@@ -68,6 +68,7 @@ async fn setup(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<Se
         lease_duration,
         metrics_addr,
         gate_hosts,
+        record_decisions,
         git,
     } = flags;
     let mut config = connect::config(cluster).await?;
@@ -107,6 +108,7 @@ async fn setup(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<Se
                     InsecureSources::Refused
                 },
             },
+            record_decisions,
         },
         clock,
         jitter: Jitter::from_system(),

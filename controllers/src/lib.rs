@@ -4,7 +4,8 @@
 //!   management cluster: module ─► proxyassemblage ══ registry ══► Assemblage      downstream: assemblage ─► expand
 //!                       module ─► remoteassemblage ─► expand                                              │
 //!                                                       └─► gitrepository, kustomization ◄────────────────┘
-//!   under all of them: runtime (clock, watches, rows, scheduling, status, events), bindings; on top: process (the wiring), lease (who acts), metrics, health
+//!   under all of them: runtime (clock, watches, rows, scheduling, status, events), bindings; on top: process (the wiring), lease (who acts), metrics, health,
+//!   record (decisions in files)
 //! ```
 //!
 //! Invariant: a controller observes, decides (pure), acts, writes status, in this order; only the first step reads, only the third writes.
@@ -24,6 +25,7 @@ pub mod metrics;
 pub mod module;
 pub mod process;
 pub mod proxyassemblage;
+pub mod record;
 pub mod registry;
 pub mod remoteassemblage;
 pub mod runtime;

@@ -31,6 +31,7 @@ use crate::{
     lease::{Candidate, Election, Lost, Term},
     metrics::{Metrics, Target},
     module, proxyassemblage,
+    record::{self, Decisions},
     registry::{self, Connect, Registry},
     remoteassemblage,
     runtime::{Clock, Context, Events, Jitter, Options, Shutdown, SyncMode},
@@ -94,6 +95,7 @@ pub async fn controller(setup: Setup) -> Result<(), ProcessError> {
             let shutdown = &context.shutdown;
             tasks.spawn("registry", Arc::clone(&context.registry).run(shutdown.clone()));
             tasks.spawn("bindings", Arc::clone(&objects).run(shutdown.clone()));
+            let decisions = decisions(&context, tasks);
             let dependencies = Arc::<module::Dependencies>::default();
             tasks.spawn("dependencies", Arc::clone(&dependencies).run(context.clone()));
             tasks.control(
@@ -103,6 +105,7 @@ pub async fn controller(setup: Setup) -> Result<(), ProcessError> {
                     Arc::clone(&objects),
                     Arc::clone(&dependencies),
                     Arc::clone(&gates),
+                    decisions.clone(),
                 ),
             );
             tasks.control(
@@ -112,6 +115,7 @@ pub async fn controller(setup: Setup) -> Result<(), ProcessError> {
                     Arc::clone(&objects),
                     dependencies,
                     gates,
+                    decisions,
                 ),
             );
             tasks.control(
@@ -145,6 +149,16 @@ pub async fn agent(setup: Setup) -> Result<(), ProcessError> {
         },
     ))
     .await
+}
+
+/// Where decisions are put on record. Who writes them ends after the controllers of modules.
+fn decisions(context: &Context, tasks: &mut Tasks) -> Decisions {
+    let Some(folder) = context.options.record_decisions.clone() else {
+        return Decisions::default();
+    };
+    let (decisions, keeper) = record::keep(folder);
+    tasks.spawn("record", keeper.run());
+    decisions
 }
 
 /// The Flux kinds: carried out, or what was carried out here before handed over to Flux; in other clusters as soon as `clusters` are known.

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     Class, Digest, Evidence, GateId, How, Ineligible, Memory, Millis, Outcome, Revision, Token, UnitId,
 };
 
 /// The outcome of one [`plan`](crate::plan).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Decision {
     /// To be written by compare-and-swap before any step is carried out.
     pub memory: Memory,
@@ -26,7 +28,7 @@ pub struct Decision {
 }
 
 /// Something to do.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Step {
     /// Write this into the unit's row, if the row's token is smaller.
     Assign {
@@ -83,7 +85,7 @@ pub enum Step {
 }
 
 /// What the evidence says about a revision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Verdict {
     /// Every eligible selected unit was confirmed at it.
     Good,
@@ -92,7 +94,7 @@ pub enum Verdict {
 }
 
 /// Why a unit is where it is.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Why {
     /// It cannot be touched.
     Ineligible {
@@ -298,7 +300,7 @@ impl Why {
 }
 
 /// The counts of one decision. `total` = up to date + updating + waiting + failed + skipped + held, by their reasons.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Summary {
     /// Selected units.
     pub total: u32,
@@ -327,7 +329,7 @@ pub struct Summary {
 }
 
 /// Where the run stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum Phase {
     /// There is no target yet.
     #[default]

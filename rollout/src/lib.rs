@@ -21,12 +21,15 @@
 //! Invariant: nothing is withdrawn but on a complete read, and not many units at once without an acknowledgement.
 //! Invariant: no clock, no randomness, no I/O, no panic, no order of a hash map; permuting the units changes nothing.
 //!
+//! What was decided can be put on [`record`], and be made again.
+//!
 //! Who carries the steps out lets a row's token never fall, and lets a step fail if the row is not as it was seen.
 
 mod decision;
 mod id;
 mod memory;
 mod plan;
+pub mod record;
 mod spec;
 mod time;
 mod unit;

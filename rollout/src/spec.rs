@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::{Millis, Revision, UnitId};
 
 /// The settings of one module, as they are now.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Spec {
     /// The revision that every selected unit shall get. None: not known yet (its source cannot be read); nothing new moves.
     pub target: Option<Revision>,
@@ -74,7 +75,7 @@ impl Default for Spec {
 }
 
 /// How many units change at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Strategy {
     /// All of them.
     Replace,
@@ -83,7 +84,7 @@ pub enum Strategy {
 }
 
 /// A number of units.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Limit {
     /// So many.
     Count(u32),
@@ -92,7 +93,7 @@ pub enum Limit {
 }
 
 /// What a condemned revision leads to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnFailure {
     /// Nothing new; who is in flight may still confirm.
     Halt,
@@ -103,7 +104,7 @@ pub enum OnFailure {
 }
 
 /// Batches that grow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
     /// The first.
     pub start: u32,
@@ -115,7 +116,7 @@ pub struct Batch {
 
 /// A part of the units, which is passed before the next begins: when its eligible units are confirmed, have been so for a while,
 /// its gates hold, and somebody approved.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stage {
     /// By this it is remembered as passed, whatever becomes of its place.
     pub name: Arc<str>,
@@ -130,7 +131,7 @@ pub struct Stage {
 }
 
 /// Something that is measured elsewhere.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gate {
     /// Tells what is asked from what was asked in its place before: what that said counts for nothing.
     pub definition: u64,
@@ -143,7 +144,7 @@ pub struct Gate {
 }
 
 /// What a gate said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
     /// Whose.
     pub gate: GateId,
@@ -154,7 +155,7 @@ pub struct Reading {
 }
 
 /// A gate of a stage, by their places.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct GateId {
     /// The place of the stage.
     pub stage: u8,
@@ -174,7 +175,7 @@ pub enum Outcome {
 }
 
 /// What somebody said once: taken when first seen, and of no effect again while it stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Control {
     /// Tells it from all others.
     pub id: u64,
@@ -183,7 +184,7 @@ pub struct Control {
 }
 
 /// What can be said once.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Says {
     /// The target, which is being rolled out, shall not be: as a verdict, without blame.
     Abort(Revision),
@@ -196,7 +197,7 @@ pub enum Says {
 }
 
 /// How long is waited for what, on time that the unit was eligible and somebody led.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deadlines {
     /// From the row being written until the unit acknowledges it.
     pub pickup: Millis,
@@ -217,7 +218,7 @@ impl Default for Deadlines {
 }
 
 /// What a unit gets first that joins while a run is under way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnJoin {
     /// The last good revision, if there is one, and the target when its turn comes.
     LastGood,
@@ -226,7 +227,7 @@ pub enum OnJoin {
 }
 
 /// How units are left that are no longer selected.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Withdraw {
     /// The most units withdrawn from at one time, beside the limit (a percentage is of the units that carry something).
     pub max: Limit,
@@ -250,7 +251,7 @@ impl Default for Withdraw {
 }
 
 /// What becomes of the content of a unit that is left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum How {
     /// It is removed.
     Prune,

@@ -3,10 +3,13 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Digest, Incarnation, Revision, Token, UnitId};
 
 /// One unit as seen. The view may be older than the memory.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Unit {
     /// Its name.
     pub id: UnitId,
@@ -15,21 +18,25 @@ pub struct Unit {
     /// What it shall have.
     pub desired: Desired,
     /// The row that stands written for it. None: no row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assigned: Option<Row>,
     /// What it last reported about its row. None: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<Echo>,
     /// Whether it can be touched.
     pub eligible: Eligible,
     /// Where it comes in the order of stages.
     pub place: Place,
     /// What it shares with others: see [`Spec::exclusive`](crate::Spec::exclusive). None: nothing, it is its own domain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<Domain>,
     /// What it shall have is not the target, because somebody pinned it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
 }
 
 /// Where a unit comes in the order of stages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum Place {
     /// In the stage of this place in [`Spec::stages`](crate::Spec::stages).
     Stage(u8),
@@ -41,7 +48,7 @@ pub enum Place {
 }
 
 /// One of the values that units share, by its number among them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Domain(NonZeroU32);
 
 impl Domain {
@@ -53,7 +60,7 @@ impl Domain {
 }
 
 /// What a unit shall have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Desired {
     /// It is not selected: what it has is withdrawn.
     Nothing,
@@ -71,7 +78,7 @@ pub enum Desired {
 }
 
 /// A row: what stands written for a unit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Row {
     /// The decision that wrote it.
     pub token: Token,
@@ -80,7 +87,7 @@ pub struct Row {
 }
 
 /// What a row says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Content {
     /// Name and token only: fenced before it ever had something, or withdrawn and tidied.
     Nothing,
@@ -96,7 +103,7 @@ pub enum Content {
 }
 
 /// What a unit reports.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Echo {
     /// The digest that the report is about.
     pub digest: Option<Digest>,
@@ -107,7 +114,7 @@ pub struct Echo {
 }
 
 /// How a unit stands at what it reports about.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum State {
     /// On the way.
     Updating,
@@ -129,7 +136,7 @@ pub enum State {
 }
 
 /// Whose fault a failure is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Class {
     /// The revision's: it cannot be built, is refused, or is not healthy.
     Revision,
@@ -140,7 +147,7 @@ pub enum Class {
 }
 
 /// Whether a unit can be touched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Eligible {
     /// Yes.
     Yes,
@@ -152,7 +159,7 @@ pub enum Eligible {
 }
 
 /// Why a unit cannot be touched: carried through, not understood.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Ineligible {
     /// The caller's number for it.
     pub code: u8,
@@ -163,7 +170,7 @@ pub struct Ineligible {
 }
 
 /// What it means that a unit cannot be touched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum Absence {
     /// The others go on without it; its slot is free after a while.
     #[default]

@@ -57,6 +57,7 @@ pub async fn act<K: Rolled>(
         release,
         standing: _,
         wake_at: _,
+        case: _,
     } = plan;
     let moves = record.is_some() || !intents.is_empty();
     let module = &if moves && !seen.deleting {
@@ -281,6 +282,7 @@ pub async fn release<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<(), 
     modules.gates.forget(&key);
     modules.gaps.forget(&key);
     modules.history.forget(&key);
+    modules.decisions.forget(K::KIND, &key);
     modules.dependencies.note(&Name::of(module), None);
     if left.len() == module.finalizers().len() {
         return Ok(());

@@ -11,7 +11,7 @@ use muster_api::{
     revision::ModuleRevision,
     rollout::FailureAction,
 };
-use muster_rollout::{self as engine, How, Memory, Millis, Step, Why};
+use muster_rollout::{self as engine, How, Memory, Millis, Step, Why, record::Case};
 
 use super::{
     controls::Address,
@@ -53,6 +53,8 @@ pub struct Plan {
     pub standing: Option<Standing>,
     /// When time alone will change something.
     pub wake_at: Option<Timestamp>,
+    /// What the engine was asked, and what it said. None: it was not.
+    pub case: Option<Box<Case>>,
 }
 
 /// Decides about one module.
@@ -96,6 +98,13 @@ pub fn decide<K: ModuleObject>(
         release: seen.deleting && seen.clusters.iter().all(ClusterSeen::has_nothing),
         wake_at: wake_at(&decision, seen, now),
         status: Box::new(status),
+        case: Some(Box::new(Case {
+            now: millis(now),
+            spec,
+            memory,
+            units: units.all,
+            decision,
+        })),
     })
 }
 
@@ -119,6 +128,7 @@ impl Plan {
             release: false,
             standing: None,
             wake_at: None,
+            case: None,
         }
     }
 }

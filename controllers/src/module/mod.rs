@@ -6,7 +6,7 @@
 //!   assemblages as rows ─────────┼─► observe ─► decide ─► act ─► rows of assemblages, each with a test
 //!   ModuleRevisions as rows ─────┤   (reads)    (pure)   └─► revisions, events
 //!   tag, objects of bindings ────┤
-//!   modules that it depends on ──┘
+//!   modules that it depends on ──┘            └─► record, if it is wanted
 //! ```
 //!
 //! Invariant: nothing of a revision is assigned before its content is on record and the memory names the intent (W2).
@@ -51,7 +51,7 @@ pub use self::{
     dependencies::{Dependencies, Name, Standing},
     kind::{Carrier, Rolled},
     outlook::{Lists, Outlook, Prospect, outlook},
-    reasons::{Explained, word},
+    reasons::{Explained, few, word},
     source::resolved,
     units::{absence, wishes},
 };
@@ -66,6 +66,7 @@ use self::{
 use crate::{
     bindings::Objects,
     gates::{Evaluator, Readings},
+    record::Decisions,
     runtime::{Action, CallError, Context, Index, Key, Retry, Retryable, Runner, status::StatusError},
 };
 
@@ -83,6 +84,7 @@ pub struct Modules<K: Rolled> {
     tags: Tags,
     gates: Readings,
     writers: Writers,
+    decisions: Decisions,
 }
 
 /// Why a module could not be reconciled to the end.
@@ -132,6 +134,7 @@ pub async fn run<K: Rolled>(
     bindings: Arc<Objects>,
     dependencies: Arc<Dependencies>,
     gates: Arc<Evaluator>,
+    decisions: Decisions,
 ) {
     let modules = Arc::new(Modules::<K> {
         bindings: Arc::clone(&bindings),
@@ -142,6 +145,7 @@ pub async fn run<K: Rolled>(
         tags: Tags::default(),
         gates: Readings::new(gates),
         writers: Writers::default(),
+        decisions,
         context: context.clone(),
     });
     let runner = Runner::<K>::new(K::KIND.as_str(), &context);
@@ -188,7 +192,11 @@ async fn reconcile<K: Rolled>(module: Arc<K>, modules: Arc<Modules<K>>) -> Resul
         }
     }
     let seen = observe::observe(&*module, &modules).await?;
-    let plan = decide::decide(&*module, &seen, modules.context.clock.now())?;
+    let mut plan = decide::decide(&*module, &seen, modules.context.clock.now())?;
+    // Whatever becomes of it.
+    if let Some(case) = plan.case.take() {
+        modules.decisions.note(K::KIND, &Key::of(&*module), case);
+    }
     if plan.assigns() && !seen.ties.are_current(&modules.context).await? {
         let what = format!("what {} depends on", module.name_any());
         return Err(Error::Overtaken { what });

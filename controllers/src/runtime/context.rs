@@ -1,6 +1,6 @@
 //! What a reconcile may use: one value, made by the wiring, shared by all controllers of a process.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use kube::Client;
 use muster_api::validate::InsecureSources;
@@ -42,6 +42,8 @@ pub struct Options {
     pub binding_kinds: BTreeSet<BindingKind>,
     /// What gates may ask.
     pub gates: GateOptions,
+    /// Where decisions of modules are put on record, if anywhere.
+    pub record_decisions: Option<PathBuf>,
 }
 
 /// What gates of rollouts may ask.
@@ -60,6 +62,7 @@ impl Default for Options {
             proxy_poll_interval: Duration::from_secs(20),
             binding_kinds: BTreeSet::new(),
             gates: GateOptions::default(),
+            record_decisions: None,
         }
     }
 }

@@ -23,6 +23,7 @@ use muster_controllers::{
     metrics::Metrics,
     module,
     process::{ProcessError, Setup, agent, controller},
+    record::Decisions,
     registry::{self, Access, Connect, ConnectError, Registry},
     runtime::{Clock, Context, Events, GateOptions, Jitter, Options, Shutdown},
 };
@@ -210,6 +211,7 @@ impl Bed {
                 Arc::clone(&objects),
                 dependencies,
                 gates,
+                Decisions::default(),
             )),
         ];
         Deciding {

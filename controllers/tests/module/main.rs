@@ -22,6 +22,7 @@ mod hostile;
 mod mixture;
 mod namesake;
 mod pinned;
+mod recorded;
 mod swept;
 mod unseen;
 mod writes;

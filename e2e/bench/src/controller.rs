@@ -11,6 +11,7 @@ use muster_controllers::{
     gates::{self, Evaluator, Hosts, Web},
     metrics::Metrics,
     module,
+    record::Decisions,
     registry::{self, Registry},
     runtime::{Clock, Context, Events, Jitter, Options, Shutdown},
 };
@@ -72,6 +73,7 @@ pub async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
             objects,
             dependencies,
             gates,
+            Decisions::default(),
         )),
     ];
     for task in tasks {

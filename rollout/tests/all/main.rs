@@ -27,6 +27,7 @@ mod order;
 mod pins;
 mod play;
 mod reasons;
+mod record;
 mod retarget;
 mod retry;
 mod returned;

@@ -1,0 +1,228 @@
+//! What changes from one decision to the next: where the rollout stands, steps, verdicts, and each cluster's reason.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_api::reasons::Reason;
+use muster_controllers::module;
+use muster_rollout::{Decision, Evidence, Revision, Step, UnitId, Why};
+use serde::Serialize;
+
+use super::second;
+
+/// Something that changed, and for whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub word: Word,
+    /// None: it is about the rollout.
+    pub clusters: Vec<UnitId>,
+}
+
+/// What changed. Clusters to which the same happened are told together, in this order.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Word {
+    pub what: What,
+    pub reason: Option<Reason>,
+    /// The particulars; may be empty.
+    pub text: String,
+}
+
+/// The kind of a change, in the order in which they are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum What {
+    /// Where the rollout stands.
+    Phase,
+    /// A revision is good, or bad.
+    Verdict,
+    /// A gate is to be read.
+    Evaluate,
+    Assign,
+    Withdraw,
+    Fence,
+    Abandon,
+    /// Why a cluster is where it is.
+    Reason,
+    /// A cluster is not seen any more.
+    Gone,
+}
+
+impl Change {
+    /// What of it is about this cluster; all of it if none is asked for.
+    pub fn about(self, only: Option<&UnitId>) -> Option<Self> {
+        let Some(only) = only else { return Some(self) };
+        self.clusters.contains(only).then(|| Self {
+            clusters: vec![only.clone()],
+            ..self
+        })
+    }
+}
+
+impl Word {
+    fn new(what: What, text: String) -> Self {
+        Self {
+            what,
+            reason: None,
+            text,
+        }
+    }
+
+    /// For people.
+    pub fn told(&self) -> String {
+        let word = match (self.what, self.reason) {
+            (_, Some(reason)) => reason.as_str(),
+            (What::Phase, None) => "",
+            (What::Verdict, None) => "verdict",
+            (What::Evaluate, None) => "read",
+            (What::Assign, None) => "assign",
+            (What::Withdraw, None) => "withdraw",
+            (What::Fence, None) => "fence",
+            (What::Abandon, None) => "give up",
+            (What::Reason, None) => "reason",
+            (What::Gone, None) => "gone",
+        };
+        let colon = if self.reason.is_some() && !self.text.is_empty() {
+            ":"
+        } else {
+            ""
+        };
+        format!("{word}{colon} {}", self.text).trim().to_owned()
+    }
+}
+
+/// What is decided now, and was not before.
+pub fn changes(before: Option<&Decision>, now: &Decision) -> Vec<Change> {
+    let mut told: BTreeMap<Word, Vec<UnitId>> = BTreeMap::new();
+    if before.map(phase).as_ref() != Some(&phase(now)) {
+        told.insert(phase(now), Vec::new());
+    }
+    let steps: BTreeSet<&Step> = before.iter().flat_map(|before| &before.steps).collect();
+    for step in now.steps.iter().filter(|step| !steps.contains(step)) {
+        told.entry(taken(step)).or_default().extend(step.unit().cloned());
+    }
+    let reasons = before.iter().flat_map(|before| &before.reasons);
+    let mut reasons: BTreeMap<&UnitId, &Why> = reasons.map(|(unit, why)| (unit, why)).collect();
+    for (unit, why) in &now.reasons {
+        let word = reason(why);
+        if reasons.remove(unit).map(reason).as_ref() != Some(&word) {
+            told.entry(word).or_default().push(unit.clone());
+        }
+    }
+    let gone: Vec<UnitId> = reasons.into_keys().cloned().collect();
+    if !gone.is_empty() {
+        told.insert(Word::new(What::Gone, String::new()), gone);
+    }
+    told.into_iter()
+        .map(|(word, clusters)| Change { word, clusters })
+        .collect()
+}
+
+fn phase(decision: &Decision) -> Word {
+    let target = decision
+        .memory
+        .run
+        .map(|run| format!(", target {}", short(run.target)));
+    let phase = decision.summary.phase;
+    Word::new(What::Phase, format!("{phase:?}{}", target.unwrap_or_default()))
+}
+
+fn taken(step: &Step) -> Word {
+    match step {
+        Step::Assign { revision, token, .. } => {
+            Word::new(What::Assign, format!("{} (token {token})", short(*revision)))
+        }
+        Step::Withdraw { token, how, .. } => Word::new(What::Withdraw, format!("{how:?} (token {token})")),
+        Step::Fence { token, .. } => Word::new(What::Fence, format!("(token {token})")),
+        Step::Abandon { .. } => Word::new(What::Abandon, String::new()),
+        Step::Evaluate { gate } => Word::new(
+            What::Evaluate,
+            format!("gate {} of stage {}", gate.gate + 1, gate.stage + 1),
+        ),
+        Step::Conclude {
+            revision,
+            verdict,
+            evidence,
+        } => {
+            let evidence = evidence.as_ref().map(|seen| format!(", {}", witness(seen)));
+            let text = format!(
+                "{verdict:?}: {}{}",
+                short(*revision),
+                evidence.unwrap_or_default()
+            );
+            Word::new(What::Verdict, text)
+        }
+    }
+}
+
+fn reason(why: &Why) -> Word {
+    let (reason, _) = module::word(why);
+    Word {
+        reason: Some(reason),
+        ..Word::new(What::Reason, particulars(why))
+    }
+}
+
+/// Whom or what a cluster waits for, or what it says.
+fn particulars(why: &Why) -> String {
+    match why {
+        Why::WaitingTurn { holders, limit } => format!("{} (at most {limit} at a time)", names(holders)),
+        Why::WaitingBatch { holders, size } => format!("{} (a batch of {size})", names(holders)),
+        Why::WaitingDomain { holders } => names(holders),
+        Why::WaitingStage {
+            stage,
+            until: Some(until),
+            ..
+        } => format!("stage {stage}, which is watched until {}", second(*until)),
+        Why::WaitingStage { stage, units, .. } => format!("stage {stage}, {}", names(units)),
+        Why::WaitingApproval { stage } => format!("stage {stage}"),
+        Why::WaitingGate {
+            stage, gate, passes, ..
+        } => format!(
+            "gate {} of stage {stage}, which held {} times of {}",
+            gate.gate + 1,
+            passes.0,
+            passes.1
+        ),
+        Why::WithdrawalHeld { acknowledge, units } => format!("{units} clusters, {acknowledge}"),
+        Why::Soaking { until, .. } => format!("until {}", second(*until)),
+        Why::Updating {
+            picked_up: true,
+            message,
+            ..
+        } => ["picked up".to_owned()]
+            .into_iter()
+            .chain(message.as_deref().map(str::to_owned))
+            .collect::<Vec<_>>()
+            .join(", "),
+        Why::Failed { message, .. } => message.to_string(),
+        Why::KnownBad { evidence, .. } | Why::Halted { evidence, .. } => witness(evidence),
+        Why::Updating { message, .. }
+        | Why::Withdrawing { message, .. }
+        | Why::AlreadyUnready { message, .. }
+        | Why::Pinned { message }
+        | Why::Reverting { message, .. } => message.as_deref().unwrap_or_default().to_owned(),
+        Why::Ineligible { .. }
+        | Why::Overdue { .. }
+        | Why::NotPickedUp { .. }
+        | Why::Relapsed { .. }
+        | Why::Aborted { .. }
+        | Why::Paused
+        | Why::NotYet { .. }
+        | Why::Unresolved
+        | Why::WaitingRead
+        | Why::UpToDate
+        | Why::Excluded => String::new(),
+    }
+}
+
+fn witness(evidence: &Evidence) -> String {
+    format!("{}: {}", evidence.unit, evidence.message)
+}
+
+pub fn names(units: &[UnitId]) -> String {
+    let names: Vec<&str> = units.iter().map(UnitId::as_str).collect();
+    module::few(&names)
+}
+
+/// As messages and controls name it.
+fn short(revision: Revision) -> String {
+    revision.to_string().chars().take(8).collect()
+}

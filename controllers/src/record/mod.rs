@@ -1,0 +1,174 @@
+//! Decisions of the engine on record (`--record-decisions`), so that `muster replay` makes them again.
+//!
+//! ```text
+//!   reconcile ─► Decisions::note ─► queue ─► Keeper ─► FOLDER/NAMESPACE.KIND.NAME.jsonl ─► ….jsonl.1
+//!              (never waits)               (a task)
+//! ```
+//!
+//! Invariant: a record harms no rollout: whatever cannot be written is left out, which is logged once.
+//! Invariant: each file begins with a whole line, and so does each process in it.
+
+mod file;
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use muster_api::module::ModuleKind;
+use muster_rollout::record::{Case, Origin};
+use tokio::sync::mpsc;
+use tracing::warn;
+
+use self::file::LogFile;
+use crate::runtime::Key;
+
+/// Decisions that wait to be written: about 2000 clusters one is about half a megabyte. What comes beyond is left out.
+const QUEUE: usize = 64;
+/// Bytes of a file after which the next one begins: room for a rollout over 2000 clusters.
+const FILE: u64 = 64 * 1024 * 1024;
+
+/// Where decisions are put on record. Cheap to clone; the default keeps nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Decisions {
+    queue: Option<mpsc::Sender<Note>>,
+    /// That something was left out was told.
+    told: Arc<AtomicBool>,
+}
+
+/// A module of either kind.
+type Module = (ModuleKind, Key);
+
+/// What a module has decided; None: it is gone.
+type Note = (Module, Option<Box<Case>>);
+
+/// Writes what is noted, until nobody is left who notes anything.
+#[derive(Debug)]
+pub struct Keeper {
+    folder: PathBuf,
+    queue: mpsc::Receiver<Note>,
+    /// Bounded by the number of modules.
+    files: BTreeMap<Module, LogFile>,
+}
+
+/// Decisions, and who keeps them in files of this folder. The folder is made when it is needed.
+pub fn keep(folder: PathBuf) -> (Decisions, Keeper) {
+    let (sender, queue) = mpsc::channel(QUEUE);
+    let decisions = Decisions {
+        queue: Some(sender),
+        told: Arc::default(),
+    };
+    let keeper = Keeper {
+        folder,
+        queue,
+        files: BTreeMap::new(),
+    };
+    (decisions, keeper)
+}
+
+impl Decisions {
+    /// A module has decided.
+    pub fn note(&self, kind: ModuleKind, key: &Key, case: Box<Case>) {
+        self.send(kind, key, Some(case));
+    }
+
+    /// A module is gone. Its file stays.
+    pub fn forget(&self, kind: ModuleKind, key: &Key) {
+        self.send(kind, key, None);
+    }
+
+    fn send(&self, kind: ModuleKind, key: &Key, case: Option<Box<Case>>) {
+        let Some(queue) = &self.queue else { return };
+        let sent = queue.try_send(((kind, key.clone()), case));
+        if sent.is_err() && !self.told.swap(true, Ordering::Relaxed) {
+            warn!(
+                module = %key,
+                "a decision is not put on record, and others may not be: writing takes longer than deciding"
+            );
+        }
+    }
+}
+
+impl Keeper {
+    /// Runs until every [`Decisions`] is dropped.
+    pub async fn run(mut self) {
+        while let Some((module, case)) = self.queue.recv().await {
+            match case {
+                Some(case) => self.keep(module, *case).await,
+                None => drop(self.files.remove(&module)),
+            }
+        }
+    }
+
+    async fn keep(&mut self, module: Module, case: Case) {
+        let (kind, key) = &module;
+        let path = self
+            .folder
+            .join(format!("{}.{kind}.{}.jsonl", key.namespace, key.name));
+        let origin = Origin {
+            module: format!("{kind} {key}"),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let file = self
+            .files
+            .entry(module)
+            .or_insert_with(|| LogFile::new(path, origin, FILE));
+        let failed_before = file.is_failing();
+        if let Err(error) = file.append(case).await
+            && !failed_before
+        {
+            warn!(%error, file = %file.path().display(), "decisions are not put on record until this is mended");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        file::tests::{case, times},
+        *,
+    };
+
+    const WEB: &str = "fleet.Module.web.jsonl";
+
+    fn key(name: &str) -> Key {
+        Key::new("fleet", name)
+    }
+
+    #[tokio::test]
+    async fn who_decides_does_not_wait_and_what_is_too_much_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let (decisions, keeper) = keep(folder.path().join("decisions"));
+        for at in 0..3 * QUEUE as u64 {
+            decisions.note(ModuleKind::Module, &key("web"), Box::new(case(at)));
+        }
+        drop(decisions);
+        keeper.run().await;
+        let file = folder.path().join("decisions").join(WEB);
+        assert_eq!(times(&file).unwrap(), (0..QUEUE as u64).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn each_module_has_its_file_which_stays_when_it_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (decisions, keeper) = keep(folder.path().to_owned());
+        let note = |kind, name: &str, at| decisions.note(kind, &key(name), Box::new(case(at)));
+        note(ModuleKind::Module, "web", 1);
+        note(ModuleKind::BootstrapModule, "web", 2);
+        note(ModuleKind::Module, "web.db", 3);
+        decisions.forget(ModuleKind::Module, &key("web"));
+        note(ModuleKind::Module, "web", 4);
+        drop(decisions);
+        keeper.run().await;
+        let check = |file: &str, expect: &[u64]| {
+            assert_eq!(times(&folder.path().join(file)).unwrap(), expect, "{file}");
+        };
+        check(WEB, &[1, 4]);
+        check("fleet.BootstrapModule.web.jsonl", &[2]);
+        check("fleet.Module.web.db.jsonl", &[3]);
+    }
+}

@@ -1,0 +1,146 @@
+//! What is recorded is read again as it was, and comes out the same; what is no record is told as such.
+
+use std::cell::RefCell;
+
+use muster_rollout::record::{Case, LineError, Origin, Reader, Recorder, SCHEMA};
+use muster_rollout::{Memory, Millis, Spec, Unit, plan};
+use muster_simulator::random;
+
+use crate::world::World;
+
+fn origin() -> Origin {
+    Origin {
+        module: "Module fleet/web".to_owned(),
+        version: "1.0.0".to_owned(),
+    }
+}
+
+fn case(spec: &Spec, memory: &Memory, units: &[Unit], now: Millis) -> Case {
+    Case {
+        now,
+        spec: spec.clone(),
+        memory: memory.clone(),
+        units: units.to_vec(),
+        decision: plan(spec, memory, units, now),
+    }
+}
+
+/// A recorder, and who reads along.
+struct Pair {
+    recorder: Recorder,
+    reader: Reader,
+    lines: usize,
+}
+
+impl Pair {
+    fn new() -> Self {
+        Self {
+            recorder: Recorder::new(origin()),
+            reader: Reader::default(),
+            lines: 0,
+        }
+    }
+
+    fn pass(&mut self, case: &Case) {
+        let Some(line) = self.recorder.line(case.clone()).unwrap() else {
+            return;
+        };
+        self.lines += 1;
+        assert_eq!(line.matches('\n').count(), 1, "a line is a line");
+        let read = self.reader.read(line.as_bytes()).unwrap();
+        assert_eq!((read.now, &read.spec), (case.now, &case.spec));
+        assert_eq!(read.memory, case.memory);
+        assert_eq!(read.decision, case.decision);
+        assert_eq!(read.again(), case.decision);
+        let mut units = case.units.clone();
+        units.sort_unstable();
+        assert_eq!(read.units, units);
+    }
+}
+
+/// Some histories as everybody walks them, or the one that `MUSTER_SEED` names.
+#[test]
+fn every_decision_of_random_histories_is_read_and_made_again() {
+    let named = std::env::var("MUSTER_SEED").ok();
+    let first: u64 = named.as_deref().map_or(20_261_123, |seed| seed.parse().unwrap());
+    let runs = if named.is_some() { 1 } else { 40 };
+    println!("{runs} histories from seed {first}");
+    let mut lines = 0;
+    for seed in first..first + runs {
+        println!("MUSTER_SEED={seed}");
+        let pair = RefCell::new(Pair::new());
+        let told = random::play(seed, &|spec, memory, units, now| {
+            let case = case(spec, memory, units, now);
+            pair.borrow_mut().pass(&case);
+            case.decision
+        });
+        told.unwrap_or_else(|found| panic!("{found}"));
+        lines += pair.into_inner().lines;
+    }
+    println!("{lines} lines");
+    assert!(lines > 1000, "{lines}");
+}
+
+#[test]
+fn a_line_holds_what_differs() {
+    let world = World::new(&["a", "b", "c"], "r1");
+    let (spec, memory, mut units) = (world.spec.clone(), world.memory.clone(), world.view());
+    let mut recorder = Recorder::new(origin());
+    let mut line = |units: &[Unit], now: u64| {
+        recorder
+            .line(case(&spec, &memory, units, Millis::seconds(now)))
+            .unwrap()
+    };
+    let whole = line(&units, 1).unwrap();
+    assert!(whole.contains(SCHEMA) && whole.contains(r#""spec""#));
+    units.reverse();
+    units.truncate(2);
+    let delta: serde_json::Value = serde_json::from_str(&line(&units, 2).unwrap()).unwrap();
+    assert_eq!(delta["gone"], serde_json::json!(["a"]), "{delta}");
+    for as_before in ["schema", "origin", "spec", "units"] {
+        assert!(delta.get(as_before).is_none(), "{as_before}: {delta}");
+    }
+    let again = line(&units, 2);
+    assert_eq!(again, None, "nothing differs");
+}
+
+#[test]
+fn what_is_no_record_is_told_as_such() {
+    let mut recorder = Recorder::new(origin());
+    let mut line = |paused| {
+        let spec = Spec {
+            paused,
+            ..Spec::default()
+        };
+        let case = case(&spec, &Memory::default(), &[], Millis(1));
+        recorder.line(case).unwrap().unwrap()
+    };
+    let (whole, delta) = (line(false), line(true));
+    let check = |lines: &[&str], says: &str| {
+        let mut reader = Reader::default();
+        let (last, before) = lines.split_last().unwrap();
+        for line in before {
+            reader.read(line.as_bytes()).unwrap();
+        }
+        let told = reader.read(last.as_bytes()).unwrap_err();
+        assert!(told.to_string().contains(says), "{lines:?}: {told}");
+        told
+    };
+    check(&["hello"], "no line of a record of decisions");
+    check(&["[1]"], "no line of a record of decisions");
+    check(&[""], "no line of a record of decisions");
+    let delta_first = check(&[&delta], "no whole line is before it");
+    assert!(matches!(delta_first, LineError::NothingBefore));
+    check(&[r#"{"now": 1}"#], "missing field `decided`");
+    let newer = whole.replace(SCHEMA, "decisions/v2");
+    let told = check(&[&newer], "its schema is decisions/v2");
+    assert!(matches!(told, LineError::Schema { found } if found == "decisions/v2"));
+    check(
+        &[&whole, r#"{"schema": "decisions/v2", "anything": []}"#],
+        "reads decisions/v1",
+    );
+    let unknown = whole.replace(r#""paused""#, r#""pausing""#);
+    check(&[&unknown], "unknown field `pausing`");
+    let torn = &whole[..whole.len() / 2];
+    check(&[torn], "EOF");
+}
