@@ -1,11 +1,12 @@
-//! What can be said on the command line.
+//! What can be said on the command line. The flags of a verb stand beside the verb, or here where several share them.
 
-use std::{collections::BTreeMap, fmt, path::PathBuf, str::FromStr, time::Duration};
+mod folder;
+mod process;
+
+use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use muster_api::module::ModuleKind;
-use muster_controllers::{gates::GateHost, lease::LeaseDuration};
-use muster_sync::{source::Limits, substitute::Variables};
 
 use crate::{
     completion::{self, CompletionFlags},
@@ -21,7 +22,11 @@ use crate::{
     undo::{self, UndoFlags},
 };
 
-use crate::process::{self, DoorAddress};
+use self::folder::{BUILD_EXAMPLES, DIFF_EXAMPLES};
+pub use self::{
+    folder::{BuildFlags, DiffFlags, FolderFlags, Format, Variable},
+    process::{LogFormat, ProcessFlags, Sync},
+};
 
 /// Rolls git-pinned configuration over a fleet of Kubernetes clusters, cluster by cluster.
 #[derive(Debug, Parser)]
@@ -189,161 +194,6 @@ pub struct DemoFlags {
     pub seed: Option<u64>,
 }
 
-#[derive(Args, Clone, Debug)]
-pub struct ProcessFlags {
-    /// Who carries the Flux kinds out
-    #[arg(long, value_enum, default_value_t = Sync::Builtin, env = "MUSTER_SYNC")]
-    pub sync: Sync,
-    /// How often a mirrored assemblage is read when it cannot be watched (± 10 %)
-    #[arg(long, default_value = "20s", value_parser = duration, env = "MUSTER_PROXY_POLL_INTERVAL")]
-    pub proxy_poll_interval: Duration,
-    /// A kind that bindings, and conditions of gates, may read besides ConfigMap and Cluster, such as apps/v1/Deployment; may be repeated
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "APIVERSION/KIND",
-        env = "MUSTER_BINDING_KINDS"
-    )]
-    pub binding_kinds: Vec<String>,
-    /// Where git mirrors are kept
-    #[arg(long, default_value = "/var/lib/muster", env = "MUSTER_DATA_DIR")]
-    pub data_dir: PathBuf,
-    /// Allow sources by http and file, and gates by http
-    #[arg(long, env = "MUSTER_ALLOW_INSECURE_SOURCES")]
-    pub allow_insecure_sources: bool,
-    /// How log lines are written
-    #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "MUSTER_LOG_FORMAT")]
-    pub log_format: LogFormat,
-    /// Act only while holding the Lease muster-controller (of an agent: muster-agent) in the namespace; without, this must be
-    /// the only such process
-    #[arg(
-        long,
-        default_value_t = true,
-        action = clap::ArgAction::Set,
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        env = "MUSTER_LEADER_ELECT"
-    )]
-    pub leader_elect: bool,
-    /// How long the Lease lasts after its last renewal, 1s to 10m: another process takes over so long after this one fell silent
-    #[arg(long, default_value = "15s", value_parser = process::lease_duration, env = "MUSTER_LEASE_DURATION")]
-    pub lease_duration: LeaseDuration,
-    /// Where /metrics, /healthz and /readyz are answered, without TLS and to everybody who can connect, such as 127.0.0.1:8080 or
-    /// :8080 for all addresses; 0 or empty: nowhere
-    #[arg(
-        long,
-        default_value = "0",
-        value_name = "ADDRESS:PORT",
-        value_parser = process::door_address,
-        env = "MUSTER_METRICS_ADDR"
-    )]
-    pub metrics_addr: DoorAddress,
-    /// A host that gates of rollouts may ask, at the port of its scheme or at this one; may be repeated. Without any, gates that ask
-    /// by http never pass
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "HOST[:PORT]",
-        env = "MUSTER_GATE_HOSTS"
-    )]
-    pub gate_hosts: Vec<GateHost>,
-    /// A folder in which every decision about a module is recorded, for muster replay; else none is
-    #[arg(long, value_name = "FOLDER", env = "MUSTER_RECORD_DECISIONS")]
-    pub record_decisions: Option<PathBuf>,
-    #[command(flatten)]
-    pub git: GitFlags,
-}
-
-/// What a repository may cost. An error that meets a limit names its flag.
-#[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Limits of git")]
-#[allow(clippy::struct_field_names, reason = "the names of the flags")]
-pub struct GitFlags {
-    /// Bytes received by one fetch
-    #[arg(long, default_value_t = Limits::default().bytes, env = "MUSTER_GIT_MAX_BYTES")]
-    pub git_max_bytes: u64,
-    /// Bytes of the list of branches and tags that a server offers
-    #[arg(long, default_value_t = Limits::default().reference_bytes, env = "MUSTER_GIT_MAX_REFERENCE_BYTES")]
-    pub git_max_reference_bytes: u64,
-    /// Bytes of one object that has to be held as a whole: a folder, or a file that comes as a difference
-    #[arg(long, default_value_t = Limits::default().object_bytes, env = "MUSTER_GIT_MAX_OBJECT_BYTES")]
-    pub git_max_object_bytes: u64,
-    /// Bytes of one repository in the data directory before what no source names is taken out
-    #[arg(long, default_value_t = Limits::default().spare_bytes, env = "MUSTER_GIT_SPARE_BYTES")]
-    pub git_spare_bytes: u64,
-    /// Objects in one fetch, and entries walked in one commit
-    #[arg(long, default_value_t = Limits::default().objects, env = "MUSTER_GIT_MAX_OBJECTS")]
-    pub git_max_objects: usize,
-    /// Manifests below a path
-    #[arg(long, default_value_t = Limits::default().files, env = "MUSTER_GIT_MAX_FILES")]
-    pub git_max_files: usize,
-    /// Bytes of one manifest
-    #[arg(long, default_value_t = Limits::default().file_bytes, env = "MUSTER_GIT_MAX_FILE_BYTES")]
-    pub git_max_file_bytes: u64,
-    /// Bytes of all manifests of one path together
-    #[arg(long, default_value_t = Limits::default().total_bytes, env = "MUSTER_GIT_MAX_TOTAL_BYTES")]
-    pub git_max_total_bytes: u64,
-    /// Folders within folders
-    #[arg(long, default_value_t = Limits::default().depth, env = "MUSTER_GIT_MAX_DEPTH")]
-    pub git_max_depth: usize,
-    /// Total time of one look at a repository, waiting for its turn included
-    #[arg(long, default_value = "1m", value_parser = duration, env = "MUSTER_GIT_TIMEOUT")]
-    pub git_timeout: Duration,
-    /// Fetches from one host at a time
-    #[arg(long, default_value_t = Limits::default().per_host, env = "MUSTER_GIT_FETCHES_PER_HOST")]
-    pub git_fetches_per_host: usize,
-}
-
-impl From<GitFlags> for Limits {
-    fn from(flags: GitFlags) -> Self {
-        let GitFlags {
-            git_max_bytes: bytes,
-            git_max_reference_bytes: reference_bytes,
-            git_max_object_bytes: object_bytes,
-            git_spare_bytes: spare_bytes,
-            git_max_objects: objects,
-            git_max_files: files,
-            git_max_file_bytes: file_bytes,
-            git_max_total_bytes: total_bytes,
-            git_max_depth: depth,
-            git_timeout: timeout,
-            git_fetches_per_host: per_host,
-        } = flags;
-        Self {
-            bytes,
-            reference_bytes,
-            object_bytes,
-            spare_bytes,
-            objects,
-            files,
-            file_bytes,
-            total_bytes,
-            depth,
-            timeout,
-            per_host,
-        }
-    }
-}
-
-/// Who carries the Flux kinds out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Sync {
-    /// muster itself
-    Builtin,
-    /// Flux: muster writes the Flux kinds and reads their status
-    Flux,
-}
-
-/// How log lines are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// For people
-    Text,
-    /// One JSON object a line
-    Json,
-}
-
 #[derive(Args, Debug)]
 pub struct CrdsFlags {
     /// Those of the management cluster
@@ -355,98 +205,6 @@ pub struct CrdsFlags {
     /// Also a minimal kind Cluster, for a management cluster without the Cluster API
     #[arg(long, requires = "management", conflicts_with = "downstream")]
     pub cluster_api: bool,
-}
-
-const BUILD_EXAMPLES: &str = "\
-Examples:
-  muster build apps/podinfo                     the objects, as one List in YAML
-  muster build apps/podinfo --substitute REPLICAS=3
-                                                with a variable, as postBuild.substitute
-  muster build apps/podinfo -q --all-errors     only check: every error and its place
-  muster build apps/podinfo | kubectl apply --server-side --dry-run=server -f -";
-
-#[derive(Args, Debug)]
-pub struct BuildFlags {
-    #[command(flatten)]
-    pub folder: FolderFlags,
-    /// How it is printed
-    #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
-    pub output: Format,
-    /// Print every error, not only the first
-    #[arg(long)]
-    pub all_errors: bool,
-    /// Print nothing but errors
-    #[arg(short, long)]
-    pub quiet: bool,
-}
-
-const DIFF_EXAMPLES: &str = "\
-Examples:
-  muster diff apps/podinfo                   against the cluster of the kubeconfig
-  muster diff apps/podinfo --kustomization podinfo -n apps
-                                             as this Kustomization applies it, with pruning
-  muster diff apps/podinfo --context eu-1 -q only the exit code";
-
-#[derive(Args, Debug)]
-pub struct DiffFlags {
-    #[command(flatten)]
-    pub folder: FolderFlags,
-    /// The Kustomization (in --namespace) that applies the folder: its labels, targetNamespace, force, variables, pruning
-    #[arg(long, value_name = "NAME")]
-    pub kustomization: Option<String>,
-    /// Print nothing; the exit code says it
-    #[arg(short, long)]
-    pub quiet: bool,
-}
-
-/// A folder with manifests, and the variables in them.
-#[derive(Args, Debug)]
-pub struct FolderFlags {
-    /// The folder with the manifests
-    #[arg(value_name = "FOLDER")]
-    pub path: PathBuf,
-    /// A variable; may be repeated. Without any, nothing is substituted
-    #[arg(long = "substitute", value_name = "NAME=VALUE")]
-    pub substitute: Vec<Variable>,
-}
-
-/// How objects are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// As YAML
-    Yaml,
-    /// As JSON
-    Json,
-}
-
-/// A variable of a substitution.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Variable {
-    /// Its name.
-    pub name: String,
-    /// Its value.
-    pub value: String,
-}
-
-impl fmt::Debug for Variable {
-    /// Without the value, which may be secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Variable({})", self.name)
-    }
-}
-
-impl FromStr for Variable {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (name, value) = text
-            .split_once('=')
-            .ok_or("write NAME=VALUE, such as REPLICAS=3")?;
-        let (name, value) = (name.to_owned(), value.to_owned());
-        Variables::new(&BTreeMap::from([(name.clone(), String::new())]))
-            .map_err(|error| error.to_string())?;
-        Ok(Self { name, value })
-    }
 }
 
 #[derive(Args, Debug)]

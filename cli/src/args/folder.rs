@@ -1,0 +1,98 @@
+//! Flags of what reads a folder of manifests: `build` and `diff`.
+
+use std::{collections::BTreeMap, fmt, path::PathBuf, str::FromStr};
+
+use clap::{Args, ValueEnum};
+use muster_sync::substitute::Variables;
+
+pub const BUILD_EXAMPLES: &str = "\
+Examples:
+  muster build apps/podinfo                     the objects, as one List in YAML
+  muster build apps/podinfo --substitute REPLICAS=3
+                                                with a variable, as postBuild.substitute
+  muster build apps/podinfo -q --all-errors     only check: every error and its place
+  muster build apps/podinfo | kubectl apply --server-side --dry-run=server -f -";
+
+#[derive(Args, Debug)]
+pub struct BuildFlags {
+    #[command(flatten)]
+    pub folder: FolderFlags,
+    /// How it is printed
+    #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
+    pub output: Format,
+    /// Print every error, not only the first
+    #[arg(long)]
+    pub all_errors: bool,
+    /// Print nothing but errors
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+pub const DIFF_EXAMPLES: &str = "\
+Examples:
+  muster diff apps/podinfo                   against the cluster of the kubeconfig
+  muster diff apps/podinfo --kustomization podinfo -n apps
+                                             as this Kustomization applies it, with pruning
+  muster diff apps/podinfo --context eu-1 -q only the exit code";
+
+#[derive(Args, Debug)]
+pub struct DiffFlags {
+    #[command(flatten)]
+    pub folder: FolderFlags,
+    /// The Kustomization (in --namespace) that applies the folder: its labels, targetNamespace, force, variables, pruning
+    #[arg(long, value_name = "NAME")]
+    pub kustomization: Option<String>,
+    /// Print nothing; the exit code says it
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// A folder with manifests, and the variables in them.
+#[derive(Args, Debug)]
+pub struct FolderFlags {
+    /// The folder with the manifests
+    #[arg(value_name = "FOLDER")]
+    pub path: PathBuf,
+    /// A variable; may be repeated. Without any, nothing is substituted
+    #[arg(long = "substitute", value_name = "NAME=VALUE")]
+    pub substitute: Vec<Variable>,
+}
+
+/// How objects are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// As YAML
+    Yaml,
+    /// As JSON
+    Json,
+}
+
+/// A variable of a substitution.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
+
+impl fmt::Debug for Variable {
+    /// Without the value, which may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Variable({})", self.name)
+    }
+}
+
+impl FromStr for Variable {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, value) = text
+            .split_once('=')
+            .ok_or("write NAME=VALUE, such as REPLICAS=3")?;
+        let (name, value) = (name.to_owned(), value.to_owned());
+        Variables::new(&BTreeMap::from([(name.clone(), String::new())]))
+            .map_err(|error| error.to_string())?;
+        Ok(Self { name, value })
+    }
+}
