@@ -68,7 +68,7 @@ pub struct ProcessFlags {
         env = "MUSTER_GATE_HOSTS"
     )]
     pub gate_hosts: Vec<GateHost>,
-    /// A folder in which every decision about a module is recorded, for muster replay; else none is
+    /// Record every decision about a module in this folder, for muster replay (docs/operations.md says what that holds and costs)
     #[arg(long, value_name = "FOLDER", env = "MUSTER_RECORD_DECISIONS")]
     pub record_decisions: Option<PathBuf>,
     #[command(flatten)]
