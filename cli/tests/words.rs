@@ -75,6 +75,10 @@ fn downstream_gets_what_an_agent_needs_and_nothing_of_the_management_plane() {
 fn the_new_words_have_examples_and_say_what_is_wrong() {
     check(&["tree", "--help"], 0, "muster tree cluster/eu-1");
     check(&["tree", "podinfo"], 2, "module/podinfo");
+    check(&["plan", "--help"], 0, "--git origin/main...HEAD -o markdown");
+    check(&["plan", "--git", "main"], 2, "write A..B");
+    check(&["plan", "-f", "nowhere"], 2, "\"nowhere\" is not there");
+    check(&["plan", "--source", "nowhere"], 2, "write URL=DIR");
     check(&["rollout", "pause", "--help"], 0, "--reason 'release freeze'");
     check(
         &["rollout", "resume", "--help"],
