@@ -15,6 +15,7 @@ mod plan;
 mod process;
 mod real;
 mod reasons;
+mod records;
 mod requests;
 mod server;
 mod strangers;
@@ -22,7 +23,11 @@ mod trouble;
 mod wait;
 mod world;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use jiff::{SignedDuration, Timestamp};
 use muster_controllers::runtime::Clock;
@@ -338,6 +343,20 @@ impl Bed {
     }
 }
 
+impl Bed {
+    fn replay_decisions(&self) {
+        let modules = self.management.versions(kinds::MODULE);
+        let decided = modules
+            .iter()
+            .filter(|module| !module["status"]["rollout"].is_null());
+        let names: BTreeSet<&str> = decided.map(objects::name).collect();
+        for name in names {
+            let problem = records::problem(self.folder.path(), FLEET, "Module", name);
+            assert!(problem.is_none(), "{}", problem.unwrap_or_default());
+        }
+    }
+}
+
 fn ended(processes: &mut BTreeMap<String, Process>) -> Vec<String> {
     let ended = processes
         .iter_mut()
@@ -347,7 +366,7 @@ fn ended(processes: &mut BTreeMap<String, Process>) -> Vec<String> {
 
 impl Drop for Bed {
     /// Shows the logs of processes if the scenario failed; keeps what rights were used on real control planes. Each status that a module had
-    /// must have told the truth about its clusters as far as it can be seen there.
+    /// must have told the truth about its clusters as far as it can be seen there, and what processes decided must come out the same again.
     fn drop(&mut self) {
         if let Some(planes) = &self.planes {
             planes.keep_uses();
@@ -361,6 +380,9 @@ impl Drop for Bed {
         for module in self.management.versions(kinds::MODULE) {
             let problems = reasons::problems(&module);
             assert!(problems.is_empty(), "{problems:#?}\n{module:#}");
+        }
+        if self.ground != Ground::Virtual {
+            self.replay_decisions();
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::OsString,
     fs::{self, File, OpenOptions},
     path::{Path, PathBuf},
     process::Stdio,
@@ -24,6 +25,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     fate::{Fate, Life},
+    records,
     server::Server,
 };
 
@@ -251,6 +253,7 @@ pub fn child(
         .arg("--data-dir")
         .arg(folder.join(format!("data-{}", place.instance)))
         .args(election(lease))
+        .args(recording(role, place.instance, folder))
         // By which the holder of a lease is known.
         .env("HOSTNAME", place.instance)
         .stdin(Stdio::null())
@@ -265,6 +268,16 @@ fn election(lease: Option<Duration>) -> Vec<String> {
     match lease {
         Some(duration) => vec!["--lease-duration".to_owned(), format!("{}s", duration.as_secs())],
         None => vec!["--leader-elect=false".to_owned()],
+    }
+}
+
+fn recording(role: Role, instance: &str, folder: &Path) -> Vec<OsString> {
+    match role {
+        Role::Controller => vec![
+            "--record-decisions".into(),
+            records::folder(folder, instance).into(),
+        ],
+        Role::Agent => Vec::new(),
     }
 }
 

@@ -1,0 +1,40 @@
+//! What every scenario with processes must leave behind: each decision of its controllers is on record, and comes out the same once more.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use super::process::muster;
+
+/// Where a controller records.
+pub fn folder(bed: &Path, instance: &str) -> PathBuf {
+    bed.join(format!("decisions-{instance}"))
+}
+
+/// What is wrong with a module's record. It may be that of any controller.
+pub fn problem(bed: &Path, namespace: &str, kind: &str, module: &str) -> Option<String> {
+    let name = format!("{namespace}.{kind}.{module}.jsonl");
+    let folders = fs::read_dir(bed).unwrap().map(|entry| entry.unwrap().path());
+    let logs: Vec<PathBuf> = folders
+        .map(|folder| folder.join(&name))
+        .filter(|log| log.is_file())
+        .collect();
+    if logs.is_empty() {
+        return Some(format!("no controller has recorded {name}"));
+    }
+    logs.iter().find_map(|log| replay(log))
+}
+
+fn replay(log: &Path) -> Option<String> {
+    let output = Command::new(muster()).arg("replay").arg(log).output().unwrap();
+    (!output.status.success()).then(|| {
+        format!(
+            "{}: {}{}",
+            output.status,
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        )
+    })
+}
