@@ -270,6 +270,15 @@ pub const SCOPES: &[Scope] = &[
         ..PLAIN
     },
     Scope {
+        name: "relapse-of-two-leaders",
+        features: &[Leaders, Stale, Late, Relapse],
+        leaders: 2,
+        events: 1,
+        reaches: &["two views behind", "relapsed"],
+        states: 111_575,
+        ..PLAIN
+    },
+    Scope {
         name: "absent-is-failed",
         features: &[Late, Away, Targets, Time, Failing],
         absence: Absence::Fail,

@@ -210,10 +210,11 @@ fn renumber(decision: &mut Decision, from: Token, to: Token) {
     }
     for step in &mut decision.steps {
         match step {
-            Step::Assign { token, .. } | Step::Withdraw { token, .. } | Step::Fence { token, .. } => {
-                change(token);
-            }
-            Step::Abandon { .. } | Step::Evaluate { .. } | Step::Conclude { .. } => {}
+            Step::Assign { token, .. }
+            | Step::Withdraw { token, .. }
+            | Step::Fence { token, .. }
+            | Step::Abandon { token, .. } => change(token),
+            Step::Evaluate { .. } | Step::Conclude { .. } => {}
         }
     }
 }
