@@ -259,7 +259,6 @@ impl World {
         let tested = here == flying.seen;
         let grows = here < Some(token);
         let lands = match self.wrong {
-            Wrong::NoTest => grows,
             Wrong::TokenFalls => true,
             _ => tested && grows,
         };

@@ -149,7 +149,7 @@ pub const SCOPES: &[Scope] = &[
             "given up in the midst",
             "charged and not selected",
         ],
-        states: 47_445,
+        states: 49_213,
         ..PLAIN
     },
     Scope {
@@ -183,7 +183,7 @@ pub const SCOPES: &[Scope] = &[
         events: 2,
         fair: true,
         reaches: &["relapsed", "another life", "aborted", "joins with the last good"],
-        states: 227_407,
+        states: 234_485,
         ..PLAIN
     },
     Scope {

@@ -15,9 +15,7 @@ pub enum Wrong {
     NoCompareAndSwap,
     /// W2: a new intent gets a token that was given out before.
     SameToken,
-    /// W3: a row is written whatever token was seen; that no token falls is held by the API server.
-    NoTest,
-    /// W3: the same, and nobody holds that a token never falls.
+    /// W3: a row is written whatever token was seen, and nobody holds that a token never falls.
     TokenFalls,
     /// W4: a report is believed by its digest alone.
     NoTokenInEcho,
@@ -25,6 +23,8 @@ pub enum Wrong {
     NoFence,
     /// W5: a fence leaves the row's token as it is.
     FenceOfSameToken,
+    /// W5: the slot of a cluster that is given up is free where no row is seen.
+    NoRowFrees,
     /// W6: a cluster that is fenced is not charged for what it carries.
     FenceFrees,
     /// W1: a charged cluster that the registry as seen does not have is believed to be gone.
@@ -78,7 +78,7 @@ pub enum Wrong {
 impl Wrong {
     /// Writes are carried out that a precondition should have stopped: those whose time is over cannot be forgotten.
     pub fn is_of_writes(self) -> bool {
-        matches!(self, Self::NoTest | Self::TokenFalls | Self::FenceOfSameToken)
+        matches!(self, Self::TokenFalls | Self::FenceOfSameToken)
     }
 
     /// It is about planning twice, or nothing is wrong.
@@ -118,6 +118,10 @@ impl Wrong {
                 .for_each(|charge| charge.was_ready = true),
             Self::NeverGood => memory.last_good = memory.last_good.map(|_| Revision::new([7; 16])),
             Self::AllEligible => units.iter_mut().for_each(|unit| unit.eligible = Eligible::Yes),
+            Self::NoRowFrees => memory.charges.retain(|id, charge| {
+                let row = units.iter().any(|unit| unit.id == *id && unit.assigned.is_some());
+                charge.kind != Kind::Abandon || row
+            }),
             Self::NotPaused => spec.paused = false,
             Self::NoStages => spec.stages.clear(),
             Self::NoBrake => spec.withdraw.brake = None,

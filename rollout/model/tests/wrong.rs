@@ -85,21 +85,6 @@ fn w2_a_token_of_before() {
 }
 
 #[test]
-fn w3_no_test() {
-    check(
-        Wrong::NoTest,
-        "E1",
-        17,
-        Scope {
-            features: &[Late, Withdraw, GivenUp],
-            subjects: Set::bits(1),
-            settled: false,
-            ..THREE
-        },
-    );
-}
-
-#[test]
 fn w3_a_token_falls() {
     check(
         Wrong::TokenFalls,
@@ -147,6 +132,22 @@ fn w5_a_fence_of_the_same_token() {
         13,
         Scope {
             features: &[Late, Withdraw],
+            events: 2,
+            ..PLAIN
+        },
+    );
+}
+
+#[test]
+fn w5_no_row_frees_the_slot() {
+    check(
+        Wrong::NoRowFrees,
+        "E1",
+        13,
+        Scope {
+            features: &[Leaders, Stale, Withdraw, GivenUp],
+            leaders: 2,
+            subjects: Set::bits(1),
             events: 2,
             ..PLAIN
         },
