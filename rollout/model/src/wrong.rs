@@ -23,8 +23,6 @@ pub enum Wrong {
     NoFence,
     /// W5: a fence leaves the row's token as it is.
     FenceOfSameToken,
-    /// W5: the slot of a cluster that is given up is free where no row is seen.
-    NoRowFrees,
     /// W6: a cluster that is fenced is not charged for what it carries.
     FenceFrees,
     /// W1: a charged cluster that the registry as seen does not have is believed to be gone.
@@ -118,10 +116,6 @@ impl Wrong {
                 .for_each(|charge| charge.was_ready = true),
             Self::NeverGood => memory.last_good = memory.last_good.map(|_| Revision::new([7; 16])),
             Self::AllEligible => units.iter_mut().for_each(|unit| unit.eligible = Eligible::Yes),
-            Self::NoRowFrees => memory.charges.retain(|id, charge| {
-                let row = units.iter().any(|unit| unit.id == *id && unit.assigned.is_some());
-                charge.kind != Kind::Abandon || row
-            }),
             Self::NotPaused => spec.paused = false,
             Self::NoStages => spec.stages.clear(),
             Self::NoBrake => spec.withdraw.brake = None,

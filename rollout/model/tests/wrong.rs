@@ -7,8 +7,8 @@
 
 use muster_model::check::exhaust;
 use muster_model::scope::Feature::{
-    Away, Crash, Domains, Failing, GivenUp, Held, Joins, Late, Leaders, Loss, Pause, Relapse, Revert, Stages,
-    Stale, Targets, Time, Withdraw, Words,
+    Away, Crash, Domains, Failing, Held, Joins, Late, Leaders, Loss, Pause, Relapse, Revert, Stages, Stale,
+    Targets, Time, Withdraw, Words,
 };
 use muster_model::scope::{Beats, PLAIN, Scope};
 use muster_model::set::Set;
@@ -132,22 +132,6 @@ fn w5_a_fence_of_the_same_token() {
         13,
         Scope {
             features: &[Late, Withdraw],
-            events: 2,
-            ..PLAIN
-        },
-    );
-}
-
-#[test]
-fn w5_no_row_frees_the_slot() {
-    check(
-        Wrong::NoRowFrees,
-        "E1",
-        13,
-        Scope {
-            features: &[Leaders, Stale, Withdraw, GivenUp],
-            leaders: 2,
-            subjects: Set::bits(1),
             events: 2,
             ..PLAIN
         },
