@@ -49,7 +49,7 @@ impl<'a> Pass<'a> {
             return new;
         }
         Charge {
-            sent: charge.sent.or((!charge.skipped).then_some(self.token)),
+            sent: charge.sent.or_else(|| (!charge.skipped).then_some(self.token)),
             doubtful: false,
             ..charge
         }

@@ -210,7 +210,7 @@ fn read_row(unit: &Unit, mut charge: Charge) -> Fate {
     }
     // Its own fence was given out. What is newer than it was found, like who is adopted: nobody knows whether it was confirmed.
     let fenced = row.token == charge.token;
-    charge.sent = charge.sent.or(fenced.then_some(row.token));
+    charge.sent = charge.sent.or_else(|| fenced.then_some(row.token));
     match row.content {
         Content::Nothing => Fate::Ends,
         Content::Withdraw => Fate::Stays(charge.redirected(Kind::Withdraw, row.token, charge.since)),
