@@ -57,16 +57,16 @@ pub enum Step {
         /// The token that the row gets.
         token: Token,
     },
-    /// Drop the unit's row if it is as it was seen: it is no longer selected, and somebody gave it up
-    /// ([`Spec::abandoned`](crate::Spec::abandoned)). What it has stays there, nobody's. The unit holds no slot of any window.
+    /// Leave nothing of the unit's row but name and token, if the row's token is smaller: it is no longer selected, and somebody gave
+    /// it up ([`Spec::abandoned`](crate::Spec::abandoned)). What it has stays there, nobody's.
     ///
-    /// It needs no fence (W5): a write that was decided before names the row, and its token as it was seen, so without the row
-    /// it fails; and the memory that orders this step holds a `seq` of at least the row's token, so that whatever is written for
-    /// the unit later, on its own or another life, carries a greater one than all that was ever written or reported.
-    /// Should a row come back all the same, it is dropped again while the unit is named, and withdrawn from when it is not.
+    /// The row stays, as that of a withdrawal does. Without it nobody who reads of no row could tell whether it is gone or was not
+    /// there yet, and whoever saw none would write with a token of before what was given up (W3, W5).
     Abandon {
         /// The unit.
         unit: UnitId,
+        /// The token that the row gets.
+        token: Token,
     },
     /// Read a gate, and give its [`Reading`](crate::Reading) with the next plan. Repeated until that comes.
     Evaluate {

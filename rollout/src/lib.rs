@@ -13,7 +13,7 @@
 //!
 //! Invariant: who is not charged is confirmed at what its row says, or has nothing.
 //! Invariant: a new charge is made only while fewer units are charged than the limit allows.
-//! Invariant: an intent that was given out and not written leaves its slot only behind a row with a greater token, or none.
+//! Invariant: an intent that was given out and not written leaves its slot only behind a row with a greater token.
 //! Invariant: a report counts only for the digest and the token that it names.
 //! Invariant: steps follow from the new memory and the rows alone, so a lost step is repeated with its token and a
 //! step carried out is not repeated.

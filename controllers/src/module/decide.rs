@@ -302,10 +302,11 @@ fn intent(module: &str, step: &Step, contents: &Contents) -> Option<Intent> {
                 token: token.0,
             },
         ),
-        Step::Abandon { unit } => (
+        Step::Abandon { unit, token } => (
             unit,
             Change::Abandon {
                 name: module.to_owned(),
+                token: token.0,
             },
         ),
         // Verdicts are told from the memory, where they stand whatever happens to this step.

@@ -38,10 +38,12 @@ pub enum Change {
         /// The sync.
         name: String,
     },
-    /// The row is to be gone although its cluster still has what it says: a person gave that up.
+    /// Name and token are to be left of the row although its cluster still has what it says: a person gave that up.
     Abandon {
         /// The sync.
         name: String,
+        /// The raised token.
+        token: u64,
     },
 }
 
@@ -51,8 +53,8 @@ impl Change {
         let token = row.and_then(|row| row.token);
         match self {
             Self::Put(wanted) => row.is_some() && token >= wanted.token,
-            Self::Fence { token: wanted, .. } => token >= Some(*wanted),
-            Self::Remove { .. } | Self::Abandon { .. } => row.is_none(),
+            Self::Fence { token: wanted, .. } | Self::Abandon { token: wanted, .. } => token >= Some(*wanted),
+            Self::Remove { .. } => row.is_none(),
         }
     }
 }
@@ -82,20 +84,28 @@ pub fn write(change: &Change, cluster: &str, seen: Option<&SeenRow>) -> Write {
         cluster: cluster.to_owned(),
     };
     match (change, seen) {
-        (Change::Put(_) | Change::Fence { .. }, Some(_)) if change.stands(seen) => Write::Nothing,
+        (Change::Put(_) | Change::Fence { .. } | Change::Abandon { .. }, Some(_)) if change.stands(seen) => {
+            Write::Nothing
+        }
         (Change::Put(row), Some(seen)) => Write::Patch(tested(seen, replace(seen, "", json!(row)))),
         (Change::Put(row), None) => append(row.clone()),
         // `add` of a member sets it, whether it was there or not.
         (Change::Fence { token, .. }, Some(seen)) => {
             Write::Patch(tested(seen, add(seen, "token", json!(token))))
         }
-        (Change::Fence { name, token }, None) => append(Box::new(SyncRow::bare(name, *token))),
-        (Change::Remove { .. } | Change::Abandon { .. }, Some(seen)) => {
+        (Change::Abandon { name, token }, Some(seen)) => Write::Patch(tested(
+            seen,
+            replace(seen, "", json!(SyncRow::bare(name, *token))),
+        )),
+        (Change::Fence { name, token } | Change::Abandon { name, token }, None) => {
+            append(Box::new(SyncRow::bare(name, *token)))
+        }
+        (Change::Remove { .. }, Some(seen)) => {
             let path = pointer(seen, "");
             let remove = PatchOperation::Remove(RemoveOperation { path });
             Write::Remove(seen.position, tested(seen, remove))
         }
-        (Change::Remove { .. } | Change::Abandon { .. }, None) => Write::Nothing,
+        (Change::Remove { .. }, None) => Write::Nothing,
     }
 }
 
@@ -222,6 +232,13 @@ mod tests {
         }
     }
 
+    fn abandon(token: u64) -> Change {
+        Change::Abandon {
+            name: "web".to_owned(),
+            token,
+        }
+    }
+
     fn remove() -> Change {
         Change::Remove {
             name: "web".to_owned(),
@@ -256,6 +273,10 @@ mod tests {
             &fence(5),
             "{\"op\":\"add\",\"path\":\"/spec/syncs/2/token\",\"value\":5}",
         );
+        check(
+            &abandon(5),
+            "{\"op\":\"replace\",\"path\":\"/spec/syncs/2\",\"value\":{\"name\":\"web\",\"token\":5}}",
+        );
         check(&remove(), "{\"op\":\"remove\",\"path\":\"/spec/syncs/2\"}");
     }
 
@@ -265,12 +286,15 @@ mod tests {
         check(&put(5), Some(&seen(Some(6))), "nothing");
         check(&fence(5), Some(&seen(Some(5))), "nothing");
         check(&fence(5), Some(&seen(Some(6))), "nothing");
+        check(&abandon(5), Some(&seen(Some(5))), "nothing");
+        check(&abandon(5), Some(&seen(Some(6))), "nothing");
     }
 
     #[test]
     fn an_absent_row_is_appended() {
         check(&put(5), None, "append {\"name\":\"web\",\"token\":5}");
         check(&fence(5), None, "append {\"name\":\"web\",\"token\":5}");
+        check(&abandon(5), None, "append {\"name\":\"web\",\"token\":5}");
         check(&remove(), None, "nothing");
     }
 
@@ -304,7 +328,7 @@ mod tests {
         let named = |name: &str| name.to_owned();
         let writes = [
             write(&Change::Remove { name: named("a") }, "uid", Some(&seen(0))),
-            write(&Change::Abandon { name: named("c") }, "uid", Some(&seen(2))),
+            write(&Change::Remove { name: named("c") }, "uid", Some(&seen(2))),
             write(&Change::Put(Box::new(SyncRow::bare("e", 9))), "uid", None),
             write(&Change::Put(Box::new(SyncRow::bare("f", 9))), "uid", None),
             write(

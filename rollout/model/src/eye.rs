@@ -93,9 +93,9 @@ pub struct Measure {
 
 impl Eye {
     /// E1: a row was written.
-    pub fn wrote(&mut self, flying: &Flying, content: Option<Content>, measure: Measure) -> Verdict {
+    pub fn wrote(&mut self, flying: &Flying, content: Content, measure: Measure) -> Verdict {
         let at = flying.cluster;
-        let Some(Content::Carries { .. }) = content else {
+        let Content::Carries { .. } = content else {
             self.counted.remove(at);
             return Ok(());
         };
@@ -128,10 +128,7 @@ impl Eye {
 
     /// A write with the token of one that was decided before is that one, whenever it is sent again: nobody can tell them apart.
     pub fn decided_before(&mut self, flying: Flying) -> Flying {
-        let token = match flying.write {
-            Write::Put(token, _) | Write::Fence(token) => token,
-            Write::Drop => return flying,
-        };
+        let (Write::Put(token, _) | Write::Fence(token)) = flying.write;
         let intent = &mut self.intents[flying.cluster];
         if let Some(known) = intent.filter(|known| known.token == token) {
             return Flying {

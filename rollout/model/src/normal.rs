@@ -226,7 +226,6 @@ fn each_token(state: &mut State, look: &mut dyn FnMut(&mut Token)) {
         write.seen.iter_mut().for_each(&mut *look);
         match &mut write.write {
             Write::Put(token, _) | Write::Fence(token) => look(token),
-            Write::Drop => {}
         }
         write
     };

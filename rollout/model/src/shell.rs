@@ -230,17 +230,13 @@ impl World {
         let cluster = self.cluster_of(step)?;
         let (sheet, entry) = (seen.sheets.get(cluster)?, seen.entries.get(cluster)?);
         let row = sheet.row.filter(|_| sheet.life == entry.life || !entry.present);
-        let write = match (step, written(step, row)) {
-            (Step::Fence { token, .. }, _) => Write::Fence(*token),
-            (_, Some((token, content))) => Write::Put(token, content),
-            (_, None) => Write::Drop,
+        let (token, content) = written(step, row)?;
+        let write = match step {
+            Step::Fence { .. } => Write::Fence(token),
+            _ => Write::Put(token, content),
         };
         let old = row.map(|row| self.seen_row(row, sheet).token);
-        let stands = match write {
-            Write::Put(token, _) | Write::Fence(token) => old >= Some(token),
-            Write::Drop => old.is_none(),
-        };
-        (!stands).then_some(Flying {
+        (old < Some(token)).then_some(Flying {
             cluster,
             life: entry.life,
             seen: row.map(|row| row.token),
@@ -259,14 +255,10 @@ impl World {
         }
         let sheet = &mut cluster.sheet;
         let here = sheet.row.map(|row| row.token);
-        let token = match flying.write {
-            Write::Put(token, _) | Write::Fence(token) => Some(token),
-            Write::Drop => None,
-        };
+        let (Write::Put(token, _) | Write::Fence(token)) = flying.write;
         let tested = here == flying.seen;
-        let grows = token.is_none_or(|token| here < Some(token));
+        let grows = here < Some(token);
         let lands = match self.wrong {
-            Wrong::NoTest => grows,
             Wrong::TokenFalls => true,
             _ => tested && grows,
         };
@@ -274,23 +266,18 @@ impl World {
             return;
         }
         let content = match (flying.write, sheet.row) {
-            (Write::Put(_, content), _) => Some(content),
-            (Write::Fence(_), Some(row)) => Some(row.content),
-            (Write::Fence(_), None) => Some(Content::Nothing),
-            (Write::Drop, _) => None,
+            (Write::Put(_, content), _) => content,
+            (Write::Fence(_), Some(row)) => row.content,
+            (Write::Fence(_), None) => Content::Nothing,
         };
         let fences = matches!(flying.write, Write::Fence(_));
-        sheet.fence =
-            token.filter(|_| fences && matches!(self.wrong, Wrong::FenceOfSameToken | Wrong::FenceFrees));
+        let marked = fences && matches!(self.wrong, Wrong::FenceOfSameToken | Wrong::FenceFrees);
+        sheet.fence = marked.then_some(token);
         let kept = here.filter(|_| fences && self.wrong == Wrong::FenceOfSameToken);
-        sheet.row = content.zip(token).map(|(content, token)| Row {
+        sheet.row = Some(Row {
             token: kept.unwrap_or(token),
             content,
         });
-        if content.is_none() {
-            sheet.echo = None;
-            cluster.mirror = None;
-        }
         if let Err(broken) = state.eye.wrote(flying, content, self.measure()) {
             state.broken.get_or_insert_with(|| broken.into());
         }

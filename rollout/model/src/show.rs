@@ -62,7 +62,6 @@ impl World {
         match flying.write {
             Write::Put(token, content) => format!("{name}: {}", row(Row { token, content })),
             Write::Fence(token) => format!("{name}: fence {token}"),
-            Write::Drop => format!("{name}: no row"),
         }
     }
 

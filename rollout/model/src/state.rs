@@ -151,6 +151,4 @@ pub enum Write {
     Put(Token, Content),
     /// A greater token.
     Fence(Token),
-    /// Nothing is left of it.
-    Drop,
 }

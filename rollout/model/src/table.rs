@@ -149,7 +149,7 @@ pub const SCOPES: &[Scope] = &[
             "given up in the midst",
             "charged and not selected",
         ],
-        states: 47_445,
+        states: 49_213,
         ..PLAIN
     },
     Scope {
@@ -183,7 +183,7 @@ pub const SCOPES: &[Scope] = &[
         events: 2,
         fair: true,
         reaches: &["relapsed", "another life", "aborted", "joins with the last good"],
-        states: 227_407,
+        states: 234_485,
         ..PLAIN
     },
     Scope {
@@ -267,6 +267,15 @@ pub const SCOPES: &[Scope] = &[
         events: 2,
         reaches: &["two views behind", "a target that came back"],
         states: 411_515,
+        ..PLAIN
+    },
+    Scope {
+        name: "relapse-of-two-leaders",
+        features: &[Leaders, Stale, Late, Relapse],
+        leaders: 2,
+        events: 1,
+        reaches: &["two views behind", "relapsed"],
+        states: 111_575,
         ..PLAIN
     },
     Scope {

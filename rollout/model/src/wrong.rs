@@ -15,9 +15,7 @@ pub enum Wrong {
     NoCompareAndSwap,
     /// W2: a new intent gets a token that was given out before.
     SameToken,
-    /// W3: a row is written whatever token was seen; that no token falls is held by the API server.
-    NoTest,
-    /// W3: the same, and nobody holds that a token never falls.
+    /// W3: a row is written whatever token was seen, and nobody holds that a token never falls.
     TokenFalls,
     /// W4: a report is believed by its digest alone.
     NoTokenInEcho,
@@ -78,7 +76,7 @@ pub enum Wrong {
 impl Wrong {
     /// Writes are carried out that a precondition should have stopped: those whose time is over cannot be forgotten.
     pub fn is_of_writes(self) -> bool {
-        matches!(self, Self::NoTest | Self::TokenFalls | Self::FenceOfSameToken)
+        matches!(self, Self::TokenFalls | Self::FenceOfSameToken)
     }
 
     /// It is about planning twice, or nothing is wrong.
@@ -210,10 +208,11 @@ fn renumber(decision: &mut Decision, from: Token, to: Token) {
     }
     for step in &mut decision.steps {
         match step {
-            Step::Assign { token, .. } | Step::Withdraw { token, .. } | Step::Fence { token, .. } => {
-                change(token);
-            }
-            Step::Abandon { .. } | Step::Evaluate { .. } | Step::Conclude { .. } => {}
+            Step::Assign { token, .. }
+            | Step::Withdraw { token, .. }
+            | Step::Fence { token, .. }
+            | Step::Abandon { token, .. } => change(token),
+            Step::Evaluate { .. } | Step::Conclude { .. } => {}
         }
     }
 }

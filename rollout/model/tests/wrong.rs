@@ -7,8 +7,8 @@
 
 use muster_model::check::exhaust;
 use muster_model::scope::Feature::{
-    Away, Crash, Domains, Failing, GivenUp, Held, Joins, Late, Leaders, Loss, Pause, Relapse, Revert, Stages,
-    Stale, Targets, Time, Withdraw, Words,
+    Away, Crash, Domains, Failing, Held, Joins, Late, Leaders, Loss, Pause, Relapse, Revert, Stages, Stale,
+    Targets, Time, Withdraw, Words,
 };
 use muster_model::scope::{Beats, PLAIN, Scope};
 use muster_model::set::Set;
@@ -79,21 +79,6 @@ fn w2_a_token_of_before() {
         7,
         Scope {
             features: &[Late, Crash, Targets],
-            ..THREE
-        },
-    );
-}
-
-#[test]
-fn w3_no_test() {
-    check(
-        Wrong::NoTest,
-        "E1",
-        17,
-        Scope {
-            features: &[Late, Withdraw, GivenUp],
-            subjects: Set::bits(1),
-            settled: false,
             ..THREE
         },
     );

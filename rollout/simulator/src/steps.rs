@@ -11,7 +11,7 @@ pub fn row_steps(decision: &Decision) -> Vec<&Step> {
         .collect()
 }
 
-/// What a step makes of a row. None: nothing is left of it, or it is about no row.
+/// What a step makes of a row. None: it is about no row.
 pub fn written(step: &Step, row: Option<Row>) -> Option<(Token, Content)> {
     match step {
         Step::Assign {
@@ -28,7 +28,8 @@ pub fn written(step: &Step, row: Option<Row>) -> Option<(Token, Content)> {
         )),
         Step::Withdraw { token, .. } => Some((*token, Content::Withdraw)),
         Step::Fence { token, .. } => Some((*token, row.map_or(Content::Nothing, |row| row.content))),
-        Step::Abandon { .. } | Step::Evaluate { .. } | Step::Conclude { .. } => None,
+        Step::Abandon { token, .. } => Some((*token, Content::Nothing)),
+        Step::Evaluate { .. } | Step::Conclude { .. } => None,
     }
 }
 

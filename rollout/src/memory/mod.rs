@@ -196,7 +196,7 @@ pub enum Kind {
     Withdraw,
     /// What it has is condemned, or its run was aborted: it gets the last good revision back.
     Revert,
-    /// It was given up in the midst of a change: its slot is free when its row is dropped, as only then no older write comes.
+    /// It is given up: nothing is left of its row. Given up in the midst of a change it keeps its slot until then, as a withdrawal does.
     Abandon,
 }
 
@@ -234,6 +234,11 @@ impl Kind {
     pub(crate) const fn is_assignment(self) -> bool {
         matches!(self, Self::Assign | Self::Join | Self::Revert)
     }
+
+    /// Its row says that it has nothing: that is beside the limit.
+    pub(crate) const fn empties(self) -> bool {
+        matches!(self, Self::Withdraw | Self::Abandon)
+    }
 }
 
 impl Charge {
@@ -265,7 +270,7 @@ impl Charge {
     #[must_use]
     pub(crate) fn redirected(self, kind: Kind, token: Token, now: Millis) -> Self {
         // For the slot of a withdrawal maybe nothing was given out but itself: then who comes after it waits for room.
-        let itself = |first: &Token| self.kind == Kind::Withdraw && *first == self.token;
+        let itself = |first: &Token| self.kind.empties() && *first == self.token;
         let sent = self.sent.filter(|first| !itself(first));
         Self {
             sent,
@@ -283,10 +288,10 @@ impl Charge {
         }
     }
 
-    /// It takes a slot of the limit: it is neither released nor a withdrawal, which has a window of its own (but see
+    /// It takes a slot of the limit: it is neither released, nor a withdrawal, which has a window of its own, nor given up (but see
     /// [`Charge::sent`]).
     pub fn counts(&self) -> bool {
-        !self.skipped && (self.kind != Kind::Withdraw || self.sent.is_some())
+        !self.skipped && (!self.kind.empties() || self.sent.is_some())
     }
 
     /// Its row has something that was given out on this slot, and that is not confirmed. A withdrawal that was written before it

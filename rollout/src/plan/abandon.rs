@@ -1,4 +1,4 @@
-//! Rule 15: units that are not selected and that somebody gave up. Nothing is waited for; their rows are dropped.
+//! Rule 15: units that are not selected and that somebody gave up. Nothing is waited for, and nothing is left of their rows.
 
 use super::{Pass, evidence::returned, withdraw};
 use crate::{Charge, Content, Kind, Unit};
@@ -10,38 +10,52 @@ impl<'a> Pass<'a> {
     }
 
     /// All of them: few, if any.
-    pub(super) fn given_up(&self) -> impl Iterator<Item = &'a Unit> {
+    fn given_up(&self) -> impl Iterator<Item = &'a Unit> {
         let named = self.spec.abandoned.iter().filter_map(|id| self.unit(id));
         named.filter(|unit| self.gives_up(unit))
     }
 
-    /// Nothing is waited for. That no later token is smaller than what stood in its row, or was reported, is remembered.
-    /// In the midst of a change its slot of the limit is free when its row is dropped: until then an older write may come (W5).
+    /// Nothing is waited for. In the midst of a change its slot of the limit is free when its row says so: until then an older write
+    /// may come (W5).
     pub(super) fn abandon(&mut self) {
         if self.spec.abandoned.is_empty() || !self.may_withdraw {
             return;
         }
         self.shrink_acknowledged();
         self.forget_withdrawals();
-        let given_up: Vec<&Unit> = self.given_up().collect();
+        let begun = |unit: &Unit| {
+            self.charge_of(unit)
+                .is_some_and(|charge| charge.kind == Kind::Abandon)
+        };
+        let given_up: Vec<&Unit> = self.given_up().filter(|unit| !begun(unit)).collect();
         for unit in given_up {
-            self.memory.seq = self.memory.seq.max(self.seen);
-            let Some(charge) = self.slot_of(unit) else {
-                continue;
-            };
-            let abandoned = charge.redirected(Kind::Abandon, charge.token, charge.since);
-            let comes = abandoned.sent.is_some() && !charge.is_written(unit);
-            // Released while it was away: should it come back before its row is dropped, it is not confirmed.
-            let released = charge.skipped && charge.kind != Kind::Withdraw;
-            if (charge.counts() || released) && (comes || !unit.is_quiet()) {
-                self.charge(unit, abandoned);
-            } else {
-                self.memory.charges.remove(&unit.id);
+            let charge = self.on_its_way_out(unit);
+            if self.charge(unit, charge) {
+                self.issue();
             }
         }
     }
 
-    /// The slot of a unit that is given up. Who came back unconfirmed has one again (rule 4), until its row is dropped.
+    /// With the slot that it has: what was given out and is not there may come, and what is there and not confirmed counts. So does
+    /// what was released while the unit was away, should that come back.
+    fn on_its_way_out(&self, unit: &Unit) -> Charge {
+        let new = Charge::new(unit, Kind::Abandon, self.token, self.now);
+        let Some(slot) = self.slot_of(unit).filter(|slot| slot.counts() || slot.skipped) else {
+            return new;
+        };
+        let charge = slot.redirected(Kind::Abandon, self.token, slot.since);
+        let comes = charge.sent.is_some() && !slot.is_written(unit);
+        if !comes && unit.is_quiet() {
+            return new;
+        }
+        Charge {
+            sent: charge.sent.or_else(|| (!charge.skipped).then_some(self.token)),
+            doubtful: false,
+            ..charge
+        }
+    }
+
+    /// The slot of a unit that is given up. Who came back unconfirmed has one again (rule 4).
     fn slot_of(&self, unit: &Unit) -> Option<Charge> {
         match self.charge_of(unit).copied() {
             Some(charge) if unit.is_eligible() => Some(returned(unit, charge)),
@@ -50,7 +64,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Of whom nothing is left by now nothing is withdrawn: its row, which was dropped, is not made again for that.
+    /// Of whom nothing is left by now nothing is withdrawn.
     fn forget_withdrawals(&mut self) {
         for id in &self.spec.abandoned {
             let gone = |unit: &&Unit| !unit.selected() && unit.is_empty();
@@ -61,15 +75,21 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// What becomes of the slot: it ends with the row. If the unit is not given up after all, it is fenced off.
+    /// What becomes of the charge: it ends with the row. If the unit is not given up after all, what may still come to its slot is
+    /// fenced off; without a slot it is as if it had not been charged.
     pub(super) fn weigh_abandoned(&mut self, unit: &Unit, charge: Charge) -> Option<Charge> {
-        if unit.assigned.is_none_or(|row| row.content == Content::Nothing) {
+        let row = unit.assigned.filter(|row| row.token >= charge.token);
+        let named = !unit.selected() && self.spec.abandoned.contains(&unit.id);
+        if row.is_some_and(|row| row.content == Content::Nothing) {
             None
-        } else if self.gives_up(unit) || !self.may_withdraw {
-            Some(charge)
-        } else {
+        } else if named || !self.may_withdraw {
+            let back = unit.is_eligible();
+            Some(if back { returned(unit, charge) } else { charge })
+        } else if charge.counts() || charge.skipped {
             let token = self.issue();
-            Some(charge.redirected(Kind::Fence, token, charge.since))
+            Some(self.attend(unit, charge.redirected(Kind::Fence, token, charge.since)))
+        } else {
+            self.unconfirmed(unit).filter(|_| unit.is_eligible())
         }
     }
 

@@ -183,7 +183,7 @@ impl Pass<'_> {
             None => false,
             // The place of a namesake of before, which was not seen to be gone, is not free yet.
             Some(charge) if charge.incarnation != unit.incarnation || charge.counts() => return None,
-            Some(charge) => charge.kind == Kind::Withdraw,
+            Some(charge) => charge.kind.empties(),
         };
         if !unit.is_eligible() || unit.place == Place::Excluded {
             return None;

@@ -51,10 +51,8 @@ impl Pass<'_> {
 
     fn assess(&mut self, unit: &Unit, charge: Charge) -> Fate {
         if charge.kind == Kind::Abandon {
-            return match self.weigh_abandoned(unit, confirmed(unit, charge)) {
-                Some(fenced) if fenced.kind == Kind::Fence => Fate::Stays(self.attend(unit, fenced)),
-                stays => stays.map_or(Fate::Ends, Fate::Stays),
-            };
+            let stays = self.weigh_abandoned(unit, confirmed(unit, charge));
+            return stays.map_or(Fate::Ends, Fate::Stays);
         }
         let charge = match read_row(unit, charge) {
             Fate::Stays(charge) => confirmed(unit, charge),
@@ -75,7 +73,7 @@ impl Pass<'_> {
     }
 
     /// Rule 4, of a charge that stays: whether its unit can be touched.
-    fn attend(&mut self, unit: &Unit, charge: Charge) -> Charge {
+    pub(super) fn attend(&mut self, unit: &Unit, charge: Charge) -> Charge {
         if unit.is_eligible() {
             returned(unit, charge)
         } else {
@@ -210,15 +208,21 @@ fn read_row(unit: &Unit, mut charge: Charge) -> Fate {
     if row.token == charge.token && charge.kind != Kind::Fence {
         return Fate::Stays(charge);
     }
-    charge.sent = charge.sent.or(Some(row.token));
+    // Its own fence was given out. What is newer than it was found, like who is adopted: nobody knows whether it was confirmed.
+    let fenced = row.token == charge.token;
+    charge.sent = charge.sent.or_else(|| fenced.then_some(row.token));
     match row.content {
         Content::Nothing => Fate::Ends,
         Content::Withdraw => Fate::Stays(charge.redirected(Kind::Withdraw, row.token, charge.since)),
-        Content::Carries { revision, digest } => Fate::Stays(Charge {
-            revision,
-            digest: Some(digest),
-            ..charge.redirected(Kind::Assign, row.token, charge.since)
-        }),
+        Content::Carries { revision, digest } => {
+            let found = charge.redirected(Kind::Assign, row.token, charge.since);
+            Fate::Stays(Charge {
+                revision,
+                digest: Some(digest),
+                doubtful: found.sent.is_none(),
+                ..found
+            })
+        }
     }
 }
 

@@ -62,8 +62,6 @@ struct Pass<'a> {
     counts: Counts,
     /// The memory, on its way from the old one to the new one.
     memory: Memory,
-    /// The greatest token in rows and reports.
-    seen: Token,
     /// The token of every intent that this pass makes or changes.
     token: Token,
     /// The unit that was marked last in this pass, and what it said.
@@ -94,7 +92,6 @@ impl<'a> Pass<'a> {
             units,
             counts: Counts::default(),
             memory: memory.clone(),
-            seen,
             token: memory.seq.max(seen).next(),
             last_mark: None,
             held: None,

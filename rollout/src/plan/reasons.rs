@@ -87,7 +87,9 @@ impl Pass<'_> {
     fn why_leaving(&self, unit: &Unit, charge: Option<&Charge>, windows: &Windows<'_>) -> Why {
         match (&self.held, charge) {
             _ if self.gives_up(unit) => Why::Excluded,
-            (_, Some(charge)) if unit.carries().is_none() => withdrawing(unit, charge),
+            (_, Some(charge)) if unit.carries().is_none() && charge.kind != Kind::Abandon => {
+                withdrawing(unit, charge)
+            }
             _ if unit.carries().is_none() => Why::Excluded,
             (Some((acknowledge, units)), _) => Why::WithdrawalHeld {
                 acknowledge: acknowledge.clone(),

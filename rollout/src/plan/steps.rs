@@ -17,7 +17,7 @@ impl Pass<'_> {
                 continue;
             };
             match self.step(unit, charge) {
-                Some(step @ Step::Withdraw { .. }) => steps.push(step),
+                Some(step @ (Step::Withdraw { .. } | Step::Abandon { .. })) => steps.push(step),
                 // Who has nothing is counted by nobody when it is fenced off, also where no unit is selected and the limit is none.
                 Some(step @ Step::Fence { .. }) if unit.carries().is_none() => steps.push(step),
                 Some(step) if charge.counts() && charge.sent.is_none() => {
@@ -57,9 +57,6 @@ impl Pass<'_> {
                 (charge.sent, charge.doubtful) = (Some(charge.token), false);
             }
         }
-        steps.extend(self.given_up().map(|unit| Step::Abandon {
-            unit: unit.id.clone(),
-        }));
         steps.sort_unstable_by(|one, other| one.unit().cmp(&other.unit()));
         steps
     }
@@ -87,8 +84,8 @@ impl Pass<'_> {
     fn room_to_repeat(&self, beside: impl Fn(&Charge) -> bool) -> usize {
         let busy = self.memory.charges.iter().filter(|(id, charge)| {
             let moves = |unit: &Unit| charge.is_counted(unit) || charge.is_written(unit) && !unit.is_quiet();
-            // Instead of what it took the place of a withdrawal is written, and until then that may still arrive.
-            let taken = charge.kind == Kind::Withdraw || beside(charge);
+            // Instead of what it took the place of its row is emptied, and until then that may still arrive.
+            let taken = charge.kind.empties() || beside(charge);
             charge.counts() && (taken || self.unit_of(id, charge).is_none_or(moves))
         });
         self.limit_less(count(busy))
@@ -103,6 +100,7 @@ impl Pass<'_> {
         let free = unit.is_eligible() && !self.spec.paused;
         match charge.kind {
             Kind::Fence if charge.skipped || unit.is_eligible() => Some(Step::Fence { unit: id, token }),
+            Kind::Abandon if self.may_withdraw => Some(Step::Abandon { unit: id, token }),
             Kind::Withdraw if free && !unit.selected() && self.spec.complete => Some(Step::Withdraw {
                 unit: id,
                 token,
@@ -138,7 +136,7 @@ impl Step {
             Self::Assign { unit, .. }
             | Self::Withdraw { unit, .. }
             | Self::Fence { unit, .. }
-            | Self::Abandon { unit } => Some(unit),
+            | Self::Abandon { unit, .. } => Some(unit),
             Self::Evaluate { .. } | Self::Conclude { .. } => None,
         }
     }

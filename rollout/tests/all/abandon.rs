@@ -2,7 +2,7 @@
 
 use muster_rollout::{Content, Limit, Millis, State, Step, Token, UnitId, Why};
 
-use crate::world::{World, row_steps, show};
+use crate::world::{Member, World, row_steps, show};
 
 fn fleet(size: usize) -> World {
     let names: Vec<String> = (0..size).map(|at| format!("u{at:02}")).collect();
@@ -30,12 +30,13 @@ fn who_cannot_be_reached_and_is_not_selected_is_given_up_by_name() {
     assert_eq!(world.words(), "u00:Ineligible u01:UpToDate u02:UpToDate");
     give_up(&mut world, &["u00"]);
     assert_eq!(shown(&mut world), ["abandon u00"]);
-    assert!(world.members["u00"].row.is_none() && world.charged().is_empty());
+    assert_eq!(world.member("u00").row.unwrap().content, Content::Nothing);
     assert!(shown(&mut world).is_empty(), "once is enough");
+    assert!(world.charged().is_empty());
 }
 
 #[test]
-fn who_came_back_unconfirmed_takes_a_slot_until_its_row_is_dropped() {
+fn who_came_back_unconfirmed_takes_a_slot_until_nothing_is_left_of_its_row() {
     for given_up_while_away in [false, true] {
         let mut world = fleet(3);
         world.aim("r2");
@@ -54,15 +55,16 @@ fn who_came_back_unconfirmed_takes_a_slot_until_its_row_is_dropped() {
         world.find("u00");
         give_up(&mut world, &["u00"]);
         let decision = world.remember();
-        let steps: Vec<String> = row_steps(&decision).into_iter().map(show).collect();
-        assert_eq!(steps, ["abandon u00"], "u01 waits: {given_up_while_away}");
-        world.carry_out(row_steps(&decision)[0]);
+        let [step @ Step::Abandon { .. }] = row_steps(&decision)[..] else {
+            panic!("u01 waits: {given_up_while_away} {decision:?}")
+        };
+        world.carry_out(step);
         assert!(shown(&mut world)[0].starts_with("assign u01"));
     }
 }
 
 #[test]
-fn a_row_that_was_dropped_is_not_made_again_to_withdraw_something() {
+fn what_is_left_of_a_row_is_not_made_again_to_withdraw_something() {
     let mut world = fleet(3);
     world.deselect(&["u00"]);
     world.step();
@@ -215,21 +217,21 @@ fn an_acknowledged_withdrawal_goes_on_without_it() {
 }
 
 #[test]
-fn no_later_token_is_smaller_than_what_was_dropped() {
+fn no_later_token_is_smaller_than_what_was_given_up() {
     let mut world = fleet(2);
     world.member("u00").row.as_mut().unwrap().token = Token(40);
     world.deselect(&["u00"]);
     give_up(&mut world, &["u00"]);
     world.step();
-    assert_eq!(world.memory.seq, Token(40));
+    assert_eq!((world.memory.seq, world.token("u00")), (Token(41), 41));
     world.spec.abandoned.clear();
     world.reselect("u00");
     world.step();
-    assert_eq!(world.token("u00"), 41);
+    assert_eq!(world.token("u00"), 42);
 }
 
 #[test]
-fn a_row_that_comes_back_is_dropped_while_it_is_named_and_withdrawn_from_later() {
+fn a_row_that_comes_back_is_given_up_again_while_it_is_named_and_withdrawn_from_later() {
     let mut world = fleet(2);
     let row = world.members["u00"].row;
     world.deselect(&["u00"]);
@@ -260,4 +262,68 @@ fn a_write_that_was_decided_before_makes_no_row_of_it() {
     );
     world.pass(Millis::minutes(60));
     assert_eq!(world.words(), "u00:Excluded u01:Updating");
+}
+
+#[test]
+fn a_view_from_before_there_was_a_row_frees_no_slot() {
+    let mut world = World::new(&["u00", "u01"], "r1");
+    let before = world.member("u00").clone();
+    world.step();
+    world.deselect(&["u00"]);
+    give_up(&mut world, &["u00"]);
+    world.remember();
+    let before = Member {
+        selected: false,
+        ..before
+    };
+    let decision = world.remember_on("u00", &before);
+    assert_eq!(
+        (world.charged(), world.on("r1")),
+        (vec!["u00".to_owned()], vec!["u00"]),
+        "{decision:?}"
+    );
+    world.step();
+    world.step();
+    assert_eq!(
+        (world.charged(), world.on("r1")),
+        (vec!["u01".to_owned()], vec!["u01"])
+    );
+}
+
+#[test]
+fn a_view_of_a_row_that_was_given_up_brings_no_token_of_before_back() {
+    let mut world = fleet(2);
+    world.aim("r2");
+    world.step();
+    let before = world.member("u00").clone();
+    world.deselect(&["u00"]);
+    give_up(&mut world, &["u00"]);
+    world.step();
+    world.step();
+    let given_up = world.token("u00");
+    world.spec.abandoned.clear();
+    world.reselect("u00");
+    world.remember_on("u00", &before);
+    for name in ["u01", "u00"] {
+        world.step();
+        world.succeed(name);
+        world.step();
+    }
+    world.step();
+    assert!(world.token("u00") > given_up, "{}", world.words());
+}
+
+#[test]
+fn who_is_being_withdrawn_from_is_given_up_once_whatever_a_view_of_before_shows() {
+    let mut world = fleet(2);
+    world.aim("r2");
+    world.step();
+    world.deselect(&["u00"]);
+    let before = world.member("u00").clone();
+    world.step();
+    world.step();
+    give_up(&mut world, &["u00"]);
+    let first = world.remember_on("u00", &before);
+    let second = world.remember_on("u00", &before);
+    assert_eq!((first.memory, first.steps), (second.memory, second.steps));
 }

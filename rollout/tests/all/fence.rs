@@ -87,3 +87,31 @@ fn a_unit_taken_back_too_late_keeps_the_slot_that_it_never_left() {
     world.step();
     assert_eq!(world.on("r1"), ["a", "b"]);
 }
+
+#[test]
+fn who_was_confirmed_and_failed_is_not_fenced_beside_others() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.aim("r2");
+    let first = world.member("a").clone();
+    world.step();
+    world.deselect(&["a"]);
+    world.step();
+    let before = world.member("a").clone();
+    world.reselect("a");
+    // Another does not see yet that its withdrawal was written: it is taken back on the slot that it had.
+    world.remember_on("a", &first);
+    world.step();
+    world.succeed("a");
+    world.step();
+    assert_eq!(
+        (world.charged(), world.on("r2")),
+        (vec!["b".to_owned()], vec!["a", "b"])
+    );
+    // Another still sees it being withdrawn from.
+    world.remember_on("a", &before);
+    world.fail("a");
+    world.remember();
+    world.remember_on("a", &before);
+    let decision = world.remember();
+    assert!(row_steps(&decision).is_empty(), "b is changing: {decision:?}");
+}

@@ -224,6 +224,14 @@ impl World {
         decision
     }
 
+    /// Decide and write the memory as somebody does who still sees this unit as it was.
+    pub fn remember_on(&mut self, name: &str, before: &Member) -> Decision {
+        let now = std::mem::replace(self.member(name), before.clone());
+        let decision = self.remember();
+        *self.member(name) = now;
+        decision
+    }
+
     /// Decide, write the memory, carry out every step.
     pub fn step(&mut self) -> Decision {
         let decision = self.remember();
@@ -237,7 +245,6 @@ impl World {
             return;
         };
         let Some((token, content)) = written(step, member.row) else {
-            (member.row, member.echo) = (None, None);
             return;
         };
         if member.row.is_none_or(|row| row.token < token) {
@@ -329,7 +336,7 @@ pub fn show(step: &Step) -> String {
         } => format!("assign {unit} {}#{token}", label(digest)),
         Step::Withdraw { unit, token, how } => format!("withdraw {unit} {how:?}#{token}"),
         Step::Fence { unit, token } => format!("fence {unit} #{token}"),
-        Step::Abandon { unit } => format!("abandon {unit}"),
+        Step::Abandon { unit, token } => format!("abandon {unit}#{token}"),
         Step::Evaluate { gate } => format!("read gate {} of stage {}", gate.gate, gate.stage),
         Step::Conclude {
             revision,

@@ -216,7 +216,7 @@ fn examine_step(case: &Case<'_>, step: &Step) -> Verdict {
         Step::Assign { .. } => (Law::E6, free && unit.selected()),
         Step::Withdraw { .. } if !free => (Law::E6, false),
         Step::Withdraw { .. } => (Law::E8, !unit.selected() && spec.complete),
-        Step::Abandon { unit: id } => (
+        Step::Abandon { unit: id, .. } => (
             Law::E8,
             !unit.selected() && spec.complete && spec.abandoned.contains(id),
         ),

@@ -241,25 +241,21 @@ impl<W: Witness> Simulation<'_, W> {
         else {
             return Ok(());
         };
-        let (here, new) = (member.row.map(|row| row.token), written(step, member.row));
+        let Some((token, content)) = written(step, member.row) else {
+            return Ok(());
+        };
+        let here = member.row.map(|row| row.token);
         let appends = seen.is_none() && member.writes != *writes;
-        if here != *seen || appends || new.is_some_and(|(token, _)| here >= Some(token)) {
+        if here != *seen || appends || here >= Some(token) {
             self.tally.refused += 1;
             return Ok(());
         }
         self.tally.rows += 1;
         member.writes += 1;
-        member.row = new.map(|(token, content)| Row { token, content });
-        if new.is_none() {
-            (member.echo, member.acknowledged) = (None, Token(0));
-        }
-        let pickup = member.pace.pickup;
-        if let Some((token, _)) = new {
-            let picks = Event::Picks(id.clone(), *life, token);
-            self.queue.push(self.now.plus(pickup), picks);
-        }
-        let content = new.map(|(_, content)| content);
-        self.witness.wrote(id, content, *view, self.now)
+        member.row = Some(Row { token, content });
+        let picks = Event::Picks(id.clone(), *life, token);
+        self.queue.push(self.now.plus(member.pace.pickup), picks);
+        self.witness.wrote(id, Some(content), *view, self.now)
     }
 
     fn land(&mut self, key: &(muster_rollout::UnitId, Token)) {
@@ -279,8 +275,11 @@ fn case_unit<'a>(view: &'a [Unit], id: &muster_rollout::UnitId) -> Option<&'a Un
 
 fn token(step: &Step) -> Token {
     match step {
-        Step::Assign { token, .. } | Step::Withdraw { token, .. } | Step::Fence { token, .. } => *token,
-        Step::Abandon { .. } | Step::Evaluate { .. } | Step::Conclude { .. } => Token(0),
+        Step::Assign { token, .. }
+        | Step::Withdraw { token, .. }
+        | Step::Fence { token, .. }
+        | Step::Abandon { token, .. } => *token,
+        Step::Evaluate { .. } | Step::Conclude { .. } => Token(0),
     }
 }
 
