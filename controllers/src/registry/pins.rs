@@ -4,7 +4,7 @@
 //! be full at some thousand clusters. Its name follows from the Cluster's uid: a Cluster that is made anew under its old name has none yet.
 //! The registry is the only writer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{
@@ -38,17 +38,56 @@ pub(super) struct Pin {
 }
 
 /// All pins, by the uids of Clusters.
-pub(super) type Pins = BTreeMap<String, Pin>;
+#[derive(Debug, Default)]
+pub(super) struct Pins {
+    by_cluster: BTreeMap<String, Pin>,
+    /// The Clusters that are pinned to an identity: one, as a rule.
+    by_identity: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Pins {
+    pub(super) fn get(&self, cluster: &str) -> Option<&Pin> {
+        self.by_cluster.get(cluster)
+    }
+
+    pub(super) fn insert(&mut self, cluster: String, pin: Pin) {
+        self.remove(&cluster);
+        let held = self.by_identity.entry(pin.identity.clone()).or_default();
+        held.insert(cluster.clone());
+        self.by_cluster.insert(cluster, pin);
+    }
+
+    pub(super) fn remove(&mut self, cluster: &str) -> Option<Pin> {
+        let pin = self.by_cluster.remove(cluster)?;
+        if let Some(held) = self.by_identity.get_mut(&pin.identity) {
+            held.remove(cluster);
+            if held.is_empty() {
+                self.by_identity.remove(&pin.identity);
+            }
+        }
+        Some(pin)
+    }
+
+    /// Other Clusters that are pinned to this identity.
+    pub(super) fn others(&self, identity: &str, cluster: &str) -> BTreeSet<&str> {
+        let held = self.by_identity.get(identity).into_iter().flatten();
+        held.map(String::as_str)
+            .filter(|other| *other != cluster)
+            .collect()
+    }
+}
 
 /// Reads all records.
 pub(super) async fn load(client: Client, namespace: String) -> Result<Pins, CallError> {
     let api: Api<ConfigMap> = Api::namespaced(client, &namespace);
     let mut page = ListParams::default().labels(label::IDENTITY).limit(PAGE);
-    let mut pins = Pins::new();
+    let mut pins = Pins::default();
     loop {
         let what = format!("listing the identities of clusters in {namespace}");
         let list = call(what, api.list(&page)).await?;
-        pins.extend(list.items.iter().filter_map(|record| read(&namespace, record)));
+        for (cluster, pin) in list.items.iter().filter_map(|record| read(&namespace, record)) {
+            pins.insert(cluster, pin);
+        }
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page.continue_token = Some(token),
             None => return Ok(pins),
@@ -145,4 +184,37 @@ fn read(namespace: &str, record: &ConfigMap) -> Option<(String, Pin)> {
         );
     }
     pin
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pin(identity: &str) -> Pin {
+        Pin {
+            identity: identity.to_owned(),
+            version: None,
+        }
+    }
+
+    #[test]
+    fn whoever_is_pinned_to_an_identity_is_found_by_it() {
+        let mut pins = Pins::default();
+        for (cluster, identity) in [("a", "1"), ("b", "2"), ("c", "1")] {
+            pins.insert(cluster.to_owned(), pin(identity));
+        }
+        let others = |pins: &Pins, identity: &str, cluster: &str| {
+            pins.others(identity, cluster).into_iter().collect::<String>()
+        };
+        assert_eq!(others(&pins, "1", "a"), "c");
+        assert_eq!(others(&pins, "1", "new"), "ac");
+        assert_eq!(others(&pins, "2", "b"), "");
+        pins.insert("a".to_owned(), pin("2"));
+        assert_eq!(
+            (others(&pins, "1", "c"), others(&pins, "2", "b")),
+            ("".to_owned(), "a".to_owned())
+        );
+        assert_eq!(pins.remove("a"), Some(pin("2")));
+        assert_eq!((others(&pins, "2", "b"), pins.remove("a")), ("".to_owned(), None));
+    }
 }

@@ -23,7 +23,8 @@ use crate::fleet;
 /// Until it is ended.
 pub async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
     let client = fleet::client(kubeconfig).await?;
-    let everywhere = ApiServer::builder().in_process()?;
+    // What a fleet keeps of requests is none of the controller's memory.
+    let everywhere = ApiServer::builder().log_limit(0).in_process()?;
     fleet::namespace(&everywhere.client(), SYSTEM_NAMESPACE).await?;
     for kind in crds::downstream() {
         fleet::define(&everywhere.client(), &kind).await?;

@@ -80,12 +80,10 @@ struct Stage<'a> {
     perfect: (Controller, Agents),
 }
 
-/// Measures everything.
-pub async fn all(plan: &Plan) -> anyhow::Result<Figures> {
+/// Measures on a real kube-apiserver.
+pub async fn real(plan: &Plan) -> anyhow::Result<Figures> {
     let fleet = Fleet::real().await?;
-    let mut rollouts = Vec::new();
-    let mut flips = Vec::new();
-    let mut memory = Vec::new();
+    let (mut rollouts, mut flips) = (Vec::new(), Vec::new());
 
     let mut few = Stage::set(&fleet, "few", FEW).await?;
     rollouts.push(
@@ -111,21 +109,9 @@ pub async fn all(plan: &Plan) -> anyhow::Result<Figures> {
     rollouts.push(all.rolling("rolling", plan.runs).await?);
     flips.push((all.clusters, all.flips().await?));
     let rest = (plan.clusters, REST, all.at_rest().await?);
+    let memory = vec![(plan.clusters, all.most_memory()?)];
     let restart = (plan.clusters, REST, all.restart().await?);
-    memory.push((plan.clusters, all.most_memory()?));
     all.end().await?;
-    drop(fleet);
-
-    if plan.many > 0 {
-        let fleet = Fleet::embedded().await?;
-        let mut many = Stage::set(&fleet, "many", plan.many).await?;
-        let name = "all at once, embedded server";
-        rollouts.push(many.compare(name, Limit::All, Duration::ZERO, plan.runs).await?);
-        rollouts.push(many.rolling("rolling, embedded server", plan.runs).await?);
-        flips.push((many.clusters, many.flips().await?));
-        memory.push((plan.many, many.most_memory()?));
-        many.end().await?;
-    }
     Ok(Figures {
         rollouts,
         flips,
@@ -133,6 +119,19 @@ pub async fn all(plan: &Plan) -> anyhow::Result<Figures> {
         restart,
         memory,
     })
+}
+
+/// Measures as many clusters as a kube-apiserver on a small machine does not take.
+pub async fn embedded(plan: &Plan, figures: &mut Figures) -> anyhow::Result<()> {
+    let fleet = Fleet::embedded().await?;
+    let mut many = Stage::set(&fleet, "many", plan.many).await?;
+    let name = "all at once, embedded server";
+    let at_once = many.compare(name, Limit::All, Duration::ZERO, plan.runs).await?;
+    let rolling = many.rolling("rolling, embedded server", plan.runs).await?;
+    figures.rollouts.extend([at_once, rolling]);
+    figures.flips.push((many.clusters, many.flips().await?));
+    figures.memory.push((many.clusters, many.most_memory()?));
+    many.end().await
 }
 
 impl<'a> Stage<'a> {

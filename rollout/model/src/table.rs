@@ -279,6 +279,21 @@ pub const SCOPES: &[Scope] = &[
         ..PLAIN
     },
     Scope {
+        name: "withdrawn-by-old-views",
+        features: &[Stale, Late, Crash, Withdraw, GivenUp, Relapse],
+        events: 2,
+        fair: true,
+        reaches: &[
+            "a view behind",
+            "a tombstone",
+            "given up in the midst",
+            "charged and not selected",
+            "relapsed",
+        ],
+        states: 237_308,
+        ..PLAIN
+    },
+    Scope {
         name: "absent-is-failed",
         features: &[Late, Away, Targets, Time, Failing],
         absence: Absence::Fail,

@@ -82,7 +82,7 @@ impl Actor<'_> {
                 .annotations
                 .get(annotation::ACCEPT_IDENTITY)
                 .map(String::as_str),
-            holder: holder(&self.entries, pins, name, &sight),
+            holder: holder(&self.entries, pins, &facts, &sight),
         };
         let identity = match (identity::judge(&known, &sight), sight) {
             (Verdict::Same, Sight::Seen(uid)) => Identity::Known(Some(uid)),
@@ -219,11 +219,16 @@ impl Actor<'_> {
 fn holder<'a>(
     entries: &'a BTreeMap<String, Entry>,
     pins: &Pins,
-    name: &str,
+    cluster: &Facts,
     sight: &Sight,
 ) -> Option<&'a str> {
-    let Sight::Seen(uid) = sight else { return None };
-    let mut others = entries.iter().filter(|(other, _)| other.as_str() != name);
-    let holder = others.find(|(_, entry)| pins.get(&entry.facts.uid).is_some_and(|pin| pin.identity == *uid));
+    let Sight::Seen(identity) = sight else { return None };
+    let others = pins.others(identity, &cluster.uid);
+    if others.is_empty() {
+        return None;
+    }
+    let mut entries = entries.iter();
+    let holder =
+        entries.find(|(name, entry)| **name != cluster.name && others.contains(entry.facts.uid.as_str()));
     holder.map(|(other, _)| other.as_str())
 }
