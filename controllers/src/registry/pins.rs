@@ -212,9 +212,9 @@ mod tests {
         pins.insert("a".to_owned(), pin("2"));
         assert_eq!(
             (others(&pins, "1", "c"), others(&pins, "2", "b")),
-            ("".to_owned(), "a".to_owned())
+            (String::new(), "a".to_owned())
         );
         assert_eq!(pins.remove("a"), Some(pin("2")));
-        assert_eq!((others(&pins, "2", "b"), pins.remove("a")), ("".to_owned(), None));
+        assert_eq!((others(&pins, "2", "b"), pins.remove("a")), (String::new(), None));
     }
 }
