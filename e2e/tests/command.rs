@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 #[path = "support/demo.rs"]
 mod demo;
 
-use demo::{Demo, READY};
+use demo::{Demo, IMAGE, READY};
 
 /// How long a rollout over three clusters may take.
 const ROLLED: &str = "--timeout=60s";
@@ -49,7 +49,7 @@ fn held(demo: &Demo) {
     until_runs(demo, "dev-1", "6.1.0");
     until_runs(demo, "eu-2", "6.1.0");
     until_reason(demo, "eu-1", "Held");
-    assert_eq!(runs(demo, "eu-1"), "6.0.0");
+    assert_eq!(demo.runs("eu-1"), "6.0.0");
     let why = demo.muster(&["why", "module/podinfo", "--cluster", "eu-1"], 0);
     assert!(
         why.contains("migration") && why.contains("fleet.muster.dev/hold-"),
@@ -122,7 +122,7 @@ fn pinned(demo: &Demo) {
     );
     until_runs(demo, "eu-2", "6.0.0");
     until_reason(demo, "eu-2", "Pinned");
-    assert_eq!((&*runs(demo, "dev-1"), &*runs(demo, "eu-1")), ("6.1.0", "6.1.0"));
+    assert_eq!((&*demo.runs("dev-1"), &*demo.runs("eu-1")), ("6.1.0", "6.1.0"));
     let said = pin(&revision, 0);
     assert!(
         said.contains("is pinned to v1.0.0 of module/podinfo already"),
@@ -170,7 +170,7 @@ fn undone(demo: &Demo) {
         0,
     );
     for cluster in ["dev-1", "eu-1", "eu-2"] {
-        assert_eq!(runs(demo, cluster), "6.0.0", "{cluster}");
+        assert_eq!(demo.runs(cluster), "6.0.0", "{cluster}");
     }
 }
 
@@ -194,7 +194,7 @@ fn staged(demo: &Demo) {
     stages("0s");
     commit(demo, ("6.1.0", "v1.0.0"), ("6.1.0", "v1.1.0"));
     until_reason(demo, "eu-1", "WaitingApproval");
-    assert_eq!((&*runs(demo, "dev-1"), &*runs(demo, "eu-1")), ("6.1.0", "6.0.0"));
+    assert_eq!((&*demo.runs("dev-1"), &*demo.runs("eu-1")), ("6.1.0", "6.0.0"));
 
     demo.muster(&["rollout", "approve", "module/podinfo", "--stage", "nightly"], 2);
     let said = demo.muster(
@@ -203,7 +203,7 @@ fn staged(demo: &Demo) {
     );
     assert!(said.contains("aborted"), "{said}");
     until_reason(demo, "eu-1", "Aborted");
-    assert_eq!(runs(demo, "eu-1"), "6.0.0");
+    assert_eq!(demo.runs("eu-1"), "6.0.0");
     let said = demo.muster(&["rollout", "retry", "module/podinfo"], 0);
     assert!(said.contains("is tried again"), "{said}");
     until_reason(demo, "eu-1", "WaitingApproval");
@@ -213,7 +213,7 @@ fn staged(demo: &Demo) {
         "{said}"
     );
     until_all_are_at(demo, "v1.1.0");
-    assert_eq!(runs(demo, "eu-2"), "6.1.0");
+    assert_eq!(demo.runs("eu-2"), "6.1.0");
 
     stages("1h");
     commit(demo, ("6.1.0", "v1.1.0"), ("6.2.0", "v1.2.0"));
@@ -222,7 +222,7 @@ fn staged(demo: &Demo) {
     let said = demo.muster(&["rollout", "promote", "module/podinfo"], 0);
     assert!(said.contains("promoted"), "{said}");
     until_all_are_at(demo, "v1.2.0");
-    assert_eq!(runs(demo, "eu-2"), "6.2.0");
+    assert_eq!(demo.runs("eu-2"), "6.2.0");
 }
 
 /// Another image, and the tag that has it: both as image and tag.
@@ -256,42 +256,7 @@ fn until_reason(demo: &Demo, cluster: &str, reason: &str) {
     demo.kubectl(&["wait", &says, ROLLED, "module/podinfo"]);
 }
 
-const IMAGE: &str = "{.spec.template.spec.containers[0].image}";
-
 fn until_runs(demo: &Demo, cluster: &str, image: &str) {
-    let (kubeconfig, runs) = (
-        kubeconfig(demo, cluster),
-        format!("--for=jsonpath={IMAGE}=example.com/podinfo:{image}"),
-    );
-    demo.kubectl(&[
-        &kubeconfig,
-        "wait",
-        &runs,
-        ROLLED,
-        "deployment/podinfo",
-        "-n",
-        "web",
-    ]);
-}
-
-fn runs(demo: &Demo, cluster: &str) -> String {
-    let (kubeconfig, path) = (kubeconfig(demo, cluster), format!("jsonpath={IMAGE}"));
-    let image = demo.kubectl(&[
-        &kubeconfig,
-        "get",
-        "deployment",
-        "podinfo",
-        "-n",
-        "web",
-        "-o",
-        &path,
-    ]);
-    image.rsplit_once(':').unwrap().1.to_owned()
-}
-
-fn kubeconfig(demo: &Demo, cluster: &str) -> String {
-    format!(
-        "--kubeconfig={}/clusters/{cluster}.kubeconfig",
-        demo.folder.display()
-    )
+    let runs = format!("--for=jsonpath={IMAGE}=example.com/podinfo:{image}");
+    demo.podinfo_in(cluster, "wait", &[&runs, ROLLED]);
 }

@@ -169,7 +169,7 @@ pub fn conditions(status: &ModuleStatus, before: Option<&ModuleStatus>) -> Vec<E
 }
 
 /// The controls that take effect by a decision, and what is told of each. That one did stands in status or memory, so that it is not
-/// told again by who comes next. A cluster that is given up is told of where its row goes.
+/// told again by who comes next. A cluster that is given up is told of where its row is emptied.
 pub fn applied(
     controls: &Controls,
     memory: &Memory,

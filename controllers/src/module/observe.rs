@@ -400,6 +400,7 @@ async fn listed<K: Rolled>(
     }
 }
 
+/// The values that a cluster's row holds for a definition.
 async fn values<K: Rolled>(
     cluster: &ClusterRow,
     definition: &Definition,

@@ -33,8 +33,7 @@ that tests what was seen. Both work on rows of ProxyAssemblages on one API serve
 cluster takes, and its answers are not among the writes. *Ideal* is what the clusters alone take.
 
 All clusters are one small server within the controller's process, behind its registry: what a thousand real connections cost in memory is not in
-the figures. The fleet on the embedded server takes more clusters than a kube-apiserver does on a small machine; its server is in the measuring
-process, and not in the controller's memory.";
+the figures.";
 
 fn page(plan: &Plan, decided: &[Decisions], figures: &Figures) -> anyhow::Result<String> {
     let mut page =
@@ -46,6 +45,12 @@ fn page(plan: &Plan, decided: &[Decisions], figures: &Figures) -> anyhow::Result
         "Medians of {} runs, in turns with the perfect controller.\n",
         plan.runs
     )?;
+    if let [_, (clusters, _), ..] = &figures.memory[..] {
+        writeln!(
+            page,
+            "The fleet of {clusters} is more than a kube-apiserver on a small machine takes: it is on muster's own API server, within the measuring\nprocess.\n"
+        )?;
+    }
     writeln!(page, "{}\n", rollouts(&figures.rollouts))?;
     writeln!(page, "{}\n", others(figures))?;
     writeln!(

@@ -15,6 +15,9 @@ pub const READY: Duration = Duration::from_mins(1);
 /// How long it may take to end.
 const END: Duration = Duration::from_secs(40);
 
+/// Where a Deployment says its image.
+pub const IMAGE: &str = "{.spec.template.spec.containers[0].image}";
+
 /// A running demo, its folder, and all that it has printed.
 pub struct Demo {
     child: Child,
@@ -92,6 +95,24 @@ impl Demo {
         let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
         said
+    }
+
+    /// Runs kubectl on podinfo in a cluster, by the printed kubeconfig. What it prints.
+    #[allow(dead_code, reason = "not every test uses it")]
+    pub fn podinfo_in(&self, cluster: &str, verb: &str, flags: &[&str]) -> String {
+        let kubeconfig = format!(
+            "--kubeconfig={}/clusters/{cluster}.kubeconfig",
+            self.folder.display()
+        );
+        let podinfo = [&*kubeconfig, verb, "deployment/podinfo", "-n", "web"];
+        self.kubectl(&[&podinfo[..], flags].concat())
+    }
+
+    /// The version of podinfo's image in a cluster.
+    #[allow(dead_code, reason = "not every test uses it")]
+    pub fn runs(&self, cluster: &str) -> String {
+        let image = self.podinfo_in(cluster, "get", &["-o", &format!("jsonpath={IMAGE}")]);
+        image.rsplit_once("podinfo:").unwrap().1.to_owned()
     }
 
     /// Runs one of the printed shell lines in the work tree.
