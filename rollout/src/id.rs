@@ -3,6 +3,7 @@
 //! Hashes are known to the engine by their first 16 bytes: enough to tell two apart, small enough to remember.
 //! The full ones stand in the rows, which are the caller's.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -15,6 +16,13 @@ pub struct UnitId(Arc<str>);
 impl UnitId {
     /// The name as text.
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Text and name are ordered alike: what is kept by name is found by text.
+impl Borrow<str> for UnitId {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }

@@ -1,6 +1,6 @@
 //! The step that writes: first the memory, then rows and what is told of both.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures::{StreamExt, future, stream};
 use k8s_openapi::{
@@ -164,11 +164,8 @@ async fn row_written<'a, K: Rolled>(
     seen: &Observation,
     modules: &Modules<K>,
 ) -> Result<Option<&'a Intent>, Error> {
-    let cluster = seen
-        .clusters
-        .iter()
-        .find(|cluster| cluster.name == intent.cluster);
-    let row = cluster.and_then(|cluster| cluster.row.as_ref());
+    let cluster = seen.cluster(&intent.cluster);
+    let row = cluster.and_then(|cluster| cluster.row.as_deref());
     let uid = cluster.map_or("", |cluster| &cluster.uid);
     let write = intent::write(&intent.change, uid, row);
     if write == Write::Nothing {
@@ -188,9 +185,9 @@ async fn shown<K: Rolled>(module: &K, intent: &Intent, modules: &Modules<K>) {
         Key::new(module.namespace().unwrap_or_default(), &intent.cluster),
         module.name_any(),
     );
-    let stands = |own: Option<&AssemblageRow>| {
-        let row = own.and_then(|own| own.syncs.iter().find(|row| row.name == name));
-        intent.change.stands(row)
+    let stands = |own: Option<&Arc<AssemblageRow>>| {
+        let row = own.and_then(|own| own.of(&name));
+        intent.change.stands(row.map(|row| &**row))
     };
     modules.rows.until(&assemblage, stands).await;
 }

@@ -1,6 +1,6 @@
 //! Which clusters a module is about, and what is seen of one when what it may get was looked up. Pure.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::{Resource as _, ResourceExt};
@@ -20,10 +20,9 @@ use super::{
     observe::{ClusterSeen, Definition, Observation, Pinned, Values},
     pins::{self, Known, Pin},
     reasons,
-    rows::{Asks, AssemblageRow, SeenRow},
+    rows::{Asks, AssemblageRow, ByName, SeenRow},
 };
 use crate::{
-    bindings,
     registry::{ClusterRow, ClusterState},
     runtime::Key,
 };
@@ -40,7 +39,9 @@ pub struct Candidate {
     /// The value of the label that charged clusters share, if it has one.
     domain: Option<String>,
     /// Its row of this module.
-    row: Option<SeenRow>,
+    row: Option<Arc<SeenRow>>,
+    /// The assemblage of its name, whosever it is, if it has a row of this module.
+    pub assemblage: Option<Arc<AssemblageRow>>,
 }
 
 /// The clusters that a module is about.
@@ -82,48 +83,51 @@ impl<'a> Order<'a> {
     }
 }
 
-/// Every cluster of the registry that is selected, has a row or is being changed, and those that only a row still names. `rows` are
-/// muster's own assemblages, by name.
+/// Every cluster of the registry that is selected, has a row or is being changed, and those that only a row still names. `registered`
+/// and `assemblages` are in the order of the names.
 pub fn concerned<K: Rolled>(
     module: &K,
     registered: &[Arc<ClusterRow>],
-    mut rows: BTreeMap<String, AssemblageRow>,
+    assemblages: ByName,
     selector: Option<&Matcher>,
     memory: &Memory,
 ) -> Result<Concerned, SelectorError> {
     let name = module.name_any();
     let order = Order::of(module)?;
-    let mut candidates = Vec::new();
+    let mut assemblages = assemblages.into_iter().peekable();
+    let mut concerned = Concerned::default();
+    let orphaned = |(cluster, row): (String, Arc<AssemblageRow>)| orphaned(cluster, &row, &name);
     for cluster in registered {
-        let own = rows
-            .remove(&cluster.name)
-            .filter(|own| cluster.disowns(own.owner.as_deref()).is_none());
+        while let Some(before) = assemblages.next_if(|(name, _)| *name < cluster.name) {
+            concerned.orphans.extend(orphaned(before));
+        }
+        let assemblage = assemblages.next_if(|(name, _)| *name == cluster.name);
+        let assemblage = assemblage.map(|(_, assemblage)| assemblage);
+        let own = assemblage.as_ref().filter(|own| own.ours);
+        let row = own.and_then(|own| own.of(&name));
+        // Another's of its name before it has a row that is none of this cluster's.
+        let row = row.filter(|_| own.is_some_and(|own| cluster.disowns(own.owner.as_deref()).is_none()));
         let selected = selector.is_some_and(|selector| selector.matches(&cluster.labels));
-        let row = own.and_then(|own| own.syncs.into_iter().find(|row| row.name == name));
         // A cluster that is being changed stays in sight, though its row may not be visible yet.
-        let charged = memory.charges.contains_key(&cluster.name.as_str().into());
-        if selected || charged || row.is_some() {
-            candidates.push(Candidate {
+        let is_charged = || memory.charges.contains_key(cluster.name.as_str());
+        if selected || row.is_some() || is_charged() {
+            concerned.candidates.push(Candidate {
                 selected,
                 stage: order.stage(cluster),
                 domain: order.domain(cluster),
-                row,
+                row: row.cloned(),
                 cluster: Arc::clone(cluster),
+                assemblage,
             });
         }
     }
-    let orphans = rows
-        .into_iter()
-        .filter_map(|(cluster, own)| orphaned(cluster, own, &name));
-    Ok(Concerned {
-        candidates,
-        orphans: orphans.collect(),
-    })
+    concerned.orphans.extend(assemblages.filter_map(orphaned));
+    Ok(concerned)
 }
 
 /// A row whose Cluster is gone: nothing can be asked of it any more.
-fn orphaned(cluster: String, own: AssemblageRow, module: &str) -> Option<ClusterSeen> {
-    let row = own.syncs.into_iter().find(|row| row.name == module)?;
+fn orphaned(cluster: String, own: &AssemblageRow, module: &str) -> Option<ClusterSeen> {
+    let row = own.of(module).filter(|_| own.ours)?.clone();
     let message = format!("there is no Cluster {cluster} any more");
     Some(ClusterSeen {
         name: cluster,
@@ -152,20 +156,22 @@ pub struct Said {
 
 impl Said {
     /// By annotations of the Cluster and of the module.
-    pub fn of<K: Rolled>(candidate: &Candidate, module: &Key, seen: &Observation, now: Timestamp) -> Self {
+    pub fn of(candidate: &Candidate, module: &Address<'_>, seen: &Observation, now: Timestamp) -> Self {
         let cluster = &candidate.cluster;
-        let address = Address {
-            namespace: &module.namespace,
-            module: &format!("{}/{}", K::KIND.as_str().to_lowercase(), module.name),
-        };
         let known = Known {
             revisions: &seen.revisions,
             memory: &seen.memory.memory,
         };
-        let hold = holds::of(cluster, &address, &seen.controls, now);
-        let pin = pins::of(cluster, &address, &seen.controls, known, now).filter(|_| !seen.deleting);
+        let hold = holds::of(cluster, module, &seen.controls, now);
+        let pin = pins::of(cluster, module, &seen.controls, known, now).filter(|_| !seen.deleting);
         Self {
-            heard: heard::of_cluster(cluster, &pins::key(&address), hold.as_ref(), pin.as_ref(), now),
+            heard: heard::of_cluster(
+                cluster,
+                pins::annotated(cluster, module),
+                hold.as_ref(),
+                pin.as_ref(),
+                now,
+            ),
             hold,
             pin,
         }
@@ -200,7 +206,7 @@ pub struct Found {
     /// The values of what it would go back to.
     pub last_good_values: Option<Result<Values, String>>,
     /// The assemblage of its name, whosever it is.
-    pub assemblage: Option<AssemblageRow>,
+    pub assemblage: Option<Arc<AssemblageRow>>,
 }
 
 /// One cluster as the module sees it.
@@ -217,6 +223,7 @@ pub fn seen<K: Rolled>(
         stage,
         domain,
         row,
+        assemblage: _,
     } = candidate;
     let Said { hold, pin, heard } = said;
     let Found {
@@ -245,9 +252,9 @@ pub fn seen<K: Rolled>(
         obstacle: obstacle::<K>(&cluster)
             .or_else(|| hold.map(|hold| (hold.reason, hold.message)))
             .or(unmeant)
-            .or_else(|| foreign::<K>(&cluster, assemblage.as_ref(), &module.namespace))
+            .or_else(|| foreign::<K>(&cluster, assemblage.as_deref(), &module.namespace))
             .or_else(|| {
-                row.as_ref()
+                row.as_deref()
                     .filter(|_| selected && !seen.deleting)
                     .and_then(in_the_way)
             }),
@@ -261,8 +268,11 @@ pub fn seen<K: Rolled>(
 /// The values that a cluster's row holds: those of the bindings, and what the package uses of the variables that are given, so that
 /// a changed label is rolled like any other change.
 pub fn with_given(mut values: Values, given: Values, definition: &Definition) -> Values {
-    let used = bindings::used_by(&definition.sync.package, &definition.sync.bindings);
-    values.extend(given.into_iter().filter(|(name, _)| used.contains(name)));
+    values.extend(
+        given
+            .into_iter()
+            .filter(|(name, _)| definition.given.contains(name)),
+    );
     values
 }
 

@@ -213,7 +213,7 @@ fn standing<K: ModuleObject>(
 fn pins(seen: &Observation, decision: &engine::Decision) -> BTreeMap<String, String> {
     let pins = seen.clusters.iter().filter_map(|cluster| {
         let pinned = cluster.pinned.as_ref()?;
-        let charge = decision.memory.charges.get(&cluster.name.as_str().into());
+        let charge = decision.memory.charges.get(cluster.name.as_str());
         let carried = cluster.row.as_ref().and_then(|row| row.revision.as_ref());
         let step = match charge {
             Some(charge) if charge.counts() => "; it is on its way there",
@@ -259,7 +259,7 @@ fn intents(
         let left = seen
             .clusters
             .iter()
-            .filter(|cluster| cluster.row.as_ref().is_some_and(SeenRow::is_withdrawn));
+            .filter(|cluster| cluster.row.as_deref().is_some_and(SeenRow::is_withdrawn));
         intents.extend(left.map(|cluster| Intent {
             cluster: cluster.name.clone(),
             change: Change::Remove {
@@ -278,10 +278,10 @@ fn intent(module: &str, step: &Step, contents: &Contents) -> Option<Intent> {
             digest,
             token,
         } => {
-            let content = contents.get(&(unit.to_string(), *digest))?;
+            let content = contents.get(unit.as_str(), *digest)?;
             let row = SyncRow {
                 token: Some(token.0),
-                ..content.clone()
+                ..content.row.clone()
             };
             (unit, Change::Put(Box::new(row)))
         }

@@ -9,7 +9,7 @@ use muster_api::{
     module::ModuleStatus,
     reasons::{Bucket, EventReason, ObjectReason, Reason},
 };
-use muster_rollout::{Decision, Memory, RunState, UnitId};
+use muster_rollout::{Decision, Memory, RunState};
 
 use super::{
     controls::Controls,
@@ -97,9 +97,8 @@ fn clusters(
     let mut together: BTreeMap<(EventReason, &str), Vec<&str>> = BTreeMap::new();
     for told in told {
         let old = known.get(told.cluster.as_str()).copied();
-        let unit = UnitId::from(told.cluster.as_str());
-        let was_charged = memory.charges.contains_key(&unit);
-        let is_charged = decision.memory.charges.contains_key(&unit);
+        let was_charged = memory.charges.contains_key(told.cluster.as_str());
+        let is_charged = decision.memory.charges.contains_key(told.cluster.as_str());
         match told.reason {
             Reason::UpToDate if was_charged && !is_charged => {
                 let what = (EventReason::ClusterUpdated, told.message.as_str());

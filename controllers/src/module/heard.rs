@@ -29,7 +29,7 @@ const OF_MODULE: [&str; 3] = [annotation::PAUSED, annotation::HOLD, annotation::
 /// What became of the controls of one cluster, and of those of the module that fail there.
 pub fn of_cluster(
     cluster: &ClusterRow,
-    pin_key: &str,
+    pin_annotation: Option<(&str, &str)>,
     hold: Option<&Hold>,
     pin: Option<&Pin>,
     now: Timestamp,
@@ -37,17 +37,15 @@ pub fn of_cluster(
     let about = |control: &str, (effect, message): (Effect, String)| {
         entry(control, Some(&cluster.name), effect, &message)
     };
-    let annotated = |key: &str| {
-        Some(Control::parse(cluster.annotations.get(key)?).and_then(|control| control.meant(now)))
-    };
-    let kept = annotated(annotation::HOLD).and_then(|control| match control {
+    let read = |text: &str| Control::parse(text).and_then(|control| control.meant(now));
+    let kept = cluster.annotations.get(annotation::HOLD);
+    let kept = kept.and_then(|text| match read(text) {
         Ok(control) => standing(&control, now, "kept as it is, for all modules"),
         Err(error) => Some((Effect::WithoutEffect, format!("it cannot be read: {error}"))),
     });
-    let over = annotated(pin_key).and_then(Result::ok).and_then(|control| {
-        control
-            .is_over(now)
-            .then(|| (pin_key.to_owned(), (Effect::Over, ended(&control))))
+    let over = pin_annotation.and_then(|(key, text)| {
+        let control = read(text).ok().filter(|control| control.is_over(now))?;
+        Some((key.to_owned(), (Effect::Over, ended(&control))))
     });
     let pinned = pin.and_then(|pin| Some((pin.key.clone(), pinned(pin, &cluster.name, hold)?)));
     let kept = kept.map(|said| (annotation::HOLD.to_owned(), said));

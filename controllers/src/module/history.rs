@@ -79,11 +79,7 @@ impl History {
 
     /// The revisions of a module, by name of the ModuleRevision.
     pub fn about(&self, module: &Key) -> BTreeMap<String, RevisionRow> {
-        self.rows
-            .about(module)
-            .into_iter()
-            .map(|(key, row)| (key.name, row))
-            .collect()
+        self.rows.about(module).into_iter().collect()
     }
 
     /// A revision of a module in full, found by what the engine remembers of its hash.
@@ -145,6 +141,7 @@ pub fn object<K: ModuleObject>(module: &K, definition: &Definition) -> ModuleRev
         commit,
         sync,
         control_plane_bindings,
+        given: _,
     } = definition.clone();
     let spec = ModuleRevisionSpec {
         module_ref: ModuleReference {

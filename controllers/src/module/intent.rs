@@ -214,6 +214,11 @@ mod tests {
             revision: None,
             asks: Asks::Carry,
             echo: None,
+            assigned: muster_rollout::Row {
+                token: muster_rollout::Token(0),
+                content: muster_rollout::Content::Nothing,
+            },
+            reported: None,
         }
     }
 

@@ -78,7 +78,7 @@ pub struct Modules<K: Rolled> {
     context: Context,
     bindings: Arc<Objects>,
     dependencies: Arc<Dependencies>,
-    rows: Arc<Index<K::Assemblage, AssemblageRow>>,
+    rows: Arc<Index<K::Assemblage, Arc<AssemblageRow>>>,
     history: History,
     gaps: Gaps,
     tags: Tags,

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
@@ -23,14 +24,14 @@ use muster_rollout::RunState;
 use super::{
     Error, Modules,
     concern::{self, Candidate, Concerned, Found, Said},
-    controls::Controls,
+    controls::{Address, Controls},
     dependencies::Ties,
     gates::{self, Answers},
     history::RevisionRow,
     kind::Rolled,
     memory::{self, Recalled},
-    rows::{self, AssemblageRow, SeenRow},
-    source, unseen,
+    rows::{self, ByName, SeenRow},
+    source, status, unseen,
 };
 use crate::{
     bindings,
@@ -55,6 +56,26 @@ pub struct Definition {
     pub sync: Sync,
     /// The definitions of the control-plane bindings.
     pub control_plane_bindings: Vec<Binding>,
+    /// The variables that are given of each cluster and that its package uses.
+    pub given: BTreeSet<String>,
+}
+
+impl Definition {
+    /// A revision of its parts.
+    pub fn new(revision: String, commit: String, sync: Sync, control_plane_bindings: Vec<Binding>) -> Self {
+        Self {
+            given: bindings::used_by(&sync.package, &sync.bindings),
+            revision,
+            commit,
+            sync,
+            control_plane_bindings,
+        }
+    }
+
+    /// It says nothing of any cluster: all get the same.
+    pub fn is_same_everywhere(&self) -> bool {
+        self.control_plane_bindings.is_empty() && self.given.is_empty()
+    }
 }
 
 impl From<ModuleRevisionSpec> for Definition {
@@ -66,12 +87,7 @@ impl From<ModuleRevisionSpec> for Definition {
             sync,
             control_plane_bindings,
         } = spec;
-        Self {
-            revision,
-            commit,
-            sync,
-            control_plane_bindings,
-        }
+        Self::new(revision, commit, sync, control_plane_bindings)
     }
 }
 
@@ -141,7 +157,7 @@ pub struct ClusterSeen {
     /// What became of what people say by its annotations.
     pub heard: Vec<ControlStatus>,
     /// Its row of this module.
-    pub row: Option<SeenRow>,
+    pub row: Option<Arc<SeenRow>>,
     /// The values of the bindings of what it shall have: the target, or its pin. None: that is not known, or the cluster is not
     /// selected.
     pub values: Option<Result<Values, String>>,
@@ -159,12 +175,6 @@ pub struct Pinned {
 }
 
 impl ClusterSeen {
-    /// What it shall have, if it is selected.
-    pub fn shall_have<'a>(&'a self, target: &'a Target) -> Option<&'a Definition> {
-        let pinned = self.pinned.as_ref().map(|pinned| &*pinned.definition);
-        pinned.or_else(|| target.definition())
-    }
-
     /// It is pinned to something else than the target.
     pub fn is_pinned_elsewhere(&self, target: &Target) -> bool {
         let target = target.definition().map(|target| &target.revision);
@@ -211,6 +221,14 @@ impl Observation {
     pub fn shall_have<'a>(&'a self, pinned: Option<&'a Pinned>) -> Option<&'a Definition> {
         let pinned = pinned.map(|pinned| &*pinned.definition);
         pinned.or_else(|| self.target.definition())
+    }
+
+    /// A cluster by its name.
+    pub fn cluster(&self, name: &str) -> Option<&ClusterSeen> {
+        let place = self
+            .clusters
+            .binary_search_by(|cluster| cluster.name.as_str().cmp(name));
+        place.ok().and_then(|place| self.clusters.get(place))
     }
 
     /// What it would go back to: whoever is pinned neither comes from there nor goes back.
@@ -328,20 +346,22 @@ async fn clusters<K: Rolled>(
 ) -> Result<Vec<ClusterSeen>, Error> {
     let key = Key::of(module);
     let name = module.name_any();
-    let mut rows = if seen.memory.lost {
+    let rows = if seen.memory.lost {
         listed(modules, &key.namespace).await?
     } else {
-        let rows = modules.rows.about(&key).into_iter();
-        rows.map(|(key, row)| (key.name, row)).collect()
+        modules.rows.about(&key)
     };
-    rows.retain(|_, row| row.ours);
     let registered = modules.context.registry.list();
     unseen::look(&name, &seen.memory, &rows, &registered, modules).await?;
     let Concerned { candidates, orphans } =
         concern::concerned(module, &registered, rows, selector, &seen.memory.memory)?;
     let mut clusters = orphans;
+    let address = Address {
+        namespace: &key.namespace,
+        module: &status::address(module),
+    };
     for candidate in candidates {
-        clusters.push(one(candidate, modules, &key, seen).await?);
+        clusters.push(one(candidate, modules, &key, &address, seen).await?);
     }
     clusters.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(clusters)
@@ -352,12 +372,13 @@ async fn one<K: Rolled>(
     candidate: Candidate,
     modules: &Modules<K>,
     module: &Key,
+    address: &Address<'_>,
     seen: &Observation,
 ) -> Result<ClusterSeen, Error> {
     let Candidate {
         cluster, selected, ..
     } = &candidate;
-    let said = Said::of::<K>(&candidate, module, seen, modules.context.clock.now());
+    let said = Said::of(&candidate, address, seen, modules.context.clock.now());
     let definition = match said.pinned_to(*selected) {
         Some(revision) => {
             let history = &modules.history;
@@ -373,7 +394,10 @@ async fn one<K: Rolled>(
     let found = Found {
         values: values(seen.shall_have(pinned.as_ref())).await,
         last_good_values: values(seen.comes_from(pinned.as_ref())).await,
-        assemblage: modules.rows.get(&Key::new(&module.namespace, &cluster.name)),
+        assemblage: candidate
+            .assemblage
+            .clone()
+            .or_else(|| modules.rows.get(&Key::new(&module.namespace, &cluster.name))),
         pinned,
     };
     Ok(concern::seen::<K>(candidate, said, found, module, seen))
@@ -381,21 +405,21 @@ async fn one<K: Rolled>(
 
 /// All assemblages as they are now. Without a memory nothing tells how far the watch is behind, and what it has not shown yet may be
 /// on its way in some cluster (W7).
-async fn listed<K: Rolled>(
-    modules: &Modules<K>,
-    namespace: &str,
-) -> Result<BTreeMap<String, AssemblageRow>, Error> {
+async fn listed<K: Rolled>(modules: &Modules<K>, namespace: &str) -> Result<ByName, Error> {
     let assemblages: Api<K::Assemblage> = Api::namespaced(modules.context.client.clone(), namespace);
     let what = format!("listing {} in {namespace}", K::Assemblage::plural(&()));
     let mut page = ListParams::default().limit(PAGE);
     let mut all = BTreeMap::new();
     loop {
         let list = call(&what, assemblages.list(&page)).await?;
-        let rows = list.items.iter().map(|item| (item.name_any(), rows::row(item)));
+        let rows = list
+            .items
+            .iter()
+            .map(|item| (item.name_any(), Arc::new(rows::row(item))));
         all.extend(rows);
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),
-            None => return Ok(all),
+            None => return Ok(all.into_iter().collect()),
         }
     }
 }
@@ -406,6 +430,9 @@ async fn values<K: Rolled>(
     definition: &Definition,
     modules: &Modules<K>,
 ) -> Result<Values, String> {
+    if definition.is_same_everywhere() {
+        return Ok(Values::new());
+    }
     let given = bindings::given(&cluster.name, &cluster.labels);
     let resolved = modules
         .bindings

@@ -27,6 +27,7 @@ use muster_rollout as engine;
 
 use super::{
     concern::{self, Candidate, Concerned, Found, Said},
+    controls::Address,
     decide,
     dependencies::Dependencies,
     gates::Answers,
@@ -36,7 +37,7 @@ use super::{
     observe::{self, ClusterSeen, Definition, Observation, Target, Values},
     reasons::Explained,
     rows::{self, AssemblageRow},
-    source, units,
+    source, status, units,
 };
 use crate::{
     bindings::{self, Evaluation, Kinds, ObjectId},
@@ -174,27 +175,24 @@ fn clusters<K: Rolled>(
     needs: &mut BTreeSet<ObjectId>,
     now: Timestamp,
 ) -> Result<Vec<ClusterSeen>, SelectorError> {
-    let rows: BTreeMap<String, AssemblageRow> = lists
+    let rows: BTreeMap<String, Arc<AssemblageRow>> = lists
         .assemblages
         .iter()
-        .map(|assemblage| (assemblage.name_any(), rows::row(assemblage)))
+        .map(|assemblage| (assemblage.name_any(), Arc::new(rows::row(assemblage))))
         .collect();
-    let mut ours = rows.clone();
-    ours.retain(|_, row| row.ours);
     let selector = (!seen.deleting)
         .then(|| Matcher::new(module.spec().selector.as_ref()))
         .transpose()?;
     let Concerned { candidates, orphans } = concern::concerned(
         module,
         lists.clusters,
-        ours,
+        rows.into_iter().collect(),
         selector.as_ref(),
         &seen.memory.memory,
     )?;
     let mut clusters = orphans;
     for candidate in candidates {
-        let assemblage = rows.get(&candidate.cluster.name).cloned();
-        clusters.push(one(module, candidate, assemblage, lists, seen, needs, now));
+        clusters.push(one(module, candidate, lists, seen, needs, now));
     }
     clusters.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(clusters)
@@ -203,14 +201,17 @@ fn clusters<K: Rolled>(
 fn one<K: Rolled>(
     module: &K,
     candidate: Candidate,
-    assemblage: Option<AssemblageRow>,
     lists: &Lists<'_, K>,
     seen: &Observation,
     needs: &mut BTreeSet<ObjectId>,
     now: Timestamp,
 ) -> ClusterSeen {
     let key = Key::of(module);
-    let said = Said::of::<K>(&candidate, &key, seen, now);
+    let address = Address {
+        namespace: &key.namespace,
+        module: &status::address(module),
+    };
+    let said = Said::of(&candidate, &address, seen, now);
     let pinned_to = said.pinned_to(candidate.selected);
     let pinned =
         pinned_to.and_then(|revision| definition(own(lists.revisions, K::KIND, &key.name), revision));
@@ -222,7 +223,7 @@ fn one<K: Rolled>(
     let found = Found {
         values: values(seen.shall_have(pinned.as_ref())),
         last_good_values: values(seen.comes_from(pinned.as_ref())),
-        assemblage,
+        assemblage: candidate.assemblage.clone(),
         pinned,
     };
     concern::seen::<K>(candidate, said, found, &key, seen)
@@ -256,8 +257,8 @@ fn prospect<K: Rolled>(module: &K, seen: Observation, now: Timestamp) -> Prospec
         let engine::Desired::Content { digest, .. } = unit.desired else {
             return None;
         };
-        let row = units.contents.get(&(unit.id.to_string(), digest))?;
-        Some((unit.id.to_string(), row.clone()))
+        let content = units.contents.get(unit.id.as_str(), digest)?;
+        Some((unit.id.to_string(), content.row.clone()))
     };
     let selected = seen.clusters.iter().filter(|cluster| cluster.selected);
     Prospect {

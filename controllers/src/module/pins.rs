@@ -135,13 +135,15 @@ pub struct Known<'a> {
     pub memory: &'a Memory,
 }
 
-/// The annotation of a Cluster that pins it for a module.
-pub fn key(module: &Address<'_>) -> String {
+/// The annotation of a Cluster that pins it for a module, if it has it: key and text.
+pub fn annotated<'a>(cluster: &'a ClusterRow, module: &Address<'_>) -> Option<(&'a str, &'a str)> {
     let name = module
         .module
         .split_once('/')
         .map_or(module.module, |(_, name)| name);
-    format!("{}{name}", annotation::PIN_PREFIX)
+    let mut annotations = cluster.annotations.iter();
+    let (key, text) = annotations.find(|(key, _)| key.strip_prefix(annotation::PIN_PREFIX) == Some(name))?;
+    Some((key, text))
 }
 
 /// The annotation of a module that pins clusters: `eu-1@1a2b3c4d`, by comma; each cluster once.
@@ -192,8 +194,7 @@ pub fn of(
 }
 
 fn by_cluster(cluster: &ClusterRow, module: &Address<'_>, known: Known<'_>, now: Timestamp) -> Option<Pin> {
-    let key = key(module);
-    let text = cluster.annotations.get(&key)?;
+    let (key, text) = annotated(cluster, module)?;
     let control = Control::parse(text).and_then(|control| control.meant(now));
     if control.as_ref().is_ok_and(|control| !control.holds(now)) {
         return None;
@@ -212,7 +213,7 @@ fn by_cluster(cluster: &ClusterRow, module: &Address<'_>, known: Known<'_>, now:
             manager::CLI,
             cluster.name
         ),
-        key,
+        key: key.to_owned(),
         on_cluster: true,
         revision,
         told,

@@ -1,6 +1,6 @@
 //! From the engine's reasons to the public ones, with the words for people: what, who, since when, until when, what to do next.
 
-use std::collections::BTreeMap;
+use std::{borrow::Borrow, collections::BTreeMap};
 
 use jiff::Timestamp;
 use muster_api::{cluster::NotReady, labels::annotation, reasons::Reason};
@@ -290,18 +290,18 @@ fn bad(what: &str, background: &Background<'_>, revision: Revision, evidence: &E
 
 /// Some clusters in parentheses.
 fn named(units: &[UnitId]) -> String {
-    let names: Vec<&str> = units.iter().map(UnitId::as_str).collect();
-    if names.is_empty() {
+    if units.is_empty() {
         String::new()
     } else {
-        format!(" ({})", names.join(", "))
+        format!(" ({})", units.join(", "))
     }
 }
 
 /// The first three, and how many more.
-pub fn few(clusters: &[&str]) -> String {
+pub fn few<T: Borrow<str>>(clusters: &[T]) -> String {
     match clusters {
         [first, second, third, more @ ..] if !more.is_empty() => {
+            let [first, second, third] = [first, second, third].map(Borrow::borrow);
             format!("{first}, {second}, {third} and {} more", more.len())
         }
         all => all.join(", "),
@@ -313,11 +313,10 @@ fn waiting(holders: &[UnitId], limit: u32, version: &str) -> String {
     if limit == 0 {
         return format!("{version} waits: rollout.maxUnreadyClusters is 0, which moves nothing");
     }
-    let holders: Vec<&str> = holders.iter().map(UnitId::as_str).collect();
     let who = if holders.is_empty() {
         "a slot".to_owned()
     } else {
-        few(&holders)
+        few(holders)
     };
     format!("{version} waits for {who} (at most {limit} at a time)")
 }

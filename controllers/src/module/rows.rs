@@ -1,12 +1,18 @@
 //! The rows of assemblages, as far as a module's rollout needs them: small, and all of a fleet's in memory.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
 
 use kube::ResourceExt;
 use muster_api::{
     assemblage::{FailureClass, Intent, SyncPhase, SyncRow, SyncState, Withdraw},
     labels,
+    schema::MAX_TOKEN,
 };
+
+use muster_rollout as engine;
 
 use super::kind::Carrier;
 use crate::{
@@ -14,7 +20,7 @@ use crate::{
     runtime::{Index, Key},
 };
 
-/// An assemblage in rows.
+/// An assemblage in rows. Whoever reads a fleet's rows shares them: nobody changes one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AssemblageRow {
     /// muster's own assemblage of the cluster that it is named after; another's is never written to.
@@ -24,7 +30,14 @@ pub struct AssemblageRow {
     /// The uid of the Cluster that owns it; none if that was deleted so that what it owned is kept.
     pub owner: Option<String>,
     /// Its syncs.
-    pub syncs: Vec<SeenRow>,
+    pub syncs: Vec<Arc<SeenRow>>,
+}
+
+impl AssemblageRow {
+    /// The row of a module.
+    pub fn of(&self, module: &str) -> Option<&Arc<SeenRow>> {
+        self.syncs.iter().find(|row| row.name == module)
+    }
 }
 
 /// One sync: what is assigned, and what was echoed.
@@ -46,7 +59,18 @@ pub struct SeenRow {
     pub asks: Asks,
     /// What the cluster said last about this sync.
     pub echo: Option<Echo>,
+    /// The row as the engine has it; what a hand changed is not in it.
+    pub assigned: engine::Row,
+    /// The report as the engine has it.
+    pub reported: Option<engine::Echo>,
 }
+
+/// All assemblages that concern a module, by name and in that order.
+pub type ByName = Vec<(String, Arc<AssemblageRow>)>;
+
+/// The greatest token of a report that is believed without a row that has it. A restored fleet may report tokens that nobody here
+/// remembers, and new ones must be greater; a report that left no room for those would stop the module for good.
+const BELIEVED: u64 = MAX_TOKEN / 2;
 
 /// The hash of what a row holds, whatever its token is.
 pub type Print = u64;
@@ -95,10 +119,6 @@ pub struct Echo {
     pub token: Option<u64>,
     /// Where the sync stands.
     pub phase: SyncPhase,
-    /// Whose fault a failure is.
-    pub class: Option<FailureClass>,
-    /// A failure that waiting does not mend.
-    pub terminal: bool,
     /// One word.
     pub reason: Option<String>,
     /// For people.
@@ -106,10 +126,10 @@ pub struct Echo {
 }
 
 /// An index of the rows of all assemblages of a kind; a changed assemblage concerns every module that has a row in it.
-pub fn index<A: Carrier>() -> Index<A, AssemblageRow> {
+pub fn index<A: Carrier>() -> Index<A, Arc<AssemblageRow>> {
     Index::new(
-        |assemblage| Some(row(assemblage)),
-        |key: &Key, row: &AssemblageRow| {
+        |assemblage| Some(Arc::new(row(assemblage))),
+        |key: &Key, row: &Arc<AssemblageRow>| {
             row.syncs
                 .iter()
                 .map(|sync| Key::new(&key.namespace, &sync.name))
@@ -127,7 +147,7 @@ pub fn row<A: Carrier>(assemblage: &A) -> AssemblageRow {
         deleting: assemblage.meta().deletion_timestamp.is_some(),
         owner: registry::owner(assemblage.meta()).map(str::to_owned),
         syncs: syncs
-            .map(|(position, sync)| seen(position, sync, states))
+            .map(|(position, sync)| Arc::new(seen(position, sync, states)))
             .collect(),
     }
 }
@@ -145,6 +165,12 @@ pub fn is_ours<A: Carrier>(assemblage: &A) -> bool {
 }
 
 fn seen(position: usize, sync: &SyncRow, states: &[SyncState]) -> SeenRow {
+    let asks = match sync.intent() {
+        Intent::Carry { .. } => Asks::Carry,
+        Intent::Withdraw(how) => Asks::Withdraw(how),
+        Intent::Bare => Asks::Bare,
+    };
+    let state = states.iter().find(|state| state.name == sync.name);
     SeenRow {
         name: sync.name.clone(),
         position,
@@ -152,34 +178,69 @@ fn seen(position: usize, sync: &SyncRow, states: &[SyncState]) -> SeenRow {
         digest: sync.digest.clone(),
         print: print(sync),
         revision: sync.revision.clone(),
-        asks: match sync.intent() {
-            Intent::Carry { .. } => Asks::Carry,
-            Intent::Withdraw(how) => Asks::Withdraw(how),
-            Intent::Bare => Asks::Bare,
-        },
-        echo: states.iter().find(|state| state.name == sync.name).map(echo),
+        asks,
+        echo: state.map(echo),
+        assigned: assigned(sync, asks),
+        reported: state.map(|state| reported(sync, state)),
     }
 }
 
 fn echo(state: &SyncState) -> Echo {
-    let SyncState {
-        name: _,
-        digest,
-        token,
-        commit: _,
-        state: phase,
-        class,
-        terminal,
-        reason,
-        message,
-    } = state.clone();
     Echo {
-        digest,
-        token,
-        phase,
-        class,
-        terminal,
-        reason,
-        message,
+        digest: state.digest.clone(),
+        token: state.token,
+        phase: state.state,
+        reason: state.reason.clone(),
+        message: state.message.clone(),
+    }
+}
+
+fn assigned(sync: &SyncRow, asks: Asks) -> engine::Row {
+    let digest = sync.digest.as_deref().and_then(engine::Digest::parse);
+    engine::Row {
+        token: engine::Token(sync.token.unwrap_or(0)),
+        content: match (asks, digest) {
+            (Asks::Carry, Some(digest)) => engine::Content::Carries {
+                revision: sync.revision.as_deref().and_then(engine::Revision::parse),
+                digest,
+            },
+            (Asks::Withdraw(Withdraw::Prune | Withdraw::Orphan), _) => engine::Content::Withdraw,
+            (Asks::Carry | Asks::Bare, _) => engine::Content::Nothing,
+        },
+    }
+}
+
+fn reported(sync: &SyncRow, state: &SyncState) -> engine::Echo {
+    let believed = sync.token.unwrap_or(0).max(BELIEVED);
+    let message = || {
+        let message = state.message.as_deref().or(state.reason.as_deref());
+        message.unwrap_or("no message").into()
+    };
+    engine::Echo {
+        digest: state.digest.as_deref().and_then(engine::Digest::parse),
+        token: engine::Token(state.token.filter(|token| *token <= believed).unwrap_or(0)),
+        state: match (state.state, state.class) {
+            (SyncPhase::Succeeded, _) => engine::State::Succeeded,
+            (SyncPhase::Withdrawn, _) => engine::State::Withdrawn,
+            (SyncPhase::Failed, class) => engine::State::Failed {
+                class: class.map_or(engine::Class::Revision, self::class),
+                terminal: state.terminal,
+                message: message(),
+            },
+            (SyncPhase::Updating, Some(class)) => engine::State::Failed {
+                class: self::class(class),
+                terminal: false,
+                message: message(),
+            },
+            (SyncPhase::Updating | SyncPhase::Withdrawing, _) => engine::State::Updating,
+        },
+    }
+}
+
+fn class(class: FailureClass) -> engine::Class {
+    match class {
+        FailureClass::Revision => engine::Class::Revision,
+        FailureClass::Unit => engine::Class::Unit,
+        FailureClass::Infra => engine::Class::Infra,
     }
 }

@@ -110,12 +110,12 @@ pub async fn target<K: Rolled>(module: &K, modules: &Modules<K>) -> Target {
 
 pub(super) fn known<K: ModuleObject>(module: &K, source: SourceStatus, moved_to: Option<String>) -> Target {
     let spec = module.spec();
-    let definition = Definition {
-        revision: digest::revision(&source.commit, &spec.sync, &spec.control_plane_bindings),
-        commit: source.commit.clone(),
-        sync: spec.sync.clone(),
-        control_plane_bindings: spec.control_plane_bindings.clone(),
-    };
+    let definition = Definition::new(
+        digest::revision(&source.commit, &spec.sync, &spec.control_plane_bindings),
+        source.commit.clone(),
+        spec.sync.clone(),
+        spec.control_plane_bindings.clone(),
+    );
     Target::Known {
         definition: Box::new(definition),
         source,

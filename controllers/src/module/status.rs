@@ -203,7 +203,16 @@ fn attention(told: &[Explained], before: &[Attention], now: Timestamp) -> Vec<At
         .iter()
         .filter(|told| !matches!(told.reason, Reason::UpToDate | Reason::Excluded))
         .collect();
-    worst.sort_by_key(|told| (urgency(told.reason), told.reason.rank(), told.cluster.clone()));
+    let order = |a: &&Explained, b: &&Explained| {
+        let place = |told: &Explained| (urgency(told.reason), told.reason.rank());
+        place(a).cmp(&place(b)).then_with(|| a.cluster.cmp(&b.cluster))
+    };
+    // Of a large fleet most are not told: those need no order.
+    if worst.len() > MAX_ATTENTION {
+        worst.select_nth_unstable_by(MAX_ATTENTION, order);
+        worst.truncate(MAX_ATTENTION);
+    }
+    worst.sort_unstable_by(order);
     let entry = |told: &Explained| {
         let known = before
             .iter()
@@ -220,7 +229,7 @@ fn attention(told: &[Explained], before: &[Attention], now: Timestamp) -> Vec<At
             message: bounded(&told.message, MAX_MESSAGE).into_owned(),
         }
     };
-    worst.into_iter().take(MAX_ATTENTION).map(entry).collect()
+    worst.into_iter().map(entry).collect()
 }
 
 /// What a person looks at first: failures, then what is held up, then what moves, then who waits.

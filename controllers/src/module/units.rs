@@ -1,38 +1,141 @@
 //! From what was observed to what the engine understands: units and settings. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 use muster_api::{
     amount::Amount,
-    assemblage::{FailureClass, SyncPhase, SyncRow, Withdraw as WithdrawRow},
+    assemblage::SyncRow,
     digest,
     module::{ModuleSpec, OnDelete},
     reasons::Reason,
     rollout as api,
-    schema::{MAX_ROW, MAX_TOKEN},
+    schema::MAX_ROW,
 };
 use muster_rollout as engine;
 
 use super::{
     gates,
     observe::{ClusterSeen, Definition, Observation, Values},
-    rows::{self, Asks, Echo, SeenRow},
+    rows::{self, Print, SeenRow},
 };
 
-/// The greatest token of a report that is believed without a row that has it. A restored fleet may report tokens that nobody here
-/// remembers, and new ones must be greater; a report that left no room for those would stop the module for good.
-const BELIEVED: u64 = MAX_TOKEN / 2;
+/// What a row is to hold, without its token.
+#[derive(Debug)]
+pub struct Content {
+    /// The row.
+    pub row: SyncRow,
+    revision: engine::Revision,
+    digest: engine::Digest,
+    print: Print,
+}
 
-/// What a cluster's row is to hold for a digest, without name and token.
-pub type Contents = BTreeMap<(String, engine::Digest), SyncRow>;
+/// The contents that rows may get: an entry for each cluster, in the order of their names.
+#[derive(Debug, Default)]
+pub struct Contents(Vec<Choice>);
+
+/// What one cluster's row may hold.
+#[derive(Debug)]
+struct Choice {
+    unit: engine::UnitId,
+    /// What it shall have.
+    wanted: Option<Arc<Content>>,
+    /// What it would go back to.
+    last_good: Option<Arc<Content>>,
+}
+
+impl Contents {
+    /// What a cluster's row is to hold for a digest.
+    pub fn get(&self, cluster: &str, digest: engine::Digest) -> Option<&Content> {
+        let place = self
+            .0
+            .binary_search_by(|choice| choice.unit.as_str().cmp(cluster));
+        self.0.get(place.ok()?)?.get(digest)
+    }
+}
+
+impl Choice {
+    /// What it goes back to may be what it shall have, under another name of the version.
+    fn get(&self, digest: engine::Digest) -> Option<&Content> {
+        let all = [&self.last_good, &self.wanted].into_iter().flatten();
+        all.map(|content| &**content)
+            .find(|content| content.digest == digest)
+    }
+}
+
+/// Makes contents of one definition, each once: most clusters have the same values, or none.
+struct Recipe<'a> {
+    module: &'a str,
+    definition: &'a Definition,
+    made: BTreeMap<Values, Result<Option<Arc<Content>>, String>>,
+}
+
+impl<'a> Recipe<'a> {
+    fn new(module: &'a str, definition: &'a Definition) -> Self {
+        Self {
+            module,
+            definition,
+            made: BTreeMap::new(),
+        }
+    }
+
+    /// What a row holds for these values; an error is for people. None: the engine does not understand it.
+    fn content(&mut self, values: &Values) -> Result<Option<Arc<Content>>, String> {
+        if let Some(made) = self.made.get(values) {
+            return made.clone();
+        }
+        let made = self.make(values);
+        self.made.insert(values.clone(), made.clone());
+        made
+    }
+
+    fn make(&self, values: &Values) -> Result<Option<Arc<Content>>, String> {
+        let definition = self.definition;
+        let digest = digest::digest(&definition.revision, values);
+        let row = SyncRow {
+            name: self.module.to_owned(),
+            source: Some(definition.sync.source.clone()),
+            package: Some(definition.sync.package.clone()),
+            bindings: definition.sync.bindings.clone(),
+            values: values.clone(),
+            commit: Some(definition.commit.clone()),
+            revision: Some(definition.revision.clone()),
+            digest: Some(digest.clone()),
+            ..SyncRow::default()
+        };
+        let bytes = serde_json::to_vec(&row).map_or(usize::MAX, |bytes| bytes.len());
+        if bytes > MAX_ROW {
+            return Err(format!(
+                "its row would have {bytes} bytes, more than {MAX_ROW}: make the values of the bindings smaller"
+            ));
+        }
+        let parsed = engine::Revision::parse(&definition.revision).zip(engine::Digest::parse(&digest));
+        Ok(parsed.map(|(revision, digest)| {
+            Arc::new(Content {
+                print: rows::print(&row),
+                row,
+                revision,
+                digest,
+            })
+        }))
+    }
+}
+
+/// What the clusters of a module may get.
+struct Recipes<'a> {
+    target: Option<Recipe<'a>>,
+    last_good: Option<Recipe<'a>>,
+}
 
 /// The clusters as units, and the contents that rows may get.
 #[derive(Debug, Default)]
 pub struct Units {
     /// One for each cluster that was seen.
     pub all: Vec<engine::Unit>,
-    /// By cluster and digest.
+    /// What their rows may hold.
     pub contents: Contents,
     /// Why a cluster cannot be touched, for people.
     pub obstacles: BTreeMap<String, String>,
@@ -47,8 +150,13 @@ pub fn units(seen: &Observation, module: &str, rollout: &api::Rollout) -> Units 
         .filter_map(|cluster| cluster.domain.as_deref())
         .collect();
     let domains: BTreeMap<&str, usize> = domains.into_iter().zip(0..).collect();
+    let recipe = |definition| Recipe::new(module, definition);
+    let mut recipes = Recipes {
+        target: seen.target.definition().map(recipe),
+        last_good: seen.last_good.as_ref().map(recipe),
+    };
     for cluster in &seen.clusters {
-        let unit = unit(cluster, seen, module, rollout, &mut units);
+        let unit = unit(cluster, seen, module, rollout, &mut recipes, &mut units);
         let domain = cluster.domain.as_deref().and_then(|domain| domains.get(domain));
         units.all.push(engine::Unit {
             domain: domain.and_then(|number| engine::Domain::nth(*number)),
@@ -161,27 +269,25 @@ fn unit(
     seen: &Observation,
     module: &str,
     rollout: &api::Rollout,
+    recipes: &mut Recipes<'_>,
     units: &mut Units,
 ) -> engine::Unit {
-    let desired = desired(cluster, seen, module, units);
+    let choice = choice(cluster, seen, module, recipes, &mut units.obstacles);
     let pinned = cluster.is_pinned_elsewhere(&seen.target);
-    engine::Unit {
-        id: cluster.name.as_str().into(),
+    let row = cluster.row.as_deref();
+    let unit = engine::Unit {
+        id: choice.unit.clone(),
         incarnation: engine::Incarnation::of(&cluster.uid),
-        desired,
-        assigned: cluster
-            .row
-            .as_ref()
-            .map(|row| assigned(row, &cluster.name, &units.contents)),
-        observed: cluster
-            .row
-            .as_ref()
-            .and_then(|row| Some(observed(row, row.echo.as_ref()?))),
-        eligible: eligible(cluster, rollout, units),
+        desired: desired(cluster, seen, &choice),
+        assigned: row.map(|row| assigned(row, &choice)),
+        observed: row.and_then(|row| row.reported.clone()),
+        eligible: eligible(cluster, rollout, &mut units.obstacles),
         place: place(cluster, rollout, pinned),
         domain: None,
         pinned,
-    }
+    };
+    units.contents.0.push(choice);
+    unit
 }
 
 /// Who is left out keeps what it has, unless a person wants it to have something.
@@ -193,82 +299,77 @@ fn place(cluster: &ClusterSeen, rollout: &api::Rollout, pinned: bool) -> engine:
     }
 }
 
-fn desired(cluster: &ClusterSeen, seen: &Observation, module: &str, units: &mut Units) -> engine::Desired {
+fn desired(cluster: &ClusterSeen, seen: &Observation, choice: &Choice) -> engine::Desired {
     if !cluster.selected || seen.deleting {
         return engine::Desired::Nothing;
     }
-    let (Some(target), Some(Ok(values))) = (cluster.shall_have(&seen.target), &cluster.values) else {
-        return engine::Desired::Unresolved;
-    };
-    let Some((revision, digest)) = content(cluster, target, values, module, units) else {
-        return engine::Desired::Unresolved;
-    };
-    let good = seen.last_good.as_ref().zip(
-        cluster
-            .last_good_values
-            .as_ref()
-            .and_then(|values| values.as_ref().ok()),
-    );
-    engine::Desired::Content {
-        revision,
-        digest,
-        last_good: good
-            .and_then(|(good, values)| content(cluster, good, values, module, units))
-            .map(|(_, digest)| digest),
+    match &choice.wanted {
+        Some(content) => engine::Desired::Content {
+            revision: content.revision,
+            digest: content.digest,
+            last_good: choice.last_good.as_ref().map(|good| good.digest),
+        },
+        None => engine::Desired::Unresolved,
     }
 }
 
-/// Notes what the cluster's row holds for a definition, and names it.
-fn content(
+/// What a cluster's row may hold; notes why it cannot.
+fn choice(
     cluster: &ClusterSeen,
-    definition: &Definition,
-    values: &Values,
+    seen: &Observation,
     module: &str,
-    units: &mut Units,
-) -> Option<(engine::Revision, engine::Digest)> {
-    let full = digest::digest(&definition.revision, values);
-    let row = SyncRow {
-        name: module.to_owned(),
-        source: Some(definition.sync.source.clone()),
-        package: Some(definition.sync.package.clone()),
-        bindings: definition.sync.bindings.clone(),
-        values: values.clone(),
-        commit: Some(definition.commit.clone()),
-        revision: Some(definition.revision.clone()),
-        digest: Some(full.clone()),
-        ..SyncRow::default()
+    recipes: &mut Recipes<'_>,
+    obstacles: &mut BTreeMap<String, String>,
+) -> Choice {
+    let nothing = Choice {
+        unit: cluster.name.as_str().into(),
+        wanted: None,
+        last_good: None,
     };
-    let bytes = serde_json::to_vec(&row).map_or(usize::MAX, |bytes| bytes.len());
-    if bytes > MAX_ROW {
-        let message = format!(
-            "its row would have {bytes} bytes, more than {MAX_ROW}: make the values of the bindings smaller"
-        );
-        units.obstacles.insert(cluster.name.clone(), message);
-        return None;
+    let Some(Ok(values)) = cluster.values.as_ref().filter(|_| !seen.deleting) else {
+        return nothing;
+    };
+    let mut understood = |content: Result<Option<Arc<Content>>, String>| {
+        content.unwrap_or_else(|message| {
+            obstacles.insert(cluster.name.clone(), message);
+            None
+        })
+    };
+    let wanted = match (&cluster.pinned, &mut recipes.target) {
+        (Some(pinned), _) => understood(Recipe::new(module, &pinned.definition).content(values)),
+        (None, Some(target)) => understood(target.content(values)),
+        (None, None) => None,
+    };
+    let last_good = match (&wanted, &mut recipes.last_good, &cluster.last_good_values) {
+        (Some(_), Some(good), Some(Ok(values))) => understood(good.content(values)),
+        _ => None,
+    };
+    Choice {
+        wanted,
+        last_good,
+        ..nothing
     }
-    let (revision, digest) = (
-        engine::Revision::parse(&definition.revision)?,
-        engine::Digest::parse(&full)?,
-    );
-    units.contents.insert((cluster.name.clone(), digest), row);
-    Some((revision, digest))
 }
 
-fn eligible(cluster: &ClusterSeen, rollout: &api::Rollout, units: &mut Units) -> engine::Eligible {
+fn eligible(
+    cluster: &ClusterSeen,
+    rollout: &api::Rollout,
+    obstacles: &mut BTreeMap<String, String>,
+) -> engine::Eligible {
     let no = |reason: Reason| engine::Eligible::No(ineligible(reason, rollout));
     if let Some((reason, message)) = &cluster.obstacle {
-        units.obstacles.insert(cluster.name.clone(), message.clone());
+        obstacles.insert(cluster.name.clone(), message.clone());
         return no(*reason);
     }
     if let Some(Err(message)) = &cluster.values {
-        units.obstacles.insert(cluster.name.clone(), message.clone());
+        obstacles.insert(cluster.name.clone(), message.clone());
     }
-    if units.obstacles.contains_key(&cluster.name) {
+    if obstacles.contains_key(&cluster.name) {
         return no(Reason::BindingFailed);
     }
     match &cluster.not_yet {
         Some(message) => {
-            units.obstacles.insert(cluster.name.clone(), message.clone());
+            obstacles.insert(cluster.name.clone(), message.clone());
             engine::Eligible::NotYet(ineligible(Reason::DependencyBehind, rollout))
         }
         None => engine::Eligible::Yes,
@@ -296,68 +397,25 @@ pub fn absence(reason: Reason, wish: api::OnUnreachable) -> engine::Absence {
     }
 }
 
-fn assigned(row: &SeenRow, cluster: &str, contents: &Contents) -> engine::Row {
-    let digest = row.digest.as_deref().and_then(engine::Digest::parse);
-    let digest = digest.map(|digest| held(row, digest, contents.get(&(cluster.to_owned(), digest))));
-    engine::Row {
-        token: engine::Token(row.token.unwrap_or(0)),
-        content: match (row.asks, digest) {
-            (Asks::Carry, Some(digest)) => engine::Content::Carries {
-                revision: row.revision.as_deref().and_then(engine::Revision::parse),
-                digest,
-            },
-            (Asks::Withdraw(WithdrawRow::Prune | WithdrawRow::Orphan), _) => engine::Content::Withdraw,
-            (Asks::Carry | Asks::Bare, _) => engine::Content::Nothing,
-        },
-    }
-}
-
 /// What a row holds in truth: if it is not what belongs to its digest, somebody has edited it, and it is another assignment than ours.
-fn held(row: &SeenRow, digest: engine::Digest, content: Option<&SyncRow>) -> engine::Digest {
-    match content {
-        Some(content) if rows::print(content) != row.print => {
-            let print = row.print.to_string();
-            let edited = digest::sha256_hex(&[row.digest.as_deref().unwrap_or_default(), &print]);
-            engine::Digest::parse(&edited).unwrap_or(digest)
-        }
-        _ => digest,
-    }
-}
-
-fn observed(row: &SeenRow, echo: &Echo) -> engine::Echo {
-    let believed = row.token.unwrap_or(0).max(BELIEVED);
-    let message = || {
-        echo.message
-            .as_deref()
-            .or(echo.reason.as_deref())
-            .unwrap_or("no message")
-            .into()
+fn assigned(row: &SeenRow, choice: &Choice) -> engine::Row {
+    let engine::Content::Carries { revision, digest } = row.assigned.content else {
+        return row.assigned;
     };
-    engine::Echo {
-        digest: echo.digest.as_deref().and_then(engine::Digest::parse),
-        token: engine::Token(echo.token.filter(|token| *token <= believed).unwrap_or(0)),
-        state: match (echo.phase, echo.class) {
-            (SyncPhase::Succeeded, _) => engine::State::Succeeded,
-            (SyncPhase::Withdrawn, _) => engine::State::Withdrawn,
-            (SyncPhase::Failed, class) => engine::State::Failed {
-                class: class.map_or(engine::Class::Revision, self::class),
-                terminal: echo.terminal,
-                message: message(),
-            },
-            (SyncPhase::Updating, Some(class)) => engine::State::Failed {
-                class: self::class(class),
-                terminal: false,
-                message: message(),
-            },
-            (SyncPhase::Updating | SyncPhase::Withdrawing, _) => engine::State::Updating,
-        },
+    if choice
+        .get(digest)
+        .is_none_or(|content| content.print == row.print)
+    {
+        return row.assigned;
     }
-}
-
-fn class(class: FailureClass) -> engine::Class {
-    match class {
-        FailureClass::Revision => engine::Class::Revision,
-        FailureClass::Unit => engine::Class::Unit,
-        FailureClass::Infra => engine::Class::Infra,
+    let print = row.print.to_string();
+    let edited = digest::sha256_hex(&[row.digest.as_deref().unwrap_or_default(), &print]);
+    let content = engine::Content::Carries {
+        revision,
+        digest: engine::Digest::parse(&edited).unwrap_or(digest),
+    };
+    engine::Row {
+        content,
+        ..row.assigned
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! Invariant: nobody loses a charge, and no row is left out of a memory that is rebuilt, because of a Cluster that is there (W1, W7).
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use muster_rollout::{Incarnation, Memory};
 
-use super::{Error, Modules, kind::Rolled, memory::Recalled, rows::AssemblageRow};
+use super::{Error, Modules, kind::Rolled, memory::Recalled, rows::ByName};
 use crate::registry::ClusterRow;
 
 /// A Cluster that ought to be seen.
@@ -23,27 +23,27 @@ impl Unseen {
             .is_none_or(|incarnation| incarnation == Incarnation::of(uid))
     }
 
-    fn is_missing(&self, seen: &BTreeMap<&str, &str>) -> bool {
-        !seen.get(self.name.as_str()).is_some_and(|uid| self.is(uid))
+    /// `seen` is in the order of the names.
+    fn is_missing(&self, seen: &[Arc<ClusterRow>]) -> bool {
+        let place = seen.binary_search_by(|row| row.name.cmp(&self.name));
+        let row = place.ok().and_then(|place| seen.get(place));
+        !row.is_some_and(|row| self.is(&row.uid))
     }
 }
 
-/// Fails if a Cluster is there that is charged, or of whose row the memory is to be rebuilt, and `seen` does not have it.
+/// Fails if a Cluster is there that is charged, or of whose row the memory is to be rebuilt, and `seen`, which is in the order of the
+/// names, does not have it.
 pub async fn look<K: Rolled>(
     module: &str,
     memory: &Recalled,
-    rows: &BTreeMap<String, AssemblageRow>,
+    rows: &ByName,
     seen: &[Arc<ClusterRow>],
     modules: &Modules<K>,
 ) -> Result<(), Error> {
-    let seen = seen
-        .iter()
-        .map(|row| (row.name.as_str(), row.uid.as_str()))
-        .collect();
     let unseen = if memory.lost {
-        owners(module, rows, &seen)
+        owners(module, rows, seen)
     } else {
-        charged(&memory.memory, &seen)
+        charged(&memory.memory, seen)
     };
     for unseen in unseen {
         let there = modules.context.registry.read_uid(&unseen.name).await?;
@@ -54,7 +54,7 @@ pub async fn look<K: Rolled>(
     Ok(())
 }
 
-fn charged(memory: &Memory, seen: &BTreeMap<&str, &str>) -> Vec<Unseen> {
+fn charged(memory: &Memory, seen: &[Arc<ClusterRow>]) -> Vec<Unseen> {
     let charges = memory.charges.iter().map(|(unit, charge)| Unseen {
         name: unit.as_str().to_owned(),
         incarnation: Some(charge.incarnation),
@@ -63,10 +63,10 @@ fn charged(memory: &Memory, seen: &BTreeMap<&str, &str>) -> Vec<Unseen> {
 }
 
 /// Those that own an assemblage with a row of the module. One without an owner is of whoever has the name.
-fn owners(module: &str, rows: &BTreeMap<String, AssemblageRow>, seen: &BTreeMap<&str, &str>) -> Vec<Unseen> {
+fn owners(module: &str, rows: &ByName, seen: &[Arc<ClusterRow>]) -> Vec<Unseen> {
     let with_row = rows
         .iter()
-        .filter(|(_, own)| own.syncs.iter().any(|row| row.name == module));
+        .filter(|(_, own)| own.ours && own.of(module).is_some());
     let owners = with_row.map(|(name, own)| Unseen {
         name: name.clone(),
         incarnation: own.owner.as_deref().map(Incarnation::of),

@@ -2,8 +2,8 @@
 //! cluster the present credential leads to.
 //!
 //! ```text
-//!   outer client ─► gate of the session ─► bounds ─► inner client of the session
-//!   probe client ──────────────────────► bounds of probes ─┘
+//!   client() ─► gate of the session ─► bounds ─► inner client of the session
+//!   probe() ────────────────────────► bounds of probes ─┘
 //!   swap: a new session, its gate closed; calls in flight end with the old one, those before its gate go on to the new one's
 //! ```
 //!
@@ -73,8 +73,8 @@ pub(super) struct Connection {
     /// The gate of each new session.
     closed: Gate,
     session: Arc<RwLock<Session>>,
-    outer: Client,
-    probe: Client,
+    calls: Bounds,
+    probes: Bounds,
 }
 
 /// A client with one credential, and the gate before it.
@@ -100,9 +100,9 @@ impl Connection {
         Ok(Self {
             access: RwLock::new(access),
             closed,
-            outer: outer(Arc::clone(&session)),
-            probe: probe(Arc::clone(&session)),
             session,
+            calls: Bounds::of_calls(),
+            probes: Bounds::of_probes(),
         })
     }
 
@@ -130,14 +130,28 @@ impl Connection {
         self.session.read().gate.send_replace(gate);
     }
 
-    /// The client. Clones share its gate and its bounds.
+    /// A client. All share one gate and one set of bounds. It is made when it is wanted: a client that waits for a call keeps some 10 KiB,
+    /// and most clusters of a large fleet are not called most of the time.
     pub(super) fn client(&self) -> Client {
-        self.outer.clone()
+        let (session, bounds) = (Arc::clone(&self.session), self.calls.clone());
+        let send = service_fn(move |request: Request<Body>| {
+            let (session, bounds) = (Arc::clone(&session), bounds.clone());
+            async move {
+                let client = admitted(&session).await?;
+                bounds.send(&client, request).await
+            }
+        });
+        Client::new(send, "default")
     }
 
-    /// The client that finds out what is behind the gate: it only reads.
+    /// A client that finds out what is behind the gate: it only reads.
     pub(super) fn probe(&self) -> Client {
-        self.probe.clone()
+        let (session, bounds) = (Arc::clone(&self.session), self.probes.clone());
+        let send = service_fn(move |request: Request<Body>| {
+            let (client, bounds) = (session.read().client.clone(), bounds.clone());
+            async move { bounds.send(&client, request).await as Result<http::Response<Answer>, BoxError> }
+        });
+        Client::new(send, "default")
     }
 }
 
@@ -148,27 +162,6 @@ impl Session {
             gate: Arc::new(watch::Sender::new(gate)),
         }
     }
-}
-
-fn outer(session: Arc<RwLock<Session>>) -> Client {
-    let bounds = Bounds::of_calls();
-    let send = service_fn(move |request: Request<Body>| {
-        let (session, bounds) = (Arc::clone(&session), bounds.clone());
-        async move {
-            let client = admitted(&session).await?;
-            bounds.send(&client, request).await
-        }
-    });
-    Client::new(send, "default")
-}
-
-fn probe(session: Arc<RwLock<Session>>) -> Client {
-    let bounds = Bounds::of_probes();
-    let send = service_fn(move |request: Request<Body>| {
-        let (client, bounds) = (session.read().client.clone(), bounds.clone());
-        async move { bounds.send(&client, request).await as Result<http::Response<Answer>, BoxError> }
-    });
-    Client::new(send, "default")
 }
 
 /// Waits before the gate of the present session, and of the next one if it is swapped meanwhile.

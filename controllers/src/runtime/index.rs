@@ -75,8 +75,9 @@ pub struct Index<K, R> {
 #[derive(Debug)]
 struct State<R> {
     rows: BTreeMap<Key, R>,
-    /// Which rows concern a target: the reverse of `targets`.
-    about: BTreeMap<Key, BTreeSet<Key>>,
+    /// The rows that concern a target: the reverse of `targets`. They stand here once more, so that a large fleet's are read in one
+    /// go; a row that is large is an [`std::sync::Arc`].
+    about: BTreeMap<Key, BTreeMap<Key, R>>,
     /// The rows of a list that is not complete yet.
     incoming: BTreeMap<Key, R>,
 }
@@ -109,12 +110,11 @@ where
         self.state.read().rows.get(key).cloned()
     }
 
-    /// All rows that concern `target`, by key.
-    pub fn about(&self, target: &Key) -> BTreeMap<Key, R> {
+    /// All rows that concern `target`, by name and in that order: an index is of one namespace.
+    pub fn about(&self, target: &Key) -> Vec<(String, R)> {
         let state = self.state.read();
-        let keys = state.about.get(target).into_iter().flatten();
-        keys.filter_map(|key| Some((key.clone(), state.rows.get(key)?.clone())))
-            .collect()
+        let rows = state.about.get(target).into_iter().flatten();
+        rows.map(|(key, row)| (key.name.clone(), row.clone())).collect()
     }
 
     /// All targets that a row concerns.
@@ -237,7 +237,8 @@ where
         let after = (self.targets)(&key, &row);
         state.unlink(&key, &before);
         for target in &after {
-            state.about.entry(target.clone()).or_default().insert(key.clone());
+            let about = state.about.entry(target.clone()).or_default();
+            about.insert(key.clone(), row.clone());
         }
         state.rows.insert(key, row);
         self.changed.send_replace(());
@@ -338,8 +339,8 @@ mod tests {
         assert!(index.is_synced());
         let rows: Vec<String> = index
             .about(&Key::new("ns", "x"))
-            .into_keys()
-            .map(|key| key.name)
+            .into_iter()
+            .map(|(name, _)| name)
             .collect();
         assert_eq!(rows, ["b"]);
     }

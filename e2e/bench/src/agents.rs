@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use futures::TryStreamExt;
+use futures::StreamExt;
 use kube::{
     Api, Client, ResourceExt,
     api::{Patch, PatchParams},
@@ -26,7 +26,7 @@ const LIMIT: Duration = Duration::from_mins(10);
 /// All clusters of a namespace.
 pub struct Agents {
     state: Arc<State>,
-    _watch: AbortOnDropHandle<anyhow::Result<()>>,
+    _watch: AbortOnDropHandle<()>,
 }
 
 struct State {
@@ -34,20 +34,59 @@ struct State {
     namespace: String,
     takes: Mutex<Duration>,
     writers: Semaphore,
-    rows: Mutex<BTreeMap<String, Row>>,
+    rows: Mutex<Rows>,
     changed: watch::Sender<u64>,
+}
+
+/// What is seen of all clusters, counted as it comes: the one who measures shall not be busy with counting.
+#[derive(Debug, Default)]
+struct Rows {
+    by_cluster: BTreeMap<String, Row>,
+    /// How many are on their way now, and the most since somebody asked.
+    open: usize,
+    most: usize,
+    /// How many said that they have a commit, and when the last of them was seen to.
+    have: BTreeMap<String, (usize, Instant)>,
 }
 
 /// What one cluster is told to have, and has.
 #[derive(Clone, Debug, Default)]
 struct Row {
     asked: Option<String>,
-    /// The commit that it said it has, and when that was seen.
-    has: Option<(String, Instant)>,
-    /// When the row was last seen to change.
-    written: Option<Instant>,
+    /// The commit that it said it has.
+    has: Option<String>,
     /// Told to be this, and not answered yet.
     open: bool,
+}
+
+impl Rows {
+    fn open(&mut self, cluster: &str, open: bool) {
+        let row = self.by_cluster.entry(cluster.to_owned()).or_default();
+        if row.open != open {
+            row.open = open;
+            self.open = if open { self.open + 1 } else { self.open - 1 };
+            self.most = self.most.max(self.open);
+        }
+    }
+
+    fn has(&mut self, cluster: &str, commit: &str) {
+        let row = self.by_cluster.entry(cluster.to_owned()).or_default();
+        if row.has.as_deref() == Some(commit) {
+            return;
+        }
+        if let Some((count, _)) = row.has.as_ref().and_then(|old| self.have.get_mut(old)) {
+            *count -= 1;
+        }
+        row.has = Some(commit.to_owned());
+        let (count, last) = self.have.entry(commit.to_owned()).or_insert((0, Instant::now()));
+        (*count, *last) = (*count + 1, Instant::now());
+    }
+
+    /// Whether this is another assignment than the one before.
+    fn is_asked(&mut self, cluster: &str, asked: String) -> bool {
+        let row = self.by_cluster.entry(cluster.to_owned()).or_default();
+        row.asked.replace(asked.clone()) != Some(asked)
+    }
 }
 
 /// What was seen of a rollout.
@@ -85,20 +124,17 @@ impl Agents {
     /// Waits until so many clusters have a commit.
     pub async fn until(&self, clusters: usize, commit: &str) -> anyhow::Result<Seen> {
         let mut changed = self.state.changed.subscribe();
-        let mut most = 0;
+        {
+            let mut rows = self.state.rows.lock();
+            rows.most = rows.open;
+        }
         let all = async {
             loop {
                 {
                     let rows = self.state.rows.lock();
-                    most = most.max(rows.values().filter(|row| row.open).count());
-                    let done: Vec<Instant> = rows
-                        .values()
-                        .filter_map(|row| row.has.as_ref())
-                        .filter(|(has, _)| has == commit)
-                        .map(|(_, at)| *at)
-                        .collect();
-                    if done.len() >= clusters {
-                        let last = done.into_iter().max().unwrap_or_else(Instant::now);
+                    let done = rows.have.get(commit).filter(|(count, _)| *count >= clusters);
+                    if let Some((_, last)) = done {
+                        let (last, most) = (*last, rows.most);
                         return anyhow::Ok(Seen { last, most });
                     }
                 }
@@ -110,8 +146,8 @@ impl Agents {
             .map_err(|_| anyhow::anyhow!("not all of {clusters} clusters have {commit} within {LIMIT:?}"))?
     }
 
-    /// One cluster says that what it has is broken, or well again.
-    pub async fn flip(&self, cluster: &str, well: bool) -> anyhow::Result<()> {
+    /// One cluster says that what it has is broken, or well again. Returns when it began to say so.
+    pub async fn flip(&self, cluster: &str, well: bool) -> anyhow::Result<Instant> {
         let assemblages: Api<ProxyAssemblage> =
             Api::namespaced(self.state.client.clone(), &self.state.namespace);
         let object = assemblages.get(cluster).await?;
@@ -121,21 +157,26 @@ impl Agents {
             .iter()
             .map(|row| answer(&serde_json::to_value(row).unwrap_or_default(), well))
             .collect();
-        write(&assemblages, cluster, object.metadata.generation, rows).await
+        let began = Instant::now();
+        write(&assemblages, cluster, object.metadata.generation, rows).await?;
+        Ok(began)
     }
 }
 
-async fn listen(state: Arc<State>) -> anyhow::Result<()> {
+async fn listen(state: Arc<State>) {
     let assemblages: Api<ProxyAssemblage> = Api::namespaced(state.client.clone(), &state.namespace);
     let mut events = std::pin::pin!(
         watcher(assemblages, watcher::Config::default())
             .default_backoff()
             .applied_objects()
     );
-    while let Some(object) = events.try_next().await? {
-        hear(&state, &object);
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(object) => hear(&state, &object),
+            // It begins again by itself, with a list.
+            Err(error) => eprintln!("the clusters' watch broke: {error}"),
+        }
     }
-    Ok(())
 }
 
 fn hear(state: &Arc<State>, object: &ProxyAssemblage) {
@@ -146,34 +187,34 @@ fn hear(state: &Arc<State>, object: &ProxyAssemblage) {
     let asked = format!("{:?} {:?}", row.digest, row.token);
     let said = object.status.as_ref().and_then(|status| status.syncs.first());
     let said = said.filter(|said| said.digest == row.digest && said.token == row.token);
-    let now = Instant::now();
     let mut rows = state.rows.lock();
-    let known = rows.entry(name.clone()).or_default();
     if said.is_some() {
-        if known.has.as_ref().map(|(has, _)| has) != row.commit.as_ref() {
-            known.has = row.commit.clone().map(|commit| (commit, now));
+        if let Some(commit) = &row.commit {
+            rows.has(&name, commit);
         }
-        known.open = false;
+        rows.open(&name, false);
     }
-    if known.asked.as_ref() != Some(&asked) {
-        known.asked = Some(asked);
-        known.written = Some(now);
+    if rows.is_asked(&name, asked) {
         if said.is_none() {
-            known.open = true;
+            rows.open(&name, true);
             let (state, row, generation) = (Arc::clone(state), row.clone(), object.metadata.generation);
-            tokio::spawn(async move { state.answer(name, serde_json::to_value(row)?, generation).await });
+            tokio::spawn(async move {
+                if let Err(error) = state.answer(&name, &json!(row), generation).await {
+                    eprintln!("{name} did not answer: {error}");
+                }
+            });
         }
     }
     state.changed.send_modify(|count| *count += 1);
 }
 
 impl State {
-    async fn answer(&self, name: String, row: Value, generation: Option<i64>) -> anyhow::Result<()> {
+    async fn answer(&self, name: &str, row: &Value, generation: Option<i64>) -> anyhow::Result<()> {
         let takes = *self.takes.lock();
         sleep(takes).await;
         let _writer = self.writers.acquire().await?;
         let assemblages: Api<ProxyAssemblage> = Api::namespaced(self.client.clone(), &self.namespace);
-        write(&assemblages, &name, generation, vec![answer(&row, true)]).await
+        write(&assemblages, name, generation, vec![answer(row, true)]).await
     }
 }
 

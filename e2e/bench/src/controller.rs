@@ -3,9 +3,10 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
+use http_body_util::{BodyExt, Full};
 use kube::{Client, client::Body};
 use muster_api::{Module, crds, labels::SYSTEM_NAMESPACE, validate::InsecureSources};
-use muster_apiserver::ApiServer;
+use muster_apiserver::{ApiServer, InProcess};
 use muster_controllers::{
     bindings::{Kinds, Objects},
     gates::{self, Evaluator, Hosts, Web},
@@ -17,6 +18,7 @@ use muster_controllers::{
 };
 use muster_sync::source::{self, MemorySource};
 use serde_json::json;
+use tower::ServiceExt;
 
 use crate::fleet;
 
@@ -36,7 +38,7 @@ pub async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
         namespace: namespace.to_owned(),
         clock: clock.clone(),
         jitter: jitter.clone(),
-        connect: Arc::new(move |access| Ok(named(everywhere.client(), &access.server))),
+        connect: Arc::new(move |access| Ok(named(everywhere.service(), &access.server))),
     });
     let objects = Objects::new(client.clone(), namespace, Kinds::default());
     let gates = Evaluator::new(gates::Setup {
@@ -84,7 +86,7 @@ pub async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
 }
 
 /// The server as if it were another one for each address: two clusters of one identity would be refused.
-fn named(server: Client, address: &str) -> Client {
+fn named(server: InProcess, address: &str) -> Client {
     let identity = json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system", "uid": address, "resourceVersion": "1"},
     });
@@ -92,10 +94,10 @@ fn named(server: Client, address: &str) -> Client {
         let (server, identity) = (server.clone(), identity.clone());
         async move {
             if request.uri().path() == "/api/v1/namespaces/kube-system" {
-                let body = Body::from(identity.to_string().into_bytes());
-                return Ok::<_, kube::Error>(http::Response::new(body));
+                let body = Full::from(identity.to_string()).map_err(|never| match never {});
+                return Ok(http::Response::new(body.boxed_unsync()));
             }
-            server.send(request).await
+            server.oneshot(request).await
         }
     };
     Client::new(tower::service_fn(asked), "default")

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path, pin::pin, sync::Arc};
 
-use futures::{StreamExt, TryStreamExt, stream::FuturesUnordered};
+use futures::{StreamExt, stream::FuturesUnordered};
 use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams, PostParams},
@@ -32,7 +32,9 @@ pub async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
                 .default_backoff()
                 .applied_objects()
         );
-        while let Some(object) = events.try_next().await? {
+        while let Some(event) = events.next().await {
+            // A watch that breaks begins again by itself, with a list.
+            let Ok(object) = event else { continue };
             let said = object.status.as_ref().and_then(|status| status.syncs.first());
             if let Some(said) = said {
                 tell.send((object.name_any(), said.digest.clone()))?;

@@ -128,26 +128,24 @@ fn rollouts(all: &[Rollout]) -> Table {
 
 fn others(figures: &Figures) -> Table {
     let mut table = table(&["what", "clusters", "figure"]);
-    for (clusters, flips) in &figures.flips {
-        let mut flips = flips.clone();
-        flips.sort();
-        let at = |share: usize| {
-            flips
-                .get((flips.len().saturating_sub(1)) * share / 100)
-                .copied()
-                .unwrap_or_default()
-        };
-        let figure = format!(
-            "median {:.1?}, slowest of {} {:.1?}",
-            at(50),
-            flips.len(),
-            at(100)
-        );
-        table.add_row([
-            "one cluster flips, until the module says so".to_owned(),
-            clusters.to_string(),
-            figure,
-        ]);
+    for flips in &figures.flips {
+        let took = [
+            ("one cluster flips, until the module says so", &flips.muster),
+            ("two writes alone, one after the other", &flips.writes),
+        ];
+        for (what, took) in took {
+            let mut took = took.clone();
+            took.sort();
+            let at = |place: usize| took.get(place).copied().unwrap_or_default();
+            let last = took.len().saturating_sub(1);
+            let figure = format!(
+                "median {:.1?}, slowest of {} {:.1?}",
+                at(last / 2),
+                took.len(),
+                at(last)
+            );
+            table.add_row([what.to_owned(), flips.clusters.to_string(), figure]);
+        }
     }
     for (what, (clusters, time, writes)) in
         [("at rest", &figures.rest), ("after a restart", &figures.restart)]

@@ -1,14 +1,16 @@
 //! The workloads, one after another on one management cluster.
 
-use std::{path::PathBuf, pin::pin, time::Duration};
+use std::{fmt::Debug, path::PathBuf, time::Duration};
 
 use anyhow::Context;
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt, stream::BoxStream};
 use kube::{
-    Api, Client,
+    Api, Client, Resource,
+    core::NamespaceResourceScope,
     runtime::{WatchStreamExt, watcher},
 };
-use muster_api::Module;
+use muster_api::{Module, ProxyAssemblage, assemblage::SyncPhase};
+use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
@@ -55,12 +57,20 @@ pub struct Rollout {
     pub perfect: Vec<Run>,
 }
 
+/// How long changes of one cluster's health took to be seen in the module's status.
+#[derive(Debug)]
+pub struct Flips {
+    pub clusters: usize,
+    pub muster: Vec<Duration>,
+    /// How long the two writes alone take that this is: one after the other, each until a watch shows it.
+    pub writes: Vec<Duration>,
+}
+
 /// All that was measured.
 #[derive(Debug)]
 pub struct Figures {
     pub rollouts: Vec<Rollout>,
-    /// Clusters, and how long flips took to be seen in the module's status.
-    pub flips: Vec<(usize, Vec<Duration>)>,
+    pub flips: Vec<Flips>,
     /// Clusters, seconds, writes.
     pub rest: (usize, Duration, Writes),
     pub restart: (usize, Duration, Writes),
@@ -77,7 +87,7 @@ struct Stage<'a> {
     /// Numbers the commits.
     commits: usize,
     muster: (Controller, Agents, String),
-    perfect: (Controller, Agents),
+    perfect: (Controller, Agents, String),
 }
 
 /// Measures on a real kube-apiserver.
@@ -98,7 +108,7 @@ pub async fn real(plan: &Plan) -> anyhow::Result<Figures> {
     few.end().await?;
 
     let some = Stage::set(&fleet, "some", SOME.min(plan.clusters)).await?;
-    flips.push((some.clusters, some.flips().await?));
+    flips.push(some.flips().await?);
     some.end().await?;
 
     let mut all = Stage::set(&fleet, "all", plan.clusters).await?;
@@ -107,7 +117,7 @@ pub async fn real(plan: &Plan) -> anyhow::Result<Figures> {
             .await?,
     );
     rollouts.push(all.rolling("rolling", plan.runs).await?);
-    flips.push((all.clusters, all.flips().await?));
+    flips.push(all.flips().await?);
     let rest = (plan.clusters, REST, all.at_rest().await?);
     let memory = vec![(plan.clusters, all.most_memory()?)];
     let restart = (plan.clusters, REST, all.restart().await?);
@@ -129,7 +139,7 @@ pub async fn embedded(plan: &Plan, figures: &mut Figures) -> anyhow::Result<()> 
     let at_once = many.compare(name, Limit::All, Duration::ZERO, plan.runs).await?;
     let rolling = many.rolling("rolling, embedded server", plan.runs).await?;
     figures.rollouts.extend([at_once, rolling]);
-    figures.flips.push((many.clusters, many.flips().await?));
+    figures.flips.push(many.flips().await?);
     figures.memory.push((many.clusters, many.most_memory()?));
     many.end().await
 }
@@ -157,6 +167,7 @@ impl<'a> Stage<'a> {
             perfect: (
                 start(Side::Perfect, &theirs).await?,
                 Agents::start(client.clone(), &theirs),
+                theirs,
             ),
             client: client.clone(),
             kubeconfig: kubeconfig.clone(),
@@ -243,41 +254,35 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// From the write of a cluster's status to the module's status that says so, as a watch sees it.
-    async fn flips(&self) -> anyhow::Result<Vec<Duration>> {
-        let modules: Api<Module> = Api::namespaced(self.client.clone(), &self.muster.2);
-        let mut events = pin!(
-            watcher(modules, watcher::Config::default())
-                .default_backoff()
-                .applied_objects()
-        );
-        let failed = |module: &Module| {
-            let summary = module.status.as_ref().and_then(|status| status.summary.as_ref());
-            summary.is_some_and(|summary| summary.ready + 1 == summary.total)
+    /// From the write of a cluster's status to the module's status that says so, as a watch sees it; in turns with two writes alone.
+    async fn flips(&self) -> anyhow::Result<Flips> {
+        let (ours, theirs) = (&self.muster.2, &self.perfect.2);
+        let mut modules = shown::<Module>(&self.client, ours);
+        let mut rows = shown::<ProxyAssemblage>(&self.client, theirs);
+        let (cluster, other) = (fleet::cluster(self.clusters / 2), fleet::cluster(0));
+        let mut flips = Flips {
+            clusters: self.clusters,
+            muster: Vec::new(),
+            writes: Vec::new(),
         };
-        let mut took = Vec::new();
         for flip in 0..FLIPS {
-            sleep(Duration::from_millis(500)).await;
             let well = flip % 2 == 1;
-            let began = Instant::now();
-            self.muster
-                .1
-                .flip(&fleet::cluster(self.clusters / 2), well)
+            sleep(Duration::from_millis(500)).await;
+            let began = self.muster.1.flip(&cluster, well).await?;
+            until(&mut modules, |module| all_but_one(module) != well).await?;
+            flips.muster.push(began.elapsed());
+            let mut writes = Duration::ZERO;
+            for name in [&cluster, &other] {
+                let began = self.perfect.1.flip(name, well).await?;
+                until(&mut rows, |row| {
+                    row.metadata.name.as_ref() == Some(name) && is_well(row) == well
+                })
                 .await?;
-            let seen = async {
-                while let Some(module) = events.try_next().await? {
-                    if failed(&module) != well {
-                        return anyhow::Ok(());
-                    }
-                }
-                anyhow::bail!("the watch of modules ended")
-            };
-            timeout(FLIPPED, seen)
-                .await
-                .with_context(|| format!("a flip of {} is not seen", fleet::cluster(self.clusters / 2)))??;
-            took.push(began.elapsed());
+                writes += began.elapsed();
+            }
+            flips.writes.push(writes);
         }
-        Ok(took)
+        Ok(flips)
     }
 
     async fn at_rest(&self) -> anyhow::Result<Writes> {
@@ -300,4 +305,49 @@ impl<'a> Stage<'a> {
         sleep(REST).await;
         Ok(self.fleet.writes(&self.client).await?.since(before))
     }
+}
+
+fn all_but_one(module: &Module) -> bool {
+    let summary = module.status.as_ref().and_then(|status| status.summary.as_ref());
+    summary.is_some_and(|summary| summary.ready + 1 == summary.total)
+}
+
+fn is_well(row: &ProxyAssemblage) -> bool {
+    let said = row.status.as_ref().and_then(|status| status.syncs.first());
+    said.is_some_and(|said| said.state == SyncPhase::Succeeded)
+}
+
+/// The objects of a kind, each time that a watch shows one.
+fn shown<K>(client: &Client, namespace: &str) -> BoxStream<'static, watcher::Result<K>>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + 'static,
+{
+    watcher(
+        Api::<K>::namespaced(client.clone(), namespace),
+        watcher::Config::default(),
+    )
+    .default_backoff()
+    .applied_objects()
+    .boxed()
+}
+
+/// Waits until a watch shows an object of which this holds.
+async fn until<K>(
+    objects: &mut BoxStream<'static, watcher::Result<K>>,
+    holds: impl Fn(&K) -> bool,
+) -> anyhow::Result<()> {
+    let seen = async {
+        while let Some(object) = objects.try_next().await? {
+            if holds(&object) {
+                return anyhow::Ok(());
+            }
+        }
+        anyhow::bail!("a watch ended")
+    };
+    timeout(FLIPPED, seen).await.context("a flip is not seen")?
 }

@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, BTreeSet, hash_map::DefaultHasher};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use muster_rollout::{Charge, Clock, Memory, Millis, Spec, Token};
+use muster_rollout::{Charge, Clock, Echo, Memory, Millis, Spec, Token, UnitId};
 
-use crate::state::{Flying, State, Write};
+use crate::state::{Flying, Sheet, State, Write};
 
 /// The time of every state.
 pub const NOW: Millis = Millis(1 << 42);
@@ -100,7 +100,7 @@ fn stopped(clock: Clock, allowed: Millis) -> Clock {
 }
 
 /// The state in its normal form. `wrong`: writes may be carried out that should not be. `returns`: clusters may come back.
-pub fn normal(state: &mut State, spec: &Spec, wrong: bool, returns: bool) {
+pub fn normal(state: &mut State, spec: &Spec, wrong: bool, returns: bool, names: &[UnitId], lost: bool) {
     let rows: Vec<Option<Token>> = state
         .clusters
         .iter()
@@ -141,7 +141,7 @@ pub fn normal(state: &mut State, spec: &Spec, wrong: bool, returns: bool) {
             lives && write.seen.is_none_or(|seen| token == Some(seen))
         });
     }
-    renumber(state);
+    renumber(state, names, lost);
     state.leaders.sort_by_cached_key(|leader| {
         let mut hasher = DefaultHasher::new();
         leader.hash(&mut hasher);
@@ -173,7 +173,16 @@ pub fn number(word: usize, fresh: bool) -> u64 {
     word as u64 * 2 + u64::from(fresh)
 }
 
-fn renumber(state: &mut State) {
+fn renumber(state: &mut State, names: &[UnitId], lost: bool) {
+    let mut apart = None;
+    if !lost {
+        let known: Vec<Known> = (0..state.clusters.len())
+            .map(|at| Known::of(state, at, names))
+            .collect();
+        forget_reports(state, &known);
+        raise_firsts(state);
+        apart = Some(known.iter().flat_map(Known::pairs).collect::<BTreeSet<_>>());
+    }
     let mut tokens = BTreeSet::new();
     each_token(state, &mut |token| {
         tokens.insert(token.0);
@@ -181,7 +190,13 @@ fn renumber(state: &mut State) {
     let mut numbers = BTreeMap::new();
     let (mut last, mut next) = (0, 0);
     for token in tokens {
-        next += u64::min(token - last, 2);
+        let follows = token - last < 2;
+        let matters = apart.as_ref().is_none_or(|apart| apart.contains(&(last, token)));
+        next += match (token == last, follows || !matters) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => 2,
+        };
         last = token;
         numbers.insert(token, next);
     }
@@ -192,13 +207,102 @@ fn renumber(state: &mut State) {
     state.flying = std::mem::take(&mut state.flying);
 }
 
+/// Of the first token that may be on its way to a cluster it is asked whether a row has it or a greater one, and whether it is the
+/// charge's own: so it is as good as the next one that there is.
+fn raise_firsts(state: &mut State) {
+    let mut others = BTreeSet::new();
+    each_but_firsts(state, &mut |token| {
+        others.insert(token.0);
+    });
+    let Some(memory) = &mut state.module.memory else {
+        return;
+    };
+    let memory = Arc::make_mut(memory);
+    for charge in memory.charges.values_mut() {
+        let own = charge.token;
+        if let Some(first) = &mut charge.sent {
+            let next = others.range(first.0..).next().map(|next| Token(*next));
+            *first = next.filter(|next| *next != own).unwrap_or(*first);
+        }
+    }
+}
+
+/// The tokens of one cluster.
+struct Known {
+    /// Those that its row has, had where somebody looks at it, or may get.
+    rows: BTreeSet<u64>,
+    /// That of its charge.
+    charge: Option<u64>,
+}
+
+impl Known {
+    fn of(state: &State, at: usize, names: &[UnitId]) -> Self {
+        let cluster = &state.clusters[at];
+        let views = state
+            .leaders
+            .iter()
+            .filter_map(|leader| leader.sheets.get(at)?.row);
+        let rows = cluster.sheet.row.into_iter().chain(cluster.mirror).chain(views);
+        let flying = state.flying.iter().filter(|flying| flying.cluster == at);
+        let written = flying.map(|flying| match flying.write {
+            Write::Put(token, _) | Write::Fence(token) => token,
+        });
+        let memory = state.module.memory.as_ref();
+        let charge = memory.and_then(|memory| memory.charges.get(names.get(at)?));
+        Self {
+            rows: rows
+                .map(|row| row.token)
+                .chain(written)
+                .map(|token| token.0)
+                .collect(),
+            charge: charge.map(|charge| charge.token.0),
+        }
+    }
+
+    /// What must not seem to follow each other if it does not: a row, and the charge after it.
+    fn pairs(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.rows.iter().filter_map(|row| Some((*row, self.charge?)))
+    }
+}
+
+/// A report is compared with a row and a charge by its token. One that no row and no charge has says nothing any more.
+fn forget_reports(state: &mut State, known: &[Known]) {
+    let forget = |at: usize, sheet: &mut Sheet| {
+        let says = |echo: &Echo| {
+            known
+                .get(at)
+                .is_none_or(|known| known.rows.contains(&echo.token.0) || known.charge == Some(echo.token.0))
+        };
+        sheet.echo = sheet.echo.take().filter(says);
+    };
+    for (at, cluster) in state.clusters.iter_mut().enumerate() {
+        forget(at, &mut cluster.sheet);
+    }
+    for leader in &mut state.leaders {
+        for (at, sheet) in Arc::make_mut(&mut leader.sheets).iter_mut().enumerate() {
+            forget(at, sheet);
+        }
+    }
+}
+
 fn each_token(state: &mut State, look: &mut dyn FnMut(&mut Token)) {
+    each_but_firsts(state, look);
+    let of_leaders = state
+        .leaders
+        .iter_mut()
+        .filter_map(|leader| leader.memory.as_mut());
+    for memory in state.module.memory.iter_mut().chain(of_leaders) {
+        let charges = Arc::make_mut(memory).charges.values_mut();
+        charges.flat_map(|charge| &mut charge.sent).for_each(&mut *look);
+    }
+}
+
+fn each_but_firsts(state: &mut State, look: &mut dyn FnMut(&mut Token)) {
     let of_memory = |memory: &mut Arc<Memory>, look: &mut dyn FnMut(&mut Token)| {
         let memory = Arc::make_mut(memory);
         look(&mut memory.seq);
         for charge in memory.charges.values_mut() {
             look(&mut charge.token);
-            charge.sent.iter_mut().for_each(&mut *look);
         }
     };
     if let Some(memory) = &mut state.module.memory {
@@ -232,7 +336,7 @@ fn each_token(state: &mut State, look: &mut dyn FnMut(&mut Token)) {
     state.flying = flying.into_iter().map(each).collect();
 }
 
-fn of_sheet(sheet: &mut crate::state::Sheet, look: &mut dyn FnMut(&mut Token)) {
+fn of_sheet(sheet: &mut Sheet, look: &mut dyn FnMut(&mut Token)) {
     if let Some(row) = &mut sheet.row {
         look(&mut row.token);
     }

@@ -294,6 +294,36 @@ pub const SCOPES: &[Scope] = &[
         ..PLAIN
     },
     Scope {
+        name: "w1",
+        features: &[Leaders, Stale, Withdraw],
+        leaders: 2,
+        clusters: 1,
+        revisions: 1,
+        events: 1,
+        reaches: &[],
+        states: 0,
+        ..PLAIN
+    },
+    Scope {
+        name: "w2",
+        features: &[Leaders, Stale, Withdraw],
+        leaders: 2,
+        events: 1,
+        reaches: &[],
+        states: 0,
+        ..PLAIN
+    },
+    Scope {
+        name: "w3",
+        features: &[Leaders, Stale, Withdraw, GivenUp],
+        leaders: 2,
+        events: 2,
+        subjects: FIRST,
+        reaches: &[],
+        states: 0,
+        ..PLAIN
+    },
+    Scope {
         name: "absent-is-failed",
         features: &[Late, Away, Targets, Time, Failing],
         absence: Absence::Fail,

@@ -150,7 +150,16 @@ impl World {
     pub(crate) fn put_in_order(&self, state: &mut State) {
         let spec = self.spec(&state.module);
         let returns = self.scope.has(Feature::Away) || self.scope.has(Feature::Held);
-        normal(state, &spec, self.wrong.is_of_writes(), returns);
+        // What is wrong may issue a token twice.
+        let lost = self.scope.has(Feature::Loss) || self.wrong != Wrong::Nothing;
+        normal(
+            state,
+            &spec,
+            self.wrong.is_of_writes(),
+            returns,
+            &self.names,
+            lost,
+        );
     }
 
     /// What people wish, as the engine has it.
