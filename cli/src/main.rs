@@ -49,6 +49,10 @@ use clap::Parser;
 
 use args::{Arguments, Verb};
 
+/// Decisions make and free many small pieces of memory, in one thread and in another.
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Done, healthy, no difference.
 const DONE: u8 = 0;
 /// Failed, aborted, timed out.

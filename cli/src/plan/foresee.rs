@@ -196,7 +196,7 @@ impl Foresight {
         };
         dependencies.note(
             &Name::of(&subject.after),
-            Some(&Standing {
+            Some(Standing {
                 generation: subject.after.meta().generation,
                 confirmed: course.confirmed(),
                 present: prospect.selected.clone(),
@@ -328,7 +328,7 @@ fn expect<K: ModuleObject>(module: &K, clusters: &[Arc<ClusterRow>], all: &Depen
         confirmed: BTreeSet::new(),
         present: assemble::selected(Some(module), clusters),
     };
-    all.note(&Name::of(module), Some(&standing));
+    all.note(&Name::of(module), Some(standing));
 }
 
 /// The modules that change and that this one needs.

@@ -23,6 +23,7 @@ use super::{
     rows::{Asks, AssemblageRow, ByName, SeenRow},
 };
 use crate::{
+    bindings,
     registry::{ClusterRow, ClusterState},
     runtime::Key,
 };
@@ -40,7 +41,7 @@ pub struct Candidate {
     domain: Option<String>,
     /// Its row of this module.
     row: Option<Arc<SeenRow>>,
-    /// The assemblage of its name, whosever it is, if it has a row of this module.
+    /// The assemblage of its name, whosever it is. Of [`concerned`] only if it was given.
     pub assemblage: Option<Arc<AssemblageRow>>,
 }
 
@@ -205,8 +206,39 @@ pub struct Found {
     pub values: Option<Result<Values, String>>,
     /// The values of what it would go back to.
     pub last_good_values: Option<Result<Values, String>>,
-    /// The assemblage of its name, whosever it is.
-    pub assemblage: Option<Arc<AssemblageRow>>,
+}
+
+impl Found {
+    /// Without looking anything up: of most clusters of most fleets, which have no pin, and get what reads no object.
+    pub fn at_hand(candidate: &Candidate, said: &Said, seen: &Observation) -> Option<Self> {
+        let Candidate {
+            cluster, selected, ..
+        } = candidate;
+        let values = |definition: Option<&Definition>| match definition.filter(|_| *selected) {
+            None => Some(None),
+            Some(definition) if definition.control_plane_bindings.is_empty() => {
+                Some(Some(Ok(own(cluster, definition))))
+            }
+            Some(_) => None,
+        };
+        if said.pinned_to(*selected).is_some() {
+            return None;
+        }
+        Some(Self {
+            pinned: None,
+            values: values(seen.shall_have(None))?,
+            last_good_values: values(seen.comes_from(None))?,
+        })
+    }
+}
+
+/// What a definition without bindings uses of a cluster.
+fn own(cluster: &ClusterRow, definition: &Definition) -> Values {
+    if definition.given.is_empty() {
+        return Values::new();
+    }
+    let given = bindings::given(&cluster.name, &cluster.labels);
+    with_given(Values::new(), given, definition)
 }
 
 /// One cluster as the module sees it.
@@ -223,14 +255,13 @@ pub fn seen<K: Rolled>(
         stage,
         domain,
         row,
-        assemblage: _,
+        assemblage,
     } = candidate;
     let Said { hold, pin, heard } = said;
     let Found {
         pinned,
         values,
         last_good_values,
-        assemblage,
     } = found;
     let ends = [
         hold.as_ref().and_then(|hold| hold.until),

@@ -243,17 +243,17 @@ impl Dependencies {
     }
 
     /// Takes note of how a module stands. None: nothing can be said about it.
-    pub fn note(&self, name: &Name, standing: Option<&Standing>) {
-        let before = {
-            let mut standings = self.standings.lock();
-            match standing {
-                Some(standing) => standings.insert(name.clone(), Arc::new(standing.clone())),
-                None => standings.remove(name),
-            }
-        };
-        if before.as_deref() != standing {
-            self.announce(name);
+    pub fn note(&self, name: &Name, standing: Option<Standing>) {
+        let mut standings = self.standings.lock();
+        if standings.get(name).map(|before| &**before) == standing.as_ref() {
+            return;
         }
+        match standing {
+            Some(standing) => standings.insert(name.clone(), Arc::new(standing)),
+            None => standings.remove(name),
+        };
+        drop(standings);
+        self.announce(name);
     }
 
     /// Whether some module depends on this one.

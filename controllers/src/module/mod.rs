@@ -203,7 +203,7 @@ async fn reconcile<K: Rolled>(module: Arc<K>, modules: Arc<Modules<K>>) -> Resul
     }
     modules
         .dependencies
-        .note(&Name::of(&*module), plan.standing.as_ref());
+        .note(&Name::of(&*module), plan.standing.take());
     let wake_at = plan.wake_at;
     act::act(&*module, &seen, plan, &modules).await?;
     Ok(next(

@@ -71,11 +71,6 @@ impl Definition {
             control_plane_bindings,
         }
     }
-
-    /// It says nothing of any cluster: all get the same.
-    pub fn is_same_everywhere(&self) -> bool {
-        self.control_plane_bindings.is_empty() && self.given.is_empty()
-    }
 }
 
 impl From<ModuleRevisionSpec> for Definition {
@@ -360,25 +355,36 @@ async fn clusters<K: Rolled>(
         namespace: &key.namespace,
         module: &status::address(module),
     };
-    for candidate in candidates {
-        clusters.push(one(candidate, modules, &key, &address, seen).await?);
+    let now = modules.context.clock.now();
+    for mut candidate in candidates {
+        if candidate.assemblage.is_none() {
+            // One without a row of this module does not concern it, and has the name all the same.
+            let assemblage = Key::new(&key.namespace, &candidate.cluster.name);
+            candidate.assemblage = modules.rows.get(&assemblage);
+        }
+        let said = Said::of(&candidate, &address, seen, now);
+        let found = match Found::at_hand(&candidate, &said, seen) {
+            Some(found) => found,
+            // Apart: in a large fleet the room for what is rarely waited for would be made for each cluster.
+            None => Box::pin(found(&candidate, &said, modules, &key, seen)).await?,
+        };
+        clusters.push(concern::seen::<K>(candidate, said, found, &key, seen));
     }
     clusters.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(clusters)
 }
 
 /// Looks up what a cluster's row may get.
-async fn one<K: Rolled>(
-    candidate: Candidate,
+async fn found<K: Rolled>(
+    candidate: &Candidate,
+    said: &Said,
     modules: &Modules<K>,
     module: &Key,
-    address: &Address<'_>,
     seen: &Observation,
-) -> Result<ClusterSeen, Error> {
+) -> Result<Found, Error> {
     let Candidate {
         cluster, selected, ..
-    } = &candidate;
-    let said = Said::of(&candidate, address, seen, modules.context.clock.now());
+    } = candidate;
     let definition = match said.pinned_to(*selected) {
         Some(revision) => {
             let history = &modules.history;
@@ -391,16 +397,11 @@ async fn one<K: Rolled>(
         Some(definition) if *selected => Some(values(cluster, definition, modules).await),
         _ => None,
     };
-    let found = Found {
+    Ok(Found {
         values: values(seen.shall_have(pinned.as_ref())).await,
         last_good_values: values(seen.comes_from(pinned.as_ref())).await,
-        assemblage: candidate
-            .assemblage
-            .clone()
-            .or_else(|| modules.rows.get(&Key::new(&module.namespace, &cluster.name))),
         pinned,
-    };
-    Ok(concern::seen::<K>(candidate, said, found, module, seen))
+    })
 }
 
 /// All assemblages as they are now. Without a memory nothing tells how far the watch is behind, and what it has not shown yet may be
@@ -430,9 +431,6 @@ async fn values<K: Rolled>(
     definition: &Definition,
     modules: &Modules<K>,
 ) -> Result<Values, String> {
-    if definition.is_same_everywhere() {
-        return Ok(Values::new());
-    }
     let given = bindings::given(&cluster.name, &cluster.labels);
     let resolved = modules
         .bindings

@@ -223,7 +223,6 @@ fn one<K: Rolled>(
     let found = Found {
         values: values(seen.shall_have(pinned.as_ref())),
         last_good_values: values(seen.comes_from(pinned.as_ref())),
-        assemblage: candidate.assemblage.clone(),
         pinned,
     };
     concern::seen::<K>(candidate, said, found, &key, seen)

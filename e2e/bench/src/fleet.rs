@@ -1,6 +1,9 @@
 //! The management cluster: a real kube-apiserver on its etcd, or muster's own; muster's kinds, and clusters that are ready.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Context;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -11,7 +14,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, ResourceExt,
-    api::{DynamicObject, Patch, PatchParams, PostParams},
+    api::{DynamicObject, ListParams, Patch, PatchParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
     runtime::{conditions::is_crd_established, wait::await_condition},
 };
@@ -130,6 +133,17 @@ pub async fn join(client: &Client, namespace: &str, numbers: std::ops::Range<usi
         .buffer_unordered(AT_ONCE)
         .try_collect()
         .await
+}
+
+/// The uids of the Clusters, by name.
+pub async fn uids(client: &Client, namespace: &str) -> anyhow::Result<BTreeMap<String, String>> {
+    let clusters: Api<DynamicObject> =
+        Api::namespaced_with(client.clone(), namespace, &Version::V1Beta2.api_resource());
+    let list = clusters.list_metadata(&ListParams::default()).await?;
+    let uids = list.items.into_iter();
+    Ok(uids
+        .map(|cluster| (cluster.name_any(), cluster.uid().unwrap_or_default()))
+        .collect())
 }
 
 async fn one(client: &Client, namespace: &str, name: String) -> anyhow::Result<()> {

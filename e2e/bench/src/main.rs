@@ -23,6 +23,10 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+/// As in `muster`.
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[derive(Parser)]
 #[command(name = "muster-bench")]
 struct Arguments {

@@ -1,6 +1,11 @@
 //! The perfect controller: it knows what to do beforehand. One patch for each cluster, eight at a time, no reads; when one has answered, the next.
 
-use std::{collections::BTreeSet, path::Path, pin::pin, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    pin::pin,
+    sync::Arc,
+};
 
 use futures::{StreamExt, stream::FuturesUnordered};
 use kube::{
@@ -8,8 +13,11 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
     runtime::{WatchStreamExt, watcher},
 };
-use muster_api::ProxyAssemblage;
-use serde_json::json;
+use muster_api::{
+    ProxyAssemblage,
+    labels::{self, label},
+};
+use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     sync::{Semaphore, mpsc},
@@ -23,6 +31,8 @@ const WRITERS: usize = 8;
 /// Reads `COMMIT LIMIT CLUSTERS` and does it, line by line, until there are no more.
 pub async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
     let client = fleet::client(kubeconfig).await?;
+    // Whom each object belongs to, as with muster: looked up before anything is measured.
+    let owners = fleet::uids(&client, namespace).await?;
     let assemblages: Api<ProxyAssemblage> = Api::namespaced(client, namespace);
     let (tell, mut heard) = mpsc::unbounded_channel();
     let watched = assemblages.clone();
@@ -44,26 +54,38 @@ pub async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
     }));
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     println!("ready");
-    let mut there = false;
+    let mut rollouts = 0;
     while let Some(line) = lines.next_line().await? {
         let words: Vec<&str> = line.split(' ').collect();
         let [commit, limit, clusters] = words[..] else {
             anyhow::bail!("a line is `COMMIT LIMIT CLUSTERS`, not {line:?}");
         };
         let names: Vec<String> = (0..clusters.parse()?).map(fleet::cluster).collect();
-        roll(&assemblages, &mut heard, &names, commit, limit.parse()?, there).await?;
-        there = true;
+        rollouts += 1;
+        let wanted = Wanted {
+            digest: side::digest(commit),
+            row: side::row(commit, rollouts),
+            owners: (rollouts == 1).then_some(&owners),
+        };
+        roll(&assemblages, &mut heard, &names, &wanted, limit.parse()?).await?;
     }
     Ok(())
+}
+
+/// What every cluster is to get.
+struct Wanted<'a> {
+    digest: String,
+    row: Value,
+    /// The uids of Clusters by name, if their assemblages are not there yet.
+    owners: Option<&'a BTreeMap<String, String>>,
 }
 
 async fn roll(
     assemblages: &Api<ProxyAssemblage>,
     heard: &mut mpsc::UnboundedReceiver<(String, Option<String>)>,
     names: &[String],
-    commit: &str,
+    wanted: &Wanted<'_>,
     limit: usize,
-    there: bool,
 ) -> anyhow::Result<()> {
     let writers = Arc::new(Semaphore::new(WRITERS));
     let mut waiting = names.iter();
@@ -74,7 +96,7 @@ async fn roll(
             && let Some(name) = waiting.next()
         {
             open.insert(name);
-            patches.push(write(assemblages, &writers, name, commit, there));
+            patches.push(write(assemblages, &writers, name, wanted));
         }
         if open.is_empty() {
             break;
@@ -82,7 +104,7 @@ async fn roll(
         tokio::select! {
             Some(written) = patches.next() => written?,
             Some((name, digest)) = heard.recv() => {
-                if digest.as_deref() == Some(commit) {
+                if digest.as_deref() == Some(&wanted.digest) {
                     open.remove(name.as_str());
                 }
             }
@@ -98,20 +120,30 @@ async fn write(
     assemblages: &Api<ProxyAssemblage>,
     writers: &Semaphore,
     name: &str,
-    commit: &str,
-    there: bool,
+    wanted: &Wanted<'_>,
 ) -> anyhow::Result<()> {
     let _writer = writers.acquire().await?;
-    let row = side::row(commit);
-    let spec = json!({"clusterRef": {"name": name}, "syncs": [row]});
-    if there {
+    let spec = json!({"clusterRef": {"name": name}, "syncs": [wanted.row]});
+    let Some(owners) = wanted.owners else {
         let patch = Patch::Merge(json!({"spec": spec}));
         assemblages.patch(name, &PatchParams::default(), &patch).await?;
-    } else {
-        let made = json!({"apiVersion": "fleet.muster.dev/v1alpha1", "kind": "ProxyAssemblage", "metadata": {"name": name}, "spec": spec});
-        assemblages
-            .create(&PostParams::default(), &serde_json::from_value(made)?)
-            .await?;
-    }
+        return Ok(());
+    };
+    // The same object that muster makes: what the API server does for each write depends on its size.
+    let made = json!({
+        "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "ProxyAssemblage", "spec": spec,
+        "metadata": {
+            "name": name,
+            "labels": {
+                label::MANAGED_BY: labels::MUSTER, label::APP_MANAGED_BY: labels::MUSTER, label::CLUSTER: name,
+            },
+            "ownerReferences": [{
+                "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": name, "uid": owners.get(name),
+            }],
+        },
+    });
+    assemblages
+        .create(&PostParams::default(), &serde_json::from_value(made)?)
+        .await?;
     Ok(())
 }

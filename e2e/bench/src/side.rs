@@ -135,10 +135,15 @@ fn source(commit: &str) -> Value {
     json!({"git": {"url": "https://git.test/fleet.git", "version": {"commit": commit}}})
 }
 
+/// A digest as long as muster's.
+pub fn digest(commit: &str) -> String {
+    format!("sha256:{commit:0>64}")
+}
+
 /// A row such as muster writes it.
-pub fn row(commit: &str) -> Value {
+pub fn row(commit: &str, token: u64) -> Value {
     json!({
         "name": MODULE, "source": source(commit), "package": {"path": "apps/web"}, "commit": commit,
-        "revision": format!("{commit:0>64}"), "digest": commit,
+        "revision": format!("{commit:0>64}"), "digest": digest(commit), "token": token,
     })
 }

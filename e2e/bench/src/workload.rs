@@ -152,8 +152,8 @@ impl<'a> Stage<'a> {
         let (ours, theirs) = (format!("muster-{name}"), format!("perfect-{name}"));
         for namespace in [&ours, &theirs] {
             fleet::namespace(&client, namespace).await?;
+            fleet::join(&client, namespace, 0..clusters).await?;
         }
-        fleet::join(&client, &ours, 0..clusters).await?;
         let start = async |side, namespace: &str| {
             Controller::start(side, &kubeconfig, namespace, client.clone()).await
         };

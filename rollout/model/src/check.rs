@@ -9,6 +9,7 @@ use stateright::{Checker, HasDiscoveries, Model};
 use crate::reached;
 use crate::scope::Scope;
 use crate::world::World;
+use crate::wrong::Wrong;
 
 /// What is known of a world when all its states were seen, or a law was broken.
 #[derive(Clone, Debug, Default)]
@@ -56,12 +57,39 @@ impl Reporter<World> for Clock {
     fn report_discoveries(&mut self, _: &World, _: BTreeMap<&'static str, ReportDiscovery<World>>) {}
 }
 
-/// Looks at all states of a world. With one thread the way to a broken law is as short as can be.
+/// Looks at all states of a world.
 pub fn exhaust(world: World, threads: usize) -> Found {
+    search(world, threads, None)
+}
+
+/// Looks for broken laws, each with a way there that is as short as can be: what is found first may not be, so it is looked for in fewer
+/// and fewer steps.
+pub fn shortest(scope: &Scope, wrong: Wrong, law: &str) -> Option<Vec<String>> {
+    let mut way = None;
+    loop {
+        let most = way.as_ref().map(Vec::len);
+        let found = search(World::wrong(scope.clone(), wrong), 1, most);
+        let shorter = found
+            .broken
+            .into_iter()
+            .find(|(broken, _)| broken.starts_with(law));
+        match shorter {
+            Some((_, shorter)) => way = Some(shorter),
+            None => return way,
+        }
+    }
+}
+
+/// `fewer_than`: only what comes in fewer steps is looked at.
+fn search(world: World, threads: usize, fewer_than: Option<usize>) -> Found {
     let mut clock = Clock::default();
-    let checker = world
-        .checker()
-        .threads(threads)
+    let checker = world.checker().threads(threads);
+    // The first state counts as one.
+    let checker = match fewer_than {
+        Some(steps) => checker.target_max_depth(steps + 1),
+        None => checker,
+    };
+    let checker = checker
         .finish_when(HasDiscoveries::AnyFailures)
         .spawn_bfs()
         .join_and_report(&mut clock);

@@ -5,7 +5,11 @@
 //! greater distance is as good as that setting. Instants that are only told (since when, evidence) are always now.
 //!
 //! **Tokens.** Tokens are compared with each other, and the next one of a token is formed: so they are numbered anew in their
-//! order, and two that do not follow each other still do not.
+//! order, and two that do not follow each other still do not. Where no memory is lost every new token is greater than all that
+//! there are, and less matters: whether a charge follows what its cluster's row has or may get, and whether the first token that
+//! may be on its way is the charge's own.
+//!
+//! **Reports** of a token that nobody has any more say nothing (again where no memory is lost).
 //!
 //! **Writes** whose precondition can hold no more (a token never falls, and a row is not made again in the same life) are
 //! as good as lost, and forgotten.
@@ -99,8 +103,17 @@ fn stopped(clock: Clock, allowed: Millis) -> Clock {
     }
 }
 
+/// Of which tokens it matters whether they follow each other.
+#[derive(Clone, Copy, Debug)]
+pub enum Tokens<'a> {
+    /// Of all: a lost memory may issue one for the second time.
+    All,
+    /// Of a cluster's row and of its charge. The names of the clusters.
+    OfClusters(&'a [UnitId]),
+}
+
 /// The state in its normal form. `wrong`: writes may be carried out that should not be. `returns`: clusters may come back.
-pub fn normal(state: &mut State, spec: &Spec, wrong: bool, returns: bool, names: &[UnitId], lost: bool) {
+pub fn normal(state: &mut State, spec: &Spec, wrong: bool, returns: bool, tokens: Tokens<'_>) {
     let rows: Vec<Option<Token>> = state
         .clusters
         .iter()
@@ -141,7 +154,7 @@ pub fn normal(state: &mut State, spec: &Spec, wrong: bool, returns: bool, names:
             lives && write.seen.is_none_or(|seen| token == Some(seen))
         });
     }
-    renumber(state, names, lost);
+    renumber(state, tokens);
     state.leaders.sort_by_cached_key(|leader| {
         let mut hasher = DefaultHasher::new();
         leader.hash(&mut hasher);
@@ -173,12 +186,11 @@ pub fn number(word: usize, fresh: bool) -> u64 {
     word as u64 * 2 + u64::from(fresh)
 }
 
-fn renumber(state: &mut State, names: &[UnitId], lost: bool) {
+fn renumber(state: &mut State, matter: Tokens<'_>) {
     let mut apart = None;
-    if !lost {
-        let known: Vec<Known> = (0..state.clusters.len())
-            .map(|at| Known::of(state, at, names))
-            .collect();
+    if let Tokens::OfClusters(names) = matter {
+        let clusters = 0..state.clusters.len();
+        let known: Vec<Known> = clusters.map(|at| Known::of(state, at, names)).collect();
         forget_reports(state, &known);
         raise_firsts(state);
         apart = Some(known.iter().flat_map(Known::pairs).collect::<BTreeSet<_>>());
@@ -190,13 +202,8 @@ fn renumber(state: &mut State, names: &[UnitId], lost: bool) {
     let mut numbers = BTreeMap::new();
     let (mut last, mut next) = (0, 0);
     for token in tokens {
-        let follows = token - last < 2;
         let matters = apart.as_ref().is_none_or(|apart| apart.contains(&(last, token)));
-        next += match (token == last, follows || !matters) {
-            (true, _) => 0,
-            (false, true) => 1,
-            (false, false) => 2,
-        };
+        next += u64::min(token - last, if matters { 2 } else { 1 });
         last = token;
         numbers.insert(token, next);
     }

@@ -42,7 +42,7 @@ pub const SCOPES: &[Scope] = &[
         fair: true,
         short: true,
         reaches: &["halted", "paused in the midst", "a mirror behind", "done"],
-        states: 1_924,
+        states: 1_594,
         ..PLAIN
     },
     Scope {
@@ -59,7 +59,7 @@ pub const SCOPES: &[Scope] = &[
             "two writes on their way to one cluster",
             "a target that came back",
         ],
-        states: 10_245,
+        states: 5_978,
         ..PLAIN
     },
     Scope {
@@ -72,7 +72,7 @@ pub const SCOPES: &[Scope] = &[
         fair: true,
         short: true,
         reaches: &["on the way back", "charged and held"],
-        states: 5_720,
+        states: 4_535,
         ..PLAIN
     },
     Scope {
@@ -84,7 +84,7 @@ pub const SCOPES: &[Scope] = &[
         fair: true,
         short: true,
         reaches: &["two views behind", "in doubt"],
-        states: 16_871,
+        states: 9_882,
         ..PLAIN
     },
     Scope {
@@ -100,7 +100,7 @@ pub const SCOPES: &[Scope] = &[
         fair: true,
         short: true,
         reaches: &["a stage is passed", "a soak"],
-        states: 1_707,
+        states: 1_550,
         ..PLAIN
     },
     Scope {
@@ -120,7 +120,7 @@ pub const SCOPES: &[Scope] = &[
         fair: true,
         short: true,
         reaches: &["a second batch", "a mark that condemns nothing"],
-        states: 218,
+        states: 181,
         ..PLAIN
     },
     Scope {
@@ -132,7 +132,7 @@ pub const SCOPES: &[Scope] = &[
         fair: true,
         short: true,
         reaches: &["released", "charged and away"],
-        states: 25_456,
+        states: 17_729,
         ..PLAIN
     },
     Scope {
@@ -160,7 +160,7 @@ pub const SCOPES: &[Scope] = &[
         beats: CLOCKS,
         fair: true,
         reaches: &["released", "charged and away"],
-        states: 989_540,
+        states: 439_212,
         ..PLAIN
     },
     Scope {
@@ -172,7 +172,7 @@ pub const SCOPES: &[Scope] = &[
         events: 2,
         fair: true,
         reaches: &["two writes on their way", "a target that came back"],
-        states: 34_479,
+        states: 21_434,
         ..PLAIN
     },
     Scope {
@@ -234,7 +234,7 @@ pub const SCOPES: &[Scope] = &[
             ..PLAIN.beats
         },
         reaches: &["on the way back", "two views behind"],
-        states: 699,
+        states: 603,
         ..PLAIN
     },
     Scope {
@@ -256,7 +256,7 @@ pub const SCOPES: &[Scope] = &[
         subjects: FIRST,
         events: 1,
         reaches: &["two views behind"],
-        states: 90_392,
+        states: 11_721,
         ..PLAIN
     },
     Scope {
@@ -266,7 +266,7 @@ pub const SCOPES: &[Scope] = &[
         revisions: 3,
         events: 2,
         reaches: &["two views behind", "a target that came back"],
-        states: 411_515,
+        states: 197_125,
         ..PLAIN
     },
     Scope {
@@ -275,7 +275,7 @@ pub const SCOPES: &[Scope] = &[
         leaders: 2,
         events: 1,
         reaches: &["two views behind", "relapsed"],
-        states: 111_575,
+        states: 11_866,
         ..PLAIN
     },
     Scope {
@@ -290,37 +290,31 @@ pub const SCOPES: &[Scope] = &[
             "charged and not selected",
             "relapsed",
         ],
-        states: 237_308,
+        states: 134_359,
         ..PLAIN
     },
     Scope {
-        name: "w1",
-        features: &[Leaders, Stale, Withdraw],
-        leaders: 2,
-        clusters: 1,
-        revisions: 1,
-        events: 1,
-        reaches: &[],
-        states: 0,
-        ..PLAIN
-    },
-    Scope {
-        name: "w2",
+        name: "withdrawn-by-two-leaders",
         features: &[Leaders, Stale, Withdraw],
         leaders: 2,
         events: 1,
-        reaches: &[],
-        states: 0,
+        reaches: &[
+            "two views behind",
+            "a tombstone",
+            "charged and not selected",
+            "withdrawing",
+        ],
+        states: 968_259,
         ..PLAIN
     },
     Scope {
-        name: "w3",
+        name: "given-up-by-two-leaders",
         features: &[Leaders, Stale, Withdraw, GivenUp],
         leaders: 2,
+        clusters: 1,
         events: 2,
-        subjects: FIRST,
-        reaches: &[],
-        states: 0,
+        reaches: &["two views behind", "given up in the midst"],
+        states: 823_865,
         ..PLAIN
     },
     Scope {
@@ -333,7 +327,7 @@ pub const SCOPES: &[Scope] = &[
         events: 1,
         beats: CLOCKS,
         reaches: &["released", "more counted than the limit"],
-        states: 14_403,
+        states: 11_993,
         ..PLAIN
     },
     Scope {
@@ -343,7 +337,7 @@ pub const SCOPES: &[Scope] = &[
         events: 1,
         beats: CLOCKS,
         reaches: &["charged and away"],
-        states: 4_916,
+        states: 4_694,
         ..PLAIN
     },
 ];

@@ -9,7 +9,7 @@ use muster_rollout::{
 };
 
 use crate::eye::{Eye, Measure};
-use crate::normal::{BEAT, NEVER, normal, number};
+use crate::normal::{BEAT, NEVER, Tokens, normal, number};
 use crate::scope::{Feature, Scope};
 use crate::set::Set;
 use crate::state::{Cluster, Entry, Fit, Leader, Module, Sheet, State, Told};
@@ -150,16 +150,13 @@ impl World {
     pub(crate) fn put_in_order(&self, state: &mut State) {
         let spec = self.spec(&state.module);
         let returns = self.scope.has(Feature::Away) || self.scope.has(Feature::Held);
-        // What is wrong may issue a token twice.
-        let lost = self.scope.has(Feature::Loss) || self.wrong != Wrong::Nothing;
-        normal(
-            state,
-            &spec,
-            self.wrong.is_of_writes(),
-            returns,
-            &self.names,
-            lost,
-        );
+        let all = self.scope.has(Feature::Loss) || self.wrong.is_of_tokens();
+        let tokens = if all {
+            Tokens::All
+        } else {
+            Tokens::OfClusters(&self.names)
+        };
+        normal(state, &spec, self.wrong.is_of_writes(), returns, tokens);
     }
 
     /// What people wish, as the engine has it.

@@ -79,6 +79,12 @@ impl Wrong {
         matches!(self, Self::TokenFalls | Self::FenceOfSameToken)
     }
 
+    /// What a token says is not what it says in the world as it is: one is issued twice, or what has an old one is believed.
+    pub fn is_of_tokens(self) -> bool {
+        let twice = matches!(self, Self::NoCompareAndSwap | Self::SameToken);
+        twice || self.is_of_writes() || self == Self::NoTokenInEcho
+    }
+
     /// It is about planning twice, or nothing is wrong.
     pub fn is_of_repetition(self) -> bool {
         matches!(self, Self::Nothing | Self::NewTokens | Self::SameToken)

@@ -105,7 +105,7 @@ fn a_confirmed_unit_that_fails_during_the_run_is_charged_again_and_takes_a_slot(
     world.report("a", failure(Class::Unit, false));
     world.step();
     assert_eq!(world.charged(), ["a", "b"]);
-    assert_eq!(world.memory.charges[&"a".into()].kind, Kind::Relapsed);
+    assert_eq!(world.memory.charges["a"].kind, Kind::Relapsed);
     world.succeed("b");
     world.step();
     assert_eq!(world.on("r2"), ["a", "b"], "the relapsed one fills the window");

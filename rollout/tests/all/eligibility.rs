@@ -77,7 +77,7 @@ fn who_was_done_while_away_is_confirmed_without_a_slot() {
     world.succeed("a");
     world.step();
     assert_eq!(world.charged(), ["b"]);
-    assert!(!world.memory.charges.contains_key(&"a".into()));
+    assert!(!world.memory.charges.contains_key("a"));
 }
 
 #[test]

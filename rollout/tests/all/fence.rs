@@ -20,7 +20,7 @@ fn a_late_write_that_arrives_before_the_fence_is_what_has_to_be_confirmed() {
     world.find("a");
     world.step();
     assert_eq!(world.charged(), ["a", "b"]);
-    assert_eq!(world.memory.charges[&"a".into()].digest, Some(digest("r2", 0)));
+    assert_eq!(world.memory.charges["a"].digest, Some(digest("r2", 0)));
 }
 
 #[test]

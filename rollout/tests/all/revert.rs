@@ -25,7 +25,7 @@ fn who_is_in_flight_goes_first_and_then_the_newest_first() {
     let mut world = condemned();
     assert!(world.memory.is_bad(rev("r2")));
     assert_eq!(world.words(), "a:WaitingTurn b:WaitingTurn c:Reverting d:Halted");
-    assert_eq!(world.memory.charges[&"c".into()].kind, Kind::Revert);
+    assert_eq!(world.memory.charges["c"].kind, Kind::Revert);
     assert_eq!(world.decide().summary.phase, Phase::Reverting);
     let mut order = Vec::new();
     while let [one] = &world.charged()[..] {
@@ -92,7 +92,7 @@ fn values_are_those_of_today() {
     let mut world = condemned();
     world.member("c").values = 7;
     world.step();
-    let digest = world.memory.charges[&"c".into()].digest.unwrap();
+    let digest = world.memory.charges["c"].digest.unwrap();
     assert_eq!(crate::world::label(digest), "r1.7");
 }
 
