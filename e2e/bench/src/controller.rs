@@ -3,6 +3,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
+use futures::future;
 use http_body_util::{BodyExt, Full};
 use kube::{Client, client::Body};
 use muster_api::{Module, crds, labels::SYSTEM_NAMESPACE, validate::InsecureSources};
@@ -18,6 +19,7 @@ use muster_controllers::{
 };
 use muster_sync::source::{self, MemorySource};
 use serde_json::json;
+use tokio::io::AsyncReadExt;
 use tower::ServiceExt;
 
 use crate::fleet;
@@ -79,10 +81,15 @@ pub async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
             Decisions::default(),
         )),
     ];
-    for task in tasks {
-        task.await?;
+    // Whoever measures is gone when nothing can be said to us any more.
+    let alone = async {
+        let mut nothing = Vec::new();
+        tokio::io::stdin().read_to_end(&mut nothing).await
+    };
+    tokio::select! {
+        _ = future::select_all(tasks) => anyhow::bail!("a controller ended"),
+        _ = alone => Ok(()),
     }
-    Ok(())
 }
 
 /// The server as if it were another one for each address: two clusters of one identity would be refused.
