@@ -49,7 +49,7 @@ pub struct Plan {
     pub questions: Vec<Question>,
     /// The module is being deleted and nothing of it is left in any row.
     pub release: bool,
-    /// How it stands, for modules that it is tied to. None: that cannot be said.
+    /// How it stands, for modules that it is tied to. None: there are none, or that cannot be said.
     pub standing: Option<Standing>,
     /// When time alone will change something.
     pub wake_at: Option<Timestamp>,
@@ -90,7 +90,7 @@ pub fn decide<K: ModuleObject>(
         record: record(module, seen),
         events,
         applied,
-        standing: Some(standing(module, seen, &told, &intents)),
+        standing: seen.ties.any().then(|| standing(module, seen, &told, &intents)),
         intents,
         stories: history::stories(&seen.revisions, &decision.memory, &counts, now),
         forget: forget(module, seen, &decision.memory),

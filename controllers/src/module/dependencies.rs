@@ -242,7 +242,8 @@ impl Dependencies {
             .filter_map(move |name| future::ready((name.kind == kind).then_some(name.key)))
     }
 
-    /// Takes note of how a module stands. None: nothing can be said about it.
+    /// Takes note of how a module stands. None: nothing can be said about it, or nobody asks. Who is tied to it from now on makes it
+    /// decide again.
     pub fn note(&self, name: &Name, standing: Option<Standing>) {
         let mut standings = self.standings.lock();
         if standings.get(name).map(|before| &**before) == standing.as_ref() {
@@ -351,6 +352,11 @@ impl Ties {
             }
         }
         Ok(true)
+    }
+
+    /// Whether there are any.
+    pub fn any(&self) -> bool {
+        !self.needs.is_empty() || !self.needed_by.is_empty()
     }
 
     /// Why the turn of a cluster has not come yet: of one that shall get something, or of one that is to be left.

@@ -113,6 +113,19 @@ async fn what_is_needed_may_be_of_the_other_kind() {
     comes_after(&bed, "web", "boot").await;
 }
 
+/// How a module stands is noted while somebody asks: whoever asks later makes it be said.
+#[tokio::test(start_paused = true)]
+async fn what_is_at_rest_says_how_it_stands_to_whoever_needs_it_later() {
+    let bed = Bed::new(&CLUSTERS).await;
+    bed.release("v1", &["base", "web"], "one");
+    bed.deploy("base", "v1", json!({})).await;
+    bed.until_ready("base").await;
+    bed.settled().await;
+    bed.create::<Module>(module("web", "v1", needs(&["base"]))).await;
+    bed.until_ready("web").await;
+    comes_after(&bed, "web", "base").await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_name_that_nobody_has_moves_nothing_until_somebody_has_it() {
     let bed = Bed::new(&["eu-1"]).await;

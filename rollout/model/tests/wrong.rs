@@ -27,8 +27,8 @@ const THREE: Scope = Scope {
     ..PLAIN
 };
 
-fn check(wrong: Wrong, law: &str, steps: usize, scope: Scope) {
-    let way = shortest(&scope, wrong, law).unwrap_or_else(|| panic!("{wrong:?}: {law} holds"));
+fn check(wrong: Wrong, law: &str, steps: usize, scope: &Scope) {
+    let way = shortest(scope, wrong, law).unwrap_or_else(|| panic!("{wrong:?}: {law} holds"));
     println!(
         "{wrong:?} breaks {law} in {} steps:\n  {}",
         way.len(),
@@ -43,7 +43,7 @@ fn w1_a_charged_cluster_that_is_not_seen_is_believed_to_be_gone() {
         Wrong::BelievesGone,
         "E1",
         9,
-        Scope {
+        &Scope {
             features: &[Leaders, Stale, Late, Joins],
             leaders: 2,
             events: 1,
@@ -58,7 +58,7 @@ fn w2_no_compare_and_swap() {
         Wrong::NoCompareAndSwap,
         "E1",
         9,
-        Scope {
+        &Scope {
             features: &[Leaders, Stale, Late, Targets],
             leaders: 2,
             clusters: 2,
@@ -74,7 +74,7 @@ fn w2_a_token_of_before() {
         Wrong::SameToken,
         "E10",
         4,
-        Scope {
+        &Scope {
             features: &[Late, Crash, Targets],
             ..THREE
         },
@@ -87,7 +87,7 @@ fn w3_a_token_falls() {
         Wrong::TokenFalls,
         "E1",
         7,
-        Scope {
+        &Scope {
             features: &[Late, Targets, Withdraw],
             ..THREE
         },
@@ -100,7 +100,7 @@ fn w4_no_token_in_the_echo() {
         Wrong::NoTokenInEcho,
         "E1",
         9,
-        Scope {
+        &Scope {
             features: &[Late, Crash, Targets],
             ..THREE
         },
@@ -113,7 +113,7 @@ fn w5_no_fence() {
         Wrong::NoFence,
         "E1",
         8,
-        Scope {
+        &Scope {
             features: &[Late, Withdraw, Targets],
             events: 2,
             ..PLAIN
@@ -127,7 +127,7 @@ fn w5_a_fence_of_the_same_token() {
         Wrong::FenceOfSameToken,
         "E1",
         13,
-        Scope {
+        &Scope {
             features: &[Late, Withdraw],
             events: 2,
             ..PLAIN
@@ -141,7 +141,7 @@ fn w6_a_fence_frees_the_slot() {
         Wrong::FenceFrees,
         "E1",
         8,
-        Scope {
+        &Scope {
             features: &[Late, Withdraw, Words],
             events: 2,
             ..PLAIN
@@ -155,7 +155,7 @@ fn w7_a_partial_list() {
         Wrong::PartialList,
         "E1",
         9,
-        Scope {
+        &Scope {
             features: &[Late, Loss, Targets],
             ..THREE
         },
@@ -168,7 +168,7 @@ fn w7_a_list_of_rows_without_their_clusters() {
         Wrong::OldRegistry,
         "E1",
         9,
-        Scope {
+        &Scope {
             features: &[Leaders, Stale, Late, Joins, Loss],
             leaders: 2,
             events: 2,
@@ -183,7 +183,7 @@ fn w7_writes_of_before_the_loss() {
         Wrong::LateOverLoss,
         "E1",
         9,
-        Scope {
+        &Scope {
             features: &[Late, Loss, Targets],
             ..THREE
         },
@@ -196,7 +196,7 @@ fn e1_the_limit_and_one() {
         Wrong::LimitAndOne,
         "E1",
         3,
-        Scope {
+        &Scope {
             features: &[Late],
             ..PLAIN
         },
@@ -209,7 +209,7 @@ fn e2_no_domains() {
         Wrong::NoDomains,
         "E2",
         1,
-        Scope {
+        &Scope {
             features: &[Late, Domains],
             limit: 2,
             ..PLAIN
@@ -223,7 +223,7 @@ fn e3_nothing_is_bad() {
         Wrong::NothingBad,
         "E3",
         8,
-        Scope {
+        &Scope {
             features: &[Late, Failing, Targets],
             failing: B_FAILS,
             ..THREE
@@ -237,7 +237,7 @@ fn e4_one_failure_condemns() {
         Wrong::OneFailureCondemns,
         "E4",
         4,
-        Scope {
+        &Scope {
             features: &[Late, Failing],
             failing: B_FAILS,
             max_failed: 1,
@@ -252,7 +252,7 @@ fn e4_all_are_blamed() {
         Wrong::BlamesAll,
         "E4",
         6,
-        Scope {
+        &Scope {
             features: &[Late, Failing, Relapse],
             failing: B_FAILS,
             events: 2,
@@ -267,7 +267,7 @@ fn e5_back_to_what_was_never_good() {
         Wrong::NeverGood,
         "E5",
         4,
-        Scope {
+        &Scope {
             features: &[Late, Failing, Revert],
             failing: B_FAILS,
             on_failure: OnFailure::Revert,
@@ -282,7 +282,7 @@ fn e6_all_are_eligible() {
         Wrong::AllEligible,
         "E6",
         2,
-        Scope {
+        &Scope {
             features: &[Late, Held],
             events: 1,
             ..PLAIN
@@ -296,7 +296,7 @@ fn e6_a_pause_is_none() {
         Wrong::NotPaused,
         "E6",
         2,
-        Scope {
+        &Scope {
             features: &[Late, Pause],
             events: 1,
             ..PLAIN
@@ -310,7 +310,7 @@ fn e7_no_stages() {
         Wrong::NoStages,
         "E7",
         1,
-        Scope {
+        &Scope {
             features: &[Late, Stages],
             limit: 2,
             ..PLAIN
@@ -324,7 +324,7 @@ fn e8_no_brake() {
         Wrong::NoBrake,
         "E8",
         3,
-        Scope {
+        &Scope {
             features: &[Late, Withdraw],
             brake: Some(1),
             events: 2,
@@ -339,7 +339,7 @@ fn e9_the_first_is_left_out() {
         Wrong::OrderMatters,
         "E9",
         1,
-        Scope {
+        &Scope {
             features: &[Late],
             ..PLAIN
         },
@@ -352,7 +352,7 @@ fn e10_new_tokens_each_time() {
         Wrong::NewTokens,
         "E10",
         1,
-        Scope {
+        &Scope {
             features: &[Late],
             ..PLAIN
         },
@@ -365,7 +365,7 @@ fn e11_a_step_is_given_once() {
         Wrong::OnlyOnce,
         "EL1",
         1,
-        Scope {
+        &Scope {
             features: &[Late, Crash],
             fair: true,
             ..PLAIN
@@ -379,7 +379,7 @@ fn e12_a_wrong_reason() {
         Wrong::WrongReason,
         "E12",
         1,
-        Scope {
+        &Scope {
             features: &[Late],
             ..PLAIN
         },
@@ -392,7 +392,7 @@ fn e13_a_long_message() {
         Wrong::LongMessage,
         "E13",
         4,
-        Scope {
+        &Scope {
             features: &[Late, Failing],
             failing: B_FAILS,
             ..PLAIN
@@ -406,7 +406,7 @@ fn el1_nobody_is_confirmed() {
         Wrong::NeverConfirmed,
         "EL1",
         0,
-        Scope {
+        &Scope {
             features: &[Late],
             fair: true,
             ..PLAIN
@@ -420,7 +420,7 @@ fn el2_nothing_is_condemned() {
         Wrong::NeverCondemns,
         "EL2",
         0,
-        Scope {
+        &Scope {
             features: &[Late],
             fair: true,
             ..PLAIN
@@ -434,7 +434,7 @@ fn el3_nobody_asks_to_be_woken() {
         Wrong::NoWake,
         "EL4",
         1,
-        Scope {
+        &Scope {
             features: &[Late, Away, Time],
             events: 1,
             fair: true,
@@ -450,7 +450,7 @@ fn el4_who_is_away_keeps_its_slot() {
         Wrong::AwayKeepsSlot,
         "EL4",
         1,
-        Scope {
+        &Scope {
             features: &[Late, Away, Time],
             events: 1,
             fair: true,
@@ -466,7 +466,7 @@ fn el5_nobody_is_confirmed_after_a_loss() {
         Wrong::NeverConfirmed,
         "EL5",
         0,
-        Scope {
+        &Scope {
             features: &[Late, Crash],
             fair: true,
             ..PLAIN
