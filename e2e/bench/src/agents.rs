@@ -78,7 +78,10 @@ impl Rows {
             *count -= 1;
         }
         row.has = Some(commit.to_owned());
-        let (count, last) = self.have.entry(commit.to_owned()).or_insert((0, Instant::now()));
+        let (count, last) = self
+            .have
+            .entry(commit.to_owned())
+            .or_insert_with(|| (0, Instant::now()));
         (*count, *last) = (*count + 1, Instant::now());
     }
 
@@ -194,16 +197,14 @@ fn hear(state: &Arc<State>, object: &ProxyAssemblage) {
         }
         rows.open(&name, false);
     }
-    if rows.is_asked(&name, asked) {
-        if said.is_none() {
-            rows.open(&name, true);
-            let (state, row, generation) = (Arc::clone(state), row.clone(), object.metadata.generation);
-            tokio::spawn(async move {
-                if let Err(error) = state.answer(&name, &json!(row), generation).await {
-                    eprintln!("{name} did not answer: {error}");
-                }
-            });
-        }
+    if rows.is_asked(&name, asked) && said.is_none() {
+        rows.open(&name, true);
+        let (state, row, generation) = (Arc::clone(state), row.clone(), object.metadata.generation);
+        tokio::spawn(async move {
+            if let Err(error) = state.answer(&name, &json!(row), generation).await {
+                eprintln!("{name} did not answer: {error}");
+            }
+        });
     }
     state.changed.send_modify(|count| *count += 1);
 }
