@@ -29,7 +29,7 @@ pub fn tell(plan: &Plan, decisions: &[Decisions], figures: &Figures) -> anyhow::
 const ABOUT: &str = "\
 The *perfect* controller reads nothing and decides nothing: it writes one patch for each cluster, by eight writers, as fast as the limit lets it.
 *muster* is its Module controller as a process of its own, with all that it does: the memory is written before any row, and each row is a patch
-that tests what was seen. Both work on rows of ProxyAssemblages on one API server; the measuring process answers each row after the time that a
+that tests what was seen. Both write the same objects, rows of ProxyAssemblages on one API server; the measuring process answers each row after the time that a
 cluster takes, and its answers are not among the writes. *Ideal* is what the clusters alone take.
 
 All clusters are one small server within the controller's process, behind its registry: what a thousand real connections cost in memory is not in
