@@ -48,7 +48,7 @@ use crate::{
 /// What stands in the management cluster.
 #[derive(Debug)]
 pub struct Lists<'a, K: Rolled> {
-    /// The clusters, each with its state.
+    /// The clusters, each with its state, in the order of their names.
     pub clusters: &'a [Arc<ClusterRow>],
     /// The assemblages of this kind of module.
     pub assemblages: &'a [K::Assemblage],

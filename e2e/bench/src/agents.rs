@@ -7,7 +7,6 @@ use futures::StreamExt;
 use kube::{
     Api, Client, ResourceExt,
     api::{Patch, PatchParams},
-    runtime::{WatchStreamExt, watcher},
 };
 use muster_api::ProxyAssemblage;
 use parking_lot::Mutex;
@@ -17,6 +16,8 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use tokio_util::task::AbortOnDropHandle;
+
+use crate::fleet;
 
 /// Answers at once. Each waits for the API server; the time that a cluster takes is spent before.
 const AT_ONCE: usize = 8;
@@ -167,18 +168,9 @@ impl Agents {
 }
 
 async fn listen(state: Arc<State>) {
-    let assemblages: Api<ProxyAssemblage> = Api::namespaced(state.client.clone(), &state.namespace);
-    let mut events = std::pin::pin!(
-        watcher(assemblages, watcher::Config::default())
-            .default_backoff()
-            .applied_objects()
-    );
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(object) => hear(&state, &object),
-            // It begins again by itself, with a list.
-            Err(error) => eprintln!("the clusters' watch broke: {error}"),
-        }
+    let mut rows = fleet::shown::<ProxyAssemblage>(state.client.clone(), &state.namespace);
+    while let Some(object) = rows.next().await {
+        hear(&state, &object);
     }
 }
 

@@ -2,25 +2,31 @@
 
 use std::{
     collections::BTreeMap,
+    fmt::Debug,
     path::{Path, PathBuf},
 };
 
 use anyhow::Context;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{
+    StreamExt, TryStreamExt, future,
+    stream::{self, BoxStream},
+};
 use k8s_openapi::{
     ByteString,
     api::core::v1::{Namespace, Secret},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
-    Api, Client, ResourceExt,
+    Api, Client, Resource, ResourceExt,
     api::{DynamicObject, ListParams, Patch, PatchParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
-    runtime::{conditions::is_crd_established, wait::await_condition},
+    core::NamespaceResourceScope,
+    runtime::{WatchStreamExt, conditions::is_crd_established, wait::await_condition, watcher},
 };
 use muster_api::{cluster::Version, crds};
 use muster_apiserver::ApiServer;
 use muster_real::Plan;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -119,6 +125,27 @@ pub async fn namespace(client: &Client, name: &str) -> anyhow::Result<()> {
         .create(&PostParams::default(), &namespace)
         .await?;
     Ok(())
+}
+
+/// The objects of a kind in a namespace, each time that a watch shows one. A watch that breaks begins again by itself, with a list.
+pub fn shown<K>(client: Client, namespace: &str) -> BoxStream<'static, K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + 'static,
+{
+    let whole = |event: watcher::Result<K>| {
+        let object = event.inspect_err(|error| eprintln!("a watch broke: {error}"));
+        future::ready(object.ok())
+    };
+    watcher(Api::namespaced(client, namespace), watcher::Config::default())
+        .default_backoff()
+        .applied_objects()
+        .filter_map(whole)
+        .boxed()
 }
 
 /// The name of a cluster by its number.

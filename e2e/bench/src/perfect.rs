@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
-    pin::pin,
     sync::Arc,
 };
 
@@ -11,7 +10,6 @@ use futures::{StreamExt, stream::FuturesUnordered};
 use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams, PostParams},
-    runtime::{WatchStreamExt, watcher},
 };
 use muster_api::{
     ProxyAssemblage,
@@ -33,18 +31,11 @@ pub async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
     let client = fleet::client(kubeconfig).await?;
     // Whom each object belongs to, as with muster: looked up before anything is measured.
     let owners = fleet::uids(&client, namespace).await?;
-    let assemblages: Api<ProxyAssemblage> = Api::namespaced(client, namespace);
+    let assemblages: Api<ProxyAssemblage> = Api::namespaced(client.clone(), namespace);
     let (tell, mut heard) = mpsc::unbounded_channel();
-    let watched = assemblages.clone();
+    let mut watched = fleet::shown::<ProxyAssemblage>(client, namespace);
     let _watch = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(async move {
-        let mut events = pin!(
-            watcher(watched, watcher::Config::default())
-                .default_backoff()
-                .applied_objects()
-        );
-        while let Some(event) = events.next().await {
-            // A watch that breaks begins again by itself, with a list.
-            let Ok(object) = event else { continue };
+        while let Some(object) = watched.next().await {
             let said = object.status.as_ref().and_then(|status| status.syncs.first());
             if let Some(said) = said {
                 tell.send((object.name_any(), said.digest.clone()))?;

@@ -1,16 +1,11 @@
 //! The workloads, one after another on one management cluster.
 
-use std::{fmt::Debug, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::Context;
-use futures::{StreamExt, TryStreamExt, stream::BoxStream};
-use kube::{
-    Api, Client, Resource,
-    core::NamespaceResourceScope,
-    runtime::{WatchStreamExt, watcher},
-};
+use futures::{StreamExt, stream::BoxStream};
+use kube::Client;
 use muster_api::{Module, ProxyAssemblage, assemblage::SyncPhase};
-use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
@@ -257,8 +252,8 @@ impl<'a> Stage<'a> {
     /// From the write of a cluster's status to the module's status that says so, as a watch sees it; in turns with two writes alone.
     async fn flips(&self) -> anyhow::Result<Flips> {
         let (ours, theirs) = (&self.muster.2, &self.perfect.2);
-        let mut modules = shown::<Module>(&self.client, ours);
-        let mut rows = shown::<ProxyAssemblage>(&self.client, theirs);
+        let mut modules = fleet::shown::<Module>(self.client.clone(), ours);
+        let mut rows = fleet::shown::<ProxyAssemblage>(self.client.clone(), theirs);
         let (cluster, other) = (fleet::cluster(self.clusters / 2), fleet::cluster(0));
         let mut flips = Flips {
             clusters: self.clusters,
@@ -317,32 +312,10 @@ fn is_well(row: &ProxyAssemblage) -> bool {
     said.is_some_and(|said| said.state == SyncPhase::Succeeded)
 }
 
-/// The objects of a kind, each time that a watch shows one.
-fn shown<K>(client: &Client, namespace: &str) -> BoxStream<'static, watcher::Result<K>>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + Debug
-        + DeserializeOwned
-        + Send
-        + 'static,
-{
-    watcher(
-        Api::<K>::namespaced(client.clone(), namespace),
-        watcher::Config::default(),
-    )
-    .default_backoff()
-    .applied_objects()
-    .boxed()
-}
-
 /// Waits until a watch shows an object of which this holds.
-async fn until<K>(
-    objects: &mut BoxStream<'static, watcher::Result<K>>,
-    holds: impl Fn(&K) -> bool,
-) -> anyhow::Result<()> {
+async fn until<K>(objects: &mut BoxStream<'static, K>, holds: impl Fn(&K) -> bool) -> anyhow::Result<()> {
     let seen = async {
-        while let Some(object) = objects.try_next().await? {
+        while let Some(object) = objects.next().await {
             if holds(&object) {
                 return anyhow::Ok(());
             }
