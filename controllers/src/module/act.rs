@@ -57,7 +57,7 @@ pub async fn act<K: Rolled>(
         release,
         standing: _,
         wake_at: _,
-        case: _,
+        asked: _,
     } = plan;
     let moves = record.is_some() || !intents.is_empty();
     let module = &if moves && !seen.deleting {
@@ -147,7 +147,7 @@ async fn rows_written<K: Rolled>(
     let results: Vec<_> = stream::iter(writes).buffer_unordered(WRITERS).collect().await;
     let written: Vec<&Intent> = results.iter().flatten().copied().flatten().collect();
     // Who has not seen its own writes decides on rows of before, and writes them again.
-    let shown = future::join_all(written.into_iter().map(|intent| shown(module, intent, modules)));
+    let shown = shown(module, &written, modules);
     if timeout(SHOWN, shown).await.is_err() {
         debug!(
             module = module.name_any(),
@@ -179,17 +179,17 @@ async fn row_written<'a, K: Rolled>(
     Ok(Some(intent))
 }
 
-/// Waits until the watch shows what was written.
-async fn shown<K: Rolled>(module: &K, intent: &Intent, modules: &Modules<K>) {
-    let (assemblage, name) = (
-        Key::new(module.namespace().unwrap_or_default(), &intent.cluster),
-        module.name_any(),
-    );
-    let stands = |own: Option<&Arc<AssemblageRow>>| {
-        let row = own.and_then(|own| own.of(&name));
-        intent.change.stands(row.map(|row| &**row))
-    };
-    modules.rows.until(&assemblage, stands).await;
+/// Waits until the watch shows what was written: one after the other, as most are shown by the time that they are asked for.
+async fn shown<K: Rolled>(module: &K, written: &[&Intent], modules: &Modules<K>) {
+    let (namespace, name) = (module.namespace().unwrap_or_default(), module.name_any());
+    for intent in written {
+        let stands = |own: Option<&Arc<AssemblageRow>>| {
+            let row = own.and_then(|own| own.of(&name));
+            intent.change.stands(row.map(|row| &**row))
+        };
+        let assemblage = Key::new(&namespace, &intent.cluster);
+        modules.rows.until(&assemblage, stands).await;
+    }
 }
 
 /// On record: what stays in a cluster that was given up, and who wanted that.

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use kube::{Resource as _, ResourceExt};
 use muster_api::{
     control_status::ControlStatus,
+    labels::annotation,
     module::ModuleObject,
     reasons::Reason,
     selector::{Matcher, SelectorError},
@@ -20,7 +21,8 @@ use super::{
     observe::{ClusterSeen, Definition, Observation, Pinned, Values},
     pins::{self, Known, Pin},
     reasons,
-    rows::{Asks, AssemblageRow, ByName, SeenRow},
+    rows::{Asks, AssemblageRow, SeenRow},
+    sight::Pair,
 };
 use crate::{
     bindings,
@@ -40,34 +42,48 @@ pub struct Candidate {
     /// The value of the label that charged clusters share, if it has one.
     domain: Option<String>,
     /// Its row of this module.
-    row: Option<Arc<SeenRow>>,
-    /// The assemblage of its name, whosever it is. Of [`concerned`] only if it was given.
-    pub assemblage: Option<Arc<AssemblageRow>>,
+    pub row: Option<Arc<SeenRow>>,
+    /// The assemblage of its name, whosever it is.
+    assemblage: Option<Arc<AssemblageRow>>,
 }
 
-/// The clusters that a module is about.
-#[derive(Clone, Debug, Default)]
-pub struct Concerned {
-    /// Those of the registry.
-    pub candidates: Vec<Candidate>,
-    /// Those that only a row still names.
-    pub orphans: Vec<ClusterSeen>,
+/// What a pair is to a module.
+#[derive(Clone, Debug)]
+pub enum Concern {
+    /// Nothing.
+    None,
+    /// Only a row still names it.
+    Orphan(Box<ClusterSeen>),
+    /// A cluster of the registry.
+    Candidate(Box<Candidate>),
 }
 
-/// What tells where a cluster comes in a rollout.
-struct Order<'a> {
+/// What tells whether a module is about a cluster, and where that comes in a rollout.
+#[derive(Debug)]
+pub struct Concerns<'a> {
+    module: String,
+    selector: Option<&'a Matcher>,
+    memory: &'a Memory,
     stages: Vec<Matcher>,
     exclusive: Option<&'a str>,
 }
 
-impl<'a> Order<'a> {
-    fn of<K: ModuleObject>(module: &'a K) -> Result<Self, SelectorError> {
+impl<'a> Concerns<'a> {
+    /// Of a module; one without a selector selects nobody.
+    pub fn of<K: ModuleObject>(
+        module: &'a K,
+        selector: Option<&'a Matcher>,
+        memory: &'a Memory,
+    ) -> Result<Self, SelectorError> {
         let rollout = &module.spec().rollout;
         let stages = rollout
             .stages
             .iter()
             .map(|stage| Matcher::new(Some(&stage.selector)));
         Ok(Self {
+            module: module.name_any(),
+            selector,
+            memory,
             stages: stages.collect::<Result<_, _>>()?,
             exclusive: rollout.exclusive.as_deref(),
         })
@@ -82,56 +98,44 @@ impl<'a> Order<'a> {
     fn domain(&self, cluster: &ClusterRow) -> Option<String> {
         cluster.labels.get(self.exclusive?).cloned()
     }
-}
 
-/// Every cluster of the registry that is selected, has a row or is being changed, and those that only a row still names. `registered`
-/// and `assemblages` are in the order of the names.
-pub fn concerned<K: Rolled>(
-    module: &K,
-    registered: &[Arc<ClusterRow>],
-    assemblages: ByName,
-    selector: Option<&Matcher>,
-    memory: &Memory,
-) -> Result<Concerned, SelectorError> {
-    let name = module.name_any();
-    let order = Order::of(module)?;
-    let mut assemblages = assemblages.into_iter().peekable();
-    let mut concerned = Concerned::default();
-    let orphaned = |(cluster, row): (String, Arc<AssemblageRow>)| orphaned(cluster, &row, &name);
-    for cluster in registered {
-        while let Some(before) = assemblages.next_if(|(name, _)| *name < cluster.name) {
-            concerned.orphans.extend(orphaned(before));
-        }
-        let assemblage = assemblages.next_if(|(name, _)| *name == cluster.name);
-        let assemblage = assemblage.map(|(_, assemblage)| assemblage);
-        let own = assemblage.as_ref().filter(|own| own.ours);
-        let row = own.and_then(|own| own.of(&name));
+    /// Whoever is selected, has a row or is being changed concerns a module, and whoever only a row still names.
+    pub fn about(&self, pair: &Pair) -> Concern {
+        let assemblage = pair.assemblage.as_ref();
+        let own = assemblage.filter(|own| own.ours);
+        let row = own.and_then(|own| own.of(&self.module));
+        let Some(cluster) = &pair.cluster else {
+            return match (own, row) {
+                (Some(own), Some(row)) => Concern::Orphan(Box::new(orphan(&own.name, row))),
+                _ => Concern::None,
+            };
+        };
         // Another's of its name before it has a row that is none of this cluster's.
         let row = row.filter(|_| own.is_some_and(|own| cluster.disowns(own.owner.as_deref()).is_none()));
-        let selected = selector.is_some_and(|selector| selector.matches(&cluster.labels));
+        let selected = self
+            .selector
+            .is_some_and(|selector| selector.matches(&cluster.labels));
         // A cluster that is being changed stays in sight, though its row may not be visible yet.
-        let is_charged = || memory.charges.contains_key(cluster.name.as_str());
-        if selected || row.is_some() || is_charged() {
-            concerned.candidates.push(Candidate {
-                selected,
-                stage: order.stage(cluster),
-                domain: order.domain(cluster),
-                row: row.cloned(),
-                cluster: Arc::clone(cluster),
-                assemblage,
-            });
+        let is_charged = || self.memory.charges.contains_key(cluster.name.as_str());
+        if !selected && row.is_none() && !is_charged() {
+            return Concern::None;
         }
+        Concern::Candidate(Box::new(Candidate {
+            selected,
+            stage: self.stage(cluster),
+            domain: self.domain(cluster),
+            row: row.cloned(),
+            cluster: Arc::clone(cluster),
+            assemblage: assemblage.cloned(),
+        }))
     }
-    concerned.orphans.extend(assemblages.filter_map(orphaned));
-    Ok(concerned)
 }
 
 /// A row whose Cluster is gone: nothing can be asked of it any more.
-fn orphaned(cluster: String, own: &AssemblageRow, module: &str) -> Option<ClusterSeen> {
-    let row = own.of(module).filter(|_| own.ours)?.clone();
+fn orphan(cluster: &str, row: &Arc<SeenRow>) -> ClusterSeen {
     let message = format!("there is no Cluster {cluster} any more");
-    Some(ClusterSeen {
-        name: cluster,
+    ClusterSeen {
+        name: cluster.to_owned(),
         uid: String::new(),
         selected: false,
         stage: None,
@@ -141,10 +145,10 @@ fn orphaned(cluster: String, own: &AssemblageRow, module: &str) -> Option<Cluste
         held_until: None,
         pinned: None,
         heard: Vec::new(),
-        row: Some(row),
+        row: Some(Arc::clone(row)),
         values: None,
         last_good_values: None,
-    })
+    }
 }
 
 /// What people say about one cluster.
@@ -153,6 +157,8 @@ pub struct Said {
     hold: Option<Hold>,
     pin: Option<Pin>,
     heard: Vec<ControlStatus>,
+    /// The cluster itself says something, be it over.
+    annotated: bool,
 }
 
 impl Said {
@@ -165,17 +171,18 @@ impl Said {
         };
         let hold = holds::of(cluster, module, &seen.controls, now);
         let pin = pins::of(cluster, module, &seen.controls, known, now).filter(|_| !seen.deleting);
+        let pinned = pins::annotated(cluster, module);
         Self {
-            heard: heard::of_cluster(
-                cluster,
-                pins::annotated(cluster, module),
-                hold.as_ref(),
-                pin.as_ref(),
-                now,
-            ),
+            heard: heard::of_cluster(cluster, pinned, hold.as_ref(), pin.as_ref(), now),
+            annotated: pinned.is_some() || cluster.annotations.contains_key(annotation::HOLD),
             hold,
             pin,
         }
+    }
+
+    /// What was said of it may end, or be answered otherwise: nothing of it is kept.
+    pub fn is_fleeting(&self) -> bool {
+        self.annotated || self.hold.is_some() || self.pin.is_some()
     }
 
     /// The revision that it is to have, if it is pinned to one that can be meant.
@@ -257,7 +264,12 @@ pub fn seen<K: Rolled>(
         row,
         assemblage,
     } = candidate;
-    let Said { hold, pin, heard } = said;
+    let Said {
+        hold,
+        pin,
+        heard,
+        annotated: _,
+    } = said;
     let Found {
         pinned,
         values,

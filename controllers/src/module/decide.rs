@@ -14,7 +14,6 @@ use muster_api::{
 use muster_rollout::{self as engine, How, Memory, Millis, Step, Why, record::Case};
 
 use super::{
-    controls::Address,
     dependencies::Standing,
     events,
     gates::{self, Gates},
@@ -54,7 +53,35 @@ pub struct Plan {
     /// When time alone will change something.
     pub wake_at: Option<Timestamp>,
     /// What the engine was asked, and what it said. None: it was not.
-    pub case: Option<Box<Case>>,
+    pub asked: Option<Box<Asked>>,
+}
+
+/// What the engine was asked about the units in sight, and what it said.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    now: Millis,
+    spec: engine::Spec,
+    memory: Memory,
+    decision: engine::Decision,
+}
+
+impl Asked {
+    /// As it is put on record.
+    pub fn case(self, units: &[engine::Unit]) -> Case {
+        let Self {
+            now,
+            spec,
+            memory,
+            decision,
+        } = self;
+        Case {
+            now,
+            spec,
+            memory,
+            units: units.to_vec(),
+            decision,
+        }
+    }
 }
 
 /// Decides about one module.
@@ -67,11 +94,12 @@ pub fn decide<K: ModuleObject>(
         return Ok(Plan::only(status::idle(module, seen, now), module.status()));
     }
     let name = module.name_any();
-    let units = units::units(seen, &name, &module.spec().rollout);
+    let units = &seen.sight.units;
     let memory = remembered(seen, &units.all, millis(now));
     let spec = units::spec(module.spec(), seen, now);
     let decision = engine::plan(&spec, &memory, &units.all, millis(now));
-    let told = explain(module, seen, &units.obstacles, &decision, now);
+    let background = background(module, seen, &decision, now);
+    let told = explain(&decision, &background);
     let open = open(module, seen, &decision);
     let status = status::rolling(module, seen, &decision, &told, open.as_deref(), now)?;
     let counts = status.summary.clone().unwrap_or_default();
@@ -95,14 +123,13 @@ pub fn decide<K: ModuleObject>(
         stories: history::stories(&seen.revisions, &decision.memory, &counts, now),
         forget: forget(module, seen, &decision.memory),
         questions: gates::questions(module, &decision),
-        release: seen.deleting && seen.clusters.iter().all(ClusterSeen::has_nothing),
+        release: seen.deleting && seen.clusters().iter().all(ClusterSeen::has_nothing),
         wake_at: wake_at(&decision, seen, now),
         status: Box::new(status),
-        case: Some(Box::new(Case {
+        asked: Some(Box::new(Asked {
             now: millis(now),
             spec,
             memory,
-            units: units.all,
             decision,
         })),
     })
@@ -128,7 +155,7 @@ impl Plan {
             release: false,
             standing: None,
             wake_at: None,
-            case: None,
+            asked: None,
         }
     }
 }
@@ -145,28 +172,24 @@ pub(super) fn remembered(seen: &Observation, units: &[engine::Unit], now: Millis
     memory.after_gap(seen.gap.into(), now)
 }
 
-pub(super) fn explain<K: ModuleObject>(
-    module: &K,
-    seen: &Observation,
-    obstacles: &BTreeMap<String, String>,
+/// What messages about this decision speak of.
+pub(super) fn background<'a, K: ModuleObject>(
+    module: &'a K,
+    seen: &'a Observation,
     decision: &engine::Decision,
     now: Timestamp,
-) -> Vec<Explained> {
-    let (namespace, address) = (module.namespace().unwrap_or_default(), status::address(module));
-    let version = status::version(module, &seen.target);
-    let background = Background {
-        address: Address {
-            namespace: &namespace,
-            module: &address,
-        },
+) -> Background<'a> {
+    Background {
+        namespace: module.namespace().unwrap_or_default(),
+        module: status::address(module),
         pause: status::pause(module, seen, now),
-        obstacles,
-        pins: &pins(seen, decision),
+        obstacles: &seen.sight.units.obstacles,
+        pins: pins(seen, decision),
         source: match &seen.target {
             Target::Unknown { message, .. } => Some(message),
             Target::Known { .. } | Target::Nothing => None,
         },
-        version: &version,
+        version: status::version(module, &seen.target),
         revision: seen.target.definition().map_or("", |target| &target.revision),
         stuck: module.spec().rollout.on_failure.action == FailureAction::Revert
             && decision.memory.last_good.is_none(),
@@ -174,11 +197,17 @@ pub(super) fn explain<K: ModuleObject>(
             stages: &module.spec().rollout.stages,
             answers: &seen.gates,
         },
-    };
-    decision
-        .reasons
-        .iter()
-        .map(|(unit, why)| reasons::explain(unit, why, &background))
+    }
+}
+
+/// Every reason of a decision, in words.
+pub(super) fn explain<'a>(
+    decision: &'a engine::Decision,
+    background: &'a Background<'a>,
+) -> Vec<Explained<'a>> {
+    let reasons = decision.reasons.iter();
+    reasons
+        .map(|(unit, why)| reasons::explain(unit, why, background))
         .collect()
 }
 
@@ -189,18 +218,18 @@ fn assigns(intent: &Intent) -> bool {
 fn standing<K: ModuleObject>(
     module: &K,
     seen: &Observation,
-    told: &[Explained],
+    told: &[Explained<'_>],
     intents: &[Intent],
 ) -> Standing {
     let confirmed = told.iter().filter(|told| told.reason == Reason::UpToDate);
-    let present = seen.clusters.iter().filter(|cluster| {
+    let present = seen.clusters().iter().filter(|cluster| {
         let row = cluster.row.as_ref().is_some_and(|row| !row.is_withdrawn());
         row && !cluster.uid.is_empty()
     });
     let assigned = intents.iter().filter(|intent| assigns(intent));
     Standing {
         generation: module.meta().generation,
-        confirmed: confirmed.map(|told| told.cluster.clone()).collect(),
+        confirmed: confirmed.map(|told| told.cluster.to_owned()).collect(),
         present: present
             .map(|cluster| &cluster.name)
             .chain(assigned.map(|intent| &intent.cluster))
@@ -211,7 +240,7 @@ fn standing<K: ModuleObject>(
 
 /// What is said of each cluster that is pinned: by whom, to what, and whether it is there.
 fn pins(seen: &Observation, decision: &engine::Decision) -> BTreeMap<String, String> {
-    let pins = seen.clusters.iter().filter_map(|cluster| {
+    let pins = seen.clusters().iter().filter_map(|cluster| {
         let pinned = cluster.pinned.as_ref()?;
         let charge = decision.memory.charges.get(cluster.name.as_str());
         let carried = cluster.row.as_ref().and_then(|row| row.revision.as_ref());
@@ -257,7 +286,7 @@ fn intents(
         .collect();
     if seen.deleting && intents.is_empty() {
         let left = seen
-            .clusters
+            .clusters()
             .iter()
             .filter(|cluster| cluster.row.as_deref().is_some_and(SeenRow::is_withdrawn));
         intents.extend(left.map(|cluster| Intent {
@@ -329,7 +358,10 @@ fn forget<K: ModuleObject>(module: &K, seen: &Observation, memory: &Memory) -> V
         // They are owned by the module, and go with it.
         return Vec::new();
     }
-    let pinned = seen.clusters.iter().filter_map(|cluster| cluster.pinned.as_ref());
+    let pinned = seen
+        .clusters()
+        .iter()
+        .filter_map(|cluster| cluster.pinned.as_ref());
     let pinned = pinned.map(|pinned| &*pinned.definition);
     let wanted = pinned.chain(seen.target.definition());
     history::surplus(
@@ -347,7 +379,7 @@ fn wake_at(decision: &engine::Decision, seen: &Observation, now: Timestamp) -> O
     };
     let decided = decision.wake_at.map(timestamp);
     let released = seen
-        .clusters
+        .clusters()
         .iter()
         .filter_map(|cluster| cluster.held_until)
         .min();

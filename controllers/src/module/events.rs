@@ -24,7 +24,7 @@ const ACTION: &str = "Rollout";
 pub fn between(
     memory: &Memory,
     decision: &Decision,
-    told: &[Explained],
+    told: &[Explained<'_>],
     status: &ModuleStatus,
     before: Option<&ModuleStatus>,
 ) -> Vec<Event> {
@@ -84,7 +84,7 @@ fn run(before: &Memory, after: &Memory, status: &ModuleStatus) -> Vec<Event> {
 fn clusters(
     memory: &Memory,
     decision: &Decision,
-    told: &[Explained],
+    told: &[Explained<'_>],
     before: Option<&ModuleStatus>,
 ) -> Vec<Event> {
     let known: BTreeMap<&str, &str> = before
@@ -94,33 +94,33 @@ fn clusters(
         .collect();
     let mut events = Vec::new();
     // Those that did the same at once are told of together: else a fleet that changes at once is as many writes again.
-    let mut together: BTreeMap<(EventReason, &str), Vec<&str>> = BTreeMap::new();
+    let mut together: BTreeMap<(EventReason, String), Vec<&str>> = BTreeMap::new();
     for told in told {
-        let old = known.get(told.cluster.as_str()).copied();
-        let was_charged = memory.charges.contains_key(told.cluster.as_str());
-        let is_charged = decision.memory.charges.contains_key(told.cluster.as_str());
+        let old = known.get(told.cluster).copied();
+        let was_charged = memory.charges.contains_key(told.cluster);
+        let is_charged = decision.memory.charges.contains_key(told.cluster);
         match told.reason {
             Reason::UpToDate if was_charged && !is_charged => {
-                let what = (EventReason::ClusterUpdated, told.message.as_str());
-                together.entry(what).or_default().push(&told.cluster);
+                let what = (EventReason::ClusterUpdated, told.message());
+                together.entry(what).or_default().push(told.cluster);
             }
             Reason::Excluded if was_charged && !is_charged => {
                 let what = (
                     EventReason::ClusterWithdrawn,
-                    "nothing of this module is left there",
+                    "nothing of this module is left there".to_owned(),
                 );
-                together.entry(what).or_default().push(&told.cluster);
+                together.entry(what).or_default().push(told.cluster);
             }
             reason if reason.bucket() == Bucket::Failed && old != Some(reason.as_str()) => {
                 events.push(warning(
                     EventReason::ClusterFailed,
-                    format!("{}: {}: {}", told.cluster, reason, told.message),
+                    format!("{}: {}: {}", told.cluster, reason, told.message()),
                 ));
             }
             Reason::WithdrawalHeld if old != Some(Reason::WithdrawalHeld.as_str()) => {
                 events.push(warning(
                     EventReason::WithdrawalHeld,
-                    format!("{}: {}", told.cluster, told.message),
+                    format!("{}: {}", told.cluster, told.message()),
                 ));
             }
             _ => {}
@@ -130,7 +130,7 @@ fn clusters(
     events.extend(
         together
             .into_iter()
-            .map(|((reason, what), clusters)| normal(reason, note(what, &clusters))),
+            .map(|((reason, what), clusters)| normal(reason, note(&what, &clusters))),
     );
     events
 }

@@ -77,14 +77,14 @@ fn pinned(pin: &Pin, cluster: &str, hold: Option<&Hold>) -> Option<(Effect, Stri
 
 /// All that people say to a module and to its clusters, and what came of it: first what has no effect, and no more than a status holds.
 pub fn all(controls: &Controls, clusters: &[ClusterSeen], now: Timestamp) -> Vec<ControlStatus> {
+    let mut levels = controls.levels().peekable();
+    let named = levels.peek().is_some();
     let known: BTreeSet<&str> = clusters
         .iter()
-        .filter(|cluster| cluster.selected)
+        .filter(|cluster| named && cluster.selected)
         .map(|cluster| cluster.name.as_str())
         .collect();
-    let of_module = controls
-        .levels()
-        .flat_map(|(key, control)| of_module(key, control, &known, now));
+    let of_module = levels.flat_map(|(key, control)| of_module(key, control, &known, now));
     let of_clusters = clusters.iter().flat_map(|cluster| cluster.heard.iter().cloned());
     let mut all: Vec<ControlStatus> = of_module.chain(of_clusters).collect();
     all.sort_by(|a, b| (a.effect, &a.control, &a.cluster).cmp(&(b.effect, &b.control, &b.cluster)));

@@ -33,6 +33,7 @@ mod outlook;
 mod pins;
 mod reasons;
 mod rows;
+mod sight;
 mod source;
 mod status;
 mod units;
@@ -60,6 +61,7 @@ use self::{
     memory::Gaps,
     observe::{ClusterSeen, Observation},
     rows::AssemblageRow,
+    sight::Sights,
     source::Tags,
     writers::Writers,
 };
@@ -79,6 +81,7 @@ pub struct Modules<K: Rolled> {
     bindings: Arc<Objects>,
     dependencies: Arc<Dependencies>,
     rows: Arc<Index<K::Assemblage, Arc<AssemblageRow>>>,
+    sights: Sights,
     history: History,
     gaps: Gaps,
     tags: Tags,
@@ -140,6 +143,7 @@ pub async fn run<K: Rolled>(
         bindings: Arc::clone(&bindings),
         dependencies: Arc::clone(&dependencies),
         rows: Arc::new(rows::index()),
+        sights: Sights::default(),
         history: History::of::<K>(),
         gaps: Gaps::new(context.gap),
         tags: Tags::default(),
@@ -194,7 +198,8 @@ async fn reconcile<K: Rolled>(module: Arc<K>, modules: Arc<Modules<K>>) -> Resul
     let seen = observe::observe(&*module, &modules).await?;
     let mut plan = decide::decide(&*module, &seen, modules.context.clock.now())?;
     // Whatever becomes of it.
-    if let Some(case) = plan.case.take() {
+    if let Some(asked) = plan.asked.take() {
+        let case = || Box::new(asked.case(&seen.sight.units.all));
         modules.decisions.note(K::KIND, &Key::of(&*module), case);
     }
     if plan.assigns() && !seen.ties.are_current(&modules.context).await? {
@@ -204,19 +209,21 @@ async fn reconcile<K: Rolled>(module: Arc<K>, modules: Arc<Modules<K>>) -> Resul
     modules
         .dependencies
         .note(&Name::of(&*module), plan.standing.take());
-    let wake_at = plan.wake_at;
-    act::act(&*module, &seen, plan, &modules).await?;
-    Ok(next(
-        &*module,
-        &modules,
-        wake_at.into_iter().chain(untold(&seen, &modules)),
-    ))
+    let (wake_at, over) = (plan.wake_at, plan.release);
+    let untold = untold(&seen, &modules);
+    let acted = act::act(&*module, &seen, plan, &modules).await;
+    // What was seen was so, whatever became of it.
+    if !over {
+        modules.sights.keep(Key::of(&*module), seen.sight);
+    }
+    acted?;
+    Ok(next(&*module, &modules, wake_at.into_iter().chain(untold)))
 }
 
 /// When it is looked again whether a name is free: of an object that has no row of this module, no event tells.
 fn untold<K: Rolled>(seen: &Observation, modules: &Modules<K>) -> Option<Timestamp> {
     let taken = |cluster: &ClusterSeen| matches!(cluster.obstacle, Some((Reason::NameConflict, _)));
-    let any = seen.clusters.iter().any(taken);
+    let any = seen.clusters().iter().any(taken);
     any.then(|| modules.context.clock.now() + UNTOLD)
 }
 

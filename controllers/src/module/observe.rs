@@ -14,24 +14,26 @@ use muster_api::{
     names,
     reasons::{ObjectReason, Reason},
     revision::ModuleRevisionSpec,
+    rollout::Rollout,
     selector::Matcher,
     sync::{Binding, Sync},
     validate::{self, InsecureSources},
 };
 
-use muster_rollout::RunState;
+use muster_rollout::{RunState, UnitId};
 
 use super::{
     Error, Modules,
-    concern::{self, Candidate, Concerned, Found, Said},
+    concern::{self, Candidate, Concern, Concerns, Found, Said},
     controls::{Address, Controls},
     dependencies::Ties,
     gates::{self, Answers},
     history::RevisionRow,
     kind::Rolled,
     memory::{self, Recalled},
-    rows::{self, ByName, SeenRow},
-    source, status, unseen,
+    rows::{self, AssemblageRow, SeenRow},
+    sight::{self, Again, Moved, Pair, Seen, Sight},
+    source, status, units, unseen,
 };
 use crate::{
     bindings,
@@ -203,8 +205,8 @@ pub struct Observation {
     pub memory: Recalled,
     /// How long nobody led since that was written.
     pub gap: Duration,
-    /// The clusters, by name.
-    pub clusters: Vec<ClusterSeen>,
+    /// The clusters.
+    pub sight: Sight,
     /// The module's revisions, by name of the ModuleRevision.
     pub revisions: BTreeMap<String, RevisionRow>,
     /// What its gates said last, each of what is asked now.
@@ -218,12 +220,16 @@ impl Observation {
         pinned.or_else(|| self.target.definition())
     }
 
+    /// The clusters, by name.
+    pub fn clusters(&self) -> &[ClusterSeen] {
+        &self.sight.clusters
+    }
+
     /// A cluster by its name.
     pub fn cluster(&self, name: &str) -> Option<&ClusterSeen> {
-        let place = self
-            .clusters
-            .binary_search_by(|cluster| cluster.name.as_str().cmp(name));
-        place.ok().and_then(|place| self.clusters.get(place))
+        let clusters = self.clusters();
+        let place = clusters.binary_search_by(|cluster| cluster.name.as_str().cmp(name));
+        place.ok().and_then(|place| clusters.get(place))
     }
 
     /// What it would go back to: whoever is pinned neither comes from there nor goes back.
@@ -265,11 +271,11 @@ pub async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Obse
         gap: modules.gaps.before(&key, module),
         gates: gates::current(module, &memory.memory, modules.gates.of(&key)),
         memory,
-        clusters: Vec::new(),
+        sight: Sight::default(),
         revisions: modules.history.about(&key),
     };
     if seen.invalid.is_none() {
-        seen.clusters = clusters(module, modules, selector.as_ref(), &seen).await?;
+        seen.sight = clusters(module, modules, selector.as_ref(), &seen).await?;
         seen.invalid = empty_stage(module, &seen);
     }
     Ok(seen)
@@ -310,7 +316,11 @@ pub(super) fn empty_stage<K: ModuleObject>(module: &K, seen: &Observation) -> Op
     let done = seen.memory.memory.run.is_some_and(|run| {
         run.state == RunState::Good && target.revision.starts_with(&run.target.to_string())
     });
-    let mut selected = seen.clusters.iter().filter(|cluster| cluster.selected).peekable();
+    let mut selected = seen
+        .clusters()
+        .iter()
+        .filter(|cluster| cluster.selected)
+        .peekable();
     // Who selects nobody is at rest: that is no mistake in a stage.
     selected.peek()?;
     let places: BTreeSet<usize> = selected.filter_map(|cluster| cluster.stage).collect();
@@ -332,46 +342,127 @@ fn matcher<K: ModuleObject>(module: &K) -> Result<Matcher, Error> {
     Ok(Matcher::new(module.spec().selector.as_ref())?)
 }
 
-/// Every cluster of the registry that is selected, has a row or is being changed, and those that only a row still names.
+/// Every cluster of the registry that is selected, has a row or is being changed, and those that only a row still names. Those of
+/// which nothing changed since the last decision stay as they were.
 async fn clusters<K: Rolled>(
     module: &K,
     modules: &Modules<K>,
     selector: Option<&Matcher>,
     seen: &Observation,
-) -> Result<Vec<ClusterSeen>, Error> {
+) -> Result<Sight, Error> {
     let key = Key::of(module);
-    let name = module.name_any();
     let rows = if seen.memory.lost {
         listed(modules, &key.namespace).await?
     } else {
-        modules.rows.about(&key)
+        modules.rows.all()
     };
     let registered = modules.context.registry.list();
-    unseen::look(&name, &seen.memory, &rows, &registered, modules).await?;
-    let Concerned { candidates, orphans } =
-        concern::concerned(module, &registered, rows, selector, &seen.memory.memory)?;
-    let mut clusters = orphans;
-    let address = Address {
-        namespace: &key.namespace,
-        module: &status::address(module),
+    unseen::look(&key.name, &seen.memory, &rows, &registered, modules).await?;
+    let mut sight = modules.sights.take(&key);
+    let pairs = sight::pairs(registered, rows, &sight);
+    let new = Sight::new(module, seen);
+    let onlooker = Onlooker {
+        concerns: Concerns::of(module, selector, &seen.memory.memory)?,
+        key: &key,
+        address: &status::address(module),
+        seen,
+        modules,
     };
-    let now = modules.context.clock.now();
-    for mut candidate in candidates {
-        if candidate.assemblage.is_none() {
-            // One without a row of this module does not concern it, and has the name all the same.
-            let assemblage = Key::new(&key.namespace, &candidate.cluster.name);
-            candidate.assemblage = modules.rows.get(&assemblage);
+    let rollout = &module.spec().rollout;
+    let charged = seen.memory.memory.charges.keys().map(UnitId::as_str);
+    if let Again::These(places) = sight.again(&pairs, &new, charged)
+        && let Ok(changed) = onlooker.look_again(&mut sight, &pairs, &places).await?
+    {
+        units::again(&mut sight, &changed, seen, &key.name, rollout);
+        if cfg!(debug_assertions) {
+            let anew = onlooker.look_anew(new, pairs, rollout).await?;
+            assert!(
+                sight.agrees(&anew),
+                "module {key}: what was kept of its clusters is not what they are"
+            );
         }
-        let said = Said::of(&candidate, &address, seen, now);
-        let found = match Found::at_hand(&candidate, &said, seen) {
+        return Ok(sight);
+    }
+    onlooker.look_anew(new, pairs, rollout).await
+}
+
+/// Who looks at clusters for a module.
+struct Onlooker<'a, K: Rolled> {
+    concerns: Concerns<'a>,
+    key: &'a Key,
+    address: &'a str,
+    seen: &'a Observation,
+    modules: &'a Modules<K>,
+}
+
+impl<K: Rolled> Onlooker<'_, K> {
+    /// Looks at these pairs again; says which clusters they are.
+    async fn look_again(
+        &self,
+        sight: &mut Sight,
+        pairs: &[Pair],
+        places: &[usize],
+    ) -> Result<Result<Vec<usize>, Moved>, Error> {
+        let mut changed = Vec::with_capacity(places.len());
+        for place in places {
+            let Some(pair) = pairs.get(*place) else {
+                return Ok(Err(Moved));
+            };
+            let seen = self.look(pair).await?;
+            match sight.replace(*place, pair.clone(), seen) {
+                Ok(cluster) => changed.extend(cluster),
+                Err(moved) => return Ok(Err(moved)),
+            }
+        }
+        Ok(Ok(changed))
+    }
+
+    /// Looks at all pairs.
+    async fn look_anew(&self, empty: Sight, pairs: Vec<Pair>, rollout: &Rollout) -> Result<Sight, Error> {
+        let mut sight = empty;
+        for pair in pairs {
+            let seen = self.look(&pair).await?;
+            sight.push(pair, seen);
+        }
+        sight.units = units::units(&sight.clusters, self.seen, &self.key.name, rollout);
+        Ok(sight)
+    }
+
+    async fn look(&self, pair: &Pair) -> Result<Seen, Error> {
+        let candidate = match self.concerns.about(pair) {
+            Concern::None => {
+                return Ok(Seen {
+                    cluster: None,
+                    fleeting: false,
+                });
+            }
+            Concern::Orphan(orphan) => {
+                return Ok(Seen {
+                    cluster: Some(*orphan),
+                    fleeting: false,
+                });
+            }
+            Concern::Candidate(candidate) => candidate,
+        };
+        let address = Address {
+            namespace: &self.key.namespace,
+            module: self.address,
+        };
+        let said = Said::of(&candidate, &address, self.seen, self.modules.context.clock.now());
+        let at_hand = Found::at_hand(&candidate, &said, self.seen);
+        // One that is only being changed goes out of sight when it is not any more.
+        let lasts = candidate.selected || candidate.row.is_some();
+        let fleeting = at_hand.is_none() || said.is_fleeting() || !lasts;
+        let found = match at_hand {
             Some(found) => found,
             // Apart: in a large fleet the room for what is rarely waited for would be made for each cluster.
-            None => Box::pin(found(&candidate, &said, modules, &key, seen)).await?,
+            None => Box::pin(found(&candidate, &said, self.modules, self.key, self.seen)).await?,
         };
-        clusters.push(concern::seen::<K>(candidate, said, found, &key, seen));
+        Ok(Seen {
+            cluster: Some(concern::seen::<K>(*candidate, said, found, self.key, self.seen)),
+            fleeting,
+        })
     }
-    clusters.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(clusters)
 }
 
 /// Looks up what a cluster's row may get.
@@ -406,7 +497,7 @@ async fn found<K: Rolled>(
 
 /// All assemblages as they are now. Without a memory nothing tells how far the watch is behind, and what it has not shown yet may be
 /// on its way in some cluster (W7).
-async fn listed<K: Rolled>(modules: &Modules<K>, namespace: &str) -> Result<ByName, Error> {
+async fn listed<K: Rolled>(modules: &Modules<K>, namespace: &str) -> Result<Vec<Arc<AssemblageRow>>, Error> {
     let assemblages: Api<K::Assemblage> = Api::namespaced(modules.context.client.clone(), namespace);
     let what = format!("listing {} in {namespace}", K::Assemblage::plural(&()));
     let mut page = ListParams::default().limit(PAGE);
@@ -420,7 +511,7 @@ async fn listed<K: Rolled>(modules: &Modules<K>, namespace: &str) -> Result<ByNa
         all.extend(rows);
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),
-            None => return Ok(all.into_iter().collect()),
+            None => return Ok(all.into_values().collect()),
         }
     }
 }

@@ -20,13 +20,14 @@ use muster_api::{
     ModuleRevision,
     assemblage::SyncRow,
     module::SourceStatus,
+    reasons::Reason,
     selector::{Matcher, SelectorError},
     validate::InsecureSources,
 };
 use muster_rollout as engine;
 
 use super::{
-    concern::{self, Candidate, Concerned, Found, Said},
+    concern::{self, Candidate, Concern, Concerns, Found, Said},
     controls::Address,
     decide,
     dependencies::Dependencies,
@@ -37,6 +38,7 @@ use super::{
     observe::{self, ClusterSeen, Definition, Observation, Target, Values},
     reasons::Explained,
     rows::{self, AssemblageRow},
+    sight::{self, Seen, Sight},
     source, status, units,
 };
 use crate::{
@@ -91,7 +93,28 @@ pub struct Prospect {
     /// What the row of each selected cluster is to hold, as far as that is known; without name and token.
     pub rows: BTreeMap<String, SyncRow>,
     /// What would be said of each cluster at first.
-    pub told: Vec<Explained>,
+    pub told: Vec<Told>,
+}
+
+/// What is said of one cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The cluster.
+    pub cluster: String,
+    /// The one word.
+    pub reason: Reason,
+    /// The rest, for people.
+    pub message: String,
+}
+
+impl From<&Explained<'_>> for Told {
+    fn from(told: &Explained<'_>) -> Self {
+        Self {
+            cluster: told.cluster.to_owned(),
+            reason: told.reason,
+            message: told.message(),
+        }
+    }
 }
 
 /// How a module stands once it has this spec, and its version is this commit.
@@ -104,7 +127,7 @@ pub fn outlook<K: Rolled>(
     let mut seen = observed(module, commit, lists, now);
     let mut needs = BTreeSet::new();
     if seen.invalid.is_none() {
-        seen.clusters = clusters(module, lists, &seen, &mut needs, now)?;
+        seen.sight = clusters(module, lists, &seen, &mut needs, now)?;
         seen.invalid = observe::empty_stage(module, &seen);
     }
     if !needs.is_empty() {
@@ -143,7 +166,7 @@ fn observed<K: Rolled>(module: &K, commit: &str, lists: &Lists<'_, K>, now: Time
         ties,
         memory,
         gap: Duration::ZERO,
-        clusters: Vec::new(),
+        sight: Sight::default(),
         revisions: own
             .map(|revision| (revision.name_any(), history::row(revision)))
             .collect::<BTreeMap<String, RevisionRow>>(),
@@ -174,7 +197,7 @@ fn clusters<K: Rolled>(
     seen: &Observation,
     needs: &mut BTreeSet<ObjectId>,
     now: Timestamp,
-) -> Result<Vec<ClusterSeen>, SelectorError> {
+) -> Result<Sight, SelectorError> {
     let rows: BTreeMap<String, Arc<AssemblageRow>> = lists
         .assemblages
         .iter()
@@ -183,19 +206,20 @@ fn clusters<K: Rolled>(
     let selector = (!seen.deleting)
         .then(|| Matcher::new(module.spec().selector.as_ref()))
         .transpose()?;
-    let Concerned { candidates, orphans } = concern::concerned(
-        module,
-        lists.clusters,
-        rows.into_iter().collect(),
-        selector.as_ref(),
-        &seen.memory.memory,
-    )?;
-    let mut clusters = orphans;
-    for candidate in candidates {
-        clusters.push(one(module, candidate, lists, seen, needs, now));
+    let concerns = Concerns::of(module, selector.as_ref(), &seen.memory.memory)?;
+    let mut sight = Sight::new(module, seen);
+    for pair in sight::pairs(lists.clusters.to_vec(), rows.into_values().collect(), &sight) {
+        let cluster = match concerns.about(&pair) {
+            Concern::None => None,
+            Concern::Orphan(orphan) => Some(*orphan),
+            Concern::Candidate(candidate) => Some(one(module, *candidate, lists, seen, needs, now)),
+        };
+        let fleeting = true;
+        sight.push(pair, Seen { cluster, fleeting });
     }
-    clusters.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(clusters)
+    let rollout = &module.spec().rollout;
+    sight.units = units::units(&sight.clusters, seen, &module.name_any(), rollout);
+    Ok(sight)
 }
 
 fn one<K: Rolled>(
@@ -247,11 +271,15 @@ fn evaluated<K: Rolled>(
 }
 
 fn prospect<K: Rolled>(module: &K, seen: Observation, now: Timestamp) -> Prospect {
-    let units = units::units(&seen, &module.name_any(), &module.spec().rollout);
+    let units = &seen.sight.units;
     let memory = decide::remembered(&seen, &units.all, decide::millis(now));
     let spec = units::spec(module.spec(), &seen, now);
     let decision = engine::plan(&spec, &memory, &units.all, decide::millis(now));
-    let told = decide::explain(module, &seen, &units.obstacles, &decision, now);
+    let background = decide::background(module, &seen, &decision, now);
+    let told = decide::explain(&decision, &background)
+        .iter()
+        .map(Told::from)
+        .collect();
     let row = |unit: &engine::Unit| {
         let engine::Desired::Content { digest, .. } = unit.desired else {
             return None;
@@ -259,7 +287,7 @@ fn prospect<K: Rolled>(module: &K, seen: Observation, now: Timestamp) -> Prospec
         let content = units.contents.get(unit.id.as_str(), digest)?;
         Some((unit.id.to_string(), content.row.clone()))
     };
-    let selected = seen.clusters.iter().filter(|cluster| cluster.selected);
+    let selected = seen.clusters().iter().filter(|cluster| cluster.selected);
     Prospect {
         revision: seen.target.definition().map(|target| target.revision.clone()),
         selected: selected.map(|cluster| cluster.name.clone()).collect(),
@@ -268,6 +296,6 @@ fn prospect<K: Rolled>(module: &K, seen: Observation, now: Timestamp) -> Prospec
         spec,
         memory,
         told,
-        units: units.all,
+        units: seen.sight.units.all,
     }
 }

@@ -12,34 +12,36 @@ use super::{
     status::Pause,
 };
 
-/// Why one cluster is where it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Explained {
+/// Why one cluster is where it is. The words for people are made when they are asked for: of a large fleet few are told.
+#[derive(Clone, Copy, Debug)]
+pub struct Explained<'a> {
     /// The cluster.
-    pub cluster: String,
+    pub cluster: &'a str,
     /// The one word.
     pub reason: Reason,
     /// Since when, where that is known.
     pub since: Option<Timestamp>,
-    /// The rest, for people.
-    pub message: String,
+    why: &'a Why,
+    background: &'a Background<'a>,
 }
 
 /// What messages speak of besides the engine's reasons.
 #[derive(Clone, Debug)]
 pub struct Background<'a> {
-    /// The module.
-    pub address: Address<'a>,
+    /// The namespace of the module.
+    pub namespace: String,
+    /// Its kind and name, as kubectl takes them.
+    pub module: String,
     /// Who paused it, if so, and how that ends.
     pub pause: Option<Pause>,
     /// Why a cluster cannot be touched.
     pub obstacles: &'a BTreeMap<String, String>,
     /// What a cluster is pinned to, by whom, and what ends it.
-    pub pins: &'a BTreeMap<String, String>,
+    pub pins: BTreeMap<String, String>,
     /// Why the source could not be read, if so.
     pub source: Option<&'a str>,
     /// The version that is rolled out.
-    pub version: &'a str,
+    pub version: String,
     /// The hash of its revision; empty if it is not known.
     pub revision: &'a str,
     /// What is condemned shall go back, and there is no good revision to go back to.
@@ -49,6 +51,13 @@ pub struct Background<'a> {
 }
 
 impl Background<'_> {
+    fn address(&self) -> Address<'_> {
+        Address {
+            namespace: &self.namespace,
+            module: &self.module,
+        }
+    }
+
     /// The revision as messages and controls name it.
     fn short(&self) -> &str {
         self.revision.get(..8).unwrap_or(self.revision)
@@ -57,18 +66,26 @@ impl Background<'_> {
     /// The command that says something once.
     fn once(&self, key: &str, stage: Option<&str>) -> String {
         let stage = stage.map_or_else(String::new, |stage| format!("{stage}@"));
-        command(&self.address, key, Some(&format!("{stage}{}", self.short())))
+        command(&self.address(), key, Some(&format!("{stage}{}", self.short())))
     }
 }
 
 /// Explains a unit's reason.
-pub fn explain(unit: &UnitId, why: &Why, background: &Background<'_>) -> Explained {
+pub fn explain<'a>(unit: &'a UnitId, why: &'a Why, background: &'a Background<'a>) -> Explained<'a> {
     let (reason, since) = word(why);
     Explained {
-        cluster: unit.to_string(),
+        cluster: unit.as_str(),
         reason,
         since: since.map(instant),
-        message: message(unit, why, background),
+        why,
+        background,
+    }
+}
+
+impl Explained<'_> {
+    /// The rest, for people.
+    pub fn message(&self) -> String {
+        message(self.cluster, self.why, self.background)
     }
 }
 
@@ -128,9 +145,10 @@ pub const fn not_ready(reason: NotReady) -> Reason {
 }
 
 #[expect(clippy::too_many_lines, reason = "a table is as long as its cases")]
-fn message(unit: &UnitId, why: &Why, background: &Background<'_>) -> String {
+fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
     let Background {
-        address,
+        namespace: _,
+        module: _,
         pause,
         obstacles,
         pins,
@@ -143,7 +161,7 @@ fn message(unit: &UnitId, why: &Why, background: &Background<'_>) -> String {
     match why {
         Why::Ineligible { since, .. } => {
             let obstacle = obstacles
-                .get(unit.as_str())
+                .get(cluster)
                 .map_or("it cannot be touched now", String::as_str);
             let kept = since.map_or(String::new(), |since| {
                 format!("; its slot is kept for it since {}", instant(since))
@@ -152,7 +170,11 @@ fn message(unit: &UnitId, why: &Why, background: &Background<'_>) -> String {
         }
         Why::WithdrawalHeld { acknowledge, units } => format!(
             "{units} clusters would be withdrawn from at once, more than rollout.withdraw.brake: nothing is withdrawn until that is acknowledged: {}",
-            command(address, annotation::ACKNOWLEDGE_WITHDRAWAL, Some(acknowledge))
+            command(
+                &background.address(),
+                annotation::ACKNOWLEDGE_WITHDRAWAL,
+                Some(acknowledge)
+            )
         ),
         Why::Withdrawing { message, .. } => {
             format!("its objects are being removed{}", tail(message.as_deref()))
@@ -206,7 +228,7 @@ fn message(unit: &UnitId, why: &Why, background: &Background<'_>) -> String {
         ),
         Why::Pinned { message } => format!(
             "{}{}",
-            pins.get(unit.as_str())
+            pins.get(cluster)
                 .map_or("pinned to another revision", String::as_str),
             tail(message.as_deref())
         ),
@@ -220,7 +242,7 @@ fn message(unit: &UnitId, why: &Why, background: &Background<'_>) -> String {
             background.once(annotation::RETRY, None)
         ),
         Why::NotYet { .. } => obstacles
-            .get(unit.as_str())
+            .get(cluster)
             .map_or("it waits for something else", String::as_str)
             .to_owned(),
         Why::WaitingApproval { stage } => format!(
@@ -348,18 +370,16 @@ mod tests {
         let obstacles = BTreeMap::from([("eu-1".to_owned(), "Cluster eu-1 is paused".to_owned())]);
         let pins = BTreeMap::from([("eu-1".to_owned(), "pinned to v1 by ann".to_owned())]);
         let background = Background {
-            address: Address {
-                namespace: "fleet",
-                module: "module/web",
-            },
+            namespace: "fleet".to_owned(),
+            module: "module/web".to_owned(),
             pause: Some(Pause {
                 told: " by ann".to_owned(),
                 resume: "; to go on set spec.rollout.paused to false".to_owned(),
             }),
             obstacles: &obstacles,
-            pins: &pins,
+            pins,
             source: Some("https://git.test cannot be reached"),
-            version: "v2",
+            version: "v2".to_owned(),
             revision: "0123456789abcdef",
             stuck: false,
             gates: Gates {
@@ -367,14 +387,15 @@ mod tests {
                 answers: &BTreeMap::new(),
             },
         };
-        let told = explain(&"eu-1".into(), why, &background);
+        let unit = "eu-1".into();
+        let told = explain(&unit, why, &background);
         assert_eq!(told.reason, reason, "{why:?}");
         assert_eq!(
             told.reason.rank(),
             why.rank(),
             "the engine and the public table order {reason} alike"
         );
-        assert!(told.message.contains(says), "{}", told.message);
+        assert!(told.message().contains(says), "{}", told.message());
     }
 
     #[test]

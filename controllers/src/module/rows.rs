@@ -23,6 +23,8 @@ use crate::{
 /// An assemblage in rows. Whoever reads a fleet's rows shares them: nobody changes one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AssemblageRow {
+    /// Its name.
+    pub name: String,
     /// muster's own assemblage of the cluster that it is named after; another's is never written to.
     pub ours: bool,
     /// It is being deleted: nothing is written to it any more.
@@ -64,9 +66,6 @@ pub struct SeenRow {
     /// The report as the engine has it.
     pub reported: Option<engine::Echo>,
 }
-
-/// All assemblages that concern a module, by name and in that order.
-pub type ByName = Vec<(String, Arc<AssemblageRow>)>;
 
 /// The greatest token of a report that is believed without a row that has it. A restored fleet may report tokens that nobody here
 /// remembers, and new ones must be greater; a report that left no room for those would stop the module for good.
@@ -143,6 +142,7 @@ pub fn row<A: Carrier>(assemblage: &A) -> AssemblageRow {
     let states = assemblage.status().map_or(&[][..], |status| &status.syncs);
     let syncs = assemblage.spec().syncs.iter().enumerate();
     AssemblageRow {
+        name: assemblage.name_any(),
         ours: is_ours(assemblage),
         deleting: assemblage.meta().deletion_timestamp.is_some(),
         owner: registry::owner(assemblage.meta()).map(str::to_owned),

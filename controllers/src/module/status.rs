@@ -67,7 +67,7 @@ pub fn rolling<K: ModuleObject>(
     module: &K,
     seen: &Observation,
     decision: &engine::Decision,
-    told: &[Explained],
+    told: &[Explained<'_>],
     open: Option<&str>,
     now: Timestamp,
 ) -> Result<ModuleStatus, serde_json::Error> {
@@ -101,7 +101,7 @@ pub fn rolling<K: ModuleObject>(
         source,
         revision,
         attention,
-        controls: heard::all(&seen.controls, &seen.clusters, now),
+        controls: heard::all(&seen.controls, seen.clusters(), now),
         summary: Some(summary),
         rollout: Some(memory::store(&decision.memory, module.meta().uid.as_deref())?),
         last_handled_reconcile_at: requested_at(module),
@@ -171,7 +171,7 @@ fn merged<K: ModuleObject>(
     said.merge(before, module.meta().generation.unwrap_or_default(), now)
 }
 
-fn summary(decision: &engine::Decision, told: &[Explained]) -> Summary {
+fn summary(decision: &engine::Decision, told: &[Explained<'_>]) -> Summary {
     let counted = |bucket: Bucket| count(told.iter().filter(|told| told.reason.bucket() == bucket));
     let engine::Summary {
         total,
@@ -198,14 +198,14 @@ fn count<T>(items: impl Iterator<Item = T>) -> u32 {
 }
 
 /// The clusters that are not as they shall be, worst first. `since` of a reason that the engine gives no time for is when it was first told.
-fn attention(told: &[Explained], before: &[Attention], now: Timestamp) -> Vec<Attention> {
-    let mut worst: Vec<&Explained> = told
+fn attention(told: &[Explained<'_>], before: &[Attention], now: Timestamp) -> Vec<Attention> {
+    let mut worst: Vec<&Explained<'_>> = told
         .iter()
         .filter(|told| !matches!(told.reason, Reason::UpToDate | Reason::Excluded))
         .collect();
-    let order = |a: &&Explained, b: &&Explained| {
-        let place = |told: &Explained| (urgency(told.reason), told.reason.rank());
-        place(a).cmp(&place(b)).then_with(|| a.cluster.cmp(&b.cluster))
+    let order = |a: &&Explained<'_>, b: &&Explained<'_>| {
+        let place = |told: &Explained<'_>| (urgency(told.reason), told.reason.rank());
+        place(a).cmp(&place(b)).then_with(|| a.cluster.cmp(b.cluster))
     };
     // Of a large fleet most are not told: those need no order.
     if worst.len() > MAX_ATTENTION {
@@ -213,7 +213,7 @@ fn attention(told: &[Explained], before: &[Attention], now: Timestamp) -> Vec<At
         worst.truncate(MAX_ATTENTION);
     }
     worst.sort_unstable_by(order);
-    let entry = |told: &Explained| {
+    let entry = |told: &Explained<'_>| {
         let known = before
             .iter()
             .find(|old| old.cluster == told.cluster && old.reason == told.reason.as_str());
@@ -223,10 +223,10 @@ fn attention(told: &[Explained], before: &[Attention], now: Timestamp) -> Vec<At
             .or_else(|| known.and_then(|old| old.since.clone()))
             .unwrap_or(Time(now));
         Attention {
-            cluster: told.cluster.clone(),
+            cluster: told.cluster.to_owned(),
             reason: told.reason.into(),
             since: Some(since),
-            message: bounded(&told.message, MAX_MESSAGE).into_owned(),
+            message: bounded(&told.message(), MAX_MESSAGE).into_owned(),
         }
     };
     worst.into_iter().map(entry).collect()
@@ -248,7 +248,7 @@ fn conditions<K: ModuleObject>(
     module: &K,
     seen: &Observation,
     decision: &engine::Decision,
-    told: &[Explained],
+    told: &[Explained<'_>],
     open: Option<&str>,
     summary: &Summary,
 ) -> Conditions {
@@ -263,7 +263,7 @@ fn conditions<K: ModuleObject>(
             )
         })
     {
-        said = said.with(conditions::HALTED, Status::True, halt.reason, &*halt.message);
+        said = said.with(conditions::HALTED, Status::True, halt.reason, halt.message());
     }
     let everything = module
         .spec()
@@ -307,7 +307,7 @@ fn ready<K: ModuleObject>(
     module: &K,
     seen: &Observation,
     decision: &engine::Decision,
-    told: &[Explained],
+    told: &[Explained<'_>],
     open: Option<&str>,
     summary: &Summary,
 ) -> Conditions {
@@ -321,7 +321,9 @@ fn ready<K: ModuleObject>(
     };
     let message = format!(
         "{version} on {} clusters: {}: {}",
-        summary.clusters, worst.cluster, worst.message
+        summary.clusters,
+        worst.cluster,
+        worst.message()
     );
     let said = Conditions::ready(Status::False, worst.reason, &*message);
     match decision.summary.phase {
@@ -333,14 +335,14 @@ fn ready<K: ModuleObject>(
 }
 
 /// The cluster that keeps the module from being ready. One that cannot, or shall not, be touched does not: it is skipped or held, and counted.
-fn worst(told: &[Explained]) -> Option<&Explained> {
+fn worst<'a>(told: &'a [Explained<'a>]) -> Option<&'a Explained<'a>> {
     let open = told.iter().filter(|told| {
         !matches!(
             told.reason.bucket(),
             Bucket::Skipped | Bucket::Held | Bucket::Updated | Bucket::Excluded
         )
     });
-    open.min_by_key(|told| (urgency(told.reason), told.reason.rank(), &told.cluster))
+    open.min_by_key(|told| (urgency(told.reason), told.reason.rank(), told.cluster))
 }
 
 fn at_rest(version: &str, open: Option<&str>, summary: &Summary) -> Conditions {
@@ -382,11 +384,11 @@ fn at_rest(version: &str, open: Option<&str>, summary: &Summary) -> Conditions {
 /// What a deletion waits for, and what would end that.
 fn leaving<K: ModuleObject>(
     module: &K,
-    told: &[Explained],
+    told: &[Explained<'_>],
     attention: &[Attention],
     said: Conditions,
 ) -> Conditions {
-    let left: Vec<&Explained> = told
+    let left: Vec<&Explained<'_>> = told
         .iter()
         .filter(|told| told.reason != Reason::Excluded)
         .collect();
@@ -394,7 +396,7 @@ fn leaving<K: ModuleObject>(
     let (reason, message) = match (held, left.first()) {
         (Some(held), _) => (
             Reason::WithdrawalHeld.as_str(),
-            format!("being deleted: {}", held.message),
+            format!("being deleted: {}", held.message()),
         ),
         (None, None) => (
             ObjectReason::Terminating.as_str(),
@@ -406,7 +408,7 @@ fn leaving<K: ModuleObject>(
                 left.len()
             );
             let rest = stuck(module, &left, attention)
-                .unwrap_or_else(|| format!(", first {}: {}", first.cluster, first.message));
+                .unwrap_or_else(|| format!(", first {}: {}", first.cluster, first.message()));
             (ObjectReason::Terminating.as_str(), begin + &rest)
         }
     };
@@ -415,29 +417,25 @@ fn leaving<K: ModuleObject>(
 }
 
 /// The clusters that cannot be withdrawn from now: who, why, since when, and how they are given up. None if there is no such one.
-fn stuck<K: ModuleObject>(module: &K, left: &[&Explained], attention: &[Attention]) -> Option<String> {
-    let stuck: Vec<&&Explained> = left.iter().filter(|told| told.reason.is_ineligible()).collect();
+fn stuck<K: ModuleObject>(module: &K, left: &[&Explained<'_>], attention: &[Attention]) -> Option<String> {
+    let stuck: Vec<&&Explained<'_>> = left.iter().filter(|told| told.reason.is_ineligible()).collect();
     if stuck.is_empty() {
         return None;
     }
-    let since = |told: &Explained| {
+    let since = |told: &Explained<'_>| {
         let entry = attention.iter().find(|entry| entry.cluster == told.cluster)?;
         entry.since.as_ref().map(|since| format!(" since {}", since.0))
     };
-    let one = |told: &&&Explained| {
+    let one = |told: &&&Explained<'_>| {
         let since = since(told).unwrap_or_default();
-        format!("{} ({}{since}: {})", told.cluster, told.reason, told.message)
+        format!("{} ({}{since}: {})", told.cluster, told.reason, told.message())
     };
     let told: Vec<String> = stuck.iter().take(MAX_TOLD).map(one).collect();
     let more = match stuck.len().saturating_sub(MAX_TOLD) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let names: Vec<&str> = stuck
-        .iter()
-        .take(MAX_NAMED)
-        .map(|told| told.cluster.as_str())
-        .collect();
+    let names: Vec<&str> = stuck.iter().take(MAX_NAMED).map(|told| told.cluster).collect();
     let (namespace, address) = (module.namespace().unwrap_or_default(), address(module));
     let address = Address {
         namespace: &namespace,

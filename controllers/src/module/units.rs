@@ -21,6 +21,7 @@ use super::{
     gates,
     observe::{ClusterSeen, Definition, Observation, Values},
     rows::{self, Print, SeenRow},
+    sight::Sight,
 };
 
 /// What a row is to hold, without its token.
@@ -34,11 +35,11 @@ pub struct Content {
 }
 
 /// The contents that rows may get: an entry for each cluster, in the order of their names.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Contents(Vec<Choice>);
 
 /// What one cluster's row may hold.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Choice {
     unit: engine::UnitId,
     /// What it shall have.
@@ -48,6 +49,13 @@ struct Choice {
 }
 
 impl Contents {
+    fn put(&mut self, place: usize, choice: Choice) {
+        match self.0.get_mut(place) {
+            Some(old) => *old = choice,
+            None => self.0.push(choice),
+        }
+    }
+
     /// What a cluster's row is to hold for a digest.
     pub fn get(&self, cluster: &str, digest: engine::Digest) -> Option<&Content> {
         let place = self
@@ -66,19 +74,22 @@ impl Choice {
     }
 }
 
+/// Contents of one definition by the values that they were made for.
+type Made = BTreeMap<Values, Result<Option<Arc<Content>>, String>>;
+
 /// Makes contents of one definition, each once: most clusters have the same values, or none.
 struct Recipe<'a> {
     module: &'a str,
     definition: &'a Definition,
-    made: BTreeMap<Values, Result<Option<Arc<Content>>, String>>,
+    made: Made,
 }
 
 impl<'a> Recipe<'a> {
-    fn new(module: &'a str, definition: &'a Definition) -> Self {
+    fn new(module: &'a str, definition: &'a Definition, made: Made) -> Self {
         Self {
             module,
             definition,
-            made: BTreeMap::new(),
+            made,
         }
     }
 
@@ -131,7 +142,7 @@ struct Recipes<'a> {
 }
 
 /// The clusters as units, and the contents that rows may get.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Units {
     /// One for each cluster that was seen.
     pub all: Vec<engine::Unit>,
@@ -139,31 +150,84 @@ pub struct Units {
     pub contents: Contents,
     /// Why a cluster cannot be touched, for people.
     pub obstacles: BTreeMap<String, String>,
+    /// The contents that were made so far of the target, and of what clusters would go back to.
+    made: [Made; 2],
 }
 
 /// A unit for each cluster, with the contents that it may get.
-pub fn units(seen: &Observation, module: &str, rollout: &api::Rollout) -> Units {
+pub fn units(clusters: &[ClusterSeen], seen: &Observation, module: &str, rollout: &api::Rollout) -> Units {
     let mut units = Units::default();
-    let domains: BTreeSet<&str> = seen
-        .clusters
+    units.put(clusters.iter().enumerate(), seen, module, rollout);
+    units.share(clusters, rollout);
+    units
+}
+
+/// The units of the clusters at these places, once more: nothing changed for the others, nor in what all rest on.
+pub fn again(sight: &mut Sight, places: &[usize], seen: &Observation, module: &str, rollout: &api::Rollout) {
+    let Sight { clusters, units, .. } = sight;
+    let changed = places
         .iter()
-        .filter_map(|cluster| cluster.domain.as_deref())
-        .collect();
-    let domains: BTreeMap<&str, usize> = domains.into_iter().zip(0..).collect();
-    let recipe = |definition| Recipe::new(module, definition);
-    let mut recipes = Recipes {
-        target: seen.target.definition().map(recipe),
-        last_good: seen.last_good.as_ref().map(recipe),
-    };
-    for cluster in &seen.clusters {
-        let unit = unit(cluster, seen, module, rollout, &mut recipes, &mut units);
-        let domain = cluster.domain.as_deref().and_then(|domain| domains.get(domain));
-        units.all.push(engine::Unit {
-            domain: domain.and_then(|number| engine::Domain::nth(*number)),
-            ..unit
+        .filter_map(|place| Some((*place, clusters.get(*place)?)));
+    units.put(changed, seen, module, rollout);
+    units.share(clusters, rollout);
+}
+
+impl Units {
+    fn put<'a>(
+        &mut self,
+        clusters: impl Iterator<Item = (usize, &'a ClusterSeen)>,
+        seen: &Observation,
+        module: &str,
+        rollout: &api::Rollout,
+    ) {
+        let [target, last_good] = std::mem::take(&mut self.made);
+        let recipe = |definition, made| Recipe::new(module, definition, made);
+        let mut recipes = Recipes {
+            target: seen
+                .target
+                .definition()
+                .map(|definition| recipe(definition, target)),
+            last_good: seen
+                .last_good
+                .as_ref()
+                .map(|definition| recipe(definition, last_good)),
+        };
+        for (place, cluster) in clusters {
+            self.obstacles.remove(&cluster.name);
+            let (unit, choice) = unit(cluster, seen, module, rollout, &mut recipes, &mut self.obstacles);
+            self.contents.put(place, choice);
+            match self.all.get_mut(place) {
+                Some(old) => *old = unit,
+                None => self.all.push(unit),
+            }
+        }
+        // Whose labels change again and again leaves contents behind that nobody gets.
+        let made = [recipes.target, recipes.last_good]
+            .map(|recipe| recipe.map_or_else(Made::new, |recipe| recipe.made));
+        self.made = made.map(|made| {
+            if made.len() > self.all.len() {
+                Made::new()
+            } else {
+                made
+            }
         });
     }
-    units
+
+    /// The domains, which are numbers among those of all clusters.
+    fn share(&mut self, clusters: &[ClusterSeen], rollout: &api::Rollout) {
+        if rollout.exclusive.is_none() {
+            return;
+        }
+        let domains: BTreeSet<&str> = clusters
+            .iter()
+            .filter_map(|cluster| cluster.domain.as_deref())
+            .collect();
+        let domains: BTreeMap<&str, usize> = domains.into_iter().zip(0..).collect();
+        for (unit, cluster) in self.all.iter_mut().zip(clusters) {
+            let domain = cluster.domain.as_deref().and_then(|domain| domains.get(domain));
+            unit.domain = domain.and_then(|number| engine::Domain::nth(*number));
+        }
+    }
 }
 
 /// The settings of a module as the engine has them. What is being deleted is withdrawn as `onDelete` says, paused or not; an explicit
@@ -270,9 +334,9 @@ fn unit(
     module: &str,
     rollout: &api::Rollout,
     recipes: &mut Recipes<'_>,
-    units: &mut Units,
-) -> engine::Unit {
-    let choice = choice(cluster, seen, module, recipes, &mut units.obstacles);
+    obstacles: &mut BTreeMap<String, String>,
+) -> (engine::Unit, Choice) {
+    let choice = choice(cluster, seen, module, recipes, obstacles);
     let pinned = cluster.is_pinned_elsewhere(&seen.target);
     let row = cluster.row.as_deref();
     let unit = engine::Unit {
@@ -281,13 +345,12 @@ fn unit(
         desired: desired(cluster, seen, &choice),
         assigned: row.map(|row| assigned(row, &choice)),
         observed: row.and_then(|row| row.reported.clone()),
-        eligible: eligible(cluster, rollout, &mut units.obstacles),
+        eligible: eligible(cluster, rollout, obstacles),
         place: place(cluster, rollout, pinned),
         domain: None,
         pinned,
     };
-    units.contents.0.push(choice);
-    unit
+    (unit, choice)
 }
 
 /// Who is left out keeps what it has, unless a person wants it to have something.
@@ -336,7 +399,7 @@ fn choice(
         })
     };
     let wanted = match (&cluster.pinned, &mut recipes.target) {
-        (Some(pinned), _) => understood(Recipe::new(module, &pinned.definition).content(values)),
+        (Some(pinned), _) => understood(Recipe::new(module, &pinned.definition, Made::new()).content(values)),
         (None, Some(target)) => understood(target.content(values)),
         (None, None) => None,
     };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use muster_rollout::{Incarnation, Memory};
 
-use super::{Error, Modules, kind::Rolled, memory::Recalled, rows::ByName};
+use super::{Error, Modules, kind::Rolled, memory::Recalled, rows::AssemblageRow};
 use crate::registry::ClusterRow;
 
 /// A Cluster that ought to be seen.
@@ -36,7 +36,7 @@ impl Unseen {
 pub async fn look<K: Rolled>(
     module: &str,
     memory: &Recalled,
-    rows: &ByName,
+    rows: &[Arc<AssemblageRow>],
     seen: &[Arc<ClusterRow>],
     modules: &Modules<K>,
 ) -> Result<(), Error> {
@@ -63,12 +63,10 @@ fn charged(memory: &Memory, seen: &[Arc<ClusterRow>]) -> Vec<Unseen> {
 }
 
 /// Those that own an assemblage with a row of the module. One without an owner is of whoever has the name.
-fn owners(module: &str, rows: &ByName, seen: &[Arc<ClusterRow>]) -> Vec<Unseen> {
-    let with_row = rows
-        .iter()
-        .filter(|(_, own)| own.ours && own.of(module).is_some());
-    let owners = with_row.map(|(name, own)| Unseen {
-        name: name.clone(),
+fn owners(module: &str, rows: &[Arc<AssemblageRow>], seen: &[Arc<ClusterRow>]) -> Vec<Unseen> {
+    let with_row = rows.iter().filter(|own| own.ours && own.of(module).is_some());
+    let owners = with_row.map(|own| Unseen {
+        name: own.name.clone(),
         incarnation: own.owner.as_deref().map(Incarnation::of),
     });
     owners.filter(|cluster| cluster.is_missing(seen)).collect()

@@ -71,9 +71,11 @@ pub fn keep(folder: PathBuf) -> (Decisions, Keeper) {
 }
 
 impl Decisions {
-    /// A module has decided.
-    pub fn note(&self, kind: ModuleKind, key: &Key, case: Box<Case>) {
-        self.send(kind, key, Some(case));
+    /// A module has decided. The case is made only if it is put on record.
+    pub fn note(&self, kind: ModuleKind, key: &Key, case: impl FnOnce() -> Box<Case>) {
+        if self.queue.is_some() {
+            self.send(kind, key, Some(case()));
+        }
     }
 
     /// A module is gone. Its file stays.
@@ -144,7 +146,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (decisions, keeper) = keep(folder.path().join("decisions"));
         for at in 0..3 * QUEUE as u64 {
-            decisions.note(ModuleKind::Module, &key("web"), Box::new(case(at)));
+            decisions.note(ModuleKind::Module, &key("web"), || Box::new(case(at)));
         }
         drop(decisions);
         keeper.run().await;
@@ -156,7 +158,7 @@ mod tests {
     async fn each_module_has_its_file_which_stays_when_it_is_gone() {
         let folder = tempfile::tempdir().unwrap();
         let (decisions, keeper) = keep(folder.path().to_owned());
-        let note = |kind, name: &str, at| decisions.note(kind, &key(name), Box::new(case(at)));
+        let note = |kind, name: &str, at| decisions.note(kind, &key(name), || Box::new(case(at)));
         note(ModuleKind::Module, "web", 1);
         note(ModuleKind::BootstrapModule, "web", 2);
         note(ModuleKind::Module, "web.db", 3);

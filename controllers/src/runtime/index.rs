@@ -75,9 +75,8 @@ pub struct Index<K, R> {
 #[derive(Debug)]
 struct State<R> {
     rows: BTreeMap<Key, R>,
-    /// The rows that concern a target: the reverse of `targets`. They stand here once more, so that a large fleet's are read in one
-    /// go; a row that is large is an [`std::sync::Arc`].
-    about: BTreeMap<Key, BTreeMap<Key, R>>,
+    /// The rows that concern a target: the reverse of `targets`.
+    about: BTreeMap<Key, BTreeSet<Key>>,
     /// The rows of a list that is not complete yet.
     incoming: BTreeMap<Key, R>,
 }
@@ -113,8 +112,14 @@ where
     /// All rows that concern `target`, by name and in that order: an index is of one namespace.
     pub fn about(&self, target: &Key) -> Vec<(String, R)> {
         let state = self.state.read();
-        let rows = state.about.get(target).into_iter().flatten();
-        rows.map(|(key, row)| (key.name.clone(), row.clone())).collect()
+        let keys = state.about.get(target).into_iter().flatten();
+        keys.filter_map(|key| Some((key.name.clone(), state.rows.get(key)?.clone())))
+            .collect()
+    }
+
+    /// All rows, in the order of their keys. A row that is large is an [`std::sync::Arc`].
+    pub fn all(&self) -> Vec<R> {
+        self.state.read().rows.values().cloned().collect()
     }
 
     /// All targets that a row concerns.
@@ -237,8 +242,7 @@ where
         let after = (self.targets)(&key, &row);
         state.unlink(&key, &before);
         for target in &after {
-            let about = state.about.entry(target.clone()).or_default();
-            about.insert(key.clone(), row.clone());
+            state.about.entry(target.clone()).or_default().insert(key.clone());
         }
         state.rows.insert(key, row);
         self.changed.send_replace(());
