@@ -7,11 +7,11 @@ use std::{sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::ObjectReference};
-use kube::{Api, ResourceExt, core::DeserializeGuard, runtime::watcher};
+use kube::{Api, ResourceExt, runtime::watcher};
 use muster_api::labels::label;
 use tracing::warn;
 
-use crate::runtime::{Context, Event, Index, Key, watch};
+use crate::runtime::{Context, Event, Guard, Index, Key, watch};
 
 /// The Deployment that is the sign of Flux.
 const SIGN: &str = "kustomize-controller";
@@ -48,7 +48,7 @@ impl Presence {
 
     /// Watches, and gives a sign at each change.
     pub(crate) fn changes(self: &Arc<Self>, context: &Context) -> impl Stream<Item = ()> + Send + use<> {
-        let api: Api<DeserializeGuard<Deployment>> = Api::all(context.client.clone());
+        let api: Api<Guard<Deployment>> = Api::all(context.client.clone());
         let config = watcher::Config::default().labels(&format!("{}={FLUX}", label::APP_PART_OF));
         let events = watch::watch_api(api, config, "Deployment".to_owned());
         let (presence, context) = (Arc::clone(self), context.clone());

@@ -17,7 +17,7 @@ use std::{
 use kube::{
     Api, Resource, ResourceExt,
     api::{Patch, PostParams},
-    core::object::HasSpec,
+    core::{Request, object::HasSpec},
 };
 use muster_api::{
     assemblage::{SyncRow, TargetedAssemblageSpec},
@@ -26,6 +26,7 @@ use muster_api::{
     sync::LocalReference,
 };
 use parking_lot::Mutex;
+use serde::de::IgnoredAny;
 use tokio::sync::{Mutex as Turn, oneshot};
 
 use super::{
@@ -188,9 +189,17 @@ impl<K: Rolled> Modules<K> {
     }
 
     async fn patched(&self, assemblage: &Key, what: &str, patch: json_patch::Patch) -> Result<(), Error> {
-        let assemblages = self.assemblages(assemblage);
+        let url = K::Assemblage::url_path(&(), Some(&assemblage.namespace));
         let patch = Patch::Json::<()>(patch);
-        match call(what, assemblages.patch(&assemblage.name, &parameters(), &patch)).await {
+        let request = Request::new(url).patch(&assemblage.name, &parameters(), &patch);
+        // What it is now, the watch tells.
+        let answer = async {
+            self.context
+                .client
+                .request::<IgnoredAny>(request.map_err(kube::Error::BuildRequest)?)
+                .await
+        };
+        match call(what, answer).await {
             Ok(_) => Ok(()),
             // A failed test, or the assemblage is gone: somebody was faster.
             Err(error) if is_overtaken(&error) => Err(Error::Overtaken {

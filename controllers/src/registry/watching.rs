@@ -4,18 +4,14 @@ use std::sync::Arc;
 
 use futures::{Stream, StreamExt};
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::APIGroup};
-use kube::{
-    Api, Client, ResourceExt,
-    core::{DeserializeGuard, DynamicObject},
-    runtime::watcher,
-};
+use kube::{Api, Client, ResourceExt, core::DynamicObject, runtime::watcher};
 use muster_api::{
     cluster::{self, Facts, Version, cluster_of_secret},
     labels::{CAPI_SECRET_TYPE, KUBECONFIG_KEY, label},
 };
 
 use super::{entry::Found, kubeconfig, probe};
-use crate::runtime::{CallError, Index, Key, call, watch};
+use crate::runtime::{CallError, Guard, Index, Key, call, watch};
 
 /// Clusters by their own key.
 pub(super) type ClusterIndex = Index<DynamicObject, Facts>;
@@ -45,8 +41,7 @@ pub(super) fn clusters(
     version: Version,
     index: Arc<ClusterIndex>,
 ) -> impl Stream<Item = String> + Send + use<> {
-    let api: Api<DeserializeGuard<DynamicObject>> =
-        Api::namespaced_with(client, namespace, &version.api_resource());
+    let api: Api<Guard<DynamicObject>> = Api::namespaced_with(client, namespace, &version.api_resource());
     let events = watch::watch_api(api, watcher::Config::default(), "Cluster".to_owned());
     watch::rows(events, index).map(|key| key.name)
 }

@@ -6,7 +6,7 @@ use std::{convert::Infallible, fmt::Debug, sync::Arc, time::Duration};
 use futures::{FutureExt, Stream, StreamExt, future, future::BoxFuture, stream, stream::BoxStream};
 use kube::{
     Resource,
-    core::{DeserializeGuard, NamespaceResourceScope},
+    core::NamespaceResourceScope,
     runtime::{
         applier,
         controller::{Action, Config, Error as ApplierError},
@@ -20,7 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument, debug, error, warn};
 
 use super::{
-    Context, Index, Jitter, Key, Shutdown,
+    Context, Guard, Index, Jitter, Key, Shutdown,
     call::explain,
     retry::{Failures, Retry, Retryable},
     watch::{self, Watched},
@@ -292,7 +292,7 @@ fn note<K, E: Retryable>(
 
 /// An event of objects that could all be read. An object that cannot be read leaves the last one that could in place.
 fn readable<K: Resource<DynamicType = ()>>(event: Watched<K>) -> Option<watcher::Event<K>> {
-    let object = |DeserializeGuard(object): DeserializeGuard<K>| {
+    let object = |Guard(object): Guard<K>| {
         object.inspect_err(|invalid| warn!(kind = %K::kind(&()), name = invalid.metadata.name, %invalid, "an object cannot be read")).ok()
     };
     Some(match event {

@@ -10,7 +10,6 @@ use std::{
 
 use kube::{
     Resource, ResourceExt,
-    core::DeserializeGuard,
     runtime::{
         reflector::{self, ObjectRef},
         watcher,
@@ -19,6 +18,8 @@ use kube::{
 use parking_lot::RwLock;
 use tokio::sync::watch;
 use tracing::warn;
+
+use super::Guard;
 
 /// The identity of an object within its kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -153,21 +154,21 @@ where
     }
 
     /// Takes an event of [`super::watch::watch`] in; returns whom it concerns. An object that cannot be read keeps its last row.
-    pub fn event(&self, event: &watcher::Event<DeserializeGuard<K>>) -> BTreeSet<Key> {
+    pub fn event(&self, event: &watcher::Event<Guard<K>>) -> BTreeSet<Key> {
         match event {
-            watcher::Event::Apply(DeserializeGuard(Ok(object))) => self.apply(object),
+            watcher::Event::Apply(Guard(Ok(object))) => self.apply(object),
             watcher::Event::Delete(object) => self.delete(&Key::of(object)),
             watcher::Event::Init => {
                 self.state.write().incoming.clear();
                 BTreeSet::new()
             }
-            watcher::Event::InitApply(DeserializeGuard(Ok(object))) => {
+            watcher::Event::InitApply(Guard(Ok(object))) => {
                 if let Some(row) = (self.row)(object) {
                     self.state.write().incoming.insert(Key::of(object), row);
                 }
                 BTreeSet::new()
             }
-            watcher::Event::InitApply(guard @ DeserializeGuard(Err(error))) => {
+            watcher::Event::InitApply(guard @ Guard(Err(error))) => {
                 warn!(object = %Key::of(guard), %error, "an object cannot be read, its last known state stands");
                 let mut state = self.state.write();
                 let key = Key::of(guard);
@@ -176,7 +177,7 @@ where
                 }
                 BTreeSet::new()
             }
-            watcher::Event::Apply(guard @ DeserializeGuard(Err(error))) => {
+            watcher::Event::Apply(guard @ Guard(Err(error))) => {
                 warn!(object = %Key::of(guard), %error, "an object cannot be read, its last known state stands");
                 BTreeSet::new()
             }
@@ -324,15 +325,9 @@ mod tests {
     #[test]
     fn only_a_complete_list_removes() {
         let index = index();
-        index.event(&watcher::Event::Apply(DeserializeGuard(Ok(object(
-            "a",
-            Some("x"),
-        )))));
+        index.event(&watcher::Event::Apply(Guard(Ok(object("a", Some("x"))))));
         index.event(&watcher::Event::Init);
-        index.event(&watcher::Event::InitApply(DeserializeGuard(Ok(object(
-            "b",
-            Some("x"),
-        )))));
+        index.event(&watcher::Event::InitApply(Guard(Ok(object("b", Some("x"))))));
         assert!(!index.is_synced());
         assert_eq!(
             index.about(&Key::new("ns", "x")).len(),
@@ -355,7 +350,7 @@ mod tests {
         index.apply(&object("a", Some("x")));
         let unreadable = || {
             let meta = object("a", None).metadata;
-            DeserializeGuard(Err(kube::core::error_boundary::InvalidObject {
+            Guard(Err(kube::core::error_boundary::InvalidObject {
                 error: "no".to_owned(),
                 metadata: meta,
             }))

@@ -6,13 +6,13 @@ use std::{fmt::Debug, sync::Arc, time::Duration};
 use futures::{Stream, StreamExt, stream, stream::BoxStream};
 use kube::{
     Api, Client, Resource, ResourceExt,
-    core::{DeserializeGuard, NamespaceResourceScope},
+    core::NamespaceResourceScope,
     runtime::{WatchStreamExt, utils::Backoff, watcher, watcher::DefaultBackoff},
 };
 use serde::de::DeserializeOwned;
 use tracing::{debug, warn};
 
-use super::{Index, Key, call::explain};
+use super::{Guard, Index, Key, call::explain};
 
 /// After so many refusals in a row to go on from a known version the watch starts with a new list. One may be chance; three cost 6 s of backoff.
 const GONE_LIMIT: u32 = 3;
@@ -23,7 +23,7 @@ const GONE_LIMIT: u32 = 3;
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// An event of [`watch`].
-pub type Watched<K> = watcher::Event<DeserializeGuard<K>>;
+pub type Watched<K> = watcher::Event<Guard<K>>;
 
 /// Watches the objects of a kind in a namespace. Errors are logged and retried with backoff; the stream ends only when it is dropped.
 pub fn watch<K>(
@@ -39,11 +39,11 @@ where
         + Send
         + 'static,
 {
-    let api: Api<DeserializeGuard<K>> = Api::namespaced(client, namespace);
+    let api: Api<Guard<K>> = Api::namespaced(client, namespace);
     watch_api(api, config, K::kind(&()).into_owned())
 }
 
-/// As [`watch`], with an [`Api`] that the caller has made, of objects as they are to be read: behind a [`DeserializeGuard`], or only
+/// As [`watch`], with an [`Api`] that the caller has made, of objects as they are to be read: behind a [`Guard`], or only
 /// their metadata. `kind` is for the log.
 pub fn watch_api<K>(
     api: Api<K>,
