@@ -49,8 +49,21 @@ pub struct Bed {
     /// What gates may ask, and how.
     pub gates: GateOptions,
     pub fetch: Arc<dyn Fetch>,
+    /// What all processes count into.
+    metrics: Metrics,
     agents: BTreeMap<String, Process>,
     controller: Option<Process>,
+}
+
+/// A reconcile that panicked is tried again, and all may end well: here it is a defect.
+impl Drop for Bed {
+    fn drop(&mut self) {
+        let counted = self.metrics.scrape().unwrap_or_default();
+        let panicked = counted
+            .lines()
+            .find(|line| line.contains("result=\"panic\"") && !line.ends_with(" 0"));
+        assert!(std::thread::panicking() || panicked.is_none(), "{panicked:?}");
+    }
 }
 
 /// The controller of modules, which ends with its tasks.
@@ -94,6 +107,7 @@ impl Bed {
             clock,
             gates: GateOptions::default(),
             fetch: Arc::new(Web::default()),
+            metrics: Metrics::default(),
             agents: BTreeMap::new(),
             controller: None,
         };
@@ -156,7 +170,7 @@ impl Bed {
             instance: "test".to_owned(),
             lease: None,
             door: None,
-            metrics: Metrics::default(),
+            metrics: self.metrics.clone(),
             shutdown: Shutdown::new(),
         }
     }
@@ -197,7 +211,7 @@ impl Bed {
             remote: registry.clone(),
             registry: Arc::clone(&registry),
             gap,
-            metrics: Metrics::default(),
+            metrics: self.metrics.clone(),
             shutdown: setup.shutdown.clone(),
         };
         let shutdown = setup.shutdown;
