@@ -16,32 +16,29 @@ pub fn run(flags: BuildFlags) -> anyhow::Result<u8> {
         folder,
         output: format,
         all_errors,
-        quiet,
     } = flags;
     let manifests = match folder::manifests(&folder, BTreeMap::new()) {
         Ok(manifests) => manifests,
         Err(wrong) => {
             let shown = if all_errors { wrong.messages.len() } else { 1 };
             for message in wrong.messages.iter().take(shown) {
-                anstream::eprintln!("error: {message}");
+                complain!("error: {message}");
             }
             match wrong.messages.len() - shown {
                 0 => {}
-                more => anstream::eprintln!("and {more} more: --all-errors shows them"),
+                more => complain!("and {more} more: --all-errors shows them"),
             }
             return Ok(if wrong.is_usage { UNKNOWN } else { FAILED });
         }
     };
-    if manifests.is_empty() && !quiet {
-        anstream::eprintln!("{} holds no objects", folder.path.display());
+    if manifests.is_empty() {
+        complain!("{} holds no objects", folder.path.display());
     }
     let list = print::list(&manifests);
     let text = match format {
         Format::Yaml => print::yaml(&list),
         Format::Json => format!("{}\n", serde_json::to_string_pretty(&list)?),
     };
-    if !quiet {
-        output::text(&text)?;
-    }
+    output::text(&text)?;
     Ok(DONE)
 }

@@ -3,6 +3,7 @@
 use std::env;
 
 use anyhow::Context as _;
+use http::{HeaderName, HeaderValue};
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -23,8 +24,31 @@ pub async fn client(flags: &ClusterFlags) -> anyhow::Result<(Client, String)> {
     ))
 }
 
-/// The configuration of a client, by `--kubeconfig`, `$KUBECONFIG`, `~/.kube/config`, or from inside a cluster.
+/// The configuration of a client, as the flags want it.
 pub async fn config(flags: &ClusterFlags) -> anyhow::Result<Config> {
+    let mut config = found(flags).await?;
+    let mut header = |name: &'static str, value: &str| {
+        let value = HeaderValue::from_str(value)
+            .with_context(|| format!("{value:?} is no name that can be asked as"))?;
+        config.headers.push((HeaderName::from_static(name), value));
+        anyhow::Ok(())
+    };
+    if let Some(user) = &flags.impersonate {
+        header("impersonate-user", user)?;
+    }
+    for group in &flags.impersonate_groups {
+        header("impersonate-group", group)?;
+    }
+    if let Some(timeout) = flags.request_timeout {
+        config.connect_timeout = Some(timeout);
+        config.read_timeout = Some(timeout);
+        config.write_timeout = Some(timeout);
+    }
+    Ok(config)
+}
+
+/// By `--kubeconfig`, `$KUBECONFIG`, `~/.kube/config`, or from inside a cluster.
+async fn found(flags: &ClusterFlags) -> anyhow::Result<Config> {
     let options = KubeConfigOptions {
         context: flags.context.clone(),
         ..KubeConfigOptions::default()

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{
@@ -17,6 +17,26 @@ use serde_json::{Value, json};
 
 use crate::{args::duration, fleet::Address};
 
+/// Whether what is said is done, or only tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum DryRun {
+    /// It is done
+    #[default]
+    None,
+    /// Say what would be written, and ask nobody
+    Client,
+    /// Ask the API server whether it would be done
+    Server,
+}
+
+/// kubectl's flag.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct DryRunFlag {
+    /// Do not do it: say what would be written (client), or ask the API server whether it would be done (server; without a value)
+    #[arg(long = "dry-run", value_enum, value_name = "WHO", num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "server", hide_possible_values = true)]
+    pub by: DryRun,
+}
+
 /// What is written beside a control that holds until it goes.
 #[derive(Args, Debug)]
 pub struct Term {
@@ -29,9 +49,8 @@ pub struct Term {
     /// It ends by itself after this time, such as 30m or 2h
     #[arg(long = "for", value_parser = duration, value_name = "DURATION")]
     pub time: Option<Duration>,
-    /// Ask the API server whether it would be done, and do not do it
-    #[arg(long)]
-    pub dry_run: bool,
+    #[command(flatten)]
+    pub dry_run: DryRunFlag,
 }
 
 impl Term {
@@ -81,7 +100,7 @@ pub fn wish(
 }
 
 /// Writes an annotation, or with null removes it.
-pub async fn annotate(address: &Address, key: &str, value: &Value, dry_run: bool) -> anyhow::Result<()> {
+pub async fn annotate(address: &Address, key: &str, value: &Value, dry_run: DryRun) -> anyhow::Result<()> {
     write(
         address,
         json!({"metadata": {"annotations": {key: value}}}),
@@ -96,16 +115,19 @@ pub async fn replace(
     read: &DynamicObject,
     key: &str,
     value: &Value,
-    dry_run: bool,
+    dry_run: DryRun,
 ) -> anyhow::Result<()> {
     let metadata = json!({"annotations": {key: value}, "resourceVersion": read.resource_version()});
     write(address, json!({"metadata": metadata}), dry_run).await
 }
 
-async fn write(address: &Address, body: Value, dry_run: bool) -> anyhow::Result<()> {
+async fn write(address: &Address, body: Value, dry_run: DryRun) -> anyhow::Result<()> {
+    if dry_run == DryRun::Client {
+        return Ok(());
+    }
     let parameters = PatchParams {
         field_manager: Some(manager::CLI.to_owned()),
-        dry_run,
+        dry_run: dry_run == DryRun::Server,
         ..PatchParams::default()
     };
     let patched = address
@@ -137,9 +159,13 @@ pub fn now() -> Timestamp {
 }
 
 /// As kubectl tells what was done.
-pub fn tell(address: &Address, verb: &str, dry_run: bool) {
-    let only = if dry_run { " (server dry run)" } else { "" };
-    anstream::println!("{}/{} {verb}{only}", address.resource, address.name);
+pub fn tell(address: &Address, verb: &str, dry_run: DryRun) {
+    let only = match dry_run {
+        DryRun::None => "",
+        DryRun::Client => " (dry run)",
+        DryRun::Server => " (server dry run)",
+    };
+    say!("{}/{} {verb}{only}", address.resource, address.name);
 }
 
 #[cfg(test)]

@@ -39,7 +39,6 @@ pub async fn run(cluster: &ClusterFlags, flags: DiffFlags) -> anyhow::Result<u8>
     let DiffFlags {
         folder,
         kustomization,
-        quiet,
     } = flags;
     let (client, namespace) = connect::client(cluster).await?;
     let how = match &kustomization {
@@ -50,10 +49,10 @@ pub async fn run(cluster: &ClusterFlags, flags: DiffFlags) -> anyhow::Result<u8>
         Ok(manifests) => manifests,
         Err(wrong) => {
             for message in &wrong.messages {
-                anstream::eprintln!("error: {message}");
+                complain!("error: {message}");
             }
             if !how.withheld.is_empty() {
-                anstream::eprintln!(
+                complain!(
                     "variables of {} are not read for a diff; give them with --substitute",
                     how.withheld.join(", ")
                 );
@@ -70,11 +69,9 @@ pub async fn run(cluster: &ClusterFlags, flags: DiffFlags) -> anyhow::Result<u8>
     }
     let preview = how.preview(&Cluster::new(client, CALL), &manifests).await?;
     for failure in &preview.failures {
-        anstream::eprintln!("error: {}{failure}", place(&manifests, &failure.id));
+        complain!("error: {}{failure}", place(&manifests, &failure.id));
     }
-    if !quiet {
-        output::text(&text(&preview, &manifests))?;
-    }
+    output::text(&text(&preview, &manifests))?;
     Ok(match (preview.failures.is_empty(), preview.changes.is_empty()) {
         (false, _) => UNKNOWN,
         (true, false) => FAILED,

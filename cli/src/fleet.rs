@@ -16,6 +16,8 @@ use muster_api::{
 use muster_dashboard::{Fleet, Objects};
 use serde::de::DeserializeOwned;
 
+use crate::{args::ModuleName, near};
+
 /// Reads everything that a view needs.
 pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<Fleet> {
     let (modules, bootstrap_modules, proxies, remotes, clusters) = tokio::try_join!(
@@ -32,6 +34,16 @@ pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<Fleet> {
         remotes,
         clusters,
     }))
+}
+
+/// What to say if there is no module of this name: which names are near.
+pub fn missing(fleet: &Fleet, module: &ModuleName, namespace: &str) -> String {
+    let names = fleet.modules.iter().map(|view| view.name.as_str());
+    format!(
+        "{}{}",
+        module.missing(namespace),
+        near::offer(&module.name, names)
+    )
 }
 
 /// All objects of a kind.

@@ -77,13 +77,13 @@ async fn print(
         Output::Table | Output::Wide => {
             let lines = tables(client, namespace, kinds, flags).await?;
             if lines.is_empty() {
-                anstream::eprintln!("No resources found in {namespace} namespace.");
+                complain!("No resources found in {namespace} namespace.");
             }
             output::print(&lines);
         }
         Output::Name => {
             for (kind, item) in items(client, namespace, kinds, flags).await? {
-                anstream::println!("{}.{}/{}", kind.kind.to_lowercase(), kind.group, name(&item));
+                say!("{}.{}/{}", kind.kind.to_lowercase(), kind.group, name(&item));
             }
         }
         Output::Json | Output::Yaml => {
@@ -101,7 +101,7 @@ async fn print(
             } else {
                 print::yaml(&list)
             };
-            anstream::print!("{text}");
+            output::text(&text)?;
         }
     }
     Ok(())
@@ -215,6 +215,25 @@ async fn items(
 
 fn wanted(object: &Value, flags: &GetFlags) -> bool {
     flags.name.as_ref().is_none_or(|wanted| name(object) == wanted)
+        && flags
+            .status_selector
+            .as_ref()
+            .is_none_or(|wanted| status(object, &wanted.condition) == wanted.status)
+}
+
+/// The status of a condition; one that is not there is unknown.
+fn status<'a>(object: &'a Value, condition: &str) -> &'a str {
+    let conditions = object["status"]["conditions"].as_array();
+    conditions
+        .into_iter()
+        .flatten()
+        .find(|found| {
+            found["type"]
+                .as_str()
+                .is_some_and(|kind| kind.eq_ignore_ascii_case(condition))
+        })
+        .and_then(|found| found["status"].as_str())
+        .unwrap_or("Unknown")
 }
 
 fn name(object: &Value) -> &str {
@@ -240,13 +259,21 @@ async fn ask(
     } else {
         format!("/namespaces/{namespace}")
     };
-    let selector = flags.selector.as_ref().map_or_else(String::new, |selector| {
-        format!("?labelSelector={}", encoded(selector))
-    });
-    let request = http::Request::get(format!("/apis/{group}/{version}{within}/{plural}{selector}"))
-        .header(http::header::ACCEPT, accept)
-        .body(Vec::new())
-        .context("the request cannot be made: is the selector well-formed?")?;
+    // Rows of a table bring no more than metadata along, if they are not asked to.
+    let rows = flags
+        .status_selector
+        .as_ref()
+        .map(|_| "includeObject=Object".to_owned());
+    let selector = flags.selector.as_ref();
+    let selector = selector.map(|selector| format!("labelSelector={}", encoded(selector)));
+    let query: Vec<String> = rows.into_iter().chain(selector).collect();
+    let request = http::Request::get(format!(
+        "/apis/{group}/{version}{within}/{plural}?{}",
+        query.join("&")
+    ))
+    .header(http::header::ACCEPT, accept)
+    .body(Vec::new())
+    .context("the request cannot be made: is the selector well-formed?")?;
     client
         .request(request)
         .await

@@ -103,7 +103,7 @@ pub async fn history(client: &Client, namespace: &str, flags: &HistoryFlags) -> 
         }
         Output::Table | Output::Wide if only.is_none() => {
             if history.revisions.is_empty() {
-                anstream::eprintln!("{module} has no revision yet: nothing was rolled out.");
+                complain!("{module} has no revision yet: nothing was rolled out.");
             }
             output::print(&table(&history.revisions, *output == Output::Wide, now));
         }

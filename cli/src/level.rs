@@ -17,7 +17,7 @@ use crate::{
     DONE, FAILED,
     args::{ClusterFlags, ModuleName},
     connect,
-    control::{self, Term, Wish, wish},
+    control::{self, DryRun, DryRunFlag, Term, Wish, wish},
     fleet::{self, Address},
     history,
 };
@@ -63,9 +63,8 @@ pub struct ReleaseFlags {
     /// Only these clusters of the module
     #[arg(long, value_delimiter = ',', value_name = "CLUSTERS")]
     pub clusters: Vec<String>,
-    /// Ask the API server whether it would be done, and do not do it
-    #[arg(long)]
-    pub dry_run: bool,
+    #[command(flatten)]
+    pub dry_run: DryRunFlag,
 }
 
 #[derive(Args, Debug)]
@@ -89,9 +88,8 @@ pub struct UnpinFlags {
     /// The module: NAME, module/NAME or bootstrapmodule/NAME
     #[arg(long, short)]
     pub module: ModuleName,
-    /// Ask the API server whether it would be done, and do not do it
-    #[arg(long)]
-    pub dry_run: bool,
+    #[command(flatten)]
+    pub dry_run: DryRunFlag,
 }
 
 /// What has the annotation.
@@ -137,12 +135,12 @@ pub async fn hold(cluster: &ClusterFlags, flags: &HoldFlags) -> anyhow::Result<u
             let verb = match wish(annotated(&object, HOLD), wanted, control::now(), |_| true) {
                 Wish::Stands(control) => format!("is held already{}", control.told()),
                 Wish::Write(control) => {
-                    control::annotate(&address, HOLD, &json!(control.to_text()), term.dry_run).await?;
+                    control::annotate(&address, HOLD, &json!(control.to_text()), term.dry_run.by).await?;
                     format!("held{}", control.told())
                 }
             };
-            control::tell(&address, &verb, term.dry_run);
-            anstream::println!("No module changes anything there. To go on: muster release {name}");
+            control::tell(&address, &verb, term.dry_run.by);
+            say!("No module changes anything there. To go on: muster release {name}");
         }
         Held::Cluster(name) => {
             bail!(
@@ -166,12 +164,12 @@ pub async fn hold(cluster: &ClusterFlags, flags: &HoldFlags) -> anyhow::Result<u
                 Wish::Stands(control) => format!("leaves {} alone already{}", control.what, control.told()),
                 Wish::Write(control) => {
                     let text = json!(control.to_text());
-                    control::replace(&address, &object, HOLD, &text, term.dry_run).await?;
+                    control::replace(&address, &object, HOLD, &text, term.dry_run.by).await?;
                     format!("leaves {} alone{}", control.what, control.told())
                 }
             };
-            control::tell(&address, &verb, term.dry_run);
-            anstream::println!(
+            control::tell(&address, &verb, term.dry_run.by);
+            say!(
                 "To go on: muster release {module} --clusters {}",
                 clusters.join(",")
             );
@@ -192,8 +190,8 @@ pub async fn release(cluster: &ClusterFlags, flags: &ReleaseFlags) -> anyhow::Re
         Held::Cluster(name) if clusters.is_empty() => {
             let address = Address::of_cluster(&client, &namespace, name).await?;
             let object = address.get().await?;
-            let verb = taken_away(&address, &object, HOLD, *dry_run, ("released", "is not held")).await?;
-            control::tell(&address, verb, *dry_run);
+            let verb = taken_away(&address, &object, HOLD, dry_run.by, ("released", "is not held")).await?;
+            control::tell(&address, verb, dry_run.by);
             still_held(&client, &namespace, name).await
         }
         Held::Cluster(name) => bail!(
@@ -206,7 +204,7 @@ pub async fn release(cluster: &ClusterFlags, flags: &ReleaseFlags) -> anyhow::Re
                 Some(text) if !clusters.is_empty() => match without(text, clusters, module)? {
                     Some(Wish::Write(left)) => {
                         let text = json!(left.to_text());
-                        control::replace(&address, &object, HOLD, &text, *dry_run).await?;
+                        control::replace(&address, &object, HOLD, &text, dry_run.by).await?;
                         format!(
                             "releases {}; it still leaves {} alone",
                             clusters.join(","),
@@ -215,18 +213,18 @@ pub async fn release(cluster: &ClusterFlags, flags: &ReleaseFlags) -> anyhow::Re
                     }
                     Some(Wish::Stands(_)) => format!("does not hold {}", clusters.join(",")),
                     None => {
-                        control::replace(&address, &object, HOLD, &Value::Null, *dry_run).await?;
+                        control::replace(&address, &object, HOLD, &Value::Null, dry_run.by).await?;
                         format!("releases {}", clusters.join(","))
                     }
                 },
                 _ => {
                     let words = ("releases all clusters", "holds no cluster");
-                    taken_away(&address, &object, HOLD, *dry_run, words)
+                    taken_away(&address, &object, HOLD, dry_run.by, words)
                         .await?
                         .to_owned()
                 }
             };
-            control::tell(&address, &verb, *dry_run);
+            control::tell(&address, &verb, dry_run.by);
             Ok(DONE)
         }
     }
@@ -262,7 +260,7 @@ pub async fn pin(cluster: &ClusterFlags, flags: &PinFlags) -> anyhow::Result<u8>
     let verb = match wish(annotated(&object, &key), wanted, control::now(), same) {
         Wish::Stands(control) => format!("is pinned to {version} of {module} already{}", control.told()),
         Wish::Write(control) => {
-            control::annotate(&address, &key, &json!(control.to_text()), term.dry_run).await?;
+            control::annotate(&address, &key, &json!(control.to_text()), term.dry_run.by).await?;
             format!(
                 "pinned to {version} (revision {}) of {module}{}",
                 past.short(),
@@ -270,13 +268,11 @@ pub async fn pin(cluster: &ClusterFlags, flags: &PinFlags) -> anyhow::Result<u8>
             )
         }
     };
-    control::tell(&address, &verb, term.dry_run);
+    control::tell(&address, &verb, term.dry_run.by);
     if annotated(&object, HOLD).is_some() {
-        anstream::println!("It is held as well, and a hold comes first: muster release {cluster}");
+        say!("It is held as well, and a hold comes first: muster release {cluster}");
     }
-    anstream::println!(
-        "It gets it in its turn, and keeps it. To go on: muster unpin {cluster} --module {module}"
-    );
+    say!("It gets it in its turn, and keeps it. To go on: muster unpin {cluster} --module {module}");
     Ok(DONE)
 }
 
@@ -293,8 +289,8 @@ pub async fn unpin(cluster: &ClusterFlags, flags: &UnpinFlags) -> anyhow::Result
         Address::of_cluster(&client, &namespace, cluster).await?,
     );
     let object = address.get().await?;
-    let verb = taken_away(&address, &object, &key, *dry_run, ("unpinned", "is not pinned")).await?;
-    control::tell(&address, verb, *dry_run);
+    let verb = taken_away(&address, &object, &key, dry_run.by, ("unpinned", "is not pinned")).await?;
+    control::tell(&address, verb, dry_run.by);
     let of_module = Address::of(&client, &namespace, module).get().await?;
     let by_module = annotated(&of_module, PIN).and_then(|text| Control::parse(text).ok()); // what cannot be read pins nothing
     let named = by_module.is_some_and(|control| {
@@ -302,7 +298,7 @@ pub async fn unpin(cluster: &ClusterFlags, flags: &UnpinFlags) -> anyhow::Result
         names.any(|name| name.split_once('@').is_some_and(|(name, _)| name == cluster))
     });
     if named {
-        anstream::println!("It stays pinned by the annotation {PIN} of {module}: take it out of that, too.");
+        say!("It stays pinned by the annotation {PIN} of {module}: take it out of that, too.");
         return Ok(FAILED);
     }
     Ok(DONE)
@@ -317,7 +313,7 @@ async fn taken_away<'a>(
     address: &Address,
     object: &DynamicObject,
     key: &str,
-    dry_run: bool,
+    dry_run: DryRun,
     (done, nothing): (&'a str, &'a str),
 ) -> anyhow::Result<&'a str> {
     if annotated(object, key).is_none() {
@@ -407,9 +403,7 @@ async fn still_held(client: &Client, namespace: &str, cluster: &str) -> anyhow::
                 kind,
                 name: object.name_any(),
             };
-            anstream::println!(
-                "{module} still leaves it alone: muster release {module} --clusters {cluster}"
-            );
+            say!("{module} still leaves it alone: muster release {module} --clusters {cluster}");
             code = FAILED;
         }
     }

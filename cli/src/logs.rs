@@ -12,8 +12,9 @@ pub fn start(format: LogFormat) {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_target(false);
+    // With -v logging has begun, and tells more.
     match format {
-        LogFormat::Text => lines.init(),
-        LogFormat::Json => lines.json().init(),
+        LogFormat::Text => drop(lines.try_init()),
+        LogFormat::Json => drop(lines.json().try_init()),
     }
 }

@@ -3,15 +3,19 @@
 //! ```text
 //!   args ─► run ─┬─► demo, controller, agent      (wiring of the libraries)
 //!                ├─► get, matrix, tree, why, rollout (objects ─► view models ─► tables)
+//!                ├─► lint                       (files ─► what is wrong with them)
 //!                ├─► build, diff                (a folder on disk ─► objects ─► text)
 //!                ├─► hold, release, pin, unpin  (a person's will ─► an annotation that git does not own)
 //!                ├─► plan                       (manifests, what stands there ─► decisions ─► what a commit would do)
 //!                ├─► simulate                   (a fleet file ─► decisions ─► a picture)
 //!                ├─► replay                     (a record of decisions ─► the same again, or not)
-//!                └─► reconcile, install, crds, completion, version
+//!                └─► reconcile, install, crds, completion, man, version
 //! ```
 //!
 //! Invariant: exit code 0 is done, healthy, or no difference; 1 failed or timed out; 2 usage, or could not find out.
+
+#[macro_use]
+mod output;
 
 mod args;
 mod build;
@@ -27,12 +31,15 @@ mod get;
 mod history;
 mod install;
 mod level;
+mod lint;
 mod logs;
+mod man;
 mod matrix;
+mod near;
 mod once;
-mod output;
 mod pause;
 mod plan;
+mod plugin;
 mod process;
 mod reconcile;
 mod replay;
@@ -45,9 +52,10 @@ mod why;
 
 use std::{ffi::OsString, process::ExitCode};
 
-use clap::Parser;
+use clap::FromArgMatches as _;
 
 use args::{Arguments, Verb};
+use plugin::CalledAs;
 
 /// Decisions make and free many small pieces of memory, in one thread and in another.
 #[global_allocator]
@@ -62,13 +70,21 @@ const UNKNOWN: u8 = 2;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let arguments = Arguments::parse_from(typed());
+    let words = typed();
+    let called_as = CalledAs::by(words.first());
+    if called_as == CalledAs::Completer {
+        return ExitCode::from(plugin::complete(words));
+    }
+    // What the definition takes, the arguments take: clap ends the process with code 2 on either.
+    let matches = called_as.command().get_matches_from(words);
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    arguments.manner.take();
     // One TLS provider for everything in this process; only a second call could fail.
     let _ = rustls::crypto::ring::default_provider().install_default();
     match run(arguments).await {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            anstream::eprintln!("error: {error:#}");
+            complain!("error: {error:#}");
             ExitCode::from(UNKNOWN)
         }
     }
@@ -84,7 +100,7 @@ fn typed() -> Vec<OsString> {
 }
 
 async fn run(arguments: Arguments) -> anyhow::Result<u8> {
-    let Arguments { cluster, verb } = arguments;
+    let Arguments { cluster, verb, .. } = arguments;
     match verb {
         Verb::Demo(flags) => demo::run(flags).await,
         Verb::Controller(flags) => process::controller(&cluster, flags).await,
@@ -93,6 +109,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Verb::Crds(flags) => Ok(crds::run(&flags)),
         Verb::Build(flags) => build::run(flags),
         Verb::Diff(flags) => diff::run(&cluster, flags).await,
+        Verb::Lint(flags) => lint::run(&flags),
         Verb::Plan(flags) => plan::run(&cluster, &flags).await,
         Verb::Simulate(flags) => simulate::run(&flags),
         Verb::Replay(flags) => replay::run(&flags),
@@ -107,6 +124,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Verb::Unpin(flags) => level::unpin(&cluster, &flags).await,
         Verb::Reconcile(flags) => reconcile::run(&cluster, &flags).await,
         Verb::Completion(flags) => completion::run(&flags),
+        Verb::Man(flags) => man::run(&flags),
         Verb::Version(flags) => version::run(&cluster, &flags).await,
     }
 }

@@ -1,7 +1,9 @@
 //! `muster matrix`: who is at what, at a glance.
 
+use std::collections::BTreeMap;
+
 use futures::StreamExt as _;
-use muster_dashboard::{Fleet, Matrix, Shape};
+use muster_dashboard::{Cell, Fleet, Matrix, Shape};
 
 use crate::{
     DONE,
@@ -23,7 +25,7 @@ pub async fn run(cluster: &ClusterFlags, flags: &MatrixFlags) -> anyhow::Result<
     let mut changes = fleet::changes(&client, &namespace);
     while let Some(()) = changes.next().await {
         let matrix = Matrix::of(&fleet::read(&client, &namespace).await?, FOLD_FROM);
-        live.show(lines(&matrix));
+        live.show(lines(&matrix, output::width()));
     }
     Ok(DONE)
 }
@@ -31,27 +33,24 @@ pub async fn run(cluster: &ClusterFlags, flags: &MatrixFlags) -> anyhow::Result<
 fn print(fleet: &Fleet, view: View) -> anyhow::Result<()> {
     let matrix = Matrix::of(fleet, FOLD_FROM);
     match view {
-        View::Json => anstream::println!("{}", serde_json::to_string_pretty(&matrix)?),
-        View::Table => output::print(&lines(&matrix)),
+        View::Json => output::text(&(serde_json::to_string_pretty(&matrix)? + "\n"))?,
+        View::Table => output::print(&lines(&matrix, output::width())),
     }
     Ok(())
 }
 
-/// The matrix as text: a legend of the shapes that occur, and the totals.
-pub fn lines(matrix: &Matrix) -> Vec<String> {
-    let titles = ["MODULE", "TARGET"]
+/// Names that are listed where there is no room for a table.
+const LISTED: usize = 3;
+
+/// The matrix as text that fits: modules down and clusters across; else clusters down and modules across; else a list. Below it
+/// the totals, and a legend of the shapes that occur.
+pub fn lines(matrix: &Matrix, width: usize) -> Vec<String> {
+    let mut lines = [across, down]
         .into_iter()
-        .chain(matrix.columns.iter().map(|column| column.title.as_str()));
-    let mut table = output::table(titles);
-    for row in &matrix.rows {
-        let cells = row.cells.iter().map(|cell| match &cell.version {
-            Some(version) => format!("{} {version}", cell.shape.glyph()),
-            None => cell.shape.glyph().to_string(),
-        });
-        table.add_row([row.module.clone(), row.target.clone()].into_iter().chain(cells));
-    }
-    let mut lines = output::lines(&table);
-    lines.push(matrix.total.clone());
+        .map(|layout| layout(matrix))
+        .find(|lines| lines.iter().all(|line| line.chars().count() <= width))
+        .unwrap_or_else(|| list(matrix, width));
+    lines.extend(output::wrapped(&matrix.total, width));
     let used = Shape::ALL.into_iter().filter(|shape| {
         matrix
             .rows
@@ -62,6 +61,118 @@ pub fn lines(matrix: &Matrix) -> Vec<String> {
     let legend: Vec<String> = used
         .map(|shape| format!("{} {}", shape.glyph(), shape.word()))
         .collect();
-    lines.push(legend.join("  "));
+    let legend = legend.join("  ");
+    if legend.chars().count() <= width {
+        lines.push(legend);
+    } else {
+        lines.extend(output::wrapped(&legend, width));
+    }
     lines
+}
+
+fn across(matrix: &Matrix) -> Vec<String> {
+    let titles = ["MODULE", "TARGET"]
+        .into_iter()
+        .chain(matrix.columns.iter().map(|column| column.title.as_str()));
+    let mut table = output::table(titles);
+    for row in &matrix.rows {
+        let begin = [row.module.clone(), row.target.clone()];
+        table.add_row(begin.into_iter().chain(row.cells.iter().map(cell)));
+    }
+    output::lines(&table)
+}
+
+fn down(matrix: &Matrix) -> Vec<String> {
+    let titles = ["CLUSTER"]
+        .into_iter()
+        .chain(matrix.rows.iter().map(|row| row.module.as_str()));
+    let mut table = output::table(titles);
+    let targets = matrix.rows.iter().map(|row| row.target.clone());
+    table.add_row(["(target)".to_owned()].into_iter().chain(targets));
+    for (place, column) in matrix.columns.iter().enumerate() {
+        let cells = matrix
+            .rows
+            .iter()
+            .filter_map(|row| row.cells.get(place))
+            .map(cell);
+        table.add_row([column.title.clone()].into_iter().chain(cells));
+    }
+    output::lines(&table)
+}
+
+/// For each module who is how, the most urgent first.
+fn list(matrix: &Matrix, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for row in &matrix.rows {
+        lines.push(output::cut(&format!("{} {}", row.module, row.target), width));
+        let mut alike: BTreeMap<(u8, String), Vec<&str>> = BTreeMap::new();
+        for (column, found) in matrix.columns.iter().zip(&row.cells) {
+            let names = alike.entry((found.shape.urgency(), cell(found))).or_default();
+            names.extend(column.clusters.iter().map(String::as_str));
+        }
+        lines.extend(alike.into_iter().map(|((_, cell), names)| {
+            let names = muster_dashboard::listed(names, LISTED);
+            output::cut(&format!("  {cell}  {names}"), width)
+        }));
+    }
+    lines
+}
+
+fn cell(cell: &Cell) -> String {
+    match &cell.version {
+        Some(version) => format!("{} {version}", cell.shape.glyph()),
+        None => cell.shape.glyph().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_dashboard::{Column, Row};
+
+    fn matrix() -> Matrix {
+        let cell = |cluster: &str, shape, version: &str| Cell {
+            cluster: cluster.to_owned(),
+            shape,
+            reason: String::new(),
+            version: Some(version.to_owned()),
+            since: None,
+            message: String::new(),
+        };
+        let column = |name: &str| Column {
+            title: name.to_owned(),
+            clusters: vec![name.to_owned()],
+        };
+        let row = |module: &str| Row {
+            module: module.to_owned(),
+            target: "v2".to_owned(),
+            cells: vec![
+                cell("eu-1", Shape::Failed, "v2"),
+                cell("eu-2", Shape::Ready, "v1"),
+                cell("us-1", Shape::Ready, "v1"),
+            ],
+        };
+        Matrix {
+            columns: ["eu-1", "eu-2", "us-1"].map(column).into(),
+            rows: vec![row("web")],
+            total: "1 modules × 3 clusters: 1 failed, 2 ready".to_owned(),
+        }
+    }
+
+    fn check(width: usize, first: &str) {
+        let lines = lines(&matrix(), width);
+        assert_eq!(lines.first().map(String::as_str), Some(first), "{lines:#?}");
+        assert!(
+            lines.iter().all(|line| line.chars().count() <= width),
+            "{lines:#?}"
+        );
+    }
+
+    #[test]
+    fn it_fits_any_width() {
+        check(80, "MODULE  TARGET  eu-1  eu-2  us-1");
+        check(30, "CLUSTER   web");
+        check(12, "web v2");
+        assert_eq!(list(&matrix(), 12)[1..], ["  ✗ v2  eu-1", "  ● v1  eu-…"]);
+    }
 }

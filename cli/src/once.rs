@@ -9,7 +9,12 @@ use muster_api::{
 };
 use serde_json::{Value, json};
 
-use crate::{DONE, args::ModuleName, control, fleet::Address};
+use crate::{
+    DONE,
+    args::ModuleName,
+    control::{self, DryRunFlag},
+    fleet::Address,
+};
 
 pub const APPROVE_EXAMPLES: &str = "\
 Examples:
@@ -55,9 +60,8 @@ pub struct Word {
     /// Why: it is told in an event of the module
     #[arg(long)]
     pub reason: Option<String>,
-    /// Ask the API server whether it would be done, and do not do it
-    #[arg(long)]
-    pub dry_run: bool,
+    #[command(flatten)]
+    pub dry_run: DryRunFlag,
 }
 
 /// A stage may be passed, or is.
@@ -81,7 +85,7 @@ pub async fn approve(
     control::tell(
         &address,
         &format!("stage {stage} of revision {revision} {verb}"),
-        word.dry_run,
+        word.dry_run.by,
     );
     Ok(DONE)
 }
@@ -92,7 +96,7 @@ pub async fn abort(client: &Client, namespace: &str, flags: &RevisionFlags) -> a
     control::tell(
         &address,
         &format!("revision {revision} aborted"),
-        flags.word.dry_run,
+        flags.word.dry_run.by,
     );
     Ok(DONE)
 }
@@ -103,7 +107,7 @@ pub async fn retry(client: &Client, namespace: &str, flags: &RevisionFlags) -> a
     control::tell(
         &address,
         &format!("revision {revision} is tried again"),
-        flags.word.dry_run,
+        flags.word.dry_run.by,
     );
     Ok(DONE)
 }
@@ -137,7 +141,7 @@ async fn say(client: &Client, address: &Address, key: &str, what: &str, word: &W
         at: Some(control::now()),
         until: None,
     };
-    control::annotate(address, key, &json!(control.to_text()), word.dry_run).await
+    control::annotate(address, key, &json!(control.to_text()), word.dry_run.by).await
 }
 
 /// The revision that the module asks for, as the controller resolved it.

@@ -1,13 +1,101 @@
-//! Tables as kubectl's: no frame, three blanks between columns.
+//! What is printed: lines of text that are safe for a terminal, and tables as kubectl's: no frame, three blanks between columns.
+//!
+//! Invariant: what objects say cannot steer the terminal: control characters, and turns of the direction of writing, are shown as U+FFFD.
 
 use std::{
-    fmt,
-    io::{ErrorKind, IsTerminal as _, Write as _},
+    borrow::Cow,
+    fmt::{self, Write as _},
+    io::{self, ErrorKind, IsTerminal as _, Write as _},
+    process,
+    sync::atomic::{AtomicBool, Ordering},
 };
 
+use anstyle::{AnsiColor, Color, Style};
 use anyhow::Context as _;
 use comfy_table::{ContentArrangement, Table, presets};
+use crossterm::{
+    QueueableCommand as _, cursor,
+    terminal::{self, ClearType},
+};
 use jiff::Timestamp;
+use muster_dashboard::Shape;
+
+use crate::DONE;
+
+/// Prints a line, as `println!` would.
+macro_rules! say {
+    ($($words:tt)*) => { $crate::output::line(&format!($($words)*)) };
+}
+
+/// Prints a line to standard error, as `eprintln!` would.
+macro_rules! complain {
+    ($($words:tt)*) => { $crate::output::complaint(&format!($($words)*)) };
+}
+
+/// Whether standard output stays empty.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// From now on nothing is printed but complaints: the exit code says all.
+pub fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
+}
+
+/// Prints a line, shapes in colour. Where nobody reads any more, as after `head`, the process ends: the rest would be for nobody.
+pub fn line(text: &str) {
+    if QUIET.load(Ordering::Relaxed) {
+        return;
+    }
+    let mut out = anstream::stdout().lock();
+    let written = writeln!(out, "{}", painted(&safe(text))).and_then(|()| out.flush());
+    if written.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+        process::exit(DONE.into());
+    }
+}
+
+/// Prints a line to standard error; if that is closed, there is nobody to tell.
+pub fn complaint(text: &str) {
+    let _ = writeln!(anstream::stderr(), "{}", safe(text));
+}
+
+/// The text without what a terminal would obey.
+pub fn safe(text: &str) -> Cow<'_, str> {
+    let steers = |character: char| {
+        (character.is_control() && character != '\n' && character != '\t')
+            || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if text.contains(steers) {
+        Cow::Owned(text.replace(steers, "\u{fffd}"))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// The text with its shapes in colour; a shape that is a sign of writing as well stays as it is.
+fn painted(text: &str) -> String {
+    let mut painted = String::with_capacity(text.len());
+    for character in text.chars() {
+        match colour(character) {
+            Some(colour) => {
+                let style = Style::new().fg_color(Some(Color::Ansi(colour)));
+                // Writing to a string cannot fail.
+                let _ = write!(painted, "{style}{character}{style:#}");
+            }
+            None => painted.push(character),
+        }
+    }
+    painted
+}
+
+fn colour(character: char) -> Option<AnsiColor> {
+    let shape = Shape::ALL.into_iter().find(|shape| shape.glyph() == character)?;
+    match shape {
+        Shape::Ready => Some(AnsiColor::Green),
+        Shape::Updating => Some(AnsiColor::Yellow),
+        Shape::Failed => Some(AnsiColor::Red),
+        Shape::Held => Some(AnsiColor::Magenta),
+        Shape::Waiting | Shape::Unreachable | Shape::NotSelected => None,
+    }
+}
 
 /// Blanks between two columns.
 pub const GAP: usize = 3;
@@ -78,13 +166,14 @@ pub fn lines(table: &Table) -> Vec<String> {
 
 /// Prints lines.
 pub fn print<'a>(lines: impl IntoIterator<Item = &'a String>) {
-    for line in lines {
-        anstream::println!("{line}");
-    }
+    lines.into_iter().for_each(|text| line(text));
 }
 
-/// Prints a text as it is. A reader that has seen enough, as `head`, is no trouble.
+/// Prints a text as it is: what programs read. A reader that has seen enough, as `head`, is no trouble.
 pub fn text(text: &str) -> anyhow::Result<()> {
+    if QUIET.load(Ordering::Relaxed) {
+        return Ok(());
+    }
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -96,6 +185,8 @@ pub fn text(text: &str) -> anyhow::Result<()> {
 #[derive(Default)]
 pub struct Live {
     shown: Vec<String>,
+    /// Lines on the terminal.
+    height: usize,
 }
 
 impl Live {
@@ -104,17 +195,42 @@ impl Live {
         if lines == self.shown {
             return;
         }
-        if std::io::stdout().is_terminal() {
-            if !self.shown.is_empty() {
-                // Up to the first line of before, and clear from there on.
-                anstream::print!("\x1b[{}A\x1b[J", self.shown.len());
-            }
-            print(&lines);
+        if io::stdout().is_terminal() {
+            let fitting = fitting(&lines, terminal::size().ok());
+            // A terminal that cannot be written to is found by what is printed next.
+            let _ = self.back();
+            print(&fitting);
+            self.height = fitting.len();
         } else {
             print(lines.iter().filter(|line| !self.shown.contains(line)));
         }
         self.shown = lines;
     }
+
+    /// Up to the first line of before, and all below it cleared.
+    fn back(&self) -> io::Result<()> {
+        let Ok(height @ 1..) = u16::try_from(self.height) else {
+            return Ok(());
+        };
+        io::stdout()
+            .queue(cursor::MoveToPreviousLine(height))?
+            .queue(terminal::Clear(ClearType::FromCursorDown))?
+            .flush()
+    }
+}
+
+/// What fits a terminal of so many columns and rows: a line that would be broken is cut, and of more lines than there are rows the first
+/// are shown, which are the most urgent ones.
+fn fitting(lines: &[String], size: Option<(u16, u16)>) -> Vec<String> {
+    let (columns, rows) = size.unwrap_or((80, 24));
+    let columns = usize::from(columns);
+    // The cursor stands below the last line.
+    let room = usize::from(rows).saturating_sub(1).max(1);
+    let mut fitting: Vec<String> = lines.iter().take(room).map(|line| cut(line, columns)).collect();
+    if let (true, Some(last)) = (lines.len() > room, fitting.last_mut()) {
+        *last = cut(&format!("… {} more lines", lines.len() - room + 1), columns);
+    }
+    fitting
 }
 
 #[cfg(test)]
@@ -134,6 +250,28 @@ mod tests {
         check(120, "2m");
         check(7_200, "2h");
         check(172_800, "2d");
+    }
+
+    #[test]
+    fn what_an_object_says_cannot_steer_a_terminal() {
+        assert_eq!(
+            safe("a\x1b[2Jb\r\u{202e}c\u{9b}"),
+            "a\u{fffd}[2Jb\u{fffd}\u{fffd}c\u{fffd}"
+        );
+        assert_eq!(safe("two\nlines ✗"), "two\nlines ✗");
+    }
+
+    #[test]
+    fn shapes_have_colours_beside_their_form() {
+        assert_eq!(painted("✗ eu-1?"), "\u{1b}[31m✗\u{1b}[0m eu-1?");
+    }
+
+    #[test]
+    fn a_live_view_fits_its_terminal() {
+        let lines: Vec<String> = ["one", "two", "three three"].map(str::to_owned).into();
+        assert_eq!(fitting(&lines, Some((6, 24))), ["one", "two", "three…"]);
+        assert_eq!(fitting(&lines, Some((20, 3))), ["one", "… 2 more lines"]);
+        assert_eq!(fitting(&lines, None), lines);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     DONE, FAILED,
     args::ModuleName,
-    control::{self, Term, Wish, wish},
+    control::{self, DryRunFlag, Term, Wish, wish},
     fleet::{self, Address},
 };
 
@@ -34,9 +34,8 @@ pub struct PauseFlags {
 pub struct ResumeFlags {
     /// module/NAME or bootstrapmodule/NAME
     pub module: ModuleName,
-    /// Ask the API server whether it would be done, and do not do it
-    #[arg(long)]
-    pub dry_run: bool,
+    #[command(flatten)]
+    pub dry_run: DryRunFlag,
 }
 
 /// Pauses a module: no further cluster begins.
@@ -49,20 +48,20 @@ pub async fn pause(client: &Client, namespace: &str, flags: &PauseFlags) -> anyh
     let verb = match wish(before, wanted, control::now(), |_| true) {
         Wish::Stands(control) => format!("is paused already{}", control.told()),
         Wish::Write(control) => {
-            control::annotate(&address, PAUSED, &json!(control.to_text()), term.dry_run).await?;
+            control::annotate(&address, PAUSED, &json!(control.to_text()), term.dry_run.by).await?;
             format!("paused{}", control.told())
         }
     };
     let view = fleet::read(client, namespace).await?;
     let view = view.module(module.kind, &module.name);
-    control::tell(&address, &verb, term.dry_run);
+    control::tell(&address, &verb, term.dry_run.by);
     if let Some(view) = view {
-        anstream::println!("{}", goes_on(view));
+        say!("{}", goes_on(view));
     }
     if set_in_spec(&object) {
-        anstream::println!("spec.rollout.paused is true besides ({}).", owner(&object));
+        say!("spec.rollout.paused is true besides ({}).", owner(&object));
     }
-    anstream::println!("To go on: muster rollout resume {module}");
+    say!("To go on: muster rollout resume {module}");
     Ok(DONE)
 }
 
@@ -73,7 +72,7 @@ pub async fn resume(client: &Client, namespace: &str, flags: &ResumeFlags) -> an
     let object = address.get().await?;
     let is_annotated = object.annotations().contains_key(PAUSED);
     if is_annotated {
-        control::annotate(&address, PAUSED, &Value::Null, *dry_run).await?;
+        control::annotate(&address, PAUSED, &Value::Null, dry_run.by).await?;
     }
     let verb = match (is_annotated, set_in_spec(&object)) {
         (true, true) => "is not paused by a person any more",
@@ -81,9 +80,9 @@ pub async fn resume(client: &Client, namespace: &str, flags: &ResumeFlags) -> an
         (false, true) => "is not paused by a person",
         (false, false) => "is not paused",
     };
-    control::tell(&address, verb, *dry_run);
+    control::tell(&address, verb, dry_run.by);
     if set_in_spec(&object) {
-        anstream::println!(
+        say!(
             "It stays paused: spec.rollout.paused is true ({}), and that is changed where it is written: in git, as a rule.",
             owner(&object)
         );

@@ -50,7 +50,7 @@ fn ended(result: Result<(), ProcessError>) -> u8 {
     match result {
         Ok(()) => DONE,
         Err(error) => {
-            anstream::eprintln!("error: {}", explain(&error));
+            complain!("error: {}", explain(&error));
             FAILED
         }
     }

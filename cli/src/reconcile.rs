@@ -37,11 +37,11 @@ pub async fn run(cluster: &ClusterFlags, flags: &ReconcileFlags) -> anyhow::Resu
         .with_context(|| format!("annotating {module}"))?;
     match tokio::time::timeout(*timeout, handled(&address, &asked)).await {
         Ok(said) => {
-            anstream::println!("{module} reconciled: {}", said?);
+            say!("{module} reconciled: {}", said?);
             Ok(DONE)
         }
         Err(_elapsed) => {
-            anstream::println!(
+            say!(
                 "{module} was not reconciled within {}s: does muster controller run?",
                 timeout.as_secs()
             );

@@ -38,7 +38,7 @@ async fn status(client: &Client, namespace: &str, flags: &StatusFlags) -> anyhow
     if let Ok(ended) = tokio::time::timeout(timeout, following).await {
         return ended;
     }
-    anstream::println!(
+    say!(
         "{} is not done after {}s; the rollout goes on in the cluster",
         flags.module,
         timeout.as_secs()
@@ -61,14 +61,14 @@ async fn follow(client: &Client, namespace: &str, flags: &StatusFlags) -> anyhow
         } = flags;
         let view = fleet
             .module(module.kind, &module.name)
-            .with_context(|| module.missing(namespace))?;
+            .with_context(|| fleet::missing(&fleet, module, namespace))?;
         if let Some(tag) = tag.as_ref().filter(|tag| **tag != view.version) {
             if *no_watch {
-                anstream::println!("{module} asks for {}, not for {tag}", view.version);
+                say!("{module} asks for {}, not for {tag}", view.version);
                 return Ok(FAILED);
             }
             if asked.as_ref() != Some(&view.version) {
-                anstream::println!(
+                say!(
                     "{module} asks for {}: waiting for a commit that names {tag}",
                     view.version
                 );
@@ -81,16 +81,16 @@ async fn follow(client: &Client, namespace: &str, flags: &StatusFlags) -> anyhow
             tell(view, &mut told);
         }
         if view.reason == Reason::WaitingGate.as_str() && read.as_ref() != Some(&view.message) {
-            anstream::println!("{module} {}: {}", view.reason, view.message);
+            say!("{module} {}: {}", view.reason, view.message);
             read = Some(view.message.clone());
         }
         match ended(view) {
             Some(code) => {
-                anstream::println!("{module} {}: {}", view.reason, view.message);
+                say!("{module} {}: {}", view.reason, view.message);
                 return Ok(code);
             }
             None if *no_watch => {
-                anstream::println!("{module} {}: {}", view.reason, view.message);
+                say!("{module} {}: {}", view.reason, view.message);
                 return Ok(FAILED);
             }
             None => {}
@@ -108,7 +108,7 @@ fn tell(view: &ModuleView, told: &mut BTreeMap<String, String>) {
             } else {
                 format!(": {}", cell.message)
             };
-            anstream::println!(
+            say!(
                 "{} {} {} ({version}){message}",
                 cell.shape.glyph(),
                 cell.cluster,

@@ -10,7 +10,9 @@ use muster_dashboard::{Branch, Tree};
 use crate::{
     DONE,
     args::{ClusterFlags, ModuleName, View},
-    connect, fleet,
+    connect,
+    fleet::{self, missing},
+    near,
     output::{self, Age},
 };
 
@@ -77,11 +79,20 @@ impl fmt::Display for Top {
 pub async fn run(cluster: &ClusterFlags, flags: &TreeFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let fleet = fleet::read(&client, &namespace).await?;
-    let nothing = || format!("there is no {} in namespace {namespace}", flags.top);
+    let no_cluster = |name: &str| {
+        let clusters = fleet.clusters.iter().map(|cluster| cluster.name.as_str());
+        let offer = near::offer(name, clusters);
+        format!(
+            "there is no cluster {name} in namespace {namespace}{offer}: see muster get clusters -n {namespace}"
+        )
+    };
     let tree = match &flags.top {
         Top::Fleet => Tree::fleet(&fleet, &namespace),
-        Top::Module(module) => Tree::module(fleet.module(module.kind, &module.name).with_context(nothing)?),
-        Top::Cluster(name) => Tree::cluster(&fleet, name).with_context(nothing)?,
+        Top::Module(module) => {
+            let view = fleet.module(module.kind, &module.name);
+            Tree::module(view.with_context(|| missing(&fleet, module, &namespace))?)
+        }
+        Top::Cluster(name) => Tree::cluster(&fleet, name).with_context(|| no_cluster(name))?,
     };
     match flags.output {
         View::Json => output::text(&(serde_json::to_string_pretty(&tree)? + "\n"))?,

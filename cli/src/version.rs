@@ -10,14 +10,14 @@ use crate::{
 
 /// Prints the version of this command, and that of the management cluster's API server.
 pub async fn run(cluster: &ClusterFlags, flags: &VersionFlags) -> anyhow::Result<u8> {
-    anstream::println!("muster {}", env!("CARGO_PKG_VERSION"));
+    say!("muster {}", env!("CARGO_PKG_VERSION"));
     if !flags.client {
         let (client, _) = connect::client(cluster).await?;
         let server = client
             .apiserver_version()
             .await
             .context("the API server does not tell its version (--client: do not ask)")?;
-        anstream::println!("API server {}", server.git_version);
+        say!("API server {}", server.git_version);
     }
     Ok(DONE)
 }

@@ -1,12 +1,14 @@
 //! `muster why`: the chain of reasons, down to what fails, and what to do next.
 
-use anyhow::Context as _;
-use muster_dashboard::Why;
+use anyhow::{Context as _, bail};
+use muster_dashboard::{Step, Why};
 
 use crate::{
     DONE,
     args::{ClusterFlags, View, WhyFlags},
-    connect, fleet,
+    connect,
+    fleet::{self, missing},
+    near, output,
 };
 
 /// Explains a module, or one cluster of it.
@@ -20,32 +22,57 @@ pub async fn run(cluster: &ClusterFlags, flags: &WhyFlags) -> anyhow::Result<u8>
     } = flags;
     let view = fleet
         .module(module.kind, &module.name)
-        .with_context(|| module.missing(&namespace))?;
+        .with_context(|| missing(&fleet, module, &namespace))?;
+    if let Some(name) = cluster
+        .as_ref()
+        .filter(|name| view.cells.iter().all(|cell| cell.cluster != **name))
+    {
+        let names = view.cells.iter().map(|cell| cell.cluster.as_str());
+        bail!(
+            "there is no cluster {name} in namespace {namespace}{}: see muster get clusters -n {namespace}",
+            near::offer(name, names)
+        );
+    }
     let why = muster_dashboard::why(view, cluster.as_deref());
     match output {
-        View::Json => anstream::println!("{}", serde_json::to_string_pretty(&why)?),
-        View::Table => print(&why),
+        View::Json => say!("{}", serde_json::to_string_pretty(&why)?),
+        View::Table => output::print(&lines(&why, output::width())),
     }
     Ok(DONE)
 }
 
-fn print(why: &Why) {
+/// The answer on lines that fit; what is to be typed next is never broken, so that it can be copied.
+fn lines(why: &Why, width: usize) -> Vec<String> {
     let Why {
         headline,
         steps,
         next,
     } = why;
-    anstream::println!("{headline}");
+    let mut lines = output::wrapped(headline, width);
     for step in steps {
         let since = step.since.map_or_else(String::new, |since| {
             format!("  (since {})", since.strftime("%H:%M:%S UTC"))
         });
-        anstream::println!("  {} {}  {}{since}", step.shape.glyph(), step.who, step.reason);
-        if !step.message.is_empty() {
-            anstream::println!("      {}", step.message);
-        }
+        let Step { who, reason, .. } = step;
+        lines.extend(indented(
+            &format!("{} {who}  {reason}{since}", step.shape.glyph()),
+            2,
+            width,
+        ));
+        lines.extend(indented(&step.message, 6, width));
     }
-    if let Some(next) = next {
-        anstream::println!("Next: {next}");
-    }
+    lines.extend(next.as_ref().map(|next| format!("Next: {next}")));
+    lines
+}
+
+/// The text as it is if it fits behind so many blanks, else broken between words.
+fn indented(text: &str, blanks: usize, width: usize) -> Vec<String> {
+    let begin = " ".repeat(blanks);
+    let room = width.saturating_sub(blanks).max(10);
+    let lines = if text.chars().count() <= room && !text.is_empty() {
+        vec![text.to_owned()]
+    } else {
+        output::wrapped(text, room)
+    };
+    lines.into_iter().map(|line| format!("{begin}{line}")).collect()
 }

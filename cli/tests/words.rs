@@ -101,6 +101,24 @@ fn the_new_words_have_examples_and_say_what_is_wrong() {
         "cannot be used with",
     );
     check(&["completion", "tcsh"], 2, "possible values");
+    check(
+        &["get", "modules", "--status-selector", "ready"],
+        2,
+        "ready=false",
+    );
+    check(
+        &["get", "modules", "--status-selector", "ready=maybe"],
+        2,
+        "no status of a condition",
+    );
+    check(&["matrix", "--request-timeout", "soon"], 2, "soon");
+    check(&["matrix", "--as-group", "staff"], 2, "--as <USER>");
+    check(
+        &["rollout", "abort", "module/web", "--dry-run=perhaps"],
+        2,
+        "perhaps",
+    );
+    check(&["lint", "nowhere.yaml"], 2, "reading nowhere.yaml");
 }
 
 #[test]

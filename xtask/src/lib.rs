@@ -5,6 +5,7 @@
 
 pub mod arrows;
 pub mod bench;
+pub mod browser;
 pub mod fixtures;
 pub mod fuzz;
 pub mod generated;

@@ -5,8 +5,8 @@ use std::process::{Command, ExitCode};
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use xtask::{
-    Problems, arrows, bench, fixtures, fuzz, generated, house, links, long, model, mutate, real, simulate,
-    tree,
+    Problems, arrows, bench, browser, fixtures, fuzz, generated, house, links, long, model, mutate, real,
+    simulate, tree,
 };
 
 #[derive(Parser)]
@@ -20,6 +20,8 @@ struct Arguments {
 enum Chore {
     /// Measure the rollout's shell beside a controller that only writes (needs `cargo xtask real build`)
     Bench(bench::Bench),
+    /// The dashboard in a real browser (needs Node; installs Chromium where it is not there)
+    Browser(browser::Browser),
     /// Formatting, lints, licences and bans, arrows, generated files, links, house rules
     Check,
     /// Run the fuzz targets for a while (needs cargo-fuzz)
@@ -78,6 +80,7 @@ const TOOLS: &[(&str, &[&str], bool)] = &[
 fn main() -> anyhow::Result<ExitCode> {
     match Arguments::parse().chore {
         Chore::Bench(bench) => bench.run(),
+        Chore::Browser(browser) => browser.run(),
         Chore::Check => check(),
         Chore::Fuzz(fuzz) => fuzz.run(),
         Chore::Long(long) => long.run(),

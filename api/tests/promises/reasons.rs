@@ -79,3 +79,19 @@ fn the_other_tables_hold_the_pages_words() {
 fn words_are_padded_in_columns() {
     assert_eq!(format!("[{:<10}]", Reason::Held), "[Held      ]");
 }
+
+#[test]
+fn every_word_has_a_chapter_that_says_what_to_do() {
+    let page = include_str!("../../../docs/troubleshooting.md");
+    let chapters: BTreeSet<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("### "))
+        .collect();
+    let words: BTreeSet<&str> = Reason::ALL
+        .iter()
+        .map(|word| word.as_str())
+        .chain(ObjectReason::ALL.iter().map(|word| word.as_str()))
+        .chain(EventReason::ALL.iter().map(|word| word.as_str()))
+        .collect();
+    assert_eq!(chapters, words);
+}

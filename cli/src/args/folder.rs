@@ -23,9 +23,6 @@ pub struct BuildFlags {
     /// Print every error, not only the first
     #[arg(long)]
     pub all_errors: bool,
-    /// Print nothing but errors
-    #[arg(short, long)]
-    pub quiet: bool,
 }
 
 pub const DIFF_EXAMPLES: &str = "\
@@ -42,9 +39,6 @@ pub struct DiffFlags {
     /// The Kustomization (in --namespace) that applies the folder: its labels, targetNamespace, force, variables, pruning
     #[arg(long, value_name = "NAME")]
     pub kustomization: Option<String>,
-    /// Print nothing; the exit code says it
-    #[arg(short, long)]
-    pub quiet: bool,
 }
 
 /// A folder with manifests, and the variables in them.

@@ -1,6 +1,7 @@
 //! What can be said on the command line. The flags of a verb stand beside the verb, or here where several share them.
 
 mod folder;
+mod manner;
 mod process;
 
 use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
@@ -13,6 +14,8 @@ use crate::{
     history::{self, HistoryFlags},
     install::{self, InstallFlags},
     level::{self, HoldFlags, PinFlags, ReleaseFlags, UnpinFlags},
+    lint::{self, LintFlags},
+    man::{self, ManFlags},
     once::{self, RevisionFlags, StageFlags},
     pause::{self, PauseFlags, ResumeFlags},
     plan::{self, PlanFlags},
@@ -25,15 +28,18 @@ use crate::{
 use self::folder::{BUILD_EXAMPLES, DIFF_EXAMPLES};
 pub use self::{
     folder::{BuildFlags, DiffFlags, FolderFlags, Format, Variable},
+    manner::Manner,
     process::{LogFormat, ProcessFlags, Sync},
 };
 
 /// Rolls git-pinned configuration over a fleet of Kubernetes clusters, cluster by cluster.
 #[derive(Debug, Parser)]
-#[command(name = "muster", version, propagate_version = true, after_help = EXAMPLES)]
+#[command(name = "muster", version, propagate_version = true, before_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
     pub cluster: ClusterFlags,
+    #[command(flatten)]
+    pub manner: Manner,
     #[command(subcommand)]
     pub verb: Verb,
 }
@@ -54,6 +60,7 @@ Examples:
 
 /// Which management cluster, and which namespace of it: kubectl's own flags.
 #[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Management cluster")]
 pub struct ClusterFlags {
     /// The kubeconfig file; else $KUBECONFIG, else ~/.kube/config, else the cluster that this runs in
     #[arg(long, global = true, value_name = "FILE", env = "MUSTER_KUBECONFIG")]
@@ -64,6 +71,20 @@ pub struct ClusterFlags {
     /// The namespace of modules and clusters; else the context's
     #[arg(short, long, global = true, env = "MUSTER_NAMESPACE")]
     pub namespace: Option<String>,
+    /// Ask as this user
+    #[arg(long = "as", global = true, value_name = "USER")]
+    pub impersonate: Option<String>,
+    /// Ask as a member of this group; may be said several times
+    #[arg(
+        long = "as-group",
+        global = true,
+        value_name = "GROUP",
+        requires = "impersonate"
+    )]
+    pub impersonate_groups: Vec<String>,
+    /// Give a request up that the API server does not answer within this time, such as 10s
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration)]
+    pub request_timeout: Option<Duration>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -97,6 +118,13 @@ pub enum Verb {
     /// Exit codes: 0 no difference, 1 differences, 2 could not find out.
     #[command(before_help = DIFF_EXAMPLES)]
     Diff(DiffFlags),
+    /// What is wrong with manifests of a fleet, without a cluster: codes that stay, each with its place and what to do
+    ///
+    /// With -o json: `schema` (`lint/v1`), files, objects, errors, warnings and findings.
+    ///
+    /// Exit codes: 0 nothing is wrong, 1 something is (with --strict also a warning), 2 usage, or there is nothing of a fleet.
+    #[command(before_help = lint::EXAMPLES)]
+    Lint(LintFlags),
     /// What a commit would do to the fleet, before it is merged: which clusters change, in which order, who is skipped and why
     ///
     /// Reads modules of a folder, or of both sides of a git range, and what stands in the management cluster; writes nothing, and reads no
@@ -171,6 +199,11 @@ pub enum Verb {
     /// Print the completion of a shell
     #[command(before_help = completion::EXAMPLES)]
     Completion(CompletionFlags),
+    /// Print the manual, made from the definition of the command
+    ///
+    /// Exit codes: 0 printed or written, 2 could not be written.
+    #[command(before_help = man::EXAMPLES)]
+    Man(ManFlags),
     /// The version of this command, and of the management cluster's API server
     Version(VersionFlags),
 }
@@ -217,6 +250,9 @@ pub struct GetFlags {
     /// Only those with these labels
     #[arg(short = 'l', long)]
     pub selector: Option<String>,
+    /// Only those with a condition of this status, such as ready=false; a condition that is not there is unknown
+    #[arg(long, value_name = "CONDITION=STATUS")]
+    pub status_selector: Option<StatusSelector>,
     /// In all namespaces
     #[arg(short = 'A', long)]
     pub all_namespaces: bool,
@@ -226,6 +262,35 @@ pub struct GetFlags {
     /// How it is printed
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     pub output: Output,
+}
+
+/// Objects by one of their conditions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusSelector {
+    /// The type of the condition, in lower case.
+    pub condition: String,
+    /// Its status: `True`, `False` or `Unknown`.
+    pub status: &'static str,
+}
+
+impl FromStr for StatusSelector {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (condition, status) = text
+            .split_once('=')
+            .filter(|(condition, _)| !condition.is_empty())
+            .ok_or("write CONDITION=STATUS, such as ready=false")?;
+        let known = ["True", "False", "Unknown"];
+        let status = known
+            .into_iter()
+            .find(|known| known.eq_ignore_ascii_case(status))
+            .ok_or_else(|| format!("{status:?} is no status of a condition: write true, false or unknown"))?;
+        Ok(Self {
+            condition: condition.to_ascii_lowercase(),
+            status,
+        })
+    }
 }
 
 /// What `get` lists.

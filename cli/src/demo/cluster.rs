@@ -130,7 +130,7 @@ impl Cluster {
         let setup = setup(&api, AGENT, SYSTEM_NAMESPACE, &name.to_string(), ground)?;
         api.attach(async move {
             if let Err(error) = process::agent(setup).await {
-                anstream::eprintln!("error: an agent ended: {error}");
+                complain!("error: an agent ended: {error}");
             }
         });
         Ok(Self {

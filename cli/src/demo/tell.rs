@@ -13,35 +13,35 @@ use crate::fleet;
 pub fn how_to_look(folder: &Folder, clusters: &[Name]) {
     let path = folder.path().display();
     let names: Vec<String> = clusters.iter().map(Name::to_string).collect();
-    anstream::println!(
+    say!(
         "muster demo: a management plane and {} simulated clusters ({})",
         clusters.len(),
         names.join(", ")
     );
-    anstream::println!(
+    say!(
         "The clusters are simulated: their API servers run in this process, and their pods only say that they run."
     );
-    anstream::println!("Git, HTTPS, the controller and the agents are real.\n");
-    anstream::println!("Look, in another terminal:");
-    anstream::println!("  export D={path}");
-    anstream::println!("  export KUBECONFIG={path}/management.kubeconfig");
-    anstream::println!("  kubectl get modules,clusters");
+    say!("Git, HTTPS, the controller and the agents are real.\n");
+    say!("Look, in another terminal:");
+    say!("  export D={path}");
+    say!("  export KUBECONFIG={path}/management.kubeconfig");
+    say!("  kubectl get modules,clusters");
     // Whoever cannot find its own name can be called by the one it is known by.
     let command =
         std::env::current_exe().map_or_else(|_| "muster".to_owned(), |path| path.display().to_string());
-    anstream::println!("  alias muster={command}");
-    anstream::println!("  muster matrix -w");
+    say!("  alias muster={command}");
+    say!("  muster matrix -w");
     if let Some(first) = names.first() {
-        anstream::println!("  kubectl --kubeconfig {path}/clusters/{first}.kubeconfig get deployments -A\n");
+        say!("  kubectl --kubeconfig {path}/clusters/{first}.kubeconfig get deployments -A\n");
     }
 }
 
 /// Printed once everything is there and the first rollout is done.
 fn what_next(folder: &Folder) {
-    anstream::println!("\nAll is up to date. Now roll a new version: commit and tag, nothing else.");
-    anstream::println!("  cd {}", folder.fleet().display());
+    say!("\nAll is up to date. Now roll a new version: commit and tag, nothing else.");
+    say!("  cd {}", folder.fleet().display());
     for line in NEXT.lines() {
-        anstream::println!("{line}");
+        say!("{line}");
     }
 }
 
@@ -78,7 +78,7 @@ pub async fn what_moves(client: &Client, folder: &Folder) -> anyhow::Result<()> 
         let fleet = fleet::read(client, NAMESPACE).await?;
         if !is_ready && fleet.modules.iter().any(|module| module.observed) {
             is_ready = true;
-            anstream::println!("ready\n");
+            say!("ready\n");
         }
         tell(&fleet, &mut told);
         if !invited
@@ -114,7 +114,7 @@ fn tell(fleet: &Fleet, told: &mut BTreeMap<(String, String), (String, Option<Str
                 format!(": {}", cell.message)
             };
             let version = cell.version.as_deref().unwrap_or("-");
-            anstream::println!(
+            say!(
                 "{} {:<10} {:<8} {:<8} {}{message}",
                 cell.shape.glyph(),
                 module.name,

@@ -92,7 +92,7 @@ pub fn run(flags: &ReplayFlags) -> anyhow::Result<u8> {
     let replay = match replayed(flags) {
         Ok(replay) => replay,
         Err(error) => {
-            anstream::eprintln!("error: {error}");
+            complain!("error: {error}");
             return Ok(UNKNOWN);
         }
     };

@@ -74,7 +74,7 @@ pub fn run(flags: &SimulateFlags) -> anyhow::Result<u8> {
     let text = match simulated(flags) {
         Ok(text) => text,
         Err(error) => {
-            anstream::eprintln!("error: {error}");
+            complain!("error: {error}");
             return Ok(UNKNOWN);
         }
     };

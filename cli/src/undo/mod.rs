@@ -22,6 +22,7 @@ use crate::{
     DONE, FAILED, UNKNOWN,
     args::ModuleName,
     history::{self, Read},
+    output,
 };
 use find::{Found, NotFound, Wanted};
 
@@ -67,13 +68,19 @@ enum Refusal {
     /// It cannot be committed.
     #[error(transparent)]
     Commit(#[from] commit::CommitError),
+    /// It cannot be printed.
+    #[error("{0:#}")]
+    Output(#[from] anyhow::Error),
 }
 
 impl Refusal {
     /// 1 where it is known that it is not to be done, 2 where that could not be found out.
     fn code(&self) -> u8 {
         match self {
-            Self::NoWayBack(NoWayBack::NoSuchRevision(_)) | Self::NotFound(_) | Self::Edit(_) => UNKNOWN,
+            Self::NoWayBack(NoWayBack::NoSuchRevision(_))
+            | Self::NotFound(_)
+            | Self::Edit(_)
+            | Self::Output(_) => UNKNOWN,
             Self::NoWayBack(
                 NoWayBack::NothingGood { .. } | NoWayBack::KnownBad { .. } | NoWayBack::Already { .. },
             ) => FAILED,
@@ -88,7 +95,7 @@ pub async fn undo(client: &Client, namespace: &str, flags: &UndoFlags) -> anyhow
     match go_back(namespace, flags, &read) {
         Ok(()) => Ok(DONE),
         Err(refusal) => {
-            anstream::eprintln!("error: {refusal}");
+            complain!("error: {refusal}");
             Ok(refusal.code())
         }
     }
@@ -105,14 +112,14 @@ fn go_back(namespace: &str, flags: &UndoFlags, read: &Read) -> Result<(), Refusa
     let now = &read.spec.sync.source.git.version;
     let past = read.history.back(now, to_revision.as_deref())?;
     let (now, version) = (said(now), &past.version);
-    anstream::eprintln!(
+    complain!(
         "{module}: {now} -> {version} (revision {}, {}, commit {})",
         past.short(),
         past.verdict.as_str(),
         past.commit
     );
     if !past.differs_by_version_only {
-        anstream::eprintln!(
+        complain!(
             "More than the version has changed since: what is rolled out is {version} with the other settings as they are now."
         );
     }
@@ -124,7 +131,7 @@ fn go_back(namespace: &str, flags: &UndoFlags, read: &Read) -> Result<(), Refusa
     let Found { path, text, .. } = &found;
     let edited = edited(&found, &past.wanted)?;
     if edited == *text {
-        anstream::eprintln!("{path} says {version} already; next: commit and push it, if that is not done");
+        complain!("{path} says {version} already; next: commit and push it, if that is not done");
         return Ok(());
     }
     if *commit {
@@ -136,11 +143,11 @@ fn go_back(namespace: &str, flags: &UndoFlags, read: &Read) -> Result<(), Refusa
         };
         let id = commit::commit(&repository, path, &edited, &message)?;
         let id: String = id.to_string().chars().take(8).collect();
-        anstream::println!("{id} {}", message.subject());
-        anstream::eprintln!("Nothing is pushed. Next: git push && {}", follow(module, past));
+        say!("{id} {}", message.subject());
+        complain!("Nothing is pushed. Next: git push && {}", follow(module, past));
     } else {
-        anstream::print!("{}", patch(path, text, &edited));
-        anstream::eprintln!(
+        output::text(&patch(path, text, &edited))?;
+        complain!(
             "Next: apply it (git apply), or let it be committed (--commit), push, and {}",
             follow(module, past)
         );
@@ -170,10 +177,10 @@ fn said(version: &GitVersion) -> String {
 fn output_fragment(module: &ModuleName, past: &Past) {
     let (key, value) = pair(&past.wanted);
     let value = serde_json::Value::from(value);
-    anstream::println!(
+    say!(
         "# In the file of {module} in git:\nspec:\n  sync:\n    source:\n      git:\n        version:\n          {key}: {value}"
     );
-    anstream::eprintln!(
+    complain!(
         "Next: change that and push it; in its work tree: muster rollout undo {module} --repo . (--commit)"
     );
 }

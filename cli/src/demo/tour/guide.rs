@@ -89,15 +89,15 @@ impl Guide {
         self.end_step();
         self.steps += 1;
         self.step_began = Some(Instant::now());
-        anstream::println!("\n{}. {title}", self.steps);
+        say!("\n{}. {title}", self.steps);
         for line in crate::output::wrapped(why, 96) {
-            anstream::println!("   {line}");
+            say!("   {line}");
         }
     }
 
     fn end_step(&mut self) {
         if let Some(began) = self.step_began.take() {
-            anstream::println!("   took {:.1} s", began.elapsed().as_secs_f64());
+            say!("   took {:.1} s", began.elapsed().as_secs_f64());
         }
     }
 
@@ -105,7 +105,7 @@ impl Guide {
     #[allow(clippy::unused_self, reason = "the guide says it")]
     pub fn say(&self, text: &str) {
         for line in crate::output::wrapped(text, 96) {
-            anstream::println!("   {line}");
+            say!("   {line}");
         }
     }
 
@@ -116,7 +116,7 @@ impl Guide {
 
     /// Types a command that is to end with this exit code. What it printed.
     pub async fn types_expecting(&self, command: &str, expected: i32) -> anyhow::Result<String> {
-        anstream::println!("   $ {command}");
+        say!("   $ {command}");
         let running = Command::new("sh")
             .args(["-ec", command])
             .current_dir(&self.fleet)
@@ -201,25 +201,25 @@ impl Guide {
         } else {
             format!(": {detail}")
         };
-        anstream::println!("   ✓ {expected}{detail}{time}");
+        say!("   ✓ {expected}{detail}{time}");
     }
 
     /// All was as it should be.
     pub fn end(&mut self) {
         self.end_step();
-        anstream::println!(
+        say!(
             "\nAll is as it should be: {} steps, {} checks, {:.1} s.",
             self.steps,
             self.checks,
             self.began.elapsed().as_secs_f64()
         );
-        anstream::println!("Play it yourself: muster demo");
+        say!("Play it yourself: muster demo");
     }
 
     /// Something was not.
     pub fn ended_by(&self, failed: &Failed) {
-        anstream::println!("   ✗ {}", failed.to_string().replace('\n', "\n     "));
-        anstream::println!(
+        say!("   ✗ {}", failed.to_string().replace('\n', "\n     "));
+        say!(
             "\nThe tour ended in step {} after {} checks: that is not as it should be.",
             self.steps,
             self.checks
@@ -244,9 +244,9 @@ fn text(output: &Output) -> String {
 fn show(printed: &str) {
     let lines: Vec<&str> = printed.lines().collect();
     for line in lines.iter().take(SHOWN) {
-        anstream::println!("     {}", crate::output::cut(line, WIDTH));
+        say!("     {}", crate::output::cut(line, WIDTH));
     }
     if lines.len() > SHOWN {
-        anstream::println!("     … and {} lines more", lines.len() - SHOWN);
+        say!("     … and {} lines more", lines.len() - SHOWN);
     }
 }

@@ -69,17 +69,11 @@ impl Tour<'_> {
 }
 
 fn begin(folder: &Path, clusters: usize) {
-    anstream::println!(
+    say!(
         "A tour of muster: {clusters} clusters and a management plane, on this machine, in {}",
         folder.display()
     );
-    anstream::println!(
-        "The clusters are simulated; git, HTTPS, kubectl, the controller and the agents are real."
-    );
-    anstream::println!(
-        "  $  a command, typed as it stands in the folder fleet (KUBECONFIG names the management plane)"
-    );
-    anstream::println!(
-        "  ✓  checked from outside muster: by API servers' objects and logs, git, and what commands print"
-    );
+    say!("The clusters are simulated; git, HTTPS, kubectl, the controller and the agents are real.");
+    say!("  $  a command, typed as it stands in the folder fleet (KUBECONFIG names the management plane)");
+    say!("  ✓  checked from outside muster: by API servers' objects and logs, git, and what commands print");
 }

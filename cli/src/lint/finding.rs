@@ -1,0 +1,195 @@
+//! What can be wrong, each with a code that stays: `docs/lint.md` has a chapter for every one.
+
+use std::sync::Arc;
+
+use muster_sync::{
+    substitute::SubstituteError,
+    yaml::{Document, Position, YamlError},
+};
+
+use super::place;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// It will be refused, or never do what it says.
+    Error,
+    /// It will work, but probably not as it is meant.
+    Warning,
+}
+
+impl Level {
+    /// The word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        }
+    }
+}
+
+/// One thing that can be wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Code {
+    /// Not readable as YAML.
+    Yaml,
+    /// Written more than once.
+    Twice,
+    /// A kind of our group that there is not.
+    UnknownKind,
+    /// A field that nobody knows.
+    UnknownField,
+    /// What the definition does not allow.
+    Definition,
+    /// What the definition allows, and muster cannot do.
+    Impossible,
+    /// A dependency that is not here.
+    MissingDependency,
+    /// Dependencies that go round.
+    Cycle,
+    /// No cluster is selected.
+    SelectsNothing,
+    /// A stage without clusters.
+    EmptyStage,
+    /// Nothing would stop a bad version.
+    AllAtOnce,
+    /// An address without TLS.
+    Insecure,
+    /// A Secret with its values.
+    PlainSecret,
+}
+
+impl Code {
+    /// Every code, in the order of their numbers.
+    #[cfg(test)]
+    pub const ALL: [Self; 13] = [
+        Self::Yaml,
+        Self::Twice,
+        Self::UnknownKind,
+        Self::UnknownField,
+        Self::Definition,
+        Self::Impossible,
+        Self::MissingDependency,
+        Self::Cycle,
+        Self::SelectsNothing,
+        Self::EmptyStage,
+        Self::AllAtOnce,
+        Self::Insecure,
+        Self::PlainSecret,
+    ];
+
+    /// The code, which never gets another meaning.
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::Yaml => "MST0001",
+            Self::Twice => "MST0002",
+            Self::UnknownKind => "MST0101",
+            Self::UnknownField => "MST0102",
+            Self::Definition => "MST0103",
+            Self::Impossible => "MST0104",
+            Self::MissingDependency => "MST0201",
+            Self::Cycle => "MST0202",
+            Self::SelectsNothing => "MST0301",
+            Self::EmptyStage => "MST0302",
+            Self::AllAtOnce => "MST0303",
+            Self::Insecure => "MST0304",
+            Self::PlainSecret => "MST0401",
+        }
+    }
+
+    /// How bad it is.
+    pub const fn level(self) -> Level {
+        match self {
+            Self::Yaml
+            | Self::Twice
+            | Self::UnknownKind
+            | Self::UnknownField
+            | Self::Definition
+            | Self::Impossible
+            | Self::Cycle => Level::Error,
+            Self::MissingDependency
+            | Self::SelectsNothing
+            | Self::EmptyStage
+            | Self::AllAtOnce
+            | Self::Insecure
+            | Self::PlainSecret => Level::Warning,
+        }
+    }
+
+    /// What to do.
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Self::Yaml => "mend the text: kubectl would refuse it, too",
+            Self::Twice => "remove one of the two: the one that is applied last would win",
+            Self::UnknownKind => "write the kind as kubectl api-resources --api-group fleet.muster.dev does",
+            Self::UnknownField => "remove it, or write it as kubectl explain does",
+            Self::Definition => "write what the definition allows: kubectl explain modules.spec --recursive",
+            Self::Impossible => "write what the message says",
+            Self::MissingDependency => {
+                "add the module, correct the name, or leave it if the module is applied from elsewhere"
+            }
+            Self::Cycle => "take one of the dependencies out",
+            Self::SelectsNothing => "correct the selector, or the labels of the Clusters",
+            Self::EmptyStage => {
+                "correct the stage's selector, or take the stage out: while none of the selected clusters is of it, nothing moves"
+            }
+            Self::AllAtOnce => {
+                "give a limit (maxUnreadyClusters: 25%) or stages, so that a bad version is found by few clusters"
+            }
+            Self::Insecure => {
+                "use https: the controller refuses this address unless it runs with --allow-insecure-sources"
+            }
+            Self::PlainSecret => "keep values out of git: encrypt them, or let an operator make the Secret",
+        }
+    }
+}
+
+/// Something that is wrong, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What.
+    pub code: Code,
+    /// The file.
+    pub file: Arc<str>,
+    /// The place in it.
+    pub at: Position,
+    /// The object, as kubectl has it: `module/podinfo`; none for a text that is none.
+    pub object: Option<String>,
+    /// The sentence.
+    pub message: String,
+}
+
+impl Finding {
+    /// About a field of an object, or about the whole object if the field is not there.
+    pub fn about(code: Code, document: &Document, object: &str, field: &str, message: String) -> Self {
+        Self {
+            code,
+            file: Arc::clone(&document.file),
+            at: place::of(&document.root, field),
+            object: Some(object.to_owned()),
+            message,
+        }
+    }
+
+    /// A variable that cannot be put in.
+    pub fn not_substituted(error: &SubstituteError) -> Self {
+        Self {
+            code: Code::Yaml,
+            file: Arc::clone(&error.file),
+            at: error.at,
+            object: None,
+            message: error.problem.to_string(),
+        }
+    }
+
+    /// A text that is no YAML.
+    pub fn unreadable(error: &YamlError) -> Self {
+        Self {
+            code: Code::Yaml,
+            file: Arc::clone(&error.file),
+            at: error.at,
+            object: None,
+            message: error.problem.to_string(),
+        }
+    }
+}

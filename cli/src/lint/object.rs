@@ -1,0 +1,218 @@
+//! One object by itself: what the API server would refuse or drop, and what muster could not do.
+
+use std::collections::BTreeMap;
+
+use muster_api::{
+    BootstrapModule, Module, cluster, crds,
+    kind::GROUP,
+    module::{ModuleKind, ModuleObject, ModuleSpec},
+    validate::{self, InsecureSources, Invalid},
+};
+use muster_apiserver::schema::Schema;
+use muster_sync::yaml::Document;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{
+    finding::{Code, Finding},
+    place,
+};
+
+/// The definitions of muster's kinds, by `apiVersion` and kind.
+pub struct Lens(BTreeMap<(String, String), Schema>);
+
+/// What was seen of a document.
+pub struct Seen {
+    /// It is an object that a fleet is made of.
+    pub is_of_the_fleet: bool,
+    /// What is wrong with it.
+    pub findings: Vec<Finding>,
+    /// What it is.
+    pub object: Object,
+}
+
+/// What is looked at together with others.
+pub enum Object {
+    /// A module of either kind, well formed.
+    Module(Box<Written>),
+    /// A Cluster.
+    Cluster(Identity, BTreeMap<String, String>),
+    /// Another kind of muster's, or a module that is not well formed.
+    Other(Identity),
+    /// None of a fleet's.
+    None,
+}
+
+/// Kind, namespace and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Identity {
+    /// The kind.
+    pub kind: String,
+    /// The namespace; empty if it is not said.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+/// A module as it is written.
+pub struct Written {
+    /// Which one.
+    pub identity: Identity,
+    /// Of which kind.
+    pub kind: ModuleKind,
+    /// What it asks for, with defaults filled in.
+    pub spec: ModuleSpec,
+}
+
+impl Identity {
+    fn of(object: &Value) -> Self {
+        let text = |pointer| object.pointer(pointer).and_then(Value::as_str);
+        let text = |pointer| text(pointer).unwrap_or_default().to_owned();
+        Self {
+            kind: text("/kind"),
+            namespace: text("/metadata/namespace"),
+            name: text("/metadata/name"),
+        }
+    }
+
+    /// As kubectl has it.
+    pub fn address(&self) -> String {
+        format!("{}/{}", self.kind.to_lowercase(), self.name)
+    }
+}
+
+impl Lens {
+    /// With the definitions of this command.
+    pub fn new() -> Self {
+        let mut schemas = BTreeMap::new();
+        for definition in crds::management().into_iter().chain(crds::downstream()) {
+            let kind = &definition.spec.names.kind;
+            for version in &definition.spec.versions {
+                let schema = version
+                    .schema
+                    .as_ref()
+                    .and_then(|schema| schema.open_api_v3_schema.as_ref());
+                let schema = schema.and_then(|schema| serde_json::to_value(schema).ok());
+                // Our own definitions are sound: a test applies each to an API server.
+                if let Some(schema) = schema.and_then(|schema| Schema::parse(&schema).ok()) {
+                    schemas.insert((format!("{GROUP}/{}", version.name), kind.clone()), schema);
+                }
+            }
+        }
+        Self(schemas)
+    }
+
+    /// Looks at a document.
+    pub fn look(&self, document: &Document, value: Value) -> Seen {
+        let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
+        let (version, kind) = (text("apiVersion"), text("kind"));
+        let identity = Identity::of(&value);
+        match version.split_once('/') {
+            Some((GROUP, _)) => self.ours(document, value, &(version, kind), identity),
+            Some((cluster::GROUP, _)) if kind == "Cluster" => {
+                let labels = serde_json::from_value(value["metadata"]["labels"].clone());
+                Seen {
+                    is_of_the_fleet: true,
+                    findings: Vec::new(),
+                    object: Object::Cluster(identity, labels.unwrap_or_default()), // what is no map selects nothing
+                }
+            }
+            None if version == "v1" && kind == "Secret" => Seen {
+                is_of_the_fleet: false,
+                findings: secret(document, &value, &identity).into_iter().collect(),
+                object: Object::None,
+            },
+            _ => Seen {
+                is_of_the_fleet: false,
+                findings: Vec::new(),
+                object: Object::None,
+            },
+        }
+    }
+
+    fn ours(
+        &self,
+        document: &Document,
+        mut value: Value,
+        gvk: &(String, String),
+        identity: Identity,
+    ) -> Seen {
+        let address = identity.address();
+        let finding = |code, field: &str, message| Finding::about(code, document, &address, field, message);
+        let Some(schema) = self.0.get(gvk) else {
+            let (version, kind) = gvk;
+            let message = format!("{version} has no kind {kind:?}");
+            return Seen {
+                is_of_the_fleet: true,
+                findings: vec![finding(Code::UnknownKind, "kind", message)],
+                object: Object::None,
+            };
+        };
+        let mut findings: Vec<Finding> = schema
+            .prune(&mut value)
+            .into_iter()
+            .map(|path| {
+                finding(
+                    Code::UnknownField,
+                    &path,
+                    format!("{path}: nobody knows this field"),
+                )
+            })
+            .collect();
+        schema.default(&mut value);
+        let causes = schema.validate(&value, None);
+        let is_known = |field: &str| !place::has_variable(&document.root, field);
+        findings.extend(causes.iter().filter(|cause| is_known(&cause.field)).map(|cause| {
+            let message = format!("{}: {}", cause.field, cause.message);
+            finding(Code::Definition, &cause.field, message)
+        }));
+        let is_allowed = causes.is_empty();
+        let module = match gvk.1.as_str() {
+            "Module" => parsed::<Module>(&value),
+            "BootstrapModule" => parsed::<BootstrapModule>(&value),
+            _ => None,
+        };
+        let object = match module.filter(|_| is_allowed) {
+            None => Object::Other(identity),
+            Some((kind, spec)) => {
+                let meant = meant(&identity.name, &spec);
+                let meant = meant.into_iter().filter(|(_, problem)| is_known(&problem.field));
+                findings
+                    .extend(meant.map(|(code, problem)| finding(code, &problem.field, problem.to_string())));
+                Object::Module(Box::new(Written { identity, kind, spec }))
+            }
+        };
+        Seen {
+            is_of_the_fleet: true,
+            findings,
+            object,
+        }
+    }
+}
+
+fn parsed<K: ModuleObject + DeserializeOwned>(value: &Value) -> Option<(ModuleKind, ModuleSpec)> {
+    // What the definition allows and the type does not is found where the API server finds it.
+    let object: K = serde_json::from_value(value.clone()).ok()?;
+    Some((K::KIND, object.spec().clone()))
+}
+
+/// What the definition allows, and muster cannot do, or does not by default.
+fn meant(name: &str, spec: &ModuleSpec) -> Vec<(Code, Invalid)> {
+    let impossible = validate::module(name, spec, InsecureSources::Allowed);
+    let mut refused = validate::module(name, spec, InsecureSources::Refused);
+    refused.retain(|problem| !impossible.contains(problem));
+    let impossible = impossible.into_iter().map(|problem| (Code::Impossible, problem));
+    impossible
+        .chain(refused.into_iter().map(|problem| (Code::Insecure, problem)))
+        .collect()
+}
+
+/// A Secret whose values stand there for all who read the repository.
+fn secret(document: &Document, value: &Value, identity: &Identity) -> Option<Finding> {
+    let is_encrypted = value.get("sops").is_some();
+    let field = ["data", "stringData"]
+        .into_iter()
+        .find(|field| value[field].as_object().is_some_and(|values| !values.is_empty()))?;
+    let message = format!("{} has values that everybody can read", identity.address());
+    (!is_encrypted).then(|| Finding::about(Code::PlainSecret, document, &identity.address(), field, message))
+}

@@ -1,0 +1,72 @@
+//! Where a field of an object stands in its file.
+
+use muster_sync::yaml::{Kind, Node, Position};
+
+/// The place of a field by its path as an API server writes it, such as `spec.dependsOn[0].name`; of the nearest that holds it, if it is
+/// not there itself.
+pub fn of(root: &Node, path: &str) -> Position {
+    nearest(root, path).1
+}
+
+/// Whether a variable that nothing stands for yet is at that place: what it will be nobody knows.
+pub fn has_variable(root: &Node, path: &str) -> bool {
+    nearest(root, path)
+        .0
+        .text()
+        .is_some_and(|text| text.contains("${"))
+}
+
+fn nearest<'a>(root: &'a Node, path: &str) -> (&'a Node, Position) {
+    let (mut node, mut at) = (root, root.at);
+    for step in steps(path) {
+        let next = match &node.kind {
+            Kind::Mapping(pairs) => pairs
+                .iter()
+                .find(|(key, _)| key.text() == Some(step))
+                .map(|(key, value)| (value, key.at)),
+            Kind::Sequence(items) => {
+                let item = step.parse().ok().and_then(|index: usize| items.get(index)); // no number is no item
+                item.map(|item| (item, item.at))
+            }
+            Kind::Scalar(_) => None,
+        };
+        let Some((value, place)) = next else { break };
+        (node, at) = (value, place);
+    }
+    (node, at)
+}
+
+/// `a.b[0][x.y/z]` is a, b, 0 and x.y/z.
+fn steps(path: &str) -> impl Iterator<Item = &str> {
+    path.split('[').enumerate().flat_map(|(place, part)| {
+        let (key, rest) = match part.split_once(']') {
+            Some((key, rest)) if place > 0 => (Some(key), rest),
+            _ => (None, part),
+        };
+        key.into_iter()
+            .chain(rest.split('.').filter(|step| !step.is_empty()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_sync::yaml;
+
+    const TEXT: &str =
+        "metadata:\n  labels:\n    a.b/c: x\nspec:\n  list:\n  - name: one\n  - name: two\n    value: 2\n";
+
+    fn check(path: &str, line: usize, column: usize) {
+        let document = yaml::documents("f", TEXT.as_bytes()).unwrap().remove(0);
+        assert_eq!(of(&document.root, path), Position { line, column }, "{path}");
+    }
+
+    #[test]
+    fn a_field_is_found_or_what_holds_it() {
+        check("spec.list[1].value", 8, 5);
+        check("spec.list[1].nothing", 7, 5);
+        check("spec.list[7]", 5, 3);
+        check("metadata.labels[a.b/c]", 3, 5);
+        check("<nil>", 1, 1);
+    }
+}

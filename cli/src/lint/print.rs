@@ -1,0 +1,137 @@
+//! Findings as text with the line that each is about, and as JSON.
+
+use std::{collections::BTreeMap, fmt::Write as _, ops::Range};
+
+use annotate_snippets::{AnnotationKind, Group, Level as Title, Renderer, Snippet};
+use muster_sync::{source::Files, yaml::Position};
+use serde::Serialize;
+
+use super::{Code, Finding, Level};
+use crate::output;
+
+/// Where each code is explained.
+const CHAPTERS: &str = "docs/lint.md";
+
+/// What was looked at, and what was found.
+#[derive(Default)]
+pub struct Report {
+    /// Files.
+    pub files: usize,
+    /// Objects of a fleet in them.
+    pub objects: usize,
+    /// By file and place.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    fn count(&self, level: Level) -> usize {
+        let same = |finding: &&Finding| finding.code.level() == level;
+        self.findings.iter().filter(same).count()
+    }
+}
+
+/// For people.
+pub fn text(report: &Report, files: &Files) -> String {
+    let texts: BTreeMap<&str, String> = files
+        .iter()
+        .map(|file| {
+            (
+                file.path.as_str(),
+                output::safe(&String::from_utf8_lossy(&file.bytes)).into_owned(),
+            )
+        })
+        .collect();
+    let renderer = Renderer::styled().term_width(output::width().clamp(40, 160));
+    let mut text = String::new();
+    for finding in &report.findings {
+        let source = texts.get(&*finding.file).map_or("", String::as_str);
+        let title = match finding.code.level() {
+            Level::Error => Title::ERROR,
+            Level::Warning => Title::WARNING,
+        };
+        let message = output::safe(&finding.message);
+        let snippet = Snippet::source(source)
+            .path(&*finding.file)
+            .annotation(AnnotationKind::Primary.span(span(source, finding.at)));
+        let report = [
+            title
+                .primary_title(message)
+                .id(finding.code.id())
+                .element(snippet),
+            Group::with_title(Title::HELP.secondary_title(finding.code.remedy())),
+        ];
+        text.push_str(&renderer.render(&report));
+        text.push_str("\n\n");
+    }
+    let Report { files, objects, .. } = report;
+    let (errors, warnings) = (report.count(Level::Error), report.count(Level::Warning));
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "{objects} objects in {files} files: {errors} errors, {warnings} warnings"
+    );
+    text
+}
+
+/// The bytes from a place to the end of its line.
+fn span(source: &str, at: Position) -> Range<usize> {
+    let before: usize = source.split_inclusive('\n').take(at.line - 1).map(str::len).sum();
+    let line = source[before..].lines().next().unwrap_or_default();
+    let column = line
+        .char_indices()
+        .nth(at.column - 1)
+        .map_or(line.len(), |(byte, _)| byte);
+    let end = line.trim_end().len().max(column);
+    before + column..before + end
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: &'static str,
+    files: usize,
+    objects: usize,
+    errors: usize,
+    warnings: usize,
+    findings: Vec<JsonFinding<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonFinding<'a> {
+    code: &'static str,
+    level: &'static str,
+    file: &'a str,
+    line: usize,
+    column: usize,
+    object: Option<&'a str>,
+    message: &'a str,
+    remedy: &'static str,
+    documentation: String,
+}
+
+/// For programs.
+pub fn json(report: &Report) -> anyhow::Result<String> {
+    let findings = report.findings.iter().map(|finding| JsonFinding {
+        code: finding.code.id(),
+        level: finding.code.level().word(),
+        file: &finding.file,
+        line: finding.at.line,
+        column: finding.at.column,
+        object: finding.object.as_deref(),
+        message: &finding.message,
+        remedy: finding.code.remedy(),
+        documentation: chapter(finding.code),
+    });
+    let json = Json {
+        schema: "lint/v1",
+        files: report.files,
+        objects: report.objects,
+        errors: report.count(Level::Error),
+        warnings: report.count(Level::Warning),
+        findings: findings.collect(),
+    };
+    Ok(serde_json::to_string_pretty(&json)? + "\n")
+}
+
+fn chapter(code: Code) -> String {
+    format!("{CHAPTERS}#{}", code.id().to_lowercase())
+}

@@ -1,0 +1,179 @@
+//! Promise: each thing that can be wrong is found where it stands, and nothing is found where nothing is wrong.
+
+use muster_sync::source::{File, Files};
+
+use super::{Code, look};
+use muster_sync::substitute::Variables;
+
+const MODULE: &str = "\
+apiVersion: fleet.muster.dev/v1alpha1
+kind: Module
+metadata:
+  name: NAME
+spec:
+  selector:
+    matchLabels: {env: prod}
+  sync:
+    source: {git: {url: https://example.com/fleet.git, version: {tag: v1}}}
+    package: {path: apps/web}
+";
+
+const CLUSTER: &str = "\
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata:
+  name: eu-1
+  labels: {env: prod}
+";
+
+fn module(name: &str) -> String {
+    MODULE.replace("NAME", name)
+}
+
+fn no_variables() -> Variables {
+    Variables::new(&std::collections::BTreeMap::new()).unwrap()
+}
+
+/// The codes that are found, each with its line.
+fn found(texts: &[&str]) -> Vec<(&'static str, usize)> {
+    let files = texts.iter().enumerate().map(|(number, text)| File {
+        path: format!("{number}.yaml"),
+        bytes: (*text).to_owned().into(),
+    });
+    let report = look(&Files::new(files), &no_variables());
+    report
+        .findings
+        .iter()
+        .map(|finding| (finding.code.id(), finding.at.line))
+        .collect()
+}
+
+fn check(text: &str, expect: &[(&'static str, usize)]) {
+    assert_eq!(found(&[text]), expect, "{text}");
+}
+
+#[test]
+fn what_is_sound_is_left_alone() {
+    check(&module("web"), &[]);
+    check(&format!("{}---\n{CLUSTER}", module("web")), &[]);
+    check(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\nwhat: ever\n",
+        &[],
+    );
+    check("just: a\nyaml: file\n", &[]);
+}
+
+#[test]
+fn a_text_that_is_no_yaml_says_where() {
+    check("a: b\nc: [\n", &[("MST0001", 3)]);
+    check("a: 1\na: 2\n", &[("MST0001", 2)]);
+}
+
+#[test]
+fn one_object_by_itself() {
+    check(
+        &module("web").replace("kind: Module", "kind: Modul"),
+        &[("MST0101", 2)],
+    );
+    check(
+        &module("web").replace("  selector:", "  selektor:"),
+        &[("MST0102", 6)],
+    );
+    check(
+        &module("web").replace(
+            "spec:\n",
+            "spec:\n  rollout:\n    maxUnreadyClusters: 1\n    minReadySeconds: -5\n",
+        ),
+        &[("MST0103", 8)],
+    );
+    check(
+        &module("web").replace("tag: v1", "tag: refs/tags/v1"),
+        &[("MST0104", 9)],
+    );
+    check(&module("web").replace("https:", "http:"), &[("MST0304", 9)]);
+    check(
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\nstringData: {password: hunter2}\n",
+        &[("MST0401", 4)],
+    );
+    check(
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\ndata: {a: ENC}\nsops: {}\n",
+        &[],
+    );
+}
+
+#[test]
+fn what_a_variable_stands_for_is_not_judged() {
+    check(
+        &module("web").replace("https://example.com/fleet.git", "'${FLEET_URL}'"),
+        &[],
+    );
+}
+
+#[test]
+fn no_value_of_a_secret_is_shown() {
+    let file = File {
+        path: "s.yaml".to_owned(),
+        bytes: "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\nstringData:\n  password: hunter2\n".into(),
+    };
+    let files = Files::new([file]);
+    let text = super::print::text(&look(&files, &no_variables()), &files);
+    assert!(text.contains("MST0401") && !text.contains("hunter2"), "{text}");
+}
+
+#[test]
+fn rollouts_without_any_bound() {
+    let rollout = |text: &str| module("web").replace("spec:\n", &format!("spec:\n  rollout:\n    {text}\n"));
+    check(&rollout("strategy: Replace"), &[("MST0303", 7)]);
+    check(&rollout("maxUnreadyClusters: 100%"), &[("MST0303", 7)]);
+    check(&rollout("maxUnreadyClusters: 50%"), &[]);
+}
+
+#[test]
+fn modules_together() {
+    let needs = |name: &str, other: &str| {
+        module(name).replace("spec:\n", &format!("spec:\n  dependsOn:\n  - name: {other}\n"))
+    };
+    assert_eq!(found(&[&module("web"), &module("web")]), [("MST0002", 4)]);
+    assert_eq!(found(&[&needs("web", "base")]), [("MST0201", 7)]);
+    assert_eq!(found(&[&needs("web", "base"), &module("base")]), []);
+    assert_eq!(
+        found(&[&needs("c", "a"), &needs("a", "b"), &needs("b", "c")]),
+        [("MST0202", 6)],
+        "each round is told once"
+    );
+    assert_eq!(found(&[&needs("web", "web")]), [("MST0202", 6)]);
+}
+
+#[test]
+fn clusters_that_are_there() {
+    let web = module("web");
+    assert_eq!(
+        found(&[&web.replace("env: prod", "env: qa"), CLUSTER]),
+        [("MST0301", 6)]
+    );
+    assert_eq!(
+        found(&[&web.replace("env: prod", "env: qa")]),
+        [],
+        "nobody knows which clusters there are"
+    );
+    let stages = "spec:\n  rollout:\n    stages:\n    - {name: canary, selector: {matchLabels: {stage: canary}}}\n    - {name: rest, selector: {}}\n";
+    assert_eq!(
+        found(&[&web.replace("spec:\n", stages), CLUSTER]),
+        [("MST0302", 8)]
+    );
+}
+
+#[test]
+fn every_code_has_a_chapter_and_the_other_way_round() {
+    let page = include_str!("../../../docs/lint.md");
+    let chapters: Vec<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("## MST"))
+        .filter_map(|rest| rest.get(..4))
+        .collect();
+    let codes: Vec<&str> = Code::ALL
+        .iter()
+        .filter_map(|code| code.id().strip_prefix("MST"))
+        .collect();
+    assert_eq!(chapters, codes);
+}

@@ -1,0 +1,257 @@
+//! Modules and clusters together: what is written twice, depends on nothing or on itself, or selects nobody.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_api::{
+    Amount,
+    module::{Dependency, ModuleKind},
+    rollout::{Rollout, Strategy},
+    selector::Matcher,
+};
+use muster_sync::yaml::Document;
+
+use super::{
+    finding::{Code, Finding},
+    object::{Identity, Object, Written},
+};
+
+/// All that the files have of a fleet.
+#[derive(Default)]
+pub struct Fleet {
+    modules: Vec<(Document, Written)>,
+    clusters: Vec<(Identity, BTreeMap<String, String>)>,
+    /// Where each identity stands first.
+    first: BTreeMap<Identity, String>,
+    twice: Vec<Finding>,
+}
+
+impl Fleet {
+    /// Takes a document into the fleet.
+    pub fn take(&mut self, document: Document, object: Object) {
+        match object {
+            Object::None => {}
+            Object::Other(identity) => self.once(&document, &identity),
+            Object::Cluster(identity, labels) => {
+                self.once(&document, &identity);
+                self.clusters.push((identity, labels));
+            }
+            Object::Module(written) => {
+                self.once(&document, &written.identity);
+                self.modules.push((document, *written));
+            }
+        }
+    }
+
+    fn once(&mut self, document: &Document, identity: &Identity) {
+        let here = format!("{}:{}", document.file, document.root.at);
+        match self.first.get(identity) {
+            None => {
+                self.first.insert(identity.clone(), here);
+            }
+            Some(first) => {
+                let address = identity.address();
+                let message = format!("{address} is written already at {first}");
+                self.twice.push(Finding::about(
+                    Code::Twice,
+                    document,
+                    &address,
+                    "metadata.name",
+                    message,
+                ));
+            }
+        }
+    }
+
+    /// What is wrong with them together.
+    pub fn look(self) -> Vec<Finding> {
+        let mut findings = self.dependencies();
+        for (document, module) in &self.modules {
+            findings.extend(self.selection(document, module));
+            findings.extend(all_at_once(document, module));
+        }
+        findings.extend(self.twice);
+        findings
+    }
+
+    fn dependencies(&self) -> Vec<Finding> {
+        let nodes: BTreeMap<Node<'_>, &(Document, Written)> = self
+            .modules
+            .iter()
+            .map(|module| (Node::of(&module.1), module))
+            .collect();
+        let mut findings = Vec::new();
+        for (document, module) in &self.modules {
+            let address = module.identity.address();
+            for (place, dependency) in module.spec.depends_on.iter().enumerate() {
+                if !nodes.contains_key(&Node::at(module, dependency)) {
+                    let Dependency { kind, name } = dependency;
+                    let kind = kind.as_str().to_lowercase();
+                    let message = format!("{address} depends on {kind}/{name}, which is not in these files");
+                    let field = format!("spec.dependsOn[{place}].name");
+                    findings.push(Finding::about(
+                        Code::MissingDependency,
+                        document,
+                        &address,
+                        &field,
+                        message,
+                    ));
+                }
+            }
+            if let Some(way) = round(&nodes, Node::of(module)) {
+                let names: Vec<&str> = way.iter().map(|node| node.name).collect();
+                let message = format!(
+                    "dependencies go round: {} → {}: none of them would ever be assigned",
+                    names.join(" → "),
+                    module.identity.name
+                );
+                findings.push(Finding::about(
+                    Code::Cycle,
+                    document,
+                    &address,
+                    "spec.dependsOn",
+                    message,
+                ));
+            }
+        }
+        findings
+    }
+
+    /// Only where Clusters are in the files: otherwise nobody knows.
+    fn selection(&self, document: &Document, module: &Written) -> Vec<Finding> {
+        let address = module.identity.address();
+        let same = |identity: &&(Identity, BTreeMap<String, String>)| {
+            let (there, here) = (&identity.0.namespace, &module.identity.namespace);
+            there == here || there.is_empty() || here.is_empty()
+        };
+        let clusters: Vec<&BTreeMap<String, String>> = self
+            .clusters
+            .iter()
+            .filter(same)
+            .map(|(_, labels)| labels)
+            .collect();
+        // Selectors are sound here: others were refused before.
+        let matcher = |selector| Matcher::new(selector).ok();
+        let Some(selector) = matcher(module.spec.selector.as_ref()).filter(|_| !clusters.is_empty()) else {
+            return Vec::new();
+        };
+        let selected: Vec<_> = clusters
+            .into_iter()
+            .filter(|labels| selector.matches(labels))
+            .collect();
+        if selected.is_empty() {
+            let message = format!(
+                "{address} selects none of the {} Clusters of these files{}",
+                self.clusters.len(),
+                if selector.selects_none() {
+                    ": it has no selector"
+                } else {
+                    ""
+                }
+            );
+            return vec![Finding::about(
+                Code::SelectsNothing,
+                document,
+                &address,
+                "spec.selector",
+                message,
+            )];
+        }
+        let mut left: BTreeSet<usize> = (0..selected.len()).collect();
+        let mut findings = Vec::new();
+        for (place, stage) in module.spec.rollout.stages.iter().enumerate() {
+            let Some(matcher) = matcher(Some(&stage.selector)) else {
+                continue;
+            };
+            let mine: Vec<usize> = left
+                .iter()
+                .copied()
+                .filter(|index| matcher.matches(selected[*index]))
+                .collect();
+            if mine.is_empty() {
+                let message = format!("stage {} of {address} has no cluster of these files", stage.name);
+                let field = format!("spec.rollout.stages[{place}].selector");
+                findings.push(Finding::about(
+                    Code::EmptyStage,
+                    document,
+                    &address,
+                    &field,
+                    message,
+                ));
+            }
+            for index in mine {
+                left.remove(&index);
+            }
+        }
+        findings
+    }
+}
+
+/// A module by kind, namespace and name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Node<'a> {
+    kind: ModuleKind,
+    namespace: &'a str,
+    name: &'a str,
+}
+
+impl<'a> Node<'a> {
+    fn of(module: &'a Written) -> Self {
+        Self {
+            kind: module.kind,
+            namespace: &module.identity.namespace,
+            name: &module.identity.name,
+        }
+    }
+
+    fn at(module: &'a Written, dependency: &'a Dependency) -> Self {
+        Self {
+            kind: dependency.kind,
+            namespace: &module.identity.namespace,
+            name: &dependency.name,
+        }
+    }
+}
+
+/// The shortest way from a module back to itself, if there is one and the module is the first on it: each round is told once.
+fn round<'a>(nodes: &BTreeMap<Node<'a>, &'a (Document, Written)>, from: Node<'a>) -> Option<Vec<Node<'a>>> {
+    let mut seen = BTreeSet::new();
+    let mut ways = std::collections::VecDeque::from([vec![from]]);
+    while let Some(way) = ways.pop_front() {
+        let module = way.last().and_then(|last| nodes.get(last));
+        for dependency in module.into_iter().flat_map(|(_, module)| &module.spec.depends_on) {
+            let next = Node {
+                kind: dependency.kind,
+                namespace: from.namespace,
+                name: &dependency.name,
+            };
+            if next == from {
+                return way.iter().all(|node| from <= *node).then_some(way);
+            }
+            if seen.insert(next) {
+                ways.push_back(way.iter().copied().chain([next]).collect());
+            }
+        }
+    }
+    None
+}
+
+/// A rollout that nothing bounds: neither a limit nor stages.
+fn all_at_once(document: &Document, module: &Written) -> Option<Finding> {
+    let Rollout {
+        strategy,
+        max_unready_clusters,
+        stages,
+        batch,
+        ..
+    } = &module.spec.rollout;
+    let field = match (strategy, max_unready_clusters) {
+        (Strategy::Replace, _) => "spec.rollout.strategy",
+        (Strategy::Incremental, Amount::Percent(100)) if batch.is_none() => "spec.rollout.maxUnreadyClusters",
+        (Strategy::Incremental, _) => return None,
+    };
+    let address = module.identity.address();
+    let message = format!("{address} goes to all clusters at once: a bad version would be in all of them");
+    stages
+        .is_empty()
+        .then(|| Finding::about(Code::AllAtOnce, document, &address, field, message))
+}

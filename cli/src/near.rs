@@ -1,0 +1,45 @@
+//! Names that are near to one that does not exist: what was probably meant.
+
+/// No name is offered that is less alike than this, by Jaro and Winkler (1 is equal).
+const ALIKE: f64 = 0.7;
+/// No more names are offered.
+const OFFERED: usize = 3;
+
+/// Those of `names` that `wrong` may stand for, the nearest first; each once.
+pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let alike = |name: &'a str| (strsim::jaro_winkler(wrong, name), name);
+    let mut near: Vec<_> = names
+        .into_iter()
+        .map(alike)
+        .filter(|(alike, _)| *alike >= ALIKE)
+        .collect();
+    near.sort_by(|(one, a), (other, b)| other.total_cmp(one).then(a.cmp(b)));
+    near.dedup();
+    near.into_iter().take(OFFERED).map(|(_, name)| name).collect()
+}
+
+/// ` (did you mean a, b?)`, or nothing where no name is near.
+pub fn offer<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+    match &nearest(wrong, names)[..] {
+        [] => String::new(),
+        near => format!(" (did you mean {}?)", near.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(wrong: &str, expect: &str) {
+        let names = ["podinfo", "podinfo-canary", "ingress", "certs", "certs"];
+        assert_eq!(offer(wrong, names), expect);
+    }
+
+    #[test]
+    fn the_nearest_names_are_offered_and_no_strangers() {
+        check("podinof", " (did you mean podinfo, podinfo-canary?)");
+        check("cert", " (did you mean certs?)");
+        check("zzz", "");
+        check("", "");
+    }
+}

@@ -1,0 +1,72 @@
+//! Promise: the reference of the command is what the command says of itself, every verb has examples, and the pages of the manual are made.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a helper that fails fails its test"
+)]
+
+use std::process::Command;
+
+fn muster(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_muster"))
+        .args(arguments)
+        // What stands in the environment is nothing for a manual.
+        .env("MUSTER_NAMESPACE", "somewhere-else")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{arguments:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_reference_is_as_generated() {
+    let page = muster(&["man", "--markdown"]);
+    let committed = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md");
+    let committed = std::fs::read_to_string(committed).unwrap();
+    assert!(
+        page == committed,
+        "docs/cli.md is not as generated: cargo run -p muster -- man --markdown > docs/cli.md"
+    );
+    assert!(!page.contains("somewhere-else"));
+}
+
+#[test]
+fn every_verb_has_a_page_of_the_manual() {
+    let folder = tempfile::tempdir().unwrap();
+    muster(&["man", "--out", folder.path().to_str().unwrap()]);
+    let chapters = muster(&["man", "--markdown"]);
+    let verbs: Vec<String> = chapters
+        .lines()
+        .filter_map(|line| line.strip_prefix("## "))
+        .map(|verb| verb.replace(' ', "-"))
+        .collect();
+    assert!(verbs.len() > 30, "{verbs:?}");
+    for verb in &verbs {
+        let page = std::fs::read_to_string(folder.path().join(format!("{verb}.1"))).unwrap();
+        assert!(page.starts_with(".ie"), "{verb}: {page:.40}");
+    }
+}
+
+#[test]
+fn kubectl_is_answered_under_its_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let called = |name: &str, arguments: &[&str]| {
+        let link = folder.path().join(name);
+        if !link.exists() {
+            std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_muster"), &link).unwrap();
+        }
+        let output = Command::new(link).args(arguments).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(called("kubectl-muster", &["tree", "--help"]).contains("Usage: kubectl muster tree"));
+    let offered = called("kubectl_complete-muster", &["rollout", "p"]);
+    let words: Vec<&str> = offered
+        .lines()
+        .map(|line| line.split('\t').next().unwrap())
+        .collect();
+    assert_eq!(words, ["pause", "promote", ":4"]);
+    let flags = called("kubectl_complete-muster", &["get", "--status"]);
+    assert!(flags.starts_with("--status-selector\t"), "{flags}");
+}

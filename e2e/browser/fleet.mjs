@@ -1,0 +1,141 @@
+// A demo fleet, the dashboard beside it, and a browser: what the tests stand on.
+
+import { execFile, spawn } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import http from "node:http";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { promisify } from "node:util";
+
+import { chromium } from "playwright-core";
+
+const MUSTER = process.env.MUSTER;
+const run = promisify(execFile);
+
+/** Starts a process and waits until it prints a line that fits; its first group, or the line. */
+function started(program, args, options, line) {
+  const child = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"], ...options });
+  const found = new Promise((resolve, reject) => {
+    let printed = "";
+    child.stdout.on("data", (bytes) => {
+      printed += bytes;
+      const match = printed.match(line);
+      if (match) resolve(match[1] ?? match[0]);
+    });
+    child.on("exit", (code) => reject(new Error(`${program} ${args.join(" ")} ended with ${code}:\n${printed}`)));
+  });
+  return { child, found };
+}
+
+/** Ends a process that was started here. */
+async function end(child) {
+  if (child.exitCode !== null) return;
+  const ended = new Promise((resolve) => child.on("exit", resolve));
+  child.kill("SIGTERM");
+  await ended;
+}
+
+/** A management plane with clusters, and the dashboard of whoever has its kubeconfig. */
+export class Fleet {
+  static async start() {
+    const fleet = new Fleet();
+    fleet.folder = await mkdtemp(path.join(tmpdir(), "muster-browser-"));
+    const demo = started(MUSTER, ["demo", "--seed", "1", "--dir", fleet.folder], {}, /^ready$/m);
+    fleet.demo = demo.child;
+    await demo.found;
+    fleet.env = { ...process.env, KUBECONFIG: path.join(fleet.folder, "management.kubeconfig") };
+    await fleet.kubectl("wait", "--for=condition=Ready", "--timeout=120s", "modules/podinfo", "modules/backup", "bootstrapmodules/base");
+    const dashboard = started(MUSTER, ["dashboard", "--addr", "127.0.0.1:0"], { env: fleet.env }, /(http:\/\/[0-9.:]+\/)/);
+    fleet.dashboard = dashboard.child;
+    fleet.url = await dashboard.found;
+    return fleet;
+  }
+
+  async kubectl(...args) {
+    return (await run("kubectl", args, { env: this.env, maxBuffer: 1e8 })).stdout;
+  }
+
+  /** What the command prints, whatever its exit code. */
+  async muster(...args) {
+    try {
+      return (await run(MUSTER, args, { env: this.env, maxBuffer: 1e8 })).stdout;
+    } catch (error) {
+      if (typeof error.code !== "number") throw error;
+      return error.stdout;
+    }
+  }
+
+  /** A line of shell in the work tree. */
+  async shell(line) {
+    await run("sh", ["-ec", line], { cwd: path.join(this.folder, "fleet"), env: this.env });
+  }
+
+  async end() {
+    await end(this.dashboard);
+    await end(this.demo);
+    await rm(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** Hands requests on under a prefix, and can cut what is under way. */
+export class Proxy {
+  static async start(target, prefix) {
+    const proxy = new Proxy();
+    proxy.sockets = new Set();
+    proxy.requests = [];
+    proxy.server = http.createServer((request, response) => {
+      proxy.requests.push(`${request.method} ${request.url}`);
+      if (proxy.isCut || !request.url.startsWith(prefix)) {
+        response.writeHead(proxy.isCut ? 502 : 404).end();
+        return;
+      }
+      const url = new URL(`/${request.url.slice(prefix.length)}`, target);
+      const headers = { ...request.headers, host: url.host };
+      const onward = http.request(url, { method: request.method, headers }, (answer) => {
+        response.writeHead(answer.statusCode, answer.headers);
+        answer.pipe(response);
+      });
+      onward.on("error", () => response.destroy());
+      response.on("close", () => onward.destroy());
+      request.pipe(onward);
+    });
+    proxy.server.on("connection", (socket) => {
+      proxy.sockets.add(socket);
+      socket.on("close", () => proxy.sockets.delete(socket));
+    });
+    await new Promise((resolve) => proxy.server.listen(0, "127.0.0.1", resolve));
+    proxy.url = `http://127.0.0.1:${proxy.server.address().port}${prefix}`;
+    return proxy;
+  }
+
+  /** Nothing gets through, and what is under way ends. */
+  cut() {
+    this.isCut = true;
+    for (const socket of this.sockets) socket.destroy();
+  }
+
+  mend() {
+    this.isCut = false;
+  }
+
+  async end() {
+    for (const socket of this.sockets) socket.destroy();
+    await new Promise((resolve) => this.server.close(resolve));
+  }
+}
+
+/** A browser without a sandbox of its own: it looks at nothing but loopback. */
+export function browser() {
+  const args = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"];
+  return chromium.launch({ executablePath: process.env.CHROMIUM, args });
+}
+
+/** The cells of the matrix as they stand on the page: `module cluster` to shape and version. */
+export function cells(page) {
+  return page.$$eval("#matrix td.cell", (all) =>
+    Object.fromEntries(all.map((cell) => {
+      const [, , module, cluster] = cell.id.split(":");
+      return [`${module} ${cluster}`, { glyph: cell.textContent.trim()[0], version: cell.querySelector(".version")?.textContent ?? null }];
+    })),
+  );
+}
