@@ -10,6 +10,7 @@ use muster_api::module::ModuleKind;
 
 use crate::{
     completion::{self, CompletionFlags},
+    dashboard::{self, DashboardFlags},
     history::{self, HistoryFlags},
     install::{self, InstallFlags},
     level::{self, HoldFlags, PinFlags, ReleaseFlags, UnpinFlags},
@@ -42,6 +43,7 @@ const EXAMPLES: &str = "\
 Examples:
   muster demo                         a management plane and five simulated clusters, here
   muster matrix -w                    who is at what, at a glance, as it changes
+  muster dashboard                    the same in a browser, live
   muster tree                         what needs attention, in full; all else on one line
   muster why module/podinfo           why a module is where it is
   muster rollout status module/podinfo
@@ -138,6 +140,14 @@ pub enum Verb {
     Tree(TreeFlags),
     /// Why a module is where it is, down to the object that fails
     Why(WhyFlags),
+    /// The fleet in a browser, live, with your own rights; it only shows
+    ///
+    /// Answers at a loopback address to whoever is on this machine, until Ctrl-C. Nothing is written, and no page has a button that does
+    /// something: commands to copy stand instead. docs/dashboard.md has more.
+    ///
+    /// Exit codes: 0 ended by Ctrl-C, 2 could not begin.
+    #[command(before_help = dashboard::EXAMPLES)]
+    Dashboard(DashboardFlags),
     /// The rollout of a module
     Rollout(RolloutFlags),
     /// Keep clusters as they are: a cluster for all modules, or some clusters for one
