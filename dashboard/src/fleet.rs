@@ -18,7 +18,7 @@ use muster_api::{
 };
 use serde::Serialize;
 
-use crate::{Happened, ModuleRef, Shape};
+use crate::{ConditionView, Happened, ModuleRef, Shape};
 
 /// The objects that a view is computed from, as read.
 #[derive(Debug, Default)]
@@ -40,6 +40,12 @@ pub struct Objects {
 }
 
 impl Objects {
+    /// The conditions of a module.
+    pub fn conditions(&self, module: &ModuleRef) -> Vec<ConditionView> {
+        let status = self.module(module).and_then(|(_, status)| status);
+        status.map_or_else(Vec::new, |status| ConditionView::all(&status.conditions))
+    }
+
     /// Spec and status of a module.
     pub fn module(&self, module: &ModuleRef) -> Option<(&ModuleSpec, Option<&ModuleStatus>)> {
         fn find<'a, K: ModuleObject>(

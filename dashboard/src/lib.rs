@@ -13,28 +13,40 @@
 //! Invariant: a view is a pure function of objects as read; nothing here reads or writes a cluster, and no route of the server writes.
 //! Invariant: the word of a cell is the word of the status: the one enum of reasons.
 
+mod assignment;
+mod cluster;
+mod condition;
 mod filter;
 mod fleet;
 mod group;
 mod history;
+mod lane;
 mod matrix;
 mod overview;
 pub mod page;
 mod place;
+mod recall;
 pub mod server;
 mod shape;
 mod snapshot;
+mod timeline;
 mod tree;
 mod why;
+mod words;
 
+pub use assignment::{Assignment, EchoView, RowView};
+pub use cluster::{Carried, ClusterView};
+pub use condition::ConditionView;
 pub use filter::{Filter, LabelsError};
 pub use fleet::{Cell, Fleet, Member, ModuleView, Objects};
 pub use group::{fold_names, listed};
 pub use history::{History, NoSuchRevision, NoWayBack, Outcome, Past, Seen};
+pub use lane::{Lane, StageCondition, StageState, StageView};
 pub use matrix::{Column, Matrix, Row};
 pub use overview::{Concern, Overview};
 pub use place::{ModuleRef, Place};
 pub use shape::Shape;
 pub use snapshot::{Happened, Snapshot, Trouble};
+pub use timeline::{Bar, Timeline};
 pub use tree::{Branch, Tree};
 pub use why::{Step, Why, why};

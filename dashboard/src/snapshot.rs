@@ -5,13 +5,15 @@ use std::sync::OnceLock;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::{Fleet, Objects};
+use crate::{Fleet, ModuleRef, Objects};
 
 /// What was read of a namespace, whole, at one moment.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     /// The namespace of modules and clusters.
     pub namespace: String,
+    /// When that was.
+    pub at: Timestamp,
     /// The objects.
     pub objects: Objects,
     /// Everything was read at least once. Before, what is missing is not known to be absent.
@@ -53,11 +55,25 @@ pub struct Happened {
     pub by: String,
 }
 
+impl Happened {
+    /// Whether it is about a module.
+    pub fn is_about(&self, module: &ModuleRef) -> bool {
+        self.kind == module.kind.as_str() && self.name == module.name
+    }
+}
+
 impl Snapshot {
     /// What was read of a namespace.
-    pub const fn new(namespace: String, objects: Objects, is_complete: bool, troubles: Vec<Trouble>) -> Self {
+    pub const fn new(
+        namespace: String,
+        at: Timestamp,
+        objects: Objects,
+        is_complete: bool,
+        troubles: Vec<Trouble>,
+    ) -> Self {
         Self {
             namespace,
+            at,
             objects,
             is_complete,
             troubles,

@@ -35,6 +35,24 @@ pub struct Step {
     pub since: Option<jiff::Timestamp>,
 }
 
+impl Why {
+    /// The command in what to do next, if there is one.
+    pub fn command(&self) -> Option<&str> {
+        let next = self.next.as_deref()?;
+        let from = ["muster ", "kubectl "]
+            .iter()
+            .filter_map(|word| next.find(word))
+            .min()?;
+        let command = next.get(from..)?;
+        Some(
+            command
+                .split_once("   #")
+                .map_or(command, |(command, _)| command)
+                .trim_end(),
+        )
+    }
+}
+
 /// Problems shown one by one; more are counted.
 const SHOWN: usize = 3;
 

@@ -21,7 +21,15 @@ use muster_dashboard::{
 use serde_json::{Value, json};
 
 /// Every page of the fixture.
-const PAGES: [&str; 2] = ["/", "/?q=web&label=env%3Dprod&only=problems&fold=no"];
+const PAGES: [&str; 7] = [
+    "/",
+    "/activity",
+    "/module/web",
+    "/module/web/revision/bbbbbbbb",
+    "/module/web/on/eu-1",
+    "/cluster/eu-1",
+    "/?q=web&label=env%3Dprod&only=problems&fold=no",
+];
 
 #[tokio::test]
 async fn every_page_has_the_headers_and_loads_nothing_from_elsewhere() {
@@ -136,7 +144,7 @@ async fn only_names_of_this_machine_are_answered() {
 async fn the_page_shows_what_the_command_shows() {
     let served = served(objects());
     let fleet = Fleet::of(&objects());
-    let expect = serde_json::to_string_pretty(&Matrix::of(&fleet, Matrix::FOLD_FROM)).unwrap();
+    let expect = serde_json::to_string_pretty(&Matrix::of(&fleet, Matrix::FOLD_FROM)).unwrap() + "\n";
     assert_eq!(served.text("/api/v1/matrix.json").await, expect);
     let page = served.text("/").await;
     for row in &Matrix::of(&fleet, Matrix::FOLD_FROM).rows {
@@ -236,7 +244,13 @@ async fn hostile_names_and_messages_are_inert() {
     all.revisions.push(fixture::revision("web", 'e', name, &evidence));
     let served = served(all);
     let encoded = "%3Cb%20onmouseover=alert(1)%3E%E2%80%AE%22";
-    let more = [format!("/?q={encoded}")];
+    let more = [
+        "/module/web/revision/eeeeeeee".to_owned(),
+        format!("/module/{encoded}"),
+        format!("/cluster/{encoded}"),
+        format!("/module/web/on/{encoded}"),
+        format!("/?q={encoded}"),
+    ];
     for path in PAGES.iter().map(|path| (*path).to_owned()).chain(more) {
         let page = served.text(&path).await;
         for active in ["<script>", "<img", "<b ", "onmouseover=alert(1)>", "\"'>"] {
@@ -446,6 +460,7 @@ async fn what_cannot_be_read_is_said() {
         .tell
         .send(Arc::new(Snapshot::new(
             "fleet".to_owned(),
+            "2026-01-03T04:00:00Z".parse().unwrap(),
             objects(),
             true,
             vec![trouble],
@@ -462,6 +477,7 @@ async fn what_cannot_be_read_is_said() {
         .tell
         .send(Arc::new(Snapshot::new(
             "fleet".to_owned(),
+            "2026-01-03T04:00:00Z".parse().unwrap(),
             Objects::default(),
             false,
             Vec::new(),

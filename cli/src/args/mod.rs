@@ -3,7 +3,7 @@
 mod folder;
 mod process;
 
-use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
+use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use muster_api::module::ModuleKind;
@@ -26,7 +26,7 @@ use crate::{
 use self::folder::{BUILD_EXAMPLES, DIFF_EXAMPLES};
 pub use self::{
     folder::{BuildFlags, DiffFlags, FolderFlags, Format, Variable},
-    process::{LogFormat, ProcessFlags, Sync},
+    process::{ControllerFlags, LogFormat, ProcessFlags, Sync},
 };
 
 /// Rolls git-pinned configuration over a fleet of Kubernetes clusters, cluster by cluster.
@@ -73,7 +73,7 @@ pub enum Verb {
     /// A management plane and a fleet of simulated clusters in one process, with a real git repository
     Demo(DemoFlags),
     /// The process of the management cluster: modules, assemblages, cluster registry
-    Controller(ProcessFlags),
+    Controller(ControllerFlags),
     /// The process of a downstream cluster, or of a single one: assemblages, and git repositories where Flux is not
     Agent(ProcessFlags),
     /// Print what runs muster in a cluster: namespace, rights, Deployment, definitions
@@ -199,6 +199,15 @@ pub struct DemoFlags {
     /// Play a tour that checks itself, and end: exit code 0 only if all was as it should be
     #[arg(long)]
     pub tour: bool,
+    /// Also the dashboard, at this loopback address; without one at a free port
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "127.0.0.1:0"
+    )]
+    pub dashboard: Option<SocketAddr>,
     /// The seed of all jitter: the same seed gives the same delays
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,

@@ -49,6 +49,7 @@ pub enum Extent {
 pub fn follow(client: &Client, namespace: &str, extent: Extent) -> watch::Receiver<Arc<Snapshot>> {
     let (tell, told) = watch::channel(Arc::new(Snapshot::new(
         namespace.to_owned(),
+        Clock::system().now(),
         Objects::default(),
         false,
         Vec::new(),
@@ -234,7 +235,13 @@ impl Live {
             .chain(self.revisions.troubles())
             .chain(self.log.troubles())
             .collect();
-        Snapshot::new(self.namespace.clone(), objects, is_complete, troubles)
+        Snapshot::new(
+            self.namespace.clone(),
+            self.clock.now(),
+            objects,
+            is_complete,
+            troubles,
+        )
     }
 }
 

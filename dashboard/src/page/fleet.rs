@@ -139,7 +139,8 @@ fn table(matrix: &Matrix, fleet: &Fleet, request: &Request) -> Part {
                                 th scope="col" { "Module" }
                                 th scope="col" { "Target" }
                                 @for column in &matrix.columns {
-                                    th scope="col" title=[(column.clusters.len() > 1).then(|| column.clusters.join(" "))] {
+                                    @let names = column.clusters.join(" ");
+                                    th scope="col" title=[(column.clusters.len() > 1).then(|| parts::text(&names))] {
                                         @match &column.clusters[..] {
                                             [only] => { (parts::link(request, &Place::Cluster(only.clone()), &column.title)) }
                                             _ => { (parts::text(&column.title)) }

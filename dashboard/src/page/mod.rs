@@ -9,9 +9,11 @@
 
 mod activity;
 mod assignment;
+mod chart;
 mod cluster;
 mod fleet;
 mod layout;
+mod lists;
 mod module;
 mod part;
 pub mod parts;

@@ -8,7 +8,7 @@ use axum::{
 use serde::Serialize;
 
 use super::{Shared, query};
-use crate::{History, Matrix, ModuleRef, Place, Snapshot, Tree, page::Request, why};
+use crate::{Happened, History, Matrix, ModuleRef, Place, Snapshot, Tree, page::Request, why};
 
 /// Answers `matrix.json`, `tree.json`, `tree/PLACE.json`, `why/PLACE.json`, `history/PLACE.json` and `activity.json`.
 pub async fn answer(State(shared): State<Shared>, uri: Uri, RawQuery(query): RawQuery) -> Response {
@@ -64,11 +64,19 @@ fn text(snapshot: &Snapshot, what: &str, request: &Request) -> Option<Result<Str
             is_there.then(|| written(&why(view, Some(cluster))))
         }
         ("history", Place::Module(module)) => Some(written(&History::of_module(&snapshot.objects, module)?)),
-        ("activity", Place::Fleet) => Some(written(&snapshot.objects.events)),
+        ("activity", Place::Fleet) => Some(written(&activity(snapshot))),
         _ => None,
     }
 }
 
+/// What happened, with the version of its form.
+fn activity(snapshot: &Snapshot) -> serde_json::Value {
+    let events: Vec<&Happened> = snapshot.objects.events.iter().map(|event| &**event).collect();
+    serde_json::json!({"schema": "activity/v1", "events": events})
+}
+
 fn written(view: &impl Serialize) -> Result<String, String> {
-    serde_json::to_string_pretty(view).map_err(|error| error.to_string())
+    // A line, as the command prints it.
+    let text = serde_json::to_string_pretty(view).map_err(|error| error.to_string())?;
+    Ok(text + "\n")
 }
