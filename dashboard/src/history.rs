@@ -13,7 +13,7 @@ use muster_api::{
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::{ModuleRef, Objects};
+use crate::{ModuleRef, Objects, Span};
 
 /// Digits of a hash by which people name a revision.
 const DIGITS: usize = 8;
@@ -271,6 +271,12 @@ impl History {
 }
 
 impl Past {
+    /// When it was rolled out; none if that has not begun.
+    pub fn span(&self) -> Option<Span> {
+        let to = self.finished;
+        self.started.map(|from| Span { from, to })
+    }
+
     /// The revision as people name it.
     pub fn short(&self) -> &str {
         self.revision.get(..DIGITS).unwrap_or(&self.revision)

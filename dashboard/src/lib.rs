@@ -47,6 +47,6 @@ pub use overview::{Concern, Overview};
 pub use place::{ModuleRef, Place};
 pub use shape::Shape;
 pub use snapshot::{Happened, Snapshot, Trouble};
-pub use timeline::{Bar, Timeline};
+pub use timeline::{Bar, Span, Timeline};
 pub use tree::{Branch, Tree};
 pub use why::{Step, Why, why};

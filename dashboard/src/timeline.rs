@@ -1,6 +1,6 @@
 //! When each cluster changed in a rollout, as far as it is remembered: of clusters that are changing by the engine, of others by events.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use muster_api::{
     module::ModuleStatus,
     reasons::{EventReason, Reason},
@@ -36,15 +36,35 @@ pub struct Bar {
     pub to: Option<Timestamp>,
 }
 
+/// A rollout, from its beginning to its end, if it has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// When it began.
+    pub from: Timestamp,
+    /// When it ended.
+    pub to: Option<Timestamp>,
+}
+
+/// What is told of the end of a rollout is told a little after it, and times of statuses are whole seconds.
+const LATER: SignedDuration = SignedDuration::from_secs(2);
+
+impl Span {
+    /// Whether something happened in it.
+    pub fn holds(&self, at: Timestamp) -> bool {
+        at >= self.from && self.to.is_none_or(|to| at.duration_since(to) <= LATER)
+    }
+}
+
 impl Timeline {
-    /// The rollout of a module that began at `from` and ended at `to`; none if nothing is remembered of it. `now` is when that was read.
+    /// A rollout of a module; none if nothing is remembered of it. `now` is when that was read.
     pub fn of(
         view: &ModuleView,
         status: Option<&ModuleStatus>,
         events: &[impl AsRef<Happened>],
-        (from, to): (Timestamp, Option<Timestamp>),
+        run: Span,
         now: Timestamp,
     ) -> Option<Self> {
+        let Span { from, to } = run;
         let module = ModuleRef {
             kind: view.kind,
             name: view.name.clone(),
@@ -52,8 +72,7 @@ impl Timeline {
         let mut bars: Vec<Bar> = Vec::new();
         // Newest first: of two the later one stands.
         for event in events.iter().map(AsRef::as_ref) {
-            let is_within = event.at >= from && to.is_none_or(|to| event.at <= to);
-            if !is_within || !event.is_about(&module) {
+            if !run.holds(event.at) || !event.is_about(&module) {
                 continue;
             }
             for (cluster, shape) in told(event, view) {

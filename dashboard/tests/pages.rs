@@ -14,7 +14,7 @@ use fixture::{objects, served, snapshot, told};
 use jiff::Timestamp;
 use muster_api::{Module, module::ModuleKind};
 use muster_dashboard::{
-    Assignment, ClusterView, Fleet, Lane, ModuleRef, Objects, Overview, Shape, Snapshot, Timeline,
+    Assignment, ClusterView, Fleet, Lane, ModuleRef, Objects, Overview, Shape, Snapshot, Span, Timeline,
 };
 use muster_rollout::{
     Charge, Clock, Course, GateCount, Incarnation, Kind, Memory, Millis, Outcome, Revision, Run, RunState,
@@ -175,8 +175,14 @@ fn a_rollout_over_time() {
     let snapshot = with(told(&[("eu-2", "Updating", "on its way")]), &json!({}), &memory);
     let view = snapshot.fleet().module(ModuleKind::Module, "web").unwrap();
     let status = snapshot.objects.module(&web()).unwrap().1;
-    let check = |run: (Timestamp, Option<Timestamp>), expect: &[&str]| {
-        let timeline = Timeline::of(view, status, &snapshot.objects.events, run, snapshot.at);
+    let check = |(from, to): (Timestamp, Option<Timestamp>), expect: &[&str]| {
+        let timeline = Timeline::of(
+            view,
+            status,
+            &snapshot.objects.events,
+            Span { from, to },
+            snapshot.at,
+        );
         let bars: Vec<String> = timeline
             .iter()
             .flat_map(|timeline| &timeline.bars)

@@ -290,7 +290,7 @@ impl Stream {
                     field("id"),
                     serde_json::from_str(&field("data")).unwrap(),
                 );
-                self.1 = rest.to_owned();
+                self.1 = rest.to_string();
                 return Some(found);
             }
             let frame = self.0.frame().await?.unwrap();

@@ -26,7 +26,7 @@ fn hero(view: &Assignment, module: &ModuleRef, request: &Request) -> Part {
     let cell = &view.cell;
     let markup = html! {
         section #hero aria-live="polite" {
-            h1 { (parts::glyph(cell.shape)) " " (parts::link(request, &Place::Module(module.clone()), &module.said())) " on "
+            h1.(parts::class(cell.shape)) { (parts::glyph(cell.shape)) " " (parts::link(request, &Place::Module(module.clone()), &module.said())) " on "
                 (parts::link(request, &Place::Cluster(cell.cluster.clone()), &cell.cluster)) ": " (parts::text(&cell.reason)) }
         }
     };

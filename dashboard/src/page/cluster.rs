@@ -35,7 +35,7 @@ fn hero(view: &ClusterView) -> Part {
     let root = &view.tree.root;
     let markup = html! {
         section #hero aria-live="polite" {
-            h1 { (parts::glyph(root.shape)) " Cluster " (parts::text(&view.name)) ": " (root.reason) }
+            h1.(parts::class(root.shape)) { (parts::glyph(root.shape)) " Cluster " (parts::text(&view.name)) ": " (root.reason) }
             p { (parts::text(&root.message)) }
         }
     };

@@ -3,7 +3,9 @@
 use maud::{Markup, html};
 
 use super::{Page, Part, Piece, Request, layout, parts};
-use crate::{Cell, Concern, Filter, Fleet, Matrix, ModuleRef, Overview, Place, Row, Shape, Snapshot, Step};
+use crate::{
+    Cell, Concern, Filter, Fleet, Matrix, ModuleRef, Overview, Place, Row, Shape, Snapshot, Step, Why,
+};
 
 /// Modules that need attention and are shown in full; more are named in the matrix.
 const SHOWN: usize = 12;
@@ -39,7 +41,7 @@ pub fn page(snapshot: &Snapshot, request: &Request) -> Page {
 fn hero(overview: &Overview) -> Part {
     let markup = html! {
         section #hero aria-live="polite" {
-            h1 { (parts::glyph(overview.shape)) " " (parts::text(&overview.headline)) }
+            h1.(parts::class(overview.shape)) { (parts::glyph(overview.shape)) " " (parts::text(&overview.headline)) }
         }
     };
     Part::whole("hero", markup)
@@ -70,12 +72,20 @@ fn about(concern: &Concern, request: &Request) -> Markup {
         name: concern.module.clone(),
     };
     html! {
-        h3 {
+        h3.(parts::class(concern.shape)) {
             (parts::glyph(concern.shape)) " "
             a.step href=(request.place.link(&Place::Module(module.clone()))) { (parts::text(&concern.why.headline)) }
         }
         (steps(&concern.why.steps, &module, request))
-        @if let Some(next) = &concern.why.next { p.next { "Next: " (parts::text(next)) } }
+        (next(&concern.why))
+    }
+}
+
+/// What to do next, and the command for that.
+pub fn next(why: &Why) -> Markup {
+    html! {
+        @if let Some(next) = &why.next { p.next { "Next: " (parts::text(next)) } }
+        @if let Some(command) = why.command() { p { (parts::command(command)) } }
     }
 }
 

@@ -4,8 +4,8 @@ use maud::{Markup, html};
 
 use super::{Page, Part, Piece, Request, chart, fleet, layout, lists, parts};
 use crate::{
-    Cell, History, Lane, ModuleRef, ModuleView, Outcome, Place, Shape, Snapshot, StageView, Timeline, Why,
-    why, words,
+    Cell, History, Lane, ModuleRef, ModuleView, Outcome, Past, Place, Shape, Snapshot, StageView, Timeline,
+    Why, why, words,
 };
 
 /// Clusters that are shown one by one; of more the most urgent.
@@ -21,7 +21,7 @@ pub fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef) -> Optio
     let history = History::of_module(&snapshot.objects, module)?;
     let lane = Lane::of(view, &snapshot.fleet().clusters, spec, status);
     let target = history.revisions.iter().find(|past| past.is_target);
-    let began = target.and_then(|past| Some((past.started?, past.finished)));
+    let began = target.and_then(Past::span);
     let timeline =
         began.and_then(|run| Timeline::of(view, status, &snapshot.objects.events, run, snapshot.at));
     let parts = vec![
@@ -59,7 +59,7 @@ pub fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef) -> Optio
 fn hero(view: &ModuleView) -> Part {
     let markup = html! {
         section #hero aria-live="polite" {
-            h1 { (parts::glyph(view.shape())) " " (view.kind) " " (parts::text(&view.name)) " "
+            h1.(parts::class(view.shape())) { (parts::glyph(view.shape())) " " (view.kind) " " (parts::text(&view.name)) " "
                 span.version { (parts::text(&view.version)) } ": " (parts::text(&view.reason)) }
             p { (parts::text(&view.summary.clusters)) " clusters updated. " (parts::text(&view.message)) (parts::since(view.since)) }
             @if !view.observed { p.faint { "What stands here is about an older spec: muster controller has not seen the present one yet." } }
@@ -75,8 +75,7 @@ pub fn reasons(why: &Why, module: &ModuleRef, request: &Request) -> Part {
             h2 #why-title { "Why" }
             p { (parts::text(&why.headline)) }
             (fleet::steps(&why.steps, module, request))
-            @if let Some(next) = &why.next { p.next { "Next: " (parts::text(next)) } }
-            @if let Some(command) = why.command() { p { (parts::command(command)) } }
+            (fleet::next(why))
         }
     };
     Part::whole("why", markup)
@@ -144,14 +143,15 @@ fn stages(lane: &Lane) -> Part {
                 @if let Some((size, left)) = lane.batch { "; a batch of " (size) ", " (left) " of it not begun" }
                 "."
             }
-            ol.lane { @for stage in &lane.stages { (self::stage(stage)) } }
+            ol.lane { @for stage in &lane.stages { (self::stage(stage, lane.stages.len() == 1)) } }
         }
     };
     Part::whole("stages", markup)
 }
 
-fn stage(stage: &StageView) -> Markup {
-    let name = stage.name.as_deref().unwrap_or("all others");
+fn stage(stage: &StageView, is_only: bool) -> Markup {
+    let rest = if is_only { "all clusters" } else { "all others" };
+    let name = stage.name.as_deref().unwrap_or(rest);
     html! {
         li.(stage.state.as_str()) {
             h3 { (parts::badge(stage.state.shape(), stage.state.as_str())) " " (parts::text(name)) }

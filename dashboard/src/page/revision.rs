@@ -13,10 +13,10 @@ pub fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef, said: &s
     let past = history.find(said).ok()?; // one that several begin with is none
     let view = snapshot.fleet().module(module.kind, &module.name)?;
     let status = snapshot.objects.module(module)?.1;
-    let run = past.started.map(|started| (started, past.finished));
+    let run = past.span();
     let timeline = run.and_then(|run| Timeline::of(view, status, &snapshot.objects.events, run, snapshot.at));
     let is_meant = |event: &Happened| {
-        let is_within = run.is_some_and(|(from, to)| event.at >= from && to.is_none_or(|to| event.at <= to));
+        let is_within = run.is_some_and(|run| run.holds(event.at));
         is_within && event.is_about(module)
     };
     Some(Page {
