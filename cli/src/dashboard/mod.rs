@@ -59,6 +59,7 @@ pub async fn run(cluster: &ClusterFlags, flags: DashboardFlags) -> anyhow::Resul
 /// The dashboard of a controller.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Dashboard")]
+#[allow(clippy::struct_field_names, reason = "the names of the flags")]
 pub struct BesideFlags {
     /// Where the dashboard is answered, without TLS, such as 127.0.0.1:8081 or :8081 for all addresses; 0 or empty: nowhere
     #[arg(
