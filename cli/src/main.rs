@@ -4,6 +4,7 @@
 //!   args ─► run ─┬─► demo, controller, agent      (wiring of the libraries)
 //!                ├─► get, matrix, tree, why, rollout (objects ─► view models ─► tables)
 //!                ├─► lint                       (files ─► what is wrong with them)
+//!                ├─► dashboard                   (the same view models ─► pages, for a browser)
 //!                ├─► build, diff                (a folder on disk ─► objects ─► text)
 //!                ├─► hold, release, pin, unpin  (a person's will ─► an annotation that git does not own)
 //!                ├─► plan                       (manifests, what stands there ─► decisions ─► what a commit would do)
@@ -23,6 +24,7 @@ mod completion;
 mod connect;
 mod control;
 mod crds;
+mod dashboard;
 mod demo;
 mod diff;
 mod fleet;
@@ -116,6 +118,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Verb::Get(flags) => get::run(&cluster, &flags).await,
         Verb::Matrix(flags) => matrix::run(&cluster, &flags).await,
         Verb::Tree(flags) => tree::run(&cluster, &flags).await,
+        Verb::Dashboard(flags) => dashboard::run(&cluster, flags).await,
         Verb::Why(flags) => why::run(&cluster, &flags).await,
         Verb::Rollout(flags) => rollout::run(&cluster, &flags).await,
         Verb::Hold(flags) => level::hold(&cluster, &flags).await,

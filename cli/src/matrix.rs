@@ -1,18 +1,16 @@
 //! `muster matrix`: who is at what, at a glance.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use futures::StreamExt as _;
 use muster_dashboard::{Cell, Fleet, Matrix, Shape};
 
 use crate::{
     DONE,
     args::{ClusterFlags, MatrixFlags, View},
-    connect, fleet, output,
+    connect,
+    fleet::{self, Extent},
+    output,
 };
-
-/// From more clusters than this on, equal columns are folded: what fits a wide terminal.
-const FOLD_FROM: usize = 12;
 
 /// Prints the matrix once, or at each change.
 pub async fn run(cluster: &ClusterFlags, flags: &MatrixFlags) -> anyhow::Result<u8> {
@@ -22,16 +20,21 @@ pub async fn run(cluster: &ClusterFlags, flags: &MatrixFlags) -> anyhow::Result<
         return Ok(DONE);
     }
     let mut live = output::Live::default();
-    let mut changes = fleet::changes(&client, &namespace);
-    while let Some(()) = changes.next().await {
-        let matrix = Matrix::of(&fleet::read(&client, &namespace).await?, FOLD_FROM);
-        live.show(lines(&matrix, output::width()));
+    // Whatever is wrong for good is said now, and not waited for.
+    fleet::read(&client, &namespace).await?;
+    let mut snapshots = fleet::follow(&client, &namespace, Extent::Fleet);
+    while snapshots.changed().await.is_ok() {
+        let snapshot = Arc::clone(&snapshots.borrow_and_update());
+        if snapshot.is_complete {
+            let matrix = Matrix::of(snapshot.fleet(), Matrix::FOLD_FROM);
+            live.show(lines(&matrix, output::width()));
+        }
     }
     Ok(DONE)
 }
 
 fn print(fleet: &Fleet, view: View) -> anyhow::Result<()> {
-    let matrix = Matrix::of(fleet, FOLD_FROM);
+    let matrix = Matrix::of(fleet, Matrix::FOLD_FROM);
     match view {
         View::Json => output::text(&(serde_json::to_string_pretty(&matrix)? + "\n"))?,
         View::Table => output::print(&lines(&matrix, output::width())),

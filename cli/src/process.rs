@@ -18,17 +18,24 @@ use tokio::{
     net::TcpListener,
     signal::unix::{Signal, SignalKind, signal},
 };
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     DONE, FAILED,
-    args::{self, ClusterFlags, ProcessFlags, Sync},
-    connect, logs,
+    args::{self, ClusterFlags, ControllerFlags, ProcessFlags, Sync},
+    connect, dashboard, logs,
 };
 
 /// Runs the process of the management cluster until SIGTERM or Ctrl-C.
-pub async fn controller(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<u8> {
-    logs::start(flags.log_format);
-    Ok(ended(process::controller(setup(cluster, flags).await?).await))
+pub async fn controller(cluster: &ClusterFlags, flags: ControllerFlags) -> anyhow::Result<u8> {
+    let ControllerFlags { process, dashboard } = flags;
+    logs::start(process.log_format);
+    let setup = setup(cluster, process).await?;
+    // Beside the controllers, and not one of them: it needs no lease, and its end would not be theirs.
+    let _beside = dashboard::beside(cluster, dashboard)
+        .await?
+        .map(|dashboard| AbortOnDropHandle::new(tokio::spawn(dashboard.serve())));
+    Ok(ended(process::controller(setup).await))
 }
 
 /// Runs the process of a downstream cluster until SIGTERM or Ctrl-C.
@@ -178,6 +185,13 @@ async fn either(first: &mut Signal, second: &mut Signal) {
 /// Where `/metrics` and its companions are answered, if anywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DoorAddress(Option<SocketAddr>);
+
+impl DoorAddress {
+    /// The address, if anything is answered.
+    pub const fn address(self) -> Option<SocketAddr> {
+        self.0
+    }
+}
 
 /// Reads `--metrics-addr`.
 pub fn door_address(text: &str) -> Result<DoorAddress, String> {

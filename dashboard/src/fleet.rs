@@ -1,37 +1,65 @@
 //! The fleet as one value: every module on every cluster.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use kube::{ResourceExt, core::DynamicObject};
 use muster_api::{
+    ModuleRevision,
     assemblage::{
         AssemblageStatus, ProxyAssemblage, RemoteAssemblage, SyncPhase, SyncRow, SyncState,
         TargetedAssemblageSpec,
     },
     conditions::{READY, STALLED},
-    module::{BootstrapModule, Module, ModuleKind, ModuleObject, Summary},
+    module::{BootstrapModule, Module, ModuleKind, ModuleObject, ModuleSpec, ModuleStatus, Summary},
     reasons::Reason,
     selector::Matcher,
     sync::GitVersion,
 };
 use serde::Serialize;
 
-use crate::Shape;
+use crate::{ConditionView, Happened, ModuleRef, Shape};
 
 /// The objects that a view is computed from, as read.
 #[derive(Debug, Default)]
 pub struct Objects {
     /// Modules.
-    pub modules: Vec<Module>,
+    pub modules: Vec<Arc<Module>>,
     /// BootstrapModules.
-    pub bootstrap_modules: Vec<BootstrapModule>,
+    pub bootstrap_modules: Vec<Arc<BootstrapModule>>,
     /// ProxyAssemblages.
-    pub proxies: Vec<ProxyAssemblage>,
+    pub proxies: Vec<Arc<ProxyAssemblage>>,
     /// RemoteAssemblages.
-    pub remotes: Vec<RemoteAssemblage>,
+    pub remotes: Vec<Arc<RemoteAssemblage>>,
     /// Clusters, of whichever version is served.
-    pub clusters: Vec<DynamicObject>,
+    pub clusters: Vec<Arc<DynamicObject>>,
+    /// ModuleRevisions; read where they are shown.
+    pub revisions: Vec<Arc<ModuleRevision>>,
+    /// What happened, newest first; read where it is shown.
+    pub events: Vec<Arc<Happened>>,
+}
+
+impl Objects {
+    /// The conditions of a module.
+    pub fn conditions(&self, module: &ModuleRef) -> Vec<ConditionView> {
+        let status = self.module(module).and_then(|(_, status)| status);
+        status.map_or_else(Vec::new, |status| ConditionView::all(&status.conditions))
+    }
+
+    /// Spec and status of a module.
+    pub fn module(&self, module: &ModuleRef) -> Option<(&ModuleSpec, Option<&ModuleStatus>)> {
+        fn find<'a, K: ModuleObject>(
+            all: &'a [Arc<K>],
+            name: &str,
+        ) -> Option<(&'a ModuleSpec, Option<&'a ModuleStatus>)> {
+            let found = all.iter().find(|module| module.name_any() == name)?;
+            Some((found.spec(), found.status()))
+        }
+        match module.kind {
+            ModuleKind::Module => find(&self.modules, &module.name),
+            ModuleKind::BootstrapModule => find(&self.bootstrap_modules, &module.name),
+        }
+    }
 }
 
 /// Every module on every cluster.
@@ -121,6 +149,7 @@ impl Fleet {
             proxies,
             remotes,
             clusters,
+            ..
         } = objects;
         let mut members: Vec<Member> = clusters
             .iter()
@@ -142,12 +171,12 @@ impl Fleet {
         );
         let mut views: Vec<ModuleView> = modules
             .iter()
-            .map(|module| module_view(module, &members, &proxied))
+            .map(|module| module_view(&**module, &members, &proxied))
             .collect();
         views.extend(
             bootstrap_modules
                 .iter()
-                .map(|module| module_view(module, &members, &remote)),
+                .map(|module| module_view(&**module, &members, &remote)),
         );
         views.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
         Self {

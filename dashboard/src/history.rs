@@ -1,6 +1,6 @@
 //! What became of each revision of a module, newest first, and to which of them it could go back.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, sync::Arc};
 
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -12,6 +12,8 @@ use muster_api::{
 };
 use serde::Serialize;
 use thiserror::Error;
+
+use crate::{ModuleRef, Objects, Span};
 
 /// Digits of a hash by which people name a revision.
 const DIGITS: usize = 8;
@@ -164,14 +166,14 @@ impl History {
     const SCHEMA: &'static str = "history/v1";
 
     /// The revisions of a module that is called so (`module/web`).
-    pub fn of(
+    pub fn of<'a>(
         module: &str,
         spec: &ModuleSpec,
         status: Option<&ModuleStatus>,
-        all: &[ModuleRevision],
+        all: impl IntoIterator<Item = &'a ModuleRevision>,
     ) -> Self {
         let mut revisions: Vec<(Option<Timestamp>, Past)> = all
-            .iter()
+            .into_iter()
             .map(|revision| {
                 let created = revision.creation_timestamp().map(|created| created.0);
                 (created, past(revision, spec, status))
@@ -190,6 +192,22 @@ impl History {
             module: module.to_owned(),
             revisions: revisions.into_iter().map(|(_, past)| past).collect(),
         }
+    }
+
+    /// The revisions of a module among what was read; none if there is no such module.
+    pub fn of_module(objects: &Objects, module: &ModuleRef) -> Option<Self> {
+        let (spec, status) = objects.module(module)?;
+        let is_of = |revision: &&Arc<ModuleRevision>| {
+            let about = &revision.spec.module_ref;
+            about.kind == module.kind && about.name == module.name
+        };
+        let all = objects.revisions.iter().filter(is_of);
+        Some(Self::of(
+            &module.said(),
+            spec,
+            status,
+            all.map(|revision| &**revision),
+        ))
     }
 
     /// The one revision whose hash begins so.
@@ -253,6 +271,12 @@ impl History {
 }
 
 impl Past {
+    /// When it was rolled out; none if that has not begun.
+    pub fn span(&self) -> Option<Span> {
+        let to = self.finished;
+        self.started.map(|from| Span { from, to })
+    }
+
     /// The revision as people name it.
     pub fn short(&self) -> &str {
         self.revision.get(..DIGITS).unwrap_or(&self.revision)

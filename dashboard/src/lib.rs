@@ -1,28 +1,52 @@
-//! View models of muster: what the command and the page show, computed once for both.
+//! View models of muster, computed once for the command and the page, and the pages that show them in a browser.
 //!
 //! ```text
 //!   Modules, BootstrapModules ─┐
-//!   Proxy-, RemoteAssemblages ─┼─► Fleet ─► Matrix   (who is at what, at a glance)
-//!   Clusters ──────────────────┘        ├─► Tree     (problems one by one, what is alike as one)
-//!                                       └─► Why      (the chain of reasons, down to the failing object)
-//!   ModuleRevisions ─────────────► History                      (what became of each revision, and the way back)
+//!   Proxy-, RemoteAssemblages ─┼─► Fleet ─► Matrix   (who is at what, at a glance)      ─┐
+//!   Clusters ──────────────────┘        ├─► Tree     (problems one by one, the rest as one) │
+//!                                       ├─► Why      (reasons, down to the failing object)  ├─► page (markup) ─► server (HTTP)
+//!                                       └─► Overview (what needs somebody)                  │
+//!   ModuleRevisions ─────────────► History             (each revision, and the way back)    │
+//!   Events ──────────────────────► Activity            (what happened)                     ─┘
 //! ```
 //!
-//! Invariant: a view is a pure function of objects as read; nothing here reads or writes a cluster.
+//! Invariant: a view is a pure function of objects as read; nothing here reads or writes a cluster, and no route of the server writes.
 //! Invariant: the word of a cell is the word of the status: the one enum of reasons.
 
+mod assignment;
+mod cluster;
+mod condition;
+mod filter;
 mod fleet;
 mod group;
 mod history;
+mod lane;
 mod matrix;
+mod overview;
+pub mod page;
+mod place;
+mod recall;
+pub mod server;
 mod shape;
+mod snapshot;
+mod timeline;
 mod tree;
 mod why;
+mod words;
 
+pub use assignment::{Assignment, EchoView, RowView};
+pub use cluster::{Carried, ClusterView};
+pub use condition::ConditionView;
+pub use filter::{Filter, LabelsError};
 pub use fleet::{Cell, Fleet, Member, ModuleView, Objects};
 pub use group::{fold_names, listed};
 pub use history::{History, NoSuchRevision, NoWayBack, Outcome, Past, Seen};
+pub use lane::{Lane, StageCondition, StageState, StageView};
 pub use matrix::{Column, Matrix, Row};
+pub use overview::{Concern, Overview};
+pub use place::{ModuleRef, Place};
 pub use shape::Shape;
+pub use snapshot::{Happened, Snapshot, Trouble};
+pub use timeline::{Bar, Span, Timeline};
 pub use tree::{Branch, Tree};
 pub use why::{Step, Why, why};

@@ -1,5 +1,6 @@
 //! The fleet at a glance: modules by clusters. Equal columns are one column.
 
+use muster_api::module::ModuleKind;
 use serde::Serialize;
 
 use crate::{Cell, Fleet, Shape, fold_names};
@@ -30,6 +31,8 @@ pub struct Column {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
+    /// Module or BootstrapModule.
+    pub kind: ModuleKind,
     /// Its name.
     pub module: String,
     /// The version that is wanted.
@@ -39,6 +42,9 @@ pub struct Row {
 }
 
 impl Matrix {
+    /// From more clusters than this on, equal columns are folded: what fits a wide terminal.
+    pub const FOLD_FROM: usize = 12;
+
     /// The matrix of a fleet. With more clusters than `fold_from`, columns that are alike are folded into one.
     pub fn of(fleet: &Fleet, fold_from: usize) -> Self {
         let fold = fleet.clusters.len() > fold_from;
@@ -58,6 +64,7 @@ impl Matrix {
                 .modules
                 .iter()
                 .map(|module| Row {
+                    kind: module.kind,
                     module: module.name.clone(),
                     target: module.version.clone(),
                     cells: groups

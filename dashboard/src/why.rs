@@ -25,12 +25,32 @@ pub struct Step {
     pub shape: Shape,
     /// Who: a cluster, or several that stand alike.
     pub who: String,
+    /// The cluster, if it is one.
+    pub cluster: Option<String>,
     /// The one word.
     pub reason: String,
     /// For people.
     pub message: String,
     /// Since when, if it is one cluster and known.
     pub since: Option<jiff::Timestamp>,
+}
+
+impl Why {
+    /// The command in what to do next, if there is one.
+    pub fn command(&self) -> Option<&str> {
+        let next = self.next.as_deref()?;
+        let from = ["muster ", "kubectl "]
+            .iter()
+            .filter_map(|word| next.find(word))
+            .min()?;
+        let command = next.get(from..)?;
+        Some(
+            command
+                .split_once("   #")
+                .map_or(command, |(command, _)| command)
+                .trim_end(),
+        )
+    }
 }
 
 /// Problems shown one by one; more are counted.
@@ -82,6 +102,7 @@ fn about_module(module: &ModuleView) -> Why {
         steps.push(Step {
             shape: Shape::Failed,
             who: module.name.clone(),
+            cluster: None,
             reason: module.reason.clone(),
             message: module.message.clone(),
             since: module.since,
@@ -97,6 +118,7 @@ fn about_module(module: &ModuleView) -> Why {
         steps.push(Step {
             shape: Shape::Ready,
             who: fold_names(ready.iter().copied()).join(", "),
+            cluster: None,
             reason: "UpToDate".to_owned(),
             message: format!("ready at {}", module.version),
             since: None,
@@ -117,6 +139,7 @@ fn grouped(alike: &[&Cell]) -> Option<Step> {
     let first = alike.first()?;
     Some(Step {
         who: fold_names(alike.iter().map(|cell| cell.cluster.as_str())).join(", "),
+        cluster: (alike.len() == 1).then(|| first.cluster.clone()),
         since: None,
         ..step(first)
     })
@@ -133,7 +156,8 @@ fn step(cell: &Cell) -> Step {
     } = cell.clone();
     Step {
         shape,
-        who: cluster,
+        who: cluster.clone(),
+        cluster: Some(cluster),
         reason,
         message,
         since,

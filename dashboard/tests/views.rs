@@ -10,7 +10,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::core::DynamicObject;
 use muster_api::{
-    BootstrapModule, Module, ProxyAssemblage,
+    Module, ProxyAssemblage,
     module::{Attention, ModuleKind},
 };
 use muster_dashboard::{Branch, Fleet, Matrix, Objects, Shape, Tree, why};
@@ -70,22 +70,21 @@ fn fleet() -> Fleet {
 /// The fleet of which the module says this.
 fn told(attention: &[(&str, &str, &str)]) -> Fleet {
     Fleet::of(&Objects {
-        modules: vec![module(attention)],
-        bootstrap_modules: Vec::<BootstrapModule>::new(),
+        modules: vec![module(attention).into()],
         proxies: vec![
-            proxy("dev-1", "v2", "r2", "succeeded"),
-            proxy("eu-1", "v2", "r2", "failed"),
-            proxy("eu-2", "v1", "r1", "succeeded"),
-            proxy("eu-3", "v1", "r1", "succeeded"),
+            proxy("dev-1", "v2", "r2", "succeeded").into(),
+            proxy("eu-1", "v2", "r2", "failed").into(),
+            proxy("eu-2", "v1", "r1", "succeeded").into(),
+            proxy("eu-3", "v1", "r1", "succeeded").into(),
         ],
-        remotes: Vec::new(),
         clusters: vec![
-            cluster("eu-3", "prod"),
-            cluster("eu-1", "prod"),
-            cluster("eu-2", "prod"),
-            cluster("dev-1", "prod"),
-            cluster("lab", "none"),
+            cluster("eu-3", "prod").into(),
+            cluster("eu-1", "prod").into(),
+            cluster("eu-2", "prod").into(),
+            cluster("dev-1", "prod").into(),
+            cluster("lab", "none").into(),
         ],
+        ..Objects::default()
     })
 }
 
@@ -240,8 +239,8 @@ fn many_failures_are_three_and_a_count() {
     let names: Vec<String> = (1..=15).map(|number| format!("eu-{number:02}")).collect();
     let told: Vec<(&str, &str, &str)> = names.iter().map(|name| (name.as_str(), "Failed", "m")).collect();
     let fleet = Fleet::of(&Objects {
-        modules: vec![module(&told)],
-        clusters: names.iter().map(|name| cluster(name, "prod")).collect(),
+        modules: vec![module(&told).into()],
+        clusters: names.iter().map(|name| cluster(name, "prod").into()).collect(),
         ..Objects::default()
     });
     let tree = Tree::fleet(&fleet, "default");

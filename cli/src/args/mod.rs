@@ -4,13 +4,14 @@ mod folder;
 mod manner;
 mod process;
 
-use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
+use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use muster_api::module::ModuleKind;
 
 use crate::{
     completion::{self, CompletionFlags},
+    dashboard::{self, DashboardFlags},
     history::{self, HistoryFlags},
     install::{self, InstallFlags},
     level::{self, HoldFlags, PinFlags, ReleaseFlags, UnpinFlags},
@@ -29,7 +30,7 @@ use self::folder::{BUILD_EXAMPLES, DIFF_EXAMPLES};
 pub use self::{
     folder::{BuildFlags, DiffFlags, FolderFlags, Format, Variable},
     manner::Manner,
-    process::{LogFormat, ProcessFlags, Sync},
+    process::{ControllerFlags, LogFormat, ProcessFlags, Sync},
 };
 
 /// Rolls git-pinned configuration over a fleet of Kubernetes clusters, cluster by cluster.
@@ -48,6 +49,7 @@ const EXAMPLES: &str = "\
 Examples:
   muster demo                         a management plane and five simulated clusters, here
   muster matrix -w                    who is at what, at a glance, as it changes
+  muster dashboard                    the same in a browser, live
   muster tree                         what needs attention, in full; all else on one line
   muster why module/podinfo           why a module is where it is
   muster rollout status module/podinfo
@@ -92,7 +94,7 @@ pub enum Verb {
     /// A management plane and a fleet of simulated clusters in one process, with a real git repository
     Demo(DemoFlags),
     /// The process of the management cluster: modules, assemblages, cluster registry
-    Controller(ProcessFlags),
+    Controller(ControllerFlags),
     /// The process of a downstream cluster, or of a single one: assemblages, and git repositories where Flux is not
     Agent(ProcessFlags),
     /// Print what runs muster in a cluster: namespace, rights, Deployment, definitions
@@ -166,6 +168,14 @@ pub enum Verb {
     Tree(TreeFlags),
     /// Why a module is where it is, down to the object that fails
     Why(WhyFlags),
+    /// The fleet in a browser, live, with your own rights; it only shows
+    ///
+    /// Answers at a loopback address to whoever is on this machine, until Ctrl-C. Nothing is written, and no page has a button that does
+    /// something: commands to copy stand instead. docs/dashboard.md has more.
+    ///
+    /// Exit codes: 0 ended by Ctrl-C, 2 could not begin.
+    #[command(before_help = dashboard::EXAMPLES)]
+    Dashboard(DashboardFlags),
     /// The rollout of a module
     Rollout(RolloutFlags),
     /// Keep clusters as they are: a cluster for all modules, or some clusters for one
@@ -222,6 +232,15 @@ pub struct DemoFlags {
     /// Play a tour that checks itself, and end: exit code 0 only if all was as it should be
     #[arg(long)]
     pub tour: bool,
+    /// Also the dashboard, at this loopback address; without one at a free port
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "127.0.0.1:0"
+    )]
+    pub dashboard: Option<SocketAddr>,
     /// The seed of all jitter: the same seed gives the same delays
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,

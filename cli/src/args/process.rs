@@ -7,7 +7,19 @@ use muster_controllers::{gates::GateHost, lease::LeaseDuration};
 use muster_sync::source::Limits;
 
 use super::duration;
-use crate::process::{self, DoorAddress};
+use crate::{
+    dashboard::BesideFlags,
+    process::{self, DoorAddress},
+};
+
+/// Flags of `muster controller`.
+#[derive(Args, Clone, Debug)]
+pub struct ControllerFlags {
+    #[command(flatten)]
+    pub process: ProcessFlags,
+    #[command(flatten)]
+    pub dashboard: BesideFlags,
+}
 
 #[derive(Args, Clone, Debug)]
 pub struct ProcessFlags {

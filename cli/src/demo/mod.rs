@@ -23,10 +23,13 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use muster_controllers::runtime::{Clock, Jitter};
+use muster_dashboard::server::Hosts;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     DONE, FAILED,
     args::{DemoFlags, LogFormat},
+    dashboard::Local,
     logs, process,
 };
 use cluster::{Cluster, Name};
@@ -40,6 +43,7 @@ pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
         dir,
         keep,
         tour: is_tour,
+        dashboard,
         seed,
     } = flags;
     if std::env::var_os("RUST_LOG").is_some() {
@@ -63,6 +67,21 @@ pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
         .await
         .context("the management plane does not start")?;
     folder.write_kubeconfig("management.kubeconfig", &plane.kubeconfig()?)?;
+    let dashboard = match dashboard {
+        Some(addr) => Some(
+            Local::open(
+                addr,
+                &plane.client_as("dashboard"),
+                plane::NAMESPACE,
+                Hosts::Loopback(Vec::new()),
+            )
+            .await
+            .context("--dashboard")?,
+        ),
+        None => None,
+    };
+    let url = dashboard.as_ref().map(|dashboard| dashboard.url.clone());
+    let _dashboard = dashboard.map(|dashboard| AbortOnDropHandle::new(tokio::spawn(dashboard.serve())));
     let mut fleet = Vec::new();
     for name in &names {
         let cluster = start(name, &ground, pace, &folder).await?;
@@ -74,6 +93,9 @@ pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
     }
     let spare = start(&spare, &ground, pace, &folder).await?;
     folder.write_scripts()?;
+    if let Some(url) = url {
+        say!("dashboard: {url}");
+    }
     if !is_tour {
         tell::how_to_look(&folder, &names);
     }

@@ -3,7 +3,7 @@
 use muster_api::labels::SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
 
-use super::{InstallFlags, Role, labels};
+use super::{InstallFlags, Role, labels, pane};
 use crate::args::Sync;
 
 /// The port of `/metrics`, `/healthz` and `/readyz`.
@@ -18,11 +18,23 @@ pub fn deployment(role: Role, works_in: &str, flags: &InstallFlags) -> Value {
         Sync::Flux => "flux",
     };
     let probe = |path: &str| json!({"httpGet": {"path": path, "port": "metrics"}});
+    let mut arguments = vec![
+        role.verb().to_owned(),
+        format!("--namespace={works_in}"),
+        format!("--sync={sync}"),
+        format!("--metrics-addr=:{PORT}"),
+        "--log-format=json".to_owned(),
+    ];
+    let mut ports = vec![json!({"name": "metrics", "containerPort": PORT})];
+    if let Some(auth) = flags.dashboard {
+        arguments.extend(pane::arguments(auth));
+        ports.push(json!({"name": "dashboard", "containerPort": pane::PORT}));
+    }
     let container = json!({
         "name": "muster",
         "image": flags.image,
-        "args": [role.verb(), format!("--namespace={works_in}"), format!("--sync={sync}"), format!("--metrics-addr=:{PORT}"), "--log-format=json"],
-        "ports": [{"name": "metrics", "containerPort": PORT}],
+        "args": arguments,
+        "ports": ports,
         "livenessProbe": probe("/healthz"),
         "readinessProbe": probe("/readyz"),
         "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "512Mi"}},

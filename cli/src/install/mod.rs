@@ -3,6 +3,7 @@
 //! Invariant: nothing here writes to a cluster; the same flags give the same text.
 
 mod deployment;
+mod pane;
 mod rights;
 
 use clap::Args;
@@ -16,6 +17,7 @@ use serde_json::{Value, json};
 use crate::{
     DONE,
     args::{ClusterFlags, Sync},
+    dashboard::Auth,
     output,
 };
 
@@ -46,6 +48,9 @@ pub struct InstallFlags {
     /// Who carries the Flux kinds out; with flux their definitions are left to Flux
     #[arg(long, value_enum, default_value_t = Sync::Builtin)]
     pub sync: Sync,
+    /// Also the dashboard of muster controller, for these, with a Service muster-dashboard (docs/dashboard.md)
+    #[arg(long, value_enum, value_name = "AUTH", conflicts_with = "downstream")]
+    pub dashboard: Option<Auth>,
     /// The image with the command muster
     #[arg(long, default_value = concat!("muster:", env!("CARGO_PKG_VERSION")))]
     pub image: String,
@@ -145,6 +150,9 @@ fn objects(flags: &InstallFlags, works_in: &str) -> Vec<Value> {
         "metadata": {"name": role.name(), "namespace": SYSTEM_NAMESPACE, "labels": labels(role)},
     }));
     objects.extend(rights::objects(role, works_in, flags.sync));
+    if let Some(auth) = flags.dashboard {
+        objects.extend(pane::objects(works_in, auth));
+    }
     objects.push(deployment::deployment(role, works_in, flags));
     objects
 }
@@ -173,7 +181,7 @@ fn labels(role: Role) -> Value {
 mod tests {
     use k8s_openapi::api::{
         apps::v1::Deployment,
-        core::v1::{Namespace, ServiceAccount},
+        core::v1::{Namespace, Service, ServiceAccount},
         rbac::v1::{ClusterRole, ClusterRoleBinding, Role as NamespacedRole, RoleBinding},
     };
     use serde::de::DeserializeOwned;
@@ -188,6 +196,7 @@ mod tests {
             crds: false,
             cluster_api: false,
             sync,
+            dashboard: None,
             image: "example.com/muster:1".to_owned(),
         }
     }
@@ -204,11 +213,17 @@ mod tests {
 
     #[test]
     fn every_object_is_of_its_type_without_an_unknown_field() {
-        for (downstream, sync) in [(false, Sync::Builtin), (true, Sync::Builtin), (true, Sync::Flux)] {
-            for object in objects(
-                &flags(downstream, sync),
-                if downstream { SYSTEM_NAMESPACE } else { "fleet" },
-            ) {
+        for (downstream, sync, dashboard) in [
+            (false, Sync::Builtin, None),
+            (false, Sync::Builtin, Some(Auth::Token)),
+            (true, Sync::Builtin, None),
+            (true, Sync::Flux, None),
+        ] {
+            let flags = InstallFlags {
+                dashboard,
+                ..flags(downstream, sync)
+            };
+            for object in objects(&flags, if downstream { SYSTEM_NAMESPACE } else { "fleet" }) {
                 let kind = object["kind"].as_str().unwrap();
                 let whole = match kind {
                     "Namespace" => is_whole::<Namespace>(&object),
@@ -218,6 +233,7 @@ mod tests {
                     "ClusterRole" => is_whole::<ClusterRole>(&object),
                     "ClusterRoleBinding" => is_whole::<ClusterRoleBinding>(&object),
                     "Deployment" => is_whole::<Deployment>(&object),
+                    "Service" => is_whole::<Service>(&object),
                     other => panic!("{other} is not expected"),
                 };
                 assert!(whole, "{kind}: {object}");
@@ -228,6 +244,42 @@ mod tests {
     #[test]
     fn management() {
         insta::assert_snapshot!(text(&objects(&flags(false, Sync::Builtin), "fleet")));
+    }
+
+    #[test]
+    fn dashboard() {
+        let flags = InstallFlags {
+            dashboard: Some(Auth::Token),
+            ..flags(false, Sync::Builtin)
+        };
+        let with = objects(&flags, "fleet");
+        let without = objects(&self::flags(false, Sync::Builtin), "fleet");
+        let more: Vec<Value> = with
+            .into_iter()
+            .filter(|object| !without.contains(object))
+            .collect();
+        insta::assert_snapshot!(text(&more));
+    }
+
+    #[test]
+    fn the_dashboard_asks_for_no_right_to_write() {
+        let rules: Vec<Value> = pane::objects("fleet", Auth::Token)
+            .into_iter()
+            .filter_map(|object| object.get("rules").cloned())
+            .collect();
+        for rule in rules.iter().flat_map(|rules| rules.as_array().unwrap()) {
+            let is_question = ["tokenreviews", "subjectaccessreviews"]
+                .iter()
+                .any(|review| rule["resources"] == json!([review]));
+            let verbs: Vec<&str> = rule["verbs"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|verb| verb.as_str().unwrap())
+                .collect();
+            let reads = verbs.iter().all(|verb| ["get", "list", "watch"].contains(verb));
+            assert!(reads || (is_question && verbs == ["create"]), "{rule}");
+        }
     }
 
     #[test]

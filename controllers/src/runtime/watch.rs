@@ -53,10 +53,26 @@ pub fn watch_api<K>(
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    stream::unfold(Open::new(api, config, kind), |mut open| async move {
-        let event = open.next().await;
-        Some((event, open))
-    })
+    watch_told(api, config, kind, |_error| {})
+}
+
+/// As [`watch_api`]; `told` hears of each failure, for whoever shows what was read.
+pub fn watch_told<K>(
+    api: Api<K>,
+    config: watcher::Config,
+    kind: String,
+    told: impl FnMut(&watcher::Error) + Send,
+) -> impl Stream<Item = watcher::Event<K>> + Send
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    stream::unfold(
+        (Open::new(api, config, kind), told),
+        |(mut open, mut told)| async move {
+            let event = open.next(&mut told).await;
+            Some((event, (open, told)))
+        },
+    )
 }
 
 /// A watch, and how to start it over.
@@ -84,7 +100,7 @@ where
         }
     }
 
-    async fn next(&mut self) -> watcher::Event<K> {
+    async fn next(&mut self, told: &mut (impl FnMut(&watcher::Error) + Send)) -> watcher::Event<K> {
         loop {
             match self.current.next().await {
                 Some(Ok(event)) => {
@@ -92,6 +108,7 @@ where
                     return event;
                 }
                 Some(Err(error)) => {
+                    told(&error);
                     warn!(
                         kind = self.kind,
                         error = explain(&error),

@@ -1,4 +1,12 @@
-//! Reading the fleet for views.
+//! Reading the fleet for views: once, or as it changes.
+
+mod happened;
+mod held;
+mod live;
+
+pub use live::{Extent, follow};
+
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use futures::{Stream, StreamExt, stream};
@@ -28,11 +36,12 @@ pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<Fleet> {
         async { clusters(client, namespace, served(client).await?).await },
     )?;
     Ok(Fleet::of(&Objects {
-        modules,
-        bootstrap_modules,
-        proxies,
-        remotes,
-        clusters,
+        modules: shared(modules),
+        bootstrap_modules: shared(bootstrap_modules),
+        proxies: shared(proxies),
+        remotes: shared(remotes),
+        clusters: shared(clusters),
+        ..Objects::default()
     }))
 }
 
@@ -44,6 +53,10 @@ pub fn missing(fleet: &Fleet, module: &ModuleName, namespace: &str) -> String {
         module.missing(namespace),
         near::offer(&module.name, names)
     )
+}
+
+fn shared<K>(objects: Vec<K>) -> Vec<Arc<K>> {
+    objects.into_iter().map(Arc::new).collect()
 }
 
 /// All objects of a kind.

@@ -1,0 +1,158 @@
+//! The fleet in a browser: `muster dashboard` with the rights of whoever starts it, and beside a controller with those of its account.
+
+mod auth;
+
+use std::{net::SocketAddr, sync::Arc};
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use kube::Client;
+use muster_dashboard::server::{self, Hosts, Limits, Setup};
+use tokio::net::TcpListener;
+
+use crate::{
+    DONE,
+    args::ClusterFlags,
+    connect,
+    fleet::{self, Extent},
+    process::{self, DoorAddress},
+};
+use auth::Reviews;
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster dashboard                                  prints the address to open
+  muster dashboard --addr 127.0.0.1:8080            always the same address
+  muster dashboard --host-allowed fleet.test        behind a proxy on this machine that has this name";
+
+#[derive(Args, Debug)]
+pub struct DashboardFlags {
+    /// Where it is answered; port 0: one that is free
+    #[arg(
+        long,
+        default_value = "127.0.0.1:0",
+        value_name = "ADDRESS:PORT",
+        env = "MUSTER_DASHBOARD_ADDR"
+    )]
+    pub addr: SocketAddr,
+    /// A name besides localhost and loopback addresses by which a browser may ask; may be repeated. Others are refused, so that no
+    /// stranger's page can look in by a name that points here
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    pub host_allowed: Vec<String>,
+}
+
+/// Answers until Ctrl-C or SIGTERM.
+pub async fn run(cluster: &ClusterFlags, flags: DashboardFlags) -> anyhow::Result<u8> {
+    let (client, namespace) = connect::client(cluster).await?;
+    let DashboardFlags { addr, host_allowed } = flags;
+    // Whatever is wrong for good is said now, and not on a page.
+    fleet::read(&client, &namespace).await?;
+    let shutdown = process::until_signalled()?;
+    let local = Local::open(addr, &client, &namespace, Hosts::Loopback(host_allowed)).await?;
+    say!("The fleet of namespace {namespace}: {}", local.url);
+    say!("Ctrl-C ends it.");
+    // Whoever ended it has what was asked for.
+    let _ = shutdown.run_until_cancelled(local.serve()).await;
+    Ok(DONE)
+}
+
+/// The dashboard of a controller.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Dashboard")]
+#[allow(clippy::struct_field_names, reason = "the names of the flags")]
+pub struct BesideFlags {
+    /// Where the dashboard is answered, without TLS, such as 127.0.0.1:8081 or :8081 for all addresses; 0 or empty: nowhere
+    #[arg(
+        long,
+        default_value = "0",
+        value_name = "ADDRESS:PORT",
+        value_parser = process::door_address,
+        env = "MUSTER_DASHBOARD_ADDR"
+    )]
+    pub dashboard_addr: DoorAddress,
+    /// Who may look at it
+    #[arg(long, value_enum, default_value_t = Auth::None, env = "MUSTER_DASHBOARD_AUTH")]
+    pub dashboard_auth: Auth,
+    /// A name besides localhost and loopback addresses by which a browser may ask; may be repeated. Without any every name is answered
+    /// where --dashboard-addr is no loopback address
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "NAME",
+        env = "MUSTER_DASHBOARD_HOSTS"
+    )]
+    pub dashboard_hosts: Vec<String>,
+}
+
+/// Who may look at the dashboard of a controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Auth {
+    /// Everybody who can connect
+    None,
+    /// Whoever brings a bearer token of somebody who may get modules in the namespace
+    Token,
+}
+
+/// The dashboard beside a controller, if there is to be one. It leads nothing: every replica answers.
+pub async fn beside(cluster: &ClusterFlags, flags: BesideFlags) -> anyhow::Result<Option<Local>> {
+    let BesideFlags {
+        dashboard_addr,
+        dashboard_auth,
+        dashboard_hosts,
+    } = flags;
+    let Some(addr) = dashboard_addr.address() else {
+        return Ok(None);
+    };
+    // Connections of its own: no burst of the controllers is in its way, nor it in theirs.
+    let (client, namespace) = connect::client(cluster).await?;
+    let hosts = if addr.ip().is_loopback() || !dashboard_hosts.is_empty() {
+        Hosts::Loopback(dashboard_hosts)
+    } else {
+        Hosts::Any
+    };
+    let mut local = Local::open(addr, &client, &namespace, hosts)
+        .await
+        .context("--dashboard-addr")?;
+    if dashboard_auth == Auth::Token {
+        local.setup.admission = Some(Arc::new(Reviews::new(client, namespace)));
+    }
+    Ok(Some(local))
+}
+
+/// A dashboard that is about to be answered on this machine.
+pub struct Local {
+    /// Where to look.
+    pub url: String,
+    door: TcpListener,
+    setup: Setup,
+}
+
+impl Local {
+    /// Opens the door, and begins to read the fleet.
+    pub async fn open(
+        addr: SocketAddr,
+        client: &Client,
+        namespace: &str,
+        hosts: Hosts,
+    ) -> anyhow::Result<Self> {
+        let door = TcpListener::bind(addr)
+            .await
+            .with_context(|| format!("{addr}: cannot listen there"))?;
+        let url = format!(
+            "http://{}/",
+            door.local_addr().context("the address of the dashboard")?
+        );
+        let setup = Setup {
+            snapshots: fleet::follow(client, namespace, Extent::Whole),
+            hosts,
+            admission: None,
+            limits: Limits::default(),
+        };
+        Ok(Self { url, door, setup })
+    }
+
+    /// Answers until it is dropped.
+    pub async fn serve(self) {
+        server::serve(self.door, server::router(self.setup)).await;
+    }
+}

@@ -1,0 +1,339 @@
+//! The fleet as it changes: one way to watch it, for the command and for the dashboard.
+//!
+//! Each kind has a watch of its own. What they tell goes into one [`Snapshot`], which is made anew a moment after something changed, so that a
+//! burst of changes is one.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{Stream, StreamExt as _, stream, stream::BoxStream};
+use k8s_openapi::api::events::v1::Event as ApiEvent;
+use kube::{
+    Api, Client, Resource,
+    core::{ApiResource, DynamicObject, NamespaceResourceScope},
+    runtime::{watcher, watcher::Event},
+};
+use muster_api::{
+    BootstrapModule, Module, ModuleRevision, ProxyAssemblage, RemoteAssemblage, cluster::Version,
+};
+use muster_controllers::runtime::{
+    Clock, Guard,
+    call::explain,
+    watch::{watch_api, watch_told},
+};
+use muster_dashboard::{Objects, Snapshot, Trouble};
+use serde::de::DeserializeOwned;
+use tokio::{
+    sync::{mpsc, watch},
+    time::{Instant, sleep_until},
+};
+
+use super::{happened::Log, held::Held, served};
+
+/// From a change to the snapshot that has it, and whatever changed meanwhile.
+const GATHER: Duration = Duration::from_millis(100);
+/// How often is asked which version of Cluster is served.
+const LOOK_FOR_CLUSTERS: Duration = Duration::from_mins(1);
+/// As above, while none is served, or nobody answers.
+const LOOK_FOR_CLUSTERS_SOON: Duration = Duration::from_secs(5);
+
+/// What is watched of a fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// What the matrix, the tree and `why` are made of.
+    Fleet,
+    /// Revisions and events, too.
+    Whole,
+}
+
+/// Follows a fleet until nobody looks any more.
+pub fn follow(client: &Client, namespace: &str, extent: Extent) -> watch::Receiver<Arc<Snapshot>> {
+    let (tell, told) = watch::channel(Arc::new(Snapshot::new(
+        namespace.to_owned(),
+        Clock::system().now(),
+        Objects::default(),
+        false,
+        Vec::new(),
+    )));
+    let live = Live::new(client.clone(), namespace.to_owned(), extent);
+    tokio::spawn(async move {
+        tokio::select! {
+            () = live.run(&tell) => {}
+            () = tell.closed() => {}
+        }
+    });
+    told
+}
+
+/// Something that a watch tells.
+enum Told {
+    Module(Event<Guard<Module>>),
+    BootstrapModule(Event<Guard<BootstrapModule>>),
+    Proxy(Event<Guard<ProxyAssemblage>>),
+    Remote(Event<Guard<RemoteAssemblage>>),
+    Revision(Event<Guard<ModuleRevision>>),
+    Cluster(Event<DynamicObject>),
+    Happened(Event<ApiEvent>),
+    /// A watch failed, and is tried again.
+    Failed(Kind, String),
+    /// No Clusters are served.
+    NoClusters,
+}
+
+/// Which watch.
+#[derive(Clone, Copy)]
+enum Kind {
+    Modules,
+    BootstrapModules,
+    Proxies,
+    Remotes,
+    Revisions,
+    Clusters,
+    Events,
+}
+
+struct Live {
+    client: Client,
+    namespace: String,
+    extent: Extent,
+    clock: Clock,
+    modules: Held<Module>,
+    bootstrap_modules: Held<BootstrapModule>,
+    proxies: Held<ProxyAssemblage>,
+    remotes: Held<RemoteAssemblage>,
+    revisions: Held<ModuleRevision>,
+    clusters: Held<DynamicObject>,
+    are_clusters_served: bool,
+    log: Log,
+}
+
+impl Live {
+    fn new(client: Client, namespace: String, extent: Extent) -> Self {
+        Self {
+            client,
+            namespace,
+            extent,
+            clock: Clock::system(),
+            modules: Held::new("modules"),
+            bootstrap_modules: Held::new("bootstrapmodules"),
+            proxies: Held::new("proxyassemblages"),
+            remotes: Held::new("remoteassemblages"),
+            revisions: Held::new("modulerevisions"),
+            clusters: Held::new("clusters"),
+            are_clusters_served: true,
+            log: Log::default(),
+        }
+    }
+
+    async fn run(mut self, tell: &watch::Sender<Arc<Snapshot>>) {
+        let mut told = self.watches();
+        let mut due: Option<Instant> = None;
+        loop {
+            let gathered = async {
+                match due {
+                    Some(due) => sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                next = told.next() => {
+                    let Some(next) = next else { return };
+                    if self.hear(next) && due.is_none() {
+                        due = Some(Instant::now() + GATHER);
+                    }
+                }
+                () = gathered => {
+                    due = None;
+                    tell.send_replace(Arc::new(self.snapshot()));
+                }
+            }
+        }
+    }
+
+    fn watches(&self) -> BoxStream<'static, Told> {
+        let mut all = vec![
+            self.watch(Kind::Modules, Told::Module),
+            self.watch(Kind::BootstrapModules, Told::BootstrapModule),
+            self.watch(Kind::Proxies, Told::Proxy),
+            self.watch(Kind::Remotes, Told::Remote),
+            clusters(self.client.clone(), self.namespace.clone()).boxed(),
+        ];
+        if self.extent == Extent::Whole {
+            all.push(self.watch(Kind::Revisions, Told::Revision));
+            let events: Api<ApiEvent> = Api::namespaced(self.client.clone(), &self.namespace);
+            all.push(told(events, Kind::Events, Told::Happened));
+        }
+        stream::select_all(all).boxed()
+    }
+
+    fn watch<K>(&self, kind: Kind, tell: fn(Event<Guard<K>>) -> Told) -> BoxStream<'static, Told>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug
+            + Send
+            + 'static,
+    {
+        let api: Api<Guard<K>> = Api::namespaced(self.client.clone(), &self.namespace);
+        told(api, kind, tell)
+    }
+
+    /// Takes in what was told; whether there is something new to show.
+    fn hear(&mut self, told: Told) -> bool {
+        let now = self.clock.now();
+        match told {
+            Told::Module(event) => self.modules.event(event, now),
+            Told::BootstrapModule(event) => self.bootstrap_modules.event(event, now),
+            Told::Proxy(event) => self.proxies.event(event, now),
+            Told::Remote(event) => self.remotes.event(event, now),
+            Told::Revision(event) => self.revisions.event(event, now),
+            Told::Cluster(event) => {
+                self.are_clusters_served = true;
+                self.clusters.event(guarded(event), now)
+            }
+            Told::NoClusters => {
+                let is_news = self.are_clusters_served;
+                self.are_clusters_served = false;
+                self.clusters = Held::new("clusters");
+                is_news
+            }
+            Told::Happened(event) => self.log.event(event),
+            Told::Failed(kind, why) => match kind {
+                Kind::Modules => self.modules.failed(why, now),
+                Kind::BootstrapModules => self.bootstrap_modules.failed(why, now),
+                Kind::Proxies => self.proxies.failed(why, now),
+                Kind::Remotes => self.remotes.failed(why, now),
+                Kind::Revisions => self.revisions.failed(why, now),
+                Kind::Clusters => self.clusters.failed(why, now),
+                Kind::Events => self.log.failed(why, now),
+            },
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let objects = Objects {
+            modules: self.modules.all(),
+            bootstrap_modules: self.bootstrap_modules.all(),
+            proxies: self.proxies.all(),
+            remotes: self.remotes.all(),
+            clusters: self.clusters.all(),
+            revisions: self.revisions.all(),
+            events: self.log.newest(),
+        };
+        let is_complete = self.modules.is_read()
+            && self.bootstrap_modules.is_read()
+            && self.proxies.is_read()
+            && self.remotes.is_read()
+            && (self.clusters.is_read() || !self.are_clusters_served);
+        let troubles: Vec<Trouble> = self
+            .modules
+            .troubles()
+            .chain(self.bootstrap_modules.troubles())
+            .chain(self.proxies.troubles())
+            .chain(self.remotes.troubles())
+            .chain(self.clusters.troubles())
+            .chain(self.revisions.troubles())
+            .chain(self.log.troubles())
+            .collect();
+        Snapshot::new(
+            self.namespace.clone(),
+            self.clock.now(),
+            objects,
+            is_complete,
+            troubles,
+        )
+    }
+}
+
+/// What a watch tells, and that it fails.
+fn told<K>(api: Api<K>, kind: Kind, tell: fn(Event<K>) -> Told) -> BoxStream<'static, Told>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
+{
+    // Failures come by a way beside the events; one that nobody has heard yet says enough.
+    let (failed, failures) = mpsc::channel::<String>(1);
+    let events = watch_told(
+        api,
+        watcher::Config::default(),
+        K::kind(&()).into_owned(),
+        move |error| {
+            let _ = failed.try_send(explain(error)); // as above
+        },
+    );
+    let failures = stream::unfold(failures, |mut failures| async move {
+        let failure = failures.recv().await?;
+        Some((failure, failures))
+    });
+    let failures = failures.map(move |why| Told::Failed(kind, why));
+    stream::select(events.map(tell), failures).boxed()
+}
+
+/// The Clusters, of whichever version is served, also when that changes.
+fn clusters(client: Client, namespace: String) -> impl Stream<Item = Told> + Send {
+    let (tell, told) = mpsc::channel(64);
+    let gone = tell.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            () = look_for_clusters(&client, &namespace, tell) => {}
+            () = gone.closed() => {}
+        }
+    });
+    stream::unfold(told, |mut told| async move {
+        let next = told.recv().await?;
+        Some((next, told))
+    })
+}
+
+async fn look_for_clusters(client: &Client, namespace: &str, tell: mpsc::Sender<Told>) {
+    loop {
+        let nothing = match served(client).await {
+            Ok(Some(version)) => {
+                let resource = version.api_resource();
+                tokio::select! {
+                    () = watch_clusters(client, namespace, &resource, tell.clone()) => {}
+                    () = other_than(client, version) => {}
+                }
+                continue;
+            }
+            Ok(None) => Told::NoClusters,
+            Err(error) => Told::Failed(Kind::Clusters, format!("{error:#}")),
+        };
+        // Where nobody hears any more this ends.
+        let _ = tell.send(nothing).await;
+        tokio::time::sleep(LOOK_FOR_CLUSTERS_SOON).await;
+    }
+}
+
+async fn watch_clusters(client: &Client, namespace: &str, resource: &ApiResource, tell: mpsc::Sender<Told>) {
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, resource);
+    let events = watch_api(api, watcher::Config::default(), resource.kind.clone());
+    let mut events = std::pin::pin!(events);
+    while let Some(event) = events.next().await {
+        if tell.send(Told::Cluster(event)).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Returns when another version than this one is served.
+async fn other_than(client: &Client, version: Version) {
+    loop {
+        tokio::time::sleep(LOOK_FOR_CLUSTERS).await;
+        // Who cannot answer serves what it served.
+        if served(client).await.is_ok_and(|now| now != Some(version)) {
+            return;
+        }
+    }
+}
+
+/// A Cluster is read as it is: it always can be.
+fn guarded(event: Event<DynamicObject>) -> Event<Guard<DynamicObject>> {
+    let guard = |object| Guard(Ok(object));
+    match event {
+        Event::Init => Event::Init,
+        Event::InitApply(object) => Event::InitApply(guard(object)),
+        Event::InitDone => Event::InitDone,
+        Event::Apply(object) => Event::Apply(guard(object)),
+        Event::Delete(object) => Event::Delete(guard(object)),
+    }
+}

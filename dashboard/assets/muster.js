@@ -1,0 +1,156 @@
+// Everything works without this. With it a page changes by itself, times are ages, commands can be copied, and keys lead around.
+"use strict";
+(() => {
+  const { stream, query, build } = document.body.dataset;
+  const live = document.getElementById("live");
+  const SILENCE = 45000; // three signs of life that did not come
+  let version = document.body.dataset.version;
+  let source = null;
+  let heard = Date.now();
+  let lost = null;
+  let again = 0;
+
+  // Live: what the server sends stands in the place of what has the same id.
+  const say = (state, words) => {
+    live.className = state;
+    if (live.textContent !== words) live.textContent = words;
+  };
+  const hear = () => {
+    heard = Date.now();
+    lost = null;
+    say("live", "live");
+  };
+  const lose = () => {
+    lost ??= new Date();
+    say("lost", `reconnecting since ${lost.toLocaleTimeString()}`);
+  };
+  const connect = () => {
+    clearTimeout(again);
+    source?.close();
+    const parameters = new URLSearchParams(query);
+    parameters.set("have", version);
+    parameters.set("build", build);
+    source = new EventSource(`${stream}?${parameters}`);
+    const own = source;
+    own.addEventListener("open", hear);
+    own.addEventListener("beat", hear);
+    own.addEventListener("reload", () => location.reload());
+    own.addEventListener("patch", (message) => {
+      hear();
+      patch(JSON.parse(message.data));
+      version = message.lastEventId;
+    });
+    own.addEventListener("error", () => {
+      lose();
+      // A refusal ends an EventSource for good; everything else it tries again by itself.
+      if (own.readyState === EventSource.CLOSED) again = setTimeout(connect, 3000 + Math.random() * 4000);
+    });
+  };
+  const patch = (changes) => {
+    for (const [id, html] of changes) {
+      const old = document.getElementById(id);
+      const template = document.createElement("template");
+      template.innerHTML = html;
+      const fresh = template.content.firstElementChild;
+      if (!old || !fresh) return location.reload();
+      dress(fresh);
+      if (old.outerHTML === fresh.outerHTML) continue;
+      const focused = old.contains(document.activeElement) ? document.activeElement : null;
+      const { scrollLeft, scrollTop } = old;
+      if (old.hasAttribute("aria-live")) old.replaceChildren(...fresh.childNodes);
+      else old.replaceWith(fresh);
+      const now = document.getElementById(id);
+      now.scrollTo(scrollLeft, scrollTop);
+      if (now.matches("td, tr, li")) now.classList.add("changed");
+      if (focused) refocus(now, focused);
+    }
+  };
+  const refocus = (now, focused) => {
+    const same = (element) => element.getAttribute("href") === focused.getAttribute("href");
+    const found = focused.id
+      ? document.getElementById(focused.id)
+      : [...now.querySelectorAll(focused.localName)].find(same);
+    (found ?? now.querySelector("a[href], button") ?? document.getElementById("main")).focus({ preventScroll: true });
+  };
+
+  // Ages instead of times.
+  const age = (seconds) => {
+    if (seconds < 120) return `${seconds}s`;
+    if (seconds < 7200) return `${Math.floor(seconds / 60)}m`;
+    if (seconds < 172800) return `${Math.floor(seconds / 3600)}h`;
+    return `${Math.floor(seconds / 86400)}d`;
+  };
+  const tick = (root) => {
+    for (const time of root.querySelectorAll("time[datetime]")) {
+      time.title ||= time.textContent;
+      const seconds = Math.round((Date.now() - Date.parse(time.dateTime)) / 1000);
+      const text = seconds < 0 ? `in ${age(-seconds)}` : `${age(seconds)} ago`;
+      if (time.textContent !== text) time.textContent = text;
+    }
+  };
+  const dress = (root) => {
+    tick(root);
+    for (const button of root.querySelectorAll("button.copy, .keys")) button.hidden = false;
+  };
+
+  // Commands to copy.
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("button.copy");
+    if (!button) return;
+    const code = button.parentElement.querySelector("code");
+    try {
+      await navigator.clipboard.writeText(code.textContent);
+    } catch {
+      getSelection().selectAllChildren(code); // no right, or no https: it is marked, to be copied by hand
+      button.textContent = "Marked";
+      return;
+    }
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  });
+
+  // Keys.
+  const step = (by) => {
+    const links = [...document.querySelectorAll("main a[href]")].filter((link) => link.checkVisibility?.() ?? true);
+    const at = links.indexOf(document.activeElement);
+    const next = at < 0 ? (by > 0 ? 0 : links.length - 1) : at + by;
+    links[Math.min(Math.max(next, 0), links.length - 1)]?.focus();
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey || event.target.closest("input, textarea, select, dialog")) return;
+    const deeds = {
+      "/": () => (document.getElementById("search") ?? document.querySelector("main input"))?.focus(),
+      j: () => step(1),
+      k: () => step(-1),
+      g: () => document.querySelector("nav a").click(),
+      "?": () => document.getElementById("keys").showModal(),
+    };
+    const deed = deeds[event.key];
+    if (!deed) return;
+    event.preventDefault();
+    deed();
+  });
+
+  // A window that nobody sees is not followed: a browser has few connections to one host. What it missed comes at once when it is seen.
+  const look = () => {
+    if (document.hidden) {
+      clearTimeout(again);
+      source?.close();
+      source = null;
+      say("", "not followed while nobody looks");
+    } else if (!source) connect();
+  };
+  document.addEventListener("visibilitychange", look);
+  addEventListener("pagehide", () => { source?.close(); source = null; });
+  addEventListener("pageshow", look);
+  setInterval(() => {
+    tick(document);
+    if (source && Date.now() - heard > SILENCE) {
+      heard = Date.now();
+      lose();
+      connect();
+    }
+  }, 1000);
+  dress(document);
+  look();
+})();

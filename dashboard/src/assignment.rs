@@ -1,0 +1,161 @@
+//! A module on a cluster: what was assigned, what the cluster says of it, and why it stands as it does.
+
+use kube::ResourceExt;
+use muster_api::{
+    assemblage::{
+        AssemblageStatus, FailureClass, Intent, SyncPhase, SyncRow, SyncState, TargetedAssemblageSpec,
+    },
+    module::ModuleKind,
+};
+use serde::Serialize;
+
+use crate::{Cell, ConditionView, ModuleRef, Snapshot, Why, why};
+
+/// A module on a cluster.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Assignment {
+    /// How it stands.
+    pub cell: Cell,
+    /// Why, as `muster why --cluster` tells it.
+    pub why: Why,
+    /// The kind of the assemblage: ProxyAssemblage or RemoteAssemblage.
+    pub assemblage: &'static str,
+    /// What was assigned; none if nothing was.
+    pub row: Option<RowView>,
+    /// What the cluster says of it.
+    pub echo: Option<EchoView>,
+    /// The conditions of the assemblage.
+    pub conditions: Vec<ConditionView>,
+}
+
+/// What was assigned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RowView {
+    /// What is asked for: `carry`, `withdraw (Prune)`, `withdraw (Orphan)` or `nothing`.
+    pub intent: String,
+    /// The repository.
+    pub url: Option<String>,
+    /// The tag or commit that is asked for.
+    pub version: Option<String>,
+    /// The folder in it.
+    pub path: Option<String>,
+    /// The commit that the version stands for.
+    pub commit: Option<String>,
+    /// The revision.
+    pub revision: Option<String>,
+    /// The hash of what this cluster gets.
+    pub digest: Option<String>,
+    /// Grows with each assignment.
+    pub token: Option<u64>,
+    /// The names of the variables that were resolved for it. Their values are left out.
+    pub variables: Vec<String>,
+}
+
+/// What the cluster says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EchoView {
+    /// Where it stands: succeeded, failed, updating, withdrawing, withdrawn.
+    pub state: &'static str,
+    /// It is about what is assigned now, and not about something before.
+    pub is_current: bool,
+    /// Whose fault a failure is.
+    pub class: Option<&'static str>,
+    /// Waiting does not mend it.
+    pub terminal: bool,
+    /// The one word.
+    pub reason: Option<String>,
+    /// For people: the failing object first.
+    pub message: Option<String>,
+    /// The commit that was last applied and became ready.
+    pub commit: Option<String>,
+}
+
+impl Assignment {
+    /// Of a module on a cluster; none if one of them is not there.
+    pub fn of(snapshot: &Snapshot, module: &ModuleRef, cluster: &str) -> Option<Self> {
+        let view = snapshot.fleet().module(module.kind, &module.name)?;
+        let cell = view.cells.iter().find(|cell| cell.cluster == cluster)?;
+        let objects = &snapshot.objects;
+        let (assemblage, found) = match module.kind {
+            ModuleKind::Module => {
+                let mut all = objects.proxies.iter();
+                let found = all.find(|proxy| proxy.name_any() == cluster);
+                (
+                    "ProxyAssemblage",
+                    found.map(|found| (&found.spec, found.status.as_ref())),
+                )
+            }
+            ModuleKind::BootstrapModule => {
+                let mut all = objects.remotes.iter();
+                let found = all.find(|remote| remote.name_any() == cluster);
+                (
+                    "RemoteAssemblage",
+                    found.map(|found| (&found.spec, found.status.as_ref())),
+                )
+            }
+        };
+        let (row, echo, conditions) = found.map(|found| parts(found, &module.name)).unwrap_or_default();
+        Some(Self {
+            cell: cell.clone(),
+            why: why(view, Some(cluster)),
+            assemblage,
+            row,
+            echo,
+            conditions,
+        })
+    }
+}
+
+type Parts = (Option<RowView>, Option<EchoView>, Vec<ConditionView>);
+
+fn parts((spec, status): (&TargetedAssemblageSpec, Option<&AssemblageStatus>), module: &str) -> Parts {
+    let row = spec.syncs.iter().find(|row| row.name == module);
+    let state = status.and_then(|status| status.syncs.iter().find(|state| state.name == module));
+    let conditions = status.map_or_else(Vec::new, |status| ConditionView::all(&status.conditions));
+    let echo = row.zip(state).map(|(row, state)| echo(row, state));
+    (row.map(view), echo, conditions)
+}
+
+fn view(row: &SyncRow) -> RowView {
+    let git = row.source.as_ref().map(|source| &source.git);
+    RowView {
+        intent: match row.intent() {
+            Intent::Carry { .. } => "carry".to_owned(),
+            Intent::Withdraw(how) => format!("withdraw ({how:?})"),
+            Intent::Bare => "nothing".to_owned(),
+        },
+        url: git.map(|git| git.url.clone()),
+        version: git.and_then(|git| git.version.tag.clone().or_else(|| git.version.commit.clone())),
+        path: row.package.as_ref().map(|package| package.path.clone()),
+        commit: row.commit.clone(),
+        revision: row.revision.clone(),
+        digest: row.digest.clone(),
+        token: row.token,
+        variables: row.values.keys().cloned().collect(),
+    }
+}
+
+fn echo(row: &SyncRow, state: &SyncState) -> EchoView {
+    EchoView {
+        state: match state.state {
+            SyncPhase::Succeeded => "succeeded",
+            SyncPhase::Failed => "failed",
+            SyncPhase::Updating => "updating",
+            SyncPhase::Withdrawing => "withdrawing",
+            SyncPhase::Withdrawn => "withdrawn",
+        },
+        is_current: state.token == row.token && state.digest == row.digest,
+        class: state.class.map(|class| match class {
+            FailureClass::Revision => "the revision's",
+            FailureClass::Unit => "this cluster's",
+            FailureClass::Infra => "the infrastructure's",
+        }),
+        terminal: state.terminal,
+        reason: state.reason.clone(),
+        message: state.message.clone(),
+        commit: state.commit.clone(),
+    }
+}

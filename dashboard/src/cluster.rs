@@ -1,0 +1,130 @@
+//! A cluster, and what it carries.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kube::{ResourceExt, core::DynamicObject};
+use muster_api::{
+    cluster::{self, Facts, Version},
+    conditions,
+    control::Control,
+    labels::annotation,
+    module::ModuleKind,
+};
+use serde::Serialize;
+
+use crate::{Cell, Shape, Snapshot, Tree};
+
+/// A cluster.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterView {
+    /// Its name.
+    pub name: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// It, and the modules on it, as `muster tree cluster/NAME` shows them.
+    pub tree: Tree,
+    /// Why nothing is rolled to it by what its Cluster says; none if that says nothing.
+    pub not_ready: Option<String>,
+    /// Whether it answers: the word, the message, and since when.
+    pub reachable: Option<(String, String, Timestamp)>,
+    /// When it last answered, if it does not.
+    pub last_contact: Option<Timestamp>,
+    /// The version of Kubernetes, if Cluster API says it.
+    pub kubernetes: Option<String>,
+    /// What people say: what it is, and by whom, why, until when.
+    pub controls: Vec<(String, String)>,
+    /// The modules that select it, or are on it, most urgent first.
+    pub modules: Vec<Carried>,
+}
+
+/// A module on a cluster.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Carried {
+    /// Module or BootstrapModule.
+    pub kind: ModuleKind,
+    /// Its name.
+    pub module: String,
+    /// The version that it wants.
+    pub target: String,
+    /// How it stands there.
+    pub cell: Cell,
+}
+
+impl ClusterView {
+    /// Of a cluster; none if there is no such Cluster.
+    pub fn of(snapshot: &Snapshot, name: &str) -> Option<Self> {
+        let fleet = snapshot.fleet();
+        let objects = &snapshot.objects;
+        let object = objects
+            .clusters
+            .iter()
+            .find(|cluster| cluster.name_any() == name)?;
+        let tree = Tree::cluster(fleet, name)?;
+        let place = fleet.clusters.iter().position(|cluster| cluster.name == name)?;
+        let on_it = fleet.modules.iter().filter_map(|module| {
+            let cell = module.cells.get(place)?;
+            let is_there = cell.shape != Shape::NotSelected || cell.version.is_some();
+            is_there.then(|| Carried {
+                kind: module.kind,
+                module: module.name.clone(),
+                target: module.version.clone(),
+                cell: cell.clone(),
+            })
+        });
+        let mut modules: Vec<Carried> = on_it.collect();
+        modules.sort_by(|a, b| {
+            (a.cell.shape.urgency(), a.kind, &a.module).cmp(&(b.cell.shape.urgency(), b.kind, &b.module))
+        });
+        let proxy = objects.proxies.iter().find(|proxy| proxy.name_any() == name);
+        let status = proxy.and_then(|proxy| proxy.status.as_ref());
+        let reachable = status.and_then(|status| conditions::find(&status.conditions, conditions::REACHABLE));
+        Some(Self {
+            name: name.to_owned(),
+            labels: object.labels().clone(),
+            tree,
+            not_ready: not_ready(object),
+            reachable: reachable.map(|condition| {
+                let since = condition.last_transition_time.0;
+                (condition.reason.clone(), condition.message.clone(), since)
+            }),
+            last_contact: status.and_then(|status| Some(status.last_contact.as_ref()?.0)),
+            kubernetes: object
+                .data
+                .pointer("/spec/topology/version")
+                .and_then(|version| version.as_str())
+                .map(str::to_owned),
+            controls: controls(object),
+            modules,
+        })
+    }
+}
+
+/// What the Cluster itself says. Its version may not be known here: what either version calls ready is.
+fn not_ready(object: &DynamicObject) -> Option<String> {
+    let said = [Version::V1Beta2, Version::V1Beta1]
+        .map(|version| cluster::state(Some(&Facts::read(version, object))).err());
+    match said {
+        [Some(why), Some(_)] => Some(why.to_string()),
+        _ => None,
+    }
+}
+
+fn controls(object: &DynamicObject) -> Vec<(String, String)> {
+    let annotations = object.annotations().iter();
+    let found = annotations.filter_map(|(key, value)| {
+        let what = if key == annotation::HOLD {
+            "held".to_owned()
+        } else {
+            format!("pin of module {}", key.strip_prefix(annotation::PIN_PREFIX)?)
+        };
+        let told = match Control::parse(value) {
+            Ok(control) => format!("{}{}", control.what, control.told()),
+            Err(error) => format!("cannot be read: {error}"),
+        };
+        Some((what, told))
+    });
+    found.collect()
+}

@@ -1,0 +1,130 @@
+//! Which part of a fleet is meant: what stands in the address of a page, and what it leaves of a fleet.
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+
+use crate::{Cell, Fleet, Shape};
+
+/// What of a fleet is to be shown. The default is all of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Filter {
+    /// A part of the name of a module, or of a cluster.
+    pub text: String,
+    /// Labels of clusters: `env=prod`, `env!=prod`, `env`, `!env`, by comma.
+    pub labels: String,
+    /// Only modules and clusters with something that is neither ready nor left out.
+    pub only_problems: bool,
+}
+
+/// A text is no condition on labels.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0:?} is no condition on labels: write env=prod, env!=prod, env or !env, several with commas")]
+pub struct LabelsError(pub String);
+
+/// One condition on labels.
+enum Term<'a> {
+    Is(&'a str, &'a str),
+    IsNot(&'a str, &'a str),
+    Has(&'a str),
+    HasNot(&'a str),
+}
+
+impl Filter {
+    /// Whether everything is shown.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What is left of a fleet. A text that is part of names of modules leaves those modules; if it is part of names of clusters, those
+    /// clusters; if of both, where they meet.
+    pub fn apply(&self, fleet: &Fleet) -> Result<Fleet, LabelsError> {
+        let terms = terms(&self.labels)?;
+        let text = self.text.trim().to_lowercase();
+        let is_named = |name: &str| text.is_empty() || name.to_lowercase().contains(&text);
+        let any_module = fleet.modules.iter().any(|module| is_named(&module.name));
+        let any_cluster = fleet.clusters.iter().any(|cluster| is_named(&cluster.name));
+        let nowhere = !any_module && !any_cluster;
+        let is_open = |cell: &Cell| !matches!(cell.shape, Shape::Ready | Shape::NotSelected);
+        let columns: Vec<usize> = fleet
+            .clusters
+            .iter()
+            .enumerate()
+            .filter(|(place, cluster)| {
+                (!any_cluster || is_named(&cluster.name))
+                    && terms.iter().all(|term| term.holds(&cluster.labels))
+                    && (!self.only_problems
+                        || fleet
+                            .modules
+                            .iter()
+                            .filter_map(|module| module.cells.get(*place))
+                            .any(is_open))
+            })
+            .map(|(place, _)| place)
+            .collect();
+        let modules = fleet
+            .modules
+            .iter()
+            .filter(|module| !nowhere && (!any_module || is_named(&module.name)))
+            .filter(|module| {
+                !self.only_problems
+                    || module.shape() != Shape::Ready
+                    || columns
+                        .iter()
+                        .filter_map(|place| module.cells.get(*place))
+                        .any(is_open)
+            })
+            .map(|module| {
+                let mut module = module.clone();
+                module.cells = columns
+                    .iter()
+                    .filter_map(|place| module.cells.get(*place).cloned())
+                    .collect();
+                module
+            })
+            .collect();
+        let clusters = columns.iter().filter_map(|place| fleet.clusters.get(*place));
+        Ok(Fleet {
+            clusters: clusters.filter(|_| !nowhere).cloned().collect(),
+            modules,
+        })
+    }
+}
+
+impl Term<'_> {
+    fn holds(&self, labels: &BTreeMap<String, String>) -> bool {
+        match self {
+            Self::Is(key, value) => labels.get(*key).is_some_and(|found| found == value),
+            Self::IsNot(key, value) => labels.get(*key).is_none_or(|found| found != value),
+            Self::Has(key) => labels.contains_key(*key),
+            Self::HasNot(key) => !labels.contains_key(*key),
+        }
+    }
+}
+
+fn terms(text: &str) -> Result<Vec<Term<'_>>, LabelsError> {
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    parts
+        .map(|part| term(part).ok_or_else(|| LabelsError(part.to_owned())))
+        .collect()
+}
+
+fn term(part: &str) -> Option<Term<'_>> {
+    let is_plain = |text: &str| {
+        let mut bytes = text.bytes();
+        bytes.all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/'))
+    };
+    let key = |text: &str| !text.is_empty() && is_plain(text);
+    if let Some((left, right)) = part.split_once("!=") {
+        let (left, right) = (left.trim(), right.trim());
+        return (key(left) && is_plain(right)).then_some(Term::IsNot(left, right));
+    }
+    if let Some((left, right)) = part.split_once('=') {
+        let (left, right) = (left.trim(), right.trim_start_matches('=').trim());
+        return (key(left) && is_plain(right)).then_some(Term::Is(left, right));
+    }
+    if let Some(left) = part.strip_prefix('!') {
+        return key(left).then_some(Term::HasNot(left));
+    }
+    key(part).then_some(Term::Has(part))
+}

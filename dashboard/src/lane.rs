@@ -1,0 +1,260 @@
+//! The stages of a rollout, one after the other: who belongs to each, which is open, and what is in its way.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use muster_api::{
+    module::{ModuleSpec, ModuleStatus},
+    rollout::{Approval, Gate, Rollout, Stage, Unmatched},
+    selector::Matcher,
+};
+use muster_rollout::{Course, GateCount, Outcome, RunState, StageId};
+use serde::Serialize;
+
+use crate::{Member, ModuleView, Shape, recall};
+
+/// The stages of a module.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Lane {
+    /// The stages, and what comes after them; a rollout without stages is one.
+    pub stages: Vec<StageView>,
+    /// Clusters whose failure counts against the revision.
+    pub failed: usize,
+    /// How many may fail: a number, or a percentage.
+    pub may_fail: String,
+    /// How many may change at the same time.
+    pub limit: String,
+    /// The batch that is open: its size, and how many of it have not begun.
+    pub batch: Option<(u32, u32)>,
+}
+
+/// A stage.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StageView {
+    /// Its name; none for the clusters that no stage selects.
+    pub name: Option<String>,
+    /// Where it stands.
+    pub state: StageState,
+    /// Its clusters, by name.
+    pub clusters: Vec<String>,
+    /// How they stand.
+    pub counts: BTreeMap<Shape, usize>,
+    /// What must be before the next one begins.
+    pub conditions: Vec<StageCondition>,
+}
+
+/// Where a stage stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum StageState {
+    /// It was passed.
+    Passed,
+    /// Its clusters may change now.
+    Open,
+    /// Its turn has not come.
+    Ahead,
+}
+
+/// Something that must be before the next stage begins.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StageCondition {
+    /// It is so; of a stage that is not open this is not known.
+    pub holds: bool,
+    /// What, and how far it is.
+    pub text: String,
+    /// When it will be by itself.
+    pub until: Option<Timestamp>,
+}
+
+impl StageState {
+    /// The word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Open => "open",
+            Self::Ahead => "ahead",
+        }
+    }
+
+    /// The shape of the word.
+    pub const fn shape(self) -> Shape {
+        match self {
+            Self::Passed => Shape::Ready,
+            Self::Open => Shape::Updating,
+            Self::Ahead => Shape::Waiting,
+        }
+    }
+}
+
+impl Lane {
+    /// Of a module. `members` are the clusters of its cells, in their order.
+    pub fn of(
+        view: &ModuleView,
+        members: &[Member],
+        spec: &ModuleSpec,
+        status: Option<&ModuleStatus>,
+    ) -> Self {
+        let rollout = &spec.rollout;
+        let memory = recall::memory(status).unwrap_or_default();
+        let run = memory.run.map(|run| run.state);
+        let mut groups = grouped(view, members, rollout);
+        let rest = groups.pop().unwrap_or_default();
+        let mut stages = Vec::new();
+        let mut is_first_open = true;
+        for (stage, clusters) in rollout.stages.iter().zip(groups) {
+            let is_passed =
+                run == Some(RunState::Good) || memory.course.passed.contains(&StageId::of(&stage.name));
+            let state = match (is_passed, is_first_open) {
+                (true, _) => StageState::Passed,
+                (false, true) => StageState::Open,
+                (false, false) => StageState::Ahead,
+            };
+            is_first_open &= is_passed;
+            stages.push(StageView {
+                name: Some(stage.name.clone()),
+                state,
+                conditions: conditions(stage, state, &memory.course),
+                ..counted(clusters)
+            });
+        }
+        if !rest.is_empty() || stages.is_empty() {
+            let rest = counted(rest);
+            let is_done = rest.counts.keys().all(|shape| *shape == Shape::Ready);
+            stages.push(StageView {
+                state: match (is_first_open, is_done) {
+                    (true, true) => StageState::Passed,
+                    (true, false) => StageState::Open,
+                    (false, _) => StageState::Ahead,
+                },
+                ..rest
+            });
+        }
+        Self {
+            stages,
+            failed: memory.marks.len() + usize::try_from(memory.marks_beyond).unwrap_or(usize::MAX),
+            may_fail: rollout.on_failure.max_failed.to_string(),
+            limit: rollout.max_unready_clusters.to_string(),
+            batch: memory.course.batch.map(|batch| (batch.size, batch.left)),
+        }
+    }
+}
+
+/// The selected clusters of each stage, and at the end those of none, each with how it stands.
+fn grouped<'a>(view: &'a ModuleView, members: &[Member], rollout: &Rollout) -> Vec<Vec<(&'a str, Shape)>> {
+    // A selector that cannot be read selects nothing; the module's own condition says what is wrong with it.
+    let matchers: Vec<Option<Matcher>> = rollout
+        .stages
+        .iter()
+        .map(|stage| Matcher::new(Some(&stage.selector)).ok())
+        .collect();
+    let mut groups: Vec<Vec<(&str, Shape)>> = vec![Vec::new(); matchers.len() + 1];
+    for (member, cell) in members.iter().zip(&view.cells) {
+        if cell.shape == Shape::NotSelected {
+            continue;
+        }
+        let of_stage = matchers.iter().position(|matcher| {
+            matcher
+                .as_ref()
+                .is_some_and(|matcher| matcher.matches(&member.labels))
+        });
+        let place = match (of_stage, rollout.unmatched) {
+            (Some(place), _) => place,
+            (None, Unmatched::Last) => matchers.len(),
+            (None, Unmatched::Exclude) => continue,
+        };
+        if let Some(group) = groups.get_mut(place) {
+            group.push((&cell.cluster, cell.shape));
+        }
+    }
+    groups
+}
+
+fn counted(clusters: Vec<(&str, Shape)>) -> StageView {
+    let mut counts = BTreeMap::new();
+    for (_, shape) in &clusters {
+        *counts.entry(*shape).or_default() += 1;
+    }
+    StageView {
+        name: None,
+        state: StageState::Ahead,
+        clusters: clusters.into_iter().map(|(name, _)| name.to_owned()).collect(),
+        counts,
+        conditions: Vec::new(),
+    }
+}
+
+fn conditions(stage: &Stage, stands: StageState, course: &Course) -> Vec<StageCondition> {
+    let id = StageId::of(&stage.name);
+    let is_passed = stands == StageState::Passed;
+    let is_promoted = course.promoted.contains(&id);
+    let mut conditions = Vec::new();
+    let mut add = |holds: bool, text: String, until: Option<Timestamp>| {
+        let holds = holds || is_passed;
+        conditions.push(StageCondition {
+            holds,
+            text,
+            until: until.filter(|_| !holds),
+        });
+    };
+    if is_promoted {
+        add(
+            true,
+            "promoted: its soak and its gates are not waited for".to_owned(),
+            None,
+        );
+    }
+    if stage.approval == Approval::Required {
+        let is_approved = course.approved.contains(&id);
+        let word = if is_approved || is_passed {
+            "approved"
+        } else {
+            "needs an approval"
+        };
+        add(is_approved, word.to_owned(), None);
+    }
+    let clear = course.clear_since.filter(|_| stands == StageState::Open);
+    let soak = stage.soak.to_std();
+    if !soak.is_zero() {
+        let until = clear
+            .and_then(recall::instant)
+            .and_then(|since| since.checked_add(SignedDuration::try_from(soak).ok()?).ok()); // no such time: none is told
+        add(is_promoted, format!("soak of {}", stage.soak), until);
+    }
+    for (place, gate) in stage.gates.iter().enumerate() {
+        let known = course
+            .gates
+            .get(place)
+            .copied()
+            .filter(|_| stands == StageState::Open);
+        let known = known.unwrap_or_default();
+        add(
+            is_promoted || known.passes >= gate.passes,
+            gate_text(gate, &known, is_passed),
+            None,
+        );
+    }
+    conditions
+}
+
+fn gate_text(gate: &Gate, known: &GateCount, is_passed: bool) -> String {
+    let what = match (&gate.http, &gate.condition) {
+        (Some(http), _) => format!("gate: {} {} {}", http.json_path, http.op, http.value),
+        (None, Some(about)) => {
+            format!("gate: {} of {} {}", about.type_, about.kind, about.name)
+        }
+        (None, None) => "gate".to_owned(),
+    };
+    if is_passed {
+        return what;
+    }
+    let last = match known.last.map(|(_, outcome)| outcome) {
+        Some(Outcome::Pass) => ", it held when last read",
+        Some(Outcome::Fail) => ", it did not hold when last read",
+        Some(Outcome::NoData) => ", there was no data when last read",
+        None => "",
+    };
+    format!("{what}: {} of {} times{last}", known.passes, gate.passes)
+}

@@ -1,0 +1,115 @@
+//! The page of a cluster: what it carries, whether it answers, and what people say of it.
+
+use maud::html;
+
+use super::{Page, Part, Piece, Request, layout, lists, parts};
+use crate::{ClusterView, Happened, ModuleRef, Place, Snapshot};
+
+/// Events that are shown.
+const EVENTS: usize = 50;
+
+pub fn page(snapshot: &Snapshot, request: &Request, name: &str) -> Option<Page> {
+    let view = ClusterView::of(snapshot, name)?;
+    let is_meant = |event: &Happened| {
+        let is_of_it = ["Cluster", "ProxyAssemblage", "RemoteAssemblage"].contains(&&*event.kind);
+        is_of_it && event.name == name
+    };
+    Some(Page {
+        title: format!("cluster {name}"),
+        is_found: true,
+        parts: vec![
+            layout::troubles(snapshot),
+            hero(&view),
+            facts(&view),
+            modules(&view, request),
+            Part::whole(
+                "events",
+                lists::events(&snapshot.objects.events, is_meant, EVENTS, request),
+            ),
+            commands(&view, &snapshot.namespace),
+        ],
+    })
+}
+
+fn hero(view: &ClusterView) -> Part {
+    let root = &view.tree.root;
+    let markup = html! {
+        section #hero aria-live="polite" {
+            h1.(parts::class(root.shape)) { (parts::glyph(root.shape)) " Cluster " (parts::text(&view.name)) ": " (root.reason) }
+            p { (parts::text(&root.message)) }
+        }
+    };
+    Part::whole("hero", markup)
+}
+
+fn facts(view: &ClusterView) -> Part {
+    let markup = html! {
+        section #facts {
+            dl.facts {
+                dt { "its Cluster says" }
+                dd { (parts::text(view.not_ready.as_deref().unwrap_or("nothing against it"))) }
+                @if let Some((reason, message, since)) = &view.reachable {
+                    dt { "answers" }
+                    dd { (parts::text(reason)) ": " (parts::text(message)) (parts::since(Some(*since))) }
+                }
+                @if let Some(last) = view.last_contact { dt { "last contact" } dd { (parts::time(last)) } }
+                @if let Some(version) = &view.kubernetes { dt { "Kubernetes" } dd.version { (parts::text(version)) } }
+                dt { "labels" }
+                dd { @for (key, value) in &view.labels { code { (parts::text(key)) "=" (parts::text(value)) } " " } }
+                @for (what, told) in &view.controls { dt { (parts::text(what)) } dd { (parts::text(told)) } }
+            }
+        }
+    };
+    Part::whole("facts", markup)
+}
+
+fn modules(view: &ClusterView, request: &Request) -> Part {
+    let pieces = view.modules.iter().map(|carried| {
+        let module = ModuleRef {
+            kind: carried.kind,
+            name: carried.module.clone(),
+        };
+        let id = format!("carries:{}", module.said());
+        let cell = &carried.cell;
+        let place = Place::Assignment(module.clone(), view.name.clone());
+        let row = html! {
+            tr.(parts::class(cell.shape)) id=(parts::text(&id)) {
+                th scope="row" { a.step href=(request.place.link(&place)) { (parts::text(&module.said())) } }
+                td { (parts::badge(cell.shape, &cell.reason)) }
+                td.version { (parts::text(cell.version.as_deref().unwrap_or("–"))) }
+                td.version { (parts::text(&carried.target)) }
+                td { @if let Some(since) = cell.since { (parts::time(since)) } }
+                td { (parts::text(&cell.message)) }
+            }
+        };
+        Piece::new(id, row)
+    });
+    Part::of("modules", pieces.collect(), |rows| {
+        html! {
+            section #modules.scroll tabindex="0" role="region" aria-labelledby="modules-title" {
+                table {
+                    caption #modules-title { "Modules on it, most urgent first" }
+                    thead { tr { @for title in ["Module", "Stands", "Has", "Target", "Since", "Says"] { th scope="col" { (title) } } } }
+                    tbody { @for row in rows { (row) } }
+                }
+            }
+        }
+    })
+}
+
+fn commands(view: &ClusterView, namespace: &str) -> Part {
+    let (name, at) = (parts::word(&view.name), parts::word(namespace));
+    let markup = html! {
+        section #commands aria-labelledby="commands-title" {
+            h2 #commands-title { "As commands" }
+            (parts::commands([
+                ("this page", format!("muster tree cluster/{name} -n {at}")),
+                ("keep it as it is", format!("muster hold {name} --reason WHY -n {at}")),
+                ("let it go on", format!("muster release {name} -n {at}")),
+                ("give it another revision", format!("muster pin {name} --module MODULE --revision REVISION --reason WHY -n {at}")),
+                ("all that Kubernetes says", format!("kubectl describe clusters.cluster.x-k8s.io {name} -n {at}")),
+            ]))
+        }
+    };
+    Part::whole("commands", markup)
+}

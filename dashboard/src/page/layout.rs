@@ -1,0 +1,123 @@
+//! What is around every page: head, navigation, what cannot be read, and the foot.
+
+use maud::{DOCTYPE, Markup, html};
+
+use super::{Page, Part, Request, parts};
+use crate::{Place, Snapshot};
+
+/// Between two looks of a browser without a script, in seconds.
+const REFRESH: &str = "15";
+/// Troubles that are named; more are counted.
+const SHOWN: usize = 5;
+
+/// The addresses of what a page loads, from the root of the dashboard.
+#[derive(Clone, Copy, Debug)]
+pub struct Assets<'a> {
+    /// The style sheet.
+    pub style: &'a str,
+    /// The script.
+    pub script: &'a str,
+    /// The sign in the tab of the browser.
+    pub sign: &'a str,
+    /// A name for both: a page of another one loads itself anew.
+    pub build: &'a str,
+}
+
+/// A page as a document.
+pub fn whole(page: &Page, request: &Request, query: &str, namespace: &str, assets: Assets<'_>) -> Markup {
+    let root = request.place.root();
+    let stream = format!("{root}events/{}", request.place.path());
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (parts::text(&page.title)) " · muster" }
+                link rel="stylesheet" href=(format!("{root}{}", assets.style));
+                link rel="icon" type="image/svg+xml" href=(format!("{root}{}", assets.sign));
+                script src=(format!("{root}{}", assets.script)) defer {}
+                noscript { meta http-equiv="refresh" content=(REFRESH); }
+            }
+            body data-stream=(stream) data-query=(query) data-version=(page.version()) data-build=(assets.build) {
+                a.skip href="#main" { "Skip to the content" }
+                header {
+                    nav aria-label="Pages" {
+                        (tab(request, &Place::Fleet, "Fleet"))
+                        (tab(request, &Place::Activity, "Activity"))
+                    }
+                    p.where { "namespace " strong { (parts::text(namespace)) } }
+                    p #live role="status" { noscript { "without a script: looks again every " (REFRESH) " s" } }
+                }
+                main #main tabindex="-1" { @for part in &page.parts { (part.markup()) } }
+                footer {
+                    p { "muster " (env!("CARGO_PKG_VERSION")) ". This page only shows; what is to be done is done by git and by commands." }
+                    p.keys hidden { kbd { "/" } " search " kbd { "j" } " " kbd { "k" } " next, previous " kbd { "g" } " fleet " kbd { "?" } " keys" }
+                }
+                dialog #keys aria-label="Keys" {
+                    h2 { "Keys" }
+                    dl {
+                        dt { kbd { "/" } } dd { "to the search" }
+                        dt { kbd { "j" } " " kbd { "k" } } dd { "to the next, the previous thing; " kbd { "Enter" } " opens it" }
+                        dt { kbd { "g" } } dd { "to the fleet" }
+                        dt { kbd { "?" } } dd { "these keys" }
+                    }
+                    form method="dialog" { button { "Close" } }
+                }
+            }
+        }
+    }
+}
+
+fn tab(request: &Request, to: &Place, words: &str) -> Markup {
+    let current = (request.place == *to).then_some("page");
+    html! { a href=(request.place.link(to)) aria-current=[current] { (words) } }
+}
+
+/// What stands first on every page: what cannot be read, if there is something.
+pub fn troubles(snapshot: &Snapshot) -> Part {
+    let troubles = &snapshot.troubles;
+    let markup = html! {
+        div #troubles {
+            @if !snapshot.is_complete {
+                p.trouble role="alert" { "The fleet is being read; what is missing here may be there." }
+            }
+            @if !troubles.is_empty() {
+                section.trouble role="alert" aria-label="What cannot be read" {
+                    h2 { "Not everything can be read: this page may be old" }
+                    ul {
+                        @for trouble in troubles.iter().take(SHOWN) {
+                            li { strong { (parts::text(&trouble.what)) } " since " (parts::time(trouble.since)) ": " (parts::text(&trouble.message)) }
+                        }
+                        @if troubles.len() > SHOWN { li { "and " (troubles.len() - SHOWN) " more" } }
+                    }
+                }
+            }
+        }
+    };
+    Part::whole("troubles", markup)
+}
+
+/// The page of something that is not there.
+pub fn missing(snapshot: &Snapshot, request: &Request) -> Page {
+    let what = match &request.place {
+        Place::Fleet | Place::Activity => "page".to_owned(),
+        Place::Module(module) => module.said(),
+        Place::Revision(module, said) => format!("one revision {said} of {}", module.said()),
+        Place::Assignment(module, cluster) => format!("{} on a cluster {cluster}", module.said()),
+        Place::Cluster(name) => format!("cluster {name}"),
+    };
+    let markup = html! {
+        section #missing {
+            h1 { "There is no " (parts::text(&what)) }
+            p { "It is not in namespace " (parts::text(&snapshot.namespace)) ", or not any more. "
+                (parts::link(request, &Place::Fleet, "All that is there")) }
+        }
+    };
+    Page {
+        title: "Not there".to_owned(),
+        is_found: false,
+        parts: vec![troubles(snapshot), Part::whole("missing", markup)],
+    }
+}

@@ -1,0 +1,298 @@
+//! The page of a module: why it stands as it does, its stages, its clusters, its rollout over time, and what was before.
+
+use maud::{Markup, html};
+
+use super::{Page, Part, Piece, Request, chart, fleet, layout, lists, parts};
+use crate::{
+    Cell, History, Lane, ModuleRef, ModuleView, Outcome, Past, Place, Shape, Snapshot, StageView, Timeline,
+    Why, why, words,
+};
+
+/// Clusters that are shown one by one; of more the most urgent.
+const CLUSTERS: usize = 500;
+/// Revisions that are shown.
+const REVISIONS: usize = 100;
+/// Events that are shown; more are on the page of activity.
+const EVENTS: usize = 20;
+
+pub fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef) -> Option<Page> {
+    let view = snapshot.fleet().module(module.kind, &module.name)?;
+    let (spec, status) = snapshot.objects.module(module)?;
+    let history = History::of_module(&snapshot.objects, module)?;
+    let lane = Lane::of(view, &snapshot.fleet().clusters, spec, status);
+    let target = history.revisions.iter().find(|past| past.is_target);
+    let began = target.and_then(Past::span);
+    let timeline =
+        began.and_then(|run| Timeline::of(view, status, &snapshot.objects.events, run, snapshot.at));
+    let parts = vec![
+        layout::troubles(snapshot),
+        hero(view),
+        reasons(&why(view, None), module, request),
+        facts(snapshot, request, module, view, &words::selector(spec), &history),
+        controls(snapshot, module),
+        stages(&lane),
+        clusters(view, &lane, module, request),
+        over_time(timeline.as_ref()),
+        revisions(&history, module, request),
+        Part::whole(
+            "conditions",
+            lists::conditions(&snapshot.objects.conditions(module)),
+        ),
+        Part::whole(
+            "events",
+            lists::events(
+                &snapshot.objects.events,
+                |event| event.is_about(module),
+                EVENTS,
+                request,
+            ),
+        ),
+        commands(snapshot, module),
+    ];
+    Some(Page {
+        title: module.said(),
+        is_found: true,
+        parts,
+    })
+}
+
+fn hero(view: &ModuleView) -> Part {
+    let markup = html! {
+        section #hero aria-live="polite" {
+            h1.(parts::class(view.shape())) { (parts::glyph(view.shape())) " " (view.kind) " " (parts::text(&view.name)) " "
+                span.version { (parts::text(&view.version)) } ": " (parts::text(&view.reason)) }
+            p { (parts::text(&view.summary.clusters)) " clusters updated. " (parts::text(&view.message)) (parts::since(view.since)) }
+            @if !view.observed { p.faint { "What stands here is about an older spec: muster controller has not seen the present one yet." } }
+        }
+    };
+    Part::whole("hero", markup)
+}
+
+/// Why, and what to do next.
+pub fn reasons(why: &Why, module: &ModuleRef, request: &Request) -> Part {
+    let markup = html! {
+        section #why aria-labelledby="why-title" {
+            h2 #why-title { "Why" }
+            p { (parts::text(&why.headline)) }
+            (fleet::steps(&why.steps, module, request))
+            (fleet::next(why))
+        }
+    };
+    Part::whole("why", markup)
+}
+
+fn facts(
+    snapshot: &Snapshot,
+    request: &Request,
+    module: &ModuleRef,
+    view: &ModuleView,
+    selector: &str,
+    history: &History,
+) -> Part {
+    let found = snapshot.objects.module(module);
+    let source = found.and_then(|(_, status)| status?.source.as_ref());
+    let url = found.map(|(spec, _)| &*spec.sync.source.git.url);
+    let target = history.revisions.iter().find(|past| past.is_target);
+    let selected = view
+        .cells
+        .iter()
+        .filter(|cell| cell.shape != Shape::NotSelected)
+        .count();
+    let markup = html! {
+        section #facts aria-labelledby="facts-title" {
+            h2 #facts-title { "What is rolled out, and where" }
+            dl.facts {
+                @if let Some(url) = url { dt { "repository" } dd { (parts::text(url)) } }
+                @if let Some(source) = source { dt { "commit" } dd.version { (parts::text(&source.commit)) } }
+                @if let Some(target) = target {
+                    dt { "revision" }
+                    dd { (parts::link(request, &Place::Revision(module.clone(), target.short().to_owned()), target.short())) ": " (target.verdict.as_str()) }
+                }
+                dt { "selects" }
+                dd { code { (parts::text(selector)) } ": " (selected) " of " (view.cells.len()) " clusters" }
+            }
+        }
+    };
+    Part::whole("facts", markup)
+}
+
+fn controls(snapshot: &Snapshot, module: &ModuleRef) -> Part {
+    let status = snapshot.objects.module(module).and_then(|(_, status)| status);
+    let controls = status.map_or(&[][..], |status| &status.controls);
+    let markup = html! {
+        section #controls hidden[controls.is_empty()] aria-labelledby="controls-title" {
+            h2 #controls-title { "What people said" }
+            ul {
+                @for control in controls {
+                    li { code { (parts::text(&control.control)) }
+                        @if let Some(cluster) = &control.cluster { " on " (parts::text(cluster)) }
+                        ": " (format!("{:?}", control.effect)) ": " (parts::text(&control.message)) }
+                }
+            }
+        }
+    };
+    Part::whole("controls", markup)
+}
+
+fn stages(lane: &Lane) -> Part {
+    let markup = html! {
+        section #stages aria-labelledby="stages-title" {
+            h2 #stages-title { "Stages" }
+            p.faint {
+                "At most " (lane.limit) " changing at a time; " (lane.failed) " failed, " (lane.may_fail) " may fail"
+                @if let Some((size, left)) = lane.batch { "; a batch of " (size) ", " (left) " of it not begun" }
+                "."
+            }
+            ol.lane { @for stage in &lane.stages { (self::stage(stage, lane.stages.len() == 1)) } }
+        }
+    };
+    Part::whole("stages", markup)
+}
+
+fn stage(stage: &StageView, is_only: bool) -> Markup {
+    let rest = if is_only { "all clusters" } else { "all others" };
+    let name = stage.name.as_deref().unwrap_or(rest);
+    html! {
+        li.(stage.state.as_str()) {
+            h3 { (parts::badge(stage.state.shape(), stage.state.as_str())) " " (parts::text(name)) }
+            p title=(parts::text(&stage.clusters.join(" "))) {
+                (stage.clusters.len()) " clusters"
+                @for (shape, count) in &stage.counts { " " (parts::badge(*shape, &format!("{count} {}", shape.word()))) }
+            }
+            @if !stage.conditions.is_empty() {
+                p.faint { "Before the next:" }
+                ul {
+                    @for condition in &stage.conditions {
+                        li { (if condition.holds { "✓ " } else { "… " }) (parts::text(&condition.text))
+                            @if let Some(until) = condition.until { ", over " (parts::time(until)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The clusters in the order of the rollout; every row is a piece of its own.
+fn clusters(view: &ModuleView, lane: &Lane, module: &ModuleRef, request: &Request) -> Part {
+    let stage_of = |cluster: &str| {
+        lane.stages
+            .iter()
+            .position(|stage| stage.clusters.iter().any(|name| name == cluster))
+    };
+    let selected = view
+        .cells
+        .iter()
+        .filter(|cell| cell.shape != Shape::NotSelected || cell.version.is_some());
+    let mut cells: Vec<&Cell> = selected.collect();
+    let all = cells.len();
+    if all > CLUSTERS {
+        cells.sort_by_key(|cell| cell.shape.urgency());
+        cells.truncate(CLUSTERS);
+    }
+    let mut placed: Vec<(Option<usize>, &Cell)> = cells
+        .into_iter()
+        .map(|cell| (stage_of(&cell.cluster), cell))
+        .collect();
+    placed.sort_by_key(|(stage, cell)| (stage.unwrap_or(usize::MAX), &cell.cluster));
+    let pieces = placed.into_iter().map(|(stage, cell)| {
+        let id = format!("on:{}", cell.cluster);
+        let name = stage.and_then(|place| lane.stages.get(place)?.name.as_deref());
+        let place = Place::Assignment(module.clone(), cell.cluster.clone());
+        let row = html! {
+            tr.(parts::class(cell.shape)) id=(parts::text(&id)) {
+                th scope="row" { a.step href=(request.place.link(&place)) { (parts::text(&cell.cluster)) } }
+                td { (parts::text(name.unwrap_or("–"))) }
+                td { (parts::badge(cell.shape, &cell.reason)) }
+                td.version { (parts::text(cell.version.as_deref().unwrap_or("–"))) }
+                td { @if let Some(since) = cell.since { (parts::time(since)) } }
+                td { (parts::text(&cell.message)) }
+            }
+        };
+        Piece::new(id, row)
+    });
+    Part::of("clusters", pieces.collect(), |rows| {
+        html! {
+            section #clusters.scroll tabindex="0" role="region" aria-labelledby="clusters-title" {
+                table {
+                    caption #clusters-title { "Clusters, in the order of the rollout" }
+                    thead { tr { @for title in ["Cluster", "Stage", "Stands", "Has", "Since", "Says"] { th scope="col" { (title) } } } }
+                    tbody { @for row in rows { (row) } }
+                }
+                @if all > CLUSTERS { p { "and " (all - CLUSTERS) " more, less urgent: see the matrix" } }
+            }
+        }
+    })
+}
+
+fn over_time(timeline: Option<&Timeline>) -> Part {
+    let markup = html! {
+        section #timeline hidden[timeline.is_none()] aria-labelledby="timeline-title" {
+            h2 #timeline-title { "This rollout over time" }
+            @if let Some(timeline) = timeline { (chart::draw(timeline)) }
+        }
+    };
+    Part::whole("timeline", markup)
+}
+
+fn revisions(history: &History, module: &ModuleRef, request: &Request) -> Part {
+    let markup = html! {
+        section #revisions.scroll tabindex="0" role="region" aria-labelledby="revisions-title" {
+            table {
+                caption #revisions-title { "Revisions, newest first" }
+                thead { tr { @for title in ["Revision", "Version", "Verdict", "Clusters", "Began", "Ended", "Evidence"] { th scope="col" { (title) } } } }
+                tbody {
+                    @for past in history.revisions.iter().take(REVISIONS) {
+                        tr {
+                            th scope="row" {
+                                (parts::link(request, &Place::Revision(module.clone(), past.short().to_owned()), past.short()))
+                                @if past.is_target { " (target)" }
+                            }
+                            td.version { (parts::text(&past.version)) }
+                            td { (verdict(past.verdict)) }
+                            td { @if let Some(counts) = &past.counts { (parts::text(&counts.clusters)) } }
+                            td { @if let Some(started) = past.started { (parts::time(started)) } }
+                            td { @if let Some(finished) = past.finished { (parts::time(finished)) } }
+                            td { @if let Some(seen) = past.evidence.first() { (parts::text(&seen.cluster)) ": " (parts::text(&seen.message)) } }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    Part::whole("revisions", markup)
+}
+
+/// A verdict with a shape.
+pub fn verdict(verdict: Outcome) -> Markup {
+    let shape = match verdict {
+        Outcome::Good => Shape::Ready,
+        Outcome::Bad => Shape::Failed,
+        Outcome::Running => Shape::Updating,
+        Outcome::Aborted => Shape::Held,
+        Outcome::Pending | Outcome::Superseded => Shape::Waiting,
+    };
+    parts::badge(shape, verdict.as_str())
+}
+
+fn commands(snapshot: &Snapshot, module: &ModuleRef) -> Part {
+    let (said, at) = (parts::word(&module.said()), parts::word(&snapshot.namespace));
+    let kind = format!("{}.fleet.muster.dev", module.kind.as_str().to_lowercase());
+    let name = parts::word(&module.name);
+    let markup = html! {
+        section #commands aria-labelledby="commands-title" {
+            h2 #commands-title { "As commands" }
+            (parts::commands([
+                ("why", format!("muster why {said} -n {at}")),
+                ("follow", format!("muster rollout status {said} -n {at}")),
+                ("pause", format!("muster rollout pause {said} --reason WHY -n {at}")),
+                ("resume", format!("muster rollout resume {said} -n {at}")),
+                ("approve a stage", format!("muster rollout approve {said} --stage STAGE -n {at}")),
+                ("try again", format!("muster rollout retry {said} -n {at}")),
+                ("go back, in git", format!("muster rollout undo {said} -n {at}")),
+                ("look at it now", format!("muster reconcile {said} -n {at}")),
+                ("as YAML", format!("kubectl get {kind} {name} -o yaml -n {at}")),
+            ]))
+        }
+    };
+    Part::whole("commands", markup)
+}

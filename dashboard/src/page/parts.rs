@@ -1,0 +1,148 @@
+//! Small things that all pages are made of: texts of strangers, times, shapes, commands to copy.
+
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+use maud::{Escaper, Markup, Render, html};
+
+use crate::{Place, Shape, page::Request};
+
+/// Characters of a text that are shown; a message of an object may have a megabyte.
+const MAX_TEXT: usize = 2_000;
+/// What stands for a character that nobody can see.
+const UNSEEN: char = '\u{fffd}';
+
+/// A text that somebody else wrote, fit to be shown: bounded, and without characters that control anything.
+#[derive(Clone, Copy, Debug)]
+pub struct Text<'a>(&'a str);
+
+/// A text that somebody else wrote.
+pub fn text(text: &str) -> Text<'_> {
+    Text(text)
+}
+
+impl Render for Text<'_> {
+    fn render_to(&self, buffer: &mut String) {
+        let mut out = Escaper::new(buffer);
+        let mut rest = self.0.chars();
+        for char in rest.by_ref().take(MAX_TEXT) {
+            // Writing into a string does not fail.
+            let _ = out.write_char(if is_unseen(char) { UNSEEN } else { char });
+        }
+        if let Some(left) = std::num::NonZeroUsize::new(rest.count()) {
+            let _ = write!(out, "… ({left} characters more)"); // as above
+        }
+    }
+}
+
+/// It moves, hides or turns around what stands beside it, instead of being seen.
+fn is_unseen(char: char) -> bool {
+    let is_blank = matches!(char, '\n' | '\t');
+    let turns = matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    (char.is_control() && !is_blank) || turns
+}
+
+/// A time, as text that needs no script; a script makes an age of it.
+pub fn time(at: Timestamp) -> Markup {
+    html! {
+        time datetime=(at.strftime("%Y-%m-%dT%H:%M:%SZ")) { (at.strftime("%Y-%m-%d %H:%M:%S UTC")) }
+    }
+}
+
+/// ` since …`, where that is known.
+pub fn since(at: Option<Timestamp>) -> Markup {
+    html! { @if let Some(at) = at { " " span.since { "since " (time(at)) } } }
+}
+
+/// The name of a shape for the style sheet.
+pub const fn class(shape: Shape) -> &'static str {
+    match shape {
+        Shape::Ready => "ready",
+        Shape::Updating => "updating",
+        Shape::Waiting => "waiting",
+        Shape::Failed => "failed",
+        Shape::Held => "held",
+        Shape::Unreachable => "unreachable",
+        Shape::NotSelected => "unselected",
+    }
+}
+
+/// The character of a shape, which is read aloud as its word.
+pub fn glyph(shape: Shape) -> Markup {
+    html! { span.glyph aria-hidden="true" { (shape.glyph()) } }
+}
+
+/// A shape and a word.
+pub fn badge(shape: Shape, word: &str) -> Markup {
+    html! { span.badge.(class(shape)) { (glyph(shape)) " " (text(word)) } }
+}
+
+/// A shape for the eye, its word for the ear.
+pub fn shape(shape: Shape) -> Markup {
+    html! { span.badge.(class(shape)) title=(shape.word()) { (glyph(shape)) span.unseen { (shape.word()) } } }
+}
+
+/// A link to another page.
+pub fn link(request: &Request, to: &Place, words: &str) -> Markup {
+    html! { a href=(request.place.link(to)) { (text(words)) } }
+}
+
+/// A command to copy. The button does nothing without a script, and is not seen then.
+pub fn command(words: &str) -> Markup {
+    html! {
+        span.command { code { (text(words)) } " " button.copy type="button" hidden { "Copy" } }
+    }
+}
+
+/// Commands to copy, each with what it is for.
+pub fn commands<'a>(commands: impl IntoIterator<Item = (&'a str, String)>) -> Markup {
+    html! {
+        dl.commands {
+            @for (what, words) in commands { dt { (what) } dd { (command(&words)) } }
+        }
+    }
+}
+
+/// A word for a shell: as it is, or in quotes.
+pub fn word(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@=,".contains(&byte);
+    if !text.is_empty() && text.bytes().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(given: &str, expect: &str) {
+        assert_eq!(text(given).render().0, expect);
+    }
+
+    #[test]
+    fn texts_of_strangers_are_inert() {
+        check("<script>\"&", "&lt;script&gt;&quot;&amp;");
+        check(
+            "a\u{0}b\u{1b}[31m\u{202e}c\r\u{7f}",
+            "a\u{fffd}b\u{fffd}[31m\u{fffd}c\u{fffd}\u{fffd}",
+        );
+        check("two\nlines", "two\nlines");
+        let long = text(&"ä".repeat(1 << 20)).render().0;
+        assert!(
+            long.ends_with("… (1046576 characters more)"),
+            "{}",
+            &long[long.len() - 60..]
+        );
+        assert!(long.len() < 3 * MAX_TEXT);
+    }
+
+    #[test]
+    fn words_for_a_shell() {
+        assert_eq!(word("module/web"), "module/web");
+        assert_eq!(word("a b; rm -rf ~"), "'a b; rm -rf ~'");
+        assert_eq!(word("it's"), r"'it'\''s'");
+        assert_eq!(word("$(x)"), "'$(x)'");
+        assert_eq!(word(""), "''");
+    }
+}

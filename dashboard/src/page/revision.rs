@@ -1,0 +1,149 @@
+//! The page of a revision: what became of it, what that rests on, and what happened meanwhile.
+
+use maud::html;
+
+use super::{Page, Part, Request, chart, layout, lists, module::verdict, parts};
+use crate::{Happened, History, ModuleRef, Outcome, Past, Place, Snapshot, Timeline};
+
+/// Events that are shown.
+const EVENTS: usize = 200;
+
+pub fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef, said: &str) -> Option<Page> {
+    let history = History::of_module(&snapshot.objects, module)?;
+    let past = history.find(said).ok()?; // one that several begin with is none
+    let view = snapshot.fleet().module(module.kind, &module.name)?;
+    let status = snapshot.objects.module(module)?.1;
+    let run = past.span();
+    let timeline = run.and_then(|run| Timeline::of(view, status, &snapshot.objects.events, run, snapshot.at));
+    let is_meant = |event: &Happened| {
+        let is_within = run.is_some_and(|run| run.holds(event.at));
+        is_within && event.is_about(module)
+    };
+    Some(Page {
+        title: format!("{} at {}", module.said(), past.version),
+        is_found: true,
+        parts: vec![
+            layout::troubles(snapshot),
+            hero(past, module, request),
+            facts(past),
+            evidence(past, module, request),
+            over_time(timeline.as_ref()),
+            Part::whole(
+                "events",
+                lists::events(&snapshot.objects.events, is_meant, EVENTS, request),
+            ),
+            commands(past, module, &snapshot.namespace),
+        ],
+    })
+}
+
+fn hero(past: &Past, module: &ModuleRef, request: &Request) -> Part {
+    let markup = html! {
+        section #hero aria-live="polite" {
+            h1 { "Revision " code { (past.short()) } " of " (parts::link(request, &Place::Module(module.clone()), &module.said())) ": " (verdict(past.verdict)) }
+            p { (meaning(past.verdict)) @if past.is_target { " It is what the module asks for now." } }
+        }
+    };
+    Part::whole("hero", markup)
+}
+
+const fn meaning(verdict: Outcome) -> &'static str {
+    match verdict {
+        Outcome::Good => "It was confirmed on every cluster that could be changed.",
+        Outcome::Bad => "It failed on more clusters than may fail, and is given to no further one.",
+        Outcome::Aborted => "A person ended it; nobody is blamed.",
+        Outcome::Superseded => "Another revision took its place before it was done.",
+        Outcome::Running => "It is being rolled out.",
+        Outcome::Pending => "Its rollout has not begun.",
+    }
+}
+
+fn facts(past: &Past) -> Part {
+    let markup = html! {
+        section #facts {
+            dl.facts {
+                dt { "version" } dd.version { (parts::text(&past.version)) }
+                dt { "commit" } dd.version { (parts::text(&past.commit)) }
+                dt { "revision" } dd.version { (parts::text(&past.revision)) }
+                @if let Some(started) = past.started { dt { "began" } dd { (parts::time(started)) } }
+                @if let Some(finished) = past.finished { dt { "ended" } dd { (parts::time(finished)) } }
+                @if let Some(counts) = &past.counts {
+                    dt { "clusters" }
+                    dd { (parts::text(&counts.clusters)) " updated, " (counts.ready) " ready, " (counts.failed) " failed, " (counts.waiting) " waiting, "
+                        (counts.skipped) " skipped, " (counts.held) " held" }
+                }
+            }
+        }
+    };
+    Part::whole("facts", markup)
+}
+
+fn evidence(past: &Past, module: &ModuleRef, request: &Request) -> Part {
+    let markup = html! {
+        section #evidence hidden[past.evidence.is_empty()] aria-labelledby="evidence-title" {
+            h2 #evidence-title { "What the verdict rests on" }
+            ul.steps {
+                @for seen in &past.evidence {
+                    li.failed {
+                        a.step href=(request.place.link(&Place::Assignment(module.clone(), seen.cluster.clone()))) { (parts::text(&seen.cluster)) }
+                        @if let Some(at) = seen.at { " " (parts::time(at)) }
+                        p.message { (parts::text(&seen.message)) }
+                    }
+                }
+            }
+        }
+    };
+    Part::whole("evidence", markup)
+}
+
+fn over_time(timeline: Option<&Timeline>) -> Part {
+    let markup = html! {
+        section #timeline hidden[timeline.is_none()] aria-labelledby="timeline-title" {
+            h2 #timeline-title { "Over time" }
+            @if let Some(timeline) = timeline { (chart::draw(timeline)) }
+        }
+    };
+    Part::whole("timeline", markup)
+}
+
+fn commands(past: &Past, module: &ModuleRef, namespace: &str) -> Part {
+    let (said, at) = (parts::word(&module.said()), parts::word(namespace));
+    let short = parts::word(past.short());
+    let mut all = vec![(
+        "in full",
+        format!("muster rollout history {said} --revision {short} -n {at}"),
+    )];
+    match past.verdict {
+        Outcome::Running => all.push((
+            "let it go no further",
+            format!("muster rollout abort {said} --reason WHY -n {at}"),
+        )),
+        Outcome::Bad | Outcome::Aborted => {
+            all.push((
+                "try it again",
+                format!("muster rollout retry {said} --revision {short} -n {at}"),
+            ));
+        }
+        Outcome::Good if !past.is_target => {
+            all.push((
+                "go back to it, in git",
+                format!("muster rollout undo {said} --to-revision {short} -n {at}"),
+            ));
+        }
+        Outcome::Good | Outcome::Superseded | Outcome::Pending => {}
+    }
+    all.push((
+        "as YAML",
+        format!(
+            "kubectl get modulerevisions.fleet.muster.dev {} -o yaml -n {at}",
+            parts::word(&past.name)
+        ),
+    ));
+    let markup = html! {
+        section #commands aria-labelledby="commands-title" {
+            h2 #commands-title { "As commands" }
+            (parts::commands(all))
+        }
+    };
+    Part::whole("commands", markup)
+}

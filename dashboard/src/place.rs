@@ -1,0 +1,188 @@
+//! The addresses of pages, relative to wherever the dashboard is: nothing in a page begins with `/`.
+
+use muster_api::module::ModuleKind;
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+
+/// What is not written as it is in a segment of a path.
+const SEGMENT: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'\'')
+    .add(b'/')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'\\')
+    .add(b'`')
+    .add(b'{')
+    .add(b'}');
+/// Bytes of the longest segment that is looked at: a name has 253 at most, each three as it is written.
+const MAX_SEGMENT: usize = 1_024;
+
+/// A module by kind and name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ModuleRef {
+    /// Module or BootstrapModule.
+    pub kind: ModuleKind,
+    /// Its name.
+    pub name: String,
+}
+
+/// A page.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// The whole fleet.
+    Fleet,
+    /// What happened.
+    Activity,
+    /// A module.
+    Module(ModuleRef),
+    /// A revision of a module, by digits of its hash.
+    Revision(ModuleRef, String),
+    /// A module on a cluster.
+    Assignment(ModuleRef, String),
+    /// A cluster.
+    Cluster(String),
+}
+
+impl ModuleRef {
+    /// As the command names it: `module/web`.
+    pub fn said(&self) -> String {
+        format!("{}/{}", self.kind.as_str().to_lowercase(), self.name)
+    }
+
+    fn path(&self) -> String {
+        let kind = self.kind.as_str().to_lowercase();
+        format!("{kind}/{}", encoded(&self.name))
+    }
+}
+
+impl Place {
+    /// The page of a path without its first `/`; none if there is no such page.
+    pub fn parse(path: &str) -> Option<Self> {
+        if path.is_empty() {
+            return Some(Self::Fleet);
+        }
+        let segments: Vec<String> = path.split('/').map(decoded).collect::<Option<_>>()?;
+        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+        match segments[..] {
+            ["activity"] => Some(Self::Activity),
+            ["cluster", name] => Some(Self::Cluster(name.to_owned())),
+            [kind, name] => Some(Self::Module(module(kind, name)?)),
+            [kind, name, "revision", revision] => {
+                Some(Self::Revision(module(kind, name)?, revision.to_owned()))
+            }
+            [kind, name, "on", cluster] => Some(Self::Assignment(module(kind, name)?, cluster.to_owned())),
+            _ => None,
+        }
+    }
+
+    /// The path, from the root of the dashboard, without `/` before it.
+    pub fn path(&self) -> String {
+        match self {
+            Self::Fleet => String::new(),
+            Self::Activity => "activity".to_owned(),
+            Self::Module(module) => module.path(),
+            Self::Revision(module, revision) => format!("{}/revision/{}", module.path(), encoded(revision)),
+            Self::Assignment(module, cluster) => format!("{}/on/{}", module.path(), encoded(cluster)),
+            Self::Cluster(name) => format!("cluster/{}", encoded(name)),
+        }
+    }
+
+    /// From this page to the root of the dashboard: `./`, `../` and so on.
+    pub fn root(&self) -> String {
+        match self.path().matches('/').count() {
+            0 => "./".to_owned(),
+            depth => "../".repeat(depth),
+        }
+    }
+
+    /// From this page to another.
+    pub fn link(&self, to: &Self) -> String {
+        format!("{}{}", self.root(), to.path())
+    }
+}
+
+fn module(kind: &str, name: &str) -> Option<ModuleRef> {
+    let kind = match kind {
+        "module" => ModuleKind::Module,
+        "bootstrapmodule" => ModuleKind::BootstrapModule,
+        _ => return None,
+    };
+    Some(ModuleRef {
+        kind,
+        name: name.to_owned(),
+    })
+}
+
+fn encoded(segment: &str) -> String {
+    utf8_percent_encode(segment, SEGMENT).to_string()
+}
+
+/// What a segment says; none for what names nothing, or leads elsewhere.
+fn decoded(segment: &str) -> Option<String> {
+    if segment.len() > MAX_SEGMENT {
+        return None;
+    }
+    let text = percent_decode_str(segment).decode_utf8().ok()?; // no text: no name
+    let leads_elsewhere = matches!(&*text, "" | "." | "..");
+    (!leads_elsewhere && !text.contains(char::is_control)).then(|| text.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_they_are_written() {
+        let web = || ModuleRef {
+            kind: ModuleKind::Module,
+            name: "web".to_owned(),
+        };
+        for (place, path, root) in [
+            (Place::Fleet, "", "./"),
+            (Place::Activity, "activity", "./"),
+            (Place::Module(web()), "module/web", "../"),
+            (
+                Place::Revision(web(), "1a2b3c4d".to_owned()),
+                "module/web/revision/1a2b3c4d",
+                "../../../",
+            ),
+            (
+                Place::Assignment(web(), "a/b <c>".to_owned()),
+                "module/web/on/a%2Fb%20%3Cc%3E",
+                "../../../",
+            ),
+            (Place::Cluster("eu-1".to_owned()), "cluster/eu-1", "../"),
+        ] {
+            assert_eq!((&*place.path(), &*place.root()), (path, root));
+            assert_eq!(Place::parse(path), Some(place));
+        }
+    }
+
+    #[test]
+    fn what_is_no_page() {
+        for path in [
+            "/",
+            "..",
+            "../",
+            "module",
+            "module/",
+            "module/..",
+            "module/%2e%2e",
+            "cluster/a/b",
+            "gitrepository/web",
+            "cluster/%00",
+            "cluster/%ff",
+            "cluster/%0a",
+            "activity/",
+            "module/web/on/",
+            "module//on/x",
+        ] {
+            assert_eq!(Place::parse(path), None, "{path:?}");
+        }
+        assert_eq!(Place::parse(&format!("cluster/{}", "a".repeat(2_000))), None);
+    }
+}

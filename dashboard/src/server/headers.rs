@@ -1,0 +1,111 @@
+//! What stands before every route: whose name is asked for, who asks, and the headers of every answer.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Request, State},
+    http::{
+        HeaderMap, HeaderName, HeaderValue, StatusCode,
+        header::{self, AUTHORIZATION, HOST, WWW_AUTHENTICATE},
+    },
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+
+use super::{
+    admission::{Admission, Cached, Verdict},
+    host::Hosts,
+};
+
+/// Everything is forbidden that the pages do not need.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; \
+                      form-action 'self'; frame-ancestors 'none'";
+
+/// The headers of every answer.
+const HEADERS: [(HeaderName, &str); 5] = [
+    (header::CONTENT_SECURITY_POLICY, POLICY),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    ),
+];
+
+/// What is asked of every request.
+pub struct Guard {
+    hosts: Hosts,
+    admission: Option<Cached>,
+}
+
+impl Guard {
+    pub fn new(hosts: Hosts, admission: Option<Arc<dyn Admission>>) -> Self {
+        Self {
+            hosts,
+            admission: admission.map(Cached::new),
+        }
+    }
+
+    /// Why a request is not for this server.
+    fn misdirected(&self, request: &Request) -> Option<Response> {
+        let said = request.headers().get(HOST).and_then(|host| host.to_str().ok()); // no text: no name
+        let host = said.or_else(|| request.uri().host()).unwrap_or_default();
+        let why = "this dashboard does not answer to that name: ask for localhost, or start it with --host-allowed NAME\n";
+        (!self.hosts.admit(host)).then(|| (StatusCode::MISDIRECTED_REQUEST, why).into_response())
+    }
+
+    /// Why whoever has this token may not look.
+    async fn refusal(&self, token: Option<String>) -> Option<Response> {
+        let admission = self.admission.as_ref()?;
+        let Some(token) = token else {
+            return Some(unauthenticated("a bearer token is needed\n"));
+        };
+        match admission.verdict(&token).await {
+            Verdict::Admitted => None,
+            Verdict::Unknown => Some(unauthenticated("the token is not known to the API server\n")),
+            Verdict::Forbidden => {
+                let why = "the token may not get modules.fleet.muster.dev in this namespace\n";
+                Some((StatusCode::FORBIDDEN, why).into_response())
+            }
+            Verdict::Unsure => {
+                let retry = [(header::RETRY_AFTER, "5")];
+                let why = "the API server cannot be asked about the token now\n";
+                Some((StatusCode::SERVICE_UNAVAILABLE, retry, why).into_response())
+            }
+        }
+    }
+}
+
+/// Refuses, or answers with the headers of every answer.
+pub async fn guarded(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    let token = bearer(request.headers()).map(str::to_owned);
+    let refused = match guard.misdirected(&request) {
+        Some(misdirected) => Some(misdirected),
+        None => guard.refusal(token).await,
+    };
+    let mut response = match refused {
+        Some(refused) => refused,
+        None => next.run(request).await,
+    };
+    for (name, value) in HEADERS {
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+fn unauthenticated(why: &'static str) -> Response {
+    (StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, "Bearer")], why).into_response()
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let said = headers.get(AUTHORIZATION)?.to_str().ok()?; // no text: no token
+    let (scheme, token) = said.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}

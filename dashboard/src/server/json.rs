@@ -1,0 +1,82 @@
+//! The view models as JSON, in the forms of the command's `-o json`.
+
+use axum::{
+    extract::{RawQuery, State},
+    http::{StatusCode, Uri, header},
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+
+use super::{Shared, query};
+use crate::{Happened, History, Matrix, ModuleRef, Place, Snapshot, Tree, page::Request, why};
+
+/// Answers `matrix.json`, `tree.json`, `tree/PLACE.json`, `why/PLACE.json`, `history/PLACE.json` and `activity.json`.
+pub async fn answer(State(shared): State<Shared>, uri: Uri, RawQuery(query): RawQuery) -> Response {
+    let snapshot = std::sync::Arc::clone(&shared.0.snapshots.borrow());
+    if !snapshot.is_complete {
+        let retry = [(header::RETRY_AFTER, "1")];
+        return (
+            StatusCode::SERVICE_UNAVAILABLE,
+            retry,
+            "the fleet is being read\n",
+        )
+            .into_response();
+    }
+    let path = uri.path().strip_prefix("/api/v1/").unwrap_or_default();
+    let found = path.strip_suffix(".json").and_then(|path| {
+        let (what, place) = path.split_once('/').unwrap_or((path, ""));
+        let request = query::request(Place::parse(place)?, query.as_deref().unwrap_or_default());
+        text(&snapshot, what, &request)
+    });
+    match found {
+        Some(Ok(text)) => {
+            let headers = [
+                (header::CONTENT_TYPE, "application/json"),
+                (header::CACHE_CONTROL, "no-store"),
+            ];
+            (headers, text).into_response()
+        }
+        Some(Err(why)) => (StatusCode::BAD_REQUEST, why + "\n").into_response(),
+        None => (StatusCode::NOT_FOUND, "there is nothing of that name\n").into_response(),
+    }
+}
+
+fn text(snapshot: &Snapshot, what: &str, request: &Request) -> Option<Result<String, String>> {
+    let fleet = snapshot.fleet();
+    let view = |module: &ModuleRef| fleet.module(module.kind, &module.name);
+    match (what, &request.place) {
+        ("matrix", Place::Fleet) => {
+            let fold_from = if request.unfolded {
+                usize::MAX
+            } else {
+                Matrix::FOLD_FROM
+            };
+            let shown = request.filter.apply(fleet).map_err(|refused| refused.to_string());
+            Some(shown.and_then(|fleet| written(&Matrix::of(&fleet, fold_from))))
+        }
+        ("tree", Place::Fleet) => Some(written(&Tree::fleet(fleet, &snapshot.namespace))),
+        ("tree", Place::Module(module)) => Some(written(&Tree::module(view(module)?))),
+        ("tree", Place::Cluster(name)) => Some(written(&Tree::cluster(fleet, name)?)),
+        ("why", Place::Module(module)) => Some(written(&why(view(module)?, None))),
+        ("why", Place::Assignment(module, cluster)) => {
+            let view = view(module)?;
+            let is_there = view.cells.iter().any(|cell| cell.cluster == *cluster);
+            is_there.then(|| written(&why(view, Some(cluster))))
+        }
+        ("history", Place::Module(module)) => Some(written(&History::of_module(&snapshot.objects, module)?)),
+        ("activity", Place::Fleet) => Some(written(&activity(snapshot))),
+        _ => None,
+    }
+}
+
+/// What happened, with the version of its form.
+fn activity(snapshot: &Snapshot) -> serde_json::Value {
+    let events: Vec<&Happened> = snapshot.objects.events.iter().map(|event| &**event).collect();
+    serde_json::json!({"schema": "activity/v1", "events": events})
+}
+
+fn written(view: &impl Serialize) -> Result<String, String> {
+    // A line, as the command prints it.
+    let text = serde_json::to_string_pretty(view).map_err(|error| error.to_string())?;
+    Ok(text + "\n")
+}

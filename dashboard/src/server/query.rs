@@ -1,0 +1,90 @@
+//! What stands behind the `?` of an address.
+
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+use crate::{Filter, Place, page::Request};
+
+/// Characters of a value that are looked at.
+const MAX_VALUE: usize = 200;
+
+/// The request that an address makes. What is not understood is left out.
+pub fn request(place: Place, query: &str) -> Request {
+    let mut request = Request {
+        place,
+        filter: Filter::default(),
+        unfolded: false,
+    };
+    for (key, value) in pairs(query) {
+        match (&*key, &*value) {
+            ("q", _) => request.filter.text = value,
+            ("label", _) => request.filter.labels = value,
+            ("only", "problems") => request.filter.only_problems = true,
+            ("fold", "no") => request.unfolded = true,
+            _ => {}
+        }
+    }
+    request
+}
+
+/// The request as it stands behind the `?`.
+pub fn written(request: &Request) -> String {
+    let Request {
+        place: _,
+        filter,
+        unfolded,
+    } = request;
+    let pairs = [
+        ("q", &*filter.text),
+        ("label", &*filter.labels),
+        ("only", if filter.only_problems { "problems" } else { "" }),
+        ("fold", if *unfolded { "no" } else { "" }),
+    ];
+    let pairs = pairs.into_iter().filter(|(_, value)| !value.is_empty());
+    let written = pairs.map(|(key, value)| format!("{key}={}", utf8_percent_encode(value, NON_ALPHANUMERIC)));
+    written.collect::<Vec<_>>().join("&")
+}
+
+/// The value of one key.
+pub fn value(query: &str, key: &str) -> Option<String> {
+    pairs(query)
+        .find(|(found, _)| found == key)
+        .map(|(_, value)| value)
+}
+
+/// Keys and values, as a form writes them.
+fn pairs(query: &str) -> impl Iterator<Item = (String, String)> {
+    query.split('&').filter_map(|pair| {
+        let (key, value) = pair.split_once('=')?;
+        Some((decoded(key), decoded(value)))
+    })
+}
+
+fn decoded(text: &str) -> String {
+    let blanks = text.replace('+', " ");
+    let text = percent_decode_str(&blanks).decode_utf8_lossy();
+    text.chars()
+        .filter(|char| !char.is_control())
+        .take(MAX_VALUE)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_survives_its_address() {
+        let query = "q=a+b%26c&label=env%3Dprod%2C%21x&only=problems&fold=no&else=1&&=";
+        let read = request(Place::Fleet, query);
+        assert_eq!(
+            (&*read.filter.text, &*read.filter.labels),
+            ("a b&c", "env=prod,!x")
+        );
+        assert!(read.filter.only_problems && read.unfolded);
+        assert_eq!(request(Place::Fleet, &written(&read)), read);
+        assert_eq!(written(&request(Place::Fleet, "only=all&fold=yes")), "");
+        assert_eq!(request(Place::Fleet, "q=%00a%0a%ff").filter.text, "a\u{fffd}");
+        let long = request(Place::Fleet, &format!("q={}", "a".repeat(5_000)));
+        assert_eq!(long.filter.text.len(), MAX_VALUE);
+    }
+}

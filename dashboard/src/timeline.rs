@@ -1,0 +1,138 @@
+//! When each cluster changed in a rollout, as far as it is remembered: of clusters that are changing by the engine, of others by events.
+
+use jiff::{SignedDuration, Timestamp};
+use muster_api::{
+    module::ModuleStatus,
+    reasons::{EventReason, Reason},
+};
+use muster_rollout::Kind;
+use serde::Serialize;
+
+use crate::{Happened, ModuleRef, ModuleView, Shape, recall};
+
+/// A rollout over time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Timeline {
+    /// When it began.
+    pub from: Timestamp,
+    /// When it ended, or until when it is known.
+    pub to: Timestamp,
+    /// The clusters, in the order in which they changed.
+    pub bars: Vec<Bar>,
+}
+
+/// A cluster over time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Bar {
+    /// The cluster.
+    pub cluster: String,
+    /// How it stood at the end.
+    pub shape: Shape,
+    /// When it began to change; the end again, if that is not remembered any more.
+    pub from: Timestamp,
+    /// When it was done, or failed; none while it is changing.
+    pub to: Option<Timestamp>,
+}
+
+/// A rollout, from its beginning to its end, if it has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// When it began.
+    pub from: Timestamp,
+    /// When it ended.
+    pub to: Option<Timestamp>,
+}
+
+/// What is told of the end of a rollout is told a little after it, and times of statuses are whole seconds.
+const LATER: SignedDuration = SignedDuration::from_secs(2);
+
+impl Span {
+    /// Whether something happened in it.
+    pub fn holds(&self, at: Timestamp) -> bool {
+        at >= self.from && self.to.is_none_or(|to| at.duration_since(to) <= LATER)
+    }
+}
+
+impl Timeline {
+    /// A rollout of a module; none if nothing is remembered of it. `now` is when that was read.
+    pub fn of(
+        view: &ModuleView,
+        status: Option<&ModuleStatus>,
+        events: &[impl AsRef<Happened>],
+        run: Span,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let Span { from, to } = run;
+        let module = ModuleRef {
+            kind: view.kind,
+            name: view.name.clone(),
+        };
+        let mut bars: Vec<Bar> = Vec::new();
+        // Newest first: of two the later one stands.
+        for event in events.iter().map(AsRef::as_ref) {
+            if !run.holds(event.at) || !event.is_about(&module) {
+                continue;
+            }
+            for (cluster, shape) in told(event, view) {
+                if !bars.iter().any(|bar| bar.cluster == cluster) {
+                    bars.push(Bar {
+                        cluster,
+                        shape,
+                        from: event.at,
+                        to: Some(event.at),
+                    });
+                }
+            }
+        }
+        let memory = recall::memory(status)
+            .filter(|_| to.is_none())
+            .unwrap_or_default();
+        for (unit, charge) in &memory.charges {
+            let (Some(began), cell) = (
+                recall::instant(charge.since),
+                view.cells.iter().find(|cell| cell.cluster == unit.as_str()),
+            ) else {
+                continue;
+            };
+            if charge.kind == Kind::Withdraw || began < from {
+                continue;
+            }
+            bars.retain(|bar| bar.cluster != unit.as_str());
+            let failed = cell.filter(|cell| cell.shape == Shape::Failed);
+            bars.push(Bar {
+                cluster: unit.to_string(),
+                shape: cell.map_or(Shape::Updating, |cell| cell.shape),
+                from: began,
+                to: failed.and_then(|cell| cell.since),
+            });
+        }
+        bars.sort_by(|a, b| (a.from, &a.cluster).cmp(&(b.from, &b.cluster)));
+        let last = bars.iter().map(|bar| bar.to.unwrap_or(bar.from)).max()?;
+        Some(Self {
+            from,
+            to: to.unwrap_or(now).max(last),
+            bars,
+        })
+    }
+}
+
+/// The clusters that an event is about. It begins with their names.
+fn told(event: &Happened, view: &ModuleView) -> Vec<(String, Shape)> {
+    let is = |reason: EventReason| event.reason == reason.as_str();
+    let shape = if is(EventReason::ClusterUpdated) {
+        Shape::Ready
+    } else if is(EventReason::ClusterFailed) {
+        Shape::of(Reason::Failed)
+    } else {
+        return Vec::new();
+    };
+    let Some((names, _)) = event.note.split_once(": ") else {
+        return Vec::new();
+    };
+    let names = names.split_once(" and ").map_or(names, |(names, _more)| names);
+    let is_known = |name: &&str| view.cells.iter().any(|cell| cell.cluster == *name);
+    let names = names.split(", ").filter(is_known);
+    names.map(|name| (name.to_owned(), shape)).collect()
+}

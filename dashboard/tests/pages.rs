@@ -1,0 +1,350 @@
+//! Promise: stages, the rollout over time, a cluster and an assignment are told as the objects say, and what needs a person comes first.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a helper that fails fails its test"
+)]
+
+mod fixture;
+
+use std::sync::Arc;
+
+use fixture::{objects, served, snapshot, told};
+use jiff::Timestamp;
+use muster_api::{Module, module::ModuleKind};
+use muster_dashboard::{
+    Assignment, ClusterView, Fleet, Lane, ModuleRef, Objects, Overview, Shape, Snapshot, Span, Timeline,
+};
+use muster_rollout::{
+    Charge, Clock, Course, GateCount, Incarnation, Kind, Memory, Millis, Outcome, Revision, Run, RunState,
+    StageId, Token,
+};
+use serde_json::{Value, json};
+
+fn web() -> ModuleRef {
+    ModuleRef {
+        kind: ModuleKind::Module,
+        name: "web".to_owned(),
+    }
+}
+
+fn at(time: &str) -> Timestamp {
+    format!("2026-01-03T{time}Z").parse().unwrap()
+}
+
+fn millis(time: &str) -> Millis {
+    Millis(at(time).as_millisecond().try_into().unwrap())
+}
+
+/// What the engine remembers of a run that began at three o'clock.
+fn memory(state: RunState) -> Memory {
+    Memory {
+        run: Some(Run {
+            id: 1,
+            target: Revision::parse(&"b".repeat(64)).unwrap(),
+            from: None,
+            started: millis("03:00:00"),
+            state,
+        }),
+        ..Memory::default()
+    }
+}
+
+/// `web` with these settings of its rollout, and this memory.
+fn with(mut objects: Objects, rollout: &Value, memory: &Memory) -> Arc<Snapshot> {
+    for module in objects
+        .modules
+        .iter_mut()
+        .filter(|module| module.metadata.name.as_deref() == Some("web"))
+    {
+        let mut changed = Module::clone(module);
+        changed.spec.rollout = serde_json::from_value(rollout.clone()).unwrap();
+        let status = changed.status.as_mut().unwrap();
+        let memory = serde_json::to_string(memory).unwrap();
+        status.rollout = serde_json::from_value(json!({"version": 1, "memory": memory})).unwrap();
+        *module = Arc::new(changed);
+    }
+    snapshot(objects)
+}
+
+fn lane(snapshot: &Snapshot) -> Lane {
+    let fleet = snapshot.fleet();
+    let (spec, status) = snapshot.objects.module(&web()).unwrap();
+    let view = fleet.module(ModuleKind::Module, "web").unwrap();
+    Lane::of(view, &fleet.clusters, spec, status)
+}
+
+/// A stage of the clusters with a label, a minute of soak, an approval and a gate.
+fn stages() -> Value {
+    let gate = json!({"http": {"url": "https://prometheus.test", "jsonPath": "$.x", "op": "<", "value": "1"}, "passes": 3});
+    let canary = json!({"name": "canary", "selector": {"matchLabels": {"env": "prod"}}, "soak": "1m", "approval": "Required", "gates": [gate]});
+    json!({"stages": [canary], "maxUnreadyClusters": 2, "onFailure": {"maxFailed": 1}})
+}
+
+fn told_of(lane: &Lane) -> Vec<String> {
+    let stages = lane.stages.iter().map(|stage| {
+        let conditions = stage.conditions.iter().map(|condition| {
+            let until = condition
+                .until
+                .map_or_else(String::new, |until| format!(" until {until}"));
+            format!(
+                "{}{}{until}",
+                if condition.holds { "+" } else { "-" },
+                condition.text
+            )
+        });
+        let name = stage.name.as_deref().unwrap_or("rest");
+        format!(
+            "{name} {} {} [{}]",
+            stage.state.as_str(),
+            stage.clusters.join(","),
+            conditions.collect::<Vec<_>>().join("; ")
+        )
+    });
+    stages.collect()
+}
+
+#[test]
+fn the_stages_of_a_rollout() {
+    let open = Memory {
+        course: Course {
+            approved: [StageId::of("canary")].into(),
+            clear_since: Some(millis("03:10:00")),
+            gates: vec![GateCount {
+                passes: 1,
+                last: Some((millis("03:10:30"), Outcome::Fail)),
+                ..GateCount::default()
+            }],
+            ..Course::default()
+        },
+        ..memory(RunState::Open)
+    };
+    let lane = lane(&with(objects(), &stages(), &open));
+    assert_eq!((&*lane.limit, &*lane.may_fail), ("2", "1"));
+    assert_eq!(
+        told_of(&lane),
+        [
+            "canary open dev-1,eu-1,eu-2 [+approved; -soak of 1m until 2026-01-03T03:11:00Z; \
+             -gate: $.x < 1: 1 of 3 times, it did not hold when last read]"
+        ]
+    );
+    let mut passed = open;
+    passed.course.passed = [StageId::of("canary")].into();
+    let lane = self::lane(&with(objects(), &stages(), &passed));
+    assert_eq!(
+        told_of(&lane),
+        ["canary passed dev-1,eu-1,eu-2 [+approved; +soak of 1m; +gate: $.x < 1]"]
+    );
+    let lane = self::lane(&with(objects(), &stages(), &Memory::default()));
+    assert_eq!(
+        told_of(&lane),
+        ["canary open dev-1,eu-1,eu-2 [-needs an approval; -soak of 1m; -gate: $.x < 1: 0 of 3 times]"]
+    );
+    let lane = self::lane(&with(objects(), &json!({}), &Memory::default()));
+    assert_eq!(told_of(&lane), ["rest open dev-1,eu-1,eu-2 []"]);
+}
+
+fn charge(since: &str) -> Charge {
+    Charge {
+        incarnation: Incarnation::of("uid"),
+        kind: Kind::Assign,
+        revision: None,
+        digest: None,
+        token: Token(1),
+        since: millis(since),
+        picked_up: true,
+        succeeded_since: None,
+        sent: None,
+        returned: false,
+        doubtful: false,
+        was_ready: true,
+        values_only: false,
+        failed: false,
+        marked: false,
+        clock: Clock::default(),
+        absent_since: None,
+        skipped: false,
+    }
+}
+
+#[test]
+fn a_rollout_over_time() {
+    let mut memory = memory(RunState::Open);
+    memory.charges.insert("eu-2".into(), charge("03:03:00"));
+    let snapshot = with(told(&[("eu-2", "Updating", "on its way")]), &json!({}), &memory);
+    let view = snapshot.fleet().module(ModuleKind::Module, "web").unwrap();
+    let status = snapshot.objects.module(&web()).unwrap().1;
+    let check = |(from, to): (Timestamp, Option<Timestamp>), expect: &[&str]| {
+        let timeline = Timeline::of(
+            view,
+            status,
+            &snapshot.objects.events,
+            Span { from, to },
+            snapshot.at,
+        );
+        let bars: Vec<String> = timeline
+            .iter()
+            .flat_map(|timeline| &timeline.bars)
+            .map(|bar| {
+                let to = bar
+                    .to
+                    .map_or_else(|| "now".to_owned(), |to| to.strftime("%M:%S").to_string());
+                format!(
+                    "{} {} {}-{to}",
+                    bar.cluster,
+                    bar.shape.word(),
+                    bar.from.strftime("%M:%S")
+                )
+            })
+            .collect();
+        assert_eq!(bars, expect);
+    };
+    check(
+        (at("03:00:00"), None),
+        &[
+            "dev-1 ready 01:00-01:00",
+            "eu-1 failed 02:00-02:00",
+            "eu-2 updating 03:00-now",
+        ],
+    );
+    // Of one that is over nothing is said that came later.
+    check(
+        (at("03:00:00"), Some(at("03:01:30"))),
+        &["dev-1 ready 01:00-01:00"],
+    );
+    check((at("05:00:00"), None), &[]);
+}
+
+#[test]
+fn what_needs_a_person_comes_first() {
+    let check = |told_of: &[(&str, &str, &str)], headline: &str, attention: &[&str], moving: &[&str]| {
+        let overview = Overview::of(&Fleet::of(&told(told_of)));
+        assert_eq!(overview.headline, format!("2 modules × 4 clusters. {headline}"));
+        let names = |concerns: &[muster_dashboard::Concern]| {
+            concerns
+                .iter()
+                .map(|concern| concern.module.clone())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (names(&overview.attention), names(&overview.moving)),
+            (to_owned(attention), to_owned(moving)),
+            "{told_of:?}"
+        );
+    };
+    let waits = ("eu-2", "WaitingTurn", "m");
+    check(
+        &[("eu-1", "Failed", "m"), waits],
+        "1 needs attention: web on eu-1.",
+        &["web"],
+        &["api"],
+    );
+    check(
+        &[("eu-1", "Unreachable", "m"), waits],
+        "1 needs attention: web on eu-1.",
+        &["web"],
+        &["api"],
+    );
+    check(
+        &[("eu-1", "WaitingApproval", "m")],
+        "1 needs attention: web on eu-1.",
+        &["web"],
+        &["api"],
+    );
+    check(
+        &[("eu-1", "Updating", "m"), waits],
+        "Nothing needs attention; 2 modules on the way.",
+        &[],
+        &["api", "web"],
+    );
+}
+
+fn to_owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+#[test]
+fn a_cluster_and_what_it_carries() {
+    let snapshot = snapshot(objects());
+    let view = ClusterView::of(&snapshot, "eu-1").unwrap();
+    let carried: Vec<String> = view
+        .modules
+        .iter()
+        .map(|carried| {
+            format!(
+                "{} {} {:?}",
+                carried.cell.shape.glyph(),
+                carried.module,
+                carried.cell.version
+            )
+        })
+        .collect();
+    assert_eq!(carried, ["✗ web Some(\"v2\")", "○ api None"]);
+    assert_eq!(view.not_ready.as_deref(), Some("ControlPlaneNotReady"));
+    assert!(ClusterView::of(&snapshot, "eu-9").is_none());
+    assert!(ClusterView::of(&snapshot, "lab").unwrap().modules.is_empty());
+}
+
+#[test]
+fn an_assignment_down_to_what_the_cluster_says() {
+    let snapshot = snapshot(objects());
+    let view = Assignment::of(&snapshot, &web(), "eu-1").unwrap();
+    let (row, echo) = (view.row.unwrap(), view.echo.unwrap());
+    assert_eq!(
+        (view.cell.shape, &*row.intent, row.version.as_deref()),
+        (Shape::Failed, "carry", Some("v2"))
+    );
+    assert_eq!((echo.state, echo.is_current), ("failed", true));
+    assert!(
+        view.why.headline.contains("web on eu-1 has v2, wants v2: Failed"),
+        "{}",
+        view.why.headline
+    );
+    assert!(Assignment::of(&snapshot, &web(), "lab").unwrap().row.is_none());
+    assert!(Assignment::of(&snapshot, &web(), "eu-9").is_none());
+}
+
+#[tokio::test]
+async fn pages_lead_down_to_the_failing_object_and_say_the_commands() {
+    let served = served(objects());
+    let fleet = served.text("/").await;
+    assert!(fleet.contains("href=\"./module/web/on/eu-1\""), "{fleet}");
+    let module = served.text("/module/web").await;
+    for part in [
+        "href=\"../module/web/on/eu-1\"",
+        "href=\"../module/web/revision/bbbbbbbb\"",
+        "ClusterFailed",
+        "<svg",
+        "env=prod",
+        "muster rollout retry module/web -n fleet",
+        "kubectl get module.fleet.muster.dev web -o yaml -n fleet",
+    ] {
+        assert!(module.contains(part), "{part}: {module}");
+    }
+    let revision = served.text("/module/web/revision/aaaaaaaa").await;
+    assert!(
+        revision.contains("muster rollout undo module/web --to-revision aaaaaaaa -n fleet"),
+        "{revision}"
+    );
+    let on = served.text("/module/web/on/eu-1").await;
+    assert!(
+        on.contains("Deployment web/web: ImagePullBackOff") && on.contains("href=\"../../../cluster/eu-1\""),
+        "{on}"
+    );
+    let cluster = served.text("/cluster/eu-1").await;
+    assert!(
+        cluster.contains("href=\"../module/web/on/eu-1\"") && cluster.contains("muster hold eu-1"),
+        "{cluster}"
+    );
+    let activity = served.text("/activity?only=problems").await;
+    assert!(
+        activity.contains("ClusterFailed") && !activity.contains("RolloutStarted"),
+        "{activity}"
+    );
+    let activity = served.text("/activity?q=rolls+over").await;
+    assert!(
+        !activity.contains("ClusterFailed") && activity.contains("RolloutStarted"),
+        "{activity}"
+    );
+}

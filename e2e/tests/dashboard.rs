@@ -1,0 +1,289 @@
+//! Promise: `muster dashboard` shows what the API server says, as it changes, to whoever asks for this machine, and writes nothing.
+
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a helper that fails fails its test"
+)]
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{Shutdown, TcpStream},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams, PostParams},
+    core::DynamicObject,
+    runtime::wait::{await_condition, conditions::is_crd_established},
+};
+use muster_api::{Module, ProxyAssemblage, cluster::Version, crds};
+use muster_apiserver::ApiServer;
+use muster_e2e::bed::muster;
+use serde_json::{Value, json};
+
+/// How long anything may take; a change arrives within two seconds, which is printed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running dashboard.
+struct Dashboard {
+    child: Child,
+    address: String,
+}
+
+impl Dashboard {
+    fn start(kubeconfig: &Path) -> Self {
+        let mut child = Command::new(muster())
+            .args([
+                "dashboard",
+                "--addr",
+                "127.0.0.1:0",
+                "--host-allowed",
+                "fleet.test",
+                "-n",
+                "default",
+            ])
+            .arg("--kubeconfig")
+            .arg(kubeconfig)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut printed = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        printed.read_line(&mut line).unwrap();
+        let (_, rest) = line.split_once("http://").unwrap_or_else(|| panic!("{line}"));
+        let address = rest.trim().trim_end_matches('/').to_owned();
+        Self { child, address }
+    }
+
+    /// A request as it is written, and the answer's status and text. The connection ends with it.
+    fn ask(&self, request: &str, host: &str) -> (u16, String) {
+        let mut answer = String::new();
+        let mut stream = self.open(request, host, "Connection: close\r\n");
+        stream.read_to_string(&mut answer).unwrap();
+        let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+        let text = answer.split_once("\r\n\r\n").unwrap().1.to_owned();
+        (status, text)
+    }
+
+    fn open(&self, request: &str, host: &str, headers: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        write!(stream, "{request} HTTP/1.1\r\nHost: {host}\r\n{headers}\r\n").unwrap();
+        stream
+    }
+
+    /// Asks until the answer is as it should be.
+    fn until(&self, path: &str, holds: impl Fn(&str) -> bool) -> String {
+        let started = Instant::now();
+        loop {
+            let (_, text) = self.ask(&format!("GET {path}"), "localhost");
+            if holds(&text) {
+                return text;
+            }
+            assert!(started.elapsed() < PATIENCE, "{path}: {text}");
+            std::thread::park_timeout(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Dashboard {
+    fn drop(&mut self) {
+        // It may have ended by itself, which a request has shown then.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Lines of a stream until one is as it should be.
+fn until_line(stream: TcpStream, holds: impl Fn(&str) -> bool) -> String {
+    let end = stream.try_clone().unwrap();
+    for line in BufReader::new(stream).lines() {
+        let line = line.unwrap();
+        if holds(&line) {
+            end.shutdown(Shutdown::Both).unwrap();
+            return line;
+        }
+    }
+    panic!("the stream ended")
+}
+
+async fn fleet(client: &Client) {
+    let mut definitions = crds::management();
+    definitions.push(crds::cluster_api());
+    let api: Api<_> = Api::all(client.clone());
+    for definition in &definitions {
+        api.create(&PostParams::default(), definition).await.unwrap();
+    }
+    for definition in &definitions {
+        let name = definition.metadata.name.clone().unwrap();
+        let established = await_condition(api.clone(), &name, is_crd_established());
+        tokio::time::timeout(PATIENCE, established)
+            .await
+            .unwrap()
+            .unwrap();
+    }
+    let clusters: Api<DynamicObject> =
+        Api::namespaced_with(client.clone(), "default", &Version::V1Beta2.api_resource());
+    for name in ["eu-1", "eu-2"] {
+        let cluster = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": name, "labels": {"env": "prod"}}, "spec": {}});
+        let cluster: DynamicObject = serde_json::from_value(cluster).unwrap();
+        clusters.create(&PostParams::default(), &cluster).await.unwrap();
+    }
+    let source = json!({"git": {"url": "https://git.test/fleet", "version": {"tag": "v2"}}});
+    let module = json!({
+        "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "Module", "metadata": {"name": "web"},
+        "spec": {"selector": {"matchLabels": {"env": "prod"}}, "sync": {"source": source}},
+    });
+    let modules: Api<Module> = Api::namespaced(client.clone(), "default");
+    let module: Module = serde_json::from_value(module).unwrap();
+    modules.create(&PostParams::default(), &module).await.unwrap();
+    let row = json!({"name": "web", "token": 1, "digest": "d", "revision": "r", "source": source});
+    let proxy = json!({
+        "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "ProxyAssemblage", "metadata": {"name": "eu-1"},
+        "spec": {"clusterRef": {"name": "eu-1"}, "syncs": [row]},
+    });
+    let proxies: Api<ProxyAssemblage> = Api::namespaced(client.clone(), "default");
+    let proxy: ProxyAssemblage = serde_json::from_value(proxy).unwrap();
+    proxies.create(&PostParams::default(), &proxy).await.unwrap();
+}
+
+/// The module's status tells of eu-1.
+async fn tell(client: &Client, reason: &str, message: &str) {
+    let modules: Api<Module> = Api::namespaced(client.clone(), "default");
+    let told =
+        json!([{"cluster": "eu-1", "reason": reason, "since": "2026-01-02T03:04:05Z", "message": message}]);
+    let status = json!({"status": {"attention": told}});
+    modules
+        .patch_status("web", &PatchParams::default(), &Patch::Merge(status))
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_of_a_status_arrives_in_the_browser() {
+    // The providers differ between libraries; a second call finds it set.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let api = ApiServer::builder().start().await.unwrap();
+    let client = api.client_as("somebody");
+    fleet(&client).await;
+    tell(&client, "Updating", "v2 is being carried out").await;
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("config");
+    std::fs::write(&kubeconfig, api.kubeconfig().unwrap()).unwrap();
+    let dashboard = Dashboard::start(&kubeconfig);
+
+    let page = dashboard.until("/", |page| page.contains("cell:Module:web:eu-1"));
+    assert!(page.contains("1 module × 2 clusters."), "{page}");
+    let (status, said) = dashboard.ask("GET /api/v1/matrix.json", "fleet.test");
+    let matrix = Command::new(muster())
+        .args(["matrix", "-o", "json", "-n", "default", "--kubeconfig"])
+        .arg(&kubeconfig)
+        .output()
+        .unwrap();
+    let expect: Value = serde_json::from_slice(&matrix.stdout).unwrap();
+    assert_eq!(
+        (status, serde_json::from_str::<Value>(&said).unwrap()),
+        (200, expect)
+    );
+
+    let stream = dashboard.open("GET /events/", "localhost", "");
+    let stream = tokio::task::spawn_blocking(move || {
+        let mut first = BufReader::new(stream.try_clone().unwrap());
+        let mut line = String::new();
+        while !line.starts_with("data: ") {
+            line.clear();
+            first.read_line(&mut line).unwrap();
+        }
+        stream
+    })
+    .await
+    .unwrap();
+    let written = Instant::now();
+    tell(
+        &client,
+        "Failed",
+        "Deployment web/web: ImagePullBackOff <script>alert(1)</script>",
+    )
+    .await;
+    let line =
+        tokio::task::spawn_blocking(move || until_line(stream, |line| line.contains("cell:Module:web:eu-1")));
+    let line = line.await.unwrap();
+    println!("a status arrived after {:?}", written.elapsed());
+    assert!(
+        line.contains("failed") && !line.contains("cell:Module:web:eu-2"),
+        "{line}"
+    );
+    let page = dashboard.until("/module/web/on/eu-1", |page| page.contains("ImagePullBackOff"));
+    assert!(!page.contains("<script>alert"), "{page}");
+
+    for (request, host, expect) in [
+        ("POST /", "localhost", 405),
+        ("DELETE /module/web", "localhost", 405),
+        ("GET /", "evil.example", 421),
+        ("GET /", "fleet.test", 200),
+        ("GET /../../etc/passwd", "localhost", 404),
+        ("GET /module/web/../../..", "localhost", 404),
+        ("GET /cluster/none", "localhost", 404),
+    ] {
+        let (status, text) = dashboard.ask(request, host);
+        assert_eq!(status, expect, "{request} {host}: {text}");
+    }
+    // It only reads.
+    let requests = api.recorder().requests();
+    let writes: Vec<String> = requests
+        .iter()
+        .filter(|request| request.client == "kubernetes-admin" && request.method != "GET")
+        .map(|request| format!("{} {}", request.method, request.path))
+        .collect();
+    assert_eq!(writes, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_streams_are_bounded() {
+    let _ = rustls::crypto::ring::default_provider().install_default(); // as above
+    let api = ApiServer::builder().start().await.unwrap();
+    fleet(&api.client_as("somebody")).await;
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("config");
+    std::fs::write(&kubeconfig, api.kubeconfig().unwrap()).unwrap();
+    let dashboard = Dashboard::start(&kubeconfig);
+    dashboard.until("/", |page| page.contains("cell:Module:web:eu-1"));
+    // As many as there is room for are kept; each further one is told to come again, however many there are.
+    let mut kept: Vec<TcpStream> = Vec::new();
+    let mut refused = 0;
+    for _ in 0..10_000 {
+        let mut stream = dashboard.open("GET /events/activity", "localhost", "");
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).unwrap();
+        match &head {
+            b"HTTP/1.1 200" => kept.push(stream),
+            b"HTTP/1.1 503" => {
+                let mut rest = String::new();
+                stream.read_to_string(&mut rest).unwrap();
+                assert!(rest.contains("retry-after: 10"), "{rest}");
+                refused += 1;
+            }
+            other => panic!("{}", String::from_utf8_lossy(other)),
+        }
+    }
+    assert_eq!((kept.len(), refused), (256, 10_000 - 256));
+    let (status, _) = dashboard.ask("GET /", "localhost");
+    assert_eq!(status, 200, "pages are answered all the same");
+    drop(kept);
+    let started = Instant::now();
+    loop {
+        let mut stream = dashboard.open("GET /events/", "localhost", "");
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).unwrap();
+        if head == *b"HTTP/1.1 200" {
+            break;
+        }
+        assert!(started.elapsed() < PATIENCE, "places come free");
+        std::thread::park_timeout(Duration::from_millis(100));
+    }
+}
