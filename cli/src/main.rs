@@ -7,20 +7,24 @@
 //!                ├─► hold, release, pin, unpin  (a person's will ─► an annotation that git does not own)
 //!                ├─► plan                       (manifests, what stands there ─► decisions ─► what a commit would do)
 //!                ├─► simulate                   (a fleet file ─► decisions ─► a picture)
+//!                ├─► enroll, unenroll           (a context of a kubeconfig ─► a cluster of the fleet)
 //!                ├─► replay                     (a record of decisions ─► the same again, or not)
 //!                └─► reconcile, install, crds, completion, version
 //! ```
 //!
 //! Invariant: exit code 0 is done, healthy, or no difference; 1 failed or timed out; 2 usage, or could not find out.
 
+mod apply;
 mod args;
 mod build;
 mod completion;
 mod connect;
 mod control;
 mod crds;
+mod definitions;
 mod demo;
 mod diff;
+mod enroll;
 mod fleet;
 mod folder;
 mod get;
@@ -38,8 +42,10 @@ mod reconcile;
 mod replay;
 mod rollout;
 mod simulate;
+mod steps;
 mod tree;
 mod undo;
+mod unenroll;
 mod version;
 mod why;
 
@@ -59,6 +65,8 @@ const DONE: u8 = 0;
 const FAILED: u8 = 1;
 /// Usage, or could not find out.
 const UNKNOWN: u8 = 2;
+/// Interrupted by Ctrl-C.
+const INTERRUPTED: u8 = 130;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -91,6 +99,8 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Verb::Agent(flags) => process::agent(&cluster, flags).await,
         Verb::Install(flags) => install::run(&cluster, &flags),
         Verb::Crds(flags) => Ok(crds::run(&flags)),
+        Verb::Enroll(flags) => enroll::run(&cluster, &flags).await,
+        Verb::Unenroll(flags) => unenroll::run(&cluster, &flags).await,
         Verb::Build(flags) => build::run(flags),
         Verb::Diff(flags) => diff::run(&cluster, flags).await,
         Verb::Plan(flags) => plan::run(&cluster, &flags).await,

@@ -10,6 +10,7 @@ use muster_api::module::ModuleKind;
 
 use crate::{
     completion::{self, CompletionFlags},
+    enroll::{self, EnrollFlags},
     history::{self, HistoryFlags},
     install::{self, InstallFlags},
     level::{self, HoldFlags, PinFlags, ReleaseFlags, UnpinFlags},
@@ -20,6 +21,7 @@ use crate::{
     simulate::{self, SimulateFlags},
     tree::{self, TreeFlags},
     undo::{self, UndoFlags},
+    unenroll::{self, UnenrollFlags},
 };
 
 use self::folder::{BUILD_EXAMPLES, DIFF_EXAMPLES};
@@ -81,6 +83,23 @@ pub enum Verb {
     Install(InstallFlags),
     /// Print the CustomResourceDefinitions to apply before the processes
     Crds(CrdsFlags),
+    /// Bring a cluster into the fleet that Cluster API does not manage
+    ///
+    /// Looks first: both clusters answer, everything would be taken, the address can be one for the management cluster. Then writes an
+    /// account with few rights and muster agent into the cluster, and a Secret and a Cluster into the management cluster; and waits until
+    /// the controller has reached it from where it runs. Doing it twice changes nothing.
+    ///
+    /// Exit codes: 0 enrolled, 1 a step failed, or it was not reached in time, 2 usage, or a cluster does not answer, 130 interrupted.
+    #[command(before_help = enroll::EXAMPLES)]
+    Enroll(EnrollFlags),
+    /// Take a cluster out of the fleet that was enrolled
+    ///
+    /// Says first what will happen. What modules brought stays, unless --prune; Cluster and Secret are deleted, and where your way into the
+    /// cluster is named, the account of the management cluster there. What is left is named, with the command that removes it.
+    ///
+    /// Exit codes: 0 not in the fleet, 1 a step failed or something is left, 2 usage, or a cluster does not answer, 130 interrupted.
+    #[command(before_help = unenroll::EXAMPLES)]
+    Unenroll(UnenrollFlags),
     /// Print the objects that would be applied of a folder, without a cluster
     ///
     /// Reads the files on disk as the built-in sync reads a commit of them, with the same refusals; what git ignores does not
