@@ -8,8 +8,9 @@
 //!                ├─► plan                       (manifests, what stands there ─► decisions ─► what a commit would do)
 //!                ├─► simulate                   (a fleet file ─► decisions ─► a picture)
 //!                ├─► enroll, unenroll           (a context of a kubeconfig ─► a cluster of the fleet)
+//!                ├─► check, support-bundle      (what stands there ─► findings, a file without secrets)
 //!                ├─► replay                     (a record of decisions ─► the same again, or not)
-//!                └─► reconcile, install, crds, completion, version
+//!                └─► reconcile, install, uninstall, crds, completion, version
 //! ```
 //!
 //! Invariant: exit code 0 is done, healthy, or no difference; 1 failed or timed out; 2 usage, or could not find out.
@@ -17,6 +18,8 @@
 mod apply;
 mod args;
 mod build;
+mod bundle;
+mod check;
 mod completion;
 mod connect;
 mod control;
@@ -46,6 +49,7 @@ mod steps;
 mod tree;
 mod undo;
 mod unenroll;
+mod uninstall;
 mod version;
 mod why;
 
@@ -101,6 +105,9 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Verb::Crds(flags) => Ok(crds::run(&flags)),
         Verb::Enroll(flags) => enroll::run(&cluster, &flags).await,
         Verb::Unenroll(flags) => unenroll::run(&cluster, &flags).await,
+        Verb::Check(flags) => check::run(&cluster, &flags).await,
+        Verb::Uninstall(flags) => uninstall::run(&cluster, &flags).await,
+        Verb::SupportBundle(flags) => bundle::run(&cluster, &flags).await,
         Verb::Build(flags) => build::run(flags),
         Verb::Diff(flags) => diff::run(&cluster, flags).await,
         Verb::Plan(flags) => plan::run(&cluster, &flags).await,

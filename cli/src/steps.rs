@@ -2,7 +2,10 @@
 //!
 //! ✔ is done or found so, ✗ is not, ► is to know.
 
-use std::fmt::Display;
+use std::{
+    fmt::Display,
+    io::{IsTerminal as _, Write as _},
+};
 
 use muster_controllers::runtime::{CallError, call::explain};
 
@@ -107,5 +110,25 @@ impl Refusal {
                 .remedy("ask an administrator of that cluster for the right, or let them run this command"),
             Some(_) => Self::failed(format!("{place}: {said}")),
         }
+    }
+}
+
+/// A person's word: by the flag, or by the terminal.
+pub fn consent(yes: bool) -> Step<()> {
+    if yes {
+        return Ok(());
+    }
+    if !std::io::stdin().is_terminal() {
+        return Err(Refusal::unknown("nothing was done: nobody is there to be asked")
+            .remedy("say that it is meant: --yes"));
+    }
+    anstream::print!("Go on? [y/N] ");
+    let mut answer = String::new();
+    let read = std::io::stdout()
+        .flush()
+        .and_then(|()| std::io::stdin().read_line(&mut answer));
+    match read {
+        Ok(_) if matches!(answer.trim(), "y" | "Y" | "yes") => Ok(()),
+        Ok(_) | Err(_) => Err(Refusal::unknown("nothing was done")),
     }
 }

@@ -9,6 +9,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use muster_api::module::ModuleKind;
 
 use crate::{
+    bundle::{self, BundleFlags},
+    check::{self, CheckFlags},
     completion::{self, CompletionFlags},
     enroll::{self, EnrollFlags},
     history::{self, HistoryFlags},
@@ -22,6 +24,7 @@ use crate::{
     tree::{self, TreeFlags},
     undo::{self, UndoFlags},
     unenroll::{self, UnenrollFlags},
+    uninstall::{self, UninstallFlags},
 };
 
 use self::folder::{BUILD_EXAMPLES, DIFF_EXAMPLES};
@@ -81,8 +84,31 @@ pub enum Verb {
     /// Exit codes: 0 printed, 2 usage.
     #[command(before_help = install::EXAMPLES)]
     Install(InstallFlags),
+    /// Remove what install made: the process first, so that nothing is touched in clusters
+    ///
+    /// Says first what would be removed, in which order; refuses while modules or enrolled clusters need it.
+    ///
+    /// Exit codes: 0 removed, or nothing is there, 1 refused, or a step failed, 2 usage, or the cluster does not answer, 130 interrupted.
+    #[command(before_help = uninstall::EXAMPLES)]
+    Uninstall(UninstallFlags),
+    /// One file with what is needed to find out what is wrong, without secrets
+    ///
+    /// Objects of muster's kinds, events, logs of muster's pods, muster check -o json; Secrets by name and keys only. Values of Secrets and
+    /// what looks like a credential are masked wherever they appear.
+    ///
+    /// Exit codes: 0 written, 2 could not be written, or the management cluster does not answer.
+    #[command(before_help = bundle::EXAMPLES)]
+    SupportBundle(BundleFlags),
     /// Print the CustomResourceDefinitions to apply before the processes
     Crds(CrdsFlags),
+    /// Whether the installation, its clusters and modules are well: a line for each check, with a code, why, and what to do
+    ///
+    /// With -o json: `schema` (`check/v1`), namespace, result and findings; each has code, level (Ok, Warning, Unknown, Problem), group,
+    /// about, text, reason, remedy and docs. docs/checks.md explains each code.
+    ///
+    /// Exit codes: 0 nothing is broken, 1 something is, 2 usage, or something could not be looked at.
+    #[command(before_help = check::EXAMPLES)]
+    Check(CheckFlags),
     /// Bring a cluster into the fleet that Cluster API does not manage
     ///
     /// Looks first: both clusters answer, everything would be taken, the address can be one for the management cluster. Then writes an

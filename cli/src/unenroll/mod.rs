@@ -10,11 +10,7 @@
 mod account;
 mod prune;
 
-use std::{
-    io::{IsTerminal as _, Write as _},
-    path::PathBuf,
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -32,7 +28,7 @@ use crate::{
         management::{PLACE, Plane},
         way::{Wanted, Way},
     },
-    steps::{Refusal, Step, Steps},
+    steps::{Refusal, Step, Steps, consent},
 };
 
 pub const EXAMPLES: &str = "\
@@ -126,7 +122,7 @@ async fn unenroll(
         steps.say("Nothing was done (dry run).");
         return Ok(DONE);
     }
-    consent(flags)?;
+    consent(flags.yes)?;
     if let Some(there) = there.as_ref().filter(|_| flags.prune) {
         match prune::empty(&plane, there, flags.timeout).await {
             Ok(()) => steps.done(format!("{name}: every module has let go of it")),
@@ -245,26 +241,6 @@ async fn tell(
     }
     steps.note(account.plan(name));
     Ok(())
-}
-
-/// A person's word: by the flag, or by the terminal.
-fn consent(flags: &UnenrollFlags) -> Step<()> {
-    if flags.yes {
-        return Ok(());
-    }
-    if !std::io::stdin().is_terminal() {
-        return Err(Refusal::unknown("nothing was done: nobody is there to be asked")
-            .remedy("say that it is meant: --yes"));
-    }
-    anstream::print!("Go on? [y/N] ");
-    let mut answer = String::new();
-    let read = std::io::stdout()
-        .flush()
-        .and_then(|()| std::io::stdin().read_line(&mut answer));
-    match read {
-        Ok(_) if matches!(answer.trim(), "y" | "Y" | "yes") => Ok(()),
-        Ok(_) | Err(_) => Err(Refusal::unknown("nothing was done")),
-    }
 }
 
 /// Deletes a Cluster and waits until it is gone.

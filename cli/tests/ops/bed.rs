@@ -111,8 +111,8 @@ impl Bed {
         });
     }
 
-    /// Runs the command in the folder; `new` is the kubeconfig of the new cluster.
-    pub async fn muster(&self, words: &str) -> Told {
+    /// The command in the folder; `new` is the kubeconfig of the new cluster.
+    pub fn command(&self, words: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
         command
             .args(words.split_whitespace())
@@ -121,6 +121,12 @@ impl Bed {
             .env("HOME", self.folder.path())
             .env("KUBECONFIG", self.path("management"))
             .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the command.
+    pub async fn muster(&self, words: &str) -> Told {
+        let mut command = self.command(words);
         let output = tokio::task::spawn_blocking(move || command.output().unwrap())
             .await
             .unwrap();
@@ -146,6 +152,27 @@ impl Bed {
             );
             told.out + &told.err
         }
+    }
+
+    /// Creates what the command prints, in the management cluster.
+    pub async fn install(&self, words: &str) {
+        let printed = self.muster(words).await.out;
+        for document in muster_sync::yaml::documents("install", printed.as_bytes()).unwrap() {
+            create(&self.management.client(), document.value().unwrap()).await;
+        }
+    }
+
+    /// Waits until something holds.
+    pub async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
+        let waiting = async {
+            while !holds().await {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        assert!(
+            tokio::time::timeout(SOON, waiting).await.is_ok(),
+            "not in time: {what}"
+        );
     }
 
     /// A text without what differs from run to run.

@@ -6,7 +6,7 @@ use kube::api::{Api, ListParams};
 use muster_apiserver::fault::{Failure, Fault, Match, Rule};
 use serde_json::json;
 
-use crate::bed::{Bed, create, objects, versions};
+use crate::bed::{Bed, SOON, create, objects, versions};
 
 const CLUSTER: &str = "cluster.x-k8s.io/v1beta2";
 const ENROLL: &str = "enroll --downstream-kubeconfig new --name eu-2 -l env=prod,region=eu";
@@ -277,4 +277,71 @@ async fn for_git_the_cluster_is_printed_and_the_token_only_on_demand() {
         told.out.contains("name: eu-2-kubeconfig") && !told.out.contains('#'),
         "{told:?}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn the_script_and_the_command_write_the_same() {
+    let bed = Bed::new().await;
+    let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/enrol/enrol.sh");
+    let mut script = std::process::Command::new(script);
+    script
+        .args([
+            "eu-2",
+            "--downstream-kubeconfig",
+            "new",
+            "--labels",
+            "env=prod,region=eu",
+        ])
+        .current_dir(bed.path(""))
+        .env("KUBECONFIG", bed.path("management"));
+    let output = tokio::task::spawn_blocking(move || script.output().unwrap())
+        .await
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let before = everything(&bed).await;
+    let said = bed.types(&format!("{ENROLL} --no-agent --no-wait"), 0).await;
+    assert_eq!(everything(&bed).await, before, "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_server_that_is_silent_is_not_waited_for_for_ever() {
+    let bed = Bed::new().await;
+    // Connections are accepted by the kernel, and nobody ever answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("https://{}", silent.local_addr().unwrap());
+    let kubeconfig = std::fs::read_to_string(bed.path("new"))
+        .unwrap()
+        .replace(&bed.address(), &address);
+    std::fs::write(bed.path("silent"), kubeconfig).unwrap();
+    let began = std::time::Instant::now();
+    let said = bed
+        .types("enroll --downstream-kubeconfig silent --name x", 2)
+        .await;
+    assert!(
+        said.contains("context new does not answer") && began.elapsed() < SOON,
+        "{said}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn interrupted_it_says_how_to_go_on() {
+    let bed = Bed::new().await;
+    let mut command = bed.command(&format!("{ENROLL} --no-agent --wait 1m"));
+    let child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let client = bed.management.client();
+    bed.until("the Cluster is there", async || {
+        !objects(&client, CLUSTER, "Cluster").await.is_empty()
+    })
+    .await;
+    let told = std::process::Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(told.success());
+    let output = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap())
+        .await
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("the same command goes on from there"), "{said}");
 }

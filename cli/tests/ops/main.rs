@@ -1,4 +1,4 @@
-//! `muster enroll` and `unenroll`: a cluster comes into the fleet and goes, on two API servers and a controller between them.
+//! `muster enroll`, `unenroll`, `check`, `support-bundle` and `uninstall`, on two API servers and a controller between them.
 
 #![allow(
     clippy::unwrap_used,
@@ -8,5 +8,8 @@
 )]
 
 mod bed;
+mod bundle;
+mod check;
 mod enroll;
 mod unenroll;
+mod uninstall;
