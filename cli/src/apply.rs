@@ -42,7 +42,7 @@ pub enum Applied {
 
 /// An object's kind, namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Name {
+pub struct ObjectRef {
     /// Its kind.
     pub kind: String,
     /// Its API version.
@@ -53,7 +53,7 @@ pub struct Name {
     pub name: String,
 }
 
-impl Name {
+impl ObjectRef {
     /// What a manifest says of itself; a manifest of ours has all of it.
     pub fn of(object: &Value) -> Self {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
@@ -106,7 +106,7 @@ impl Name {
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.namespace {
             Some(namespace) => write!(f, "{} {namespace}/{}", self.kind, self.name),
@@ -125,7 +125,7 @@ pub fn is_by_command(metadata: &ObjectMeta) -> bool {
 
 /// Applies a manifest, or with `dry_run` asks whether it would be taken.
 pub async fn apply(client: &Client, object: &Value, dry_run: bool) -> Result<Applied, CallError> {
-    let name = Name::of(object);
+    let name = ObjectRef::of(object);
     let before = name.metadata(client).await?;
     let parameters = PatchParams {
         dry_run,

@@ -129,11 +129,17 @@ impl Gathered {
             let data = secret.data.clone().unwrap_or_default();
             let keys: Vec<&str> = data.keys().map(String::as_str).collect();
             let type_ = secret.type_.as_deref().unwrap_or("Opaque");
-            lines += &format!(
-                "{namespace}/{} ({type_}): {}\n",
-                secret.name_any(),
-                keys.join(", ")
-            );
+            let line = [
+                namespace,
+                "/",
+                &secret.name_any(),
+                " (",
+                type_,
+                "): ",
+                &keys.join(", "),
+                "\n",
+            ];
+            lines.extend(line);
             for (key, value) in &data {
                 self.redactor.learn(key, &value.0);
             }

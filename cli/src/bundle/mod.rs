@@ -61,7 +61,7 @@ pub async fn run(cluster: &ClusterFlags, flags: &BundleFlags) -> anyhow::Result<
             server.git_version
         ),
     );
-    match check::whole(&client, &namespace).await {
+    match Box::pin(check::whole(&client, &namespace)).await {
         Ok(report) => gathered.add("check.json", &serde_json::to_string_pretty(&report)?),
         Err(error) => gathered
             .failed

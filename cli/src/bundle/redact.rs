@@ -103,7 +103,9 @@ impl Redactor {
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("managedFields");
             if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
-                COPIES.iter().for_each(|copy| drop(annotations.remove(*copy)));
+                for copy in COPIES {
+                    annotations.remove(copy);
+                }
             }
         }
         object

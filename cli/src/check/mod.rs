@@ -54,7 +54,7 @@ pub async fn run(cluster: &ClusterFlags, flags: &CheckFlags) -> anyhow::Result<u
     } else if let Some(name) = &flags.one_cluster {
         Report::new(&namespace, deep::look(&client, &namespace, name).await?)
     } else {
-        whole(&client, &namespace).await?
+        Box::pin(whole(&client, &namespace)).await?
     };
     match flags.output {
         View::Json => output::text(&(serde_json::to_string_pretty(&report)? + "\n"))?,
@@ -65,6 +65,6 @@ pub async fn run(cluster: &ClusterFlags, flags: &CheckFlags) -> anyhow::Result<u
 
 /// The report about the whole.
 pub async fn whole(client: &Client, namespace: &str) -> anyhow::Result<Report> {
-    let world = world::read(client, namespace).await?;
+    let world = Box::pin(world::read(client, namespace)).await?;
     Ok(Report::new(namespace, judge::all(&world)))
 }

@@ -10,7 +10,7 @@ use super::{
     world::CLUSTERS,
 };
 use crate::{
-    apply::{self, DEADLINE, Name},
+    apply::{self, DEADLINE, ObjectRef},
     args::Sync,
     fleet,
     install::{self, IMAGE},
@@ -33,7 +33,7 @@ pub async fn look(client: &Client, namespace: &str) -> anyhow::Result<Vec<Findin
     let (mut looked, mut refused) = (0, Vec::new());
     for definition in &installation.definitions {
         let object = serde_json::to_value(definition)?;
-        let name = Name::of(&object);
+        let name = ObjectRef::of(&object);
         match name.metadata(client).await {
             Ok(Some(there)) if is_flux(definition) && !is_ours(&there) => others.push(name.name),
             Ok(_) => objects.push(object),
@@ -46,7 +46,7 @@ pub async fn look(client: &Client, namespace: &str) -> anyhow::Result<Vec<Findin
     }
     objects.extend(installation.objects);
     for object in &objects {
-        let name = Name::of(object);
+        let name = ObjectRef::of(object);
         looked += 1;
         match apply::apply(client, object, true).await {
             Ok(_) => {}

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::world::Read;
 use crate::{
-    apply::{DEADLINE, Name},
+    apply::{DEADLINE, ObjectRef},
     install,
 };
 
@@ -174,7 +174,7 @@ fn covers(granted: &Right, wanted: &Right) -> bool {
 }
 
 async fn read(client: &Client, object: &Value) -> Read<Option<Value>> {
-    let name = Name::of(object);
+    let name = ObjectRef::of(object);
     let api = name.api(client);
     let read = call_within(DEADLINE, format!("reading {name}"), api.get_opt(&name.name)).await;
     let read = read.map_err(|error| explain(&error))?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::{Api, Client};
-use muster_api::{cluster::Version, labels::SYSTEM_NAMESPACE};
+use muster_api::labels::SYSTEM_NAMESPACE;
 use muster_controllers::{
     registry::connect_over_network,
     runtime::{CallError, call::explain, call_within},
@@ -16,7 +16,7 @@ use super::{
     EnrollFlags, accepted, address::Address, objects, objects::ACCOUNT, objects::Access, taken, way::Way,
 };
 use crate::{
-    apply::{self, Applied, DEADLINE, Name, is_by_command},
+    apply::{self, Applied, DEADLINE, ObjectRef, is_by_command},
     definitions::differing,
     install,
     steps::{Refusal, Step, Steps},
@@ -39,8 +39,6 @@ pub struct Downstream {
     pub version: String,
     /// The uid of its kube-system; none if the user may not read that.
     pub identity: Option<String>,
-    /// The version of Cluster that is printed where the management cluster cannot be asked.
-    pub cluster_version: Version,
 }
 
 impl Downstream {
@@ -58,13 +56,12 @@ impl Downstream {
             name: name.to_owned(),
             version,
             identity,
-            cluster_version: Version::V1Beta2,
             way,
         })
     }
 
     /// What is written there: the account, and the agent with its definitions.
-    pub fn objects(&self, flags: &EnrollFlags) -> Step<Vec<Value>> {
+    pub fn objects(flags: &EnrollFlags) -> Step<Vec<Value>> {
         let unreadable = |error: &dyn std::fmt::Display| {
             Refusal::failed(format!("an object of this command is no YAML: {error}"))
         };
@@ -82,10 +79,10 @@ impl Downstream {
     }
 
     /// Asks whether each object would be taken: what may not be written is found before anything is.
-    pub async fn would_take(&self, objects: &[Value]) -> Step<Vec<(Name, Applied)>> {
+    pub async fn would_take(&self, objects: &[Value]) -> Step<Vec<(ObjectRef, Applied)>> {
         let mut all = Vec::new();
         for object in objects {
-            let name = Name::of(object);
+            let name = ObjectRef::of(object);
             if self.is_left(object, &name).await? {
                 continue;
             }
@@ -93,7 +90,7 @@ impl Downstream {
                 Ok(applied) => all.push((name, applied)),
                 // What is to stand in a namespace that comes first can only be asked for once that is there.
                 Err(error) if error.is_not_found() && name.namespace.is_some() => {
-                    all.push((name, Applied::Made))
+                    all.push((name, Applied::Made));
                 }
                 Err(error) => return Err(self.refused(&error)),
             }
@@ -102,7 +99,7 @@ impl Downstream {
     }
 
     /// Whether an object is there that somebody else brought: a definition, or an agent. It stays as it is.
-    async fn is_left(&self, object: &Value, name: &Name) -> Step<bool> {
+    async fn is_left(&self, object: &Value, name: &ObjectRef) -> Step<bool> {
         let of_agent =
             object.pointer("/metadata/labels/app.kubernetes.io~1component") == Some(&Value::from("agent"));
         if name.kind != "CustomResourceDefinition" && name.kind != "Namespace" && !of_agent {
@@ -120,7 +117,7 @@ impl Downstream {
         let (mut changed, mut left) = (false, Vec::new());
         let mut agent = false;
         for object in objects {
-            let name = Name::of(object);
+            let name = ObjectRef::of(object);
             if self.is_left(object, &name).await? {
                 left.push(name);
                 continue;
@@ -155,7 +152,7 @@ impl Downstream {
     }
 
     /// What was there already: told, and where it is not what this command has, told more.
-    async fn tell_left(&self, left: &[Name], steps: Steps) -> Step<()> {
+    async fn tell_left(&self, left: &[ObjectRef], steps: Steps) -> Step<()> {
         let of = |kind: &str| left.iter().any(|name| name.kind == kind);
         if of("Deployment") {
             steps.note(format!(

@@ -34,7 +34,7 @@ use self::{
 };
 use crate::{
     DONE, INTERRUPTED,
-    apply::{self, Applied, DryRun, Name},
+    apply::{self, Applied, DryRun, ObjectRef},
     args::{ClusterFlags, Sync, duration},
     connect,
     install::IMAGE,
@@ -171,7 +171,7 @@ fn valid_name(name: &str) -> Step<String> {
 impl Plan<'_> {
     async fn carry_out(&self, client: kube::Client, namespace: String, way: Way) -> Step<u8> {
         let down = Downstream::look(way, &self.name).await?;
-        let objects = down.objects(self.flags)?;
+        let objects = Downstream::objects(self.flags)?;
         let plane = self.plane(client, namespace.clone(), &down).await?;
         let address = self.address(&down, plane.as_ref())?;
         if self.flags.dry_run == DryRun::Client {
@@ -199,8 +199,9 @@ impl Plan<'_> {
         let access = down.access(address).await?;
         down.come_in(&access, self.flags.server.is_some(), self.steps)
             .await?;
+        let version = plane.as_ref().map_or(Version::V1Beta2, |plane| plane.version);
         let Some(plane) = plane.filter(|_| !self.flags.export) else {
-            self.export(&namespace, &down, &access)?;
+            self.export(&namespace, version, &down, &access)?;
             return Ok(DONE);
         };
         self.write(&plane, &down, &access).await
@@ -363,20 +364,21 @@ impl Plan<'_> {
     }
 
     /// What belongs into git, and how the Secret comes there.
-    fn export(&self, namespace: &str, down: &Downstream, access: &Access) -> Step<()> {
-        let [secret, cluster] = self.objects(namespace, down.cluster_version, access);
+    fn export(&self, namespace: &str, version: Version, down: &Downstream, access: &Access) -> Step<()> {
+        let [secret, cluster] = self.objects(namespace, version, access);
         let mut text = String::new();
         if self.flags.with_secret {
             text += "---\n";
             text += &print::yaml(&secret);
         } else {
-            text += &format!(
+            let note = format!(
                 "# Secret {namespace}/{name}-kubeconfig holds a token and is not printed. --with-secret prints it, to be encrypted, or written once:\n\
                  #   muster enroll {way} --name {name} -n {namespace} --export --with-secret | \
                  kubectl apply --server-side --field-manager=muster-cli -f -\n",
                 name = self.name,
                 way = down.enroll_flags(self.flags),
             );
+            text += &note;
         }
         text += "---\n";
         text += &print::yaml(&cluster);
@@ -394,7 +396,7 @@ impl Plan<'_> {
             .done(format!("{} answers ({})", down.way.place(), down.version));
         for object in objects {
             self.steps
-                .note(format!("would apply {} in {}", Name::of(object), self.name));
+                .note(format!("would apply {} in {}", ObjectRef::of(object), self.name));
         }
         if !self.flags.export {
             self.steps.note(format!(

@@ -115,7 +115,7 @@ mod tests {
     use muster_controllers::registry::kubeconfig as allowed;
 
     use super::*;
-    use crate::{apply::Name, args::Sync, install};
+    use crate::{apply::ObjectRef, args::Sync, install};
 
     fn access(tls_name: Option<&str>) -> Access {
         Access {
@@ -142,7 +142,7 @@ mod tests {
             let objects = account(bootstrap).unwrap();
             objects
                 .iter()
-                .map(|object| Name::of(object).to_string())
+                .map(|object| ObjectRef::of(object).to_string())
                 .collect()
         };
         let all = names(true);

@@ -40,7 +40,7 @@ pub async fn reached(plane: &Plane, name: &str, uid: &str, limit: Duration) -> R
             match said(plane, name, uid).await? {
                 Said::Reached => return Ok(()),
                 Said::Nothing => {}
-                not_reached => last = not_reached,
+                not_reached @ Said::NotReached(..) => last = not_reached,
             }
         }
     };

@@ -5,7 +5,7 @@ use muster_controllers::runtime::call::explain;
 use super::{again, left};
 use crate::{
     DONE,
-    apply::Name,
+    apply::ObjectRef,
     enroll::{objects, way::Way},
     steps::Steps,
 };
@@ -21,7 +21,7 @@ pub enum Account {
 }
 
 /// What is left, and why.
-pub struct Orphan(Name, String);
+pub struct Orphan(ObjectRef, String);
 
 impl Account {
     /// What will become of it.
@@ -88,10 +88,10 @@ impl Account {
 }
 
 /// The objects of the account, last made first, without the namespace, which is the agent's too.
-fn names() -> Vec<Name> {
+fn names() -> Vec<ObjectRef> {
     // The files are the command's own, and a test reads them.
     let objects = objects::account(true).unwrap_or_default();
-    let names = objects.iter().rev().map(Name::of);
+    let names = objects.iter().rev().map(ObjectRef::of);
     names.filter(|name| name.kind != "Namespace").collect()
 }
 

@@ -21,7 +21,7 @@ use muster_controllers::runtime::{CallError, call_within};
 use self::account::Account;
 use crate::{
     DONE, FAILED, INTERRUPTED,
-    apply::{DEADLINE, DryRun, Name},
+    apply::{DEADLINE, DryRun, ObjectRef},
     args::{ClusterFlags, duration},
     connect,
     enroll::{
@@ -102,7 +102,7 @@ async fn unenroll(
     let name = &flags.name;
     let plane = Plane::read(client, namespace).await?;
     let there = plane.enrolled(name).await?;
-    let secret = Name {
+    let secret = ObjectRef {
         kind: "Secret".to_owned(),
         api_version: "v1".to_owned(),
         namespace: Some(plane.namespace.clone()),
@@ -246,7 +246,7 @@ async fn tell(
 /// Deletes a Cluster and waits until it is gone.
 async fn gone(plane: &Plane, cluster: &DynamicObject) -> Step<()> {
     let name = cluster.name_any();
-    let what = Name {
+    let what = ObjectRef {
         kind: "Cluster".to_owned(),
         api_version: plane.version.api_resource().api_version,
         namespace: Some(plane.namespace.clone()),

@@ -32,7 +32,7 @@ use serde_json::json;
 use self::needs::Needs;
 use crate::{
     DONE, FAILED, INTERRUPTED,
-    apply::{DEADLINE, DryRun, Name},
+    apply::{DEADLINE, DryRun, ObjectRef},
     args::{ClusterFlags, Sync},
     connect, definitions,
     install::{self, IMAGE, Installation},
@@ -47,7 +47,7 @@ Examples:
   muster uninstall --downstream --context eu-1         the agent of a cluster";
 
 /// How long something may take to go.
-const GONE: Duration = Duration::from_secs(60);
+const GONE: Duration = Duration::from_mins(1);
 /// How often is looked.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -111,8 +111,8 @@ struct Uninstall<'a> {
 /// What is there of an installation.
 #[derive(Default)]
 struct Found {
-    ours: Vec<Name>,
-    foreign: Vec<Name>,
+    ours: Vec<ObjectRef>,
+    foreign: Vec<ObjectRef>,
 }
 
 impl Uninstall<'_> {
@@ -126,7 +126,7 @@ impl Uninstall<'_> {
         let names = objects
             .iter()
             .rev()
-            .map(Name::of)
+            .map(ObjectRef::of)
             .filter(|name| name.kind != "Namespace");
         let found = self.find(names.collect()).await?;
         let definitions = if self.flags.crds {
@@ -151,7 +151,7 @@ impl Uninstall<'_> {
             return Ok(DONE);
         }
         consent(self.flags.yes)?;
-        let (process, rest): (Vec<&Name>, Vec<&Name>) =
+        let (process, rest): (Vec<&ObjectRef>, Vec<&ObjectRef>) =
             found.ours.iter().partition(|name| name.kind == "Deployment");
         for name in process {
             self.end(name).await?;
@@ -173,7 +173,7 @@ impl Uninstall<'_> {
     }
 
     /// Which of these objects are there, and ours.
-    async fn find(&self, names: Vec<Name>) -> Step<Found> {
+    async fn find(&self, names: Vec<ObjectRef>) -> Step<Found> {
         let mut found = Found::default();
         for name in names {
             let Some(there) = name.metadata(&self.client).await.map_err(of_call)? else {
@@ -193,7 +193,7 @@ impl Uninstall<'_> {
     }
 
     /// The definitions that go: muster's, and of Flux's kinds those that muster brought.
-    async fn definitions(&self) -> Step<Vec<Name>> {
+    async fn definitions(&self) -> Step<Vec<ObjectRef>> {
         let mut all = if self.flags.management {
             crds::management()
         } else {
@@ -202,7 +202,7 @@ impl Uninstall<'_> {
         all.extend(crds::flux());
         let mut names = Vec::new();
         for definition in all {
-            let name = Name {
+            let name = ObjectRef {
                 kind: "CustomResourceDefinition".to_owned(),
                 api_version: "apiextensions.k8s.io/v1".to_owned(),
                 namespace: None,
@@ -222,9 +222,9 @@ impl Uninstall<'_> {
         Ok(names)
     }
 
-    fn tell(&self, found: &Found, definitions: &[Name], needs: &Needs) {
+    fn tell(&self, found: &Found, definitions: &[ObjectRef], needs: &Needs) {
         self.steps.say("To be removed, in this order:");
-        let (process, rest): (Vec<&Name>, Vec<&Name>) =
+        let (process, rest): (Vec<&ObjectRef>, Vec<&ObjectRef>) =
             found.ours.iter().partition(|name| name.kind == "Deployment");
         for name in process.into_iter().chain(definitions).chain(rest) {
             self.steps.more(name);
@@ -241,7 +241,7 @@ impl Uninstall<'_> {
     }
 
     /// Deletes the process and waits until its pods are gone: nobody may act on what is removed next.
-    async fn end(&self, name: &Name) -> Step<()> {
+    async fn end(&self, name: &ObjectRef) -> Step<()> {
         let api = name.api(&self.client);
         let parameters = DeleteParams::foreground();
         let deleting = api.delete(&name.name, &parameters);
@@ -256,7 +256,7 @@ impl Uninstall<'_> {
         Ok(())
     }
 
-    async fn until_gone(&self, name: &Name, hint: &str) -> Step<()> {
+    async fn until_gone(&self, name: &ObjectRef, hint: &str) -> Step<()> {
         let going = async {
             while name.metadata(&self.client).await?.is_some() {
                 tokio::time::sleep(LOOK).await;
@@ -272,7 +272,7 @@ impl Uninstall<'_> {
     }
 
     /// Definitions go with their objects; what would wait for a process that is no more waits no longer.
-    async fn remove_definitions(&self, names: &[Name]) -> Step<()> {
+    async fn remove_definitions(&self, names: &[ObjectRef]) -> Step<()> {
         for name in names {
             self.release(name).await.map_err(of_call)?;
             name.delete(&self.client, false).await.map_err(of_call)?;
@@ -289,7 +289,7 @@ impl Uninstall<'_> {
     }
 
     /// Takes finalizers of muster off the objects of a definition.
-    async fn release(&self, definition: &Name) -> Result<(), CallError> {
+    async fn release(&self, definition: &ObjectRef) -> Result<(), CallError> {
         let all = definitions::all();
         let Some(ours) = all.iter().find(|ours| ours.name_any() == definition.name) else {
             return Ok(());
@@ -332,7 +332,7 @@ impl Uninstall<'_> {
 
     /// The namespace of the process goes if nothing of anybody is in it.
     async fn namespace(&self) -> Step<()> {
-        let name = Name {
+        let name = ObjectRef {
             kind: "Namespace".to_owned(),
             api_version: "v1".to_owned(),
             namespace: None,

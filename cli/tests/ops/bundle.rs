@@ -1,6 +1,6 @@
 //! Promise: a support bundle has what is needed and no secret, wherever somebody has put one.
 
-use std::io::Read as _;
+use std::{io::Read as _, os::unix::fs::PermissionsExt as _};
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
@@ -37,12 +37,8 @@ fn files(path: &std::path::Path) -> Vec<(String, String)> {
     entries.collect()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn it_has_what_is_needed_and_no_secret() {
-    let bed = Bed::new().await;
-    bed.install("install --export --management").await;
-    bed.types("enroll --downstream-kubeconfig new --name eu-2 --no-wait", 0)
-        .await;
+/// Puts secrets where people have put them.
+async fn put_everywhere(bed: &Bed) {
     let client = bed.management.client();
     let [
         plain,
@@ -94,7 +90,15 @@ async fn it_has_what_is_needed_and_no_secret() {
             "regarding": {"kind": "Module", "namespace": "default", "name": "web"}, "note": format!("Bearer {token} and {plain}")}),
     )
     .await;
+}
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn it_has_what_is_needed_and_no_secret() {
+    let bed = Bed::new().await;
+    bed.install("install --export --management").await;
+    bed.types("enroll --downstream-kubeconfig new --name eu-2 --no-wait", 0)
+        .await;
+    put_everywhere(&bed).await;
     let said = bed.types("support-bundle -o b.tar.gz", 0).await;
     assert!(said.contains("b.tar.gz"), "{said}");
     let files = files(&bed.path("b.tar.gz"));
@@ -139,7 +143,6 @@ async fn it_has_what_is_needed_and_no_secret() {
         text("check.json").contains("check/v1") && text("version.txt").contains(env!("CARGO_PKG_VERSION"))
     );
 
-    use std::os::unix::fs::PermissionsExt as _;
     assert_eq!(
         std::fs::metadata(bed.path("b.tar.gz"))
             .unwrap()

@@ -192,6 +192,17 @@ async fn what_is_wrong_is_said_before_anything_is_written() {
         "the management cluster does not answer",
     )
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn who_may_not_is_told_before_anything_is_written() {
+    let bed = Bed::new().await;
+    let before = everything(&bed).await;
+    let check = async |words: &str, code: i32, says: &str| {
+        let said = bed.types(words, code).await;
+        assert!(said.contains(says), "{words}: {said}");
+        assert_eq!(everything(&bed).await, before, "{words} wrote something");
+    };
     // A credential that nobody knows.
     let stranger = std::fs::read_to_string(bed.path("new")).unwrap();
     let stranger: Vec<&str> = stranger

@@ -1,5 +1,6 @@
 //! Promise: `muster uninstall` says what goes in which order, refuses while it is needed, and removes what `install` made and nothing else.
 
+use k8s_openapi::api::rbac::v1::ClusterRole;
 use muster_apiserver::player::Speeds;
 use serde_json::{Value, json};
 
@@ -124,7 +125,6 @@ async fn what_somebody_else_named_so_stays() {
     let bed = installed().await;
     let client = bed.management.client();
     create(&client, json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine", "namespace": "muster-system"}})).await;
-    use k8s_openapi::api::rbac::v1::ClusterRole;
     let roles: kube::Api<ClusterRole> = kube::Api::all(client.clone());
     let unlabelled = kube::api::Patch::Merge(json!({"metadata": {"labels": null}}));
     roles

@@ -197,7 +197,7 @@ impl Entry {
     }
 
     /// Why it cannot be reached, once for each reason: what is to be told of a cluster that was never seen.
-    pub(super) fn to_tell(&mut self) -> Option<(NotReady, String)> {
+    pub(super) fn take_news(&mut self) -> Option<(NotReady, String)> {
         let (state, _) = self.state.as_ref()?;
         let reason = state.reason().filter(|reason| {
             matches!(

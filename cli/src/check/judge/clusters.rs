@@ -85,7 +85,6 @@ fn ways(world: &World, kubeconfigs: &BTreeMap<String, Kubeconfig>, rows: &[Arc<C
                 .about(about(name))
                 .remedy(again(row)),
             ),
-            None => {}
             Some(Kubeconfig { ends: Err(why), .. }) => refused.push(
                 Finding::problem(
                     Code::KubeconfigAccepted,
@@ -98,7 +97,7 @@ fn ways(world: &World, kubeconfigs: &BTreeMap<String, Kubeconfig>, rows: &[Arc<C
             Some(Kubeconfig {
                 ends: Ok(Some(end)), ..
             }) => ending.extend(ends(row, *end, world.now)),
-            Some(Kubeconfig { ends: Ok(None), .. }) => {}
+            None | Some(Kubeconfig { ends: Ok(None), .. }) => {}
         }
     }
     let enrolled = kubeconfigs.iter().filter(|(_, kubeconfig)| kubeconfig.enrolled);

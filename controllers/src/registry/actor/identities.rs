@@ -199,7 +199,7 @@ impl Actor<'_> {
         if matches!(entry.identity, Identity::Refused(_)) {
             return; // told by `tell_refused`
         }
-        let Some((reason, message)) = entry.to_tell() else {
+        let Some((reason, message)) = entry.take_news() else {
             return;
         };
         let facts = entry.facts.clone();
