@@ -7,7 +7,11 @@ use kube::{
     api::{Patch, PatchParams},
     core::DynamicObject,
 };
-use muster_api::{ProxyAssemblage, RemoteAssemblage, labels::manager};
+use muster_api::{
+    ProxyAssemblage, RemoteAssemblage,
+    assemblage::{AssemblageStatus, Intent, SyncPhase, SyncRow},
+    labels::manager,
+};
 use muster_controllers::runtime::{CallError, call_within};
 use serde_json::{Value, json};
 
@@ -40,20 +44,30 @@ async fn read(plane: &Plane, cluster: &str) -> Result<Vec<String>, CallError> {
         remotes.get_opt(cluster),
     )
     .await?;
-    let mut rows: Vec<String> = Vec::new();
-    rows.extend(
-        proxy
-            .into_iter()
-            .flat_map(|proxy| proxy.spec.syncs)
-            .map(|row| row.name),
-    );
-    rows.extend(
-        remote
-            .into_iter()
-            .flat_map(|remote| remote.spec.syncs)
-            .map(|row| format!("{} (bootstrap)", row.name)),
-    );
-    Ok(rows)
+    let mut all = proxy.map_or_else(Vec::new, |proxy| held(&proxy.spec.syncs, proxy.status.as_ref()));
+    let bootstrap = remote.map_or_else(Vec::new, |remote| {
+        held(&remote.spec.syncs, remote.status.as_ref())
+    });
+    all.extend(bootstrap.into_iter().map(|name| format!("{name} (bootstrap)")));
+    Ok(all)
+}
+
+/// The rows that have something in the cluster, or may have. What is left of one that was withdrawn keeps the place of its token and holds
+/// nothing.
+fn held(rows: &[SyncRow], status: Option<&AssemblageStatus>) -> Vec<String> {
+    let states = status.map_or(&[][..], |status| &status.syncs);
+    let is_gone = |row: &SyncRow| {
+        let mut of_row = states
+            .iter()
+            .filter(|state| state.name == row.name && state.token == row.token);
+        of_row.any(|state| state.state == SyncPhase::Withdrawn)
+    };
+    let rows = rows.iter().filter(|row| match row.intent() {
+        Intent::Carry { .. } => true,
+        Intent::Withdraw(_) => !is_gone(row),
+        Intent::Bare => false,
+    });
+    rows.map(|row| row.name.clone()).collect()
 }
 
 /// Takes the labels away and waits until no module has a row there.
@@ -107,5 +121,46 @@ pub async fn empty(plane: &Plane, cluster: &DynamicObject, limit: Duration) -> S
         ))
         .remedy(format!("why: muster tree cluster/{name}"))
         .remedy("the Cluster has no labels any more; run this again, or with --force to leave what they brought there")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_api::assemblage::{SyncState, Withdraw};
+
+    use super::*;
+
+    #[test]
+    fn only_what_is_confirmed_to_be_gone_is_not_held() {
+        let carried: SyncRow = serde_json::from_value(json!({
+            "name": "carried", "token": 1, "source": {"git": {"url": "https://example.com/x", "version": {"tag": "v1"}}},
+        }))
+        .unwrap();
+        let withdrawn = |name: &str, token| SyncRow::withdrawal(name, token, Withdraw::Prune);
+        let rows = [
+            carried,
+            withdrawn("going", 2),
+            withdrawn("old", 3),
+            withdrawn("gone", 4),
+            SyncRow::bare("bare", 5),
+        ];
+        let state = |name: &str, token, state| SyncState {
+            name: name.to_owned(),
+            token: Some(token),
+            state,
+            ..SyncState::default()
+        };
+        let status = AssemblageStatus {
+            syncs: vec![
+                state("carried", 1, SyncPhase::Succeeded),
+                state("going", 2, SyncPhase::Withdrawing),
+                // About an earlier row.
+                state("old", 2, SyncPhase::Withdrawn),
+                state("gone", 4, SyncPhase::Withdrawn),
+            ],
+            ..AssemblageStatus::default()
+        };
+        assert_eq!(held(&rows, Some(&status)), ["carried", "going", "old"]);
+        assert_eq!(held(&rows, None), ["carried", "going", "old", "gone"]);
     }
 }
