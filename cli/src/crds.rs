@@ -14,7 +14,7 @@ pub fn run(flags: &CrdsFlags) -> u8 {
     definitions.extend(crds::flux());
     definitions.extend(flags.cluster_api.then(crds::cluster_api));
     for definition in &definitions {
-        anstream::print!("---\n{}", crds::yaml(definition));
+        say!("---\n{}", crds::yaml(definition).trim_end());
     }
     DONE
 }

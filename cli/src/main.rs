@@ -9,8 +9,10 @@
 //!                ├─► hold, release, pin, unpin  (a person's will ─► an annotation that git does not own)
 //!                ├─► plan                       (manifests, what stands there ─► decisions ─► what a commit would do)
 //!                ├─► simulate                   (a fleet file ─► decisions ─► a picture)
+//!                ├─► enroll, unenroll           (a context of a kubeconfig ─► a cluster of the fleet)
+//!                ├─► check, support-bundle      (what stands there ─► findings, a file without secrets)
 //!                ├─► replay                     (a record of decisions ─► the same again, or not)
-//!                └─► reconcile, install, crds, completion, man, version
+//!                └─► reconcile, install, uninstall, crds, completion, man, version
 //! ```
 //!
 //! Invariant: exit code 0 is done, healthy, or no difference; 1 failed or timed out; 2 usage, or could not find out.
@@ -18,15 +20,20 @@
 #[macro_use]
 mod output;
 
+mod apply;
 mod args;
 mod build;
+mod bundle;
+mod check;
 mod completion;
 mod connect;
 mod control;
 mod crds;
 mod dashboard;
+mod definitions;
 mod demo;
 mod diff;
+mod enroll;
 mod fleet;
 mod folder;
 mod get;
@@ -47,8 +54,11 @@ mod reconcile;
 mod replay;
 mod rollout;
 mod simulate;
+mod steps;
 mod tree;
 mod undo;
+mod unenroll;
+mod uninstall;
 mod version;
 mod why;
 
@@ -69,6 +79,8 @@ const DONE: u8 = 0;
 const FAILED: u8 = 1;
 /// Usage, or could not find out.
 const UNKNOWN: u8 = 2;
+/// Interrupted by Ctrl-C.
+const INTERRUPTED: u8 = 130;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -109,6 +121,11 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Verb::Agent(flags) => process::agent(&cluster, flags).await,
         Verb::Install(flags) => install::run(&cluster, &flags),
         Verb::Crds(flags) => Ok(crds::run(&flags)),
+        Verb::Enroll(flags) => enroll::run(&cluster, &flags).await,
+        Verb::Unenroll(flags) => unenroll::run(&cluster, &flags).await,
+        Verb::Check(flags) => check::run(&cluster, &flags).await,
+        Verb::Uninstall(flags) => uninstall::run(&cluster, &flags).await,
+        Verb::SupportBundle(flags) => bundle::run(&cluster, &flags).await,
         Verb::Build(flags) => build::run(flags),
         Verb::Diff(flags) => diff::run(&cluster, flags).await,
         Verb::Lint(flags) => lint::run(&flags),

@@ -197,3 +197,30 @@ fn bash_takes_the_completion() {
         assert!(muster(&["completion", shell]).stdout.len() > 1_000, "{shell}");
     }
 }
+
+#[test]
+fn the_words_about_an_installation_have_examples_and_say_what_is_wrong() {
+    check(&["enroll", "--help"], 0, "muster enroll kind-eu-2 --name eu-2");
+    check(&["enroll"], 2, "<NEW_CONTEXT>");
+    check(&["enroll", "x", "--wait", "soon"], 2, "soon");
+    check(&["unenroll", "--help"], 0, "--downstream-context kind-eu-2");
+    check(
+        &["unenroll", "x", "--prune", "--keep-resources"],
+        2,
+        "cannot be used with",
+    );
+    check(&["check", "--help"], 0, "muster check --pre");
+    check(&["check", "--pre", "--cluster", "x"], 2, "cannot be used with");
+    check(&["support-bundle", "--help"], 0, "-o bundle.tar.gz");
+    check(&["uninstall"], 2, "--management");
+    check(&["uninstall", "--help"], 0, "--keep-objects");
+    for words in [
+        &["enroll", "x"][..],
+        &["unenroll", "x"],
+        &["check"],
+        &["support-bundle"],
+        &["uninstall", "--management"],
+    ] {
+        check(words, 2, "set KUBECONFIG");
+    }
+}

@@ -10,8 +10,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use muster_api::module::ModuleKind;
 
 use crate::{
+    bundle::{self, BundleFlags},
+    check::{self, CheckFlags},
     completion::{self, CompletionFlags},
     dashboard::{self, DashboardFlags},
+    enroll::{self, EnrollFlags},
     history::{self, HistoryFlags},
     install::{self, InstallFlags},
     level::{self, HoldFlags, PinFlags, ReleaseFlags, UnpinFlags},
@@ -24,6 +27,8 @@ use crate::{
     simulate::{self, SimulateFlags},
     tree::{self, TreeFlags},
     undo::{self, UndoFlags},
+    unenroll::{self, UnenrollFlags},
+    uninstall::{self, UninstallFlags},
 };
 
 use self::folder::{BUILD_EXAMPLES, DIFF_EXAMPLES};
@@ -102,8 +107,48 @@ pub enum Verb {
     /// Exit codes: 0 printed, 2 usage.
     #[command(before_help = install::EXAMPLES)]
     Install(InstallFlags),
+    /// Remove what install made: the process first, so that nothing is touched in clusters
+    ///
+    /// Says first what would be removed, in which order; refuses while modules or enrolled clusters need it.
+    ///
+    /// Exit codes: 0 removed, or nothing is there, 1 refused, or a step failed, 2 usage, or the cluster does not answer, 130 interrupted.
+    #[command(before_help = uninstall::EXAMPLES)]
+    Uninstall(UninstallFlags),
+    /// One file with what is needed to find out what is wrong, without secrets
+    ///
+    /// Objects of muster's kinds, events, logs of muster's pods, muster check -o json; Secrets by name and keys only. Values of Secrets and
+    /// what looks like a credential are masked wherever they appear.
+    ///
+    /// Exit codes: 0 written, 2 could not be written, or the management cluster does not answer.
+    #[command(before_help = bundle::EXAMPLES)]
+    SupportBundle(BundleFlags),
     /// Print the CustomResourceDefinitions to apply before the processes
     Crds(CrdsFlags),
+    /// Whether the installation, its clusters and modules are well: a line for each check, with a code, why, and what to do
+    ///
+    /// With -o json: `schema` (`check/v1`), namespace, result and findings; each has code, level (Ok, Warning, Unknown, Problem), group,
+    /// about, text, reason, remedy and docs. docs/checks.md explains each code.
+    ///
+    /// Exit codes: 0 nothing is broken, 1 something is, 2 usage, or something could not be looked at.
+    #[command(before_help = check::EXAMPLES)]
+    Check(CheckFlags),
+    /// Bring a cluster into the fleet that Cluster API does not manage
+    ///
+    /// Looks first: both clusters answer, everything would be taken, the address can be one for the management cluster. Then writes an
+    /// account with few rights and muster agent into the cluster, and a Secret and a Cluster into the management cluster; and waits until
+    /// the controller has reached it from where it runs. Doing it twice changes nothing.
+    ///
+    /// Exit codes: 0 enrolled, 1 a step failed, or it was not reached in time, 2 usage, or a cluster does not answer, 130 interrupted.
+    #[command(before_help = enroll::EXAMPLES)]
+    Enroll(EnrollFlags),
+    /// Take a cluster out of the fleet that was enrolled
+    ///
+    /// Says first what will happen. What modules brought stays, unless --prune; Cluster and Secret are deleted, and where your way into the
+    /// cluster is named, the account of the management cluster there. What is left is named, with the command that removes it.
+    ///
+    /// Exit codes: 0 not in the fleet, 1 a step failed or something is left, 2 usage, or a cluster does not answer, 130 interrupted.
+    #[command(before_help = unenroll::EXAMPLES)]
+    Unenroll(UnenrollFlags),
     /// Print the objects that would be applied of a folder, without a cluster
     ///
     /// Reads the files on disk as the built-in sync reads a commit of them, with the same refusals; what git ignores does not

@@ -7,6 +7,7 @@ mod pane;
 mod rights;
 
 use clap::Args;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use muster_api::{
     crds,
     labels::{MUSTER, SYSTEM_NAMESPACE, label},
@@ -27,6 +28,9 @@ Examples:
   muster install --export --management --crds --cluster-api -n fleet      modules and clusters in namespace fleet, no Cluster API
   muster install --export --downstream --crds --context eu-1 | kubectl --context eu-1 apply --server-side -f -
   muster install --export --downstream --sync flux                        where Flux carries out";
+
+/// The image unless another is named.
+pub const IMAGE: &str = concat!("muster:", env!("CARGO_PKG_VERSION"));
 
 #[derive(Args, Debug)]
 pub struct InstallFlags {
@@ -52,7 +56,7 @@ pub struct InstallFlags {
     #[arg(long, value_enum, value_name = "AUTH", conflicts_with = "downstream")]
     pub dashboard: Option<Auth>,
     /// The image with the command muster
-    #[arg(long, default_value = concat!("muster:", env!("CARGO_PKG_VERSION")))]
+    #[arg(long, default_value = IMAGE)]
     pub image: String,
 }
 
@@ -64,6 +68,54 @@ pub fn rights_of_controller(namespace: &str) -> Vec<Value> {
 /// The rights of `muster agent`, but for what it applies.
 pub fn rights_of_agent() -> Vec<Value> {
     rights::objects(Role::Agent, SYSTEM_NAMESPACE, Sync::Flux)
+}
+
+/// What runs muster in a cluster.
+pub struct Installation {
+    /// The definitions.
+    pub definitions: Vec<CustomResourceDefinition>,
+    /// The objects, in an order in which they can be applied.
+    pub objects: Vec<Value>,
+}
+
+/// What `muster install --export --downstream --crds` prints.
+pub fn downstream(image: &str, sync: Sync) -> Installation {
+    let flags = InstallFlags {
+        downstream: true,
+        ..InstallFlags::of(image, sync)
+    };
+    Installation {
+        definitions: definitions(&flags),
+        objects: objects(&flags, SYSTEM_NAMESPACE),
+    }
+}
+
+/// What `muster install --export --management --crds` prints, for modules in a namespace.
+pub fn management(image: &str, sync: Sync, namespace: &str, cluster_api: bool) -> Installation {
+    let flags = InstallFlags {
+        management: true,
+        cluster_api,
+        ..InstallFlags::of(image, sync)
+    };
+    Installation {
+        definitions: definitions(&flags),
+        objects: objects(&flags, namespace),
+    }
+}
+
+impl InstallFlags {
+    fn of(image: &str, sync: Sync) -> Self {
+        Self {
+            export: true,
+            management: false,
+            downstream: false,
+            crds: true,
+            cluster_api: false,
+            sync,
+            image: image.to_owned(),
+            dashboard: None,
+        }
+    }
 }
 
 /// One of the two installations.
@@ -113,9 +165,7 @@ pub fn run(cluster: &ClusterFlags, flags: &InstallFlags) -> anyhow::Result<u8> {
     Ok(DONE)
 }
 
-fn definitions(
-    flags: &InstallFlags,
-) -> Vec<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition> {
+fn definitions(flags: &InstallFlags) -> Vec<CustomResourceDefinition> {
     if !flags.crds {
         return Vec::new();
     }

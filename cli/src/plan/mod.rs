@@ -15,7 +15,7 @@ mod assemble;
 mod change;
 mod fields;
 mod foresee;
-mod live;
+pub mod live;
 mod markdown;
 mod model;
 mod objects;

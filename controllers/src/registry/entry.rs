@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use muster_api::cluster::{self, Facts};
+use muster_api::cluster::{self, Facts, NotReady};
 use tokio::sync::Notify;
 
 use super::{
@@ -30,6 +30,8 @@ pub(super) struct Entry {
     recognized: Option<String>,
     pub(super) last_contact: Option<Timestamp>,
     state: Option<(ClusterState, Timestamp)>,
+    /// Why it could not be reached, as it was told last in an event.
+    told: Option<NotReady>,
     first_seen: Timestamp,
     /// The generation whose probe is under way or waiting.
     pub(super) probing: Option<u64>,
@@ -77,6 +79,7 @@ impl Entry {
             recognized: None,
             last_contact: None,
             state: None,
+            told: None,
             first_seen: now,
             probing: None,
             generation,
@@ -191,6 +194,22 @@ impl Entry {
             _ => now,
         };
         self.state = Some((state, since));
+    }
+
+    /// Why it cannot be reached, once for each reason: what is to be told of a cluster that was never seen.
+    pub(super) fn take_news(&mut self) -> Option<(NotReady, String)> {
+        let (state, _) = self.state.as_ref()?;
+        let reason = state.reason().filter(|reason| {
+            matches!(
+                reason,
+                NotReady::KubeconfigRejected | NotReady::Unreachable | NotReady::CredentialsRejected
+            )
+        });
+        if self.told == reason {
+            return None;
+        }
+        self.told = reason;
+        Some((reason?, state.message().to_owned()))
     }
 
     /// What the world sees. A cluster of which nothing is known yet says so.

@@ -185,6 +185,27 @@ impl Actor<'_> {
         }
     }
 
+    /// A Cluster that was never reached: whoever brought it in waits for what becomes of that. One that was reached before tells it by
+    /// the modules that it keeps waiting.
+    pub(super) fn tell_not_reached(&mut self, name: &str) {
+        let Some(pins) = &self.pins else { return };
+        let Some(entry) = self.entries.get_mut(name) else {
+            return;
+        };
+        if pins.get(&entry.facts.uid).is_some() || !entry.facts.annotations.contains_key(annotation::ENROLLED)
+        {
+            return;
+        }
+        if matches!(entry.identity, Identity::Refused(_)) {
+            return; // told by `tell_refused`
+        }
+        let Some((reason, message)) = entry.take_news() else {
+            return;
+        };
+        let facts = entry.facts.clone();
+        self.tell(&facts, Event::warning(reason.as_str(), "Connect", message));
+    }
+
     fn tell_refused(&self, facts: &Facts, entry: &Entry, why: &str) {
         if !matches!(&entry.identity, Identity::Refused(before) if before == why) {
             let note = format!("nothing is sent with the kubeconfig of this Cluster: {why}");

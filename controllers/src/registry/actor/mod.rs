@@ -198,6 +198,7 @@ impl<'a> Actor<'a> {
             );
             self.registry.changes.announce(&name.to_owned());
         }
+        self.tell_not_reached(name);
     }
 
     fn check_synced(&self) {

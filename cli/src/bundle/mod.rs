@@ -1,0 +1,129 @@
+//! `muster support-bundle`: one file with what is needed to find out what is wrong, and without secrets.
+//!
+//! ```text
+//!   gather (reads, bounded) ─► redact (pure) ─► tar.gz, readable by its owner alone
+//! ```
+//!
+//! Invariant: of Secrets only names and keys are in it; kubeconfigs are not in it; everything else went through `redact`.
+
+mod gather;
+mod redact;
+
+use std::{
+    fs::{self, OpenOptions},
+    io::Write,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+use clap::Args;
+use flate2::{Compression, write::GzEncoder};
+use jiff::Timestamp;
+use muster_controllers::runtime::{Clock, call_within};
+
+use self::gather::{File, Gathered};
+use crate::{DONE, apply::DEADLINE, args::ClusterFlags, check, connect};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster support-bundle                       muster-support-<time>.tar.gz, here
+  muster support-bundle -o bundle.tar.gz
+  tar -tzf bundle.tar.gz                      what is in it; read it before you give it away";
+
+#[derive(Args, Debug)]
+pub struct BundleFlags {
+    /// The file, which must not be there yet
+    #[arg(short, long, value_name = "FILE.tar.gz")]
+    pub output: Option<PathBuf>,
+}
+
+/// Writes the file, and says what is in it.
+pub async fn run(cluster: &ClusterFlags, flags: &BundleFlags) -> anyhow::Result<u8> {
+    let (client, namespace) = connect::client(cluster).await?;
+    let asking = client.apiserver_version();
+    let server = call_within(DEADLINE, "asking the API server for its version", asking).await;
+    let server =
+        server.context("the management cluster does not answer (--kubeconfig and --context name another)")?;
+    let now = Clock::system().now();
+    let stem = format!("muster-support-{}", now.strftime("%Y%m%d-%H%M%S"));
+    let path = flags
+        .output
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(format!("{stem}.tar.gz")));
+    let file = create(&path)?;
+    let mut gathered = Gathered::read(&client, &namespace).await;
+    gathered.add(
+        "version.txt",
+        &format!(
+            "muster {}\nAPI server {}\n{now}\n",
+            env!("CARGO_PKG_VERSION"),
+            server.git_version
+        ),
+    );
+    match Box::pin(check::whole(&client, &namespace)).await {
+        Ok(report) => gathered.add("check.json", &serde_json::to_string_pretty(&report)?),
+        Err(error) => gathered
+            .failed
+            .push(gathered.redactor.text(&format!("check: {error:#}"))),
+    }
+    let failed = gathered.failed.join("\n");
+    if !failed.is_empty() {
+        gathered.add("not-read.txt", &format!("{failed}\n"));
+    }
+    gathered.add("README.txt", README);
+    let written = pack(file, &stem, &gathered.files, now);
+    if written.is_err() {
+        // Half a file is worse than none; that it cannot be removed changes nothing of what is reported.
+        let _ = fs::remove_file(&path);
+    }
+    written.with_context(|| format!("writing {}", path.display()))?;
+    say!("{}: {} files", path.display(), gathered.files.len());
+    for line in &gathered.failed {
+        say!("► not in it: {line}");
+    }
+    say!(
+        "Values of Secrets and what looks like a credential are not in it. Read it before you give it away: tar -tzf {}",
+        path.display()
+    );
+    Ok(DONE)
+}
+
+/// A new file that its owner alone may read.
+fn create(path: &Path) -> anyhow::Result<fs::File> {
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
+    file.with_context(|| format!("{} cannot be made (another name: -o FILE.tar.gz)", path.display()))
+}
+
+fn pack(file: impl Write, stem: &str, files: &[File], now: Timestamp) -> std::io::Result<()> {
+    let mut archive = tar::Builder::new(GzEncoder::new(file, Compression::default()));
+    for File { path, text } in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o600);
+        // Before 1970 is no time that a clock says.
+        header.set_mtime(u64::try_from(now.as_second()).unwrap_or_default());
+        archive.append_data(&mut header, format!("{stem}/{path}"), text.as_bytes())?;
+    }
+    archive.into_inner()?.finish()?.flush()
+}
+
+const README: &str = "\
+What muster support-bundle read of a management cluster.
+
+version.txt     of the command and of the API server, and when
+check.json      muster check -o json
+objects/        modules, revisions, assemblages, clusters, sources, syncs, leases and events of the namespace and of muster-system,
+                Deployments, pods and roles of muster-system
+secrets/        Secrets by name, type and keys; no value
+logs/           the last lines of muster's pods
+not-read.txt    what could not be read, and why
+
+Masked as ***: values of Secrets wherever they appear, values of environment variables and substitutions, users in addresses, tokens, private
+keys. Left out: managed fields, copies of objects in annotations. Read it before you give it away: what a person wrote as plain text into an
+object is there as it was written.
+";

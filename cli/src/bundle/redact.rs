@@ -1,0 +1,267 @@
+//! What may leave a cluster in a bundle, and what may not. Pure.
+//!
+//! Three nets, each for what slips through the others: fields that are known to hold secrets are blanked, texts that look like credentials
+//! are masked, and every value of a Secret that the reader could see is masked wherever it appears.
+//!
+//! Invariant: nothing is written into a bundle that has not gone through here.
+
+use std::{collections::BTreeSet, sync::LazyLock};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use regex::{Captures, Regex};
+use serde_json::{Map, Value};
+
+/// What stands for what was taken out.
+pub const MASK: &str = "***";
+/// Annotations that repeat a whole object.
+const COPIES: [&str; 1] = ["kubectl.kubernetes.io/last-applied-configuration"];
+/// Maps whose values may be anything that somebody substitutes.
+const BLANKED_MAPS: [&str; 2] = ["substitute", "values"];
+/// Keys of Secrets whose values are public, or words that stand everywhere.
+const PUBLIC_KEYS: [&str; 6] = [
+    "username",
+    "namespace",
+    "ca.crt",
+    "tls.crt",
+    "known_hosts",
+    "type",
+];
+/// Shorter values are words rather than secrets, and would be masked everywhere.
+const SHORTEST: usize = 6;
+/// A word within a value that is as long, and mixed, is a token or a key.
+const WORD: usize = 20;
+
+/// What looks like a credential: `before` stays, `value` goes. Their texts are constants, and a test compiles them.
+static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    let patterns = [
+        // The user in an address.
+        r"(?<before>[A-Za-z][A-Za-z0-9+.-]*://)(?<value>[^/\s@]+)(?<after>@)",
+        // A parameter, variable or flag of a telling name.
+        r#"(?i)(?<before>[a-z0-9_.-]*(?:token|password|passwd|secret|api[_-]?key|access[_-]?key|signature)s?=["']?)(?<value>[^\s"'&,;{}\[\]]+)"#,
+        // A field of a telling name. What follows `secret:` in a message is no secret: "reading the secret: not found".
+        r#"(?i)(?<before>[a-z0-9_.-]*(?:token|password|passwd|api[_-]?key|access[_-]?key|clientsecret)["']?:[ \t]*["']?)(?<value>[^\s"'&,;{}\[\]]+)"#,
+        r"(?i)(?<before>\b(?:bearer|basic)\s+)(?<value>[A-Za-z0-9._~+/=-]{8,})",
+        // JSON Web Tokens.
+        r"(?<value>\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*)",
+        r"(?s)(?<value>-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z))",
+    ];
+    // A pattern that is none would be found by the test.
+    patterns
+        .into_iter()
+        .filter_map(|pattern| Regex::new(pattern).ok())
+        .collect()
+});
+
+/// The values that must not appear, and with them the patterns.
+#[derive(Default)]
+pub struct Redactor {
+    known: BTreeSet<String>,
+}
+
+impl Redactor {
+    /// Learns a value of a Secret: plain, in base64, and the keys and tokens within it.
+    pub fn learn(&mut self, key: &str, value: &[u8]) {
+        if PUBLIC_KEYS.contains(&key) {
+            return;
+        }
+        if value.len() >= SHORTEST {
+            self.known.insert(STANDARD.encode(value));
+        }
+        let Ok(text) = std::str::from_utf8(value) else {
+            return;
+        };
+        let text = text.trim();
+        if text.len() >= SHORTEST && !text.contains('\n') {
+            self.known.insert(text.to_owned());
+            self.known.insert(STANDARD.encode(text));
+        }
+        let words = text.split(|c: char| c.is_whitespace() || "\"',;:={}[]".contains(c));
+        let words = words.filter(|word| word.len() >= WORD && is_mixed(word));
+        self.known.extend(words.map(str::to_owned));
+    }
+
+    /// A text without credentials.
+    pub fn text(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        // The longest first: one may be a part of another.
+        let mut known: Vec<&String> = self.known.iter().collect();
+        known.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        for value in known {
+            if text.contains(value.as_str()) {
+                text = text.replace(value.as_str(), MASK);
+            }
+        }
+        for pattern in PATTERNS.iter() {
+            text = pattern.replace_all(&text, masked).into_owned();
+        }
+        text
+    }
+
+    /// An object without credentials, and without what only managers need.
+    pub fn object(&self, object: &Value) -> Value {
+        let mut object = self.value(object);
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("managedFields");
+            if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+                for copy in COPIES {
+                    annotations.remove(copy);
+                }
+            }
+        }
+        object
+    }
+
+    fn value(&self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.text(text)),
+            Value::Array(items) => Value::Array(items.iter().map(|item| self.value(item)).collect()),
+            Value::Object(fields) => Value::Object(self.fields(fields)),
+            other => other.clone(),
+        }
+    }
+
+    fn fields(&self, fields: &Map<String, Value>) -> Map<String, Value> {
+        let is_variable = fields.contains_key("name") && fields.contains_key("value");
+        let fields = fields.iter().map(|(key, value)| {
+            let value = match value {
+                // An environment variable, or a header.
+                Value::String(_) if is_variable && key == "value" => Value::from(MASK),
+                Value::Object(map) if BLANKED_MAPS.contains(&key.as_str()) => blanked(map),
+                Value::String(_) if is_telling(key) => Value::from(MASK),
+                other => self.value(other),
+            };
+            // A key may carry a value, as in `MUSTER_X=…`.
+            (self.text(key), value)
+        });
+        fields.collect()
+    }
+}
+
+/// The names stay, the values go.
+fn blanked(map: &Map<String, Value>) -> Value {
+    let blank = map.iter().map(|(key, value)| match value {
+        Value::String(_) => (key.clone(), Value::from(MASK)),
+        other => (key.clone(), other.clone()),
+    });
+    Value::Object(blank.collect())
+}
+
+/// A field that holds a secret by its name. `token` of a row is a number, and stays.
+fn is_telling(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    [
+        "password",
+        "passwd",
+        "token",
+        "apikey",
+        "privatekey",
+        "client-key-data",
+        "clientsecret",
+        "authorization",
+    ]
+    .contains(&key.as_str())
+}
+
+fn is_mixed(word: &str) -> bool {
+    word.chars().any(|c| c.is_ascii_digit())
+        && word.chars().any(|c| c.is_ascii_uppercase())
+        && word.chars().any(|c| c.is_ascii_lowercase())
+}
+
+/// What was found with its value masked. A number is no credential: the token of a row is one.
+fn masked(found: &Captures<'_>) -> String {
+    let part = |name: &str| found.name(name).map(|part| part.as_str()).unwrap_or_default();
+    let value = part("value");
+    let value = if value.bytes().all(|byte| byte.is_ascii_digit()) {
+        value
+    } else {
+        MASK
+    };
+    format!("{}{value}{}", part("before"), part("after"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_pattern_is_one() {
+        assert_eq!(PATTERNS.len(), 6);
+    }
+
+    #[track_caller]
+    fn check(text: &str, expect: &str) {
+        assert_eq!(Redactor::default().text(text), expect);
+    }
+
+    #[test]
+    fn what_looks_like_a_credential_is_masked() {
+        check(
+            "clone https://ann:canary@git.example.com/x failed",
+            "clone https://***@git.example.com/x failed",
+        );
+        check(
+            "GET https://x/q?query=up&access_token=canary&a=b",
+            "GET https://x/q?query=up&access_token=***&a=b",
+        );
+        check("--password=canary", "--password=***");
+        check("PASSWORD: canary", "PASSWORD: ***");
+        check("Authorization: Bearer canarycanary", "Authorization: Bearer ***");
+        check("token eyJhbGciOi.eyJzdWIi.c2ln seen", "token *** seen");
+        check(
+            "a\n-----BEGIN RSA PRIVATE KEY-----\ncanary\n-----END RSA PRIVATE KEY-----\nb",
+            "a\n***\nb",
+        );
+        check("-----BEGIN PRIVATE KEY-----\ncanary", "***");
+        check("{\"clientSecret\": \"canary\"}", "{\"clientSecret\": \"***\"}");
+    }
+
+    #[test]
+    fn what_is_no_credential_stays() {
+        for text in [
+            "Deployment web: 1/2 replicas ready (podinfo@v1.2.3)",
+            "sha256:0123456789abcdef",
+            "https://git.example.com/fleet",
+            "apiVersion: fleet.muster.dev/v1alpha1",
+            "token: 7",
+            "reading the secret: not found",
+            "serviceAccountToken:\n  path: token",
+            "the API server refuses the credential: Unauthorized",
+        ] {
+            check(text, text);
+        }
+    }
+
+    #[test]
+    fn values_of_secrets_are_masked_wherever_they_are() {
+        let mut redactor = Redactor::default();
+        redactor.learn("password", b"hunter2hunter2\n");
+        redactor.learn("username", b"prometheus");
+        redactor.learn("value", b"users: [{user: {token: aB3aB3aB3aB3aB3aB3aB3}}]");
+        assert_eq!(
+            redactor.text("prometheus said hunter2hunter2, aHVudGVyMmh1bnRlcjI= and aB3aB3aB3aB3aB3aB3aB3"),
+            "prometheus said ***, *** and ***"
+        );
+    }
+
+    #[test]
+    fn fields_that_hold_secrets_are_blanked_and_copies_dropped() {
+        let object = json!({
+            "metadata": {"name": "web", "managedFields": [], "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "canary", "a": "b"}},
+            "spec": {
+                "env": [{"name": "X", "value": "canary"}, {"name": "Y", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}],
+                "postBuild": {"substitute": {"A": "canary"}}, "syncs": [{"name": "x", "token": 7, "values": {"B": "canary"}}],
+            },
+        });
+        let expect = json!({
+            "metadata": {"name": "web", "annotations": {"a": "b"}},
+            "spec": {
+                "env": [{"name": "X", "value": "***"}, {"name": "Y", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}],
+                "postBuild": {"substitute": {"A": "***"}}, "syncs": [{"name": "x", "token": 7, "values": {"B": "***"}}],
+            },
+        });
+        assert_eq!(Redactor::default().object(&object), expect);
+    }
+}

@@ -1,0 +1,277 @@
+//! What is rolled out: what waits for a person, and what a person may have forgotten.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{ResourceExt, core::ObjectMeta};
+use muster_api::{
+    conditions::{PAUSED, READY, STALLED, TAG_MOVED, find, is_true},
+    control::Control,
+    labels::annotation,
+    module::ModuleObject,
+    reasons::{ObjectReason, Reason},
+};
+
+use super::super::{
+    code::Code,
+    finding::{Finding, Level, each},
+    world::World,
+};
+use crate::{output::Age, plan::live::Live};
+
+/// What was meant for a while and stands for longer than this may be forgotten.
+const LONG: SignedDuration = SignedDuration::from_hours(7 * 24);
+
+/// A module of either kind, as far as it is judged.
+struct Seen {
+    /// `module/podinfo`.
+    name: String,
+    meta: ObjectMeta,
+    conditions: Vec<Condition>,
+    observed: Option<i64>,
+    suspended: bool,
+}
+
+impl Seen {
+    fn of<M: ModuleObject>(module: &M) -> Self {
+        let name = module.meta().name.clone().unwrap_or_default(); // an object that was read has one
+        let status = module.status().cloned().unwrap_or_default();
+        Self {
+            name: format!("{}/{name}", M::KIND.as_str().to_lowercase()),
+            meta: module.meta().clone(),
+            conditions: status.conditions,
+            observed: status.observed_generation,
+            suspended: module.spec().suspend,
+        }
+    }
+
+    fn ready(&self) -> Option<&Condition> {
+        find(&self.conditions, READY)
+    }
+
+    fn says(&self, words: &[&str]) -> Option<&Condition> {
+        self.ready()
+            .filter(|ready| words.contains(&ready.reason.as_str()))
+    }
+
+    fn why(&self) -> String {
+        format!("muster why {}", self.name)
+    }
+}
+
+pub fn judge(world: &World) -> Vec<Finding> {
+    // Why they cannot be read is said once, where clusters are judged.
+    let Ok(live) = &world.live else {
+        return Vec::new();
+    };
+    let mut all: Vec<Seen> = live.modules.iter().map(Seen::of).collect();
+    all.extend(live.bootstrap_modules.iter().map(Seen::of));
+    if all.is_empty() {
+        return vec![Finding::ok(
+            Code::Selects,
+            format!("there is no module in namespace {}", world.namespace),
+        )];
+    }
+    let count = all.len();
+    let mut findings = by_word(
+        &all,
+        Code::Selects,
+        Level::Warning,
+        &[ObjectReason::NoClusters.as_str()],
+        || format!("{count} modules select clusters"),
+    );
+    findings.extend(by_word(
+        &all,
+        Code::Source,
+        Level::Problem,
+        &[Reason::SourceNotReady.as_str()],
+        || "no module waits for its source".to_owned(),
+    ));
+    findings.extend(paused(&all, world.now));
+    findings.extend(held(live, &all, world.now));
+    let bad = [
+        Reason::KnownBad.as_str(),
+        Reason::Halted.as_str(),
+        Reason::Aborted.as_str(),
+    ];
+    findings.extend(by_word(&all, Code::Bad, Level::Problem, &bad, || {
+        "no module wants what is known to be bad".to_owned()
+    }));
+    findings.extend(stalled(&all, &bad));
+    findings.extend(by_word(
+        &all,
+        Code::Withdrawal,
+        Level::Warning,
+        &[Reason::WithdrawalHeld.as_str()],
+        || "no withdrawal waits for its acknowledgement".to_owned(),
+    ));
+    findings.extend(observed(&all));
+    findings.extend(moved(&all));
+    findings
+}
+
+/// The modules whose condition Ready says one of these words.
+fn by_word(
+    all: &[Seen],
+    code: Code,
+    level: Level,
+    words: &[&str],
+    well: impl FnOnce() -> String,
+) -> Vec<Finding> {
+    let found = all
+        .iter()
+        .filter_map(|module| Some((module, module.says(words)?)));
+    let found = found.map(|(module, ready)| {
+        Finding::new(code, level, &ready.reason)
+            .about(&module.name)
+            .reason(&ready.message)
+            .remedy(module.why())
+    });
+    each(code, well, found.collect())
+}
+
+fn paused(all: &[Seen], now: Timestamp) -> Vec<Finding> {
+    let found = all.iter().filter_map(|module| {
+        let paused = find(&module.conditions, PAUSED).filter(|paused| paused.status == "True");
+        let (word, since, go_on) = match paused {
+            Some(paused) => (
+                "paused",
+                paused.last_transition_time.0,
+                format!("muster rollout resume {}", module.name),
+            ),
+            None if module.suspended => (
+                "suspended",
+                module.ready()?.last_transition_time.0,
+                "spec.suspend: false, where it is written".to_owned(),
+            ),
+            None => return None,
+        };
+        let long = now.duration_since(since) > LONG;
+        long.then(|| {
+            Finding::warning(Code::Paused, format!("{word} for {}", Age(since, now)))
+                .about(&module.name)
+                .reason("no further cluster begins meanwhile")
+                .remedy(go_on)
+        })
+    });
+    each(
+        Code::Paused,
+        || "no module has been paused for more than a week".to_owned(),
+        found.collect(),
+    )
+}
+
+/// Holds and pins of a person, on modules and on Clusters.
+fn held(live: &Live, all: &[Seen], now: Timestamp) -> Vec<Finding> {
+    let clusters = live
+        .clusters
+        .iter()
+        .map(|cluster| (format!("cluster/{}", cluster.name_any()), &cluster.metadata));
+    let objects = all
+        .iter()
+        .map(|module| (module.name.clone(), &module.meta))
+        .chain(clusters);
+    let mut found = Vec::new();
+    for (name, meta) in objects {
+        for (key, value) in meta.annotations.iter().flatten() {
+            let is_pin = key == annotation::PIN || key.starts_with(annotation::PIN_PREFIX);
+            if key != annotation::HOLD && !is_pin {
+                continue;
+            }
+            // What cannot be read stalls its module, which is told there.
+            let Ok(control) = Control::parse(value) else {
+                continue;
+            };
+            let Some(at) = control
+                .at
+                .filter(|at| now.duration_since(*at) > LONG && control.holds(now))
+            else {
+                continue;
+            };
+            let (word, undo) = if is_pin {
+                ("pinned", "unpin")
+            } else {
+                ("held", "release")
+            };
+            found.push(
+                Finding::warning(Code::Held, format!("{word} for {}", Age(at, now)))
+                    .about(name.clone())
+                    .reason(control.told().trim().to_owned())
+                    .remedy(format!("if it is not meant any more: muster {undo} --help")),
+            );
+        }
+    }
+    each(
+        Code::Held,
+        || "nothing has been held or pinned for more than a week".to_owned(),
+        found,
+    )
+}
+
+fn stalled(all: &[Seen], told: &[&str]) -> Vec<Finding> {
+    let found = all
+        .iter()
+        .filter(|module| is_true(&module.conditions, STALLED) && module.says(told).is_none());
+    let found = found.filter(|module| {
+        module
+            .says(&[ObjectReason::NoClusters.as_str(), Reason::WithdrawalHeld.as_str()])
+            .is_none()
+    });
+    let found = found.filter_map(|module| {
+        let stalled = find(&module.conditions, STALLED)?;
+        Some(
+            Finding::problem(
+                Code::Stalled,
+                format!("{}: it waits for a change by a person", stalled.reason),
+            )
+            .about(&module.name)
+            .reason(&stalled.message)
+            .remedy(module.why()),
+        )
+    });
+    each(
+        Code::Stalled,
+        || "no module waits for a change by a person".to_owned(),
+        found.collect(),
+    )
+}
+
+fn observed(all: &[Seen]) -> Vec<Finding> {
+    let found = all
+        .iter()
+        .filter(|module| module.observed != module.meta.generation);
+    let found = found.map(|module| {
+        let seen = module
+            .observed
+            .map_or_else(|| "nothing of it".to_owned(), |seen| format!("generation {seen}"));
+        let is = module.meta.generation.unwrap_or_default();
+        Finding::warning(
+            Code::Observed,
+            format!("the controller has seen {seen}, and it is at generation {is}"),
+        )
+        .about(&module.name)
+        .reason("that is so for a moment after a change; for longer if no controller is at work")
+        .remedy("kubectl logs -n muster-system deployment/muster-controller")
+    });
+    each(
+        Code::Observed,
+        || "the controller has seen every module as it is".to_owned(),
+        found.collect(),
+    )
+}
+
+fn moved(all: &[Seen]) -> Vec<Finding> {
+    let found = all.iter().filter_map(|module| {
+        let moved = find(&module.conditions, TAG_MOVED).filter(|moved| moved.status == "True")?;
+        Some(
+            Finding::warning(Code::Tag, "its tag names another commit than before")
+                .about(&module.name)
+                .reason(&moved.message)
+                .remedy("tag the new commit with a new name; a version is what was first seen under its tag"),
+        )
+    });
+    each(
+        Code::Tag,
+        || "tags name the commits that they named".to_owned(),
+        found.collect(),
+    )
+}

@@ -1,0 +1,70 @@
+//! `muster check`: whether an installation is well; what is not, with a code, why, and what to do.
+//!
+//! ```text
+//!   world (reads) ─► judge (pure) ─► findings ─► report ─► text, JSON
+//!   --pre: before an installation      --cluster: one cluster, from here
+//! ```
+//!
+//! Invariant: nothing is written; no value of a Secret is shown.
+
+mod code;
+mod deep;
+mod expiry;
+mod finding;
+mod judge;
+mod pre;
+mod rights;
+mod text;
+mod world;
+
+use clap::Args;
+use kube::Client;
+
+pub use self::finding::Report;
+use crate::{
+    args::{ClusterFlags, View},
+    connect, output,
+};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster check                        the installation, the clusters, the modules
+  muster check --cluster eu-1         one cluster, from here
+  muster check --pre                  before an installation: would it be taken?
+  muster check -o json                schema check/v1";
+
+#[derive(Args, Debug)]
+pub struct CheckFlags {
+    /// Whether an installation would be taken; nothing is written
+    #[arg(long, conflicts_with = "one_cluster")]
+    pub pre: bool,
+    /// One cluster, deep: from here, with the kubeconfig that the controller uses
+    #[arg(id = "one_cluster", long = "cluster", value_name = "NAME")]
+    pub one_cluster: Option<String>,
+    /// How it is printed: table or json
+    #[arg(short, long, value_enum, default_value_t = View::Table)]
+    pub output: View,
+}
+
+/// Prints what was found.
+pub async fn run(cluster: &ClusterFlags, flags: &CheckFlags) -> anyhow::Result<u8> {
+    let (client, namespace) = connect::client(cluster).await?;
+    let report = if flags.pre {
+        Report::new(&namespace, pre::look(&client, &namespace).await?)
+    } else if let Some(name) = &flags.one_cluster {
+        Report::new(&namespace, deep::look(&client, &namespace, name).await?)
+    } else {
+        Box::pin(whole(&client, &namespace)).await?
+    };
+    match flags.output {
+        View::Json => output::text(&(serde_json::to_string_pretty(&report)? + "\n"))?,
+        View::Table => output::print(&text::lines(&report, output::width())),
+    }
+    Ok(report.exit_code())
+}
+
+/// The report about the whole.
+pub async fn whole(client: &Client, namespace: &str) -> anyhow::Result<Report> {
+    let world = Box::pin(world::read(client, namespace)).await?;
+    Ok(Report::new(namespace, judge::all(&world)))
+}

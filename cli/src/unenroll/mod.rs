@@ -1,0 +1,298 @@
+//! `muster unenroll`: a cluster that was enrolled goes out of the fleet.
+//!
+//! ```text
+//!   say what will happen ─► consent ─► (--prune: let every module go, and wait) ─► Cluster ─► Secret ─► the account in the cluster
+//! ```
+//!
+//! Invariant: what modules brought into the cluster is not touched unless `--prune` asks for it, and then the controller does it, as ever.
+//! Invariant: every step has an end; what could not be removed is named, with the command that removes it.
+
+mod account;
+mod prune;
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::Args;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client, ResourceExt, core::DynamicObject};
+use muster_api::{cluster::kubeconfig_secret, names};
+use muster_controllers::runtime::{CallError, call_within};
+
+use self::account::Account;
+use crate::{
+    DONE, FAILED, INTERRUPTED,
+    apply::{DEADLINE, DryRun, ObjectRef},
+    args::{ClusterFlags, duration},
+    connect,
+    enroll::{
+        management::{PLACE, Plane},
+        way::{Wanted, Way},
+    },
+    steps::{Refusal, Step, Steps, consent},
+};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster unenroll eu-2                                          what runs in it goes on; the account in it is left, and named
+  muster unenroll eu-2 --downstream-context kind-eu-2           the account of the management cluster is removed as well
+  muster unenroll eu-2 --prune --yes                            what modules brought is removed first
+  muster unenroll eu-2 --dry-run                                what would happen";
+
+/// How often a call is tried.
+const TRIES: u32 = 3;
+/// How long is waited between two tries, and between two looks.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long a deleted Cluster may take to go.
+const GONE: Duration = Duration::from_secs(30);
+
+#[derive(Args, Debug)]
+pub struct UnenrollFlags {
+    /// The cluster's name in the fleet
+    pub name: String,
+    /// What modules brought stays, and an agent goes on with it: the default
+    #[arg(long)]
+    pub keep_resources: bool,
+    /// What modules brought is removed first: no module selects the cluster any more, and that is waited for
+    #[arg(long, conflicts_with = "keep_resources")]
+    pub prune: bool,
+    /// Go on where a step fails, and name what is left
+    #[arg(long)]
+    pub force: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    pub yes: bool,
+    /// The kubeconfig with your way to the cluster, to remove the account of the management cluster there
+    #[arg(long, value_name = "FILE")]
+    pub downstream_kubeconfig: Option<PathBuf>,
+    /// The context of it; of your own kubeconfig if no file is named
+    #[arg(long, value_name = "CONTEXT")]
+    pub downstream_context: Option<String>,
+    /// How long --prune waits
+    #[arg(long, default_value = "5m", value_parser = duration)]
+    pub timeout: Duration,
+    /// Say what would happen, and do nothing
+    #[arg(long, value_enum, default_value_t, require_equals = true, num_args = 0..=1, default_missing_value = "client")]
+    pub dry_run: DryRun,
+}
+
+/// Takes a cluster out, or says at which step it could not.
+pub async fn run(cluster: &ClusterFlags, flags: &UnenrollFlags) -> anyhow::Result<u8> {
+    let steps = Steps::Output;
+    let (client, namespace) = connect::client(cluster).await?;
+    tokio::select! {
+        done = unenroll(cluster, client, namespace, flags) => match done {
+            Ok(code) => Ok(code),
+            Err(refusal) => Ok(steps.refuse(&refusal)),
+        },
+        // A signal that cannot be listened to ends the process by itself.
+        Ok(()) = tokio::signal::ctrl_c() => {
+            steps.say("Interrupted. The same command goes on from there.");
+            Ok(INTERRUPTED)
+        }
+    }
+}
+
+async fn unenroll(
+    cluster: &ClusterFlags,
+    client: Client,
+    namespace: String,
+    flags: &UnenrollFlags,
+) -> Step<u8> {
+    let steps = Steps::Output;
+    let name = &flags.name;
+    let plane = Plane::read(client, namespace).await?;
+    let there = plane.enrolled(name).await?;
+    let secret = ObjectRef {
+        kind: "Secret".to_owned(),
+        api_version: "v1".to_owned(),
+        namespace: Some(plane.namespace.clone()),
+        name: kubeconfig_secret(name),
+    };
+    let of_call = |error: CallError| Refusal::of_call(PLACE, &error);
+    let has_secret = secret.metadata(&plane.client).await.map_err(of_call)?.is_some();
+    let account = account(cluster, flags, &plane, there.as_ref()).await?;
+    if there.is_none() && !has_secret && matches!(account, Account::NoWay) {
+        steps.done(format!(
+            "{name} is not in the fleet: there is neither a Cluster nor a Secret of it"
+        ));
+        return Ok(DONE);
+    }
+    tell(&plane, flags, there.as_ref(), has_secret, &account).await?;
+    if flags.dry_run != DryRun::None {
+        steps.say("Nothing was done (dry run).");
+        return Ok(DONE);
+    }
+    consent(flags.yes)?;
+    if let Some(there) = there.as_ref().filter(|_| flags.prune) {
+        match prune::empty(&plane, there, flags.timeout).await {
+            Ok(()) => steps.done(format!("{name}: every module has let go of it")),
+            Err(refusal) if flags.force => steps.note(format!("{}; going on (--force)", refusal.what)),
+            Err(refusal) => return Err(refusal),
+        }
+    }
+    if let Some(there) = &there {
+        gone(&plane, there).await?;
+        steps.done(format!("Cluster {}/{name} is gone", plane.namespace));
+    }
+    if again(|| secret.delete(&plane.client, false))
+        .await
+        .map_err(of_call)?
+    {
+        steps.done(format!("{secret} is gone"));
+    }
+    let orphans = account.remove(steps).await;
+    let stays = if flags.prune {
+        ""
+    } else {
+        "; what runs in it goes on"
+    };
+    steps.say(format!("{name} is not in the fleet any more{stays}."));
+    Ok(account.tell_orphans(&orphans, name, flags.force, steps))
+}
+
+/// The account in the cluster, if there is a way to it: and only if it is that cluster.
+async fn account(
+    cluster: &ClusterFlags,
+    flags: &UnenrollFlags,
+    plane: &Plane,
+    there: Option<&DynamicObject>,
+) -> Step<Account> {
+    if flags.downstream_kubeconfig.is_none() && flags.downstream_context.is_none() {
+        return Ok(Account::NoWay);
+    }
+    let wanted = Wanted {
+        file: flags.downstream_kubeconfig.clone(),
+        other_file: cluster.kubeconfig.clone(),
+        context: flags.downstream_context.clone(),
+    };
+    let way = Way::read(&wanted).await?;
+    let seen = match crate::enroll::downstream::identity(&way.client).await {
+        Ok(seen) => seen,
+        Err(error) if flags.force => {
+            return Ok(Account::Silent(
+                way,
+                muster_controllers::runtime::call::explain(&error),
+            ));
+        }
+        Err(error) => {
+            return Err(Refusal::of_call(&way.place(), &error)
+                .remedy("--force goes on without it, and names what is left there"));
+        }
+    };
+    if let Some(uid) = there.and_then(ResourceExt::uid)
+        && let Some(known) = known(plane, &flags.name, &uid).await?
+        && seen.as_ref().is_some_and(|seen| *seen != known)
+    {
+        return Err(Refusal::failed(format!(
+            "{} leads to another cluster than Cluster {}: the uids of their kube-systems differ",
+            way.place(),
+            flags.name
+        ))
+        .remedy("name the right one by --downstream-kubeconfig or --downstream-context"));
+    }
+    Ok(Account::Way(way))
+}
+
+/// The uid of the kube-system that the controller recorded.
+async fn known(plane: &Plane, name: &str, uid: &str) -> Step<Option<String>> {
+    let record = names::cluster_identity(&plane.namespace, name, uid);
+    let records: Api<ConfigMap> = Api::namespaced(plane.client.clone(), &plane.namespace);
+    let read = call_within(
+        DEADLINE,
+        format!("reading ConfigMap {record}"),
+        records.get_opt(&record),
+    )
+    .await;
+    let read = read.map_err(|error| Refusal::of_call(PLACE, &error))?;
+    Ok(read.and_then(|record| record.data?.remove("kubeSystemUid")))
+}
+
+/// Says what will happen.
+async fn tell(
+    plane: &Plane,
+    flags: &UnenrollFlags,
+    there: Option<&DynamicObject>,
+    has_secret: bool,
+    account: &Account,
+) -> Step<()> {
+    let (steps, name, namespace) = (Steps::Output, &flags.name, &plane.namespace);
+    let rows = prune::rows(plane, name).await?;
+    if there.is_some() {
+        if rows.is_empty() {
+            steps.note(format!("{name} has nothing of modules"));
+        } else {
+            steps.note(format!(
+                "{name} has what these modules brought: {}",
+                rows.join(", ")
+            ));
+            steps.more(if flags.prune {
+                "it is removed first: the Cluster loses its labels, and modules let go of it"
+            } else {
+                "it stays, and an agent there goes on with it (--prune removes it first)"
+            });
+        }
+        steps.note(format!("Cluster {namespace}/{name} is deleted"));
+    }
+    if has_secret {
+        steps.note(format!(
+            "Secret {namespace}/{} is deleted",
+            kubeconfig_secret(name)
+        ));
+    }
+    steps.note(account.plan(name));
+    Ok(())
+}
+
+/// Deletes a Cluster and waits until it is gone.
+async fn gone(plane: &Plane, cluster: &DynamicObject) -> Step<()> {
+    let name = cluster.name_any();
+    let what = ObjectRef {
+        kind: "Cluster".to_owned(),
+        api_version: plane.version.api_resource().api_version,
+        namespace: Some(plane.namespace.clone()),
+        name: name.clone(),
+    };
+    let of_call = |error: CallError| Refusal::of_call(PLACE, &error);
+    again(|| what.delete(&plane.client, false))
+        .await
+        .map_err(of_call)?;
+    let mut held = Vec::new();
+    let going = async {
+        loop {
+            match plane.cluster(&name).await? {
+                None => return Ok::<(), CallError>(()),
+                Some(there) => held = there.finalizers().to_vec(),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    match tokio::time::timeout(GONE, going).await {
+        Ok(done) => done.map_err(of_call),
+        Err(_elapsed) => Err(Refusal::failed(format!(
+            "Cluster {}/{name} does not go within {} s: it is held by {}",
+            plane.namespace,
+            GONE.as_secs(),
+            held.join(", ")
+        ))
+        .remedy("muster sets no finalizer on a Cluster: ask whoever set this one, and run this again")),
+    }
+}
+
+/// Tries a call some times: what is busy now may answer the next time.
+async fn again<T, F: Future<Output = Result<T, CallError>>>(call: impl Fn() -> F) -> Result<T, CallError> {
+    let mut tries = 1;
+    loop {
+        match call().await {
+            Err(error) if tries < TRIES && !error.is_refused_credential() => {
+                tries += 1;
+                tokio::time::sleep(error.retry_after().unwrap_or(PAUSE).min(DEADLINE)).await;
+            }
+            answer => return answer,
+        }
+    }
+}
+
+/// The exit code where something is left.
+const fn left(force: bool) -> u8 {
+    if force { DONE } else { FAILED }
+}

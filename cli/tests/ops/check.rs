@@ -1,0 +1,405 @@
+//! Promise: `muster check` is silent about what is well and names what is not by its code, with a remedy; it writes nothing and shows no
+//! credential.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::{
+    api::{coordination::v1::Lease, rbac::v1::Role},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
+    core::{ApiResource, DynamicObject, GroupVersionKind},
+};
+use muster_apiserver::{
+    fault::{Failure, Fault, Match, Rule},
+    player::Speeds,
+};
+use serde_json::{Value, json};
+
+use crate::bed::{Bed, create};
+
+const CLUSTER: &str = "cluster.x-k8s.io/v1beta2";
+
+/// A bed with the installation in it, as if its controller had just renewed its Lease.
+async fn installed() -> Bed {
+    let bed = Bed::new().await;
+    bed.management.play_workloads(Speeds::default());
+    bed.install("install --export --management").await;
+    let client = bed.management.client();
+    let now = jiff::Timestamp::now();
+    create(
+        &client,
+        json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "muster-controller", "namespace": "default"},
+            "spec": {"holderIdentity": "muster-controller-1_x", "leaseDurationSeconds": 15, "renewTime": format!("{now:.6}")}}),
+    )
+    .await;
+    bed.until("the Deployment is available", async || {
+        !codes(&bed).await.1.contains("MST1101")
+    })
+    .await;
+    bed
+}
+
+/// The exit code, and the codes of all that is not well.
+async fn codes(bed: &Bed) -> (Option<i32>, BTreeSet<String>) {
+    bed.management.recorder().clear();
+    let told = bed.muster("check -o json").await;
+    for request in bed.management.recorder().requests() {
+        assert!(
+            request.method == "GET"
+                || request.path.contains("accessreviews")
+                || request.client != "kubernetes-admin",
+            "{} {}",
+            request.method,
+            request.path
+        );
+    }
+    let report: Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!(report["schema"], "check/v1");
+    let findings = report["findings"].as_array().unwrap().iter();
+    let unwell = findings.filter(|finding| finding["level"] != "Ok");
+    (
+        told.code,
+        unwell
+            .map(|finding| finding["code"].as_str().unwrap().to_owned())
+            .collect(),
+    )
+}
+
+async fn patch(bed: &Bed, api_version: &str, kind: &str, namespace: Option<&str>, name: &str, patch: Value) {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    let api: Api<DynamicObject> = match namespace {
+        Some(namespace) => Api::namespaced_with(bed.management.client(), namespace, &resource),
+        None => Api::all_with(bed.management.client(), &resource),
+    };
+    if patch.get("status").is_some() {
+        api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
+    } else {
+        api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn what_is_well_is_a_line_each() {
+    let bed = installed().await;
+    let said = bed.types("check", 0).await;
+    insta::assert_snapshot!("well", said);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn without_a_controller_or_an_answer_that_is_said() {
+    let bed = Bed::new().await;
+    let said = bed.types("check", 1).await;
+    assert!(
+        said.contains("× no controller is installed for namespace default  [MST1101]")
+            && said.contains("→ muster install --export --management --crds -n default")
+            && said.contains("docs/checks.md#mst1101")
+            && said.contains("Result: × 1 problem"),
+        "{said}"
+    );
+    let closed = std::fs::read_to_string(bed.path("management")).unwrap();
+    let address = format!("https://{}", bed.management.address().unwrap());
+    std::fs::write(
+        bed.path("closed"),
+        closed.replace(&address, "https://127.0.0.1:9"),
+    )
+    .unwrap();
+    let said = bed.types("check --kubeconfig closed", 2).await;
+    assert!(said.contains("the management cluster does not answer"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn what_may_not_be_looked_at_is_unknown_and_not_well() {
+    let bed = installed().await;
+    let secrets = Match {
+        path: Some("/namespaces/default/secrets".to_owned()),
+        ..Match::default()
+    };
+    bed.management
+        .faults()
+        .add(Rule::always(secrets, Fault::Status(Failure::Forbidden)));
+    create(
+        &bed.management.client(),
+        json!({"apiVersion": CLUSTER, "kind": "Cluster", "metadata": {"name": "eu-1", "namespace": "default"}, "spec": {}}),
+    )
+    .await;
+    let (code, unwell) = codes(&bed).await;
+    assert_eq!((code, unwell.contains("MST1201")), (Some(2), true), "{unwell:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn what_is_wrong_with_the_installation_has_its_code() {
+    let bed = installed().await;
+    let client = bed.management.client();
+    let before = codes(&bed).await.1;
+    let only = async |code: &str| {
+        let now = codes(&bed).await.1;
+        let new: Vec<&String> = now.difference(&before).collect();
+        assert_eq!(new, [code], "{now:?}");
+    };
+    let roles: Api<Role> = Api::namespaced(client.clone(), "default");
+    let role = roles.get("muster-controller").await.unwrap();
+    let fewer = json!({"rules": role.rules.as_ref().unwrap().iter().skip(1).collect::<Vec<_>>()});
+    roles
+        .patch("muster-controller", &PatchParams::default(), &Patch::Merge(fewer))
+        .await
+        .unwrap();
+    only("MST1104").await;
+    roles
+        .patch(
+            "muster-controller",
+            &PatchParams::default(),
+            &Patch::Merge(json!({"rules": role.rules})),
+        )
+        .await
+        .unwrap();
+
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "default");
+    let old = json!({"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}});
+    leases
+        .patch("muster-controller", &PatchParams::default(), &Patch::Merge(old))
+        .await
+        .unwrap();
+    only("MST1102").await;
+    let now = format!("{:.6}", jiff::Timestamp::now());
+    let fresh = json!({"spec": {"renewTime": now}});
+    leases
+        .patch("muster-controller", &PatchParams::default(), &Patch::Merge(fresh))
+        .await
+        .unwrap();
+
+    let definition = "modulerevisions.fleet.muster.dev";
+    let conversion = json!({"spec": {"conversion": {"strategy": "Webhook", "webhook": {
+        "conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://example.com/convert"}}}}});
+    patch(
+        &bed,
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        None,
+        definition,
+        conversion,
+    )
+    .await;
+    only("MST1006").await;
+    let none = json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}});
+    patch(
+        &bed,
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        None,
+        definition,
+        none,
+    )
+    .await;
+
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let mut other = definitions.get(definition).await.unwrap();
+    other.spec.versions[0].additional_printer_columns = None;
+    definitions
+        .replace(definition, &PostParams::default(), &other)
+        .await
+        .unwrap();
+    only("MST1003").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn what_is_wrong_with_a_cluster_has_its_code_and_no_credential_is_shown() {
+    let bed = installed().await;
+    let client = bed.management.client();
+    let cluster = |name: &str| json!({"apiVersion": CLUSTER, "kind": "Cluster", "metadata": {"name": name, "namespace": "default", "annotations": {"fleet.muster.dev/enrolled": "true"}}, "spec": {}});
+    let secret = |name: &str, user: &str| {
+        let kubeconfig = format!(
+            "{{\"current-context\": \"a\", \"contexts\": [{{\"name\": \"a\", \"context\": {{\"cluster\": \"a\", \"user\": \"a\"}}}}], \
+             \"clusters\": [{{\"name\": \"a\", \"cluster\": {{\"server\": \"https://10.0.0.1\", \"certificate-authority-data\": \"YQ==\"}}}}], \
+             \"users\": [{{\"name\": \"a\", \"user\": {user}}}]}}"
+        );
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": format!("{name}-kubeconfig"), "namespace": "default", "labels": {"fleet.muster.dev/kubeconfig": ""}},
+            "stringData": {"value": kubeconfig}})
+    };
+    create(&client, cluster("absent")).await;
+    create(&client, cluster("runs")).await;
+    create(&client, secret("runs", "{\"exec\": {\"command\": \"canary\"}}")).await;
+    create(&client, cluster("ended")).await;
+    // {"exp": 60}
+    create(
+        &client,
+        secret("ended", "{\"token\": \"e30.eyJleHAiOiA2MH0.canary\"}"),
+    )
+    .await;
+    create(&client, secret("orphan", "{\"token\": \"canary\"}")).await;
+    for (name, identity) in [("x", "same"), ("y", "same")] {
+        create(&client, cluster(name)).await;
+        create(&client, secret(name, "{\"token\": \"canary\"}")).await;
+        let uid = crate::bed::objects(&client, CLUSTER, "Cluster")
+            .await
+            .iter()
+            .find(|c| c.metadata.name.as_deref() == Some(name))
+            .unwrap()
+            .metadata
+            .uid
+            .clone()
+            .unwrap();
+        create(
+            &client,
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default", "labels": {"fleet.muster.dev/identity": ""}},
+                "data": {"cluster": name, "clusterUid": uid, "kubeSystemUid": identity}}),
+        )
+        .await;
+    }
+    let (code, unwell) = codes(&bed).await;
+    let expect = ["MST1201", "MST1202", "MST1203", "MST1205", "MST1208", "MST1209"];
+    assert_eq!((code, unwell), (Some(1), expect.map(str::to_owned).into()));
+    let said = bed.types("check", 1).await;
+    assert!(
+        !said.contains("canary")
+            && said
+                .contains("cluster/runs: the kubeconfig in Secret default/runs-kubeconfig is not accepted"),
+        "{said}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn what_modules_say_has_its_code() {
+    let bed = installed().await;
+    let client = bed.management.client();
+    create(&client, json!({"apiVersion": CLUSTER, "kind": "Cluster", "metadata": {"name": "eu-1", "namespace": "default", "annotations": {"fleet.muster.dev/enrolled": "true"}}, "spec": {}})).await;
+    create(
+        &client,
+        json!({"apiVersion": "fleet.muster.dev/v1alpha1", "kind": "Module", "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"selector": {"matchLabels": {"env": "prod"}}, "sync": {"source": {"git": {"url": "https://git.example.com/fleet", "version": {"tag": "v1"}}}}}}),
+    )
+    .await;
+    let check = async |conditions: Value, annotations: Value, attention: Value, code: &str| {
+        patch(
+            &bed,
+            "fleet.muster.dev/v1alpha1",
+            "Module",
+            Some("default"),
+            "web",
+            json!({"metadata": {"annotations": annotations}}),
+        )
+        .await;
+        let status =
+            json!({"status": {"observedGeneration": 1, "conditions": conditions, "attention": attention}});
+        patch(
+            &bed,
+            "fleet.muster.dev/v1alpha1",
+            "Module",
+            Some("default"),
+            "web",
+            status,
+        )
+        .await;
+        let unwell = codes(&bed).await.1;
+        assert!(unwell.contains(code), "{code}: {unwell:?}");
+    };
+    let condition = |type_: &str, status: &str, reason: &str| json!({"type": type_, "status": status, "reason": reason, "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1});
+    let ready = |reason: &str| json!([condition("Ready", "False", reason)]);
+    let none = || json!(null);
+    check(ready("NoClusters"), none(), none(), "MST1301").await;
+    check(ready("SourceNotReady"), none(), none(), "MST1302").await;
+    check(
+        json!([
+            condition("Ready", "False", "Paused"),
+            condition("Paused", "True", "Paused")
+        ]),
+        none(),
+        none(),
+        "MST1303",
+    )
+    .await;
+    check(
+        ready("Held"),
+        json!({"fleet.muster.dev/hold": "{\"for\": \"eu-1\", \"at\": \"2026-01-01T00:00:00Z\"}"}),
+        none(),
+        "MST1304",
+    )
+    .await;
+    check(ready("KnownBad"), none(), none(), "MST1305").await;
+    check(
+        json!([
+            condition("Ready", "False", "InvalidSpec"),
+            condition("Stalled", "True", "InvalidSpec")
+        ]),
+        none(),
+        none(),
+        "MST1306",
+    )
+    .await;
+    check(ready("WithdrawalHeld"), none(), none(), "MST1307").await;
+    check(
+        json!([
+            condition("Ready", "True", "Succeeded"),
+            condition("TagMoved", "True", "TagMoved")
+        ]),
+        none(),
+        none(),
+        "MST1309",
+    )
+    .await;
+    let away = json!([{"cluster": "eu-1", "reason": "Unreachable", "message": "dial tcp: timeout"}]);
+    create(
+        &client,
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "eu-1-kubeconfig", "namespace": "default"}}),
+    )
+    .await;
+    check(ready("Unreachable"), none(), away, "MST1204").await;
+    let status = json!({"status": {"observedGeneration": 0}});
+    patch(
+        &bed,
+        "fleet.muster.dev/v1alpha1",
+        "Module",
+        Some("default"),
+        "web",
+        status,
+    )
+    .await;
+    assert!(codes(&bed).await.1.contains("MST1308"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn one_cluster_is_looked_at_from_here() {
+    let bed = Bed::new().await;
+    bed.start_controller();
+    bed.types("enroll --downstream-kubeconfig new --name eu-2", 0)
+        .await;
+    let said = bed.types("check --cluster eu-2", 0).await;
+    insta::assert_snapshot!("deep", said);
+    let said = bed.types("check --cluster nowhere", 2).await;
+    assert!(said.contains("there is no Cluster nowhere"), "{said}");
+    bed.downstream
+        .revoke("system:serviceaccount:muster-system:muster-management");
+    let said = bed.types("check --cluster eu-2", 1).await;
+    assert!(
+        said.contains("refuses the credential in the Secret  [MST1401]"),
+        "{said}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn before_an_installation_the_server_is_asked_and_nothing_is_written() {
+    let bed = Bed::new().await;
+    let before = bed.downstream.revision();
+    let said = bed.types("check --pre --kubeconfig new", 0).await;
+    insta::assert_snapshot!("before", said);
+    let roles = Match {
+        path: Some("/clusterroles/".to_owned()),
+        ..Match::default()
+    };
+    bed.downstream
+        .faults()
+        .add(Rule::always(roles, Fault::Status(Failure::Forbidden)));
+    let said = bed.types("check --pre --kubeconfig new", 1).await;
+    assert!(
+        said.contains("ClusterRole muster-controller would not be taken  [MST1501]"),
+        "{said}"
+    );
+    assert_eq!(bed.downstream.revision(), before);
+}

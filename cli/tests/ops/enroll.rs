@@ -1,0 +1,358 @@
+//! Promise: a cluster comes into the fleet by one command that says each step, and only if the management side reached it is that success;
+//! doing it twice changes nothing; what is wrong is said before anything is written; the token is shown nowhere.
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, ListParams};
+use muster_apiserver::fault::{Failure, Fault, Match, Rule};
+use serde_json::json;
+
+use crate::bed::{Bed, SOON, create, objects, versions};
+
+const CLUSTER: &str = "cluster.x-k8s.io/v1beta2";
+const ENROLL: &str = "enroll --downstream-kubeconfig new --name eu-2 -l env=prod,region=eu";
+
+/// All that an enrolment writes.
+const DOWNSTREAM: &[(&str, &str)] = &[
+    ("v1", "Namespace"),
+    ("v1", "ServiceAccount"),
+    ("v1", "Secret"),
+    ("rbac.authorization.k8s.io/v1", "Role"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
+    ("apps/v1", "Deployment"),
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+];
+const MANAGEMENT: &[(&str, &str)] = &[("v1", "Secret"), (CLUSTER, "Cluster")];
+
+/// The tokens and keys that must be shown nowhere.
+async fn secrets(bed: &Bed) -> Vec<String> {
+    let secrets: Api<Secret> = Api::all(bed.downstream.client());
+    let all = secrets.list(&ListParams::default()).await.unwrap().items;
+    let data = all.into_iter().flat_map(|secret| secret.data.unwrap_or_default());
+    data.filter(|(key, _)| key == "token")
+        .map(|(_, value)| String::from_utf8(value.0).unwrap())
+        .collect()
+}
+
+async fn shows_no_token(bed: &Bed, said: &str) {
+    for token in secrets(bed).await {
+        assert!(!said.contains(&token), "{said}");
+    }
+}
+
+async fn everything(bed: &Bed) -> (Vec<String>, Vec<String>) {
+    (
+        versions(&bed.downstream.client(), DOWNSTREAM).await,
+        versions(&bed.management.client(), MANAGEMENT).await,
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_cluster_comes_in_and_doing_it_twice_changes_nothing() {
+    let bed = Bed::new().await;
+    bed.start_controller();
+    create(
+        &bed.management.client(),
+        json!({"apiVersion": "fleet.muster.dev/v1alpha1", "kind": "Module", "metadata": {"name": "podinfo", "namespace": "default"},
+            "spec": {"suspend": true, "selector": {"matchLabels": {"env": "prod"}},
+                "sync": {"source": {"git": {"url": "https://git.example.com/fleet", "version": {"tag": "v1"}}}, "package": {"path": "x"}}}}),
+    )
+    .await;
+    let said = bed.types(ENROLL, 0).await;
+    insta::assert_snapshot!("enrolled", said);
+    shows_no_token(&bed, &said).await;
+    let clusters = objects(&bed.management.client(), CLUSTER, "Cluster").await;
+    assert_eq!(clusters[0].metadata.labels.as_ref().unwrap()["region"], "eu");
+
+    let before = everything(&bed).await;
+    let said = bed.types(ENROLL, 0).await;
+    insta::assert_snapshot!("enrolled_twice", said);
+    assert_eq!(
+        everything(&bed).await,
+        before,
+        "the second time changed something"
+    );
+
+    let said = bed
+        .types("enroll --downstream-kubeconfig new --name eu-3", 1)
+        .await;
+    assert!(
+        said.contains("is in the fleet already, as Cluster eu-2"),
+        "{said}"
+    );
+    assert_eq!(everything(&bed).await, before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn what_the_management_side_cannot_reach_is_a_failure_that_says_why() {
+    let bed = Bed::new().await;
+    bed.start_controller();
+    let account = Match {
+        client: Some("system:serviceaccount:muster-system:muster-management".to_owned()),
+        ..Match::default()
+    };
+    // Seen from here the first two requests of the account succeed.
+    let mut rule = Rule::always(account, Fault::Refuse);
+    rule.after = 1;
+    let rule = bed.downstream.faults().add(rule);
+    let said = bed.types(&format!("{ENROLL} --no-agent --wait 8s"), 1).await;
+    assert!(
+        said.contains("the management cluster did not reach eu-2 within 8 s: Unreachable: the API server of eu-2 does not answer")
+            && said.contains("--server https://HOST:PORT")
+            && said.contains("Undo: muster unenroll eu-2"),
+        "{said}"
+    );
+    bed.downstream.faults().remove(rule);
+    let said = bed.types(&format!("{ENROLL} --no-agent"), 0).await;
+    assert!(
+        said.contains("✔ the controller reached https://127.0.0.1:2222"),
+        "{said}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn without_a_controller_that_is_said() {
+    let bed = Bed::new().await;
+    let said = bed.types(&format!("{ENROLL} --wait 2s"), 1).await;
+    assert!(
+        said.contains("no controller shows itself for namespace default"),
+        "{said}"
+    );
+    let said = bed.types(&format!("{ENROLL} --no-wait"), 0).await;
+    assert!(
+        said.contains("whether it is reached was not waited for"),
+        "{said}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn what_is_wrong_is_said_before_anything_is_written() {
+    let bed = Bed::new().await;
+    let before = everything(&bed).await;
+    let check = async |words: &str, code: i32, says: &str| {
+        let said = bed.types(words, code).await;
+        assert!(said.contains(says), "{words}: {said}");
+        assert_eq!(everything(&bed).await, before, "{words} wrote something");
+    };
+    check("enroll", 2, "<NEW_CONTEXT>").await;
+    check("enroll nowhere", 2, "it has: management").await;
+    check(
+        "enroll --downstream-kubeconfig none --name x",
+        2,
+        "kubeconfig none cannot be used",
+    )
+    .await;
+    std::fs::write(bed.path("broken"), "{").unwrap();
+    check(
+        "enroll --downstream-kubeconfig broken --name x",
+        2,
+        "kubeconfig broken cannot be used",
+    )
+    .await;
+    check("enroll --downstream-kubeconfig new --name EU_2", 2, "--name").await;
+    check(
+        "enroll --downstream-kubeconfig new -l env",
+        2,
+        "labels are written as env=prod,region=eu",
+    )
+    .await;
+    check(
+        "enroll --downstream-kubeconfig new --name x -n nowhere",
+        1,
+        "kubectl create namespace nowhere",
+    )
+    .await;
+    check(
+        "enroll --downstream-kubeconfig new --name x --server http://eu",
+        2,
+        "https only",
+    )
+    .await;
+    check(
+        "enroll --downstream-kubeconfig new --name x --with-secret",
+        2,
+        "--export",
+    )
+    .await;
+    // Nobody listens there.
+    let closed = std::fs::read_to_string(bed.path("new"))
+        .unwrap()
+        .replace(&bed.address(), "https://127.0.0.1:9");
+    std::fs::write(bed.path("closed"), closed).unwrap();
+    check(
+        "enroll --downstream-kubeconfig closed --name x",
+        2,
+        "context new does not answer",
+    )
+    .await;
+    check(
+        "enroll --downstream-kubeconfig new --name x --kubeconfig closed",
+        2,
+        "the management cluster does not answer",
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn who_may_not_is_told_before_anything_is_written() {
+    let bed = Bed::new().await;
+    let before = everything(&bed).await;
+    let check = async |words: &str, code: i32, says: &str| {
+        let said = bed.types(words, code).await;
+        assert!(said.contains(says), "{words}: {said}");
+        assert_eq!(everything(&bed).await, before, "{words} wrote something");
+    };
+    // A credential that nobody knows.
+    let stranger = std::fs::read_to_string(bed.path("new")).unwrap();
+    let stranger: Vec<&str> = stranger
+        .lines()
+        .filter(|line| !line.contains("client-key-data"))
+        .collect();
+    let stranger: Vec<String> = stranger
+        .iter()
+        .map(|line| {
+            if line.contains("client-certificate-data") {
+                "    token: stranger".to_owned()
+            } else {
+                (*line).to_owned()
+            }
+        })
+        .collect();
+    std::fs::write(bed.path("stranger"), stranger.join("\n")).unwrap();
+    check(
+        "enroll --downstream-kubeconfig stranger --name x",
+        2,
+        "does not accept your credential",
+    )
+    .await;
+    // Rights that are missing show in the server's dry run.
+    let roles = Match {
+        path: Some("/clusterroles/".to_owned()),
+        ..Match::default()
+    };
+    let rule = bed
+        .downstream
+        .faults()
+        .add(Rule::always(roles, Fault::Status(Failure::Forbidden)));
+    check(
+        "enroll --downstream-kubeconfig new --name x",
+        1,
+        "you may not do that in context new",
+    )
+    .await;
+    bed.downstream.faults().remove(rule);
+    check(
+        "enroll --downstream-kubeconfig new --name eu-2 --dry-run",
+        0,
+        "would apply ServiceAccount muster-system/muster-management in eu-2",
+    )
+    .await;
+    check(
+        "enroll --downstream-kubeconfig new --name eu-2 --dry-run=server",
+        0,
+        "eu-2 would get ServiceAccount muster-system/muster-management",
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn what_something_else_manages_is_left_alone() {
+    let bed = Bed::new().await;
+    create(
+        &bed.management.client(),
+        json!({"apiVersion": CLUSTER, "kind": "Cluster", "metadata": {"name": "eu-2", "namespace": "default"}, "spec": {}}),
+    )
+    .await;
+    let said = bed.types(ENROLL, 1).await;
+    assert!(
+        said.contains("Cluster default/eu-2 was not enrolled: something else manages it"),
+        "{said}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn for_git_the_cluster_is_printed_and_the_token_only_on_demand() {
+    let bed = Bed::new().await;
+    let told = bed.muster(&format!("{ENROLL} --export")).await;
+    assert_eq!(told.code, Some(0), "{told:?}");
+    insta::assert_snapshot!("exported", told.out);
+    shows_no_token(&bed, &(told.out + &told.err)).await;
+    assert!(
+        objects(&bed.management.client(), CLUSTER, "Cluster")
+            .await
+            .is_empty()
+    );
+    let told = bed.muster(&format!("{ENROLL} --export --with-secret")).await;
+    assert!(
+        told.out.contains("name: eu-2-kubeconfig") && !told.out.contains('#'),
+        "{told:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn the_script_and_the_command_write_the_same() {
+    let bed = Bed::new().await;
+    let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/enrol/enrol.sh");
+    let mut script = std::process::Command::new(script);
+    script
+        .args([
+            "eu-2",
+            "--downstream-kubeconfig",
+            "new",
+            "--labels",
+            "env=prod,region=eu",
+        ])
+        .current_dir(bed.path(""))
+        .env("KUBECONFIG", bed.path("management"));
+    let output = tokio::task::spawn_blocking(move || script.output().unwrap())
+        .await
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let before = everything(&bed).await;
+    let said = bed.types(&format!("{ENROLL} --no-agent --no-wait"), 0).await;
+    assert_eq!(everything(&bed).await, before, "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_server_that_is_silent_is_not_waited_for_for_ever() {
+    let bed = Bed::new().await;
+    // Connections are accepted by the kernel, and nobody ever answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("https://{}", silent.local_addr().unwrap());
+    let kubeconfig = std::fs::read_to_string(bed.path("new"))
+        .unwrap()
+        .replace(&bed.address(), &address);
+    std::fs::write(bed.path("silent"), kubeconfig).unwrap();
+    let began = std::time::Instant::now();
+    let said = bed
+        .types("enroll --downstream-kubeconfig silent --name x", 2)
+        .await;
+    assert!(
+        said.contains("context new does not answer") && began.elapsed() < SOON,
+        "{said}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn interrupted_it_says_how_to_go_on() {
+    let bed = Bed::new().await;
+    let mut command = bed.command(&format!("{ENROLL} --no-agent --wait 1m"));
+    let child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let client = bed.management.client();
+    bed.until("the Cluster is there", async || {
+        !objects(&client, CLUSTER, "Cluster").await.is_empty()
+    })
+    .await;
+    let told = std::process::Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(told.success());
+    let output = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap())
+        .await
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("the same command goes on from there"), "{said}");
+}
