@@ -5,6 +5,7 @@
 
 pub mod arrows;
 pub mod bench;
+pub mod deploy;
 pub mod fixtures;
 pub mod fuzz;
 pub mod generated;

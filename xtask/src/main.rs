@@ -5,8 +5,8 @@ use std::process::{Command, ExitCode};
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use xtask::{
-    Problems, arrows, bench, fixtures, fuzz, generated, house, links, long, model, mutate, real, simulate,
-    tree,
+    Problems, arrows, bench, deploy, fixtures, fuzz, generated, house, links, long, model, mutate, real,
+    simulate, tree,
 };
 
 #[derive(Parser)]
@@ -20,6 +20,8 @@ struct Arguments {
 enum Chore {
     /// Measure the rollout's shell beside a controller that only writes (needs `cargo xtask real build`)
     Bench(bench::Bench),
+    /// Build Helm, and compare what it makes of deploy/charts with what muster install --export prints (needs Go)
+    Charts,
     /// Formatting, lints, licences and bans, arrows, generated files, links, house rules
     Check,
     /// Run the fuzz targets for a while (needs cargo-fuzz)
@@ -32,6 +34,8 @@ enum Chore {
     Model(model::Model),
     /// Make old bugs again, one by one in a copy of the tree, and see that a test catches each
     Mutate(mutate::Mutate),
+    /// Check the rules of deploy/prometheus with promtool, and play their tests (needs Go)
+    Monitoring,
     /// The same on real Kubernetes: build its programs, start and end control planes, run suites on them
     Real(real::Real),
     /// Random histories of a simulated fleet: the laws of a rollout hold in each
@@ -78,14 +82,18 @@ const TOOLS: &[(&str, &[&str], bool)] = &[
 fn main() -> anyhow::Result<ExitCode> {
     match Arguments::parse().chore {
         Chore::Bench(bench) => bench.run(),
+        Chore::Charts => deploy::charts().map(|()| ExitCode::SUCCESS),
         Chore::Check => check(),
         Chore::Fuzz(fuzz) => fuzz.run(),
         Chore::Long(long) => long.run(),
         Chore::Model(model) => model.run(),
+        Chore::Monitoring => deploy::monitoring().map(|()| ExitCode::SUCCESS),
         Chore::Mutate(mutate) => mutate.run(),
         Chore::Real(real) => real.run(),
         Chore::Simulate(simulate) => simulate.run(),
-        Chore::Generate => generated::write().map(|()| ExitCode::SUCCESS),
+        Chore::Generate => generated::write()
+            .and_then(|()| deploy::write_charts())
+            .map(|()| ExitCode::SUCCESS),
         Chore::Fixtures { check: false } => fixtures::write().map(|()| ExitCode::SUCCESS),
         Chore::Fixtures { check: true } => check_fixtures(),
     }

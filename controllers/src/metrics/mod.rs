@@ -13,12 +13,16 @@
 
 mod controllers;
 mod facts;
+mod rollouts;
 mod writes;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use kube::runtime::reflector::Store;
-use muster_api::module::ModuleObject;
+use muster_api::{
+    module::{ModuleKind, ModuleObject},
+    revision::Verdict,
+};
 use parking_lot::Mutex;
 use prometheus_client::{
     encoding::text::encode,
@@ -31,7 +35,7 @@ pub use self::{
     facts::{Conditioned, Facts},
     writes::{Outcome, Target, Verb, Writing},
 };
-use self::{controllers::Controllers, facts::Sources, writes::Writes};
+use self::{controllers::Controllers, facts::Sources, rollouts::Rollouts, writes::Writes};
 use crate::{registry, runtime::Clock};
 
 /// A handle to what a process counts. Cheap to clone; clones count into the same.
@@ -42,6 +46,7 @@ struct Inner {
     registry: Mutex<Registry>,
     controllers: Controllers,
     writes: Writes,
+    rollouts: Rollouts,
     sources: Arc<Sources>,
     leader: Gauge,
 }
@@ -51,6 +56,7 @@ impl Default for Metrics {
         let mut registry = Registry::default();
         let controllers = Controllers::register(&mut registry);
         let writes = Writes::register(&mut registry);
+        let rollouts = Rollouts::register(&mut registry);
         let sources = Arc::new(Sources::default());
         let leader = Gauge::default();
         registry.register(
@@ -68,6 +74,7 @@ impl Default for Metrics {
             registry: Mutex::new(registry),
             controllers,
             writes,
+            rollouts,
             sources,
             leader,
         }))
@@ -88,6 +95,11 @@ impl Metrics {
     /// A write is about to be sent.
     pub fn writing(&self, target: Target, verb: Verb) -> Writing {
         self.0.writes.begin(target, verb)
+    }
+
+    /// A rollout came to its end, so long after its start.
+    pub fn rollout_ended(&self, kind: ModuleKind, verdict: Verdict, took: Duration) {
+        self.0.rollouts.ended(kind, verdict, took);
     }
 
     /// Whether this process acts.

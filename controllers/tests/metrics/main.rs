@@ -7,5 +7,6 @@
     reason = "a helper that fails fails its test"
 )]
 
+mod deploy;
 mod door;
 mod scrape;
