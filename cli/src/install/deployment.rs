@@ -7,9 +7,9 @@ use super::{InstallFlags, Role, labels};
 use crate::args::Sync;
 
 /// The port of `/metrics`, `/healthz` and `/readyz`.
-const PORT: u16 = 8080;
+pub const PORT: u16 = 8080;
 /// A user that is nobody: any number but 0 does.
-const USER: u32 = 65_532;
+pub const USER: u32 = 65_532;
 
 pub fn deployment(role: Role, works_in: &str, flags: &InstallFlags) -> Value {
     let name = role.name();

@@ -2,7 +2,10 @@
 //!
 //! Invariant: nothing here writes to a cluster; the same flags give the same text.
 
+#[cfg(test)]
+mod charts;
 mod deployment;
+mod network;
 mod rights;
 
 use clap::Args;
@@ -49,7 +52,13 @@ pub struct InstallFlags {
     /// The image with the command muster
     #[arg(long, default_value = concat!("muster:", env!("CARGO_PKG_VERSION")))]
     pub image: String,
+    /// The ports at which API servers, git hosts and hosts of gates are asked: the NetworkPolicy lets out nothing else but names
+    #[arg(long, value_name = "PORT", value_delimiter = ',', default_values_t = EGRESS_PORTS)]
+    pub egress_ports: Vec<u16>,
 }
+
+/// Https, and the usual port of API servers, to which connections of pods are redirected before a NetworkPolicy looks at them.
+const EGRESS_PORTS: [u16; 2] = [443, 6443];
 
 /// The rights of `muster controller` for modules in a namespace.
 pub fn rights_of_controller(namespace: &str) -> Vec<Value> {
@@ -145,6 +154,7 @@ fn objects(flags: &InstallFlags, works_in: &str) -> Vec<Value> {
         "metadata": {"name": role.name(), "namespace": SYSTEM_NAMESPACE, "labels": labels(role)},
     }));
     objects.extend(rights::objects(role, works_in, flags.sync));
+    objects.push(network::policy(role, flags));
     objects.push(deployment::deployment(role, works_in, flags));
     objects
 }
@@ -152,7 +162,9 @@ fn objects(flags: &InstallFlags, works_in: &str) -> Vec<Value> {
 fn namespace(name: &str) -> Value {
     let enforced = (name == SYSTEM_NAMESPACE).then_some(json!({
         label::APP_MANAGED_BY: MUSTER,
+        "pod-security.kubernetes.io/audit": "restricted",
         "pod-security.kubernetes.io/enforce": "restricted",
+        "pod-security.kubernetes.io/warn": "restricted",
     }));
     json!({
         "apiVersion": "v1", "kind": "Namespace",
@@ -174,6 +186,7 @@ mod tests {
     use k8s_openapi::api::{
         apps::v1::Deployment,
         core::v1::{Namespace, ServiceAccount},
+        networking::v1::NetworkPolicy,
         rbac::v1::{ClusterRole, ClusterRoleBinding, Role as NamespacedRole, RoleBinding},
     };
     use serde::de::DeserializeOwned;
@@ -189,6 +202,7 @@ mod tests {
             cluster_api: false,
             sync,
             image: "example.com/muster:1".to_owned(),
+            egress_ports: EGRESS_PORTS.to_vec(),
         }
     }
 
@@ -217,6 +231,7 @@ mod tests {
                     "RoleBinding" => is_whole::<RoleBinding>(&object),
                     "ClusterRole" => is_whole::<ClusterRole>(&object),
                     "ClusterRoleBinding" => is_whole::<ClusterRoleBinding>(&object),
+                    "NetworkPolicy" => is_whole::<NetworkPolicy>(&object),
                     "Deployment" => is_whole::<Deployment>(&object),
                     other => panic!("{other} is not expected"),
                 };
