@@ -25,7 +25,7 @@ const KEEP: &str =
     "metadata:\n  {{- if .Values.keep }}\n  annotations:\n    helm.sh/resource-policy: keep\n  {{- end }}\n";
 
 /// The flags of one variant.
-fn flags(role: Role, sync: Sync) -> InstallFlags {
+fn flags(role: Role, sync: Sync, notify: bool) -> InstallFlags {
     InstallFlags {
         export: true,
         management: role == Role::Controller,
@@ -35,6 +35,7 @@ fn flags(role: Role, sync: Sync) -> InstallFlags {
         sync,
         image: IMAGE.to_owned(),
         egress_ports: vec![EGRESS_PORT],
+        notify,
     }
 }
 
@@ -71,21 +72,30 @@ fn templates(role: Role) -> String {
         Role::Controller => NAMESPACE,
         Role::Agent => SYSTEM_NAMESPACE,
     };
-    let of = |sync: Sync| -> Vec<String> {
-        let flags = flags(role, sync);
+    let of = |sync: Sync, notify: bool| -> Vec<String> {
+        let flags = flags(role, sync, notify);
         objects(&flags, works_in).iter().map(document).collect()
     };
-    let flux = of(Sync::Flux);
+    let flux = of(Sync::Flux, false);
+    let notifying = of(Sync::Builtin, true);
+    let quiet = of(Sync::Builtin, false);
+    assert_eq!(notifying.len(), quiet.len());
     let mut text = String::new();
-    for document in of(Sync::Builtin) {
+    for (document, notifying) in quiet.into_iter().zip(notifying) {
         // It is there already, or everywhere.
         let given = format!("not (has .Values.namespace (list \"default\" \"{SYSTEM_NAMESPACE}\"))");
         let is_namespace = document.contains("kind: Namespace\n") && document.contains(".Values.namespace");
-        text += &match (is_namespace, flux.contains(&document)) {
-            (true, _) => when(&given, &document),
-            (false, true) => document,
-            (false, false) => when("eq .Values.sync \"builtin\"", &document),
-        };
+        if is_namespace {
+            text += &when(&given, &document);
+        } else if !flux.contains(&document) {
+            text += &when("eq .Values.sync \"builtin\"", &document);
+        } else if role == Role::Controller && notifying != document {
+            text += &format!(
+                "{{{{- if .Values.notify }}}}\n{notifying}{{{{- else }}}}\n{document}{{{{- end }}}}\n"
+            );
+        } else {
+            text += &document;
+        }
     }
     let value = match role {
         Role::Controller => "management",

@@ -11,6 +11,9 @@ pub const PORT: u16 = 8080;
 /// A user that is nobody: any number but 0 does.
 pub const USER: u32 = 65_532;
 
+/// Where the Secret with the receivers of notifications is.
+const NOTIFY: &str = "/etc/muster/notify";
+
 pub fn deployment(role: Role, works_in: &str, flags: &InstallFlags) -> Value {
     let name = role.name();
     let sync = match flags.sync {
@@ -18,7 +21,7 @@ pub fn deployment(role: Role, works_in: &str, flags: &InstallFlags) -> Value {
         Sync::Flux => "flux",
     };
     let probe = |path: &str| json!({"httpGet": {"path": path, "port": "metrics"}});
-    let container = json!({
+    let mut container = json!({
         "name": "muster",
         "image": flags.image,
         "args": [role.verb(), format!("--namespace={works_in}"), format!("--sync={sync}"), format!("--metrics-addr=:{PORT}"), "--log-format=json"],
@@ -33,6 +36,22 @@ pub fn deployment(role: Role, works_in: &str, flags: &InstallFlags) -> Value {
         },
         "volumeMounts": [{"name": "data", "mountPath": "/var/lib/muster"}, {"name": "tmp", "mountPath": "/tmp"}],
     });
+    // Mirrors of git; lost with the pod, and fetched again.
+    let mut volumes = vec![
+        json!({"name": "data", "emptyDir": {}}),
+        json!({"name": "tmp", "emptyDir": {}}),
+    ];
+    if flags.notify {
+        push(
+            &mut container["args"],
+            json!(format!("--notify-config={NOTIFY}/notify.yaml")),
+        );
+        push(
+            &mut container["volumeMounts"],
+            json!({"name": "notify", "mountPath": NOTIFY, "readOnly": true}),
+        );
+        volumes.push(json!({"name": "notify", "secret": {"secretName": "muster-notify"}}));
+    }
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": name, "namespace": SYSTEM_NAMESPACE, "labels": labels(role)},
@@ -50,10 +69,15 @@ pub fn deployment(role: Role, works_in: &str, flags: &InstallFlags) -> Value {
                         "seccompProfile": {"type": "RuntimeDefault"},
                     },
                     "containers": [container],
-                    // Mirrors of git; lost with the pod, and fetched again.
-                    "volumes": [{"name": "data", "emptyDir": {}}, {"name": "tmp", "emptyDir": {}}],
+                    "volumes": volumes,
                 },
             },
         },
     })
+}
+
+fn push(list: &mut Value, item: Value) {
+    if let Some(list) = list.as_array_mut() {
+        list.push(item);
+    }
 }

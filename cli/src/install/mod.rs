@@ -55,6 +55,9 @@ pub struct InstallFlags {
     /// The ports at which API servers, git hosts and hosts of gates are asked: the NetworkPolicy lets out nothing else but names
     #[arg(long, value_name = "PORT", value_delimiter = ',', default_values_t = EGRESS_PORTS)]
     pub egress_ports: Vec<u16>,
+    /// Tell the receivers of the Secret muster-notify in muster-system of rollouts (docs/notifications.md)
+    #[arg(long, conflicts_with = "downstream")]
+    pub notify: bool,
 }
 
 /// Https, and the usual port of API servers, to which connections of pods are redirected before a NetworkPolicy looks at them.
@@ -62,12 +65,12 @@ const EGRESS_PORTS: [u16; 2] = [443, 6443];
 
 /// The rights of `muster controller` for modules in a namespace.
 pub fn rights_of_controller(namespace: &str) -> Vec<Value> {
-    rights::objects(Role::Controller, namespace, Sync::Builtin)
+    rights::objects(Role::Controller, namespace, Sync::Builtin, false)
 }
 
 /// The rights of `muster agent`, but for what it applies.
 pub fn rights_of_agent() -> Vec<Value> {
-    rights::objects(Role::Agent, SYSTEM_NAMESPACE, Sync::Flux)
+    rights::objects(Role::Agent, SYSTEM_NAMESPACE, Sync::Flux, false)
 }
 
 /// One of the two installations.
@@ -153,7 +156,7 @@ fn objects(flags: &InstallFlags, works_in: &str) -> Vec<Value> {
         "apiVersion": "v1", "kind": "ServiceAccount",
         "metadata": {"name": role.name(), "namespace": SYSTEM_NAMESPACE, "labels": labels(role)},
     }));
-    objects.extend(rights::objects(role, works_in, flags.sync));
+    objects.extend(rights::objects(role, works_in, flags.sync, flags.notify));
     objects.push(network::policy(role, flags));
     objects.push(deployment::deployment(role, works_in, flags));
     objects
@@ -203,6 +206,7 @@ mod tests {
             sync,
             image: "example.com/muster:1".to_owned(),
             egress_ports: EGRESS_PORTS.to_vec(),
+            notify: false,
         }
     }
 
@@ -243,6 +247,24 @@ mod tests {
     #[test]
     fn management() {
         insta::assert_snapshot!(text(&objects(&flags(false, Sync::Builtin), "fleet")));
+    }
+
+    /// Whoever wants no notifications gives no right for them.
+    #[test]
+    fn notifications() {
+        let without = flags(false, Sync::Builtin);
+        let with = InstallFlags {
+            notify: true,
+            ..flags(false, Sync::Builtin)
+        };
+        let difference = similar::TextDiff::from_lines(
+            &text(&objects(&without, "fleet")),
+            &text(&objects(&with, "fleet")),
+        )
+        .unified_diff()
+        .context_radius(1)
+        .to_string();
+        insta::assert_snapshot!(difference);
     }
 
     #[test]

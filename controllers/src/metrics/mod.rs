@@ -13,6 +13,7 @@
 
 mod controllers;
 mod facts;
+mod notifications;
 mod rollouts;
 mod writes;
 
@@ -33,9 +34,13 @@ use prometheus_client::{
 pub use self::{
     controllers::Controller,
     facts::{Conditioned, Facts},
+    notifications::Delivery,
     writes::{Outcome, Target, Verb, Writing},
 };
-use self::{controllers::Controllers, facts::Sources, rollouts::Rollouts, writes::Writes};
+use self::{
+    controllers::Controllers, facts::Sources, notifications::Notifications, rollouts::Rollouts,
+    writes::Writes,
+};
 use crate::{registry, runtime::Clock};
 
 /// A handle to what a process counts. Cheap to clone; clones count into the same.
@@ -47,6 +52,7 @@ struct Inner {
     controllers: Controllers,
     writes: Writes,
     rollouts: Rollouts,
+    notifications: Notifications,
     sources: Arc<Sources>,
     leader: Gauge,
 }
@@ -57,6 +63,7 @@ impl Default for Metrics {
         let controllers = Controllers::register(&mut registry);
         let writes = Writes::register(&mut registry);
         let rollouts = Rollouts::register(&mut registry);
+        let notifications = Notifications::register(&mut registry);
         let sources = Arc::new(Sources::default());
         let leader = Gauge::default();
         registry.register(
@@ -75,6 +82,7 @@ impl Default for Metrics {
             controllers,
             writes,
             rollouts,
+            notifications,
             sources,
             leader,
         }))
@@ -100,6 +108,21 @@ impl Metrics {
     /// A rollout came to its end, so long after its start.
     pub fn rollout_ended(&self, kind: ModuleKind, verdict: Verdict, took: Duration) {
         self.0.rollouts.ended(kind, verdict, took);
+    }
+
+    /// A receiver of notifications is told of from now on.
+    pub fn notifies(&self, receiver: &str) {
+        self.0.notifications.of(receiver);
+    }
+
+    /// What became of a message to a receiver.
+    pub fn notified(&self, receiver: &str, outcome: Delivery) {
+        self.0.notifications.ended(receiver, outcome);
+    }
+
+    /// Of so many rollouts a receiver does not know what it should.
+    pub fn not_told(&self, receiver: &str, rollouts: usize) {
+        self.0.notifications.pending(receiver, rollouts);
     }
 
     /// Whether this process acts.

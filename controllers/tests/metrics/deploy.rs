@@ -115,6 +115,8 @@ async fn told() -> Told {
     bed.give_kubeconfig("eu-1").await;
     bed.create_module().await;
     tokio::time::sleep(Duration::from_secs(90)).await;
+    // As a process does that has a receiver of notifications.
+    bed.metrics["controller"].notifies("chat");
     let mut told = Told::new();
     for process in ["controller", "agent"] {
         let text = bed.scrape(process);

@@ -9,4 +9,7 @@
 
 mod deploy;
 mod door;
+#[path = "../notify/host.rs"]
+mod host;
+mod notified;
 mod scrape;

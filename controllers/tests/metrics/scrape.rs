@@ -35,13 +35,18 @@ const URL: &str = "https://git.test/fleet.git";
 /// A management cluster, the cluster `eu-1` with an agent, and the cluster `eu-2` that has no kubeconfig.
 pub struct Bed {
     management: ApiServer,
-    metrics: BTreeMap<&'static str, Metrics>,
+    pub metrics: BTreeMap<&'static str, Metrics>,
     /// The cluster, and what runs.
     _running: (ApiServer, Vec<AbortOnDropHandle<()>>),
 }
 
 impl Bed {
     pub async fn new() -> Self {
+        Self::with(Options::default()).await
+    }
+
+    /// With these flags of the controller.
+    pub async fn with(options: Options) -> Self {
         let (management, cluster) = (server(), server());
         let upstream = crds::management()
             .into_iter()
@@ -67,7 +72,7 @@ impl Bed {
         let setup = |api: &ApiServer, name: &str, namespace: &str| Setup {
             client: api.client_as(name),
             namespace: namespace.to_owned(),
-            options: Options::default(),
+            options: options.clone(),
             clock: start(),
             jitter: Jitter::seeded(1),
             source: source.clone(),
