@@ -90,8 +90,9 @@ fn templates(role: Role) -> String {
         } else if !flux.contains(&document) {
             text += &when("eq .Values.sync \"builtin\"", &document);
         } else if role == Role::Controller && notifying != document {
-            text += &format!(
-                "{{{{- if .Values.notify }}}}\n{notifying}{{{{- else }}}}\n{document}{{{{- end }}}}\n"
+            text += &when(
+                ".Values.notify",
+                &format!("{notifying}{{{{- else }}}}\n{document}"),
             );
         } else {
             text += &document;

@@ -212,7 +212,7 @@ mod tests {
                     told = Some(after(&telling, &standing, None, false));
                 }
             }
-            let run = told.as_ref().map_or(at(0), |told| told.run);
+            let run = told.as_ref().map_or_else(|| at(0), |told| told.run);
             let mut standing = standing(0, Phase::ALL[end], 20);
             standing.rollout.started = run;
             prop_assert!(decide(told.as_ref(), &standing, manner, &all(), at(120)).is_some());

@@ -18,25 +18,20 @@ mod courier;
 mod decide;
 mod message;
 mod phase;
+mod record;
 mod requests;
 mod standing;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::future;
-use kube::{
-    Api, Resource, ResourceExt,
-    api::{Patch, PatchParams},
-    runtime::reflector::Store,
-};
+use kube::{ResourceExt, runtime::reflector::Store};
 use muster_api::{
     BootstrapModule, Module, ModuleRevision,
-    labels::{annotation, manager},
     module::{ModuleKind, ModuleObject},
     names,
 };
 use parking_lot::Mutex;
-use serde_json::json;
 use thiserror::Error;
 use tracing::{debug, warn};
 
@@ -44,6 +39,7 @@ use self::{
     config::Receiver,
     courier::{Courier, ROUND, Undelivered},
     decide::{Telling, Told},
+    record::on_record,
     standing::{ModuleRow, Standing, standing},
 };
 pub use self::{
@@ -52,7 +48,7 @@ pub use self::{
 };
 use crate::{
     metrics::{Delivery, Metrics},
-    runtime::{Action, CallError, Context, Index, Key, Retry, Retryable, Runner, call},
+    runtime::{Action, CallError, Context, Index, Key, Retry, Retryable, Runner},
 };
 
 /// Rounds of tries of one message before it is given up: an hour.
@@ -225,17 +221,6 @@ impl Notifier {
         Ok(None)
     }
 
-    /// What was told and is not seen on record yet.
-    fn kept(&self, concern: &Concern, on_record: Option<&Told>) -> Option<Kept> {
-        let mut all = self.kept.lock();
-        let kept = all.get(concern).cloned()?;
-        if on_record == Some(&kept.told) {
-            all.remove(concern);
-            return None;
-        }
-        Some(kept)
-    }
-
     /// A message did not arrive: what is on record if it is given up; `None` if it is tried again.
     fn undelivered(
         &self,
@@ -296,61 +281,4 @@ impl Notifier {
     fn metrics(&self) -> &Metrics {
         &self.context.metrics
     }
-
-    /// Puts on record what was told, on the ModuleRevision of that uid.
-    async fn record(&self, revision: &ModuleRevision, receiver: &Receiver, told: Told) -> Result<(), Error> {
-        let concern = (Key::of(revision), receiver.name.clone());
-        let text = serde_json::to_string(&told)?;
-        self.keep(&concern, told, false);
-        let (namespace, name) = (revision.namespace().unwrap_or_default(), revision.name_any());
-        let revisions: Api<ModuleRevision> = Api::namespaced(self.context.client.clone(), &namespace);
-        let body = json!({"metadata": {
-            "uid": revision.meta().uid,
-            "annotations": {key(receiver): text},
-        }});
-        let parameters = PatchParams {
-            field_manager: Some(manager::NOTIFY.to_owned()),
-            ..PatchParams::default()
-        };
-        let what = format!(
-            "recording on ModuleRevision {namespace}/{name} what was told to {}",
-            receiver.name
-        );
-        match call(what, revisions.patch(&name, &parameters, &Patch::Merge(&body))).await {
-            Ok(_) => {
-                if let Some(kept) = self.kept.lock().get_mut(&concern) {
-                    kept.written = true;
-                }
-                Ok(())
-            }
-            // It is gone, or another one has its name: there is nothing to record any more.
-            Err(error) if error.is_not_found() || error.is_conflict() => {
-                self.forget(&concern.0);
-                Ok(())
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Remembers what was told; of ModuleRevisions that are gone nothing is remembered.
-    fn keep(&self, concern: &Concern, told: Told, written: bool) {
-        let is_there = |key: &Key| self.revisions.get(&key.object_ref()).is_some();
-        let mut kept = self.kept.lock();
-        kept.retain(|(key, _), _| is_there(key));
-        kept.insert(concern.clone(), Kept { told, written });
-        self.rounds.lock().retain(|(key, _), _| is_there(key));
-    }
-}
-
-/// The annotation in which a receiver's record stands.
-fn key(receiver: &Receiver) -> String {
-    format!("{}{}", annotation::TOLD_PREFIX, receiver.name)
-}
-
-/// What a receiver was told, by the annotation; what cannot be read is as if nothing stood there.
-fn on_record(revision: &ModuleRevision, receiver: &Receiver) -> Option<Told> {
-    let text = revision.annotations().get(&key(receiver))?;
-    serde_json::from_str(text)
-        .inspect_err(|error| warn!(revision = revision.name_any(), receiver = receiver.name, %error, "what was told cannot be read"))
-        .ok()
 }

@@ -60,7 +60,14 @@ async fn one_message_for_each_rollout() {
     let gitlab = bed.host.until("/gitlab", 2).await;
     assert!(bed.host.heard("/other").is_empty(), "another repository");
 
-    assert_eq!(texts(&hook, "phase"), ["Rolling", "Paused", "Rolling", "Good"]);
+    of_webhooks(&hook);
+    of_channels(&chat);
+    assert_eq!(old_chat.len(), 2, "the first and the last");
+    of_commits(&github, &gitlab);
+}
+
+fn of_webhooks(hook: &[Heard]) {
+    assert_eq!(texts(hook, "phase"), ["Rolling", "Paused", "Rolling", "Good"]);
     let ids: Vec<&str> = hook
         .iter()
         .map(|heard| heard.body["id"].as_str().unwrap())
@@ -71,7 +78,7 @@ async fn one_message_for_each_rollout() {
         .map(|heard| heard.body["sequence"].as_u64().unwrap())
         .collect();
     assert_eq!(sequence, [1, 2, 3, 4]);
-    for heard in &hook {
+    for heard in hook {
         verify(heard);
     }
     let last = &hook[3].body;
@@ -89,7 +96,9 @@ async fn one_message_for_each_rollout() {
     );
     assert_eq!(last["clusters"]["updated"], 4);
     assert_eq!(last["link"], "https://muster.test/module/web");
+}
 
+fn of_channels(chat: &[Heard]) {
     let paths: Vec<&str> = chat.iter().map(|heard| heard.path.as_str()).collect();
     assert_eq!(paths[0], "/slack/chat.postMessage");
     assert!(
@@ -104,7 +113,7 @@ async fn one_message_for_each_rollout() {
             (&json!("C1"), &chat[1].body["ts"])
         );
     }
-    let said = texts(&chat, "text");
+    let said = texts(chat, "text");
     assert_eq!(
         said[1],
         "◐ module/web v1.1.0 is rolling out: 2 of 4 clusters <https://muster.test/module/web|look>"
@@ -114,18 +123,19 @@ async fn one_message_for_each_rollout() {
         said[4].starts_with("● module/web v1.1.0 is rolled out: 4 of 4 clusters"),
         "{said:?}"
     );
-    assert_eq!(old_chat.len(), 2, "the first and the last");
+}
 
+fn of_commits(github: &[Heard], gitlab: &[Heard]) {
     assert_eq!(
         github[0].path,
         format!("/github/repos/acme/fleet/statuses/{COMMIT}")
     );
     assert_eq!(
-        texts(&github, "state"),
+        texts(github, "state"),
         ["pending", "pending", "pending", "success"]
     );
     assert!(
-        texts(&github, "context")
+        texts(github, "context")
             .iter()
             .all(|context| context == "muster/fleet/module/web")
     );
@@ -134,7 +144,7 @@ async fn one_message_for_each_rollout() {
         gitlab[0].path,
         format!("/gitlab/projects/acme%2Ffleet/statuses/{COMMIT}")
     );
-    assert_eq!(texts(&gitlab, "state"), ["running", "success"]);
+    assert_eq!(texts(gitlab, "state"), ["running", "success"]);
     assert_eq!(gitlab[0].headers["private-token"], SECRETS[0]);
 }
 
