@@ -62,6 +62,8 @@ pub mod annotation {
     pub const ACCEPT_IDENTITY: &str = "fleet.muster.dev/accept-identity";
     /// On a Kustomization: an empty path is meant, and prunes everything.
     pub const ALLOW_EMPTY: &str = "fleet.muster.dev/allow-empty";
+    /// On a ModuleRevision: `notify.fleet.muster.dev/<receiver>` is what a receiver of notifications was told of it.
+    pub const TOLD_PREFIX: &str = "notify.fleet.muster.dev/";
     /// Flux: reconcile now; echoed in `status.lastHandledReconcileAt`.
     pub const RECONCILE_REQUESTED_AT: &str = "reconcile.fluxcd.io/requestedAt";
     /// Flux, on an applied object: `disabled` leaves it alone.
@@ -100,6 +102,8 @@ pub mod manager {
     pub const SYNC: &str = "muster-sync";
     /// What Flux's kustomize-controller applies from git.
     pub const FLUX_SYNC: &str = "kustomize-controller";
+    /// What receivers of notifications were told.
+    pub const NOTIFY: &str = "muster-notify";
     /// Controls of people; Flux leaves fields of this manager alone, unlike those of `kubectl*`.
     pub const CLI: &str = "muster-cli";
     /// The prefix of managers whose fields Flux takes over.

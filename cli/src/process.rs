@@ -1,6 +1,6 @@
 //! `muster controller` and `muster agent`: flags into the setup of a process.
 
-use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
+use std::{collections::BTreeSet, net::SocketAddr, path::Path, sync::Arc};
 
 use anyhow::{Context as _, bail};
 use kube::{Client, Config};
@@ -9,6 +9,7 @@ use muster_controllers::{
     gates,
     lease::{Election, LeaseDuration},
     metrics::Metrics,
+    notify,
     process::{self, ProcessError, Setup},
     registry,
     runtime::{BindingKind, Clock, GateOptions, Jitter, Options, Shutdown, SyncMode, call::explain},
@@ -76,6 +77,7 @@ async fn setup(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<Se
         metrics_addr,
         gate_hosts,
         record_decisions,
+        notify_config,
         git,
     } = flags;
     let mut config = connect::config(cluster).await?;
@@ -116,6 +118,7 @@ async fn setup(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<Se
                 },
             },
             record_decisions,
+            notify: notify_config.map(|file| receivers(&file)).transpose()?,
         },
         clock,
         jitter: Jitter::from_system(),
@@ -128,6 +131,11 @@ async fn setup(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<Se
         metrics: Metrics::default(),
         shutdown: until_signalled()?,
     })
+}
+
+fn receivers(file: &Path) -> anyhow::Result<Arc<notify::Config>> {
+    let config = notify::Config::read(file).with_context(|| format!("--notify-config {}", file.display()))?;
+    Ok(Arc::new(config))
 }
 
 fn client(config: Config) -> anyhow::Result<Client> {

@@ -5,7 +5,7 @@
 //!                       module ─► remoteassemblage ─► expand                                              │
 //!                                                       └─► gitrepository, kustomization ◄────────────────┘
 //!   under all of them: runtime (clock, watches, rows, scheduling, status, events), bindings; on top: process (the wiring), lease (who acts), metrics, health,
-//!   record (decisions in files)
+//!   record (decisions in files), notify (who is told of rollouts)
 //! ```
 //!
 //! Invariant: a controller observes, decides (pure), acts, writes status, in this order; only the first step reads, only the third writes.
@@ -23,6 +23,7 @@ pub mod kustomization;
 pub mod lease;
 pub mod metrics;
 pub mod module;
+pub mod notify;
 pub mod process;
 pub mod proxyassemblage;
 pub mod record;

@@ -30,7 +30,7 @@ use crate::{
     kustomization,
     lease::{Candidate, Election, Lost, Term},
     metrics::{Metrics, Target},
-    module, proxyassemblage,
+    module, notify, proxyassemblage,
     record::{self, Decisions},
     registry::{self, Connect, Registry},
     remoteassemblage,
@@ -126,6 +126,9 @@ pub async fn controller(setup: Setup) -> Result<(), ProcessError> {
                 "remoteassemblage",
                 remoteassemblage::run(context.clone(), objects),
             );
+            if let Some(config) = context.options.notify.clone() {
+                tasks.control("notify", notify::run(context.clone(), config));
+            }
             // A cluster that was not asked yet is not away: nothing is said of it before.
             let (registry, shutdown) = (Arc::clone(&context.registry), context.shutdown.clone());
             let clusters = async move {

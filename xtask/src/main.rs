@@ -5,8 +5,8 @@ use std::process::{Command, ExitCode};
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use xtask::{
-    Problems, arrows, bench, browser, fixtures, fuzz, generated, house, links, long, model, mutate, real,
-    simulate, tree,
+    Problems, arrows, bench, browser, deploy, fixtures, fuzz, generated, house, links, long, model, mutate,
+    real, simulate, tree,
 };
 
 #[derive(Parser)]
@@ -22,6 +22,8 @@ enum Chore {
     Bench(bench::Bench),
     /// The dashboard in a real browser (needs Node; installs Chromium where it is not there)
     Browser(browser::Browser),
+    /// Build Helm, and compare what it makes of deploy/charts with what muster install --export prints (needs Go)
+    Charts,
     /// Formatting, lints, licences and bans, arrows, generated files, links, house rules
     Check,
     /// Run the fuzz targets for a while (needs cargo-fuzz)
@@ -34,6 +36,8 @@ enum Chore {
     Model(model::Model),
     /// Make old bugs again, one by one in a copy of the tree, and see that a test catches each
     Mutate(mutate::Mutate),
+    /// Check the rules of deploy/prometheus with promtool, and play their tests (needs Go)
+    Monitoring,
     /// The same on real Kubernetes: build its programs, start and end control planes, run suites on them
     Real(real::Real),
     /// Random histories of a simulated fleet: the laws of a rollout hold in each
@@ -81,14 +85,18 @@ fn main() -> anyhow::Result<ExitCode> {
     match Arguments::parse().chore {
         Chore::Bench(bench) => bench.run(),
         Chore::Browser(browser) => browser.run(),
+        Chore::Charts => deploy::charts().map(|()| ExitCode::SUCCESS),
         Chore::Check => check(),
         Chore::Fuzz(fuzz) => fuzz.run(),
         Chore::Long(long) => long.run(),
         Chore::Model(model) => model.run(),
+        Chore::Monitoring => deploy::monitoring().map(|()| ExitCode::SUCCESS),
         Chore::Mutate(mutate) => mutate.run(),
         Chore::Real(real) => real.run(),
         Chore::Simulate(simulate) => simulate.run(),
-        Chore::Generate => generated::write().map(|()| ExitCode::SUCCESS),
+        Chore::Generate => generated::write()
+            .and_then(|()| deploy::write_charts())
+            .map(|()| ExitCode::SUCCESS),
         Chore::Fixtures { check: false } => fixtures::write().map(|()| ExitCode::SUCCESS),
         Chore::Fixtures { check: true } => check_fixtures(),
     }

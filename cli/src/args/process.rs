@@ -83,6 +83,9 @@ pub struct ProcessFlags {
     /// Record every decision about a module in this folder, for muster replay (docs/operations.md says what that holds and costs)
     #[arg(long, value_name = "FOLDER", env = "MUSTER_RECORD_DECISIONS")]
     pub record_decisions: Option<PathBuf>,
+    /// Tell the receivers of this file of rollouts (docs/notifications.md); of use to the controller only
+    #[arg(long, value_name = "FILE", env = "MUSTER_NOTIFY_CONFIG")]
+    pub notify_config: Option<PathBuf>,
     #[command(flatten)]
     pub git: GitFlags,
 }

@@ -7,9 +7,12 @@ use super::{InstallFlags, Role, labels, pane};
 use crate::args::Sync;
 
 /// The port of `/metrics`, `/healthz` and `/readyz`.
-const PORT: u16 = 8080;
+pub const PORT: u16 = 8080;
 /// A user that is nobody: any number but 0 does.
-const USER: u32 = 65_532;
+pub const USER: u32 = 65_532;
+
+/// Where the Secret with the receivers of notifications is.
+const NOTIFY: &str = "/etc/muster/notify";
 
 pub fn deployment(role: Role, works_in: &str, flags: &InstallFlags) -> Value {
     let name = role.name();
@@ -30,7 +33,7 @@ pub fn deployment(role: Role, works_in: &str, flags: &InstallFlags) -> Value {
         arguments.extend(pane::arguments(auth));
         ports.push(json!({"name": "dashboard", "containerPort": pane::PORT}));
     }
-    let container = json!({
+    let mut container = json!({
         "name": "muster",
         "image": flags.image,
         "args": arguments,
@@ -45,6 +48,22 @@ pub fn deployment(role: Role, works_in: &str, flags: &InstallFlags) -> Value {
         },
         "volumeMounts": [{"name": "data", "mountPath": "/var/lib/muster"}, {"name": "tmp", "mountPath": "/tmp"}],
     });
+    // Mirrors of git; lost with the pod, and fetched again.
+    let mut volumes = vec![
+        json!({"name": "data", "emptyDir": {}}),
+        json!({"name": "tmp", "emptyDir": {}}),
+    ];
+    if flags.notify {
+        push(
+            &mut container["args"],
+            json!(format!("--notify-config={NOTIFY}/notify.yaml")),
+        );
+        push(
+            &mut container["volumeMounts"],
+            json!({"name": "notify", "mountPath": NOTIFY, "readOnly": true}),
+        );
+        volumes.push(json!({"name": "notify", "secret": {"secretName": "muster-notify"}}));
+    }
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": name, "namespace": SYSTEM_NAMESPACE, "labels": labels(role)},
@@ -62,10 +81,15 @@ pub fn deployment(role: Role, works_in: &str, flags: &InstallFlags) -> Value {
                         "seccompProfile": {"type": "RuntimeDefault"},
                     },
                     "containers": [container],
-                    // Mirrors of git; lost with the pod, and fetched again.
-                    "volumes": [{"name": "data", "emptyDir": {}}, {"name": "tmp", "emptyDir": {}}],
+                    "volumes": volumes,
                 },
             },
         },
     })
+}
+
+fn push(list: &mut Value, item: Value) {
+    if let Some(list) = list.as_array_mut() {
+        list.push(item);
+    }
 }

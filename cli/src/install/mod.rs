@@ -2,7 +2,10 @@
 //!
 //! Invariant: nothing here writes to a cluster; the same flags give the same text.
 
+#[cfg(test)]
+mod charts;
 mod deployment;
+mod network;
 mod pane;
 mod rights;
 
@@ -58,16 +61,25 @@ pub struct InstallFlags {
     /// The image with the command muster
     #[arg(long, default_value = IMAGE)]
     pub image: String,
+    /// The ports at which API servers, git hosts and hosts of gates are asked: the NetworkPolicy lets out nothing else but names
+    #[arg(long, value_name = "PORT", value_delimiter = ',', default_values_t = EGRESS_PORTS)]
+    pub egress_ports: Vec<u16>,
+    /// Tell the receivers of the Secret muster-notify in muster-system of rollouts (docs/notifications.md)
+    #[arg(long, conflicts_with = "downstream")]
+    pub notify: bool,
 }
+
+/// Https, and the usual port of API servers, to which connections of pods are redirected before a NetworkPolicy looks at them.
+const EGRESS_PORTS: [u16; 2] = [443, 6443];
 
 /// The rights of `muster controller` for modules in a namespace.
 pub fn rights_of_controller(namespace: &str) -> Vec<Value> {
-    rights::objects(Role::Controller, namespace, Sync::Builtin)
+    rights::objects(Role::Controller, namespace, Sync::Builtin, false)
 }
 
 /// The rights of `muster agent`, but for what it applies.
 pub fn rights_of_agent() -> Vec<Value> {
-    rights::objects(Role::Agent, SYSTEM_NAMESPACE, Sync::Flux)
+    rights::objects(Role::Agent, SYSTEM_NAMESPACE, Sync::Flux, false)
 }
 
 /// What runs muster in a cluster.
@@ -114,6 +126,8 @@ impl InstallFlags {
             sync,
             image: image.to_owned(),
             dashboard: None,
+            egress_ports: EGRESS_PORTS.to_vec(),
+            notify: false,
         }
     }
 }
@@ -199,10 +213,11 @@ fn objects(flags: &InstallFlags, works_in: &str) -> Vec<Value> {
         "apiVersion": "v1", "kind": "ServiceAccount",
         "metadata": {"name": role.name(), "namespace": SYSTEM_NAMESPACE, "labels": labels(role)},
     }));
-    objects.extend(rights::objects(role, works_in, flags.sync));
+    objects.extend(rights::objects(role, works_in, flags.sync, flags.notify));
     if let Some(auth) = flags.dashboard {
         objects.extend(pane::objects(works_in, auth));
     }
+    objects.push(network::policy(role, flags));
     objects.push(deployment::deployment(role, works_in, flags));
     objects
 }
@@ -210,7 +225,9 @@ fn objects(flags: &InstallFlags, works_in: &str) -> Vec<Value> {
 fn namespace(name: &str) -> Value {
     let enforced = (name == SYSTEM_NAMESPACE).then_some(json!({
         label::APP_MANAGED_BY: MUSTER,
+        "pod-security.kubernetes.io/audit": "restricted",
         "pod-security.kubernetes.io/enforce": "restricted",
+        "pod-security.kubernetes.io/warn": "restricted",
     }));
     json!({
         "apiVersion": "v1", "kind": "Namespace",
@@ -232,6 +249,7 @@ mod tests {
     use k8s_openapi::api::{
         apps::v1::Deployment,
         core::v1::{Namespace, Service, ServiceAccount},
+        networking::v1::NetworkPolicy,
         rbac::v1::{ClusterRole, ClusterRoleBinding, Role as NamespacedRole, RoleBinding},
     };
     use serde::de::DeserializeOwned;
@@ -248,6 +266,8 @@ mod tests {
             sync,
             dashboard: None,
             image: "example.com/muster:1".to_owned(),
+            egress_ports: EGRESS_PORTS.to_vec(),
+            notify: false,
         }
     }
 
@@ -282,6 +302,7 @@ mod tests {
                     "RoleBinding" => is_whole::<RoleBinding>(&object),
                     "ClusterRole" => is_whole::<ClusterRole>(&object),
                     "ClusterRoleBinding" => is_whole::<ClusterRoleBinding>(&object),
+                    "NetworkPolicy" => is_whole::<NetworkPolicy>(&object),
                     "Deployment" => is_whole::<Deployment>(&object),
                     "Service" => is_whole::<Service>(&object),
                     other => panic!("{other} is not expected"),
@@ -294,6 +315,24 @@ mod tests {
     #[test]
     fn management() {
         insta::assert_snapshot!(text(&objects(&flags(false, Sync::Builtin), "fleet")));
+    }
+
+    /// Whoever wants no notifications gives no right for them.
+    #[test]
+    fn notifications() {
+        let without = flags(false, Sync::Builtin);
+        let with = InstallFlags {
+            notify: true,
+            ..flags(false, Sync::Builtin)
+        };
+        let difference = similar::TextDiff::from_lines(
+            &text(&objects(&without, "fleet")),
+            &text(&objects(&with, "fleet")),
+        )
+        .unified_diff()
+        .context_radius(1)
+        .to_string();
+        insta::assert_snapshot!(difference);
     }
 
     #[test]

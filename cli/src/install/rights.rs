@@ -12,7 +12,7 @@ use crate::args::Sync;
 const READ: &[&str] = &["get", "list", "watch"];
 const STATUS: &[&str] = &["patch"];
 
-pub fn objects(role: Role, works_in: &str, sync: Sync) -> Vec<Value> {
+pub fn objects(role: Role, works_in: &str, sync: Sync, notify: bool) -> Vec<Value> {
     let name = role.name();
     let labels = labels(role);
     let subjects = json!([{"kind": "ServiceAccount", "name": name, "namespace": SYSTEM_NAMESPACE}]);
@@ -22,7 +22,7 @@ pub fn objects(role: Role, works_in: &str, sync: Sync) -> Vec<Value> {
     let mut objects = vec![
         json!({
             "apiVersion": api_version, "kind": "Role",
-            "metadata": {"name": name, "namespace": works_in, "labels": labels}, "rules": in_namespace(role),
+            "metadata": {"name": name, "namespace": works_in, "labels": labels}, "rules": in_namespace(role, notify),
         }),
         json!({
             "apiVersion": api_version, "kind": "RoleBinding",
@@ -57,7 +57,7 @@ fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
 }
 
 /// What a process does in the namespace that it works in.
-fn in_namespace(role: Role) -> Vec<Value> {
+fn in_namespace(role: Role, notify: bool) -> Vec<Value> {
     let ours = "fleet.muster.dev";
     let mut rules = match role {
         Role::Controller => vec![
@@ -121,6 +121,10 @@ fn in_namespace(role: Role) -> Vec<Value> {
             rule("", &["secrets"], &["get"]),
         ],
     };
+    if role == Role::Controller && notify {
+        // What receivers were told stands in annotations.
+        rules.push(rule(ours, &["modulerevisions"], &["patch"]));
+    }
     rules.extend([
         rule(
             "source.toolkit.fluxcd.io",

@@ -7,6 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{Resource, ResourceExt};
 use muster_api::{
     Assemblage, ProxyAssemblage, RemoteAssemblage,
+    cluster::NotReady,
+    conditions::READY,
     module::{ModuleObject, ModuleSpec, ModuleStatus, Summary},
 };
 use parking_lot::RwLock;
@@ -236,6 +238,13 @@ fn of_clusters(encoder: &mut DescriptorEncoder<'_>, registry: &Registry) -> fmt:
     });
     let help = "Whether something can be rolled to a cluster, by its control plane, its kubeconfig and the answers of its API server.";
     gauges(encoder, "muster_cluster_up", help, up)?;
+    let states = rows.iter().map(|row| {
+        let reason = row.state.reason().map_or(READY, NotReady::as_str);
+        let labels = [("cluster", row.name.clone()), ("reason", reason.to_owned())];
+        (labels, 1.0)
+    });
+    let help = "How a cluster is: 1 for Ready, or for the one reason why nothing is rolled to it.";
+    gauges(encoder, "muster_cluster_state", help, states)?;
     let contacts = rows.iter().filter_map(|row| {
         let seconds = row.last_contact?.as_duration().as_secs_f64();
         Some(([("cluster", row.name.clone())], seconds))

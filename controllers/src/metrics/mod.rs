@@ -13,12 +13,17 @@
 
 mod controllers;
 mod facts;
+mod notifications;
+mod rollouts;
 mod writes;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use kube::runtime::reflector::Store;
-use muster_api::module::ModuleObject;
+use muster_api::{
+    module::{ModuleKind, ModuleObject},
+    revision::Verdict,
+};
 use parking_lot::Mutex;
 use prometheus_client::{
     encoding::text::encode,
@@ -29,9 +34,13 @@ use prometheus_client::{
 pub use self::{
     controllers::Controller,
     facts::{Conditioned, Facts},
+    notifications::Delivery,
     writes::{Outcome, Target, Verb, Writing},
 };
-use self::{controllers::Controllers, facts::Sources, writes::Writes};
+use self::{
+    controllers::Controllers, facts::Sources, notifications::Notifications, rollouts::Rollouts,
+    writes::Writes,
+};
 use crate::{registry, runtime::Clock};
 
 /// A handle to what a process counts. Cheap to clone; clones count into the same.
@@ -42,6 +51,8 @@ struct Inner {
     registry: Mutex<Registry>,
     controllers: Controllers,
     writes: Writes,
+    rollouts: Rollouts,
+    notifications: Notifications,
     sources: Arc<Sources>,
     leader: Gauge,
 }
@@ -51,6 +62,8 @@ impl Default for Metrics {
         let mut registry = Registry::default();
         let controllers = Controllers::register(&mut registry);
         let writes = Writes::register(&mut registry);
+        let rollouts = Rollouts::register(&mut registry);
+        let notifications = Notifications::register(&mut registry);
         let sources = Arc::new(Sources::default());
         let leader = Gauge::default();
         registry.register(
@@ -68,6 +81,8 @@ impl Default for Metrics {
             registry: Mutex::new(registry),
             controllers,
             writes,
+            rollouts,
+            notifications,
             sources,
             leader,
         }))
@@ -88,6 +103,26 @@ impl Metrics {
     /// A write is about to be sent.
     pub fn writing(&self, target: Target, verb: Verb) -> Writing {
         self.0.writes.begin(target, verb)
+    }
+
+    /// A rollout came to its end, so long after its start.
+    pub fn rollout_ended(&self, kind: ModuleKind, verdict: Verdict, took: Duration) {
+        self.0.rollouts.ended(kind, verdict, took);
+    }
+
+    /// A receiver of notifications is told of from now on.
+    pub fn notifies(&self, receiver: &str) {
+        self.0.notifications.of(receiver);
+    }
+
+    /// What became of a message to a receiver.
+    pub fn notified(&self, receiver: &str, outcome: Delivery) {
+        self.0.notifications.ended(receiver, outcome);
+    }
+
+    /// Of so many rollouts a receiver does not know what it should.
+    pub fn not_told(&self, receiver: &str, rollouts: usize) {
+        self.0.notifications.pending(receiver, rollouts);
     }
 
     /// Whether this process acts.

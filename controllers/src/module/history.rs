@@ -7,6 +7,7 @@ use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 use jiff::Timestamp;
@@ -292,7 +293,7 @@ pub async fn tell(
         return Ok(());
     };
     if seen.uid().as_ref() == Some(&row.uid) {
-        patch_if_changed(
+        let written = patch_if_changed(
             &revisions,
             &seen,
             seen.status.as_ref(),
@@ -300,8 +301,25 @@ pub async fn tell(
             labels::manager::CONTROLLER,
         )
         .await?;
+        // What was written on the version that was seen was written once: nothing is counted twice.
+        if written.is_some()
+            && let Some((verdict, took)) = ended(seen.status.as_ref(), status)
+        {
+            context
+                .metrics
+                .rollout_ended(seen.spec.module_ref.kind, verdict, took);
+        }
     }
     Ok(())
+}
+
+/// The rollout that has ended between two stories of a revision: how, and after how long.
+fn ended(before: Option<&ModuleRevisionStatus>, after: &ModuleRevisionStatus) -> Option<(Verdict, Duration)> {
+    let was_over = before.is_some_and(|before| before.finished.is_some());
+    let (started, finished) = (after.started.as_ref()?, after.finished.as_ref()?);
+    // Clocks may differ: no rollout ends before it has begun.
+    let took = Duration::try_from(finished.0.duration_since(started.0)).unwrap_or_default();
+    after.verdict.filter(|_| !was_over).map(|verdict| (verdict, took))
 }
 
 /// The revisions beyond the limit, oldest first. Those that are wanted (as target, or by a pin), the last good one and the bad ones

@@ -10,6 +10,7 @@ use super::{Clock, Events, Jitter, Shutdown};
 use crate::{
     gates::Hosts,
     metrics::Metrics,
+    notify,
     registry::{Registry, RemoteClients},
 };
 
@@ -44,6 +45,8 @@ pub struct Options {
     pub gates: GateOptions,
     /// Where decisions of modules are put on record, if anywhere.
     pub record_decisions: Option<PathBuf>,
+    /// Who is told of rollouts, if anybody (`--notify-config`).
+    pub notify: Option<Arc<notify::Config>>,
 }
 
 /// What gates of rollouts may ask.
@@ -63,6 +66,7 @@ impl Default for Options {
             binding_kinds: BTreeSet::new(),
             gates: GateOptions::default(),
             record_decisions: None,
+            notify: None,
         }
     }
 }

@@ -7,5 +7,9 @@
     reason = "a helper that fails fails its test"
 )]
 
+mod deploy;
 mod door;
+#[path = "../notify/host.rs"]
+mod host;
+mod notified;
 mod scrape;

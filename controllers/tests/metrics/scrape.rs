@@ -33,15 +33,20 @@ const SYSTEM: &str = "muster-system";
 const URL: &str = "https://git.test/fleet.git";
 
 /// A management cluster, the cluster `eu-1` with an agent, and the cluster `eu-2` that has no kubeconfig.
-struct Bed {
+pub struct Bed {
     management: ApiServer,
-    metrics: BTreeMap<&'static str, Metrics>,
+    pub metrics: BTreeMap<&'static str, Metrics>,
     /// The cluster, and what runs.
     _running: (ApiServer, Vec<AbortOnDropHandle<()>>),
 }
 
 impl Bed {
-    async fn new() -> Self {
+    pub async fn new() -> Self {
+        Self::with(Options::default()).await
+    }
+
+    /// With these flags of the controller.
+    pub async fn with(options: Options) -> Self {
         let (management, cluster) = (server(), server());
         let upstream = crds::management()
             .into_iter()
@@ -67,7 +72,7 @@ impl Bed {
         let setup = |api: &ApiServer, name: &str, namespace: &str| Setup {
             client: api.client_as(name),
             namespace: namespace.to_owned(),
-            options: Options::default(),
+            options: options.clone(),
             clock: start(),
             jitter: Jitter::seeded(1),
             source: source.clone(),
@@ -102,7 +107,7 @@ impl Bed {
         Api::namespaced(self.management.client(), NS)
     }
 
-    async fn enrol(&self, name: &str) {
+    pub async fn enrol(&self, name: &str) {
         let cluster = json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "spec": {},
             "metadata": {"name": name, "labels": {"env": "prod"}, "annotations": {"fleet.muster.dev/enrolled": ""}},
@@ -114,7 +119,7 @@ impl Bed {
             .unwrap();
     }
 
-    async fn give_kubeconfig(&self, name: &str) {
+    pub async fn give_kubeconfig(&self, name: &str) {
         let kubeconfig = json!({
             "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
             "clusters": [{"name": "c", "cluster": {"server": format!("https://{name}.test"), "certificate-authority-data": "Q0E="}}],
@@ -129,7 +134,7 @@ impl Bed {
         secrets.create(&PostParams::default(), &secret).await.unwrap();
     }
 
-    async fn create_module(&self) {
+    pub async fn create_module(&self) {
         let module = json!({
             "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "Module", "metadata": {"name": "base"},
             "spec": {
@@ -144,7 +149,7 @@ impl Bed {
             .unwrap();
     }
 
-    fn scrape(&self, process: &str) -> String {
+    pub fn scrape(&self, process: &str) -> String {
         self.metrics[process].scrape().unwrap()
     }
 }
@@ -176,7 +181,7 @@ async fn install(api: &ApiServer, namespace: &str, kinds: impl Iterator<Item = C
 }
 
 /// As a parser of Prometheus' format reads it: each line a sample, and all of a family told together, after what it is.
-fn parse(text: &str) -> Scrape {
+pub fn parse(text: &str) -> Scrape {
     let lines = text.lines().map(|line| Ok(line.to_owned()));
     let scrape = Scrape::parse(lines).unwrap();
     let samples = text.lines().filter(|line| !line.starts_with('#')).count();

@@ -1,0 +1,244 @@
+//! The charts under `deploy/charts/` are made from what `muster install --export` prints, so that they cannot differ from it: each object is
+//! printed once for each value that changes it, and what differs becomes a template. `cargo xtask generate` writes them.
+
+use std::{collections::BTreeMap, fs, path::PathBuf};
+
+use muster_api::{crds, labels::SYSTEM_NAMESPACE};
+use muster_sync::build::print;
+use serde_json::Value;
+
+use super::{InstallFlags, Role, objects};
+use crate::args::Sync;
+
+/// Stand where a value of the chart will.
+const NAMESPACE: &str = "chart-namespace";
+const IMAGE: &str = "chart-image";
+const EGRESS_PORT: u16 = 65_535;
+/// Set: the charts are written, not compared.
+const WRITE: &str = "MUSTER_WRITE_CHARTS";
+const HEADER: &str =
+    "{{- /* Generated from muster install --export by cargo xtask generate. Do not edit. */ -}}\n";
+/// What Helm leaves in place when a release goes: with a namespace or a definition all that is in it would go.
+const KEEP_ALWAYS: &str = "metadata:\n  annotations:\n    helm.sh/resource-policy: keep\n";
+/// The same, if it is wanted.
+const KEEP: &str =
+    "metadata:\n  {{- if .Values.keep }}\n  annotations:\n    helm.sh/resource-policy: keep\n  {{- end }}\n";
+
+/// The flags of one variant.
+fn flags(role: Role, sync: Sync, notify: bool) -> InstallFlags {
+    InstallFlags {
+        export: true,
+        management: role == Role::Controller,
+        downstream: role == Role::Agent,
+        crds: false,
+        cluster_api: false,
+        sync,
+        image: IMAGE.to_owned(),
+        egress_ports: vec![EGRESS_PORT],
+        notify,
+    }
+}
+
+/// A condition of templates, and what stands under it.
+fn when(condition: &str, text: &str) -> String {
+    format!("{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n")
+}
+
+fn document(object: &Value) -> String {
+    let text = print::yaml(object);
+    assert!(!text.contains("{{"), "would be taken for a template: {text}");
+    let ports = format!("  - ports:\n    - port: {EGRESS_PORT}\n      protocol: TCP\n");
+    let range = "  - ports:\n    {{- range .Values.egressPorts }}\n    - port: {{ . }}\n      protocol: TCP\n    {{- end }}\n";
+    assert!(
+        object["kind"] != "NetworkPolicy" || text.contains(&ports),
+        "{text}"
+    );
+    let text = text
+        .replace(&ports, range)
+        .replace("--sync=builtin", "--sync={{ .Values.sync }}")
+        .replace("--sync=flux", "--sync={{ .Values.sync }}")
+        .replace(&format!(": {NAMESPACE}\n"), ": {{ .Values.namespace | quote }}\n")
+        .replace(NAMESPACE, "{{ .Values.namespace }}")
+        .replace(&format!(": {IMAGE}\n"), ": {{ .Values.image | quote }}\n");
+    if object["kind"] == "Namespace" {
+        return format!("---\n{}", text.replacen("metadata:\n", KEEP_ALWAYS, 1));
+    }
+    format!("---\n{text}")
+}
+
+/// The objects of a process, each under the conditions under which it is exported.
+fn templates(role: Role) -> String {
+    let works_in = match role {
+        Role::Controller => NAMESPACE,
+        Role::Agent => SYSTEM_NAMESPACE,
+    };
+    let of = |sync: Sync, notify: bool| -> Vec<String> {
+        let flags = flags(role, sync, notify);
+        objects(&flags, works_in).iter().map(document).collect()
+    };
+    let flux = of(Sync::Flux, false);
+    let notifying = of(Sync::Builtin, true);
+    let quiet = of(Sync::Builtin, false);
+    assert_eq!(notifying.len(), quiet.len());
+    let mut text = String::new();
+    for (document, notifying) in quiet.into_iter().zip(notifying) {
+        // It is there already, or everywhere.
+        let given = format!("not (has .Values.namespace (list \"default\" \"{SYSTEM_NAMESPACE}\"))");
+        let is_namespace = document.contains("kind: Namespace\n") && document.contains(".Values.namespace");
+        if is_namespace {
+            text += &when(&given, &document);
+        } else if !flux.contains(&document) {
+            text += &when("eq .Values.sync \"builtin\"", &document);
+        } else if role == Role::Controller && notifying != document {
+            text += &when(
+                ".Values.notify",
+                &format!("{notifying}{{{{- else }}}}\n{document}"),
+            );
+        } else {
+            text += &document;
+        }
+    }
+    let value = match role {
+        Role::Controller => "management",
+        Role::Agent => "downstream",
+    };
+    HEADER.to_owned() + &when(&format!("eq .Values.role \"{value}\""), &text)
+}
+
+/// The definitions, each under the condition under which it is exported.
+fn definitions() -> BTreeMap<String, String> {
+    let groups = [
+        ("eq .Values.role \"management\"", crds::management()),
+        ("eq .Values.role \"downstream\"", crds::downstream()),
+        ("eq .Values.sync \"builtin\"", crds::flux()),
+        (
+            "and .Values.clusterApi (eq .Values.role \"management\")",
+            vec![crds::cluster_api()],
+        ),
+    ];
+    let mut files = BTreeMap::new();
+    for (condition, definitions) in groups {
+        for definition in definitions {
+            let text = crds::yaml(&definition);
+            assert!(!text.contains("{{"), "would be taken for a template: {text}");
+            assert_eq!(text.matches("\nmetadata:\n").count(), 1);
+            let text = text.replacen("metadata:\n", KEEP, 1);
+            let name = definition.metadata.name.unwrap();
+            files.insert(
+                format!("muster-crds/templates/{name}.yaml"),
+                HEADER.to_owned() + &when(condition, &text),
+            );
+        }
+    }
+    files
+}
+
+/// All that is generated, by its path under `deploy/charts/`.
+fn generated() -> BTreeMap<String, String> {
+    let mut files = definitions();
+    files.insert(
+        "muster/templates/controller.yaml".to_owned(),
+        templates(Role::Controller),
+    );
+    files.insert("muster/templates/agent.yaml".to_owned(), templates(Role::Agent));
+    files
+}
+
+fn charts() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/charts"))
+}
+
+#[test]
+fn the_charts_are_as_generated() {
+    let generated = generated();
+    for chart in ["muster", "muster-crds"] {
+        let folder = charts().join(chart).join("templates");
+        if std::env::var_os(WRITE).is_some() {
+            // Missing is as good as emptied.
+            let _ = fs::remove_dir_all(&folder);
+            fs::create_dir_all(&folder).unwrap();
+        }
+    }
+    for (file, text) in &generated {
+        let path = charts().join(file);
+        if std::env::var_os(WRITE).is_some() {
+            fs::write(&path, text).unwrap();
+        }
+        assert!(
+            fs::read_to_string(&path).is_ok_and(|there| there == *text),
+            "deploy/charts/{file} is not as generated: run cargo xtask generate and commit"
+        );
+    }
+    for chart in ["muster", "muster-crds"] {
+        for entry in fs::read_dir(charts().join(chart).join("templates")).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let file = format!("{chart}/templates/{name}");
+            assert!(
+                generated.contains_key(&file),
+                "deploy/charts/{file}: nothing generates it any more"
+            );
+        }
+    }
+}
+
+/// What a chart says of itself, and its defaults, which are those of the flags.
+#[test]
+fn the_charts_have_the_defaults_of_the_flags() {
+    let read = |file: &str| {
+        let text = fs::read(charts().join(file)).unwrap();
+        muster_sync::yaml::to_json(text).unwrap()
+    };
+    for chart in ["muster", "muster-crds"] {
+        let about = read(&format!("{chart}/Chart.yaml"));
+        assert_eq!(about["name"], chart);
+        assert_eq!(about["version"], env!("CARGO_PKG_VERSION"));
+        assert_eq!(about["appVersion"], env!("CARGO_PKG_VERSION"));
+    }
+    let values = read("muster/values.yaml");
+    assert_eq!(
+        values["image"],
+        concat!("muster:", env!("CARGO_PKG_VERSION")),
+        "of --image"
+    );
+    assert_eq!(values["egressPorts"], serde_json::json!(super::EGRESS_PORTS));
+    assert_eq!(
+        (&values["sync"], &values["namespace"]),
+        (&"builtin".into(), &"default".into())
+    );
+    for chart in ["muster", "muster-crds"] {
+        let (values, schema) = (
+            read(&format!("{chart}/values.yaml")),
+            read(&format!("{chart}/values.schema.json")),
+        );
+        assert_eq!(schema["additionalProperties"], false);
+        let keys = |value: &Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
+        let (mut given, mut known) = (keys(&values), keys(&schema["properties"]));
+        given.sort();
+        known.sort();
+        assert_eq!(given, known, "{chart}");
+    }
+}
+
+/// The image is made with the toolchain of the repository, and runs as the user that the Deployment names.
+#[test]
+fn the_container_file_fits() {
+    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let file = fs::read_to_string(root.join("deploy/Containerfile")).unwrap();
+    let toolchain = fs::read_to_string(root.join("rust-toolchain.toml")).unwrap();
+    let version = toolchain
+        .lines()
+        .find_map(|line| line.strip_prefix("channel = "))
+        .unwrap()
+        .trim_matches('"');
+    let user = super::deployment::USER;
+    for line in [
+        format!("ARG RUST={version}"),
+        format!("USER {user}:{user}"),
+        "ENTRYPOINT [\"/usr/bin/muster\"]".to_owned(),
+    ] {
+        assert!(
+            file.lines().any(|there| there == line),
+            "deploy/Containerfile has no {line}"
+        );
+    }
+}

@@ -1,0 +1,41 @@
+//! Who may talk to the process, and whom it may talk to: whatever the network between pods lets through otherwise.
+
+use muster_api::labels::SYSTEM_NAMESPACE;
+use serde_json::{Value, json};
+
+use super::{InstallFlags, Role, deployment::PORT, labels, pane};
+
+/// Names: by the standard, and where OpenShift's resolvers listen behind their Service.
+const DNS: [u16; 2] = [53, 5353];
+
+/// The NetworkPolicy of a process: metrics, probes and the dashboard come in, nothing else does; names, API servers and git hosts are asked.
+///
+/// Where API servers, git hosts and gates are is not known here, only at which ports they are.
+pub fn policy(role: Role, flags: &InstallFlags) -> Value {
+    let port = |protocol: &str, port: u16| json!({"protocol": protocol, "port": port});
+    let names: Vec<Value> = DNS
+        .iter()
+        .flat_map(|number| [port("UDP", *number), port("TCP", *number)])
+        .collect();
+    let hosts: Vec<Value> = flags
+        .egress_ports
+        .iter()
+        .map(|number| port("TCP", *number))
+        .collect();
+    let dashboard = flags.dashboard.map(|_| pane::PORT);
+    let ours: Vec<Value> = [PORT]
+        .into_iter()
+        .chain(dashboard)
+        .map(|number| port("TCP", number))
+        .collect();
+    json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+        "metadata": {"name": role.name(), "namespace": SYSTEM_NAMESPACE, "labels": labels(role)},
+        "spec": {
+            "podSelector": {"matchLabels": labels(role)},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [{"ports": ours}],
+            "egress": [{"ports": names}, {"ports": hosts}],
+        },
+    })
+}

@@ -1,0 +1,181 @@
+//! Promise: `helm template` of the charts gives the objects of `muster install --export`, for every choice of values. By a real Helm:
+//! `cargo xtask charts` builds it and runs this.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a helper that fails fails its test"
+)]
+
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, process::Command};
+
+use serde_json::Value;
+
+/// What Helm alone is told: it is no part of what `kubectl apply` gets.
+const KEEP: &str = "helm.sh/resource-policy";
+
+/// What stands out of the program, on pain of failure.
+fn output(mut command: Command) -> String {
+    let output = command.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn helm() -> Command {
+    let program: OsString = std::env::var_os("MUSTER_HELM").expect("MUSTER_HELM names the program helm");
+    Command::new(program)
+}
+
+fn chart(name: &str) -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/charts")).join(name)
+}
+
+/// Objects by kind, namespace and name.
+fn objects(text: &str) -> BTreeMap<String, Value> {
+    let documents = muster_sync::yaml::documents("manifests", text.as_bytes()).unwrap();
+    let mut objects = BTreeMap::new();
+    for document in documents {
+        let mut object = document.value().unwrap();
+        let metadata = object["metadata"].as_object_mut().unwrap();
+        if metadata
+            .get("annotations")
+            .is_some_and(|all| all.get(KEEP).is_some())
+        {
+            let annotations = metadata["annotations"].as_object_mut().unwrap();
+            annotations.remove(KEEP);
+            if annotations.is_empty() {
+                metadata.remove("annotations");
+            }
+        }
+        let name = format!(
+            "{} {} {}",
+            object["kind"], object["metadata"]["namespace"], object["metadata"]["name"]
+        );
+        assert!(
+            objects.insert(name.clone(), object).is_none(),
+            "{name} stands twice"
+        );
+    }
+    objects
+}
+
+fn templates(name: &str, values: &[String]) -> BTreeMap<String, Value> {
+    let mut helm = helm();
+    // A Helm that is built here thinks of an old Kubernetes.
+    helm.args(["template", "muster", "--kube-version", "1.36.0"])
+        .arg(chart(name));
+    for value in values {
+        // A namespace may be a number, and is none.
+        let set = if value.starts_with("namespace=") {
+            "--set-string"
+        } else {
+            "--set"
+        };
+        helm.args([set, value]);
+    }
+    objects(&output(helm))
+}
+
+fn exported(flags: &[&str]) -> BTreeMap<String, Value> {
+    let mut muster = Command::new(env!("CARGO_BIN_EXE_muster"));
+    muster.args(["install", "--export"]).args(flags);
+    objects(&output(muster))
+}
+
+fn check(flags: &[&str], values: &[&str]) {
+    let all: Vec<String> = values.iter().map(|&value| value.to_owned()).collect();
+    let of = |keys: &[&str]| -> Vec<String> {
+        let known = |value: &&String| keys.contains(&value.split_once(['=', '[']).map_or("", |(key, _)| key));
+        all.iter().filter(known).cloned().collect()
+    };
+    let mut made = templates(
+        "muster",
+        &of(&["role", "sync", "namespace", "image", "egressPorts", "notify"]),
+    );
+    if flags.contains(&"--crds") {
+        made.extend(templates("muster-crds", &of(&["role", "sync", "clusterApi"])));
+    }
+    let wanted = exported(flags);
+    let (names, wanted_names): (Vec<_>, Vec<_>) = (made.keys().collect(), wanted.keys().collect());
+    assert_eq!(names, wanted_names, "{flags:?}");
+    for (name, object) in &wanted {
+        assert_eq!(&made[name], object, "{flags:?}: {name}");
+    }
+}
+
+#[test]
+#[ignore = "needs Helm: cargo xtask charts"]
+fn helm_makes_what_is_exported() {
+    for sync in ["builtin", "flux"] {
+        let value = format!("sync={sync}");
+        for namespace in ["default", "fleet", "muster-system", "123"] {
+            let place = format!("namespace={namespace}");
+            check(
+                &["--management", "--sync", sync, "-n", namespace],
+                &["role=management", &value, &place],
+            );
+        }
+        check(
+            &["--management", "--crds", "--sync", sync],
+            &["role=management", &value],
+        );
+        check(
+            &["--management", "--crds", "--cluster-api", "--sync", sync],
+            &["role=management", &value, "clusterApi=true"],
+        );
+        check(
+            &["--management", "--notify", "--sync", sync],
+            &["role=management", &value, "notify=true"],
+        );
+        check(
+            &["--downstream", "--crds", "--sync", sync],
+            &["role=downstream", &value],
+        );
+        // An agent works in its own namespace, whatever is said.
+        check(
+            &["--downstream", "--sync", sync, "-n", "fleet"],
+            &["role=downstream", &value, "namespace=fleet"],
+        );
+    }
+    check(
+        &[
+            "--management",
+            "--image",
+            "registry.test:5000/muster@sha256:00",
+            "--egress-ports",
+            "443,9090",
+        ],
+        &[
+            "role=management",
+            "image=registry.test:5000/muster@sha256:00",
+            "egressPorts[0]=443",
+            "egressPorts[1]=9090",
+        ],
+    );
+}
+
+#[test]
+#[ignore = "needs Helm: cargo xtask charts"]
+fn helm_has_nothing_to_complain_of() {
+    for name in ["muster", "muster-crds"] {
+        let mut lint = helm();
+        lint.args(["lint", "--strict"]).arg(chart(name));
+        output(lint);
+        // A value that is misspelt is refused.
+        let refused = helm()
+            .args(["template", "muster", "--kube-version", "1.36.0"])
+            .arg(chart(name))
+            .args(["--set", "rolle=management"])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(
+            !refused.status.success() && said.contains("rolle"),
+            "{name}: {said}"
+        );
+    }
+}

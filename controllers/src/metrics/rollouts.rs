@@ -1,0 +1,50 @@
+//! Rollouts that ended: how long they took, by what became of them.
+
+use std::time::Duration;
+
+use muster_api::{module::ModuleKind, revision::Verdict};
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{family::Family, histogram::Histogram},
+    registry::Registry,
+};
+
+/// Upper ends of the buckets, in seconds: from a minute, which a few clusters take, to a week with soaks and approvals.
+const BUCKETS: [f64; 11] = [
+    60.0, 300.0, 900.0, 1_800.0, 3_600.0, 7_200.0, 14_400.0, 43_200.0, 86_400.0, 259_200.0, 604_800.0,
+];
+
+/// By kind and verdict, and not by name: the modules of a fleet times the buckets would be too many.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Label {
+    kind: &'static str,
+    result: &'static str,
+}
+
+/// All rollouts that ended while this process led.
+pub(super) struct Rollouts(Family<Label, Histogram>);
+
+impl Rollouts {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let rollouts = Self(Family::new_with_constructor(|| Histogram::new(BUCKETS)));
+        registry.register(
+            "muster_rollout_duration_seconds",
+            "How long rollouts took from their start to their end, by their verdict: good, bad, aborted, superseded",
+            rollouts.0.clone(),
+        );
+        rollouts
+    }
+
+    pub(super) fn ended(&self, kind: ModuleKind, verdict: Verdict, took: Duration) {
+        let label = Label {
+            kind: kind.as_str(),
+            result: match verdict {
+                Verdict::Good => "good",
+                Verdict::Bad => "bad",
+                Verdict::Aborted => "aborted",
+                Verdict::Superseded => "superseded",
+            },
+        };
+        self.0.get_or_create(&label).observe(took.as_secs_f64());
+    }
+}

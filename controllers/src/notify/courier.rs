@@ -1,0 +1,273 @@
+//! Who brings messages: over https, each within its time, a few tries, and no further while a receiver ails.
+
+use std::{collections::BTreeMap, error::Error as _, path::PathBuf, time::Duration};
+
+use backon::{ExponentialBuilder, Retryable};
+use bytes::{Bytes, BytesMut};
+use http::{StatusCode, header};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use reqwest::{Certificate, Client, redirect};
+use tokio::time::Instant;
+
+use super::{
+    config::{Receiver, To, secret},
+    decide::{Post, Telling},
+    message::Notification,
+    requests::{self, Answer, Request},
+    standing::Standing,
+};
+
+/// How long one try may take, from connecting to the last byte.
+const TRY: Duration = Duration::from_secs(10);
+/// Tries in a row, the first included.
+const TRIES: usize = 4;
+/// The first wait between tries; each is twice the one before.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// The longest wait that a receiver may ask for between two tries; who asks for more is asked again in the next round.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// How long nobody tries a receiver that took none of the tries.
+pub const ROUND: Duration = Duration::from_mins(5);
+/// The longest answer that is read, in bytes: Slack's has the message once more.
+const MAX_ANSWER: usize = 64 * 1024;
+
+/// Why a message did not arrive. Nothing in it comes from a Secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Undelivered {
+    /// Another time it may.
+    Later(String),
+    /// It will not.
+    Never(String),
+}
+
+/// A try that failed, and how long the receiver wants to be left alone.
+struct Failed {
+    answer: Undelivered,
+    wait: Option<Duration>,
+}
+
+/// Brings messages to receivers.
+#[derive(Default)]
+pub struct Courier {
+    /// By the file of authorities; without one the machine's.
+    clients: Mutex<BTreeMap<Option<PathBuf>, Client>>,
+    /// The receivers that took no try, by name, and until when they are left alone.
+    ailing: Mutex<BTreeMap<String, Instant>>,
+}
+
+impl Courier {
+    /// How long a receiver is still left alone.
+    pub fn ails_for(&self, receiver: &Receiver) -> Option<Duration> {
+        let until = *self.ailing.lock().get(&receiver.name)?;
+        until
+            .checked_duration_since(Instant::now())
+            .filter(|left| !left.is_zero())
+    }
+
+    /// Brings one message; returns where it can be edited.
+    pub async fn bring(
+        &self,
+        receiver: &Receiver,
+        standing: &Standing,
+        telling: &Telling,
+        now: Timestamp,
+    ) -> Result<Option<Post>, Undelivered> {
+        let brought = (|| self.attempt(receiver, standing, telling, now))
+            .retry(
+                ExponentialBuilder::default()
+                    .with_min_delay(FIRST_WAIT)
+                    .with_max_times(TRIES - 1),
+            )
+            .when(|failed: &Failed| {
+                matches!(failed.answer, Undelivered::Later(_))
+                    && failed.wait.is_none_or(|wait| wait <= LONGEST_WAIT)
+            })
+            .adjust(|failed, usual| usual.map(|usual| failed.wait.map_or(usual, |wait| wait.max(usual))))
+            .await;
+        match brought {
+            Ok(post) => {
+                self.ailing.lock().remove(&receiver.name);
+                Ok(post)
+            }
+            Err(Failed { answer, wait }) => {
+                if matches!(answer, Undelivered::Later(_)) {
+                    let rest = wait.unwrap_or_default().clamp(ROUND, ROUND * 12);
+                    self.ailing
+                        .lock()
+                        .insert(receiver.name.clone(), Instant::now() + rest);
+                }
+                Err(answer)
+            }
+        }
+    }
+
+    async fn attempt(
+        &self,
+        receiver: &Receiver,
+        standing: &Standing,
+        telling: &Telling,
+        now: Timestamp,
+    ) -> Result<Option<Post>, Failed> {
+        let post = telling.edits.as_ref();
+        match self.asked(receiver, standing, telling, post, now).await? {
+            // Somebody deleted the message: a new one takes its place.
+            None => self
+                .asked(receiver, standing, telling, None, now)
+                .await?
+                .ok_or_else(|| later("it knows no message, not even a new one")),
+            Some(post) => Ok(post),
+        }
+    }
+
+    /// One request. `None`: the message that was to be edited is gone.
+    async fn asked(
+        &self,
+        receiver: &Receiver,
+        standing: &Standing,
+        telling: &Telling,
+        edits: Option<&Post>,
+        now: Timestamp,
+    ) -> Result<Option<Option<Post>>, Failed> {
+        // Files are read for each message: what is wrong with them may be mended.
+        let request = request(receiver, standing, telling, edits, now).map_err(later)?;
+        let client = self.client(receiver).map_err(later)?;
+        let (status, wait, body) = match tokio::time::timeout(TRY, send(&client, request)).await {
+            Ok(answer) => answer.map_err(later)?,
+            Err(_elapsed) => return Err(later(format!("it did not answer within {} s", TRY.as_secs()))),
+        };
+        let answer = match receiver.to {
+            To::Channel { .. } => requests::slack(status, &body),
+            To::Webhook { .. } | To::Incoming { .. } | To::GitHub(_) | To::GitLab(_) => {
+                requests::plain(status, &body)
+            }
+        };
+        match answer {
+            Answer::Arrived(post) => Ok(Some(post)),
+            Answer::Gone => Ok(None),
+            Answer::Later(why) => Err(Failed {
+                answer: Undelivered::Later(why),
+                wait,
+            }),
+            Answer::Never(why) => Err(Failed {
+                answer: Undelivered::Never(why),
+                wait: None,
+            }),
+        }
+    }
+
+    fn client(&self, receiver: &Receiver) -> Result<Client, String> {
+        let mut clients = self.clients.lock();
+        if let Some(client) = clients.get(&receiver.authorities) {
+            return Ok(client.clone());
+        }
+        // An error means that the process has installed a provider already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let builder = Client::builder()
+            .user_agent(concat!("muster/", env!("CARGO_PKG_VERSION")))
+            .redirect(redirect::Policy::none())
+            .referer(false)
+            .no_proxy();
+        let builder = match &receiver.authorities {
+            None => builder,
+            Some(file) => {
+                let unread = |why: String| format!("{}: {why}", file.display());
+                let pem = std::fs::read(file).map_err(|error| unread(error.to_string()))?;
+                let authorities = Certificate::from_pem_bundle(&pem).unwrap_or_default();
+                if authorities.is_empty() {
+                    return Err(unread("it holds no PEM certificate".to_owned()));
+                }
+                builder.tls_certs_merge(authorities)
+            }
+        };
+        let client = builder.build().map_err(|error| error.to_string())?;
+        clients.insert(receiver.authorities.clone(), client.clone());
+        Ok(client)
+    }
+}
+
+fn later(why: impl Into<String>) -> Failed {
+    Failed {
+        answer: Undelivered::Later(why.into()),
+        wait: None,
+    }
+}
+
+fn request(
+    receiver: &Receiver,
+    standing: &Standing,
+    telling: &Telling,
+    edits: Option<&Post>,
+    now: Timestamp,
+) -> Result<Request, String> {
+    let link = receiver.link_to(&standing.rollout);
+    let link = link.as_deref();
+    match &receiver.to {
+        To::Webhook { address, secret: key } => {
+            let key = key.as_deref().map(secret).transpose()?;
+            let notification = Notification::of(standing, telling, receiver);
+            let body = serde_json::to_vec(&notification).map_err(|error| error.to_string())?;
+            // One for each message, and the same when it is repeated.
+            let id = format!("{}/{}", standing.rollout.id(), telling.sequence);
+            requests::webhook(address.open()?, key.as_deref(), &id, now, body)
+        }
+        To::Channel { api, channel, token } => {
+            let text = requests::slack_text(standing, link);
+            Ok(requests::channel(api, &secret(token)?, channel, edits, &text))
+        }
+        To::Incoming { address } => Ok(requests::incoming(
+            address.open()?,
+            &requests::slack_text(standing, link),
+        )),
+        To::GitHub(project) => Ok(requests::github(
+            project,
+            &secret(&project.token)?,
+            standing,
+            link,
+        )),
+        To::GitLab(project) => Ok(requests::gitlab(
+            project,
+            &secret(&project.token)?,
+            standing,
+            link,
+        )),
+    }
+}
+
+/// Sends a request and reads the answer; also how long the host wants to be left alone.
+async fn send(client: &Client, request: Request) -> Result<(StatusCode, Option<Duration>, Bytes), String> {
+    let Request { url, headers, body } = request;
+    let mut call = client
+        .post(url)
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(body);
+    for (name, value) in headers {
+        call = call.header(name, value);
+    }
+    let mut answer = call.send().await.map_err(unreachable)?;
+    let status = answer.status();
+    let wait = answer
+        .headers()
+        .get(header::RETRY_AFTER)
+        .and_then(|after| after.to_str().ok()?.parse().ok())
+        .map(Duration::from_secs);
+    let mut body = BytesMut::new();
+    while let Some(chunk) = answer.chunk().await.map_err(unreachable)? {
+        if body.len() + chunk.len() > MAX_ANSWER {
+            return Err(format!("its answer is longer than {} KiB", MAX_ANSWER / 1024));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok((status, wait, body.freeze()))
+}
+
+/// The last cause says most; the address, which may be as good as a password, is left out.
+fn unreachable(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut why = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        why = source.to_string();
+        cause = source.source();
+    }
+    format!("it cannot be reached: {why}")
+}

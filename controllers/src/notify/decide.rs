@@ -1,0 +1,317 @@
+//! What is told next: from what was told and how a rollout stands. Pure.
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::{phase::Phase, standing::Standing};
+
+/// A rollout that was over for longer when it is first seen is none to tell of: else a new receiver is told the whole history.
+const RECENT: SignedDuration = SignedDuration::from_hours(1);
+
+/// What a receiver was told of a rollout. It stands in an annotation of the ModuleRevision, so that the next process knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told {
+    /// When the rollout began: another one is told of anew.
+    pub run: Timestamp,
+    /// What it stood at.
+    pub phase: Phase,
+    /// How many tenths of its clusters were done.
+    #[serde(default)]
+    pub tenths: u8,
+    /// How many messages there were.
+    pub sequence: u32,
+    /// The message that is edited, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub post: Option<Post>,
+    /// The last message did not arrive, and is not tried any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub given_up: bool,
+}
+
+/// A message that can be edited.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Post {
+    /// Where it is.
+    pub channel: String,
+    /// By which it is known there.
+    pub ts: String,
+}
+
+/// What a kind of receiver wants to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// Each change of the phase.
+    Phases,
+    /// That, and each tenth of the clusters: a message that is edited disturbs nobody.
+    Progress,
+    /// The first and the last phase: nothing can be edited there.
+    FirstAndLast,
+    /// Each change of what commit statuses call it: the same one twice is an error there.
+    States,
+}
+
+/// What is to be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Telling {
+    /// The number of this message about the rollout, from 1.
+    pub sequence: u32,
+    /// The message that is edited; `None`: a new one.
+    pub edits: Option<Post>,
+}
+
+/// What is told next, if anything.
+pub fn decide(
+    told: Option<&Told>,
+    standing: &Standing,
+    manner: Manner,
+    phases: &BTreeSet<Phase>,
+    now: Timestamp,
+) -> Option<Telling> {
+    if !phases.contains(&standing.phase) {
+        return None;
+    }
+    let Some(told) = told.filter(|told| told.run == standing.rollout.started) else {
+        let is_old = standing
+            .finished
+            .is_some_and(|finished| now.duration_since(finished) > RECENT);
+        return (!is_old).then_some(Telling {
+            sequence: 1,
+            edits: None,
+        });
+    };
+    let turned = told.phase != standing.phase;
+    let news = match manner {
+        Manner::Phases => turned,
+        Manner::Progress => turned || standing.phase == Phase::Rolling && tenths(standing) > told.tenths,
+        Manner::FirstAndLast => turned && standing.phase.is_over(),
+        Manner::States => told.phase.state() != standing.phase.state(),
+    };
+    news.then(|| Telling {
+        sequence: told.sequence.saturating_add(1),
+        edits: told.post.clone(),
+    })
+}
+
+/// What stands on record after a message, whether it arrived or was given up.
+pub fn after(telling: &Telling, standing: &Standing, post: Option<Post>, given_up: bool) -> Told {
+    Told {
+        run: standing.rollout.started,
+        phase: standing.phase,
+        tenths: tenths(standing),
+        sequence: telling.sequence,
+        post: post.or_else(|| telling.edits.clone()),
+        given_up,
+    }
+}
+
+/// How many tenths of the clusters are done.
+fn tenths(standing: &Standing) -> u8 {
+    let clusters = &standing.clusters;
+    let tenths = u64::from(clusters.updated) * 10 / u64::from(clusters.total.max(1));
+    u8::try_from(tenths.min(10)).unwrap_or(10)
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_api::module::{ModuleKind, Summary};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::notify::standing::Rollout;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + seconds).unwrap()
+    }
+
+    fn standing(run: i64, phase: Phase, updated: u32) -> Standing {
+        Standing {
+            rollout: Rollout {
+                namespace: "fleet".to_owned(),
+                kind: ModuleKind::Module,
+                module: "web".to_owned(),
+                revision: "ab".repeat(32),
+                version: "v1".to_owned(),
+                commit: "cd".repeat(20),
+                repository: "https://git.test/fleet".to_owned(),
+                started: at(run),
+            },
+            phase,
+            finished: phase.is_over().then(|| at(run + 60)),
+            clusters: Summary {
+                total: 20,
+                updated,
+                ..Summary::default()
+            },
+            evidence: Vec::new(),
+            why: None,
+        }
+    }
+
+    fn all() -> BTreeSet<Phase> {
+        Phase::ALL.iter().copied().collect()
+    }
+
+    fn manner() -> impl Strategy<Value = Manner> {
+        prop_oneof![
+            Just(Manner::Phases),
+            Just(Manner::Progress),
+            Just(Manner::FirstAndLast),
+            Just(Manner::States)
+        ]
+    }
+
+    /// A rollout on its way, of one run or two, with a crash here and there between a message and its record.
+    fn lives() -> impl Strategy<Value = Vec<(Standing, bool)>> {
+        let step = (
+            0..2_i64,
+            0..Phase::ALL.len(),
+            0..=20_u32,
+            prop::bool::weighted(0.2),
+        );
+        prop::collection::vec(step, 1..30).prop_map(|mut steps| {
+            steps.sort_by_key(|(run, ..)| *run);
+            let step = |(run, phase, updated, crash): (i64, usize, u32, bool)| {
+                (standing(run * 1000, Phase::ALL[phase], updated), crash)
+            };
+            steps.into_iter().map(step).collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_told_is_not_told_again_and_a_lost_record_repeats_one_message(manner in manner(), lives in lives()) {
+            let mut told: Option<Told> = None;
+            let mut messages = Vec::new();
+            let mut lost = 0;
+            for (standing, crash) in lives {
+                if let Some(telling) = decide(told.as_ref(), &standing, manner, &all(), at(2_000)) {
+                    messages.push((standing.rollout.started, telling.sequence));
+                    if crash {
+                        lost += 1;
+                        continue;
+                    }
+                    told = Some(after(&telling, &standing, None, false));
+                }
+                // As after a restart: nothing but the record is there.
+                let again = decide(told.as_ref(), &standing, manner, &all(), at(2_000));
+                prop_assert_eq!(again, None);
+            }
+            let distinct: BTreeSet<_> = messages.iter().collect();
+            prop_assert!(messages.len() - distinct.len() <= lost);
+        }
+
+        #[test]
+        fn the_end_is_told_whatever_came_before(manner in manner(), lives in lives(), end in 3..Phase::ALL.len()) {
+            let mut told: Option<Told> = None;
+            for (standing, crash) in lives.into_iter().filter(|(standing, _)| !standing.phase.is_over()) {
+                if let Some(telling) = decide(told.as_ref(), &standing, manner, &all(), at(0))
+                    && !crash
+                {
+                    told = Some(after(&telling, &standing, None, false));
+                }
+            }
+            let run = told.as_ref().map_or_else(|| at(0), |told| told.run);
+            let mut standing = standing(0, Phase::ALL[end], 20);
+            standing.rollout.started = run;
+            prop_assert!(decide(told.as_ref(), &standing, manner, &all(), at(120)).is_some());
+        }
+
+        #[test]
+        fn a_rollout_is_one_message_that_is_edited(lives in lives()) {
+            let post = Post { channel: "C1".to_owned(), ts: "1.2".to_owned() };
+            let mut told: Option<Told> = None;
+            let mut posts = BTreeSet::new();
+            for (standing, _) in lives {
+                if let Some(telling) = decide(told.as_ref(), &standing, Manner::Progress, &all(), at(2_000)) {
+                    if telling.edits.is_none() {
+                        prop_assert!(posts.insert(standing.rollout.started), "posted twice");
+                    }
+                    let new = telling.edits.is_none().then(|| post.clone());
+                    told = Some(after(&telling, &standing, new, false));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_told() {
+        let check = |told: Option<&Standing>, now: &Standing, manner: Manner, expect: bool| {
+            let first = Telling {
+                sequence: 1,
+                edits: None,
+            };
+            let told = told.map(|told| after(&first, told, None, false));
+            let telling = decide(told.as_ref(), now, manner, &all(), at(300));
+            assert_eq!(telling.is_some(), expect, "{manner:?} {:?}", now.phase);
+        };
+        let rolling = standing(0, Phase::Rolling, 1);
+        check(None, &rolling, Manner::FirstAndLast, true);
+        check(
+            Some(&rolling),
+            &standing(0, Phase::Paused, 1),
+            Manner::Phases,
+            true,
+        );
+        check(
+            Some(&rolling),
+            &standing(0, Phase::Paused, 1),
+            Manner::FirstAndLast,
+            false,
+        );
+        check(
+            Some(&rolling),
+            &standing(0, Phase::Paused, 1),
+            Manner::States,
+            false,
+        );
+        check(
+            Some(&rolling),
+            &standing(0, Phase::Good, 20),
+            Manner::States,
+            true,
+        );
+        check(
+            Some(&rolling),
+            &standing(0, Phase::Good, 20),
+            Manner::FirstAndLast,
+            true,
+        );
+        // A tenth of twenty is two.
+        check(
+            Some(&rolling),
+            &standing(0, Phase::Rolling, 2),
+            Manner::Progress,
+            true,
+        );
+        check(
+            Some(&standing(0, Phase::Rolling, 2)),
+            &standing(0, Phase::Rolling, 3),
+            Manner::Progress,
+            false,
+        );
+        check(
+            Some(&rolling),
+            &standing(0, Phase::Rolling, 20),
+            Manner::Phases,
+            false,
+        );
+        check(
+            Some(&standing(0, Phase::Bad, 1)),
+            &standing(100, Phase::Rolling, 1),
+            Manner::FirstAndLast,
+            true,
+        );
+    }
+
+    #[test]
+    fn history_is_not_told() {
+        let over = standing(0, Phase::Good, 20);
+        let told_at = |now: i64| decide(None, &over, Manner::Phases, &all(), at(now)).is_some();
+        assert!(told_at(120), "it ended while nobody was there to tell");
+        assert!(!told_at(2 * 3600));
+        let only_bad = BTreeSet::from([Phase::Bad]);
+        assert_eq!(decide(None, &over, Manner::Phases, &only_bad, at(120)), None);
+    }
+}

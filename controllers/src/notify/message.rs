@@ -1,0 +1,143 @@
+//! What is said of a rollout, in words and as data. Pure.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::{
+    config::Receiver,
+    decide::Telling,
+    phase::Phase,
+    standing::{Rollout, Standing},
+};
+
+/// The version of the form of [`Notification`].
+const SCHEMA: &str = "notification/v1";
+
+/// A message as data, for webhooks. Fields may be added.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Notification<'a> {
+    schema: &'static str,
+    /// The same for all messages about a rollout.
+    id: String,
+    /// From 1; of two the greater one is the later. A message that comes twice has the same.
+    sequence: u32,
+    phase: Phase,
+    text: String,
+    module: Module<'a>,
+    version: &'a str,
+    revision: &'a str,
+    commit: &'a str,
+    repository: &'a str,
+    started: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finished: Option<Timestamp>,
+    clusters: Clusters,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    evidence: Vec<Evidence<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    link: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Module<'a> {
+    namespace: &'a str,
+    kind: &'static str,
+    name: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+struct Clusters {
+    total: u32,
+    updated: u32,
+    failed: u32,
+    skipped: u32,
+    held: u32,
+}
+
+#[derive(Debug, Serialize)]
+struct Evidence<'a> {
+    cluster: &'a str,
+    message: &'a str,
+}
+
+impl<'a> Notification<'a> {
+    /// What is said to a receiver.
+    pub fn of(standing: &'a Standing, telling: &Telling, receiver: &Receiver) -> Self {
+        let Rollout {
+            namespace,
+            kind,
+            module,
+            revision,
+            version,
+            commit,
+            repository,
+            started,
+        } = &standing.rollout;
+        let seen = |(cluster, message): &'a (String, String)| Evidence { cluster, message };
+        Self {
+            schema: SCHEMA,
+            id: standing.rollout.id(),
+            sequence: telling.sequence,
+            phase: standing.phase,
+            text: text(standing),
+            module: Module {
+                namespace,
+                kind: kind.as_str(),
+                name: module,
+            },
+            version,
+            revision,
+            commit,
+            repository,
+            started: *started,
+            finished: standing.finished,
+            clusters: Clusters {
+                total: standing.clusters.total,
+                updated: standing.clusters.updated,
+                failed: standing.clusters.failed,
+                skipped: standing.clusters.skipped,
+                held: standing.clusters.held,
+            },
+            evidence: standing.evidence.iter().map(seen).collect(),
+            link: receiver.link_to(&standing.rollout),
+        }
+    }
+}
+
+/// One line for people: what, how far, and what to do where something is to be done.
+pub fn text(standing: &Standing) -> String {
+    let Rollout {
+        kind,
+        module,
+        version,
+        ..
+    } = &standing.rollout;
+    let address = format!("{}/{module}", kind.as_str().to_lowercase());
+    let far = format!(
+        "{} of {} clusters",
+        standing.clusters.updated, standing.clusters.total
+    );
+    let why = standing.why.as_deref().unwrap_or_default();
+    match standing.phase {
+        Phase::Rolling => format!("{address} {version} is rolling out: {far}"),
+        Phase::Paused => format!("{address} {version} is paused at {far}: {why}"),
+        Phase::WaitingApproval => {
+            format!(
+                "{address} {version} waits for an approval at {far}: {why}; muster rollout approve {address}"
+            )
+        }
+        Phase::Good => format!("{address} {version} is rolled out: {far}"),
+        Phase::Bad => {
+            let first = standing.evidence.first();
+            let seen = first.map_or_else(String::new, |(cluster, message)| {
+                format!("; {cluster}: {message}")
+            });
+            format!(
+                "{address} {version} failed, and goes to no further cluster: {far} have it{seen}; muster why {address}"
+            )
+        }
+        Phase::Aborted => format!("{address} {version} was aborted: {far} have it"),
+        Phase::Superseded => format!("{address} {version} was overtaken by another version at {far}"),
+    }
+}

@@ -1,0 +1,284 @@
+//! Notifications: whoever is named in `--notify-config` is told of rollouts, one message for each that is edited or followed.
+//!
+//! ```text
+//!   ModuleRevision (its story) ─┐
+//!   module (its status, as rows) ┼─► standing ─► decide ─► courier ──► receiver
+//!   annotation (what was told) ──┘   (pure)      (pure)       └─► annotation of the ModuleRevision
+//! ```
+//!
+//! It is a controller of its own over ModuleRevisions: no rollout waits for a receiver.
+//!
+//! Invariant: what was told stands in an annotation of the ModuleRevision, written after the receiver has answered: a crash between the two
+//! repeats one message, with the same number, and loses none.
+//! Invariant: only hosts of the configuration are asked; of an object come the commit, and words.
+//! Invariant: tries, rounds and answers are bounded; a receiver that does not answer costs the others no more than one round of tries.
+
+mod config;
+mod courier;
+mod decide;
+mod message;
+mod phase;
+mod record;
+mod requests;
+mod standing;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use futures::future;
+use kube::{ResourceExt, runtime::reflector::Store};
+use muster_api::{
+    BootstrapModule, Module, ModuleRevision,
+    module::{ModuleKind, ModuleObject},
+    names,
+};
+use parking_lot::Mutex;
+use thiserror::Error;
+use tracing::{debug, warn};
+
+use self::{
+    config::Receiver,
+    courier::{Courier, ROUND, Undelivered},
+    decide::{Telling, Told},
+    record::on_record,
+    standing::{ModuleRow, Standing, standing},
+};
+pub use self::{
+    config::{Config, ConfigError},
+    phase::Phase,
+};
+use crate::{
+    metrics::{Delivery, Metrics},
+    runtime::{Action, CallError, Context, Index, Key, Retry, Retryable, Runner},
+};
+
+/// Rounds of tries of one message before it is given up: an hour.
+const ROUNDS: u32 = 12;
+
+/// What was told could not be put on record.
+#[derive(Debug, Error)]
+enum Error {
+    /// The record cannot be put as JSON: a defect of muster.
+    #[error("what was told cannot be put as JSON")]
+    Encode(#[from] serde_json::Error),
+    /// The API server refused, or did not answer.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+impl Retryable for Error {
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Encode(_) => Retry::AwaitChange,
+            Self::Call(error) => error.retry(),
+        }
+    }
+}
+
+/// A ModuleRevision, and who is told of it.
+type Concern = (Key, String);
+
+/// What the reconciles share.
+struct Notifier {
+    context: Context,
+    config: Arc<Config>,
+    courier: Courier,
+    modules: Arc<Index<Module, ModuleRow>>,
+    bootstraps: Arc<Index<BootstrapModule, ModuleRow>>,
+    revisions: Store<ModuleRevision>,
+    /// What was told, until the watch shows that it is on record: who decides on a record of before tells it again.
+    kept: Mutex<BTreeMap<Concern, Kept>>,
+    /// Rounds of tries that a message has taken so far. As `kept`, at most one for each ModuleRevision and receiver.
+    rounds: Mutex<BTreeMap<Concern, u32>>,
+}
+
+/// What was told, and whether that was written down.
+#[derive(Clone)]
+struct Kept {
+    told: Told,
+    written: bool,
+}
+
+/// Tells receivers of rollouts until shutdown.
+pub async fn run(context: Context, config: Arc<Config>) {
+    let runner = Runner::<ModuleRevision>::new("notify", &context);
+    let notifier = Arc::new(Notifier {
+        revisions: runner.store(),
+        modules: Arc::new(rows()),
+        bootstraps: Arc::new(rows()),
+        courier: Courier::default(),
+        kept: Mutex::default(),
+        rounds: Mutex::default(),
+        config,
+        context: context.clone(),
+    });
+    for receiver in &notifier.config.receivers {
+        context.metrics.notifies(&receiver.name);
+    }
+    runner
+        .rows(Arc::clone(&notifier.modules))
+        .rows(Arc::clone(&notifier.bootstraps))
+        .run(notifier, reconcile)
+        .await;
+}
+
+/// Modules as rows: a row concerns the ModuleRevision that it is about.
+fn rows<K: ModuleObject>() -> Index<K, ModuleRow> {
+    Index::new(
+        |module: &K| Some(ModuleRow::of(module)),
+        |key: &Key, row: &ModuleRow| {
+            let revision = row.revision.iter();
+            let name =
+                |revision: &String| names::module_revision(K::KIND, &key.namespace, &key.name, revision);
+            revision
+                .map(|revision| Key::new(&key.namespace, name(revision)))
+                .collect()
+        },
+    )
+}
+
+async fn reconcile(revision: Arc<ModuleRevision>, notifier: Arc<Notifier>) -> Result<Action, Error> {
+    let module = notifier.module(&revision);
+    let Some(standing) = standing(&revision, module.as_ref()) else {
+        if module.is_none() {
+            notifier.forget(&Key::of(&*revision));
+        }
+        return Ok(Action::await_change());
+    };
+    let labels = module.map(|module| module.labels).unwrap_or_default();
+    let receivers = notifier.config.receivers.iter();
+    let concerned = receivers.filter(|receiver| {
+        receiver.modules.matches(&labels) && receiver.is_about(&standing.rollout.repository)
+    });
+    let told = concerned.map(|receiver| notifier.tell(&revision, &standing, receiver));
+    let mut next: Option<Duration> = None;
+    let mut failed = None;
+    for told in future::join_all(told).await {
+        match told {
+            Ok(None) => {}
+            Ok(Some(wait)) => next = Some(next.map_or(wait, |next| next.min(wait))),
+            Err(error) => failed = Some(error),
+        }
+    }
+    match (failed, next) {
+        (Some(error), _) => Err(error),
+        (None, Some(wait)) => Ok(Action::requeue(wait)),
+        (None, None) => Ok(Action::await_change()),
+    }
+}
+
+impl Notifier {
+    fn module(&self, revision: &ModuleRevision) -> Option<ModuleRow> {
+        let reference = &revision.spec.module_ref;
+        let key = Key::new(revision.namespace().unwrap_or_default(), &reference.name);
+        match reference.kind {
+            ModuleKind::Module => self.modules.get(&key),
+            ModuleKind::BootstrapModule => self.bootstraps.get(&key),
+        }
+    }
+
+    /// Tells one receiver, if there is something to tell; returns when to look again, if a message did not arrive.
+    async fn tell(
+        &self,
+        revision: &ModuleRevision,
+        standing: &Standing,
+        receiver: &Receiver,
+    ) -> Result<Option<Duration>, Error> {
+        let concern = (Key::of(revision), receiver.name.clone());
+        let on_record = on_record(revision, receiver);
+        let kept = self.kept(&concern, on_record.as_ref());
+        let told = kept.as_ref().map(|kept| &kept.told).or(on_record.as_ref());
+        let now = self.context.clock.now();
+        let telling = decide::decide(told, standing, receiver.manner(), &receiver.phases, now);
+        let Some(telling) = telling else {
+            if let Some(kept) = kept.filter(|kept| !kept.written) {
+                self.record(revision, receiver, kept.told).await?;
+            }
+            self.arrived(&concern);
+            return Ok(None);
+        };
+        if let Some(wait) = self.courier.ails_for(receiver) {
+            return Ok(Some(wait));
+        }
+        let brought = self.courier.bring(receiver, standing, &telling, now).await;
+        let told = match brought {
+            Ok(post) => {
+                self.metrics().notified(&receiver.name, Delivery::Sent);
+                debug!(
+                    receiver = receiver.name,
+                    rollout = standing.rollout.id(),
+                    phase = standing.phase.as_str(),
+                    "told"
+                );
+                decide::after(&telling, standing, post, false)
+            }
+            Err(why) => match self.undelivered(&concern, receiver, standing, &telling, &why) {
+                Some(told) => told,
+                None => return Ok(Some(ROUND)),
+            },
+        };
+        self.arrived(&concern);
+        self.record(revision, receiver, told).await?;
+        Ok(None)
+    }
+
+    /// A message did not arrive: what is on record if it is given up; `None` if it is tried again.
+    fn undelivered(
+        &self,
+        concern: &Concern,
+        receiver: &Receiver,
+        standing: &Standing,
+        telling: &Telling,
+        why: &Undelivered,
+    ) -> Option<Told> {
+        let (is_last, why) = match why {
+            Undelivered::Never(why) => (true, why),
+            Undelivered::Later(why) => {
+                let mut rounds = self.rounds.lock();
+                let round = rounds.entry(concern.clone()).or_insert(0);
+                *round = round.saturating_add(1);
+                (*round >= ROUNDS, why)
+            }
+        };
+        self.show_pending();
+        let delivery = if is_last {
+            Delivery::GivenUp
+        } else {
+            Delivery::Failed
+        };
+        self.metrics().notified(&receiver.name, delivery);
+        warn!(
+            receiver = receiver.name,
+            rollout = standing.rollout.id(),
+            phase = standing.phase.as_str(),
+            given_up = is_last,
+            "a message did not arrive: {why}"
+        );
+        is_last.then(|| decide::after(telling, standing, None, true))
+    }
+
+    /// Nothing is left to be told to a receiver.
+    fn arrived(&self, concern: &Concern) {
+        if self.rounds.lock().remove(concern).is_some() {
+            self.show_pending();
+        }
+    }
+
+    /// A ModuleRevision is none to tell of any more.
+    fn forget(&self, revision: &Key) {
+        self.kept.lock().retain(|(key, _), _| key != revision);
+        self.rounds.lock().retain(|(key, _), _| key != revision);
+        self.show_pending();
+    }
+
+    fn show_pending(&self) {
+        let rounds = self.rounds.lock();
+        for receiver in &self.config.receivers {
+            let waiting = rounds.keys().filter(|(_, name)| *name == receiver.name).count();
+            self.metrics().not_told(&receiver.name, waiting);
+        }
+    }
+
+    fn metrics(&self) -> &Metrics {
+        &self.context.metrics
+    }
+}

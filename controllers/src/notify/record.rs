@@ -1,0 +1,90 @@
+//! What was told, on record: an annotation of the ModuleRevision for each receiver.
+
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use muster_api::{
+    ModuleRevision,
+    labels::{annotation, manager},
+};
+use serde_json::json;
+use tracing::warn;
+
+use super::{Concern, Error, Kept, Notifier, config::Receiver, decide::Told};
+use crate::runtime::{Key, call};
+
+impl Notifier {
+    /// What was told and is not seen on record yet.
+    pub(super) fn kept(&self, concern: &Concern, on_record: Option<&Told>) -> Option<Kept> {
+        let mut all = self.kept.lock();
+        let kept = all.get(concern).cloned()?;
+        if on_record == Some(&kept.told) {
+            all.remove(concern);
+            return None;
+        }
+        Some(kept)
+    }
+
+    /// Puts on record what was told, on the ModuleRevision of that uid.
+    pub(super) async fn record(
+        &self,
+        revision: &ModuleRevision,
+        receiver: &Receiver,
+        told: Told,
+    ) -> Result<(), Error> {
+        let concern = (Key::of(revision), receiver.name.clone());
+        let text = serde_json::to_string(&told)?;
+        self.keep(&concern, told, false);
+        let (namespace, name) = (revision.namespace().unwrap_or_default(), revision.name_any());
+        let revisions: Api<ModuleRevision> = Api::namespaced(self.context.client.clone(), &namespace);
+        let body = json!({"metadata": {
+            "uid": revision.meta().uid,
+            "annotations": {key(receiver): text},
+        }});
+        let parameters = PatchParams {
+            field_manager: Some(manager::NOTIFY.to_owned()),
+            ..PatchParams::default()
+        };
+        let what = format!(
+            "recording on ModuleRevision {namespace}/{name} what was told to {}",
+            receiver.name
+        );
+        match call(what, revisions.patch(&name, &parameters, &Patch::Merge(&body))).await {
+            Ok(_) => {
+                if let Some(kept) = self.kept.lock().get_mut(&concern) {
+                    kept.written = true;
+                }
+                Ok(())
+            }
+            // It is gone, or another one has its name: there is nothing to record any more.
+            Err(error) if error.is_not_found() || error.is_conflict() => {
+                self.forget(&concern.0);
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Remembers what was told; of ModuleRevisions that are gone nothing is remembered.
+    fn keep(&self, concern: &Concern, told: Told, written: bool) {
+        let is_there = |key: &Key| self.revisions.get(&key.object_ref()).is_some();
+        let mut kept = self.kept.lock();
+        kept.retain(|(key, _), _| is_there(key));
+        kept.insert(concern.clone(), Kept { told, written });
+        self.rounds.lock().retain(|(key, _), _| is_there(key));
+    }
+}
+
+/// The annotation in which a receiver's record stands.
+fn key(receiver: &Receiver) -> String {
+    format!("{}{}", annotation::TOLD_PREFIX, receiver.name)
+}
+
+/// What a receiver was told, by the annotation; what cannot be read is as if nothing stood there.
+pub(super) fn on_record(revision: &ModuleRevision, receiver: &Receiver) -> Option<Told> {
+    let text = revision.annotations().get(&key(receiver))?;
+    serde_json::from_str(text)
+        .inspect_err(|error| warn!(revision = revision.name_any(), receiver = receiver.name, %error, "what was told cannot be read"))
+        .ok()
+}

@@ -1,0 +1,327 @@
+//! The shapes of receivers: what is sent, and what an answer means. Pure.
+
+use std::fmt::Write as _;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use hmac::{Hmac, KeyInit, Mac};
+use http::StatusCode;
+use jiff::Timestamp;
+use muster_api::conditions::bounded;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::Url;
+use serde_json::{Value, json};
+use sha2::Sha256;
+
+use super::{
+    config::Project,
+    decide::Post,
+    message,
+    phase::{Phase, State},
+    standing::Standing,
+};
+
+/// The longest description of a commit status that GitHub takes, in characters; GitLab takes 255.
+const MAX_DESCRIPTION: usize = 140;
+/// The longest text of a message, in bytes: Slack cuts at 4000 characters.
+const MAX_TEXT: usize = 3_000;
+/// Of an answer, so much is shown, in bytes.
+const MAX_SHOWN: usize = 200;
+/// Before the key of signatures where it is written as Standard Webhooks has it.
+const KEY_PREFIX: &str = "whsec_";
+
+/// A POST. It holds credentials: there is no `Debug`.
+pub struct Request {
+    /// Where.
+    pub url: Url,
+    /// Beside the content type.
+    pub headers: Vec<(&'static str, String)>,
+    /// JSON.
+    pub body: Vec<u8>,
+}
+
+/// What an answer means.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It arrived; where it can be edited from now on.
+    Arrived(Option<Post>),
+    /// The message that was to be edited is gone.
+    Gone,
+    /// It may arrive another time.
+    Later(String),
+    /// It will not arrive as it is.
+    Never(String),
+}
+
+/// JSON to an address of somebody's, signed as [Standard Webhooks](https://www.standardwebhooks.com/) has it, so that any of its libraries
+/// verifies it: HMAC-SHA256 over `id.timestamp.body`.
+pub fn webhook(
+    url: Url,
+    key: Option<&str>,
+    id: &str,
+    now: Timestamp,
+    body: Vec<u8>,
+) -> Result<Request, String> {
+    let timestamp = now.as_second().to_string();
+    let mut headers = vec![
+        ("webhook-id", id.to_owned()),
+        ("webhook-timestamp", timestamp.clone()),
+    ];
+    if let Some(key) = key {
+        let signature = sign(key, id, &timestamp, &body)?;
+        headers.push(("webhook-signature", signature));
+    }
+    Ok(Request { url, headers, body })
+}
+
+fn sign(key: &str, id: &str, timestamp: &str, body: &[u8]) -> Result<String, String> {
+    let key = match key.strip_prefix(KEY_PREFIX) {
+        // The error of the decoder would show a character of the key.
+        Some(encoded) => STANDARD.decode(encoded).map_err(|_| {
+            format!("after {KEY_PREFIX} the key of signatures is base64, and this one is not")
+        })?,
+        None => key.as_bytes().to_vec(),
+    };
+    let mut mac = Hmac::<Sha256>::new_from_slice(&key).map_err(|error| error.to_string())?;
+    for part in [id.as_bytes(), b".", timestamp.as_bytes(), b".", body] {
+        mac.update(part);
+    }
+    Ok(format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes())))
+}
+
+/// `chat.postMessage`, or `chat.update` of a message.
+pub fn channel(api: &Url, token: &str, channel: &str, edits: Option<&Post>, text: &str) -> Request {
+    let (method, body) = match edits {
+        Some(post) => (
+            "chat.update",
+            json!({"channel": post.channel, "ts": post.ts, "text": text}),
+        ),
+        None => (
+            "chat.postMessage",
+            json!({"channel": channel, "text": text, "unfurl_links": false, "unfurl_media": false}),
+        ),
+    };
+    Request {
+        url: below(api, &[method]),
+        headers: vec![("authorization", format!("Bearer {token}"))],
+        body: bytes(&body),
+    }
+}
+
+/// A message by an incoming webhook.
+pub fn incoming(url: Url, text: &str) -> Request {
+    Request {
+        url,
+        headers: Vec::new(),
+        body: bytes(&json!({"text": text})),
+    }
+}
+
+/// The text of a message for Slack and those that read like it: nothing in it is markup, a mention or a link but ours.
+pub fn slack_text(standing: &Standing, link: Option<&str>) -> String {
+    let sign = match standing.phase {
+        Phase::Rolling => "◐",
+        Phase::Paused => "⏸",
+        Phase::WaitingApproval => "○",
+        Phase::Good => "●",
+        Phase::Bad => "✗",
+        Phase::Aborted | Phase::Superseded => "·",
+    };
+    let text = message::text(standing);
+    let mut text = format!("{sign} {}", escaped(&bounded(&text, MAX_TEXT)));
+    if let Some(link) = link {
+        // Writing to a String does not fail.
+        let _ = write!(text, " <{}|look>", link.replace(['<', '>', '|'], ""));
+    }
+    text
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}
+
+/// A commit status as GitHub takes it: of one context the last counts.
+pub fn github(project: &Project, token: &str, standing: &Standing, link: Option<&str>) -> Request {
+    let state = match standing.phase.state() {
+        State::Pending => "pending",
+        State::Success => "success",
+        State::Failure => "failure",
+        State::Ended => "error",
+    };
+    let mut body =
+        json!({"state": state, "context": context(standing), "description": description(standing)});
+    if let Some(link) = link {
+        body["target_url"] = link.into();
+    }
+    let mut parts = vec!["repos"];
+    parts.extend(project.path.split('/'));
+    parts.extend(["statuses", &standing.rollout.commit]);
+    Request {
+        url: below(&project.api, &parts),
+        headers: vec![
+            ("authorization", format!("Bearer {token}")),
+            ("accept", "application/vnd.github+json".to_owned()),
+            ("x-github-api-version", "2022-11-28".to_owned()),
+        ],
+        body: bytes(&body),
+    }
+}
+
+/// A commit status as GitLab takes it.
+pub fn gitlab(project: &Project, token: &str, standing: &Standing, link: Option<&str>) -> Request {
+    let state = match standing.phase.state() {
+        State::Pending => "running",
+        State::Success => "success",
+        State::Failure => "failed",
+        State::Ended => "canceled",
+    };
+    let mut body = json!({"state": state, "name": context(standing), "description": description(standing)});
+    if let Some(link) = link {
+        body["target_url"] = link.into();
+    }
+    // The path of a project is one segment: its slashes are encoded, and must not be encoded again.
+    let id = utf8_percent_encode(&project.path, NON_ALPHANUMERIC);
+    let mut url = project.api.clone();
+    let begin = url.path().trim_end_matches('/').to_owned();
+    let commit = utf8_percent_encode(&standing.rollout.commit, NON_ALPHANUMERIC);
+    url.set_path(&format!("{begin}/projects/{id}/statuses/{commit}"));
+    Request {
+        url,
+        headers: vec![("private-token", token.to_owned())],
+        body: bytes(&body),
+    }
+}
+
+/// By which a status is known at a commit: one for each module.
+fn context(standing: &Standing) -> String {
+    let rollout = &standing.rollout;
+    let kind = rollout.kind.as_str().to_lowercase();
+    format!("muster/{}/{kind}/{}", rollout.namespace, rollout.module)
+}
+
+fn description(standing: &Standing) -> String {
+    let text = message::text(standing);
+    if text.chars().count() <= MAX_DESCRIPTION {
+        return text;
+    }
+    let mut text: String = text.chars().take(MAX_DESCRIPTION - 1).collect();
+    text.push('…');
+    text
+}
+
+fn bytes(body: &Value) -> Vec<u8> {
+    body.to_string().into_bytes()
+}
+
+/// An address below another, each part one segment.
+fn below(url: &Url, parts: &[&str]) -> Url {
+    let mut below = url.clone();
+    // Only addresses that cannot be a base have no segments, and https can.
+    if let Ok(mut segments) = below.path_segments_mut() {
+        segments.pop_if_empty().extend(parts);
+    }
+    below
+}
+
+/// What the answer of a host means, where its status says it all.
+pub fn plain(status: StatusCode, body: &[u8]) -> Answer {
+    if status.is_success() {
+        return Answer::Arrived(None);
+    }
+    let said = String::from_utf8_lossy(body);
+    // GitLab: the status is that already, as after a message whose record was lost.
+    if status == StatusCode::BAD_REQUEST && said.contains("Cannot transition status") {
+        return Answer::Arrived(None);
+    }
+    let why = format!("it answered {}", status.as_u16());
+    // What cannot be understood is not understood another time; who is not let in may be let in when the token is mended.
+    match status {
+        StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE | StatusCode::UNPROCESSABLE_ENTITY => {
+            Answer::Never(why)
+        }
+        _ => Answer::Later(why),
+    }
+}
+
+/// What Slack's answer means: it is 200 whatever became of the message.
+pub fn slack(status: StatusCode, body: &[u8]) -> Answer {
+    if !status.is_success() {
+        return plain(status, body);
+    }
+    let Ok(answer) = serde_json::from_slice::<Value>(body) else {
+        return Answer::Later("its answer is no JSON".to_owned());
+    };
+    if answer["ok"] == true {
+        let text = |field: &str| answer[field].as_str().map(str::to_owned);
+        let post = text("channel").zip(text("ts"));
+        return Answer::Arrived(post.map(|(channel, ts)| Post { channel, ts }));
+    }
+    match answer["error"].as_str().unwrap_or_default() {
+        "message_not_found" | "cant_update_message" | "edit_window_closed" => Answer::Gone,
+        error => Answer::Later(format!("it answered {}", bounded(error, MAX_SHOWN))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of the specification of Standard Webhooks.
+    #[test]
+    fn signatures_are_those_of_standard_webhooks() {
+        let body = br#"{"test": 2432232314}"#;
+        let signature = sign(
+            "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+            "msg_p5jXN8AQM9LWM0D4loKWxJek",
+            "1614265330",
+            body,
+        );
+        assert_eq!(
+            signature.as_deref(),
+            Ok("v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
+        );
+        let said = sign("whsec_not base64: hunter2", "a", "1", body).unwrap_err();
+        assert!(!said.contains("hunter2"), "{said}");
+    }
+
+    #[test]
+    fn what_answers_mean() {
+        let post = Post {
+            channel: "C1".to_owned(),
+            ts: "1.2".to_owned(),
+        };
+        let ok = br#"{"ok":true,"channel":"C1","ts":"1.2"}"#;
+        assert_eq!(slack(StatusCode::OK, ok), Answer::Arrived(Some(post)));
+        let gone = br#"{"ok":false,"error":"message_not_found"}"#;
+        assert_eq!(slack(StatusCode::OK, gone), Answer::Gone);
+        let refused = br#"{"ok":false,"error":"invalid_auth"}"#;
+        assert_eq!(
+            slack(StatusCode::OK, refused),
+            Answer::Later("it answered invalid_auth".to_owned())
+        );
+        assert_eq!(
+            slack(StatusCode::OK, b"<html>"),
+            Answer::Later("its answer is no JSON".to_owned())
+        );
+        let same = br#"{"message":"Cannot transition status via :run from :running"}"#;
+        assert_eq!(plain(StatusCode::BAD_REQUEST, same), Answer::Arrived(None));
+        assert_eq!(
+            plain(StatusCode::BAD_REQUEST, b"no"),
+            Answer::Never("it answered 400".to_owned())
+        );
+        assert_eq!(
+            plain(StatusCode::FORBIDDEN, b"no"),
+            Answer::Later("it answered 403".to_owned())
+        );
+        assert_eq!(plain(StatusCode::CREATED, b""), Answer::Arrived(None));
+    }
+
+    #[test]
+    fn what_others_wrote_is_no_markup() {
+        assert_eq!(
+            escaped("<!channel> & <https://evil.test|podinfo>"),
+            "&lt;!channel&gt; &amp; &lt;https://evil.test|podinfo&gt;"
+        );
+    }
+}

@@ -1,0 +1,57 @@
+//! A whole process that has a receiver: it is told of a rollout from its begin to its end, and that is counted.
+
+use std::{sync::Arc, time::Duration};
+
+use muster_controllers::{notify::Config, runtime::Options};
+use tempfile::TempDir;
+
+use super::{host::Host, scrape::Bed};
+
+#[tokio::test]
+async fn a_rollout_is_told_of_and_counted() {
+    let host = Host::new().await;
+    let text = format!(
+        "receivers: [{{name: hook, kind: webhook, url: 'http://{}/hook', phases: [Rolling, Good]}}]",
+        host.address
+    );
+    let folder = TempDir::new().unwrap();
+    let config = Config::parse(&text, folder.path()).unwrap();
+    let bed = Bed::with(Options {
+        notify: Some(Arc::new(config)),
+        ..Options::default()
+    })
+    .await;
+    bed.enrol("eu-1").await;
+    bed.give_kubeconfig("eu-1").await;
+    bed.create_module().await;
+    host.until_last("/hook", |last| last["phase"] == "Good").await;
+    let told = host.heard("/hook");
+    let said: Vec<(&str, u64)> = told
+        .iter()
+        .map(|heard| {
+            (
+                heard.body["phase"].as_str().unwrap(),
+                heard.body["sequence"].as_u64().unwrap(),
+            )
+        })
+        .collect();
+    // A rollout over one cluster may be over before it is told that it began.
+    assert!(
+        said == [("Rolling", 1), ("Good", 2)] || said == [("Good", 1)],
+        "{said:?}"
+    );
+    assert_eq!(told[0].body["module"]["name"], "base");
+    assert_eq!(told.last().unwrap().body["clusters"]["updated"], 1);
+    let line = format!(
+        "muster_notifications_total{{receiver=\"hook\",outcome=\"sent\"}} {}",
+        told.len()
+    );
+    // It is counted when the receiver has answered.
+    for _ in 0..1_000 {
+        if bed.scrape("controller").contains(&line) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{line}\n{}", bed.scrape("controller"));
+}

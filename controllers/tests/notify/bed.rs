@@ -1,0 +1,255 @@
+//! A management cluster in which rollouts are written by hand, and the notifier.
+
+use std::{fs, sync::Arc, time::Duration};
+
+use k8s_openapi::{
+    api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, ResourceExt,
+    api::{Patch, PatchParams, PostParams},
+    runtime::wait::{await_condition, conditions::is_crd_established},
+};
+use muster_api::{Module, ModuleRevision, crds, module::ModuleKind, names};
+use muster_apiserver::ApiServer;
+use muster_controllers::{
+    metrics::Metrics,
+    notify::{self, Config},
+    registry::{Registry, RemoteClients, RemoteError, Setup},
+    runtime::{Clock, Context, Events, Jitter, Options, Shutdown},
+};
+use muster_sync::source::{self, MemorySource};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::host::Host;
+
+pub const NS: &str = "fleet";
+pub const URL: &str = "https://git.test/acme/fleet.git";
+pub const COMMIT: &str = "1234567890123456789012345678901234567890";
+/// What no object and no metric may have.
+pub const SECRETS: [&str; 2] = ["hunter2-token", "hunter2-key"];
+const START: &str = "2026-11-21T12:00:00Z";
+
+/// Notifications reach no cluster.
+struct NoRemotes;
+
+#[async_trait::async_trait]
+impl RemoteClients for NoRemotes {
+    async fn client(&self, _: &str, _: &str, _: Option<&str>) -> Result<kube::Client, RemoteError> {
+        unreachable!("nobody asks for another cluster")
+    }
+}
+
+pub struct Bed {
+    pub api: ApiServer,
+    pub host: Host,
+    pub metrics: Metrics,
+    context: Context,
+    config: Arc<Config>,
+    running: Option<AbortOnDropHandle<()>>,
+    _files: TempDir,
+}
+
+impl Bed {
+    /// `receivers` is the list of them; `HOST` in it is the address of the host.
+    pub async fn new(receivers: &str) -> Self {
+        let host = Host::new().await;
+        let files = TempDir::new().unwrap();
+        for (name, text) in [("token", SECRETS[0]), ("key", SECRETS[1])] {
+            fs::write(files.path().join(name), format!("{text}\n")).unwrap();
+        }
+        fs::write(
+            files.path().join("hook-url"),
+            format!("http://{}/incoming", host.address),
+        )
+        .unwrap();
+        let receivers = receivers.replace("HOST", &format!("http://{}", host.address));
+        let written = format!("link: https://muster.test/{{kind}}/{{module}}\nreceivers:\n{receivers}");
+        let path = files.path().join("notify.yaml");
+        fs::write(&path, written).unwrap();
+        let config = Arc::new(Config::read(&path).unwrap());
+        let api = ApiServer::builder().seed(1).in_process().unwrap();
+        let context = context(&api);
+        let mut bed = Self {
+            metrics: context.metrics.clone(),
+            api,
+            host,
+            context,
+            config,
+            running: None,
+            _files: files,
+        };
+        bed.install().await;
+        bed.start();
+        bed
+    }
+
+    async fn install(&self) {
+        let namespaces: Api<Namespace> = Api::all(self.api.client());
+        let namespace = serde_json::from_value(json!({"metadata": {"name": NS}})).unwrap();
+        namespaces
+            .create(&PostParams::default(), &namespace)
+            .await
+            .unwrap();
+        let definitions: Api<CustomResourceDefinition> = Api::all(self.api.client());
+        for definition in crds::management() {
+            let name = definition.name_any();
+            definitions
+                .create(&PostParams::default(), &definition)
+                .await
+                .unwrap();
+            await_condition(definitions.clone(), &name, is_crd_established())
+                .await
+                .unwrap();
+        }
+    }
+
+    /// Starts the notifier, anew if it runs already: what it had in memory is lost, as after a crash.
+    pub fn start(&mut self) {
+        self.running = None;
+        let run = notify::run(self.context.clone(), Arc::clone(&self.config));
+        self.running = Some(AbortOnDropHandle::new(tokio::spawn(run)));
+    }
+
+    /// Ends it, as a crash does.
+    pub fn stop(&mut self) {
+        self.running = None;
+    }
+
+    fn modules(&self) -> Api<Module> {
+        Api::namespaced(self.api.client(), NS)
+    }
+
+    pub fn revisions(&self) -> Api<ModuleRevision> {
+        Api::namespaced(self.api.client(), NS)
+    }
+
+    /// A module, and the revision that it wants; nothing was rolled yet.
+    pub async fn module(&self, name: &str, labels: Value) {
+        let sync =
+            json!({"source": {"git": {"url": URL, "version": {"tag": "v1.1.0"}}}, "package": {"path": name}});
+        let module = json!({
+            "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "Module", "metadata": {"name": name, "labels": labels},
+            "spec": {"selector": {}, "onDelete": "Orphan", "sync": sync},
+        });
+        let module = serde_json::from_value(module).unwrap();
+        let module = self
+            .modules()
+            .create(&PostParams::default(), &module)
+            .await
+            .unwrap();
+        let revision = json!({
+            "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "ModuleRevision", "metadata": {"name": revision_name(name)},
+            "spec": {
+                "moduleRef": {"kind": "Module", "name": name, "uid": module.uid()}, "revision": revision(name),
+                "commit": COMMIT, "sync": sync,
+            },
+        });
+        let revision = serde_json::from_value(revision).unwrap();
+        self.revisions()
+            .create(&PostParams::default(), &revision)
+            .await
+            .unwrap();
+    }
+
+    /// So many of four clusters have it, and this is how the module is otherwise.
+    pub async fn stands(&self, name: &str, updated: u32, more: Value) {
+        let mut status = json!({
+            "revision": revision(name),
+            "summary": {"total": 4, "updated": updated, "updating": 1, "clusters": format!("{updated}/4")},
+        });
+        merge(&mut status, more);
+        let patch = Patch::Merge(json!({"status": status}));
+        self.modules()
+            .patch_status(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+    }
+
+    /// The story of the revision goes on.
+    pub async fn story(&self, name: &str, status: Value) {
+        let patch = Patch::Merge(json!({"status": status}));
+        self.revisions()
+            .patch_status(&revision_name(name), &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+    }
+
+    pub async fn begins(&self, name: &str) {
+        self.stands(name, 0, json!({})).await;
+        self.story(name, json!({"started": self.now()})).await;
+    }
+
+    pub async fn ends(&self, name: &str, verdict: &str, more: Value) {
+        let mut status = json!({"finished": self.now(), "verdict": verdict, "counts": {"total": 4, "updated": 4, "clusters": "4/4"}});
+        merge(&mut status, more);
+        self.story(name, status).await;
+    }
+
+    pub fn now(&self) -> String {
+        self.context.clock.now().to_string()
+    }
+
+    pub async fn revision(&self, name: &str) -> ModuleRevision {
+        self.revisions().get(&revision_name(name)).await.unwrap()
+    }
+
+    /// Waits until what a receiver was told stands on record.
+    pub async fn recorded(&self, name: &str, receiver: &str, holds: impl Fn(&Value) -> bool) {
+        let key = format!("notify.fleet.muster.dev/{receiver}");
+        for _ in 0..3_000 {
+            let revision = self.revision(name).await;
+            let told = revision.annotations().get(&key);
+            if told.is_some_and(|told| holds(&serde_json::from_str(told).unwrap())) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{:?}", self.revision(name).await.annotations());
+    }
+}
+
+fn merge(object: &mut Value, more: Value) {
+    let Value::Object(more) = more else {
+        panic!("{more}")
+    };
+    object.as_object_mut().unwrap().extend(more);
+}
+
+fn context(api: &ApiServer) -> Context {
+    let clock = Clock::starting_at(START.parse().unwrap());
+    let source_clock = clock.clone();
+    let (client, jitter) = (api.client_as("muster"), Jitter::seeded(1));
+    Context {
+        client: client.clone(),
+        namespace: NS.to_owned(),
+        options: Arc::new(Options::default()),
+        clock: clock.clone(),
+        jitter: jitter.clone(),
+        source: Arc::new(MemorySource::new(source::Clock::new(move || source_clock.now()))),
+        registry: Registry::new(Setup {
+            client: client.clone(),
+            namespace: NS.to_owned(),
+            clock: clock.clone(),
+            jitter,
+            connect: Arc::new(|_| unreachable!("no cluster is registered")),
+        }),
+        remote: Arc::new(NoRemotes),
+        events: Events::new(client, "muster", "test", clock),
+        gap: Duration::ZERO,
+        metrics: Metrics::default(),
+        shutdown: Shutdown::new(),
+    }
+}
+
+/// A hash of the name.
+pub fn revision(name: &str) -> String {
+    let digit = char::from_digit(u32::from(name.as_bytes()[0]) % 16, 16).unwrap();
+    digit.to_string().repeat(64)
+}
+
+fn revision_name(name: &str) -> String {
+    names::module_revision(ModuleKind::Module, NS, name, &revision(name))
+}

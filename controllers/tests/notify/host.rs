@@ -1,0 +1,137 @@
+//! A host that takes messages in the shapes of Slack, GitHub, GitLab and a webhook, and keeps what it heard.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    net::SocketAddr,
+    sync::Arc,
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    body::Bytes,
+    extract::{Request, State},
+    http::StatusCode,
+};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, time::Instant};
+use tokio_util::task::AbortOnDropHandle;
+
+/// How long a message may take to come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A request that came.
+#[allow(dead_code, reason = "each of two test binaries uses some of it")]
+#[derive(Clone, Debug)]
+pub struct Heard {
+    pub path: String,
+    pub headers: BTreeMap<String, String>,
+    pub text: String,
+    pub body: Value,
+}
+
+#[derive(Default)]
+struct Memory {
+    heard: Vec<Heard>,
+    /// Of a path, what is answered next in place of what is usual.
+    next: BTreeMap<String, VecDeque<u16>>,
+    posts: u32,
+}
+
+/// The host.
+#[allow(dead_code, reason = "each of two test binaries uses some of it")]
+pub struct Host {
+    pub address: SocketAddr,
+    memory: Arc<Mutex<Memory>>,
+    _serving: AbortOnDropHandle<()>,
+}
+
+#[allow(dead_code, reason = "each of two test binaries uses some of it")]
+impl Host {
+    pub async fn new() -> Self {
+        let memory = Arc::<Mutex<Memory>>::default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().fallback(answer).with_state(Arc::clone(&memory));
+        let serving = async move { axum::serve(listener, router).await.unwrap() };
+        Self {
+            address,
+            memory,
+            _serving: AbortOnDropHandle::new(tokio::spawn(serving)),
+        }
+    }
+
+    /// The next request to a path is answered so.
+    pub fn answers(&self, path: &str, status: u16) {
+        let mut memory = self.memory.lock();
+        memory.next.entry(path.to_owned()).or_default().push_back(status);
+    }
+
+    /// What came to paths that begin so.
+    pub fn heard(&self, path: &str) -> Vec<Heard> {
+        let heard = &self.memory.lock().heard;
+        heard
+            .iter()
+            .filter(|heard| heard.path.starts_with(path))
+            .cloned()
+            .collect()
+    }
+
+    /// Waits until something holds of the last that came.
+    pub async fn until_last(&self, path: &str, holds: impl Fn(&Value) -> bool) {
+        let begin = Instant::now();
+        while !self.heard(path).last().is_some_and(|last| holds(&last.body)) {
+            assert!(begin.elapsed() < PATIENCE, "{path}: only {:#?}", self.heard(path));
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Waits until so many came.
+    pub async fn until(&self, path: &str, count: usize) -> Vec<Heard> {
+        let begin = Instant::now();
+        loop {
+            let heard = self.heard(path);
+            if heard.len() >= count {
+                assert_eq!(heard.len(), count, "{path}: {heard:#?}");
+                return heard;
+            }
+            assert!(begin.elapsed() < PATIENCE, "{path}: only {heard:#?}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+async fn answer(State(memory): State<Arc<Mutex<Memory>>>, request: Request) -> (StatusCode, String) {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path().to_owned();
+    let body: Bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+    let text = String::from_utf8(body.to_vec()).unwrap();
+    let headers = parts.headers.iter();
+    let headers = headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()));
+    let (next, ts) = {
+        let mut memory = memory.lock();
+        memory.heard.push(Heard {
+            path: path.clone(),
+            headers: headers.collect(),
+            body: serde_json::from_str(&text).unwrap(),
+            text: text.clone(),
+        });
+        memory.posts += 1;
+        let next = memory.next.get_mut(&path).and_then(VecDeque::pop_front);
+        (next, format!("17.{}", memory.posts))
+    };
+    if path == "/silent" {
+        std::future::pending::<()>().await;
+    }
+    if let Some(status) = next {
+        return (StatusCode::from_u16(status).unwrap(), "no".to_owned());
+    }
+    let said: Value = serde_json::from_str(&text).unwrap();
+    let answer = match path.as_str() {
+        "/slack/chat.postMessage" => json!({"ok": true, "channel": "C1", "ts": ts}),
+        "/slack/chat.update" => json!({"ok": true, "channel": said["channel"], "ts": said["ts"]}),
+        _ => json!({}),
+    };
+    (StatusCode::OK, answer.to_string())
+}

@@ -1,0 +1,76 @@
+//! What is deployed beside muster, looked at by the programs that will read it: those of the Go module `e2e/tools`.
+
+use std::{ffi::OsStr, process::Command};
+
+use anyhow::{Context, ensure};
+
+use crate::tree;
+
+/// Where the rules and their tests are.
+const RULES: &str = "deploy/prometheus";
+/// The Go module that names the programs.
+const TOOLS: &str = "e2e/tools";
+
+/// Checks the rules for Prometheus, and plays their tests.
+pub fn monitoring() -> anyhow::Result<()> {
+    let rules = tree::root().join(RULES);
+    for (verb, file) in [("check", "rules.yaml"), ("test", "rules_test.yaml")] {
+        let mut promtool = tool("promtool");
+        promtool.args([verb, "rules"]).arg(rules.join(file));
+        let status = promtool
+            .status()
+            .context("go: is it installed? promtool is built with it")?;
+        ensure!(status.success(), "promtool {verb} rules {file}: {status}");
+    }
+    Ok(())
+}
+
+/// Writes the charts anew, from what `muster install --export` prints.
+pub fn write_charts() -> anyhow::Result<()> {
+    test(
+        &["--bin", "muster", "install::charts"],
+        ("MUSTER_WRITE_CHARTS", "1".as_ref()),
+    )
+}
+
+/// Builds Helm, and compares what it makes of the charts with what `muster install --export` prints.
+pub fn charts() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let helm = folder.path().join("helm");
+    let status = Command::new("go")
+        .args(["build", "-o"])
+        .arg(&helm)
+        .arg("helm.sh/helm/v3/cmd/helm")
+        .current_dir(tree::root().join(TOOLS))
+        .status()
+        .context("go: is it installed? Helm is built with it")?;
+    ensure!(status.success(), "go build of Helm: {status}");
+    test(
+        &["--test", "charts", "--", "--ignored"],
+        ("MUSTER_HELM", helm.as_os_str()),
+    )
+}
+
+/// Tests of the command, told something by a variable.
+fn test(which: &[&str], (variable, value): (&str, &OsStr)) -> anyhow::Result<()> {
+    let status = Command::new("cargo")
+        .args(["test", "--quiet", "--package", "muster"])
+        .args(which)
+        .env(variable, value)
+        .current_dir(tree::root())
+        .status()
+        .context("cargo test --package muster")?;
+    ensure!(
+        status.success(),
+        "cargo test --package muster {}: {status}",
+        which.join(" ")
+    );
+    Ok(())
+}
+
+/// A program that `e2e/tools/go.mod` names.
+fn tool(name: &str) -> Command {
+    let mut command = Command::new("go");
+    command.args(["tool", name]).current_dir(tree::root().join(TOOLS));
+    command
+}
