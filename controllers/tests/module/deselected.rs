@@ -262,3 +262,18 @@ async fn a_held_cluster_is_kept_until_the_hold_ends() {
     pass(Duration::from_mins(6)).await;
     assert_eq!(bed.texts("web").await, ["two", "two", "two"]);
 }
+
+/// A hold that ends before anything else is heard of the cluster: nothing but the time tells.
+#[tokio::test(start_paused = true)]
+async fn a_hold_of_seconds_ends_by_itself() {
+    let bed = deployed(&CLUSTERS).await;
+    bed.release("two", &["web", "other"], "two");
+    let until = bed.clock.now().checked_add(Duration::from_secs(3)).unwrap();
+    let hold = json!({"for": "eu-2", "by": "ann", "until": until}).to_string();
+    bed.annotate("web", "hold", Some(&hold)).await;
+    bed.patch("web", version("two")).await;
+    bed.until_ready("web").await;
+    assert_eq!(bed.texts("web").await, ["two", "one", "two"]);
+    pass(Duration::from_secs(5)).await;
+    assert_eq!(bed.texts("web").await, ["two", "two", "two"]);
+}
