@@ -47,6 +47,7 @@
     });
   };
   const patch = (changes) => {
+    const isLarge = document.getElementsByTagName("td").length > 1000; // where a moving outline would be drawn for long
     for (const [id, html] of changes) {
       const old = document.getElementById(id);
       const template = document.createElement("template");
@@ -56,12 +57,12 @@
       dress(fresh);
       if (old.outerHTML === fresh.outerHTML) continue;
       const focused = old.contains(document.activeElement) ? document.activeElement : null;
-      const { scrollLeft, scrollTop } = old;
+      const scrolled = old.matches(".scroll") ? [old.scrollLeft, old.scrollTop] : null; // asking makes the browser lay all out
       if (old.hasAttribute("aria-live")) old.replaceChildren(...fresh.childNodes);
       else old.replaceWith(fresh);
       const now = document.getElementById(id);
-      now.scrollTo(scrollLeft, scrollTop);
-      if (now.matches("td, tr, li")) now.classList.add("changed");
+      if (scrolled) now.scrollTo(...scrolled);
+      if (!isLarge && now.matches("td, tr, li")) now.classList.add("changed");
       if (focused) refocus(now, focused);
     }
   };

@@ -10,6 +10,10 @@ use muster_e2e::{
     seed,
 };
 
+#[allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
+#[path = "support/real_dashboard.rs"]
+mod dashboard;
+
 /// How many processes end in a run for the limit.
 const ENDS: usize = 12;
 

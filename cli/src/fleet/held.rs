@@ -122,3 +122,88 @@ impl<K: Resource> Held<K> {
         self.failing.iter().chain(self.unreadable.values()).cloned()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::core::{ObjectMeta, error_boundary::InvalidObject};
+
+    use super::*;
+
+    fn readable(name: &str) -> Guard<ConfigMap> {
+        let mut object = ConfigMap::default();
+        object.metadata.name = Some(name.to_owned());
+        Guard(Ok(object))
+    }
+
+    fn unreadable(name: &str) -> Guard<ConfigMap> {
+        let metadata = ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        };
+        let error = "missing field".to_owned();
+        Guard(Err(InvalidObject { error, metadata }))
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn check(held: &Held<ConfigMap>, names: &[&str], troubles: &[(&str, i64)]) {
+        let all: Vec<String> = held.all().iter().map(|object| object.name_any()).collect();
+        assert_eq!(all, names);
+        let said: Vec<(String, Timestamp)> = held
+            .troubles()
+            .map(|trouble| (trouble.what, trouble.since))
+            .collect();
+        let expect: Vec<(String, Timestamp)> = troubles
+            .iter()
+            .map(|(what, since)| ((*what).to_owned(), at(*since)))
+            .collect();
+        assert_eq!(said, expect);
+    }
+
+    #[test]
+    fn a_new_list_takes_the_place_of_the_old_one_when_it_is_whole() {
+        let mut held = Held::new("maps");
+        assert!(!held.event(Event::Init, at(0)));
+        assert!(!held.event(Event::InitApply(readable("a")), at(0)));
+        check(&held, &[], &[]);
+        assert!(!held.is_read());
+        assert!(held.event(Event::InitDone, at(0)));
+        assert!(held.event(Event::Apply(readable("b")), at(1)));
+        check(&held, &["a", "b"], &[]);
+        held.event(Event::Init, at(2));
+        held.event(Event::InitApply(readable("c")), at(2));
+        check(&held, &["a", "b"], &[]);
+        held.event(Event::InitDone, at(2));
+        check(&held, &["c"], &[]);
+        held.event(Event::Delete(readable("c")), at(3));
+        check(&held, &[], &[]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_and_stops_nothing_else() {
+        let mut held = Held::new("maps");
+        held.event(Event::Apply(readable("a")), at(1));
+        held.event(Event::Apply(unreadable("a")), at(2));
+        held.event(Event::Apply(readable("b")), at(3));
+        check(&held, &["b"], &[("maps a", 2)]);
+        held.event(Event::Apply(readable("a")), at(4));
+        check(&held, &["a", "b"], &[]);
+    }
+
+    #[test]
+    fn a_watch_that_fails_is_told_since_it_first_did() {
+        let mut held = Held::new("maps");
+        held.event(Event::Apply(readable("a")), at(1));
+        assert!(held.failed("refused".to_owned(), at(2)));
+        assert!(!held.failed("refused".to_owned(), at(3)), "no news");
+        // A list that has begun is no list yet.
+        held.event(Event::Init, at(4));
+        held.failed("refused".to_owned(), at(5));
+        check(&held, &["a"], &[("maps", 2)]);
+        held.event(Event::InitDone, at(6));
+        check(&held, &[], &[]);
+    }
+}

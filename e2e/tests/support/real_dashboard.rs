@@ -1,0 +1,194 @@
+//! Promise: with `--dashboard-auth token` a controller's dashboard shows the fleet to whoever may get its modules, and to nobody else; and the
+//! rights that `muster install --dashboard` gives are enough for it.
+
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use muster_e2e::bed::muster;
+use muster_real::{Fleet, Plan};
+
+/// How long the controller may take until it answers.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Who may look, and somebody who may not.
+const PEOPLE: &str = "
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: viewer, namespace: fleet}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: stranger, namespace: fleet}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: viewer, namespace: fleet}
+rules: [{apiGroups: [fleet.muster.dev], resources: [modules], verbs: [get]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: viewer, namespace: fleet}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: viewer}
+subjects: [{kind: ServiceAccount, name: viewer, namespace: fleet}]
+";
+
+/// Something to look at.
+const MODULE: &str = "
+apiVersion: fleet.muster.dev/v1alpha1
+kind: Module
+metadata: {name: web, namespace: fleet}
+spec: {sync: {source: {git: {url: 'https://git.test/fleet', version: {tag: v1}}}}}
+";
+
+/// The administrator's kubectl.
+struct Kubectl(PathBuf);
+
+impl Kubectl {
+    fn run(&self, arguments: &[&str], input: &str) -> String {
+        let mut child = Command::new("kubectl")
+            .args(arguments)
+            .env("KUBECONFIG", &self.0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "kubectl {arguments:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    fn apply(&self, manifests: &str) {
+        self.run(&["apply", "--server-side", "-f", "-"], manifests);
+    }
+
+    fn token(&self, namespace: &str, account: &str) -> String {
+        self.run(&["create", "token", "-n", namespace, account], "")
+    }
+}
+
+/// A running controller.
+struct Controller(Child);
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        // It may have ended by itself, which the test has shown then.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The status and the text that is answered to this token; none as long as nobody answers.
+fn ask(address: &str, path: &str, token: Option<&str>) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    let authorization = token.map_or_else(String::new, |token| format!("Authorization: Bearer {token}\r\n"));
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{authorization}\r\n"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let status = answer.split(' ').nth(1)?.parse().unwrap();
+    Some((status, answer))
+}
+
+fn start(folder: &Path, kubeconfig: &str, address: &str) -> Controller {
+    let file = folder.join("controller.kubeconfig");
+    std::fs::write(&file, kubeconfig).unwrap();
+    let child = Command::new(muster())
+        .args([
+            "controller",
+            "--namespace",
+            "fleet",
+            "--leader-elect=false",
+            "--dashboard-auth",
+            "token",
+        ])
+        .args(["--dashboard-addr", address, "--kubeconfig"])
+        .arg(file)
+        .arg("--data-dir")
+        .arg(folder.join("data"))
+        .spawn()
+        .unwrap();
+    Controller(child)
+}
+
+#[test]
+#[ignore = "real: cargo xtask real run"]
+fn whoever_may_get_modules_may_look() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut fleet = Fleet::start(&folder.path().join("real"), Plan::default()).unwrap();
+    fleet.add(&["management".to_owned()]).unwrap();
+    let plane = fleet.plane("management").unwrap();
+    let kubectl = Kubectl(plane.kubeconfig());
+    let install = [
+        "install",
+        "--export",
+        "--management",
+        "--crds",
+        "--cluster-api",
+        "--dashboard",
+        "token",
+        "-n",
+        "fleet",
+    ];
+    let manifests = Command::new(muster()).args(install).output().unwrap().stdout;
+    kubectl.apply(&String::from_utf8(manifests).unwrap());
+    kubectl.apply(PEOPLE);
+    let established = [
+        "wait",
+        "--for=condition=Established",
+        "crd/modules.fleet.muster.dev",
+    ];
+    kubectl.run(&established, "");
+    kubectl.apply(MODULE);
+    let address = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string();
+    let token = kubectl.token("muster-system", "muster-controller");
+    let _controller = start(
+        folder.path(),
+        &plane.kubeconfig_by_token("muster-controller", &token),
+        &address,
+    );
+
+    let (viewer, stranger) = (
+        kubectl.token("fleet", "viewer"),
+        kubectl.token("fleet", "stranger"),
+    );
+    let started = Instant::now();
+    let page = loop {
+        match ask(&address, "/", Some(&viewer)) {
+            Some((200, page)) if page.contains("module/web") && page.contains("href=\"./module/web\"") => {
+                break page;
+            }
+            other => assert!(started.elapsed() < PATIENCE, "{other:?}"),
+        }
+        std::thread::park_timeout(Duration::from_millis(100));
+    };
+    assert!(!page.contains("Not everything can be read"), "{page}");
+    for (token, expect) in [
+        (None, 401),
+        (Some("no.token.of.anybody"), 401),
+        (Some(&*stranger), 403),
+        (Some(&*viewer), 200),
+    ] {
+        for path in ["/", "/activity", "/api/v1/matrix.json"] {
+            let (status, answer) = ask(&address, path, token).unwrap();
+            assert_eq!(status, expect, "{path}: {answer}");
+        }
+    }
+    let (_, activity) = ask(&address, "/activity", Some(&viewer)).unwrap();
+    assert!(
+        !activity.contains("Not everything can be read"),
+        "the events may be read: {activity}"
+    );
+}
