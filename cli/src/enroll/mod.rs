@@ -21,7 +21,10 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use clap::Args;
 use kube::ResourceExt;
 use muster_api::{cluster::Version, validate::names as grammar};
-use muster_controllers::registry::kubeconfig as allowed;
+use muster_controllers::{
+    registry::kubeconfig as allowed,
+    runtime::{CallError, call::explain},
+};
 use muster_sync::build::print;
 
 use self::{
@@ -326,7 +329,8 @@ impl Plan<'_> {
                 .note(format!("which modules select {name} is not known: {error:#}")),
         }
         if !self.flags.no_wait {
-            self.wait(plane, access).await?;
+            let another_way = changed.first() == Some(&Applied::Changed);
+            self.wait(plane, access, another_way).await?;
         }
         let word = if self.flags.no_wait {
             "Written; whether it is reached was not waited for."
@@ -340,17 +344,36 @@ impl Plan<'_> {
         Ok(DONE)
     }
 
-    async fn wait(&self, plane: &Plane, access: &Access) -> Step<()> {
+    async fn wait(&self, plane: &Plane, access: &Access, another_way: bool) -> Step<()> {
         let (name, limit) = (&self.name, self.flags.wait);
-        let of_call = |error| Refusal::of_call(PLACE, &error);
+        let of_call = |error: CallError| match error.code() {
+            Some(403) => Refusal::unknown(format!(
+                "whether the controller reached {name} may not be seen by you: {}",
+                explain(&error)
+            ))
+            .remedy("all is written; --no-wait does not look"),
+            _ => Refusal::of_call(PLACE, &error),
+        };
         let written = plane.cluster(name).await.map_err(of_call)?;
         let uid = written.and_then(|cluster| cluster.uid());
         let uid = uid.ok_or_else(|| Refusal::failed(format!("Cluster {name} was deleted meanwhile")))?;
-        match wait::reached(plane, name, &uid, limit).await.map_err(of_call)? {
+        let said = if another_way && wait::is_recorded(plane, name, &uid).await.map_err(of_call)? {
+            wait::reached_anew(plane, name, limit).await
+        } else {
+            wait::reached(plane, name, &uid, limit).await
+        };
+        match said.map_err(of_call)? {
             Said::Reached => {
                 self.steps.done(format!(
                     "the controller reached {} with this account",
                     access.address.server
+                ));
+                Ok(())
+            }
+            Said::Before => {
+                self.steps.note("the controller was there before; nothing selects the cluster that would show whether the new way in works");
+                self.steps.more(format!(
+                    "kubectl logs -n muster-system deployment/muster-controller | grep {name}"
                 ));
                 Ok(())
             }
@@ -418,7 +441,7 @@ const fn would(applied: Applied) -> &'static str {
 }
 
 /// An object that was not taken: with what to do where another manager owns a field.
-fn taken(place: &str, error: &muster_controllers::runtime::CallError) -> Refusal {
+fn taken(place: &str, error: &CallError) -> Refusal {
     let refusal = Refusal::of_call(place, error);
     if error.is_conflict() {
         return refusal.remedy(

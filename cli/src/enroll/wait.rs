@@ -10,7 +10,13 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, Event},
 };
 use kube::{Api, ResourceExt, api::ListParams};
-use muster_api::{cluster::NotReady, labels::manager, names};
+use muster_api::{
+    ProxyAssemblage,
+    cluster::NotReady,
+    conditions::{REACHABLE, find},
+    labels::manager,
+    names,
+};
 use muster_controllers::runtime::{CallError, Clock, call_within};
 
 use super::{address::Address, management::Plane};
@@ -18,12 +24,16 @@ use crate::{apply::DEADLINE, steps::Refusal};
 
 /// How often is looked.
 const EVERY: Duration = Duration::from_secs(1);
+/// How long the controller needs to take a changed Secret in and to fail with it.
+const SETTLE: Duration = Duration::from_secs(10);
 
 /// What the controller said of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
     /// It was there.
     Reached,
+    /// It was there with an earlier credential, and of the present one nothing is said.
+    Before,
     /// It could not get in: one word, and why.
     NotReached(String, String),
     /// Nothing yet.
@@ -39,7 +49,7 @@ pub async fn reached(plane: &Plane, name: &str, uid: &str, limit: Duration) -> R
             looks.tick().await;
             match said(plane, name, uid).await? {
                 Said::Reached => return Ok(()),
-                Said::Nothing => {}
+                Said::Nothing | Said::Before => {}
                 not_reached @ Said::NotReached(..) => last = not_reached,
             }
         }
@@ -51,16 +61,54 @@ pub async fn reached(plane: &Plane, name: &str, uid: &str, limit: Duration) -> R
     }
 }
 
-async fn said(plane: &Plane, name: &str, uid: &str) -> Result<Said, CallError> {
+/// After another way in was written for a cluster that the controller knows: its record is of the way before, so that only what assemblages
+/// say counts, and that after the controller had the time to try.
+pub async fn reached_anew(plane: &Plane, name: &str, limit: Duration) -> Result<Said, CallError> {
+    tokio::time::sleep(SETTLE.min(limit)).await;
+    let mut last = Said::Before;
+    let looking = async {
+        let mut looks = tokio::time::interval(EVERY);
+        loop {
+            looks.tick().await;
+            match told(plane, name).await? {
+                not_reached @ Said::NotReached(..) => last = not_reached,
+                said => return Ok(said),
+            }
+        }
+    };
+    match tokio::time::timeout(limit.saturating_sub(SETTLE), looking).await {
+        Ok(said) => said,
+        Err(_elapsed) => Ok(last),
+    }
+}
+
+/// What the assemblage of a cluster says of its being reached.
+async fn told(plane: &Plane, name: &str) -> Result<Said, CallError> {
+    let proxies: Api<ProxyAssemblage> = Api::namespaced(plane.client.clone(), &plane.namespace);
+    let reading = proxies.get_opt(name);
+    let proxy = call_within(DEADLINE, format!("reading ProxyAssemblage {name}"), reading).await?;
+    let conditions = proxy
+        .and_then(|proxy| proxy.status)
+        .map(|status| status.conditions)
+        .unwrap_or_default();
+    Ok(match find(&conditions, REACHABLE) {
+        Some(reachable) if reachable.status == "True" => Said::Reached,
+        Some(reachable) => Said::NotReached(reachable.reason.clone(), reachable.message.clone()),
+        None => Said::Before,
+    })
+}
+
+/// Whether the controller has a record of the cluster.
+pub async fn is_recorded(plane: &Plane, name: &str, uid: &str) -> Result<bool, CallError> {
     let record = names::cluster_identity(&plane.namespace, name, uid);
     let records: Api<ConfigMap> = Api::namespaced(plane.client.clone(), &plane.namespace);
-    let recorded = call_within(
-        DEADLINE,
-        format!("reading ConfigMap {record}"),
-        records.get_metadata_opt(&record),
-    )
-    .await?;
-    if recorded.is_some() {
+    let reading = records.get_metadata_opt(&record);
+    let recorded = call_within(DEADLINE, format!("reading ConfigMap {record}"), reading).await?;
+    Ok(recorded.is_some())
+}
+
+async fn said(plane: &Plane, name: &str, uid: &str) -> Result<Said, CallError> {
+    if is_recorded(plane, name, uid).await? {
         return Ok(Said::Reached);
     }
     let events: Api<Event> = Api::namespaced(plane.client.clone(), &plane.namespace);

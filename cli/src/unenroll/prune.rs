@@ -55,9 +55,9 @@ async fn read(plane: &Plane, cluster: &str) -> Result<Vec<String>, CallError> {
 /// The rows that have something in the cluster, or may have. What is left of one that was withdrawn keeps the place of its token and holds
 /// nothing.
 fn held(rows: &[SyncRow], status: Option<&AssemblageStatus>) -> Vec<String> {
-    let states = status.map_or(&[][..], |status| &status.syncs);
+    let told = status.map_or(&[][..], |status| &status.syncs);
     let is_gone = |row: &SyncRow| {
-        let mut of_row = states
+        let mut of_row = told
             .iter()
             .filter(|state| state.name == row.name && state.token == row.token);
         of_row.any(|state| state.state == SyncPhase::Withdrawn)

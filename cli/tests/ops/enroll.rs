@@ -356,3 +356,19 @@ async fn interrupted_it_says_how_to_go_on() {
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(said.contains("the same command goes on from there"), "{said}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn another_way_in_is_not_proven_by_the_record_of_the_first() {
+    let bed = Bed::new().await;
+    bed.start_controller();
+    let few = format!("{ENROLL} --no-agent");
+    bed.types(&few, 0).await;
+    // Nothing selects the cluster: nobody says how the new address does, and the command does not either.
+    let said = bed
+        .types(&format!("{few} --server https://127.0.0.1:9 --wait 3s"), 0)
+        .await;
+    assert!(
+        said.contains("► the controller was there before") && !said.contains("✔ the controller reached"),
+        "{said}"
+    );
+}

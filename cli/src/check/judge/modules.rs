@@ -1,8 +1,13 @@
 //! What is rolled out: what waits for a person, and what a person may have forgotten.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{ResourceExt, core::ObjectMeta};
+use kube::{
+    ResourceExt,
+    core::{DynamicObject, ObjectMeta},
+};
 use muster_api::{
     conditions::{PAUSED, READY, STALLED, TAG_MOVED, find, is_true},
     control::Control,
@@ -20,6 +25,9 @@ use crate::{output::Age, plan::live::Live};
 
 /// What was meant for a while and stands for longer than this may be forgotten.
 const LONG: SignedDuration = SignedDuration::from_hours(7 * 24);
+
+/// How many keys of labels are named, and how many values of each.
+const LABELS: usize = 5;
 
 /// A module of either kind, as far as it is judged.
 struct Seen {
@@ -79,6 +87,10 @@ pub fn judge(world: &World) -> Vec<Finding> {
         &[ObjectReason::NoClusters.as_str()],
         || format!("{count} modules select clusters"),
     );
+    for finding in findings.iter_mut().filter(|finding| finding.level != Level::Ok) {
+        let message = finding.reason.take().unwrap_or_default();
+        finding.reason = Some(format!("{message}; clusters have {}", labels(&live.clusters)));
+    }
     findings.extend(by_word(
         &all,
         Code::Source,
@@ -107,6 +119,25 @@ pub fn judge(world: &World) -> Vec<Finding> {
     findings.extend(observed(&all));
     findings.extend(moved(&all));
     findings
+}
+
+/// Which labels clusters have, as `env=dev|prod, region=eu`.
+fn labels(clusters: &[DynamicObject]) -> String {
+    let mut seen: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (key, value) in clusters.iter().flat_map(ResourceExt::labels) {
+        seen.entry(key).or_default().insert(value);
+    }
+    let told = seen.iter().take(LABELS).map(|(key, values)| {
+        let shown: Vec<&str> = values.iter().copied().take(LABELS).collect();
+        let more = if values.len() > LABELS { "|…" } else { "" };
+        format!("{key}={}{more}", shown.join("|"))
+    });
+    let told: Vec<String> = told.collect();
+    if told.is_empty() {
+        "no labels".to_owned()
+    } else {
+        told.join(", ")
+    }
 }
 
 /// The modules whose condition Ready says one of these words.
@@ -274,4 +305,28 @@ fn moved(all: &[Seen]) -> Vec<Finding> {
         || "tags name the commits that they named".to_owned(),
         found.collect(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn labels_are_named_within_bounds() {
+        let cluster = |labels| -> DynamicObject {
+            serde_json::from_value(json!({"metadata": {"name": "x", "labels": labels}})).unwrap()
+        };
+        assert_eq!(labels(&[cluster(json!({}))]), "no labels");
+        let (one, other) = (
+            cluster(json!({"env": "prod", "region": "eu"})),
+            cluster(json!({"env": "dev"})),
+        );
+        assert_eq!(labels(&[one, other]), "env=dev|prod, region=eu");
+        let many: Vec<DynamicObject> = (0..9)
+            .map(|number| cluster(json!({"n": number.to_string()})))
+            .collect();
+        assert_eq!(labels(&many), "n=0|1|2|3|4|…");
+    }
 }
