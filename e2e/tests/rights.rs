@@ -114,9 +114,10 @@ fn right(used: Use) -> Right {
 /// All that the manifests grant by name.
 fn granted() -> BTreeSet<Right> {
     let mut texts = vec![include_str!("../../examples/enrol/enrol-account.yaml").to_owned()];
-    for side in ["--management", "--downstream"] {
+    for side in [&["--management", "--notify"][..], &["--downstream"]] {
         let output = Command::new(muster())
-            .args(["install", "--export", side])
+            .args(["install", "--export"])
+            .args(side)
             .output()
             .unwrap();
         texts.push(String::from_utf8(output.stdout).unwrap());

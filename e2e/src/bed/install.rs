@@ -46,7 +46,7 @@ pub async fn management(server: &Server, ground: Ground) {
     match server {
         Server::Embedded(_) => create(server.client(), FLEET, definitions).await,
         Server::Real(server) => {
-            let flags = ["--management", "--crds", "--cluster-api", "-n", FLEET];
+            let flags = ["--management", "--notify", "--crds", "--cluster-api", "-n", FLEET];
             server.apply(&export(&flags, ground).await).await;
             established(server.client(), &definitions).await;
             let token = token(server.client(), "muster-controller").await;

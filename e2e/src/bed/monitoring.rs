@@ -1,4 +1,4 @@
-//! The host that gates ask: answers by path, on paused time without a socket.
+//! The host that gates ask, and that is told of rollouts: answers by path, on paused time without a socket.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -20,6 +20,8 @@ use super::Ground;
 
 /// The host on paused time.
 const HOST: &str = "prometheus.example.com";
+/// Where notifications go.
+const NOTIFIED: &str = "/notified";
 
 /// A Prometheus that says what it is told to.
 pub struct Monitoring {
@@ -42,6 +44,7 @@ impl Monitoring {
     /// It answers nobody yet.
     pub(super) async fn new(ground: Ground) -> Self {
         let state = Shared::default();
+        state.lock().answers.insert(NOTIFIED.to_owned(), "{}".to_owned());
         match ground {
             Ground::Virtual => Self {
                 host: HOST.to_owned(),
@@ -100,6 +103,11 @@ impl Monitoring {
     pub(super) fn fetch(&self) -> Arc<dyn Fetch> {
         Arc::new(InProcess(Arc::clone(&self.state)))
     }
+}
+
+/// The receivers of `--notify-config`: the host alone.
+pub fn receivers(host: &str) -> String {
+    format!("receivers: [{{name: host, kind: webhook, url: 'http://{host}{NOTIFIED}'}}]\n")
 }
 
 /// Whoever is asked for the first time answers when it was told what; whoever asked gives up before that.

@@ -25,7 +25,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     fate::{Fate, Life},
-    records,
+    monitoring, records,
     server::Server,
 };
 
@@ -254,6 +254,7 @@ pub fn child(
         .arg(folder.join(format!("data-{}", place.instance)))
         .args(election(lease))
         .args(recording(role, place.instance, folder))
+        .args(notifying(role, place, gate_host, folder))
         // By which the holder of a lease is known.
         .env("HOSTNAME", place.instance)
         .stdin(Stdio::null())
@@ -278,6 +279,18 @@ fn recording(role: Role, instance: &str, folder: &Path) -> Vec<OsString> {
             records::folder(folder, instance).into(),
         ],
         Role::Agent => Vec::new(),
+    }
+}
+
+/// On real control planes, where rights are looked at, somebody is told of rollouts: the host that gates ask.
+fn notifying(role: Role, place: &Place<'_>, host: &str, folder: &Path) -> Vec<OsString> {
+    match (role, place.api) {
+        (Role::Controller, Server::Real(_)) => {
+            let file = folder.join(format!("notify-{}.yaml", place.instance));
+            fs::write(&file, monitoring::receivers(host)).unwrap();
+            vec!["--notify-config".into(), file.into()]
+        }
+        (Role::Controller, Server::Embedded(_)) | (Role::Agent, _) => Vec::new(),
     }
 }
 
