@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   args ─► run ─┬─► demo, controller, agent      (wiring of the libraries)
-//!                ├─► get, matrix, tree, why, rollout (objects ─► view models ─► tables)
+//!                ├─► get, matrix, tree, why, events, rollout (objects ─► view models ─► tables)
 //!                ├─► lint                       (files ─► what is wrong with them)
 //!                ├─► dashboard                   (the same view models ─► pages, for a browser)
 //!                ├─► build, diff                (a folder on disk ─► objects ─► text)
@@ -34,6 +34,7 @@ mod definitions;
 mod demo;
 mod diff;
 mod enroll;
+mod events;
 mod fleet;
 mod folder;
 mod get;
@@ -136,6 +137,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Verb::Matrix(flags) => matrix::run(&cluster, &flags).await,
         Verb::Tree(flags) => tree::run(&cluster, &flags).await,
         Verb::Dashboard(flags) => dashboard::run(&cluster, flags).await,
+        Verb::Events(flags) => events::run(&cluster, &flags).await,
         Verb::Why(flags) => why::run(&cluster, &flags).await,
         Verb::Rollout(flags) => rollout::run(&cluster, &flags).await,
         Verb::Hold(flags) => level::hold(&cluster, &flags).await,

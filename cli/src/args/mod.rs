@@ -15,6 +15,7 @@ use crate::{
     completion::{self, CompletionFlags},
     dashboard::{self, DashboardFlags},
     enroll::{self, EnrollFlags},
+    events::{self, EventsFlags},
     history::{self, HistoryFlags},
     install::{self, InstallFlags},
     level::{self, HoldFlags, PinFlags, ReleaseFlags, UnpinFlags},
@@ -221,6 +222,13 @@ pub enum Verb {
     /// Exit codes: 0 ended by Ctrl-C, 2 could not begin.
     #[command(before_help = dashboard::EXAMPLES)]
     Dashboard(DashboardFlags),
+    /// What happened to the fleet, a module or a cluster
+    ///
+    /// With -o json: `schema` (`events/v1`) and events, each with at, warning, reason, note, kind, name and by.
+    ///
+    /// Exit codes: 0 printed, 2 could not find out.
+    #[command(before_help = events::EXAMPLES)]
+    Events(EventsFlags),
     /// The rollout of a module
     Rollout(RolloutFlags),
     /// Keep clusters as they are: a cluster for all modules, or some clusters for one

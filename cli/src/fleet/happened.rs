@@ -87,7 +87,7 @@ impl Log {
 }
 
 /// What an event says, if it is about an object of the fleet.
-fn happened(event: &ApiEvent) -> Option<Happened> {
+pub fn happened(event: &ApiEvent) -> Option<Happened> {
     let regarding = event.regarding.as_ref()?;
     let group = regarding
         .api_version

@@ -4,6 +4,7 @@ mod happened;
 mod held;
 mod live;
 
+pub use happened::happened;
 pub use live::{Extent, follow};
 
 use std::sync::Arc;
