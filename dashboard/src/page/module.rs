@@ -156,7 +156,7 @@ fn stage(stage: &StageView, is_only: bool) -> Markup {
         li.(stage.state.as_str()) {
             h3 { (parts::badge(stage.state.shape(), stage.state.as_str())) " " (parts::text(name)) }
             p title=(parts::text(&stage.clusters.join(" "))) {
-                (stage.clusters.len()) " clusters"
+                (stage.clusters.len()) (if stage.clusters.len() == 1 { " cluster" } else { " clusters" })
                 @for (shape, count) in &stage.counts { " " (parts::badge(*shape, &format!("{count} {}", shape.word()))) }
             }
             @if !stage.conditions.is_empty() {
