@@ -147,6 +147,7 @@ mod tests {
             clusters: vec![name.to_owned()],
         };
         let row = |module: &str| Row {
+            kind: muster_api::module::ModuleKind::Module,
             module: module.to_owned(),
             target: "v2".to_owned(),
             cells: vec![

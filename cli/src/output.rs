@@ -40,6 +40,14 @@ pub fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
 
+/// Whether the process goes on when nobody reads any more.
+static SERVES: AtomicBool = AtomicBool::new(false);
+
+/// From now on a reader that goes away ends nothing: the process is there for others, too.
+pub fn outlive_readers() {
+    SERVES.store(true, Ordering::Relaxed);
+}
+
 /// Prints a line, shapes in colour. Where nobody reads any more, as after `head`, the process ends: the rest would be for nobody.
 pub fn line(text: &str) {
     if QUIET.load(Ordering::Relaxed) {
@@ -47,7 +55,8 @@ pub fn line(text: &str) {
     }
     let mut out = anstream::stdout().lock();
     let written = writeln!(out, "{}", painted(&safe(text))).and_then(|()| out.flush());
-    if written.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+    let is_heard = !written.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe);
+    if !is_heard && !SERVES.load(Ordering::Relaxed) {
         process::exit(DONE.into());
     }
 }

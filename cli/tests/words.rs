@@ -141,6 +141,7 @@ fn what_is_installed_is_printed_with_definitions_only_if_asked() {
             "kind: RoleBinding",
             "kind: ClusterRole",
             "kind: ClusterRoleBinding",
+            "kind: NetworkPolicy",
             "kind: Deployment",
         ]
     );
@@ -153,7 +154,7 @@ fn what_is_installed_is_printed_with_definitions_only_if_asked() {
         "--crds",
         "--cluster-api",
     ]);
-    assert_eq!(kinds(&whole).len(), 8 + 5 + 2 + 1);
+    assert_eq!(kinds(&whole).len(), 9 + 5 + 2 + 1);
     assert_eq!(
         whole,
         printed(&[

@@ -15,6 +15,7 @@ use crate::{
     args::ClusterFlags,
     connect,
     fleet::{self, Extent},
+    output,
     process::{self, DoorAddress},
 };
 use auth::Reviews;
@@ -43,6 +44,7 @@ pub struct DashboardFlags {
 
 /// Answers until Ctrl-C or SIGTERM.
 pub async fn run(cluster: &ClusterFlags, flags: DashboardFlags) -> anyhow::Result<u8> {
+    output::outlive_readers();
     let (client, namespace) = connect::client(cluster).await?;
     let DashboardFlags { addr, host_allowed } = flags;
     // Whatever is wrong for good is said now, and not on a page.

@@ -30,7 +30,7 @@ use crate::{
     DONE, FAILED,
     args::{DemoFlags, LogFormat},
     dashboard::Local,
-    logs, process,
+    logs, output, process,
 };
 use cluster::{Cluster, Name};
 use folder::Folder;
@@ -46,6 +46,7 @@ pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
         dashboard,
         seed,
     } = flags;
+    output::outlive_readers();
     if std::env::var_os("RUST_LOG").is_some() {
         logs::start(LogFormat::Text);
     }

@@ -27,6 +27,7 @@ const KEEP: &str =
 /// The flags of one variant.
 fn flags(role: Role, sync: Sync, notify: bool) -> InstallFlags {
     InstallFlags {
+        dashboard: None,
         export: true,
         management: role == Role::Controller,
         downstream: role == Role::Agent,
