@@ -28,7 +28,7 @@ after(async () => {
 });
 
 const shot = async (page, name) => {
-  if (SHOTS) await page.screenshot({ path: `${SHOTS}/${name}.png`, fullPage: true });
+  if (SHOTS) await page.screenshot({ path: `${SHOTS}/${name}.png` });
 };
 
 const accessible = async (page, what) => {
@@ -50,7 +50,6 @@ test("the matrix is the command's", async () => {
   }
   assert.equal(Object.keys(expected).length, rows.length * columns.length);
   assert.deepEqual(await cells(page), expected);
-  await shot(page, "fleet");
 });
 
 test("a rollout flips a cell without a reload, within two seconds of the cluster's word", async () => {
@@ -131,7 +130,6 @@ test("a version that fails is found by keys alone", async () => {
   await fleet.muster("rollout", "status", "module/podinfo", "--tag", "v1.2.0", "--timeout", "3m");
   await page.goto(fleet.url);
   await page.locator("#attention", { hasText: "podinfo" }).waitFor();
-  await shot(page, "fleet-with-a-failure");
   const names = [];
   for (let presses = 0; presses < 12 && !page.url().includes("/on/"); presses += 1) {
     await page.keyboard.press("j");
@@ -144,7 +142,6 @@ test("a version that fails is found by keys alone", async () => {
   }
   assert.match(page.url(), /module\/podinfo\/on\/dev-1/, names.join(" "));
   await page.getByText("podinfo:bad").or(page.getByText("Deployment")).first().waitFor();
-  await shot(page, "object");
 });
 
 for (const scheme of ["light", "dark"]) {

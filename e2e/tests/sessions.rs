@@ -124,6 +124,7 @@ fn in_a_pipe(demo: &Demo, typed: &[&str]) -> (String, u32) {
         .args(typed)
         .current_dir(demo.folder.join("fleet"))
         .env("KUBECONFIG", demo.folder.join("management.kubeconfig"))
+        .env("USER", "ann")
         .env_remove("COLUMNS")
         .output()
         .unwrap();
@@ -146,6 +147,7 @@ fn on_a_terminal(demo: &Demo, typed: &[&str], columns: u16) -> (String, u32) {
     command.args(typed);
     command.cwd(demo.folder.join("fleet"));
     command.env("KUBECONFIG", demo.folder.join("management.kubeconfig"));
+    command.env("USER", "ann");
     command.env("TERM", "xterm-256color");
     command.env_remove("COLUMNS");
     command.env_remove("NO_COLOR");
@@ -171,6 +173,8 @@ fn settled(said: &str, demo: &Demo) -> String {
     for (pattern, word) in [
         (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?Z?", "TIME"),
         (r"\b\d\d:\d\d:\d\d UTC\b", "TIME"),
+        (r"\bpodinfo-[0-9a-z]+-[0-9a-z]{5}\b", "POD"),
+        (r"\b(backup|base|podinfo)-[a-z2-7]{10}\b", "$1-HASH"),
         (r"\b[0-9a-f]{8,64}\b", "HASH"),
         (r"\b(\d+[dhms])+\b", "AGE"),
         (r"127\.0\.0\.1:\d+", "ADDRESS"),
