@@ -20,7 +20,9 @@ use crossterm::{
 use jiff::Timestamp;
 use muster_dashboard::Shape;
 
-use crate::DONE;
+/// The exit code of a command whose reader went away, as a shell gives it for SIGPIPE (128 and 13): what was to be told or followed is not
+/// at its end, and 0 would say so.
+const UNHEARD: i32 = 141;
 
 /// Prints a line, as `println!` would.
 macro_rules! say {
@@ -57,7 +59,7 @@ pub fn line(text: &str) {
     let written = writeln!(out, "{}", painted(&safe(text))).and_then(|()| out.flush());
     let is_heard = !written.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe);
     if !is_heard && !SERVES.load(Ordering::Relaxed) {
-        process::exit(DONE.into());
+        process::exit(UNHEARD);
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 
 use muster_controllers::runtime::{CallError, call::explain};
 
-use crate::{FAILED, UNKNOWN};
+use crate::{FAILED, UNKNOWN, output};
 
 /// Where steps are told: beside what is printed for a pipe, or as the output itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,9 @@ impl Steps {
         refusal.code
     }
 
+    /// Whoever reads, what was begun is ended: half of what a verb makes is worse than none.
     fn line(self, text: &str) {
+        output::outlive_readers();
         match self {
             Self::Output => say!("{text}"),
             Self::Beside => complain!("{text}"),

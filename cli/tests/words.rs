@@ -225,3 +225,18 @@ fn the_words_about_an_installation_have_examples_and_say_what_is_wrong() {
         check(words, 2, "set KUBECONFIG");
     }
 }
+
+/// Nobody who reads the code takes it for the end of what was to be printed, or followed.
+#[test]
+fn a_pipe_that_is_closed_early_ends_it_without_a_word_as_any_command() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_muster"))
+        .args(["crds", "--management"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), said.as_str()), (Some(141), ""));
+}

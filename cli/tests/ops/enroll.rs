@@ -372,3 +372,20 @@ async fn another_way_in_is_not_proven_by_the_record_of_the_first() {
         "{said}"
     );
 }
+
+/// What was begun is ended, whoever reads what is told of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_reader_that_goes_away_does_not_leave_half_a_cluster() {
+    let bed = Bed::new().await;
+    bed.start_controller();
+    let mut child = bed
+        .command(ENROLL)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let status = tokio::task::spawn_blocking(move || child.wait().unwrap()).await;
+    assert_eq!(status.unwrap().code(), Some(0));
+    let clusters = objects(&bed.management.client(), CLUSTER, "Cluster").await;
+    assert_eq!(clusters.len(), 1);
+}
