@@ -11,11 +11,16 @@ use serde_json::Value;
 use crate::{
     DONE,
     args::{ClusterFlags, GetFlags, Output, What},
-    connect, fleet, output,
+    connect,
+    fleet::{self, Extent},
+    output,
 };
 
 /// What kubectl asks for to get a table.
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+
+/// The column that ticks.
+const AGE: &str = "AGE";
 
 /// How often `-w` looks again when nothing wakes it: ages tick.
 const TICK: Duration = Duration::from_secs(10);
@@ -29,11 +34,11 @@ pub async fn run(cluster: &ClusterFlags, flags: &GetFlags) -> anyhow::Result<u8>
         return Ok(DONE);
     }
     let mut live = output::Live::default();
-    let mut changes = fleet::changes(&client, &namespace);
+    let mut changes = fleet::follow(&client, &namespace, Extent::Whole);
     loop {
-        // The end of a tick and a change are the same here: look again.
-        let _ = tokio::time::timeout(TICK, futures::StreamExt::next(&mut changes)).await;
         live.show(tables(&client, &namespace, &kinds, flags).await?);
+        // The end of a tick and a change are the same here: look again.
+        let _ = tokio::time::timeout(TICK, changes.changed()).await;
     }
 }
 
@@ -159,12 +164,22 @@ fn drawn(
             .to_uppercase()
     };
     let mut titles: Vec<String> = places.iter().map(title).collect();
+    // Line by line, an age that only ticks is no change.
+    let by_the_clock = flags.watch && !output::is_terminal();
+    let ages: Vec<bool> = titles.iter().map(|title| by_the_clock && title == AGE).collect();
+    for title in titles.iter_mut().filter(|title| by_the_clock && *title == AGE) {
+        "CREATED".clone_into(title);
+    }
     if flags.all_namespaces {
         titles.insert(0, "NAMESPACE".to_owned());
     }
     let mut table = output::table(titles.iter().map(String::as_str));
     for row in rows {
-        let mut cells: Vec<String> = places.iter().map(|place| text(&row["cells"][*place])).collect();
+        let cell = |(place, is_age): (&usize, &bool)| match is_age {
+            true => text(&row["object"]["metadata"]["creationTimestamp"]),
+            false => text(&row["cells"][*place]),
+        };
+        let mut cells: Vec<String> = places.iter().zip(&ages).map(cell).collect();
         if let Some(first) = cells.first_mut().filter(|_| prefixed) {
             *first = format!("{}.{}/{first}", kind.kind.to_lowercase(), kind.group);
         }

@@ -40,6 +40,8 @@ mod folder;
 mod get;
 mod history;
 mod install;
+#[cfg(test)]
+mod large;
 mod level;
 mod lint;
 mod logs;

@@ -1,45 +1,46 @@
 //! `muster matrix`: who is at what, at a glance.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, ops::ControlFlow};
 
-use muster_dashboard::{Cell, Fleet, Matrix, Shape};
+use muster_dashboard::{Cell, Filter, Fleet, Matrix, Shape};
 
 use crate::{
     DONE,
     args::{ClusterFlags, MatrixFlags, View},
-    connect,
-    fleet::{self, Extent},
-    output,
+    connect, fleet, output,
 };
 
 /// Prints the matrix once, or at each change.
 pub async fn run(cluster: &ClusterFlags, flags: &MatrixFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
-    if !flags.watch {
-        print(&fleet::read(&client, &namespace).await?, flags.output)?;
+    let filter = Filter {
+        labels: flags.selector.clone(),
+        only_problems: flags.only_problems,
+        ..Filter::default()
+    };
+    let matrix = |fleet: &Fleet| anyhow::Ok(Matrix::of(&filter.apply(fleet)?, Matrix::FOLD_FROM));
+    if flags.watch {
+        let mut live = output::Live::default();
+        return fleet::watch(&client, &namespace, |snapshot| {
+            live.show(lines(&matrix(snapshot.fleet())?, output::width()));
+            Ok(ControlFlow::Continue(()))
+        })
+        .await;
+    }
+    if flags.all_namespaces {
+        for namespace in fleet::namespaces(&client).await? {
+            say!("namespace {namespace}");
+            let matrix = matrix(&fleet::read(&client, &namespace).await?)?;
+            output::print(&lines(&matrix, output::width()));
+        }
         return Ok(DONE);
     }
-    let mut live = output::Live::default();
-    // Whatever is wrong for good is said now, and not waited for.
-    fleet::read(&client, &namespace).await?;
-    let mut snapshots = fleet::follow(&client, &namespace, Extent::Fleet);
-    while snapshots.changed().await.is_ok() {
-        let snapshot = Arc::clone(&snapshots.borrow_and_update());
-        if snapshot.is_complete {
-            let matrix = Matrix::of(snapshot.fleet(), Matrix::FOLD_FROM);
-            live.show(lines(&matrix, output::width()));
-        }
-    }
-    Ok(DONE)
-}
-
-fn print(fleet: &Fleet, view: View) -> anyhow::Result<()> {
-    let matrix = Matrix::of(fleet, Matrix::FOLD_FROM);
-    match view {
+    let matrix = matrix(&fleet::read(&client, &namespace).await?)?;
+    match flags.output {
         View::Json => output::text(&(serde_json::to_string_pretty(&matrix)? + "\n"))?,
         View::Table => output::print(&lines(&matrix, output::width())),
     }
-    Ok(())
+    Ok(DONE)
 }
 
 /// Names that are listed where there is no room for a table.

@@ -111,6 +111,11 @@ fn colour(character: char) -> Option<AnsiColor> {
 /// Blanks between two columns.
 pub const GAP: usize = 3;
 
+/// Whether somebody looks at a terminal, and no pipe.
+pub fn is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
 /// How many characters fit on a line: the terminal's width, or `$COLUMNS`; in a pipe nothing is cut.
 pub fn width() -> usize {
     let said = || std::env::var("COLUMNS").ok()?.parse().ok(); // what is no number says nothing
@@ -160,6 +165,34 @@ impl fmt::Display for Age {
     }
 }
 
+/// How a moment is told.
+#[derive(Clone, Copy)]
+pub enum When {
+    /// By its age, seen from this moment.
+    Ago(Timestamp),
+    /// By the clock: what is read later, or line by line, stays true.
+    OnClock,
+}
+
+impl When {
+    /// For a view that is shown again and again: ages tick on a terminal, and in a pipe no line changes but for what it says.
+    pub fn live(now: Timestamp) -> Self {
+        if is_terminal() {
+            Self::Ago(now)
+        } else {
+            Self::OnClock
+        }
+    }
+
+    /// The moment in words.
+    pub fn tell(self, moment: Timestamp) -> String {
+        match self {
+            Self::Ago(now) => Age(moment, now).to_string(),
+            Self::OnClock => moment.strftime("%H:%M:%S UTC").to_string(),
+        }
+    }
+}
+
 /// A table of these columns.
 pub fn table<'a>(columns: impl IntoIterator<Item = &'a str>) -> Table {
     let mut table = Table::new();
@@ -170,9 +203,10 @@ pub fn table<'a>(columns: impl IntoIterator<Item = &'a str>) -> Table {
     table
 }
 
-/// The table's lines, without blanks at their ends.
+/// The table's lines, without the margin at its left and blanks at their ends.
 pub fn lines(table: &Table) -> Vec<String> {
-    table.lines().map(|line| line.trim().to_owned()).collect()
+    let inner = |line: &str| line.strip_prefix(' ').unwrap_or(line).trim_end().to_owned();
+    table.lines().map(|line| inner(&line)).collect()
 }
 
 /// Prints lines.
@@ -206,7 +240,7 @@ impl Live {
         if lines == self.shown {
             return;
         }
-        if io::stdout().is_terminal() {
+        if is_terminal() {
             let fitting = fitting(&lines, terminal::size().ok());
             // A terminal that cannot be written to is found by what is printed next.
             let _ = self.back();

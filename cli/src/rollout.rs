@@ -1,18 +1,23 @@
 //! `muster rollout`: follow a rollout until it is done or has failed; what people say is in `pause` and `once`.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::ControlFlow};
 
 use anyhow::Context as _;
-use futures::StreamExt as _;
 use kube::Client;
 use muster_api::reasons::Reason;
-use muster_dashboard::{ModuleView, Shape};
+use muster_controllers::runtime::Clock;
+use muster_dashboard::{Cell, Fleet, ModuleView, Shape, Tree, listed};
 
 use crate::{
     DONE, FAILED,
     args::{ClusterFlags, RolloutFlags, RolloutVerb, StatusFlags},
-    connect, fleet, history, once, pause, undo,
+    connect, fleet, history, once,
+    output::{self, Live, When},
+    pause, tree, undo,
 };
+
+/// Names on one line; more are counted.
+const LISTED: usize = 3;
 
 /// Runs a verb of `muster rollout`.
 pub async fn run(cluster: &ClusterFlags, flags: &RolloutFlags) -> anyhow::Result<u8> {
@@ -46,13 +51,40 @@ async fn status(client: &Client, namespace: &str, flags: &StatusFlags) -> anyhow
     Ok(FAILED)
 }
 
-/// One line for each cluster whose word changes, until the module is ready or stalled.
+/// Until the module is ready or stalled. On a terminal its tree is drawn again at each change; into a pipe goes a line for each change.
 async fn follow(client: &Client, namespace: &str, flags: &StatusFlags) -> anyhow::Result<u8> {
-    // What a gate reads changes while all clusters wait for the same.
-    let (mut told, mut asked, mut read) = (BTreeMap::new(), None, None);
-    let mut changes = fleet::changes(client, namespace);
-    while let Some(()) = changes.next().await {
+    let mut teller = Teller::default();
+    if flags.no_watch {
         let fleet = fleet::read(client, namespace).await?;
+        return Ok(match teller.look(&fleet, namespace, flags)? {
+            ControlFlow::Break(code) => code,
+            ControlFlow::Continue(()) => FAILED,
+        });
+    }
+    fleet::watch(client, namespace, |snapshot| {
+        teller.look(snapshot.fleet(), namespace, flags)
+    })
+    .await
+}
+
+/// What of a rollout was told.
+#[derive(Default)]
+struct Teller {
+    live: Live,
+    /// The word of each cluster.
+    words: BTreeMap<String, String>,
+    /// What was said of the module as a whole.
+    said: String,
+}
+
+impl Teller {
+    /// Tells what is new; ends with the exit code once nothing moves by itself any more.
+    fn look(
+        &mut self,
+        fleet: &Fleet,
+        namespace: &str,
+        flags: &StatusFlags,
+    ) -> anyhow::Result<ControlFlow<u8>> {
         let StatusFlags {
             module,
             no_watch,
@@ -61,60 +93,84 @@ async fn follow(client: &Client, namespace: &str, flags: &StatusFlags) -> anyhow
         } = flags;
         let view = fleet
             .module(module.kind, &module.name)
-            .with_context(|| fleet::missing(&fleet, module, namespace))?;
+            .with_context(|| fleet::missing(fleet, module, namespace))?;
         if let Some(tag) = tag.as_ref().filter(|tag| **tag != view.version) {
             if *no_watch {
                 say!("{module} asks for {}, not for {tag}", view.version);
-                return Ok(FAILED);
+                return Ok(ControlFlow::Break(FAILED));
             }
-            if asked.as_ref() != Some(&view.version) {
-                say!(
-                    "{module} asks for {}: waiting for a commit that names {tag}",
-                    view.version
-                );
-                asked = Some(view.version.clone());
-            }
-            continue;
+            self.say(format!(
+                "{module} asks for {}: waiting for a commit that names {tag}",
+                view.version
+            ));
+            return Ok(ControlFlow::Continue(()));
         }
         // Before the controller has seen the new spec, the words are about the old one.
         if tag.is_none() || view.observed {
-            tell(view, &mut told);
+            self.clusters(view);
         }
-        if view.reason == Reason::WaitingGate.as_str() && read.as_ref() != Some(&view.message) {
-            say!("{module} {}: {}", view.reason, view.message);
-            read = Some(view.message.clone());
+        let ended = ended(view);
+        // What a gate reads changes while all clusters wait for the same.
+        if ended.is_some() || *no_watch || view.reason == Reason::WaitingGate.as_str() {
+            self.say(format!("{module} {}: {}", view.reason, view.message));
         }
-        match ended(view) {
-            Some(code) => {
-                say!("{module} {}: {}", view.reason, view.message);
-                return Ok(code);
-            }
-            None if *no_watch => {
-                say!("{module} {}: {}", view.reason, view.message);
-                return Ok(FAILED);
-            }
-            None => {}
+        Ok(match ended {
+            Some(code) => ControlFlow::Break(code),
+            None => ControlFlow::Continue(()),
+        })
+    }
+
+    /// Once in a row.
+    fn say(&mut self, text: String) {
+        if self.said != text {
+            say!("{text}");
+            self.said = text;
+            // What is above stays.
+            self.live = Live::default();
         }
     }
-    Ok(FAILED)
-}
 
-fn tell(view: &ModuleView, told: &mut BTreeMap<String, String>) {
-    for cell in view.cells.iter().filter(|cell| cell.shape != Shape::NotSelected) {
-        if told.get(&cell.cluster) != Some(&cell.reason) {
-            let version = cell.version.as_deref().unwrap_or("nothing");
-            let message = if cell.message.is_empty() {
-                String::new()
-            } else {
-                format!(": {}", cell.message)
+    fn clusters(&mut self, view: &ModuleView) {
+        if output::is_terminal() {
+            let now = When::Ago(Clock::system().now());
+            self.live
+                .show(tree::lines(&Tree::module(view).root, output::width(), now));
+        } else {
+            self.changed(view);
+        }
+    }
+
+    /// A line for each word that clusters have now and had not before; many that have the same in common share one.
+    fn changed(&mut self, view: &ModuleView) {
+        let mut alike: Vec<(&Cell, Vec<&str>)> = Vec::new();
+        for cell in view.cells.iter().filter(|cell| cell.shape != Shape::NotSelected) {
+            if self.words.get(&cell.cluster) == Some(&cell.reason) {
+                continue;
+            }
+            self.words.insert(cell.cluster.clone(), cell.reason.clone());
+            let says = |cell: &Cell| {
+                (
+                    cell.shape,
+                    cell.reason.clone(),
+                    cell.version.clone(),
+                    cell.message.clone(),
+                )
             };
+            match alike.iter_mut().find(|(first, _)| says(first) == says(cell)) {
+                Some((_, names)) => names.push(&cell.cluster),
+                None => alike.push((cell, vec![&cell.cluster])),
+            }
+        }
+        for (cell, names) in alike {
+            let version = cell.version.as_deref().unwrap_or("nothing");
+            let colon = if cell.message.is_empty() { "" } else { ": " };
             say!(
-                "{} {} {} ({version}){message}",
+                "{} {} {} ({version}){colon}{}",
                 cell.shape.glyph(),
-                cell.cluster,
-                cell.reason
+                listed(names, LISTED),
+                cell.reason,
+                cell.message
             );
-            told.insert(cell.cluster.clone(), cell.reason.clone());
         }
     }
 }

@@ -1,11 +1,11 @@
 //! `muster tree`: the fleet, a module or a cluster as a tree, problems in full.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, ops::ControlFlow, str::FromStr};
 
 use anyhow::Context as _;
 use clap::Args;
 use muster_controllers::runtime::Clock;
-use muster_dashboard::{Branch, Tree};
+use muster_dashboard::{Branch, Fleet, Tree};
 
 use crate::{
     DONE,
@@ -13,7 +13,7 @@ use crate::{
     connect,
     fleet::{self, missing},
     near,
-    output::{self, Age},
+    output::{self, When},
 };
 
 pub const EXAMPLES: &str = "\
@@ -21,8 +21,14 @@ Examples:
   muster tree                     all modules: what needs attention in full, all else on one line
   muster tree module/podinfo      one module and its clusters
   muster tree cluster/eu-1        one cluster and its modules
+  muster tree -w                  as it changes, until Ctrl-C
+  muster tree -A                  of each namespace that has modules
   muster tree -o json | jq .root";
 
+/// The columns beside the name.
+const OTHERS: [&str; 3] = ["VERSION", "STATUS", "SINCE"];
+/// A name has this much room at least.
+const NAME: usize = 12;
 /// A message that has less room than this gets lines of its own.
 const ROOM_FOR_A_MESSAGE: usize = 40;
 /// A message that has lines of its own takes no more than these.
@@ -33,6 +39,12 @@ pub struct TreeFlags {
     /// Where it begins: fleet, module/NAME, bootstrapmodule/NAME or cluster/NAME
     #[arg(default_value_t = Top::Fleet)]
     pub top: Top,
+    /// Show each change until interrupted
+    #[arg(short, long, conflicts_with = "output")]
+    pub watch: bool,
+    /// The fleet of each namespace that has modules
+    #[arg(short = 'A', long, conflicts_with_all = ["top", "watch", "output"])]
+    pub all_namespaces: bool,
     /// How it is printed: table or json
     #[arg(short, long, value_enum, default_value_t = View::Table)]
     pub output: View,
@@ -75,30 +87,48 @@ impl fmt::Display for Top {
     }
 }
 
-/// Prints a tree.
+/// Prints a tree once, or at each change.
 pub async fn run(cluster: &ClusterFlags, flags: &TreeFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
-    let fleet = fleet::read(&client, &namespace).await?;
-    let no_cluster = |name: &str| {
-        let clusters = fleet.clusters.iter().map(|cluster| cluster.name.as_str());
-        let offer = near::offer(name, clusters);
-        format!(
-            "there is no cluster {name} in namespace {namespace}{offer}: see muster get clusters -n {namespace}"
-        )
-    };
-    let tree = match &flags.top {
-        Top::Fleet => Tree::fleet(&fleet, &namespace),
-        Top::Module(module) => {
-            let view = fleet.module(module.kind, &module.name);
-            Tree::module(view.with_context(|| missing(&fleet, module, &namespace))?)
+    let now = || Clock::system().now();
+    if flags.watch {
+        let mut live = output::Live::default();
+        return fleet::watch(&client, &namespace, |snapshot| {
+            let tree = below(snapshot.fleet(), &flags.top, &namespace)?;
+            live.show(lines(&tree.root, output::width(), When::live(now())));
+            Ok(ControlFlow::Continue(()))
+        })
+        .await;
+    }
+    if flags.all_namespaces {
+        for namespace in fleet::namespaces(&client).await? {
+            let tree = Tree::fleet(&fleet::read(&client, &namespace).await?, &namespace);
+            output::print(&lines(&tree.root, output::width(), When::Ago(now())));
         }
-        Top::Cluster(name) => Tree::cluster(&fleet, name).with_context(|| no_cluster(name))?,
-    };
+        return Ok(DONE);
+    }
+    let tree = below(&fleet::read(&client, &namespace).await?, &flags.top, &namespace)?;
     match flags.output {
         View::Json => output::text(&(serde_json::to_string_pretty(&tree)? + "\n"))?,
-        View::Table => output::print(&lines(&tree.root, output::width(), Clock::system().now())),
+        View::Table => output::print(&lines(&tree.root, output::width(), When::Ago(now()))),
     }
     Ok(DONE)
+}
+
+/// The tree that begins there.
+fn below(fleet: &Fleet, top: &Top, namespace: &str) -> anyhow::Result<Tree> {
+    match top {
+        Top::Fleet => Ok(Tree::fleet(fleet, namespace)),
+        Top::Module(module) => {
+            let view = fleet.module(module.kind, &module.name);
+            Ok(Tree::module(view.with_context(|| missing(fleet, module, namespace))?))
+        }
+        Top::Cluster(name) => Tree::cluster(fleet, name).with_context(|| {
+            let clusters = fleet.clusters.iter().map(|cluster| cluster.name.as_str());
+            let offer = near::offer(name, clusters);
+            format!("there is no cluster {name} in namespace {namespace}{offer}: see muster get clusters -n {namespace}")
+        }),
+    }
 }
 
 /// A branch as it is drawn.
@@ -111,21 +141,10 @@ struct Drawn<'a> {
 }
 
 /// The tree as lines of at most `width` characters.
-fn lines(root: &Branch, width: usize, now: jiff::Timestamp) -> Vec<String> {
+pub fn lines(root: &Branch, width: usize, when: When) -> Vec<String> {
     let mut drawn = Vec::new();
     draw(root, String::new(), "", &mut drawn);
-    let mut table = output::table(["NAME", "VERSION", "STATUS", "SINCE"]);
-    for Drawn { branch, before, .. } in &drawn {
-        table.add_row([
-            format!("{before}{}", branch.title()),
-            branch.version.clone().unwrap_or_default(),
-            format!("{} {}", branch.shape.glyph(), branch.reason),
-            branch
-                .since
-                .map_or_else(String::new, |since| Age(since, now).to_string()),
-        ]);
-    }
-    let columns = output::lines(&table);
+    let columns = columns(&drawn, width, when);
     let used = columns.iter().map(|line| line.chars().count()).max().unwrap_or(0) + output::GAP;
     let is_beside = width >= used + ROOM_FOR_A_MESSAGE;
     let mut lines = Vec::new();
@@ -140,7 +159,8 @@ fn lines(root: &Branch, width: usize, now: jiff::Timestamp) -> Vec<String> {
                     output::cut(&drawn.branch.message, width - used)
                 ));
             }
-            _ => lines.push(line.clone()),
+            // Only a terminal that is narrower than any column has to be cut for.
+            _ => lines.push(output::cut(line, width)),
         }
         lines.extend(
             message
@@ -150,6 +170,45 @@ fn lines(root: &Branch, width: usize, now: jiff::Timestamp) -> Vec<String> {
         );
     }
     lines
+}
+
+/// The header, and a line for each branch. Names get the room that the other columns leave.
+fn columns(drawn: &[Drawn<'_>], width: usize, when: When) -> Vec<String> {
+    let others: Vec<[String; 3]> = drawn
+        .iter()
+        .map(|Drawn { branch, .. }| {
+            [
+                branch.version.clone().unwrap_or_default(),
+                format!("{} {}", branch.shape.glyph(), branch.reason),
+                branch.since.map_or_else(String::new, |since| when.tell(since)),
+            ]
+        })
+        .collect();
+    let widest = |column: usize| {
+        let widths = others.iter().map(|cells| cells[column].chars().count());
+        widths.max().unwrap_or(0).max(OTHERS[column].len()) + output::GAP
+    };
+    let room = width.saturating_sub((0..OTHERS.len()).map(widest).sum());
+    let mut table = output::table(["NAME"].into_iter().chain(OTHERS));
+    for (Drawn { branch, before, .. }, others) in drawn.iter().zip(others) {
+        let name = format!(
+            "{before}{}",
+            title(branch, room.saturating_sub(before.chars().count()))
+        );
+        table.add_row([name].into_iter().chain(others));
+    }
+    output::lines(&table)
+}
+
+/// As many names as there is room for.
+fn title(branch: &Branch, room: usize) -> String {
+    let full = branch.title();
+    let short = || (1..=2).rev().map(|shown| branch.title_with(shown));
+    [full]
+        .into_iter()
+        .chain(short())
+        .find(|title| title.chars().count() <= room)
+        .unwrap_or_else(|| output::cut(&branch.title_with(1), room.max(NAME)))
 }
 
 fn draw<'a>(branch: &'a Branch, before: String, below: &str, drawn: &mut Vec<Drawn<'a>>) {
@@ -173,9 +232,7 @@ fn draw<'a>(branch: &'a Branch, before: String, below: &str, drawn: &mut Vec<Dra
 /// A message below its branch.
 fn own_lines(drawn: &Drawn<'_>, width: usize) -> Vec<String> {
     let margin = format!("{}  ", drawn.below);
-    let room = width
-        .saturating_sub(margin.chars().count())
-        .max(ROOM_FOR_A_MESSAGE);
+    let room = width.saturating_sub(margin.chars().count()).max(NAME);
     let mut lines = output::wrapped(&drawn.branch.message, room);
     if lines.len() > LINES_OF_A_MESSAGE {
         lines.truncate(LINES_OF_A_MESSAGE);
@@ -273,7 +330,7 @@ mod tests {
     }
 
     fn drawn(width: usize) -> String {
-        let lines = lines(&tree(), width, "2026-01-02T03:10:05Z".parse().unwrap());
+        let lines = lines(&tree(), width, When::Ago("2026-01-02T03:10:05Z".parse().unwrap()));
         for line in &lines {
             assert!(
                 line.chars().count() <= width,

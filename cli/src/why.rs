@@ -1,31 +1,44 @@
 //! `muster why`: the chain of reasons, down to what fails, and what to do next.
 
+use std::ops::ControlFlow;
+
 use anyhow::{Context as _, bail};
-use muster_dashboard::{Step, Why};
+use muster_dashboard::{Fleet, Step, Why};
 
 use crate::{
     DONE,
-    args::{ClusterFlags, View, WhyFlags},
+    args::{ClusterFlags, ModuleName, View, WhyFlags},
     connect,
     fleet::{self, missing},
     near, output,
 };
 
-/// Explains a module, or one cluster of it.
+/// Explains a module, or one cluster of it; once, or at each change.
 pub async fn run(cluster: &ClusterFlags, flags: &WhyFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
-    let fleet = fleet::read(&client, &namespace).await?;
-    let WhyFlags {
-        module,
-        cluster,
-        output,
-    } = flags;
+    let answer = |fleet: &Fleet| answer(fleet, &flags.module, flags.cluster.as_deref(), &namespace);
+    if flags.watch {
+        let mut live = output::Live::default();
+        return fleet::watch(&client, &namespace, |snapshot| {
+            live.show(lines(&answer(snapshot.fleet())?, output::width()));
+            Ok(ControlFlow::Continue(()))
+        })
+        .await;
+    }
+    let why = answer(&fleet::read(&client, &namespace).await?)?;
+    match flags.output {
+        View::Json => say!("{}", serde_json::to_string_pretty(&why)?),
+        View::Table => output::print(&lines(&why, output::width())),
+    }
+    Ok(DONE)
+}
+
+fn answer(fleet: &Fleet, module: &ModuleName, cluster: Option<&str>, namespace: &str) -> anyhow::Result<Why> {
     let view = fleet
         .module(module.kind, &module.name)
-        .with_context(|| missing(&fleet, module, &namespace))?;
+        .with_context(|| missing(fleet, module, namespace))?;
     if let Some(name) = cluster
-        .as_ref()
-        .filter(|name| view.cells.iter().all(|cell| cell.cluster != **name))
+        && view.cells.iter().all(|cell| cell.cluster != name)
     {
         let names = view.cells.iter().map(|cell| cell.cluster.as_str());
         bail!(
@@ -33,16 +46,11 @@ pub async fn run(cluster: &ClusterFlags, flags: &WhyFlags) -> anyhow::Result<u8>
             near::offer(name, names)
         );
     }
-    let why = muster_dashboard::why(view, cluster.as_deref());
-    match output {
-        View::Json => say!("{}", serde_json::to_string_pretty(&why)?),
-        View::Table => output::print(&lines(&why, output::width())),
-    }
-    Ok(DONE)
+    Ok(muster_dashboard::why(view, cluster))
 }
 
 /// The answer on lines that fit; what is to be typed next is never broken, so that it can be copied.
-fn lines(why: &Why, width: usize) -> Vec<String> {
+pub fn lines(why: &Why, width: usize) -> Vec<String> {
     let Why {
         headline,
         steps,

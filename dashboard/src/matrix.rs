@@ -1,9 +1,14 @@
 //! The fleet at a glance: modules by clusters. Equal columns are one column.
 
+use std::collections::HashMap;
+
 use muster_api::module::ModuleKind;
 use serde::Serialize;
 
 use crate::{Cell, Fleet, Shape, fold_names};
+
+/// Clusters that have the same problem and stand alone; more are folded.
+const SHOWN: usize = 3;
 
 /// Modules by clusters.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -47,17 +52,11 @@ impl Matrix {
 
     /// The matrix of a fleet. With more clusters than `fold_from`, columns that are alike are folded into one.
     pub fn of(fleet: &Fleet, fold_from: usize) -> Self {
-        let fold = fleet.clusters.len() > fold_from;
-        let mut groups: Vec<Vec<usize>> = Vec::new();
-        for index in 0..fleet.clusters.len() {
-            match groups
-                .iter_mut()
-                .find(|group| fold && group.first().is_some_and(|first| alike(fleet, *first, index)))
-            {
-                Some(group) => group.push(index),
-                None => groups.push(vec![index]),
-            }
-        }
+        let groups = if fleet.clusters.len() > fold_from {
+            folded(fleet)
+        } else {
+            (0..fleet.clusters.len()).map(|place| vec![place]).collect()
+        };
         Self {
             columns: groups.iter().map(|group| column(fleet, group)).collect(),
             rows: fleet
@@ -78,18 +77,49 @@ impl Matrix {
     }
 }
 
-/// Two clusters with the same shapes and versions in every row. A problem is never folded away.
-fn alike(fleet: &Fleet, a: usize, b: usize) -> bool {
-    fleet
-        .modules
-        .iter()
-        .all(|module| match (module.cells.get(a), module.cells.get(b)) {
-            (Some(a), Some(b)) => {
-                (a.shape, &a.version) == (b.shape, &b.version)
-                    && !matches!(a.shape, Shape::Failed | Shape::Unreachable)
+/// Places of clusters: those that stand alike with every module together. Of those with a problem the first few stand alone.
+fn folded(fleet: &Fleet) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut known: HashMap<Vec<Standing<'_>>, Alike> = HashMap::new();
+    for place in 0..fleet.clusters.len() {
+        let column = fleet.modules.iter().map(|module| module.cells.get(place));
+        let standings: Vec<Standing<'_>> = column.map(standing).collect();
+        let shown = if standings.iter().any(is_problem) {
+            SHOWN
+        } else {
+            0
+        };
+        let alike = known.entry(standings).or_default();
+        match alike.group.and_then(|group| groups.get_mut(group)) {
+            Some(group) => group.push(place),
+            None => {
+                alike.group = (alike.alone >= shown).then_some(groups.len());
+                alike.alone += 1;
+                groups.push(vec![place]);
             }
-            _ => false,
-        })
+        }
+    }
+    groups
+}
+
+/// How a cluster stands with a module; none where the module does not know it.
+type Standing<'a> = Option<(Shape, Option<&'a str>)>;
+
+/// The clusters that stand alike, as far as they were met.
+#[derive(Default)]
+struct Alike {
+    /// How many stand alone.
+    alone: usize,
+    /// The group of all others.
+    group: Option<usize>,
+}
+
+fn standing(cell: Option<&Cell>) -> Standing<'_> {
+    cell.map(|cell| (cell.shape, cell.version.as_deref()))
+}
+
+const fn is_problem(standing: &Standing<'_>) -> bool {
+    matches!(standing, Some((Shape::Failed | Shape::Unreachable, _)))
 }
 
 fn column(fleet: &Fleet, group: &[usize]) -> Column {

@@ -4,7 +4,7 @@ use muster_api::reasons::{Bucket, Reason};
 use serde::Serialize;
 
 /// How a cluster stands with a module, as a shape that needs no colour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Shape {
     /// Confirmed at the target.

@@ -1,5 +1,7 @@
 //! The fleet, a module or a cluster as a tree: problems are shown one by one, what is alike is one branch.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -73,7 +75,7 @@ impl Tree {
             reason: reason.to_owned(),
             since: None,
             message,
-            branches: folded(modules),
+            branches: told_once(folded(modules)),
         })
     }
 
@@ -129,12 +131,17 @@ impl Tree {
 impl Branch {
     /// `Module/web`, `Clusters eu-{3..40} (38)`.
     pub fn title(&self) -> String {
+        self.title_with(SHOWN)
+    }
+
+    /// The title with no more names, or runs of names, than this; more are counted.
+    pub fn title_with(&self, shown: usize) -> String {
         match &self.names[..] {
             [only] => format!("{}/{only}", self.kind),
             several => format!(
                 "{} {}",
                 self.kind,
-                listed(several.iter().map(String::as_str), SHOWN)
+                listed(several.iter().map(String::as_str), shown)
             ),
         }
     }
@@ -241,4 +248,35 @@ fn folded(modules: Vec<Branch>) -> Vec<Branch> {
         }),
     }
     shown
+}
+
+/// Of a cluster that stands for the same reason, with the same words, below a module before, the name is enough.
+fn told_once(mut modules: Vec<Branch>) -> Vec<Branch> {
+    let mut told: BTreeSet<(String, String, String)> = BTreeSet::new();
+    for module in &mut modules {
+        let mut branches: Vec<Branch> = Vec::new();
+        for mut branch in std::mem::take(&mut module.branches) {
+            if let ([cluster], false) = (&branch.names[..], branch.message.is_empty()) {
+                let words = (cluster.clone(), branch.reason.clone(), branch.message.clone());
+                if !told.insert(words) {
+                    branch.message.clear();
+                    branch.since = None;
+                }
+            }
+            let is_alike = |last: &&mut Branch| {
+                last.message.is_empty()
+                    && (last.shape, &last.reason, &last.version)
+                        == (branch.shape, &branch.reason, &branch.version)
+            };
+            match branches.last_mut().filter(is_alike) {
+                Some(last) => {
+                    "Clusters".clone_into(&mut last.kind);
+                    last.names.append(&mut branch.names);
+                }
+                None => branches.push(branch),
+            }
+        }
+        module.branches = branches;
+    }
+    modules
 }

@@ -3,7 +3,7 @@
 use muster_api::reasons::Reason;
 use serde::Serialize;
 
-use crate::{Cell, ModuleView, Shape, fold_names};
+use crate::{Cell, ModuleView, Shape, listed};
 
 /// The answer to `why`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -55,6 +55,8 @@ impl Why {
 
 /// Problems shown one by one; more are counted.
 const SHOWN: usize = 3;
+/// Names, or runs of them, that stand for several clusters; more are counted.
+const LISTED: usize = 5;
 
 /// Explains a module, or one cluster of it.
 pub fn why(module: &ModuleView, cluster: Option<&str>) -> Why {
@@ -117,7 +119,7 @@ fn about_module(module: &ModuleView) -> Why {
     if !ready.is_empty() {
         steps.push(Step {
             shape: Shape::Ready,
-            who: fold_names(ready.iter().copied()).join(", "),
+            who: listed(ready.iter().copied(), LISTED),
             cluster: None,
             reason: "UpToDate".to_owned(),
             message: format!("ready at {}", module.version),
@@ -138,7 +140,7 @@ fn about_module(module: &ModuleView) -> Why {
 fn grouped(alike: &[&Cell]) -> Option<Step> {
     let first = alike.first()?;
     Some(Step {
-        who: fold_names(alike.iter().map(|cell| cell.cluster.as_str())).join(", "),
+        who: listed(alike.iter().map(|cell| cell.cluster.as_str()), LISTED),
         cluster: (alike.len() == 1).then(|| first.cluster.clone()),
         since: None,
         ..step(first)

@@ -402,8 +402,17 @@ pub enum Output {
 #[derive(Args, Debug)]
 pub struct MatrixFlags {
     /// Show each change until interrupted
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "output")]
     pub watch: bool,
+    /// The fleet of each namespace that has modules
+    #[arg(short = 'A', long, conflicts_with_all = ["watch", "output"])]
+    pub all_namespaces: bool,
+    /// Only clusters with these labels: env=prod, env!=prod, env or !env, several with commas
+    #[arg(short = 'l', long, default_value = "", hide_default_value = true)]
+    pub selector: String,
+    /// Only modules and clusters with something that is not ready
+    #[arg(long)]
+    pub only_problems: bool,
     /// How it is printed: table or json
     #[arg(short, long, value_enum, default_value_t = View::Table)]
     pub output: View,
@@ -416,6 +425,9 @@ pub struct WhyFlags {
     /// Only this cluster
     #[arg(short, long)]
     pub cluster: Option<String>,
+    /// Show each change until interrupted
+    #[arg(short, long, conflicts_with = "output")]
+    pub watch: bool,
     /// How it is printed: table or json
     #[arg(short, long, value_enum, default_value_t = View::Table)]
     pub output: View,

@@ -1,13 +1,12 @@
 //! What the terminal shows: how to look, what moves, and what to do next.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use futures::StreamExt as _;
 use kube::Client;
 use muster_dashboard::{Fleet, Shape};
 
 use super::{cluster::Name, folder::Folder, plane::NAMESPACE};
-use crate::fleet;
+use crate::fleet::{self, Extent};
 
 /// Printed at once.
 pub fn how_to_look(folder: &Folder, clusters: &[Name]) {
@@ -73,14 +72,18 @@ Ctrl-C ends all.
 pub async fn what_moves(client: &Client, folder: &Folder) -> anyhow::Result<()> {
     let mut told = BTreeMap::new();
     let (mut is_ready, mut invited) = (false, false);
-    let mut changes = fleet::changes(client, NAMESPACE);
-    while let Some(()) = changes.next().await {
-        let fleet = fleet::read(client, NAMESPACE).await?;
+    let mut snapshots = fleet::follow(client, NAMESPACE, Extent::Fleet);
+    while snapshots.changed().await.is_ok() {
+        let snapshot = Arc::clone(&snapshots.borrow_and_update());
+        if !snapshot.is_complete {
+            continue;
+        }
+        let fleet = snapshot.fleet();
         if !is_ready && fleet.modules.iter().any(|module| module.observed) {
             is_ready = true;
             say!("ready\n");
         }
-        tell(&fleet, &mut told);
+        tell(fleet, &mut told);
         if !invited
             && is_ready
             && fleet

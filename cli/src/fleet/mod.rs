@@ -3,19 +3,19 @@
 mod happened;
 mod held;
 mod live;
+mod show;
 
 pub use happened::happened;
 pub use live::{Extent, follow};
+pub use show::watch;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use anyhow::Context as _;
-use futures::{Stream, StreamExt, stream};
 use kube::{
     Api, Client,
     api::ListParams,
     core::{ApiResource, DynamicObject, NamespaceResourceScope},
-    runtime::{WatchStreamExt, watcher},
 };
 use muster_api::{
     BootstrapModule, Module, ProxyAssemblage, RemoteAssemblage,
@@ -108,39 +108,16 @@ pub async fn served(client: &Client) -> anyhow::Result<Option<Version>> {
     Ok(group.and_then(|group| Version::best(group.versions.iter().map(|version| version.version.as_str()))))
 }
 
-/// Something in the fleet changed; begins with one item at once.
-pub fn changes(client: &Client, namespace: &str) -> impl Stream<Item = ()> + Unpin + use<> {
-    let changes = stream::select_all([
-        touched::<Module>(client, namespace),
-        touched::<BootstrapModule>(client, namespace),
-        touched::<ProxyAssemblage>(client, namespace),
-        touched::<RemoteAssemblage>(client, namespace),
-    ]);
-    stream::once(std::future::ready(())).chain(changes)
-}
-
-fn touched<K>(client: &Client, namespace: &str) -> stream::BoxStream<'static, ()>
-where
-    K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + DeserializeOwned
-        + std::fmt::Debug
-        + Send
-        + 'static,
-{
-    let api: Api<K> = Api::namespaced(client.clone(), namespace);
-    let events = watcher(api, watcher::Config::default()).default_backoff();
-    // What cannot be watched now is tried again; a view is never wrong for that, only late.
-    events
-        .filter_map(|event| std::future::ready(event.ok()))
-        .filter(|event| {
-            std::future::ready(!matches!(
-                event,
-                watcher::Event::Init | watcher::Event::InitApply(_)
-            ))
-        })
-        .map(|_| ())
-        .boxed()
+/// The namespaces that have modules: each has a fleet of its own.
+pub async fn namespaces(client: &Client) -> anyhow::Result<BTreeSet<String>> {
+    let mut all = BTreeSet::new();
+    for kind in [ModuleKind::Module, ModuleKind::BootstrapModule] {
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource(kind));
+        let list = api.list_metadata(&ListParams::default()).await;
+        let found = list.with_context(|| format!("listing objects of kind {kind} in all namespaces"))?;
+        all.extend(found.items.into_iter().filter_map(|item| item.metadata.namespace));
+    }
+    Ok(all)
 }
 
 /// Every module of either kind, as it was read.
