@@ -90,13 +90,12 @@ fn folded(fleet: &Fleet) -> Vec<Vec<usize>> {
             0
         };
         let alike = known.entry(standings).or_default();
-        match alike.group.and_then(|group| groups.get_mut(group)) {
-            Some(group) => group.push(place),
-            None => {
-                alike.group = (alike.alone >= shown).then_some(groups.len());
-                alike.alone += 1;
-                groups.push(vec![place]);
-            }
+        if let Some(group) = alike.group.and_then(|group| groups.get_mut(group)) {
+            group.push(place);
+        } else {
+            alike.group = (alike.alone >= shown).then_some(groups.len());
+            alike.alone += 1;
+            groups.push(vec![place]);
         }
     }
     groups

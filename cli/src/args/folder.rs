@@ -5,6 +5,9 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, str::FromStr};
 use clap::{Args, ValueEnum};
 use muster_sync::substitute::Variables;
 
+use super::ModuleName;
+use crate::plan::versions::Clone as SourceClone;
+
 pub const BUILD_EXAMPLES: &str = "\
 Examples:
   muster build apps/podinfo                     the objects, as one List in YAML
@@ -30,15 +33,43 @@ Examples:
   muster diff apps/podinfo                   against the cluster of the kubeconfig
   muster diff apps/podinfo --kustomization podinfo -n apps
                                              as this Kustomization applies it, with pruning
-  muster diff apps/podinfo --context eu-1 -q only the exit code";
+  muster diff apps/podinfo --context eu-1 -q only the exit code
+  muster diff module/podinfo                 drift: what in each of its clusters is not as it should be
+  muster diff module/podinfo --cluster eu-1  in one of them";
 
 #[derive(Args, Debug)]
 pub struct DiffFlags {
-    #[command(flatten)]
-    pub folder: FolderFlags,
+    /// A folder with manifests; or module/NAME or bootstrapmodule/NAME: what its clusters should have (a folder of that name: ./module/NAME)
+    #[arg(value_name = "FOLDER|module/NAME")]
+    pub what: PathBuf,
+    /// A variable of a folder; may be repeated. Without any, nothing is substituted
+    #[arg(long = "substitute", value_name = "NAME=VALUE")]
+    pub substitute: Vec<Variable>,
     /// The Kustomization (in --namespace) that applies the folder: its labels, targetNamespace, force, variables, pruning
     #[arg(long, value_name = "NAME")]
     pub kustomization: Option<String>,
+    /// Only this cluster of the module; may be repeated
+    #[arg(short, long, value_name = "NAME", conflicts_with_all = ["kustomization", "substitute"])]
+    pub cluster: Vec<String>,
+    /// A clone of the repository of the module, read instead of asking for it; may be repeated
+    #[arg(long, value_name = "URL=DIR", conflicts_with_all = ["kustomization", "substitute"])]
+    pub source: Vec<SourceClone>,
+    /// Ask repositories by http and file, too
+    #[arg(long, env = "MUSTER_ALLOW_INSECURE_SOURCES")]
+    pub allow_insecure_sources: bool,
+}
+
+impl DiffFlags {
+    /// The module that is named; none: it is a folder.
+    pub fn module(&self) -> Option<anyhow::Result<ModuleName>> {
+        let text = self.what.to_str()?;
+        let (kind, _) = text.split_once('/')?;
+        let is_module = matches!(
+            kind,
+            "module" | "modules" | "mmod" | "bootstrapmodule" | "bootstrapmodules" | "bmod"
+        );
+        is_module.then(|| text.parse().map_err(anyhow::Error::msg))
+    }
 }
 
 /// A folder with manifests, and the variables in them.

@@ -158,10 +158,11 @@ pub enum Verb {
     /// Exit codes: 0 printed, 1 something is wrong with the files, 2 usage.
     #[command(before_help = BUILD_EXAMPLES)]
     Build(BuildFlags),
-    /// What applying a folder would change in a cluster, without changing it
+    /// What applying a folder would change in a cluster, or what in the clusters of a module is not as it should be
     ///
-    /// Asks the API server by dry runs; nothing is written. Values of Secrets are never shown: `***`, and where one changes
-    /// `*** (before)` and `*** (after)`.
+    /// Asks API servers by dry runs; nothing is written. Values of Secrets are never shown: `***`, and where one changes
+    /// `*** (before)` and `*** (after)`. Of a module, each cluster is asked with the kubeconfig in its Secret, which you must be allowed to
+    /// read, and compared with the commit that it is assigned; what is alike in several clusters is shown once.
     ///
     /// Exit codes: 0 no difference, 1 differences, 2 could not find out.
     #[command(before_help = DIFF_EXAMPLES)]

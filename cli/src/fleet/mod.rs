@@ -4,10 +4,12 @@ mod happened;
 mod held;
 mod live;
 mod show;
+mod there;
 
 pub use happened::happened;
 pub use live::{Extent, follow};
 pub use show::watch;
+pub use there::there;
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -20,11 +20,11 @@ mod markdown;
 mod model;
 mod objects;
 mod order;
-mod read;
+pub mod read;
 #[cfg(test)]
 mod tests;
 mod text;
-mod versions;
+pub mod versions;
 mod words;
 
 use std::{collections::BTreeMap, path::PathBuf};

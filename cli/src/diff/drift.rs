@@ -1,0 +1,298 @@
+//! What in the clusters of a module is not as the module has it: its Kustomization in each cluster, built from the very commit that the
+//! cluster is assigned, beside what is there. Nothing is written.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, anyhow, bail};
+use futures::{StreamExt as _, stream};
+use git2::{Oid, Repository};
+use kube::{Api, Client};
+use muster_api::{
+    flux::{GitRepository, Kustomization},
+    labels::SYSTEM_NAMESPACE,
+    module::ModuleKind,
+    names,
+};
+use muster_dashboard::{ModuleView, Shape, listed};
+use muster_sync::{
+    apply::Cluster,
+    build::{self, BuildOptions},
+    source::{Clock, Files, GitOptions, GitSource, Limits, Remote, Source as _, Want},
+};
+
+use super::{
+    how::{CALL, How},
+    print,
+};
+use crate::{
+    DONE, FAILED, UNKNOWN,
+    args::{ClusterFlags, DiffFlags, ModuleName},
+    connect, fleet, near, output,
+    plan::read,
+};
+
+/// Clusters that are asked at once.
+const AT_ONCE: usize = 8;
+/// Names that are listed above what is alike in their clusters.
+const LISTED: usize = 3;
+
+/// What a cluster is assigned, and where it is.
+struct Assigned {
+    there: Client,
+    how: How,
+    origin: Origin,
+    path: String,
+}
+
+/// A commit of a repository.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Origin {
+    url: String,
+    commit: String,
+    needs_secret: bool,
+}
+
+/// What is told of a cluster.
+struct Told {
+    text: String,
+    code: u8,
+}
+
+/// Shows for each cluster that has the module what is not as it should be; what is alike is shown once.
+pub async fn run(cluster: &ClusterFlags, module: &ModuleName, flags: &DiffFlags) -> anyhow::Result<u8> {
+    let (client, namespace) = connect::client(cluster).await?;
+    let fleet = fleet::read(&client, &namespace).await?;
+    let view = fleet
+        .module(module.kind, &module.name)
+        .with_context(|| fleet::missing(&fleet, module, &namespace))?;
+    let clusters = chosen(view, &flags.cluster, &namespace)?;
+    if clusters.is_empty() {
+        complain!("No cluster has {module} yet.");
+        return Ok(DONE);
+    }
+    let looked = clusters
+        .iter()
+        .map(|name| assigned(&client, &namespace, module, name));
+    let assigned: Vec<anyhow::Result<Assigned>> = stream::iter(looked).buffered(AT_ONCE).collect().await;
+    let mut sources = Sources::new(flags);
+    for origin in assigned.iter().flatten().map(|assigned| &assigned.origin) {
+        sources.fetch(origin).await;
+    }
+    let compared = assigned.into_iter().map(|assigned| async {
+        match assigned {
+            Ok(assigned) => compare(assigned, &sources).await,
+            Err(error) => Err(error),
+        }
+    });
+    let told: Vec<anyhow::Result<Told>> = stream::iter(compared).buffered(AT_ONCE).collect().await;
+    let (mut alike, mut wrong) = (BTreeMap::new(), BTreeMap::new());
+    let mut code = DONE;
+    for (name, told) in clusters.iter().zip(told) {
+        let name = name.as_str();
+        match told {
+            Ok(told) => {
+                code = code.max(told.code);
+                alike.entry(told.text).or_insert_with(Vec::new).push(name);
+            }
+            Err(error) => {
+                code = UNKNOWN;
+                wrong
+                    .entry(format!("{error:#}"))
+                    .or_insert_with(Vec::new)
+                    .push(name);
+            }
+        }
+    }
+    for (why, names) in wrong {
+        complain!("error: {}: {why}", listed(names, LISTED));
+    }
+    for (text, names) in alike {
+        output::text(&format!("{}:\n{text}", listed(names, LISTED)))?;
+    }
+    Ok(code)
+}
+
+/// The clusters that have the module, of those that are named.
+fn chosen(view: &ModuleView, named: &[String], namespace: &str) -> anyhow::Result<Vec<String>> {
+    let has = |name: &str| {
+        let mut cells = view.cells.iter();
+        cells.any(|cell| cell.cluster == name && cell.version.is_some())
+    };
+    if let Some(name) = named.iter().find(|name| !has(name)) {
+        let all = view.cells.iter().filter(|cell| cell.shape != Shape::NotSelected);
+        bail!(
+            "{name} does not have {}{}: see muster tree module/{} -n {namespace}",
+            view.name,
+            near::offer(name, all.map(|cell| cell.cluster.as_str())),
+            view.name
+        );
+    }
+    let all = view.cells.iter().filter(|cell| cell.version.is_some());
+    Ok(all
+        .map(|cell| cell.cluster.clone())
+        .filter(|name| named.is_empty() || named.contains(name))
+        .collect())
+}
+
+async fn assigned(
+    client: &Client,
+    namespace: &str,
+    module: &ModuleName,
+    cluster: &str,
+) -> anyhow::Result<Assigned> {
+    let there = fleet::there(client, namespace, cluster).await?;
+    // A module is carried out in the cluster itself, a bootstrap module from here.
+    let (home, at) = match module.kind {
+        ModuleKind::Module => (there.clone(), SYSTEM_NAMESPACE),
+        ModuleKind::BootstrapModule => (client.clone(), namespace),
+    };
+    let name = names::kustomization(at, cluster, &module.name);
+    let kustomizations: Api<Kustomization> = Api::namespaced(home.clone(), at);
+    let kustomization = kustomizations
+        .get_opt(&name)
+        .await
+        .with_context(|| format!("reading Kustomization {at}/{name}"))?
+        .with_context(|| format!("there is no Kustomization {at}/{name} yet"))?;
+    let source = &kustomization.spec.source_ref.name;
+    let repositories: Api<GitRepository> = Api::namespaced(home.clone(), at);
+    let repository = repositories
+        .get(source)
+        .await
+        .with_context(|| format!("reading GitRepository {at}/{source}"))?
+        .spec;
+    let commit = repository.reference.and_then(|reference| reference.commit);
+    Ok(Assigned {
+        origin: Origin {
+            url: repository.url,
+            commit: commit.with_context(|| format!("GitRepository {at}/{source} names no commit"))?,
+            needs_secret: repository.secret_ref.is_some(),
+        },
+        path: kustomization.spec.path.clone().unwrap_or_default(),
+        how: How::of(&home, kustomization).await?,
+        there,
+    })
+}
+
+async fn compare(assigned: Assigned, sources: &Sources<'_>) -> anyhow::Result<Told> {
+    let Assigned {
+        there,
+        how,
+        origin,
+        path,
+    } = assigned;
+    if !how.withheld.is_empty() {
+        bail!(
+            "variables of {} are not read for a diff: what is there cannot be compared",
+            how.withheld.join(", ")
+        );
+    }
+    let files = sources.read(&origin, &path).await?;
+    let options = BuildOptions {
+        substitute: how.variables.clone(),
+    };
+    let manifests =
+        build::build(&files, &options).map_err(|errors| anyhow!("commit {}: {errors}", origin.commit))?;
+    let preview = how.preview(&Cluster::new(there, CALL), &manifests).await?;
+    let failures = preview.failures.iter();
+    let failures =
+        failures.map(|failure| format!("error: {}{failure}\n", print::place(&manifests, &failure.id)));
+    let text = failures.collect::<String>() + &print::text(&preview, &manifests, "wanted");
+    Ok(Told {
+        code: match (preview.failures.is_empty(), preview.changes.is_empty()) {
+            (false, _) => UNKNOWN,
+            (true, false) => FAILED,
+            (true, true) => DONE,
+        },
+        text,
+    })
+}
+
+/// Where commits are read: in clones that are at hand, or fetched into a folder that is gone afterwards.
+struct Sources<'a> {
+    flags: &'a DiffFlags,
+    fetched: HashMap<Origin, Result<Fetched, String>>,
+}
+
+/// A commit that was fetched.
+struct Fetched {
+    source: GitSource,
+    remote: Remote,
+    /// Removed with this.
+    _folder: tempfile::TempDir,
+}
+
+impl<'a> Sources<'a> {
+    fn new(flags: &'a DiffFlags) -> Self {
+        Self {
+            flags,
+            fetched: HashMap::new(),
+        }
+    }
+
+    fn clone_of(&self, url: &str) -> Option<&PathBuf> {
+        let found = self.flags.source.iter().find(|clone| clone.url == url)?;
+        Some(&found.folder)
+    }
+
+    /// Makes a commit readable; each once.
+    async fn fetch(&mut self, origin: &Origin) {
+        if self.clone_of(&origin.url).is_some() || self.fetched.contains_key(origin) {
+            return;
+        }
+        let next = format!("next: name a clone of it with --source {}=DIR", origin.url);
+        let fetched = if origin.needs_secret {
+            Err(anyhow!(
+                "its repository needs a Secret, which is not read for a diff"
+            ))
+        } else {
+            fetch(origin, self.flags.allow_insecure_sources).await
+        };
+        let fetched = fetched.map_err(|error| format!("{error:#}; {next}"));
+        self.fetched.insert(origin.clone(), fetched);
+    }
+
+    async fn read(&self, origin: &Origin, path: &str) -> anyhow::Result<Files> {
+        if let Some(folder) = self.clone_of(&origin.url) {
+            return in_clone(folder, &origin.commit, path)
+                .with_context(|| format!("{}; next: git fetch there", folder.display()));
+        }
+        match self.fetched.get(origin) {
+            Some(Ok(fetched)) => {
+                let commit = origin.commit.parse()?;
+                Ok(fetched.source.read(&fetched.remote, &commit, path).await?)
+            }
+            Some(Err(why)) => bail!("{why}"),
+            None => bail!("commit {} was not fetched", origin.commit),
+        }
+    }
+}
+
+async fn fetch(origin: &Origin, allow_insecure: bool) -> anyhow::Result<Fetched> {
+    let folder = tempfile::tempdir().context("a folder for what is fetched")?;
+    let options = GitOptions {
+        data_dir: folder.path().to_owned(),
+        allow_insecure,
+        limits: Limits::default(),
+    };
+    let source = GitSource::new(options, Clock::system())?;
+    let remote = Remote::new(origin.url.clone());
+    source
+        .fetch(&remote, &Want::Commit(origin.commit.parse()?))
+        .await?;
+    Ok(Fetched {
+        source,
+        remote,
+        _folder: folder,
+    })
+}
+
+fn in_clone(folder: &Path, commit: &str, path: &str) -> anyhow::Result<Files> {
+    let repository = Repository::discover(folder)?;
+    let tree = repository.find_commit(Oid::from_str(commit)?)?.tree()?;
+    let below = path.trim_start_matches("./").trim_matches('/');
+    let below = if below == "." { "" } else { below };
+    Ok(read::files(&repository, &tree, Path::new(below))?)
+}

@@ -1,0 +1,132 @@
+//! How the objects of a folder are applied to a cluster: by nobody in particular, or as a Kustomization does it.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::{Context as _, bail};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client};
+use muster_api::{
+    flux::{Kustomization, PostBuild, SubstituteSourceKind},
+    labels::annotation,
+};
+use muster_sync::{
+    apply::{
+        self, Cluster, Options, Owner,
+        preview::{self, Ownership, Preview},
+    },
+    build::Manifest,
+    inventory::Inventory,
+};
+
+/// How long one call may take.
+pub const CALL: Duration = Duration::from_secs(30);
+
+/// How the objects are applied.
+pub struct How {
+    /// As whom, and how.
+    pub options: Options,
+    /// Whose labels objects have.
+    pub ownership: Ownership,
+    /// The variables of the manifests.
+    pub variables: BTreeMap<String, String>,
+    /// Sources of variables that are not read.
+    pub withheld: Vec<String>,
+    /// What would be pruned if it is not in the folder.
+    pub inventory: Inventory,
+    /// That nothing at all is left is meant.
+    pub allow_empty: bool,
+}
+
+impl Default for How {
+    /// Without a Kustomization: nothing is known of an owner, and nothing is pruned.
+    fn default() -> Self {
+        let owner = Owner {
+            name: String::new(),
+            namespace: String::new(),
+        };
+        Self {
+            options: Options {
+                owner,
+                target_namespace: None,
+                force: false,
+                timeout: CALL,
+            },
+            ownership: Ownership::AsItIs,
+            variables: BTreeMap::new(),
+            withheld: Vec::new(),
+            inventory: Inventory::default(),
+            allow_empty: false,
+        }
+    }
+}
+
+impl How {
+    /// As a Kustomization does it, whose variables are in the same cluster.
+    pub async fn of(client: &Client, kustomization: Kustomization) -> anyhow::Result<Self> {
+        let Kustomization {
+            metadata,
+            spec,
+            status,
+        } = kustomization;
+        let name = metadata.name.unwrap_or_default(); // an object that was read has both
+        let namespace = metadata.namespace.unwrap_or_default();
+        let (variables, withheld) =
+            variables(client, &namespace, spec.post_build.unwrap_or_default()).await?;
+        let inventory = status.filter(|_| spec.prune).and_then(|status| status.inventory);
+        let allow_empty = metadata.annotations.is_some_and(|annotations| {
+            annotations
+                .get(annotation::ALLOW_EMPTY)
+                .is_some_and(|allow| allow == "true")
+        });
+        Ok(Self {
+            options: Options {
+                owner: Owner { name, namespace },
+                target_namespace: spec.target_namespace,
+                force: spec.force.unwrap_or_default(),
+                timeout: CALL,
+            },
+            ownership: Ownership::OfPlan,
+            variables,
+            withheld,
+            inventory: Inventory::from_status(inventory.as_ref()),
+            allow_empty,
+        })
+    }
+
+    /// What applying these objects so would change.
+    pub async fn preview(self, cluster: &Cluster, manifests: &[Manifest]) -> anyhow::Result<Preview> {
+        let objects = manifests.iter().map(|manifest| manifest.object.clone()).collect();
+        let plan = apply::plan(cluster, objects, self.options).await?;
+        let unwanted = self.inventory.pruned_by(&plan.inventory());
+        Ok(preview::preview(cluster, &plan, self.ownership, &unwanted).await)
+    }
+}
+
+/// The variables of a Kustomization, and where others come from that are not read: Secrets stay where they are.
+async fn variables(
+    client: &Client,
+    namespace: &str,
+    post_build: PostBuild,
+) -> anyhow::Result<(BTreeMap<String, String>, Vec<String>)> {
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    let (mut variables, mut withheld) = (BTreeMap::new(), Vec::new());
+    for reference in post_build.substitute_from {
+        let name = &reference.name;
+        match reference.kind {
+            SubstituteSourceKind::Secret => withheld.push(format!("Secret/{name}")),
+            SubstituteSourceKind::ConfigMap => {
+                let found = api
+                    .get_opt(name)
+                    .await
+                    .with_context(|| format!("reading ConfigMap {namespace}/{name}"))?;
+                match found {
+                    Some(found) => variables.extend(found.data.unwrap_or_default()),
+                    None if reference.optional == Some(true) => {}
+                    None => bail!("substitute from ConfigMap {namespace}/{name}: it is not there"),
+                }
+            }
+        }
+    }
+    variables.extend(post_build.substitute);
+    Ok((variables, withheld))
+}

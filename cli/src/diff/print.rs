@@ -1,0 +1,102 @@
+//! Changes as people read them: unified diffs, and how many there are.
+
+use muster_sync::{
+    apply::preview::{Change, Fate, Preview},
+    build::{Manifest, print},
+    inventory::ObjectId,
+};
+use similar::TextDiff;
+
+/// Lines around a change.
+const CONTEXT: usize = 3;
+const RED: &str = "\x1b[31m";
+const GREEN: &str = "\x1b[32m";
+const BOLD: &str = "\x1b[1m";
+const PLAIN: &str = "\x1b[0m";
+
+/// Every change as a unified diff, then how many there are. `wanted` is what the new side is called.
+pub fn text(preview: &Preview, manifests: &[Manifest], wanted: &str) -> String {
+    let mut text: String = preview
+        .changes
+        .iter()
+        .map(|change| block(change, manifests, wanted))
+        .collect();
+    let count = |fate| {
+        preview
+            .changes
+            .iter()
+            .filter(|change| change.fate == fate)
+            .count()
+    };
+    let counts = [
+        (count(Fate::Create), "to create"),
+        (count(Fate::Configure), "to change"),
+        (count(Fate::Recreate), "to delete and create again"),
+        (count(Fate::Delete), "to delete"),
+        (preview.failures.len(), "not found out"),
+        (
+            preview.owned.len(),
+            "to be owned by muster-sync, content as it should be",
+        ),
+        (preview.unchanged, "as it should be"),
+    ];
+    let counts: Vec<String> = counts
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, word)| format!("{count} {word}"))
+        .collect();
+    text.push_str(if counts.is_empty() { "no objects" } else { "" });
+    text.push_str(&counts.join(", "));
+    text.push('\n');
+    text
+}
+
+fn block(change: &Change, manifests: &[Manifest], wanted: &str) -> String {
+    let word = match change.fate {
+        Fate::Create => "create",
+        Fate::Configure => "change",
+        Fate::Recreate => "delete and create again",
+        Fate::Delete => "delete",
+    };
+    let yaml = |side: &Option<serde_json::Value>| side.as_ref().map(print::yaml).unwrap_or_default();
+    let (before, after) = (yaml(&change.before), yaml(&change.after));
+    let name = |side: &Option<serde_json::Value>, word: &str| match side {
+        Some(_) => format!("{word}/{}", change.id),
+        None => "/dev/null".to_owned(),
+    };
+    let diff = TextDiff::from_lines(&before, &after)
+        .unified_diff()
+        .context_radius(CONTEXT)
+        .header(&name(&change.before, "live"), &name(&change.after, wanted))
+        .to_string();
+    let lines: String = diff.lines().map(coloured).collect();
+    format!(
+        "{BOLD}{}{word} {}{PLAIN}\n{lines}\n",
+        place(manifests, &change.id),
+        change.id
+    )
+}
+
+fn coloured(line: &str) -> String {
+    match line.chars().next() {
+        Some('-') => format!("{RED}{line}{PLAIN}\n"),
+        Some('+') => format!("{GREEN}{line}{PLAIN}\n"),
+        _ => format!("{line}\n"),
+    }
+}
+
+/// Where an object is written, with a colon and a blank after it; empty for one that is not in the folder.
+pub fn place(manifests: &[Manifest], id: &ObjectId) -> String {
+    let named = || {
+        manifests.iter().filter(|manifest| {
+            let found = manifest.identity();
+            (&found.group, &found.kind, &found.name) == (&id.group, &id.kind, &id.name)
+        })
+    };
+    // A target namespace, or the scope of the kind, may have moved it to another namespace than is written.
+    named()
+        .find(|manifest| manifest.namespace().unwrap_or_default() == id.namespace)
+        .or_else(|| named().next())
+        .map(|manifest| format!("{}: ", manifest.origin))
+        .unwrap_or_default()
+}

@@ -1,0 +1,25 @@
+//! The clusters of a fleet, as the controller reaches them: by the kubeconfig in the Secret of each.
+
+use anyhow::Context as _;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client};
+use muster_api::{cluster::kubeconfig_secret, labels::KUBECONFIG_KEY};
+use muster_controllers::registry::{connect_over_network, kubeconfig};
+
+/// A client of a cluster.
+pub async fn there(client: &Client, namespace: &str, cluster: &str) -> anyhow::Result<Client> {
+    let name = kubeconfig_secret(cluster);
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let secret = secrets
+        .get_opt(&name)
+        .await
+        .with_context(|| format!("reading Secret {namespace}/{name}"))?
+        .with_context(|| format!("Secret {namespace}/{name} is not there"))?;
+    let text = secret
+        .data
+        .unwrap_or_default()
+        .remove(KUBECONFIG_KEY)
+        .unwrap_or_default();
+    let access = kubeconfig::parse(&text.0).context("its kubeconfig is not accepted")?;
+    connect_over_network(&access).context("its kubeconfig cannot be used")
+}
