@@ -1,0 +1,205 @@
+//! Promise: the story of the README can be played on a terminal: a version that goes wrong is stopped at the first cluster, `why` says what
+//! failed, and a revert brings all back. With `MUSTER_RECORD=FILE` the session is written there as an animated picture.
+
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a helper that fails fails its test"
+)]
+
+use std::{
+    env, fs,
+    io::{Read as _, Write as _},
+    sync::mpsc,
+    time::{Duration, Instant},
+};
+
+use muster_e2e::bed::muster;
+use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+
+#[path = "support/demo.rs"]
+mod demo;
+#[path = "support/film.rs"]
+mod film;
+
+use demo::{Demo, READY};
+use film::Frame;
+
+const ROWS: u16 = 28;
+const COLUMNS: u16 = 100;
+const PROMPT: &str = "$";
+/// How long a command may take.
+const SOON: Duration = Duration::from_mins(2);
+/// What comes so soon after another is one frame.
+const TOGETHER: Duration = Duration::from_millis(60);
+/// Nothing that moves stands still for longer in the picture.
+const STILL: Duration = Duration::from_millis(300);
+/// What a command ended with stands so long; if it has said nothing, so short.
+const READ: Duration = Duration::from_secs(3);
+const GLANCE: Duration = Duration::from_millis(600);
+
+/// What is typed, and what is seen at the end of each.
+const STORY: &[(&str, &str)] = &[
+    ("muster matrix", "● v1.0.0"),
+    (
+        "sed -i 's/podinfo:6.0.0/podinfo:bad/' apps/podinfo/deployment.yaml",
+        PROMPT,
+    ),
+    ("sed -i 's/tag: v1.0.0/tag: v1.1.0/' modules/podinfo.yaml", PROMPT),
+    ("git commit -qam 'podinfo bad' && git tag v1.1.0", PROMPT),
+    ("muster rollout status module/podinfo --tag v1.1.0", "✗ Failed"),
+    ("clear", PROMPT),
+    ("muster why module/podinfo", "ImagePullBackOff"),
+    ("git revert --no-edit HEAD | head -1", "Revert"),
+    ("muster rollout status module/podinfo --tag v1.0.0", "Succeeded"),
+];
+/// The one for those who want nothing that moves: the answer to why.
+const ANSWER: usize = 6;
+
+#[test]
+#[ignore = "long: cargo xtask long"]
+fn the_story_is_played_on_a_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut demo = Demo::start(folder.path(), &[]);
+    demo.until_printed(READY, |printed| printed.contains("All is up to date"));
+    let mut shell = Shell::start(&demo);
+    let mut still = 0;
+    for (place, (typed, seen)) in STORY.iter().enumerate() {
+        shell.types(typed);
+        shell.rest(if *seen == PROMPT { GLANCE } else { READ });
+        let screen = shell.screen.screen().contents();
+        assert!(screen.contains(seen), "{typed}: {seen} is not seen:\n{screen}");
+        if place == ANSWER {
+            still = shell.frames.len() - 1;
+        }
+    }
+    let lasts: Duration = shell.frames.iter().map(|frame| frame.lasts).sum();
+    let picture = film::picture(
+        &shell.frames,
+        still,
+        "A version that goes wrong, in a terminal",
+        "A commit ships a bad version of podinfo; muster stops it at the first cluster, says why, and a git revert brings everything back.",
+    );
+    println!(
+        "{} frames, {lasts:?}, {} bytes",
+        shell.frames.len(),
+        picture.len()
+    );
+    assert!(shell.frames[still].text().contains("ImagePullBackOff"));
+    assert!(lasts < Duration::from_mins(1), "too long to look at: {lasts:?}");
+    assert!(picture.len() < 400_000, "too large for a page: {}", picture.len());
+    if let Some(file) = env::var_os("MUSTER_RECORD") {
+        fs::write(file, picture).unwrap();
+    }
+    demo.end();
+}
+
+/// A shell on a terminal.
+struct Shell {
+    keys: Box<dyn std::io::Write + Send>,
+    said: mpsc::Receiver<Vec<u8>>,
+    screen: vt100::Parser,
+    frames: Vec<Frame>,
+}
+
+impl Shell {
+    fn start(demo: &Demo) -> Self {
+        let size = PtySize {
+            rows: ROWS,
+            cols: COLUMNS,
+            pixel_width: 0,
+            pixel_height: 0,
+        };
+        let pair = native_pty_system().openpty(size).unwrap();
+        let mut command = CommandBuilder::new("bash");
+        command.args(["--norc", "--noprofile"]);
+        command.cwd(demo.folder.join("fleet"));
+        let path = env::var("PATH").unwrap();
+        command.env("PATH", format!("{}:{path}", muster().parent().unwrap().display()));
+        command.env("KUBECONFIG", demo.folder.join("management.kubeconfig"));
+        command.env("PS1", format!("{PROMPT} "));
+        command.env("TERM", "xterm-256color");
+        // Readers of what is typed by paste, and of colours, get neither.
+        command.env("INPUTRC", "/dev/null");
+        command.env_remove("NO_COLOR");
+        drop(pair.slave.spawn_command(command).unwrap());
+        drop(pair.slave);
+        let mut reader = pair.master.try_clone_reader().unwrap();
+        let (tell, said) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut some = [0; 8192];
+            while let Ok(read @ 1..) = reader.read(&mut some) {
+                if tell.send(some[..read].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut shell = Self {
+            keys: pair.master.take_writer().unwrap(),
+            said,
+            screen: vt100::Parser::new(ROWS, COLUMNS, 0),
+            frames: Vec::new(),
+        };
+        // The terminal lives as long as the test.
+        std::mem::forget(pair.master);
+        shell.until_it_asks();
+        shell.frames.clear();
+        shell
+    }
+
+    /// Types a line, and waits until the shell asks for the next.
+    fn types(&mut self, line: &str) {
+        for word in line.split_inclusive(' ') {
+            self.keys.write_all(word.as_bytes()).unwrap();
+            self.keys.flush().unwrap();
+            self.hear(TOGETHER);
+        }
+        self.keys.write_all(b"\r").unwrap();
+        self.keys.flush().unwrap();
+        self.hear(TOGETHER);
+        self.until_it_asks();
+    }
+
+    /// What stands there now stands so long.
+    fn rest(&mut self, lasts: Duration) {
+        if let Some(last) = self.frames.last_mut() {
+            last.lasts = lasts;
+        }
+    }
+
+    fn until_it_asks(&mut self) {
+        let began = Instant::now();
+        loop {
+            self.hear(TOGETHER);
+            let screen = self.screen.screen();
+            let (row, _) = screen.cursor_position();
+            let line = screen.rows(0, COLUMNS).nth(row.into()).unwrap_or_default();
+            if line.trim() == PROMPT {
+                return;
+            }
+            assert!(began.elapsed() < SOON, "not in time:\n{}", screen.contents());
+        }
+    }
+
+    /// What is said within a moment is a frame, if it shows something else.
+    fn hear(&mut self, moment: Duration) {
+        let until = Instant::now() + moment;
+        let mut is_news = false;
+        while let Ok(said) = self
+            .said
+            .recv_timeout(until.saturating_duration_since(Instant::now()))
+        {
+            self.screen.process(&said);
+            is_news = true;
+        }
+        if is_news {
+            let mut frame = Frame::of(self.screen.screen());
+            if self.frames.last().is_none_or(|last| last.lines != frame.lines) {
+                frame.lasts = TOGETHER;
+                self.frames.push(frame);
+            }
+        } else if let Some(last) = self.frames.last_mut() {
+            last.lasts = (last.lasts + moment).min(STILL);
+        }
+    }
+}
