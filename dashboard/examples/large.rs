@@ -23,7 +23,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let door = TcpListener::bind("127.0.0.1:18181").await?;
+    let door = TcpListener::bind("127.0.0.1:0").await?;
     println!("http://{}/?fold=no", door.local_addr()?);
     let clusters: Vec<Arc<DynamicObject>> = (0..CLUSTERS).map(cluster).collect::<Result<_>>()?;
     let proxies: Vec<Arc<ProxyAssemblage>> = (0..CLUSTERS).map(proxy).collect::<Result<_>>()?;

@@ -13,7 +13,7 @@ const MUSTER = process.env.MUSTER;
 const run = promisify(execFile);
 
 /** Starts a process and waits until it prints a line that fits; its first group, or the line. */
-function started(program, args, options, line) {
+export function started(program, args, options, line) {
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"], ...options });
   const found = new Promise((resolve, reject) => {
     let printed = "";
@@ -28,7 +28,7 @@ function started(program, args, options, line) {
 }
 
 /** Ends a process that was started here. */
-async function end(child) {
+export async function end(child) {
   if (child.exitCode !== null) return;
   const ended = new Promise((resolve) => child.on("exit", resolve));
   child.kill("SIGTERM");

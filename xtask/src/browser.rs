@@ -15,6 +15,9 @@ use crate::tree;
 /// What a Chromium may be called.
 const NAMES: &[&str] = &["chromium", "chromium-browser", "google-chrome"];
 
+/// The example of the dashboard that shows a large fleet.
+const LARGE: &str = "large";
+
 /// What is run.
 #[derive(Debug, clap::Args)]
 pub struct Browser {
@@ -41,13 +44,26 @@ impl Browser {
                 .args(["build", "--quiet", "--package", "muster"])
                 .current_dir(tree::root()),
         )?;
+        done(
+            Command::new("cargo")
+                .args([
+                    "build",
+                    "--quiet",
+                    "--package",
+                    "muster-dashboard",
+                    "--example",
+                    LARGE,
+                ])
+                .current_dir(tree::root()),
+        )?;
         let mut tests = Command::new("node");
         tests
             .args(["--test", "--test-concurrency=1", "--test-timeout=600000"])
             .args(self.filter.iter().flat_map(|text| ["--test-name-pattern", text]))
-            .arg("dashboard.test.mjs")
+            .args(["dashboard.test.mjs", "large.test.mjs"])
             .env("CHROMIUM", chromium)
             .env("MUSTER", built("muster")?)
+            .env("LARGE", built("examples")?.join(LARGE))
             .current_dir(&folder);
         if self.shots {
             let shots = tree::root().join("docs/screenshots");

@@ -47,7 +47,7 @@ impl Frame {
                 let (colour, is_bold) = (colour(cell.fgcolor()), cell.bold());
                 match runs.last_mut() {
                     Some(last) if (last.colour, last.is_bold) == (colour, is_bold) => {
-                        last.text.push_str(text)
+                        last.text.push_str(text);
                     }
                     _ => runs.push(Run {
                         text: text.to_owned(),
