@@ -172,6 +172,8 @@ fn settled(said: &str, demo: &Demo) -> String {
     let mut text = said.replace(&demo.folder.display().to_string(), "DEMO");
     for (pattern, word) in [
         (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?Z?", "TIME"),
+        // One that was cut.
+        (r"\d{4}-\d\d-\d\dT[\d:]*…", "TIME…"),
         (r"\b\d\d:\d\d:\d\d UTC\b", "TIME"),
         (r"\bpodinfo-[0-9a-z]+-[0-9a-z]{5}\b", "POD"),
         (r"\b(backup|base|podinfo)-[a-z2-7]{10}\b", "$1-HASH"),
