@@ -94,7 +94,15 @@ fn check(flags: &[&str], values: &[&str]) {
     };
     let mut made = templates(
         "muster",
-        &of(&["role", "sync", "namespace", "image", "egressPorts", "notify"]),
+        &of(&[
+            "role",
+            "sync",
+            "namespace",
+            "image",
+            "egressPorts",
+            "notify",
+            "dashboard",
+        ]),
     );
     if flags.contains(&"--crds") {
         made.extend(templates("muster-crds", &of(&["role", "sync", "clusterApi"])));
@@ -131,6 +139,24 @@ fn helm_makes_what_is_exported() {
             &["--management", "--notify", "--sync", sync],
             &["role=management", &value, "notify=true"],
         );
+        for dashboard in ["token", "none"] {
+            let shown = format!("dashboard={dashboard}");
+            let flags = [
+                "--management",
+                "--sync",
+                sync,
+                "-n",
+                "fleet",
+                "--dashboard",
+                dashboard,
+            ];
+            let values = ["role=management", &value, "namespace=fleet", &shown];
+            check(&flags, &values);
+            check(
+                &[&flags[..], &["--notify"]].concat(),
+                &[&values[..], &["notify=true"]].concat(),
+            );
+        }
         check(
             &["--downstream", "--crds", "--sync", sync],
             &["role=downstream", &value],

@@ -36,7 +36,7 @@ macro_rules! promises {
 
 promises! {
     Real builtin {
-        install { is_admitted }
+        install { is_admitted, is_well }
         rollout { one_after_another, two_at_a_time, newest_wins }
         commit { is_all_it_takes }
         bad_version { stops_and_is_fixed }
@@ -57,7 +57,7 @@ promises! {
         rest { nothing_is_written, nothing_is_written_after_a_restart }
     }
     Flux flux {
-        install { is_admitted }
+        install { is_admitted, is_well }
         rollout { one_after_another, two_at_a_time, newest_wins }
         commit { is_all_it_takes }
         bad_version { stops_and_is_fixed }

@@ -114,7 +114,10 @@ fn right(used: Use) -> Right {
 /// All that the manifests grant by name.
 fn granted() -> BTreeSet<Right> {
     let mut texts = vec![include_str!("../../examples/enrol/enrol-account.yaml").to_owned()];
-    for side in [&["--management", "--notify"][..], &["--downstream"]] {
+    for side in [
+        &["--management", "--notify", "--dashboard", "token"][..],
+        &["--downstream"],
+    ] {
         let output = Command::new(muster())
             .args(["install", "--export"])
             .args(side)
@@ -140,7 +143,11 @@ fn rights_of(role: &Value) -> Vec<Right> {
             .filter_map(|word| word.as_str().map(str::to_owned))
             .collect()
     };
-    let account = role["metadata"]["name"].as_str().unwrap();
+    let account = match role["metadata"]["name"].as_str().unwrap() {
+        // What the dashboard needs besides is the controller's.
+        "muster-dashboard" => CONTROLLER,
+        name => name,
+    };
     let mut rights = Vec::new();
     for rule in role["rules"].as_array().unwrap() {
         for group in list(rule, "apiGroups") {

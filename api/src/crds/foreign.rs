@@ -15,10 +15,9 @@ use crate::labels;
 /// The definition, labelled as ours.
 pub fn ours(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
     let labels = definition.metadata.labels.get_or_insert_default();
-    labels.insert(
-        labels::label::APP_MANAGED_BY.to_owned(),
-        labels::MUSTER.to_owned(),
-    );
+    for key in [labels::label::APP_MANAGED_BY, labels::label::APP_PART_OF] {
+        labels.insert(key.to_owned(), labels::MUSTER.to_owned());
+    }
     definition
 }
 

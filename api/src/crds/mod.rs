@@ -6,6 +6,8 @@ pub mod columns;
 mod foreign;
 mod structural;
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::{
         CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceDefinitionNames,
@@ -57,13 +59,15 @@ pub fn flux() -> Vec<CustomResourceDefinition> {
 
 /// Whether a definition that was read from a cluster is one of ours, and may be replaced by ours.
 pub fn is_ours(definition: &CustomResourceDefinition) -> bool {
-    definition.spec.group == GROUP
-        || definition
-            .metadata
-            .labels
-            .as_ref()
-            .and_then(|labels| labels.get(labels::label::APP_MANAGED_BY))
-            .is_some_and(|manager| manager == labels::MUSTER)
+    definition.spec.group == GROUP || definition.metadata.labels.as_ref().is_some_and(are_ours)
+}
+
+/// Whether these are the labels of a definition that muster brought. Helm writes its own name over `managed-by` of all that it installs, so that
+/// the other label counts as much.
+pub fn are_ours(labels: &BTreeMap<String, String>) -> bool {
+    [labels::label::APP_MANAGED_BY, labels::label::APP_PART_OF]
+        .iter()
+        .any(|key| labels.get(*key).is_some_and(|value| value == labels::MUSTER))
 }
 
 /// Every generated file below `api/crds/`: its name and its text.

@@ -109,6 +109,16 @@ fn a_definition_of_someone_else_is_not_ours() {
     assert!(!crds::is_ours(&foreign));
 }
 
+/// Helm labels all that it installs as managed by itself.
+#[test]
+fn a_definition_that_helm_installed_is_ours() {
+    for mut definition in crds::flux().into_iter().chain([crds::cluster_api()]) {
+        let labels = definition.metadata.labels.get_or_insert_default();
+        labels.insert("app.kubernetes.io/managed-by".into(), "Helm".into());
+        assert!(crds::is_ours(&definition), "{:?}", definition.metadata);
+    }
+}
+
 /// Every string, list and map has a maximum, and every field is explained.
 #[test]
 fn everything_is_bounded_and_explained() {

@@ -97,11 +97,7 @@ fn is_flux(
 }
 
 fn is_ours(there: &kube::core::ObjectMeta) -> bool {
-    use muster_api::labels::{MUSTER, label};
-    let labels = there.labels.as_ref();
-    labels
-        .and_then(|labels| labels.get(label::APP_MANAGED_BY))
-        .is_some_and(|manager| manager == MUSTER)
+    there.labels.as_ref().is_some_and(muster_api::crds::are_ours)
 }
 
 #[cfg(test)]

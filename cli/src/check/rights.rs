@@ -50,8 +50,7 @@ impl std::fmt::Display for Right {
 }
 
 /// Everything that the installation's roles say.
-pub fn wanted(namespace: &str) -> BTreeSet<Right> {
-    let objects = install::rights_of_controller(namespace);
+fn wanted(objects: &[Value]) -> BTreeSet<Right> {
     objects.iter().flat_map(rights).collect()
 }
 
@@ -81,13 +80,19 @@ fn rights(object: &Value) -> Vec<Right> {
     all
 }
 
-/// Which of them the account lacks.
-pub async fn missing(client: &Client, namespace: &str, account: &str) -> Read<BTreeSet<Right>> {
-    let wanted = wanted(namespace);
+/// Which of the rights that a controller with these arguments needs the account lacks.
+pub async fn missing(
+    client: &Client,
+    namespace: &str,
+    account: &str,
+    arguments: &[&str],
+) -> Read<BTreeSet<Right>> {
+    let objects = install::rights_by_arguments(namespace, arguments);
+    let wanted = wanted(&objects);
     match reviewed(client, &wanted, account).await {
         Ok(missing) => Ok(missing),
         // No reviews here, or none for this person.
-        Err(error) if matches!(error.code(), Some(403..=405)) => granted(client, namespace, &wanted).await,
+        Err(error) if matches!(error.code(), Some(403..=405)) => granted(client, &objects, &wanted).await,
         Err(error) => Err(explain(&error)),
     }
 }
@@ -144,9 +149,8 @@ fn review(right: &Right, account: &str) -> SubjectAccessReview {
 }
 
 /// What the roles of the installation, as they stand there and are bound, do not grant.
-async fn granted(client: &Client, namespace: &str, wanted: &BTreeSet<Right>) -> Read<BTreeSet<Right>> {
+async fn granted(client: &Client, objects: &[Value], wanted: &BTreeSet<Right>) -> Read<BTreeSet<Right>> {
     let mut granted = Vec::new();
-    let objects = install::rights_of_controller(namespace);
     for pair in objects.chunks(2) {
         // A role, and what binds it.
         let [role, binding] = pair else { continue };
@@ -188,10 +192,37 @@ mod tests {
 
     #[test]
     fn the_rights_are_those_of_the_installation() {
-        let all = wanted("fleet");
+        let all = wanted(&install::rights_by_arguments("fleet", &[]));
         let has = |text: &str| all.iter().any(|right| right.to_string() == text);
         assert!(has("list secrets in fleet") && has("patch modules/status.fleet.muster.dev in fleet"));
         assert!(has("get namespaces") && !has("delete secrets in fleet"));
+    }
+
+    #[test]
+    fn what_the_controller_does_besides_needs_rights_besides() {
+        let more = |arguments: &[&str]| {
+            let (all, bare) = (
+                install::rights_by_arguments("fleet", arguments),
+                install::rights_by_arguments("fleet", &[]),
+            );
+            let more: Vec<String> = wanted(&all)
+                .difference(&wanted(&bare))
+                .map(ToString::to_string)
+                .collect();
+            more.join(", ")
+        };
+        assert_eq!(
+            more(&["--notify-config=/n.yaml"]),
+            "patch modulerevisions.fleet.muster.dev in fleet"
+        );
+        let events = "list events.events.k8s.io in fleet, watch events.events.k8s.io in fleet";
+        assert_eq!(more(&["--dashboard-addr=:8081", "--dashboard-auth=none"]), events);
+        assert_eq!(
+            more(&["--dashboard-addr=:8081", "--dashboard-auth=token"]),
+            format!(
+                "create tokenreviews.authentication.k8s.io, create subjectaccessreviews.authorization.k8s.io, {events}"
+            )
+        );
     }
 
     #[test]

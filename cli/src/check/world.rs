@@ -83,9 +83,16 @@ pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<World> {
         read_kubeconfigs(client, namespace),
         read_identities(client, namespace),
     );
-    let account = deployments.as_ref().ok().and_then(|all| all.first()).map(account);
-    let rights = match account {
-        Some(account) => rights::missing(client, namespace, &account).await.map(Some),
+    let deployment = deployments
+        .iter()
+        .flatten()
+        .find(|deployment| works_in(deployment) == namespace);
+    let rights = match deployment {
+        Some(deployment) => {
+            let (account, arguments) = (account(deployment), arguments(deployment));
+            let missing = rights::missing(client, namespace, &account, &arguments).await;
+            missing.map(Some)
+        }
         None => Ok(None),
     };
     Ok(World {
@@ -100,6 +107,26 @@ pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<World> {
         kubeconfigs,
         identities,
     })
+}
+
+/// What the containers of a Deployment are told.
+fn arguments(deployment: &Deployment) -> Vec<&str> {
+    let spec = deployment
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.template.spec.as_ref());
+    let containers = spec.into_iter().flat_map(|spec| &spec.containers);
+    containers
+        .flat_map(|container| container.args.iter().flatten().map(String::as_str))
+        .collect()
+}
+
+/// The namespace that a controller works in, as its arguments say.
+pub fn works_in(deployment: &Deployment) -> &str {
+    let said = arguments(deployment);
+    said.iter()
+        .find_map(|argument| argument.strip_prefix("--namespace="))
+        .unwrap_or("default")
 }
 
 /// As whom the pods of a Deployment come in.

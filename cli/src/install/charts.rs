@@ -8,7 +8,7 @@ use muster_sync::build::print;
 use serde_json::Value;
 
 use super::{InstallFlags, Role, objects};
-use crate::args::Sync;
+use crate::{args::Sync, dashboard::Auth};
 
 /// Stand where a value of the chart will.
 const NAMESPACE: &str = "chart-namespace";
@@ -25,9 +25,9 @@ const KEEP: &str =
     "metadata:\n  {{- if .Values.keep }}\n  annotations:\n    helm.sh/resource-policy: keep\n  {{- end }}\n";
 
 /// The flags of one variant.
-fn flags(role: Role, sync: Sync, notify: bool) -> InstallFlags {
+fn flags(role: Role, sync: Sync, notify: bool, dashboard: Option<Auth>) -> InstallFlags {
     InstallFlags {
-        dashboard: None,
+        dashboard,
         export: true,
         management: role == Role::Controller,
         downstream: role == Role::Agent,
@@ -45,6 +45,16 @@ fn when(condition: &str, text: &str) -> String {
     format!("{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n")
 }
 
+/// What stands there if a condition holds, and what if it does not.
+fn either(condition: &str, yes: &str, no: &str) -> String {
+    match (yes, no) {
+        (yes, no) if yes == no => yes.to_owned(),
+        (yes, "") => when(condition, yes),
+        ("", no) => when(&format!("not ({condition})"), no),
+        (yes, no) => when(condition, &format!("{yes}{{{{- else }}}}\n{no}")),
+    }
+}
+
 fn document(object: &Value) -> String {
     let text = print::yaml(object);
     assert!(!text.contains("{{"), "would be taken for a template: {text}");
@@ -58,6 +68,14 @@ fn document(object: &Value) -> String {
         .replace(&ports, range)
         .replace("--sync=builtin", "--sync={{ .Values.sync }}")
         .replace("--sync=flux", "--sync={{ .Values.sync }}")
+        .replace(
+            "--dashboard-auth=token",
+            "--dashboard-auth={{ .Values.dashboard }}",
+        )
+        .replace(
+            "--dashboard-auth=none",
+            "--dashboard-auth={{ .Values.dashboard }}",
+        )
         .replace(&format!(": {NAMESPACE}\n"), ": {{ .Values.namespace | quote }}\n")
         .replace(NAMESPACE, "{{ .Values.namespace }}")
         .replace(&format!(": {IMAGE}\n"), ": {{ .Values.image | quote }}\n");
@@ -73,30 +91,50 @@ fn templates(role: Role) -> String {
         Role::Controller => NAMESPACE,
         Role::Agent => SYSTEM_NAMESPACE,
     };
-    let of = |sync: Sync, notify: bool| -> Vec<String> {
-        let flags = flags(role, sync, notify);
-        objects(&flags, works_in).iter().map(document).collect()
+    let of = |sync: Sync, notify: bool, dashboard: Option<Auth>| -> BTreeMap<String, String> {
+        let flags = flags(role, sync, notify, dashboard);
+        let all = objects(&flags, works_in);
+        all.iter()
+            .map(|object| (named(object), document(object)))
+            .collect()
     };
-    let flux = of(Sync::Flux, false);
-    let notifying = of(Sync::Builtin, true);
-    let quiet = of(Sync::Builtin, false);
-    assert_eq!(notifying.len(), quiet.len());
+    let (notify, dashboard) = match role {
+        Role::Controller => (true, Some(Auth::Token)),
+        Role::Agent => (false, None),
+    };
+    let flux = of(Sync::Flux, notify, dashboard);
+    let none = of(Sync::Builtin, notify, dashboard.map(|_| Auth::None));
+    let variants = [
+        (notify, dashboard),
+        (false, dashboard),
+        (notify, None),
+        (false, None),
+    ]
+    .map(|(notify, dashboard)| of(Sync::Builtin, notify, dashboard));
     let mut text = String::new();
-    for (document, notifying) in quiet.into_iter().zip(notifying) {
+    // With everything there are the most of them, in their order.
+    for object in objects(&flags(role, Sync::Builtin, notify, dashboard), works_in) {
+        let name = named(&object);
+        let [all, shown, told, neither] = variants
+            .each_ref()
+            .map(|variant| variant.get(&name).map_or("", String::as_str));
+        let shown = either(".Values.notify", all, shown);
+        let hidden = either(".Values.notify", told, neither);
+        // One way to look in needs more than the other.
+        let condition = if none.contains_key(&name) {
+            ".Values.dashboard"
+        } else {
+            "eq .Values.dashboard \"token\""
+        };
+        let document = either(condition, &shown, &hidden);
         // It is there already, or everywhere.
         let given = format!("not (has .Values.namespace (list \"default\" \"{SYSTEM_NAMESPACE}\"))");
-        let is_namespace = document.contains("kind: Namespace\n") && document.contains(".Values.namespace");
-        if is_namespace {
+        if object["kind"] == "Namespace" && document.contains(".Values.namespace") {
             text += &when(&given, &document);
-        } else if !flux.contains(&document) {
-            text += &when("eq .Values.sync \"builtin\"", &document);
-        } else if role == Role::Controller && notifying != document {
-            text += &when(
-                ".Values.notify",
-                &format!("{notifying}{{{{- else }}}}\n{document}"),
-            );
-        } else {
+        } else if flux.contains_key(&name) {
             text += &document;
+        } else {
+            text += &when("eq .Values.sync \"builtin\"", &document);
         }
     }
     let value = match role {
@@ -104,6 +142,15 @@ fn templates(role: Role) -> String {
         Role::Agent => "downstream",
     };
     HEADER.to_owned() + &when(&format!("eq .Values.role \"{value}\""), &text)
+}
+
+/// By which an object is known among the others.
+fn named(object: &Value) -> String {
+    let metadata = &object["metadata"];
+    format!(
+        "{} {} {}",
+        object["kind"], metadata["namespace"], metadata["name"]
+    )
 }
 
 /// The definitions, each under the condition under which it is exported.
@@ -205,6 +252,10 @@ fn the_charts_have_the_defaults_of_the_flags() {
     assert_eq!(
         (&values["sync"], &values["namespace"]),
         (&"builtin".into(), &"default".into())
+    );
+    assert_eq!(
+        (&values["notify"], &values["dashboard"]),
+        (&false.into(), &"".into())
     );
     for chart in ["muster", "muster-crds"] {
         let (values, schema) = (

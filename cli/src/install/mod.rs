@@ -77,6 +77,27 @@ pub fn rights_of_controller(namespace: &str) -> Vec<Value> {
     rights::objects(Role::Controller, namespace, Sync::Builtin, false)
 }
 
+/// The rights of a controller that is deployed with these arguments.
+pub fn rights_by_arguments(namespace: &str, arguments: &[&str]) -> Vec<Value> {
+    let has = |start: &str| arguments.iter().any(|argument| argument.starts_with(start));
+    let mut objects = rights::objects(
+        Role::Controller,
+        namespace,
+        Sync::Builtin,
+        has("--notify-config="),
+    );
+    if has("--dashboard-addr=") {
+        let auth = if has("--dashboard-auth=token") {
+            Auth::Token
+        } else {
+            Auth::None
+        };
+        let pane = pane::objects(namespace, auth);
+        objects.extend(pane.into_iter().filter(|object| object["kind"] != "Service"));
+    }
+    objects
+}
+
 /// The rights of `muster agent`, but for what it applies.
 pub fn rights_of_agent() -> Vec<Value> {
     rights::objects(Role::Agent, SYSTEM_NAMESPACE, Sync::Flux, false)

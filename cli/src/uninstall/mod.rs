@@ -210,12 +210,7 @@ impl Uninstall<'_> {
             };
             let there = name.metadata(&self.client).await.map_err(of_call)?;
             let of_group = definition.spec.group == muster_api::kind::GROUP;
-            let labelled = |labels: &std::collections::BTreeMap<String, String>| {
-                labels
-                    .get(label::APP_MANAGED_BY)
-                    .is_some_and(|manager| manager == MUSTER)
-            };
-            if there.is_some_and(|there| of_group || there.labels.as_ref().is_some_and(labelled)) {
+            if there.is_some_and(|there| of_group || there.labels.as_ref().is_some_and(crds::are_ours)) {
                 names.push(name);
             }
         }

@@ -3,10 +3,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::{self, Display, Formatter},
+    fs,
     time::Duration,
 };
 
 use jiff::Timestamp;
+use muster_real::Fleet;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -114,6 +116,19 @@ pub fn uses(log: &str, excused: impl Fn(Timestamp) -> bool) -> BTreeSet<Use> {
         .filter(|(time, used)| used.allowed || !excused(*time))
         .map(|(_, used)| used)
         .collect()
+}
+
+/// The same of all control planes of a fleet, a line each.
+pub fn lines(fleet: &Fleet, excused: impl Fn(Timestamp) -> bool) -> String {
+    let mut lines = String::new();
+    for plane in fleet.planes() {
+        let log = fs::read_to_string(plane.audit_log()).unwrap_or_default();
+        for used in uses(&log, &excused) {
+            lines += &used.to_string();
+            lines.push('\n');
+        }
+    }
+    lines
 }
 
 fn time(value: &Value) -> Timestamp {

@@ -1,6 +1,7 @@
 //! A management cluster, downstream clusters, a git host, and the processes of muster: what scenarios run on.
 
 mod audit;
+mod check;
 mod clusters;
 mod fate;
 mod git;
@@ -46,6 +47,7 @@ pub use self::{
     objects::{Kind, Objects, kinds, name as name_of},
     observer::{Moment, Workload},
     process::muster,
+    real::keep_uses,
     requests::Asked,
     world::{Changes, World, differences, unlike},
 };

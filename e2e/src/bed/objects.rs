@@ -92,6 +92,8 @@ pub mod kinds {
     pub const DEPLOYMENT: Kind = kind("apps", "v1", "Deployment", "deployments");
     /// ConfigMap.
     pub const CONFIG_MAP: Kind = kind("", "v1", "ConfigMap", "configmaps");
+    /// Pod.
+    pub const POD: Kind = kind("", "v1", "Pod", "pods");
     /// Secret.
     pub const SECRET: Kind = kind("", "v1", "Secret", "secrets");
     /// Namespace.

@@ -73,6 +73,13 @@ pub struct Planes {
     excused: Arc<Mutex<Vec<(Timestamp, Timestamp)>>>,
 }
 
+/// The same for a fleet without a bed, under a name of its own.
+pub fn keep_uses(fleet: &Fleet, name: &str) {
+    if let Some(place) = std::env::var_os(USES) {
+        fs::write(Path::new(&place).join(name), audit::lines(fleet, |_| false)).unwrap();
+    }
+}
+
 /// One API server.
 pub struct Server {
     name: String,
@@ -160,16 +167,9 @@ impl Planes {
                 .iter()
                 .any(|(from, until)| (*from..=*until).contains(&time))
         };
-        let mut lines = String::new();
-        for plane in self.fleet.lock().planes() {
-            let log = fs::read_to_string(plane.audit_log()).unwrap_or_default();
-            for used in audit::uses(&log, is_excused) {
-                lines += &used.to_string();
-                lines.push('\n');
-            }
-        }
         let name = self.folder.path().file_name().unwrap().to_string_lossy();
-        fs::write(Path::new(&place).join(name.trim_start_matches('.')), lines).unwrap();
+        let kept = audit::lines(&self.fleet.lock(), is_excused);
+        fs::write(Path::new(&place).join(name.trim_start_matches('.')), kept).unwrap();
     }
 
     /// Does something that blocks.
@@ -201,6 +201,12 @@ impl Server {
         let found = admitted.iter().find(|(admitted, _)| user.starts_with(**admitted));
         let (_, kubeconfig) = found.unwrap_or_else(|| panic!("{user} has no account in {}", self.name));
         kubeconfig.clone()
+    }
+
+    /// The kubeconfig of an administrator.
+    pub fn kubeconfig_of_administrator(&self) -> String {
+        let kubeconfig = self.planes.fleet.lock().plane(&self.name).unwrap().kubeconfig();
+        fs::read_to_string(kubeconfig).unwrap()
     }
 
     /// `kubectl apply --server-side` as an administrator.

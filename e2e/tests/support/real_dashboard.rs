@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use muster_e2e::bed::muster;
+use muster_e2e::bed::{keep_uses, muster};
 use muster_real::{Fleet, Plan};
 
 /// How long the controller may take until it answers.
@@ -191,4 +191,5 @@ fn whoever_may_get_modules_may_look() {
         !activity.contains("Not everything can be read"),
         "the events may be read: {activity}"
     );
+    keep_uses(&fleet, "dashboard");
 }

@@ -7,7 +7,7 @@ use kube::ResourceExt;
 use super::super::{
     code::Code,
     finding::{Finding, Level},
-    world::World,
+    world::{World, works_in},
 };
 use crate::output::Age;
 
@@ -39,21 +39,6 @@ pub fn judge(world: &World) -> Vec<Finding> {
     findings.extend(rights(world, &here));
     findings.extend(here.first().map(|deployment| version(deployment)));
     findings
-}
-
-/// The namespace that a controller works in, as its arguments say.
-fn works_in(deployment: &Deployment) -> String {
-    let containers = deployment
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.template.spec.as_ref())
-        .map(|spec| &spec.containers);
-    let arguments = containers
-        .into_iter()
-        .flatten()
-        .flat_map(|container| container.args.iter().flatten());
-    let mut said = arguments.filter_map(|argument| argument.strip_prefix("--namespace="));
-    said.next().unwrap_or("default").to_owned()
 }
 
 fn named(deployment: &Deployment) -> String {
