@@ -1,4 +1,4 @@
-//! What is printed: lines of text that are safe for a terminal, and tables as kubectl's: no frame, three blanks between columns.
+//! What is printed: lines of text that are safe for a terminal, and tables as kubectl's: no frame, two blanks between columns.
 //!
 //! Invariant: what objects say cannot steer the terminal: control characters, and turns of the direction of writing, are shown as U+FFFD.
 
@@ -108,7 +108,7 @@ fn colour(character: char) -> Option<AnsiColor> {
     }
 }
 
-/// Blanks between two columns.
+/// Blanks before what stands beside a table.
 pub const GAP: usize = 3;
 
 /// Whether somebody looks at a terminal, and no pipe.

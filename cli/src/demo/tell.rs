@@ -29,7 +29,7 @@ pub fn how_to_look(folder: &Folder, clusters: &[Name]) {
     let command =
         std::env::current_exe().map_or_else(|_| "muster".to_owned(), |path| path.display().to_string());
     say!("  alias muster={command}");
-    say!("  muster matrix -w");
+    say!("  muster matrix -w                 # Ctrl-C ends it; in a browser: muster dashboard");
     if let Some(first) = names.first() {
         say!("  kubectl --kubeconfig {path}/clusters/{first}.kubeconfig get deployments -A\n");
     }
@@ -60,7 +60,7 @@ Then break it (an image with 'bad' in its name cannot be pulled), ask why, and r
   git revert --no-edit HEAD
 
 Bring a sixth cluster in, and unplug one:
-  ../enrol.sh ap-1 --downstream-kubeconfig ../clusters/ap-1.kubeconfig --labels env=prod,region=ap --bootstrap
+  muster enroll --downstream-kubeconfig ../clusters/ap-1.kubeconfig --name ap-1 -l env=prod,region=ap --bootstrap --no-agent
   touch ../clusters/us-2.unplugged
   muster tree
   rm ../clusters/us-2.unplugged

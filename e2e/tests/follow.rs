@@ -1,0 +1,109 @@
+//! Promise: a view that is followed into a pipe (`-w`) tells what changes, line by line, and does not begin again.
+
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a helper that fails fails its test"
+)]
+
+use std::{
+    fs::{self, File},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use muster_e2e::bed::muster;
+
+#[path = "support/demo.rs"]
+mod demo;
+
+use demo::{Demo, READY};
+
+/// How long a change may take to be told.
+const SOON: Duration = Duration::from_secs(30);
+
+/// What is typed; what stands in the first line; what is new when eu-1 is held and a version rolls over the others.
+const VIEWS: &[(&[&str], &str, &str)] = &[
+    (&["matrix", "-w"], "MODULE", "⏸ v1.0.0"),
+    (&["tree", "-w"], "NAME", "⏸ Held"),
+    (&["why", "module/podinfo", "-w"], "podinfo v1.0.0", "⏸ eu-1  Held"),
+    (&["get", "modules", "-w"], "NAME", "v1.1.0"),
+];
+
+/// A view that is followed.
+struct Followed {
+    typed: &'static [&'static str],
+    child: Child,
+    printed: PathBuf,
+}
+
+impl Followed {
+    fn text(&self) -> String {
+        fs::read_to_string(&self.printed).unwrap()
+    }
+
+    /// Waits until it has told this.
+    fn until_told(&self, word: &str) {
+        let began = Instant::now();
+        while !self.text().contains(word) {
+            assert!(
+                began.elapsed() < SOON,
+                "{:?}: {word} is not told:\n{}",
+                self.typed,
+                self.text()
+            );
+            std::thread::park_timeout(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        // It has ended already only if the test failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn what_changes_is_told_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut demo = Demo::start(folder.path(), &["--clusters", "3"]);
+    demo.until_printed(READY, |printed| printed.contains("All is up to date"));
+    let follow = |(place, (typed, ..)): (usize, &(&'static [&'static str], &str, &str))| {
+        let printed = folder.path().join(format!("followed-{place}"));
+        let child = Command::new(muster())
+            .args(*typed)
+            .env("KUBECONFIG", folder.path().join("management.kubeconfig"))
+            .stdin(Stdio::null())
+            .stdout(File::create(&printed).unwrap())
+            .spawn()
+            .unwrap();
+        Followed {
+            typed,
+            child,
+            printed,
+        }
+    };
+    let followed: Vec<Followed> = VIEWS.iter().enumerate().map(follow).collect();
+    for (view, (_, first, _)) in followed.iter().zip(VIEWS) {
+        view.until_told(first);
+    }
+    demo.muster(&["hold", "eu-1", "--reason", "migration"], 0);
+    demo.shell("sed -i 's/podinfo:6.0.0/podinfo:6.1.0/' apps/podinfo/deployment.yaml");
+    demo.shell("sed -i 's/tag: v1.0.0/tag: v1.1.0/' modules/podinfo.yaml");
+    demo.shell("git commit -qam 'podinfo 6.1.0' && git tag v1.1.0");
+    for (view, (_, _, held)) in followed.iter().zip(VIEWS) {
+        view.until_told(held);
+    }
+    for view in &followed {
+        let text = view.text();
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let header = lines.iter().filter(|line| **line == lines[0]).count();
+        assert_eq!(header, 1, "{:?} begins again:\n{text}", view.typed);
+        println!("{:?}\n{text}", view.typed);
+    }
+    drop(followed);
+    demo.end();
+}
