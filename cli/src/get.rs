@@ -38,7 +38,9 @@ pub async fn run(cluster: &ClusterFlags, flags: &GetFlags) -> anyhow::Result<u8>
     loop {
         live.show(tables(&client, &namespace, &kinds, flags).await?);
         // The end of a tick and a change are the same here: look again.
-        let _ = tokio::time::timeout(TICK, changes.changed()).await;
+        if let Ok(changed) = tokio::time::timeout(TICK, changes.changed()).await {
+            changed?;
+        }
     }
 }
 
