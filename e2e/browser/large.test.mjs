@@ -51,6 +51,8 @@ test("10,000 cells load, and one that changes is one that is written", async () 
   }
   assert.equal(await page.locator('td[id^="cell:"]').count(), MODULES * CLUSTERS);
 
+  // What changed between the page and its stream is sent at once, with all that is around it: from the first message on only what changes.
+  await page.waitForFunction(() => window.patches.length > 0, undefined, { timeout: 30000 });
   const changing = page.locator('td[id="cell:Module:module-7:cluster-100"]');
   await page.evaluate(() => {
     window.kept = [...document.querySelectorAll('td[id^="cell:"]')];

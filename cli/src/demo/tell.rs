@@ -24,7 +24,7 @@ pub fn how_to_look(folder: &Folder, clusters: &[Name]) {
     say!("Look, in another terminal:");
     say!("  export D={path}");
     say!("  export KUBECONFIG={path}/management.kubeconfig");
-    say!("  kubectl get modules,clusters");
+    say!("  kubectl get modules,bootstrapmodules,clusters");
     // Whoever cannot find its own name can be called by the one it is known by.
     let command =
         std::env::current_exe().map_or_else(|_| "muster".to_owned(), |path| path.display().to_string());
@@ -45,8 +45,7 @@ fn what_next(folder: &Folder) {
 }
 
 /// The rest of the invitation; the tour (`muster demo --tour`) plays it.
-const NEXT: &str = "\
-  sed -i 's/podinfo:6.0.0/podinfo:6.1.0/' apps/podinfo/deployment.yaml
+const NEXT: &str = "  sed -i 's/podinfo:6.0.0/podinfo:6.1.0/' apps/podinfo/deployment.yaml
   sed -i 's/tag: v1.0.0/tag: v1.1.0/' modules/podinfo.yaml
   git commit -am 'podinfo 6.1.0' && git tag v1.1.0
   muster rollout status module/podinfo --tag v1.1.0
@@ -58,11 +57,12 @@ Then break it (an image with 'bad' in its name cannot be pulled), ask why, and r
   muster rollout status module/podinfo --tag v1.2.0
   muster why module/podinfo
   git revert --no-edit HEAD
+  muster rollout status module/podinfo --tag v1.1.0
 
 Bring a sixth cluster in, and unplug one:
   muster enroll --downstream-kubeconfig ../clusters/ap-1.kubeconfig --name ap-1 -l env=prod,region=ap --bootstrap --no-agent
   touch ../clusters/us-2.unplugged
-  muster tree
+  muster matrix -w                 # ? us-2 within half a minute; Ctrl-C ends it
   rm ../clusters/us-2.unplugged
 
 Ctrl-C ends all.
