@@ -1,7 +1,7 @@
 //! The modules of a folder, or of a commit: the same manifests that whatever applies them would read.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
@@ -18,6 +18,7 @@ use muster_sync::{
     build::{self, BuildErrors, BuildOptions, Manifest, Origin},
     source::{self, File, Files, FolderErrors, Limits},
 };
+use regex::Regex;
 use serde_json::Value;
 use thiserror::Error;
 
@@ -314,19 +315,32 @@ fn module<K: ModuleObject>(manifest: &Manifest, namespace: &str) -> Result<Writt
     // Whether addresses without TLS are allowed is known to the controller only.
     let problems = validate::module(&object.name_any(), object.spec(), InsecureSources::Allowed);
     if !problems.is_empty() {
-        let message = validate::message(&problems);
-        let hint = if message.contains("${") {
-            "; next: give the variable with --substitute NAME=VALUE"
+        let missing = variables(&spec.to_string());
+        return Err(invalid(if missing.is_empty() {
+            validate::message(&problems)
         } else {
-            ""
-        };
-        return Err(invalid(format!("{message}{hint}")));
+            not_given(&missing)
+        }));
     }
     object.meta_mut().namespace = Some(namespace.to_owned());
     Ok(Written {
         object,
         origin: manifest.origin.clone(),
     })
+}
+
+/// The variables that nothing was put in for.
+fn variables(text: &str) -> BTreeSet<String> {
+    let written = Regex::new(r"\$\{([A-Za-z_][A-Za-z0-9_]*)").expect("a constant");
+    let names = written.captures_iter(text).map(|found| found[1].to_owned());
+    names.collect()
+}
+
+fn not_given(variables: &BTreeSet<String>) -> String {
+    let each = |write: fn(&String) -> String| variables.iter().map(write).collect::<Vec<_>>();
+    let names = each(|name| format!("${{{name}}}")).join(", ");
+    let flags = each(|name| format!("--substitute {name}=VALUE")).join(" ");
+    format!("nobody says what {names} is; next: give it with {flags}")
 }
 
 /// As commands have it: `module/podinfo`.

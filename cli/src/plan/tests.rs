@@ -546,6 +546,25 @@ fn a_range_is_two_commits_of_the_repository() {
 }
 
 #[test]
+fn a_variable_that_nobody_gives_is_named() {
+    let mut manifest = module("web", NEW, &json!({}));
+    manifest["spec"]["sync"]["source"]["git"]["url"] = json!("${FLEET_URL}");
+    let files = Files::new([File {
+        path: "modules/web.yaml".to_owned(),
+        bytes: serde_json::to_vec(&manifest).unwrap().into(),
+    }]);
+    let error = read::folder(&files, &BTreeMap::new(), NS)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.ends_with(
+            "module/web: nobody says what ${FLEET_URL} is; next: give it with --substitute FLEET_URL=VALUE"
+        ),
+        "{error}"
+    );
+}
+
+#[test]
 fn what_changes_in_objects_is_told_once_and_nothing_of_secrets() {
     const URL: &str = "https://git.test/fleet.git";
     let folder = tempfile::tempdir().unwrap();
