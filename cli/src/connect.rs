@@ -64,7 +64,19 @@ async fn found(flags: &ClusterFlags) -> anyhow::Result<Config> {
     if inside && flags.context.is_none() {
         return Config::incluster().context("the configuration of the cluster that this runs in");
     }
-    Config::from_kubeconfig(&options).await.context(
-        "no kubeconfig: set KUBECONFIG, or name one with --kubeconfig (try it all with: muster demo)",
+    let said = env::var("KUBECONFIG").unwrap_or_default();
+    Config::from_kubeconfig(&options)
+        .await
+        .with_context(|| unfound(&said))
+}
+
+/// What is said where no kubeconfig can be used: which, if any was named.
+fn unfound(said: &str) -> String {
+    if said.is_empty() {
+        return "no kubeconfig: set KUBECONFIG, or name one with --kubeconfig (try it all with: muster demo)"
+            .to_owned();
+    }
+    format!(
+        "KUBECONFIG={said}: no kubeconfig that can be used; next: mend it, or name another with --kubeconfig"
     )
 }
