@@ -18,7 +18,6 @@ use muster_sync::{
     build::{self, BuildErrors, BuildOptions, Manifest, Origin},
     source::{self, File, Files, FolderErrors, Limits},
 };
-use regex::Regex;
 use serde_json::Value;
 use thiserror::Error;
 
@@ -331,9 +330,13 @@ fn module<K: ModuleObject>(manifest: &Manifest, namespace: &str) -> Result<Writt
 
 /// The variables that nothing was put in for.
 fn variables(text: &str) -> BTreeSet<String> {
-    let written = Regex::new(r"\$\{([A-Za-z_][A-Za-z0-9_]*)").expect("a constant");
-    let names = written.captures_iter(text).map(|found| found[1].to_owned());
-    names.collect()
+    let starts = text.split("${").skip(1);
+    let names = starts.map(|rest| rest.split(|c: char| c != '_' && !c.is_ascii_alphanumeric()));
+    names
+        .filter_map(|mut parts| parts.next())
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 fn not_given(variables: &BTreeSet<String>) -> String {
