@@ -1,6 +1,6 @@
 //! `muster get`: objects as kubectl shows them. Tables are made by the API server, so the columns are the definitions' own.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::Context as _;
 use kube::{Client, core::ApiResource};
@@ -13,7 +13,7 @@ use crate::{
     args::{ClusterFlags, GetFlags, Output, What},
     connect,
     fleet::{self, Extent},
-    output,
+    near, output,
 };
 
 /// What kubectl asks for to get a table.
@@ -29,6 +29,9 @@ const TICK: Duration = Duration::from_secs(10);
 pub async fn run(cluster: &ClusterFlags, flags: &GetFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let kinds = kinds(&client, flags.what).await?;
+    if let Some(name) = &flags.name {
+        exists(&client, &namespace, &kinds, flags, name).await?;
+    }
     if !flags.watch {
         print(&client, &namespace, &kinds, flags).await?;
         return Ok(DONE);
@@ -72,6 +75,36 @@ async fn kinds(client: &Client, what: What) -> anyhow::Result<Vec<ApiResource>> 
             .chain(revisions)
             .collect(),
     })
+}
+
+/// An error, with the names that are near, if nothing is called so.
+async fn exists(
+    client: &Client,
+    namespace: &str,
+    kinds: &[ApiResource],
+    flags: &GetFlags,
+    wanted: &str,
+) -> anyhow::Result<()> {
+    let mut names = BTreeSet::new();
+    for kind in kinds {
+        let answer = ask(client, namespace, kind, flags, TABLE).await?;
+        let rows = answer["rows"].as_array().into_iter().flatten();
+        names.extend(rows.map(|row| name(&row["object"]).to_owned()));
+    }
+    if names.contains(wanted) {
+        return Ok(());
+    }
+    let what: Vec<&str> = kinds.iter().map(|kind| kind.plural.as_str()).collect();
+    let place = if flags.all_namespaces {
+        "any namespace".to_owned()
+    } else {
+        format!("namespace {namespace}")
+    };
+    anyhow::bail!(
+        "there is nothing of the name {wanted} among {} in {place}{}",
+        what.join(", "),
+        near::offer(wanted, names.iter().map(String::as_str))
+    )
 }
 
 async fn print(
@@ -223,9 +256,6 @@ async fn items(
                 (kind.clone(), item)
             });
         items.extend(complete);
-    }
-    if let (Some(name), true) = (&flags.name, items.is_empty()) {
-        anyhow::bail!("nothing of the name {name} was found in namespace {namespace}");
     }
     Ok(items)
 }

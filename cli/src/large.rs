@@ -54,6 +54,7 @@ fn fleet(clusters: usize) -> Fleet {
         since: None,
         observed: true,
         stalled: module == 0,
+        tag_moved: None,
         summary: muster_api::module::Summary::default(),
         cells: (0..clusters).map(|place| cell(module, place)).collect(),
     };

@@ -38,6 +38,9 @@ pub async fn run(cluster: &ClusterFlags, flags: &MatrixFlags) -> anyhow::Result<
     let matrix = matrix(&fleet::read(&client, &namespace).await?)?;
     match flags.output {
         View::Json => output::text(&(serde_json::to_string_pretty(&matrix)? + "\n"))?,
+        View::Table if matrix.rows.is_empty() && matrix.columns.is_empty() => {
+            complain!("There are no modules and no clusters in namespace {namespace}.");
+        }
         View::Table => output::print(&lines(&matrix, output::width())),
     }
     Ok(DONE)

@@ -36,7 +36,7 @@ const LINES_OF_A_MESSAGE: usize = 3;
 
 #[derive(Args, Debug)]
 pub struct TreeFlags {
-    /// Where it begins: fleet, module/NAME, bootstrapmodule/NAME or cluster/NAME
+    /// Where it begins: fleet, a module (module/NAME or NAME), bootstrapmodule/NAME or cluster/NAME
     #[arg(default_value_t = Top::Fleet)]
     pub top: Top,
     /// Show each change until interrupted
@@ -67,12 +67,9 @@ impl FromStr for Top {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once('/') {
             None if text == "fleet" => Ok(Self::Fleet),
-            None => Err(format!(
-                "write fleet, module/{text}, bootstrapmodule/{text} or cluster/{text}"
-            )),
             Some(("cluster" | "clusters", "")) => Err("the name is missing: write cluster/NAME".to_owned()),
             Some(("cluster" | "clusters", name)) => Ok(Self::Cluster(name.to_owned())),
-            Some(_) => text.parse().map(Self::Module),
+            _ => text.parse().map(Self::Module),
         }
     }
 }
@@ -362,10 +359,7 @@ mod tests {
         check("module/web", Ok("module/web"));
         check("bmod/base", Ok("bootstrapmodule/base"));
         check("cluster/eu-1", Ok("cluster/eu-1"));
-        check(
-            "web",
-            Err("write fleet, module/web, bootstrapmodule/web or cluster/web"),
-        );
+        check("web", Ok("module/web"));
         check("cluster/", Err("the name is missing: write cluster/NAME"));
         check(
             "node/a",

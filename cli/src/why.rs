@@ -49,7 +49,7 @@ fn answer(fleet: &Fleet, module: &ModuleName, cluster: Option<&str>, namespace: 
     Ok(muster_dashboard::why(view, cluster))
 }
 
-/// The answer on lines that fit; what is to be typed next is never broken, so that it can be copied.
+/// The answer on lines that fit; a command that is to be typed next is never broken, so that it can be copied.
 pub fn lines(why: &Why, width: usize) -> Vec<String> {
     let Why {
         headline,
@@ -69,7 +69,13 @@ pub fn lines(why: &Why, width: usize) -> Vec<String> {
         ));
         lines.extend(indented(&step.message, 6, width));
     }
-    lines.extend(next.as_ref().map(|next| format!("Next: {next}")));
+    if let Some(next) = next {
+        let line = format!("Next: {next}");
+        match why.command() {
+            Some(_) => lines.push(line),
+            None => lines.extend(output::wrapped(&line, width)),
+        }
+    }
     lines
 }
 

@@ -74,7 +74,7 @@ fn downstream_gets_what_an_agent_needs_and_nothing_of_the_management_plane() {
 #[test]
 fn the_new_words_have_examples_and_say_what_is_wrong() {
     check(&["tree", "--help"], 0, "muster tree cluster/eu-1");
-    check(&["tree", "podinfo"], 2, "module/podinfo");
+    check(&["tree", "node/a"], 2, "write module/a");
     check(&["plan", "--help"], 0, "--git origin/main...HEAD -o markdown");
     check(&["plan", "--git", "main"], 2, "write A..B");
     check(&["plan", "-f", "nowhere"], 2, "\"nowhere\" is not there");

@@ -10,7 +10,7 @@ use muster_api::{
         AssemblageStatus, ProxyAssemblage, RemoteAssemblage, SyncPhase, SyncRow, SyncState,
         TargetedAssemblageSpec,
     },
-    conditions::{READY, STALLED},
+    conditions::{READY, STALLED, TAG_MOVED, find, is_true},
     module::{BootstrapModule, Module, ModuleKind, ModuleObject, ModuleSpec, ModuleStatus, Summary},
     reasons::Reason,
     selector::Matcher,
@@ -104,6 +104,9 @@ pub struct ModuleView {
     pub observed: bool,
     /// Nothing goes on without a change by someone.
     pub stalled: bool,
+    /// That its tag names another commit than it did, in the words of the condition TagMoved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tag_moved: Option<String>,
     /// The clusters in numbers.
     pub summary: Summary,
     /// By cluster, in the order of [`Fleet::clusters`].
@@ -225,10 +228,7 @@ fn rows<'a>(
 
 fn module_view<K: ModuleObject>(module: &K, members: &[Member], rows: &Rows<'_>) -> ModuleView {
     let status = module.status().cloned().unwrap_or_default();
-    let ready = status
-        .conditions
-        .iter()
-        .find(|condition| condition.type_ == READY);
+    let ready = find(&status.conditions, READY);
     // A selector that cannot be read selects nothing; the module's own condition says what is wrong with it.
     let matcher = Matcher::new(module.spec().selector.as_ref()).ok();
     let cells = members.iter().map(|member| {
@@ -251,10 +251,10 @@ fn module_view<K: ModuleObject>(module: &K, members: &[Member], rows: &Rows<'_>)
         since: ready.map(|ready| ready.last_transition_time.0),
         observed: status.observed_generation.is_some()
             && status.observed_generation == module.meta().generation,
-        stalled: status
-            .conditions
-            .iter()
-            .any(|condition| condition.type_ == STALLED && condition.status == "True"),
+        stalled: is_true(&status.conditions, STALLED),
+        tag_moved: find(&status.conditions, TAG_MOVED)
+            .filter(|moved| moved.status == "True")
+            .map(|moved| moved.message.clone()),
         summary: status.summary.unwrap_or_default(),
         cells: cells.collect(),
     }

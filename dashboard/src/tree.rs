@@ -58,11 +58,12 @@ impl Tree {
                 format!("all is well: modules {total}, clusters {}", fleet.clusters.len()),
             ),
             (_, some) => (
-                modules
-                    .iter()
-                    .map(|module| module.shape)
-                    .min_by_key(|shape| shape.urgency())
-                    .unwrap_or(Shape::Ready),
+                most_urgent(
+                    modules
+                        .iter()
+                        .flat_map(|module| std::iter::once(module).chain(&module.branches)),
+                )
+                .unwrap_or(Shape::Ready),
                 "NotReady",
                 format!("modules that need attention: {some} of {total}"),
             ),
@@ -96,10 +97,6 @@ impl Tree {
             })
         });
         let modules: Vec<Branch> = on_it.collect();
-        let worst = modules
-            .iter()
-            .map(|module| module.shape)
-            .min_by_key(|shape| shape.urgency());
         let waiting = modules
             .iter()
             .filter(|module| module.shape != Shape::Ready)
@@ -107,7 +104,7 @@ impl Tree {
         Some(Self::of(Branch {
             kind: "Cluster".to_owned(),
             names: vec![name.to_owned()],
-            shape: worst.unwrap_or(Shape::NotSelected),
+            shape: most_urgent(&modules).unwrap_or(Shape::NotSelected),
             version: None,
             reason: if waiting == 0 { "Ready" } else { "NotReady" }.to_owned(),
             since: None,
@@ -217,6 +214,11 @@ fn leaf(cell: &Cell) -> Branch {
         message,
         branches: Vec::new(),
     }
+}
+
+fn most_urgent<'a>(branches: impl IntoIterator<Item = &'a Branch>) -> Option<Shape> {
+    let shapes = branches.into_iter().map(|branch| branch.shape);
+    shapes.min_by_key(|shape| shape.urgency())
 }
 
 fn is_troubled(module: &Branch) -> bool {

@@ -1,6 +1,6 @@
 //! Why a module is where it is: the chain of reasons, down to what fails, and what to do next.
 
-use muster_api::reasons::Reason;
+use muster_api::{conditions::TAG_MOVED, reasons::Reason};
 use serde::Serialize;
 
 use crate::{Cell, ModuleView, Shape, listed};
@@ -110,6 +110,14 @@ fn about_module(module: &ModuleView) -> Why {
             since: module.since,
         });
     }
+    steps.extend(module.tag_moved.as_ref().map(|message| Step {
+        shape: Shape::Waiting,
+        who: module.name.clone(),
+        cluster: None,
+        reason: TAG_MOVED.to_owned(),
+        message: message.clone(),
+        since: None,
+    }));
     let ready: Vec<&str> = module
         .cells
         .iter()
@@ -172,7 +180,7 @@ fn next(module: &ModuleView, cell: &Cell) -> Option<String> {
     let is = |reason: Reason| cell.reason == reason.as_str();
     match cell.shape {
         Shape::Failed => Some(format!(
-            "commit a version of {} that mends it; the rollout goes on by itself",
+            "commit a version of {} that mends it, under a new tag; the rollout goes on by itself",
             module.name
         )),
         Shape::Unreachable => Some(format!(
@@ -192,7 +200,7 @@ fn next(module: &ModuleView, cell: &Cell) -> Option<String> {
             module.name
         )),
         Shape::Waiting if is(Reason::Halted) || is(Reason::KnownBad) || is(Reason::Aborted) => Some(format!(
-            "commit a version of {0} that mends it, or: muster rollout retry {kind}/{0}",
+            "commit a version of {0} that mends it, under a new tag, or: muster rollout retry {kind}/{0}",
             module.name
         )),
         // The message ends with the command that tells about the other module.

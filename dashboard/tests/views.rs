@@ -168,10 +168,33 @@ fn why_ends_with_what_is_to_be_done() {
     for reason in ["Halted", "KnownBad", "Aborted"] {
         check(
             reason,
-            "commit a version of web that mends it, or: muster rollout retry module/web",
+            "commit a version of web that mends it, under a new tag, or: muster rollout retry module/web",
         );
     }
     check("WaitingStage", "nothing to do: it goes on by itself");
+}
+
+#[test]
+fn why_says_that_a_tag_was_moved() {
+    let mut fleet = fleet();
+    fleet.modules[0].tag_moved = Some("tag v2 now names commit c2: make a new tag".to_owned());
+    let why = why(&fleet.modules[0], None);
+    let said = why.steps.iter().find(|step| step.reason == "TagMoved").unwrap();
+    assert_eq!(
+        (said.who.as_str(), said.message.as_str()),
+        ("web", "tag v2 now names commit c2: make a new tag")
+    );
+}
+
+#[test]
+fn the_root_of_a_tree_stands_like_the_worst_below_it() {
+    let mut fleet = told(&[("eu-1", "Unreachable", "no answer")]);
+    fleet.modules[0].ready = "True".to_owned();
+    let root = Tree::fleet(&fleet, "default").root;
+    assert_eq!(
+        (root.shape, root.reason.as_str()),
+        (Shape::Unreachable, "NotReady")
+    );
 }
 
 #[test]

@@ -58,6 +58,7 @@ const WHEN_WRONG: &[&[&str]] = &[
     &["why", "module/podinfo"],
     &["why", "module/podinfo", "--cluster", "us-1"],
     &["why", "module/podinof"],
+    &["get", "modules", "podinof"],
     &["rollout", "status", "module/podinfo"],
     &["rollout", "history", "module/podinfo"],
     &[

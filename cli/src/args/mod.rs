@@ -321,7 +321,7 @@ pub struct GetFlags {
     /// Only this one
     pub name: Option<String>,
     /// Only those with these labels
-    #[arg(short = 'l', long)]
+    #[arg(short = 'l', long, conflicts_with = "name")]
     pub selector: Option<String>,
     /// Only those with a condition of this status, such as ready=false; a condition that is not there is unknown
     #[arg(long, value_name = "CONDITION=STATUS")]
@@ -570,7 +570,7 @@ impl FromStr for ModuleName {
             "bootstrapmodule" | "bootstrapmodules" | "bmod" => ModuleKind::BootstrapModule,
             "cluster" | "clusters" => {
                 return Err(format!(
-                    "{name} is a cluster: look at it with muster tree cluster/{name}, or write module/NAME"
+                    "a module is asked for here: write module/NAME, or look at the cluster with muster tree cluster/{name}"
                 ));
             }
             other => {

@@ -317,6 +317,12 @@ async fn what_modules_say_has_its_code() {
     )
     .await;
     check(ready("KnownBad"), none(), none(), "MST1305").await;
+    let halted = json!([
+        condition("Ready", "False", "Failed"),
+        condition("Halted", "True", "Halted"),
+        condition("Stalled", "True", "Failed")
+    ]);
+    check(halted, none(), none(), "MST1305").await;
     check(
         json!([
             condition("Ready", "False", "InvalidSpec"),

@@ -286,7 +286,9 @@ fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
 
 fn failed(class: Class, message: &str, until: Option<Millis>) -> String {
     match (class, until) {
-        (Class::Revision, None) => format!("{message}; next: commit a version that mends it"),
+        (Class::Revision, None) => {
+            format!("{message}; next: commit a version that mends it, under a new tag")
+        }
         (Class::Unit, None) => {
             format!("{message}; next: mend the cluster, or commit a version that needs less of it")
         }
@@ -304,7 +306,7 @@ fn bad(what: &str, background: &Background<'_>, revision: Revision, evidence: &E
         ""
     };
     format!(
-        "{} (revision {revision}) {what}: {unit} failed at {}: {message}{stuck}; next: commit a version that mends it",
+        "{} (revision {revision}) {what}: {unit} failed at {}: {message}{stuck}; next: commit a version that mends it, under a new tag",
         background.version,
         instant(*at)
     )

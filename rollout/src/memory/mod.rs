@@ -354,8 +354,10 @@ impl Clock {
 }
 
 impl Evidence {
-    /// Evidence whose message is fit to be kept: one line, bounded, nothing that JSON would have to escape.
+    /// Evidence whose message is fit to be kept: one line, bounded, nothing that JSON would have to escape. One that is too long ends
+    /// with an ellipsis.
     pub fn new(unit: UnitId, message: &str, at: Millis) -> Self {
+        const ELLIPSIS: &str = "…";
         let mut kept = String::with_capacity(message.len().min(MAX_MESSAGE));
         for char in message.chars() {
             let char = match char {
@@ -365,6 +367,8 @@ impl Evidence {
                 char => char,
             };
             if kept.len() + char.len_utf8() > MAX_MESSAGE {
+                kept.truncate(kept.floor_char_boundary(MAX_MESSAGE - ELLIPSIS.len()));
+                kept.push_str(ELLIPSIS);
                 break;
             }
             kept.push(char);

@@ -94,7 +94,10 @@ fn it_reads_like_this() {
 #[test]
 fn messages_are_cut_at_a_character() {
     let evidence = Evidence::new("a".into(), &"ü".repeat(400), NOW);
-    assert_eq!(evidence.message.len(), MAX_MESSAGE);
+    assert_eq!(evidence.message.len(), MAX_MESSAGE - 1);
+    assert!(evidence.message.ends_with("üü…"), "it says that it was cut");
+    let again = Evidence::new("a".into(), &evidence.message, NOW);
+    assert_eq!(again.message, evidence.message, "once is enough");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use kube::{
     core::{DynamicObject, ObjectMeta},
 };
 use muster_api::{
-    conditions::{PAUSED, READY, STALLED, TAG_MOVED, find, is_true},
+    conditions::{HALTED, PAUSED, READY, STALLED, TAG_MOVED, find, is_true},
     control::Control,
     labels::annotation,
     module::ModuleObject,
@@ -61,6 +61,16 @@ impl Seen {
             .filter(|ready| words.contains(&ready.reason.as_str()))
     }
 
+    /// Its rollout was ended, or what it wants is known to be bad.
+    fn is_halted(&self) -> bool {
+        let bad = [
+            Reason::KnownBad.as_str(),
+            Reason::Halted.as_str(),
+            Reason::Aborted.as_str(),
+        ];
+        is_true(&self.conditions, HALTED) || self.says(&bad).is_some()
+    }
+
     fn why(&self) -> String {
         format!("muster why {}", self.name)
     }
@@ -100,15 +110,14 @@ pub fn judge(world: &World) -> Vec<Finding> {
     ));
     findings.extend(paused(&all, world.now));
     findings.extend(held(live, &all, world.now));
-    let bad = [
-        Reason::KnownBad.as_str(),
-        Reason::Halted.as_str(),
-        Reason::Aborted.as_str(),
-    ];
-    findings.extend(by_word(&all, Code::Bad, Level::Problem, &bad, || {
-        "no module wants what is known to be bad".to_owned()
-    }));
-    findings.extend(stalled(&all, &bad));
+    findings.extend(by_condition(
+        &all,
+        Code::Bad,
+        Level::Problem,
+        Seen::is_halted,
+        || "no module wants what is known to be bad".to_owned(),
+    ));
+    findings.extend(stalled(&all));
     findings.extend(by_word(
         &all,
         Code::Withdrawal,
@@ -148,9 +157,19 @@ fn by_word(
     words: &[&str],
     well: impl FnOnce() -> String,
 ) -> Vec<Finding> {
-    let found = all
-        .iter()
-        .filter_map(|module| Some((module, module.says(words)?)));
+    by_condition(all, code, level, |module| module.says(words).is_some(), well)
+}
+
+/// The modules of which this holds, in the words of their condition Ready.
+fn by_condition(
+    all: &[Seen],
+    code: Code,
+    level: Level,
+    holds: impl Fn(&Seen) -> bool,
+    well: impl FnOnce() -> String,
+) -> Vec<Finding> {
+    let found = all.iter().filter(|module| holds(module));
+    let found = found.filter_map(|module| Some((module, module.ready()?)));
     let found = found.map(|(module, ready)| {
         Finding::new(code, level, &ready.reason)
             .about(&module.name)
@@ -238,10 +257,10 @@ fn held(live: &Live, all: &[Seen], now: Timestamp) -> Vec<Finding> {
     )
 }
 
-fn stalled(all: &[Seen], told: &[&str]) -> Vec<Finding> {
+fn stalled(all: &[Seen]) -> Vec<Finding> {
     let found = all
         .iter()
-        .filter(|module| is_true(&module.conditions, STALLED) && module.says(told).is_none());
+        .filter(|module| is_true(&module.conditions, STALLED) && !module.is_halted());
     let found = found.filter(|module| {
         module
             .says(&[ObjectReason::NoClusters.as_str(), Reason::WithdrawalHeld.as_str()])
