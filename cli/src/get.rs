@@ -16,6 +16,14 @@ use crate::{
     near, output,
 };
 
+pub const EXAMPLES: &str = "\
+Examples:
+  muster get modules
+  muster get clusters -l env=prod -o wide
+  muster get modules --status-selector ready=false -A      what is not well, anywhere
+  muster get all -o name
+  muster get revisions -w                                 each change, until Ctrl-C";
+
 /// What kubectl asks for to get a table.
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 

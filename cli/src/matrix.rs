@@ -10,6 +10,13 @@ use crate::{
     connect, fleet, output,
 };
 
+pub const EXAMPLES: &str = "\
+Examples:
+  muster matrix -w                    as it changes
+  muster matrix -l region=eu          of some clusters
+  muster matrix --only-problems
+  muster matrix -o json | jq '.rows[] | {module, target}'";
+
 /// Prints the matrix once, or at each change.
 pub async fn run(cluster: &ClusterFlags, flags: &MatrixFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;

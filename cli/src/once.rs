@@ -21,6 +21,10 @@ Examples:
   muster rollout approve module/podinfo                       the only stage that asks for it
   muster rollout approve module/podinfo --stage canary --reason 'dashboards are green'";
 
+pub const PROMOTE_EXAMPLES: &str = "\
+Examples:
+  muster rollout promote module/podinfo --stage canary --reason 'the fix is urgent'";
+
 pub const ABORT_EXAMPLES: &str = "\
 Examples:
   muster rollout abort module/podinfo --reason 'wrong branch'";

@@ -27,6 +27,16 @@ use crate::{
     connect, dashboard, logs,
 };
 
+pub const CONTROLLER_EXAMPLES: &str = "\
+Examples:
+  muster controller --kubeconfig management.kubeconfig -n fleet --leader-elect=false
+  muster controller --dashboard-addr 0.0.0.0:8080 --metrics-addr 0.0.0.0:9090 --log-format json";
+
+pub const AGENT_EXAMPLES: &str = "\
+Examples:
+  muster agent --kubeconfig eu-1.kubeconfig
+  muster agent --data-dir /var/lib/muster --log-format json";
+
 /// Runs the process of the management cluster until SIGTERM or Ctrl-C.
 pub async fn controller(cluster: &ClusterFlags, flags: ControllerFlags) -> anyhow::Result<u8> {
     let ControllerFlags { process, dashboard } = flags;

@@ -18,6 +18,11 @@ use crate::{
     fleet::Address,
 };
 
+pub const EXAMPLES: &str = "\
+Examples:
+  muster reconcile module/podinfo
+  muster reconcile bootstrapmodule/base --timeout 2m";
+
 /// Asks for a reconcile by Flux's annotation, and waits until it was handled.
 pub async fn run(cluster: &ClusterFlags, flags: &ReconcileFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;

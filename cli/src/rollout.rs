@@ -16,6 +16,19 @@ use crate::{
     pause, tree, undo,
 };
 
+pub const EXAMPLES: &str = "\
+Examples:
+  muster rollout status module/podinfo
+  muster rollout history module/podinfo
+  muster rollout pause module/podinfo --for 2h --reason 'freeze until the release'
+  muster rollout undo module/podinfo";
+
+pub const STATUS_EXAMPLES: &str = "\
+Examples:
+  muster rollout status module/podinfo
+  muster rollout status module/podinfo --tag v1.2.0 --timeout 20m     in a pipeline, after the push
+  muster rollout status module/podinfo --no-watch";
+
 /// Names on one line; more are counted.
 const LISTED: usize = 3;
 

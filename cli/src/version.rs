@@ -8,6 +8,11 @@ use crate::{
     connect,
 };
 
+pub const EXAMPLES: &str = "\
+Examples:
+  muster version
+  muster version --client";
+
 /// Prints the version of this command, and that of the management cluster's API server.
 pub async fn run(cluster: &ClusterFlags, flags: &VersionFlags) -> anyhow::Result<u8> {
     say!("muster {}", env!("CARGO_PKG_VERSION"));

@@ -13,6 +13,13 @@ use crate::{
     near, output,
 };
 
+pub const EXAMPLES: &str = "\
+Examples:
+  muster why module/podinfo
+  muster why podinfo --cluster eu-1   of one cluster
+  muster why bootstrapmodule/base -w  as it changes
+  muster why podinfo -o json | jq -r .next";
+
 /// Explains a module, or one cluster of it; once, or at each change.
 pub async fn run(cluster: &ClusterFlags, flags: &WhyFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
@@ -52,6 +59,7 @@ fn answer(fleet: &Fleet, module: &ModuleName, cluster: Option<&str>, namespace: 
 /// The answer on lines that fit; a command that is to be typed next is never broken, so that it can be copied.
 pub fn lines(why: &Why, width: usize) -> Vec<String> {
     let Why {
+        schema: _,
         headline,
         steps,
         next,

@@ -33,6 +33,18 @@ fn the_reference_is_as_generated() {
 }
 
 #[test]
+fn help_begins_with_examples() {
+    let page = muster(&["man", "--markdown"]);
+    for chapter in page.split("\n## ").skip(1) {
+        let verb = chapter.lines().next().unwrap();
+        let begins = chapter
+            .lines()
+            .find(|line| line.starts_with("Examples:") || line.starts_with("Usage:"));
+        assert_eq!(begins, Some("Examples:"), "{verb}");
+    }
+}
+
+#[test]
 fn every_verb_has_a_page_of_the_manual() {
     let folder = tempfile::tempdir().unwrap();
     muster(&["man", "--out", folder.path().to_str().unwrap()]);

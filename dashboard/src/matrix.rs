@@ -14,6 +14,8 @@ const SHOWN: usize = 3;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Matrix {
+    /// The version of this shape, as JSON.
+    pub schema: &'static str,
     /// The columns: a cluster, or several that are alike.
     pub columns: Vec<Column>,
     /// A row for each module, with a cell for each column.
@@ -50,6 +52,8 @@ impl Matrix {
     /// From more clusters than this on, equal columns are folded: what fits a wide terminal.
     pub const FOLD_FROM: usize = 12;
 
+    const SCHEMA: &'static str = "matrix/v1";
+
     /// The matrix of a fleet. With more clusters than `fold_from`, columns that are alike are folded into one.
     pub fn of(fleet: &Fleet, fold_from: usize) -> Self {
         let groups = if fleet.clusters.len() > fold_from {
@@ -58,6 +62,7 @@ impl Matrix {
             (0..fleet.clusters.len()).map(|place| vec![place]).collect()
         };
         Self {
+            schema: Self::SCHEMA,
             columns: groups.iter().map(|group| column(fleet, group)).collect(),
             rows: fleet
                 .modules

@@ -9,6 +9,8 @@ use crate::{Cell, ModuleView, Shape, listed};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Why {
+    /// The version of this shape, as JSON.
+    pub schema: &'static str,
     /// One sentence.
     pub headline: String,
     /// The steps of the chain, most urgent first.
@@ -36,6 +38,8 @@ pub struct Step {
 }
 
 impl Why {
+    const SCHEMA: &'static str = "why/v1";
+
     /// The command in what to do next, if there is one.
     pub fn command(&self) -> Option<&str> {
         let next = self.next.as_deref()?;
@@ -69,6 +73,7 @@ pub fn why(module: &ModuleView, cluster: Option<&str>) -> Why {
 fn about_cluster(module: &ModuleView, cluster: &str) -> Why {
     let Some(cell) = module.cells.iter().find(|cell| cell.cluster == cluster) else {
         return Why {
+            schema: Why::SCHEMA,
             headline: format!("there is no Cluster {cluster} in this namespace"),
             steps: Vec::new(),
             next: None,
@@ -76,6 +81,7 @@ fn about_cluster(module: &ModuleView, cluster: &str) -> Why {
     };
     let has = cell.version.as_deref().unwrap_or("nothing");
     Why {
+        schema: Why::SCHEMA,
         headline: format!(
             "{} on {cluster} has {has}, wants {}: {}",
             module.name, module.version, cell.reason
@@ -135,6 +141,7 @@ fn about_module(module: &ModuleView) -> Why {
         });
     }
     Why {
+        schema: Why::SCHEMA,
         headline: format!(
             "{} {} on {}/{} clusters: {}",
             module.name, module.version, module.summary.updated, module.summary.total, module.reason

@@ -175,6 +175,14 @@ fn why_ends_with_what_is_to_be_done() {
 }
 
 #[test]
+fn the_shapes_as_json_are_on_record() {
+    let fleet = fleet();
+    insta::assert_json_snapshot!("matrix", Matrix::of(&fleet, 2));
+    insta::assert_json_snapshot!("why", why(&fleet.modules[0], None));
+    insta::assert_json_snapshot!("tree", Tree::fleet(&fleet, "default"));
+}
+
+#[test]
 fn why_says_that_a_tag_was_moved() {
     let mut fleet = fleet();
     fleet.modules[0].tag_moved = Some("tag v2 now names commit c2: make a new tag".to_owned());

@@ -13,23 +13,31 @@ use crate::{
     bundle::{self, BundleFlags},
     check::{self, CheckFlags},
     completion::{self, CompletionFlags},
+    crds,
     dashboard::{self, DashboardFlags},
+    demo,
     enroll::{self, EnrollFlags},
     events::{self, EventsFlags},
+    get,
     history::{self, HistoryFlags},
     install::{self, InstallFlags},
     level::{self, HoldFlags, PinFlags, ReleaseFlags, UnpinFlags},
     lint::{self, LintFlags},
     man::{self, ManFlags},
+    matrix,
     once::{self, RevisionFlags, StageFlags},
     pause::{self, PauseFlags, ResumeFlags},
     plan::{self, PlanFlags},
+    process::{AGENT_EXAMPLES, CONTROLLER_EXAMPLES},
+    reconcile,
     replay::{self, ReplayFlags},
+    rollout,
     simulate::{self, SimulateFlags},
     tree::{self, TreeFlags},
     undo::{self, UndoFlags},
     unenroll::{self, UnenrollFlags},
     uninstall::{self, UninstallFlags},
+    version, why,
 };
 
 use self::folder::{BUILD_EXAMPLES, DIFF_EXAMPLES};
@@ -98,10 +106,13 @@ pub struct ClusterFlags {
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// A management plane and a fleet of simulated clusters in one process, with a real git repository
+    #[command(before_help = demo::EXAMPLES)]
     Demo(DemoFlags),
     /// The process of the management cluster: modules, assemblages, cluster registry
+    #[command(before_help = CONTROLLER_EXAMPLES)]
     Controller(ControllerFlags),
     /// The process of a downstream cluster, or of a single one: assemblages, and git repositories where Flux is not
+    #[command(before_help = AGENT_EXAMPLES)]
     Agent(ProcessFlags),
     /// Print what runs muster in a cluster: namespace, rights, Deployment, definitions
     ///
@@ -124,6 +135,9 @@ pub enum Verb {
     #[command(before_help = bundle::EXAMPLES)]
     SupportBundle(BundleFlags),
     /// Print the CustomResourceDefinitions to apply before the processes
+    ///
+    /// Exit codes: 0 printed, 2 usage.
+    #[command(before_help = crds::EXAMPLES)]
     Crds(CrdsFlags),
     /// Whether the installation, its clusters and modules are well: a line for each check, with a code, why, and what to do
     ///
@@ -203,8 +217,17 @@ pub enum Verb {
     #[command(before_help = replay::EXAMPLES)]
     Replay(ReplayFlags),
     /// Modules, clusters, assemblages or revisions, as kubectl shows them
+    ///
+    /// Exit codes: 0 printed, 2 nothing is of the name, or could not find out.
+    #[command(before_help = get::EXAMPLES)]
     Get(GetFlags),
     /// Modules by clusters: who is at what
+    ///
+    /// With -o json: `schema` (`matrix/v1`), columns (each with title and clusters), rows (each with kind, module, target and cells; a cell
+    /// has cluster, shape, reason, version, since and message) and total.
+    ///
+    /// Exit codes: 0 printed, 2 could not find out.
+    #[command(before_help = matrix::EXAMPLES)]
     Matrix(MatrixFlags),
     /// The fleet, a module or a cluster as a tree: problems in full, what is alike on one line
     ///
@@ -214,6 +237,11 @@ pub enum Verb {
     #[command(before_help = tree::EXAMPLES)]
     Tree(TreeFlags),
     /// Why a module is where it is, down to the object that fails
+    ///
+    /// With -o json: `schema` (`why/v1`), headline, steps (each with shape, who, cluster, reason, message and since) and next.
+    ///
+    /// Exit codes: 0 printed, 2 no such module, or could not find out.
+    #[command(before_help = why::EXAMPLES)]
     Why(WhyFlags),
     /// The fleet in a browser, live, with your own rights; it only shows
     ///
@@ -231,6 +259,7 @@ pub enum Verb {
     #[command(before_help = events::EXAMPLES)]
     Events(EventsFlags),
     /// The rollout of a module
+    #[command(before_help = rollout::EXAMPLES)]
     Rollout(RolloutFlags),
     /// Keep clusters as they are: a cluster for all modules, or some clusters for one
     ///
@@ -259,6 +288,9 @@ pub enum Verb {
     #[command(before_help = level::UNPIN_EXAMPLES)]
     Unpin(UnpinFlags),
     /// Look at a module now, not at the next interval
+    ///
+    /// Exit codes: 0 looked at, 1 not within the time, 2 no such module, or could not find out.
+    #[command(before_help = reconcile::EXAMPLES)]
     Reconcile(ReconcileFlags),
     /// Print the completion of a shell
     #[command(before_help = completion::EXAMPLES)]
@@ -269,6 +301,7 @@ pub enum Verb {
     #[command(before_help = man::EXAMPLES)]
     Man(ManFlags),
     /// The version of this command, and of the management cluster's API server
+    #[command(before_help = version::EXAMPLES)]
     Version(VersionFlags),
 }
 
@@ -454,6 +487,7 @@ pub enum RolloutVerb {
     /// Follow a rollout until it is done or has failed
     ///
     /// Exit codes: 0 done, 1 failed or not done in time, 2 could not find out.
+    #[command(before_help = rollout::STATUS_EXAMPLES)]
     Status(StatusFlags),
     /// Let no further cluster begin; what has begun may finish
     ///
@@ -479,6 +513,7 @@ pub enum RolloutVerb {
     /// Let a stage be passed as soon as its clusters are confirmed, without its soak and its gates
     ///
     /// Exit codes: 0 written, 2 could not be done.
+    #[command(before_help = once::PROMOTE_EXAMPLES)]
     Promote(StageFlags),
     /// Let what is being rolled out go no further
     ///

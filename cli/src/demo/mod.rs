@@ -36,6 +36,13 @@ use cluster::{Cluster, Name};
 use folder::Folder;
 use plane::Plane;
 
+pub const EXAMPLES: &str = "\
+Examples:
+  muster demo                                      in a fresh folder, which is removed at the end
+  muster demo --dashboard                          with the dashboard from the start
+  muster demo --dir fleet --clusters 20
+  muster demo --tour                               plays by itself, checks itself, and ends";
+
 /// Runs the demo until Ctrl-C or SIGTERM.
 pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
     let DemoFlags {
