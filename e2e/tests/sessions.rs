@@ -18,8 +18,10 @@ use muster_e2e::bed::muster;
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use regex::Regex;
 
-/// Rows of a terminal: more than any verb prints here.
+/// Rows of a terminal: more than is on record of any verb, so that what is recorded in full has not scrolled away.
 const ROWS: u16 = 120;
+
+const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// What is typed at rest, when all is well.
 const AT_REST: &[&[&str]] = &[
@@ -73,8 +75,109 @@ const WHEN_WRONG: &[&[&str]] = &[
     &["hold", "eu-1", "--dry-run=client"],
 ];
 
+/// What a person does, said before it is done; and what needs no fleet.
+const BY_HAND: &[&[&str]] = &[
+    &[
+        "rollout",
+        "pause",
+        "module/podinfo",
+        "--for",
+        "2h",
+        "--dry-run=server",
+    ],
+    &["rollout", "resume", "module/podinfo"],
+    &["rollout", "approve", "module/podinfo", "--dry-run=client"],
+    &[
+        "rollout",
+        "promote",
+        "module/podinfo",
+        "--stage",
+        "canary",
+        "--dry-run=client",
+    ],
+    &[
+        "rollout",
+        "abort",
+        "module/podinfo",
+        "--reason",
+        "wrong branch",
+        "--dry-run=client",
+    ],
+    &["rollout", "undo", "module/podinfo"],
+    &["hold", "eu-1", "--reason", "hardware", "--dry-run=server"],
+    &["release", "eu-1"],
+    &["pin", "eu-1", "module/podinfo=v1.0.0", "--dry-run=client"],
+    &["unpin", "eu-1", "module/podinfo"],
+    &["reconcile", "module/podinfo"],
+    &["events", "module/backup"],
+    &[
+        "plan",
+        "-f",
+        "modules",
+        "--substitute",
+        "FLEET_URL=file://DEMO/fleet",
+        "--allow-insecure-sources",
+    ],
+    &["build", "apps/podinfo"],
+    &[
+        "enroll",
+        "--downstream-kubeconfig",
+        "../clusters/ap-1.kubeconfig",
+        "--name",
+        "ap-1",
+        "-l",
+        "env=prod,region=ap",
+        "--bootstrap",
+        "--no-agent",
+        "--dry-run=server",
+    ],
+    &["unenroll", "eu-1", "--dry-run"],
+    &["install", "--export", "--management"],
+    &["uninstall", "--management", "--dry-run"],
+    &["support-bundle", "-o", "DEMO/bundle.tar.gz"],
+    &["crds", "--downstream"],
+    &["simulate", "REPOSITORY/examples/simulate/fleet.yaml"],
+    &[
+        "simulate",
+        "REPOSITORY/examples/simulate/fleet.yaml",
+        "--fail",
+        "eu-2",
+    ],
+    &["replay", "REPOSITORY/cli/tests/fixtures/fleet.Module.web.jsonl"],
+    &["completion", "bash"],
+    &["man"],
+    &["version"],
+];
+
+/// Verbs that go on until they are ended: the demo that all this is typed at, and the tests of the processes and of the dashboard, see to
+/// these.
+const PROCESSES: &[&str] = &["demo", "controller", "agent", "dashboard"];
+
+/// Lines on record of what is printed at length.
+const RECORDED: usize = 60;
+
 /// Views that are made for the width that there is.
 const FITTED: &[&str] = &["matrix", "tree"];
+
+#[test]
+fn no_verb_is_left_out() {
+    let recorded: Vec<String> = [AT_REST, WHEN_WRONG, BY_HAND]
+        .concat()
+        .iter()
+        .map(|typed| typed.join(" ") + " ")
+        .collect();
+    let reference = include_str!("../../docs/cli.md");
+    let verbs = reference
+        .lines()
+        .filter_map(|line| line.strip_prefix("## muster "));
+    for verb in verbs.filter(|verb| !PROCESSES.contains(verb)) {
+        let begin = format!("{verb} ");
+        assert!(
+            recorded.iter().any(|typed| typed.starts_with(&begin)),
+            "muster {verb} is not on record"
+        );
+    }
+}
 
 #[test]
 #[ignore = "long: cargo xtask long"]
@@ -102,6 +205,7 @@ fn each_verb_is_on_record() {
         1,
     );
     record(&demo, "when_wrong", WHEN_WRONG);
+    record(&demo, "by_hand", BY_HAND);
     demo.end();
 }
 
@@ -109,11 +213,16 @@ fn record(demo: &Demo, name: &str, sessions: &[&[&str]]) {
     for columns in [None, Some(80), Some(160)] {
         let mut page = String::new();
         for typed in sessions {
+            let folder = demo.folder.display().to_string();
+            let words: Vec<String> = typed
+                .iter()
+                .map(|word| word.replace("DEMO", &folder).replace("REPOSITORY", REPOSITORY))
+                .collect();
             let (said, code) = match columns {
-                None => in_a_pipe(demo, typed),
-                Some(columns) => on_a_terminal(demo, typed, columns),
+                None => in_a_pipe(demo, &words),
+                Some(columns) => on_a_terminal(demo, &words, columns),
             };
-            let said = settled(&said, demo);
+            let said = begin_of(&settled(&said, demo));
             write!(
                 page,
                 "$ muster {}\n{said}\n[exit code {code}]\n\n",
@@ -126,7 +235,7 @@ fn record(demo: &Demo, name: &str, sessions: &[&[&str]]) {
     }
 }
 
-fn in_a_pipe(demo: &Demo, typed: &[&str]) -> (String, u32) {
+fn in_a_pipe(demo: &Demo, typed: &[String]) -> (String, u32) {
     let output = Command::new(muster())
         .args(typed)
         .current_dir(demo.folder.join("fleet"))
@@ -142,7 +251,7 @@ fn in_a_pipe(demo: &Demo, typed: &[&str]) -> (String, u32) {
 }
 
 /// What stands on the screen at the end, read by a terminal.
-fn on_a_terminal(demo: &Demo, typed: &[&str], columns: u16) -> (String, u32) {
+fn on_a_terminal(demo: &Demo, typed: &[String], columns: u16) -> (String, u32) {
     let size = PtySize {
         rows: ROWS,
         cols: columns,
@@ -167,16 +276,27 @@ fn on_a_terminal(demo: &Demo, typed: &[&str], columns: u16) -> (String, u32) {
     let mut terminal = vt100::Parser::new(ROWS, columns, 0);
     terminal.process(&said);
     let screen = terminal.screen();
-    if FITTED.contains(&typed[0]) {
+    if FITTED.contains(&typed[0].as_str()) {
         let wrapped = (0..ROWS).find(|row| screen.row_wrapped(*row));
         assert_eq!(wrapped, None, "{typed:?} at {columns}: {}", screen.contents());
     }
     (screen.contents(), code)
 }
 
+/// As much as anybody reads.
+fn begin_of(said: &str) -> String {
+    let lines: Vec<&str> = said.lines().collect();
+    match lines.len().saturating_sub(RECORDED) {
+        0 => said.to_owned(),
+        more => format!("{}\n[{more} more lines]", lines[..RECORDED].join("\n")),
+    }
+}
+
 /// The same text in every run.
 fn settled(said: &str, demo: &Demo) -> String {
-    let mut text = said.replace(&demo.folder.display().to_string(), "DEMO");
+    let mut text = said
+        .replace(&demo.folder.display().to_string(), "DEMO")
+        .replace(REPOSITORY, "REPOSITORY");
     for (pattern, word) in [
         (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?Z?", "TIME"),
         // One that was cut.
