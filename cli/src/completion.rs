@@ -1,9 +1,11 @@
-//! `muster completion`: completion of a shell.
+//! `muster completion`: what a shell is told, so that it asks this command what may be typed next.
 
-use clap::{Args, CommandFactory as _};
-use clap_complete::Shell;
+use std::ffi::OsString;
 
-use crate::{DONE, args::Arguments, output};
+use clap::Args;
+use clap_complete::{CompleteEnv, Shell, env::Shells};
+
+use crate::{DONE, names, output};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -11,6 +13,9 @@ Examples:
   muster completion bash > /etc/bash_completion.d/muster             every bash
   muster completion zsh > \"${fpath[1]}/_muster\"                      every zsh
   muster completion fish > ~/.config/fish/completions/muster.fish    every fish";
+
+/// How the script of a shell asks this command.
+const ASKED_BY: &str = "_MUSTER_COMPLETE";
 
 #[derive(Args, Debug)]
 pub struct CompletionFlags {
@@ -21,8 +26,25 @@ pub struct CompletionFlags {
 
 /// Prints a script for a shell.
 pub fn run(flags: &CompletionFlags) -> anyhow::Result<u8> {
+    let name = flags.shell.to_string();
+    let shells = Shells::builtins();
+    let shell = shells
+        .completer(&name)
+        .ok_or_else(|| anyhow::anyhow!("there is no completion for {name}"))?;
     let mut script = Vec::new();
-    clap_complete::generate(flags.shell, &mut Arguments::command(), "muster", &mut script);
+    shell.write_registration(ASKED_BY, "muster", "muster", "muster", &mut script)?;
     output::text(&String::from_utf8_lossy(&script))?;
     Ok(DONE)
+}
+
+/// Answers a shell that asks what may be typed next, and ends the process; otherwise nothing happens.
+pub fn answer(words: &[OsString]) {
+    // The words that were typed stand behind `--`.
+    let typed = words
+        .iter()
+        .position(|word| word == "--")
+        .map_or(words, |place| &words[place + 1..]);
+    CompleteEnv::with_factory(|| names::command(typed))
+        .var(ASKED_BY)
+        .complete();
 }

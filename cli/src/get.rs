@@ -55,7 +55,8 @@ pub async fn run(cluster: &ClusterFlags, flags: &GetFlags) -> anyhow::Result<u8>
     }
 }
 
-async fn kinds(client: &Client, what: What) -> anyhow::Result<Vec<ApiResource>> {
+/// The kinds that are served of what is listed.
+pub async fn kinds(client: &Client, what: What) -> anyhow::Result<Vec<ApiResource>> {
     let modules = [
         ApiResource::erase::<Module>(&()),
         ApiResource::erase::<BootstrapModule>(&()),

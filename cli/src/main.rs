@@ -47,6 +47,7 @@ mod lint;
 mod logs;
 mod man;
 mod matrix;
+mod names;
 mod near;
 mod once;
 mod pause;
@@ -89,6 +90,9 @@ const INTERRUPTED: u8 = 130;
 async fn main() -> ExitCode {
     let words = typed();
     let called_as = CalledAs::by(words.first());
+    // One TLS provider for everything in this process; only a second call could fail.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    completion::answer(&words);
     if called_as == CalledAs::Completer {
         return ExitCode::from(plugin::complete(words));
     }
@@ -96,8 +100,6 @@ async fn main() -> ExitCode {
     let matches = called_as.command().get_matches_from(words);
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     arguments.manner.take();
-    // One TLS provider for everything in this process; only a second call could fail.
-    let _ = rustls::crypto::ring::default_provider().install_default();
     match run(arguments).await {
         Ok(code) => ExitCode::from(code),
         Err(error) => {

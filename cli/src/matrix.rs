@@ -168,6 +168,7 @@ mod tests {
             ],
         };
         Matrix {
+            schema: "matrix/v1",
             columns: ["eu-1", "eu-2", "us-1"].map(column).into(),
             rows: vec![row("web")],
             total: "1 modules × 3 clusters: 1 failed, 2 ready".to_owned(),

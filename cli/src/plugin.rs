@@ -8,7 +8,7 @@ use std::{env, ffi::OsString, path::Path};
 use clap::{Command, CommandFactory as _};
 use clap_complete::engine;
 
-use crate::{DONE, UNKNOWN, args::Arguments, output};
+use crate::{DONE, UNKNOWN, args::Arguments, names, output};
 
 /// How cobra's shell scripts are told that files are not offered beside what is printed (`ShellCompDirectiveNoFileComp`).
 const NO_FILES: &str = ":4\n";
@@ -51,7 +51,7 @@ pub fn complete(mut words: Vec<OsString>) -> u8 {
     }
     let last = words.len() - 1;
     let here = env::current_dir().ok(); // without one files are not offered
-    let Ok(candidates) = engine::complete(&mut Arguments::command(), words, last, here.as_deref()) else {
+    let Ok(candidates) = engine::complete(&mut names::command(&words), words, last, here.as_deref()) else {
         return UNKNOWN;
     };
     let mut answer = String::new();

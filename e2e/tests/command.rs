@@ -22,11 +22,50 @@ fn what_a_person_says_is_heard() {
     let mut demo = Demo::start(folder.path(), &["--clusters", "3"]);
     demo.until_printed(READY, |printed| printed.lines().any(|line| line == "ready"));
     demo.kubectl(&["wait", "--for=condition=Ready", ROLLED, "module/podinfo"]);
+    offered(&demo);
     held(&demo);
     pinned(&demo);
     undone(&demo);
     staged(&demo);
     demo.end();
+}
+
+/// Who presses the tab key is offered the names that there are.
+fn offered(demo: &Demo) {
+    let check = |words: &[&str], expect: &[&str]| {
+        let typed = words.join(" ");
+        let script = format!(
+            "source <(muster completion bash); COMP_WORDS=(muster {typed} '') COMP_CWORD={}; \
+             _clap_complete_muster muster '' {}; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            words.len() + 1,
+            words.last().unwrap(),
+        );
+        let muster = muster_e2e::bed::muster();
+        let bin = muster.parent().unwrap();
+        let output = std::process::Command::new("bash")
+            .args(["--norc", "-ec", &script])
+            .env(
+                "PATH",
+                format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()),
+            )
+            .env("KUBECONFIG", demo.folder.join("management.kubeconfig"))
+            .output()
+            .unwrap();
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        let names: Vec<&str> = said
+            .lines()
+            .map(str::trim)
+            .filter(|word| !word.starts_with('-'))
+            .collect();
+        assert_eq!(names, expect, "muster {typed}");
+    };
+    let modules = ["module/backup", "module/podinfo", "bootstrapmodule/base"];
+    check(&["why"], &modules);
+    check(&["rollout", "status"], &modules);
+    check(&["get", "modules"], &["backup", "podinfo", "base"]);
+    check(&["unenroll"], &["dev-1", "eu-1", "eu-2"]);
+    check(&["-n", "elsewhere", "why"], &[]);
+    check(&["--kubeconfig", "/nowhere", "why"], &[]);
 }
 
 /// Who is held keeps what it has while the others go on, and gets it when it is released.

@@ -106,8 +106,16 @@ const BY_HAND: &[&[&str]] = &[
     &["rollout", "undo", "module/podinfo"],
     &["hold", "eu-1", "--reason", "hardware", "--dry-run=server"],
     &["release", "eu-1"],
-    &["pin", "eu-1", "module/podinfo=v1.0.0", "--dry-run=client"],
-    &["unpin", "eu-1", "module/podinfo"],
+    &[
+        "pin",
+        "eu-1",
+        "--module",
+        "podinfo",
+        "--revision",
+        "GOOD",
+        "--dry-run=client",
+    ],
+    &["unpin", "eu-1", "--module", "podinfo"],
     &["reconcile", "module/podinfo"],
     &["events", "module/backup"],
     &[
@@ -210,14 +218,11 @@ fn each_verb_is_on_record() {
 }
 
 fn record(demo: &Demo, name: &str, sessions: &[&[&str]]) {
+    let places = Places::of(demo);
     for columns in [None, Some(80), Some(160)] {
         let mut page = String::new();
         for typed in sessions {
-            let folder = demo.folder.display().to_string();
-            let words: Vec<String> = typed
-                .iter()
-                .map(|word| word.replace("DEMO", &folder).replace("REPOSITORY", REPOSITORY))
-                .collect();
+            let words: Vec<String> = typed.iter().map(|word| places.fill(word)).collect();
             let (said, code) = match columns {
                 None => in_a_pipe(demo, &words),
                 Some(columns) => on_a_terminal(demo, &words, columns),
@@ -283,6 +288,36 @@ fn on_a_terminal(demo: &Demo, typed: &[String], columns: u16) -> (String, u32) {
     (screen.contents(), code)
 }
 
+/// What differs from run to run in what is typed.
+struct Places {
+    folder: String,
+    good: String,
+}
+
+impl Places {
+    fn of(demo: &Demo) -> Self {
+        let path = "{.items[?(@.status.verdict==\"Good\")].spec.revision}";
+        let good = demo.kubectl(&[
+            "get",
+            "modulerevisions",
+            "-l",
+            "fleet.muster.dev/module=podinfo",
+            "-o",
+            &format!("jsonpath={path}"),
+        ]);
+        Self {
+            folder: demo.folder.display().to_string(),
+            good: good.trim().to_owned(),
+        }
+    }
+
+    fn fill(&self, word: &str) -> String {
+        word.replace("DEMO", &self.folder)
+            .replace("REPOSITORY", REPOSITORY)
+            .replace("GOOD", &self.good)
+    }
+}
+
 /// As much as anybody reads.
 fn begin_of(said: &str) -> String {
     let lines: Vec<&str> = said.lines().collect();
@@ -308,7 +343,7 @@ fn settled(said: &str, demo: &Demo) -> String {
         (r"\b(\d+[dhms])+\b", "AGE"),
         (r"127\.0\.0\.1:\d+", "ADDRESS"),
         // Columns are as wide as their words of this run.
-        (r" {2,}", "  "),
+        (r"(?m)(\S) {2,}", "$1  "),
         (r" +\n", "\n"),
     ] {
         text = Regex::new(pattern).unwrap().replace_all(&text, word).into_owned();

@@ -259,6 +259,15 @@ async fn what_is_wrong_with_a_cluster_has_its_code_and_no_credential_is_shown() 
     );
 }
 
+/// What a module says whose rollout was ended by a bad version.
+fn halted(condition: &impl Fn(&str, &str, &str) -> Value) -> Value {
+    json!([
+        condition("Ready", "False", "Failed"),
+        condition("Halted", "True", "Halted"),
+        condition("Stalled", "True", "Failed")
+    ])
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn what_modules_say_has_its_code() {
     let bed = installed().await;
@@ -317,12 +326,7 @@ async fn what_modules_say_has_its_code() {
     )
     .await;
     check(ready("KnownBad"), none(), none(), "MST1305").await;
-    let halted = json!([
-        condition("Ready", "False", "Failed"),
-        condition("Halted", "True", "Halted"),
-        condition("Stalled", "True", "Failed")
-    ]);
-    check(halted, none(), none(), "MST1305").await;
+    check(halted(&condition), none(), none(), "MST1305").await;
     check(
         json!([
             condition("Ready", "False", "InvalidSpec"),
