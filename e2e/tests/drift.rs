@@ -27,7 +27,7 @@ fn drift_is_found_and_left_alone() {
     };
 
     let same = diff(&[], SAME);
-    assert!(same.starts_with("dev-1, eu-1, eu-2:\n"), "{same}");
+    assert!(same.starts_with("dev-1, eu-1, eu-2 at v1.0.0:\n"), "{same}");
 
     let kubeconfig = format!(
         "--kubeconfig={}/clusters/eu-1.kubeconfig",
@@ -42,10 +42,10 @@ fn drift_is_found_and_left_alone() {
     demo.kubectl(&[&[&*kubeconfig, "-n", "web"][..], &image].concat());
     let different = diff(&[], DIFFERENT);
     for line in [
-        "eu-1:\n",
+        "eu-1 at v1.0.0:\n",
         "-        image: example.com/podinfo:drifted\n",
         "+        image: example.com/podinfo:6.0.0\n",
-        "dev-1, eu-2:\n",
+        "dev-1, eu-2 at v1.0.0:\n",
     ] {
         assert!(different.contains(line), "{line}: {different}");
     }

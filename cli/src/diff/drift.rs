@@ -88,6 +88,12 @@ pub async fn run(cluster: &ClusterFlags, module: &ModuleName, flags: &DiffFlags)
         }
     });
     let told: Vec<anyhow::Result<Told>> = stream::iter(compared).buffered(AT_ONCE).collect().await;
+    let cell = |name: &str| view.cells.iter().find(|cell| cell.cluster == name);
+    let version = |name: &str| {
+        cell(name)
+            .and_then(|cell| cell.version.clone())
+            .unwrap_or_default()
+    };
     let (mut alike, mut wrong) = (BTreeMap::new(), BTreeMap::new());
     let mut code = DONE;
     for (name, told) in clusters.iter().zip(told) {
@@ -95,7 +101,10 @@ pub async fn run(cluster: &ClusterFlags, module: &ModuleName, flags: &DiffFlags)
         match told {
             Ok(told) => {
                 code = code.max(told.code);
-                alike.entry(told.text).or_insert_with(Vec::new).push(name);
+                alike
+                    .entry((version(name), told.text))
+                    .or_insert_with(Vec::new)
+                    .push(name);
             }
             Err(error) => {
                 code = UNKNOWN;
@@ -109,8 +118,18 @@ pub async fn run(cluster: &ClusterFlags, module: &ModuleName, flags: &DiffFlags)
     for (why, names) in wrong {
         complain!("error: {}: {why}", listed(names, LISTED));
     }
-    for (text, names) in alike {
-        output::text(&format!("{}:\n{text}", listed(names, LISTED)))?;
+    for ((version, text), names) in alike {
+        output::text(&format!("{} at {version}:\n{text}", listed(names, LISTED)))?;
+    }
+    let names = clusters.iter().map(String::as_str);
+    let failed: Vec<&str> = names
+        .filter(|name| cell(name).is_some_and(|cell| cell.shape == Shape::Failed))
+        .collect();
+    if !failed.is_empty() {
+        complain!(
+            "Whether objects work is another question than whether they are as written; {} failed: muster why {module}",
+            listed(failed, LISTED)
+        );
     }
     Ok(code)
 }
