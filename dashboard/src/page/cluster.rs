@@ -50,7 +50,7 @@ fn facts(view: &ClusterView) -> Part {
                 dd { (parts::text(view.not_ready.as_deref().unwrap_or("nothing against it"))) }
                 @if let Some((reason, message, since)) = &view.reachable {
                     dt { "answers" }
-                    dd { (parts::text(reason)) ": " (parts::text(message)) (parts::since(Some(*since))) }
+                    dd { (parts::text(reason)) @if !message.is_empty() { ": " (parts::text(message)) } (parts::since(Some(*since))) }
                 }
                 @if let Some(last) = view.last_contact { dt { "last contact" } dd { (parts::time(last)) } }
                 @if let Some(version) = &view.kubernetes { dt { "Kubernetes" } dd.version { (parts::text(version)) } }

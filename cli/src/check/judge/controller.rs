@@ -126,7 +126,11 @@ fn is_alive(world: &World) -> bool {
 }
 
 fn lease(world: &World, deployed: bool) -> Finding {
-    let logs = "kubectl logs -n muster-system deployment/muster-controller";
+    let logs = if deployed {
+        "kubectl logs -n muster-system deployment/muster-controller"
+    } else {
+        "the log of the process that runs it: muster controller, muster serve or muster demo"
+    };
     let lease = match &world.lease {
         Ok(lease) => lease.as_ref().and_then(|lease| lease.spec.as_ref()),
         Err(why) => return Finding::unknown(Code::Lease, "the Lease of the controller", why),
