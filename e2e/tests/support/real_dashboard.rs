@@ -141,12 +141,7 @@ fn whoever_may_get_modules_may_look() {
     let manifests = Command::new(muster()).args(install).output().unwrap().stdout;
     kubectl.apply(&String::from_utf8(manifests).unwrap());
     kubectl.apply(PEOPLE);
-    let established = [
-        "wait",
-        "--for=condition=Established",
-        "crd/modules.fleet.muster.dev",
-    ];
-    kubectl.run(&established, "");
+    kubectl.run(&["wait", "--for=condition=Established", "crd", "--all"], "");
     kubectl.apply(MODULE);
     let address = TcpListener::bind("127.0.0.1:0")
         .unwrap()
@@ -165,6 +160,11 @@ fn whoever_may_get_modules_may_look() {
         kubectl.token("fleet", "stranger"),
     );
     let started = Instant::now();
+    // A kind whose storage is not ready yet is read later, and until then the matrix is answered by 503.
+    while ask(&address, "/api/v1/matrix.json", Some(&viewer)).is_none_or(|(status, _)| status != 200) {
+        assert!(started.elapsed() < PATIENCE, "the fleet is not read");
+        std::thread::park_timeout(Duration::from_millis(100));
+    }
     let page = loop {
         match ask(&address, "/", Some(&viewer)) {
             Some((200, page)) if page.contains("module/web") && page.contains("href=\"./module/web\"") => {
