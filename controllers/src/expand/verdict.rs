@@ -91,7 +91,7 @@ pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
         Some(false) => failed(evidence, ready),
         None => Verdict {
             reason: Some(ready.reason.clone()),
-            message: Some(ready.message.clone()),
+            message: Some(object_first(&ready.message)),
             ..Verdict::updating()
         },
     }
@@ -207,7 +207,28 @@ impl Verdict {
             class: Some(class),
             terminal,
             reason: Some(ready.reason.clone()),
-            message: Some(ready.message.clone()),
+            message: Some(object_first(&ready.message)),
         }
     }
+}
+
+/// The failing object first. A health check's report wraps it in what the reader knows already: that a health check failed, early or after
+/// a time, or that one is running for a revision. Of that only the time is kept; words of another form stay as they are.
+fn object_first(message: &str) -> String {
+    let bracketed = message
+        .strip_suffix(']')
+        .and_then(|message| message.split_once(": ["));
+    if let Some((before, object)) = bracketed.filter(|(_, object)| object.contains(" status: '")) {
+        let after = before
+            .strip_prefix("health check failed after ")
+            .and_then(|rest| rest.split(':').next());
+        return after.map_or_else(
+            || object.to_owned(),
+            |after| format!("{object} (after {after})"),
+        );
+    }
+    let running = message
+        .strip_prefix("Running health checks for revision ")
+        .and_then(|rest| rest.split_once(": "));
+    running.map_or(message, |(_, object)| object).to_owned()
 }

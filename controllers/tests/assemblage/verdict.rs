@@ -295,3 +295,37 @@ fn what_is_in_progress_changes_nothing() {
         "a failure of the generation before is none of this one"
     );
 }
+
+#[test]
+fn the_failing_object_comes_first() {
+    #[track_caller]
+    fn check(status: Option<bool>, message: &str, expect: &str) {
+        let verdict = of(&report(ready(status, "HealthCheckFailed", message)), None, None);
+        assert_eq!(verdict.message.as_deref(), Some(expect), "{message}");
+    }
+    const FAILED: &str = "Deployment/shop/web status: 'Failed': Progress deadline exceeded: pod web-1: container app: [oops]";
+    check(
+        Some(false),
+        &format!("health check failed: failed early due to stalled resources: [{FAILED}]"),
+        FAILED,
+    );
+    check(
+        Some(false),
+        "health check failed after 1m30s: timeout waiting for: [Job/shop/a status: 'InProgress', Job/shop/b status: 'Unknown']",
+        "Job/shop/a status: 'InProgress', Job/shop/b status: 'Unknown' (after 1m30s)",
+    );
+    check(
+        None,
+        "Running health checks for revision v1@sha1:0123 with a timeout of 5m: Job/shop/a status: 'InProgress': 0/1",
+        "Job/shop/a status: 'InProgress': 0/1",
+    );
+    // Other words stay as they are.
+    for message in [
+        "Running health checks for revision main@sha1:0123 with a timeout of 29.95s",
+        "health check failed after 30s: context canceled",
+        "unable to read: [a, b]",
+        "",
+    ] {
+        check(Some(false), message, message);
+    }
+}
