@@ -47,6 +47,7 @@ fn fleet(clusters: usize) -> Fleet {
     let module = |module: usize| ModuleView {
         kind: ModuleKind::Module,
         name: format!("module-{module}"),
+        namespace: "default".to_owned(),
         version: if module == 0 { "v2" } else { "v1" }.to_owned(),
         ready: if module == 0 { "False" } else { "True" }.to_owned(),
         reason: if module == 0 { "Failed" } else { "Succeeded" }.to_owned(),
@@ -55,6 +56,8 @@ fn fleet(clusters: usize) -> Fleet {
         observed: true,
         stalled: module == 0,
         tag_moved: None,
+        paused: None,
+        waits_at: None,
         summary: muster_api::module::Summary::default(),
         cells: (0..clusters).map(|place| cell(module, place)).collect(),
     };
@@ -102,7 +105,7 @@ fn views_fit(clusters: usize, width: usize) {
         width,
         &tree::lines(&Tree::module(first).root, width, now),
     );
-    check("why", width, &answer::lines(&why(first, None), width));
+    check("why", width, &answer::lines(&why(first), width));
 }
 
 #[test]

@@ -25,7 +25,12 @@ pub async fn run(cluster: &ClusterFlags, flags: &MatrixFlags) -> anyhow::Result<
         only_problems: flags.only_problems,
         ..Filter::default()
     };
-    let matrix = |fleet: &Fleet| anyhow::Ok(Matrix::of(&filter.apply(fleet)?, Matrix::FOLD_FROM));
+    // Whoever reads JSON wants each cluster; folded columns are for eyes.
+    let fold_from = match flags.output {
+        View::Json => Matrix::UNFOLDED,
+        View::Table => Matrix::FOLD_FROM,
+    };
+    let matrix = |fleet: &Fleet| anyhow::Ok(Matrix::of(&filter.apply(fleet)?, fold_from));
     if flags.watch {
         let mut live = output::Live::default();
         return fleet::watch(&client, &namespace, |snapshot| {
@@ -170,6 +175,7 @@ mod tests {
         Matrix {
             schema: "matrix/v1",
             columns: ["eu-1", "eu-2", "us-1"].map(column).into(),
+            groups: Vec::new(),
             rows: vec![row("web")],
             total: "1 modules × 3 clusters: 1 failed, 2 ready".to_owned(),
         }

@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use anyhow::{Context as _, bail};
-use muster_dashboard::{Fleet, Step, Why};
+use anyhow::Context as _;
+use muster_dashboard::{Check, Fleet, ModuleRef, Objects, Step, Why};
 
 use crate::{
     DONE,
@@ -18,42 +18,56 @@ Examples:
   muster why module/podinfo
   muster why podinfo --cluster eu-1   of one cluster
   muster why bootstrapmodule/base -w  as it changes
-  muster why podinfo -o json | jq -r .next";
+  muster why podinfo -o json | jq -r .command";
 
 /// Explains a module, or one cluster of it; once, or at each change.
 pub async fn run(cluster: &ClusterFlags, flags: &WhyFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
-    let answer = |fleet: &Fleet| answer(fleet, &flags.module, flags.cluster.as_deref(), &namespace);
+    let answer = |objects: &Objects, fleet: &Fleet| {
+        answer(objects, fleet, &flags.module, flags.cluster.as_deref(), &namespace)
+    };
     if flags.watch {
         let mut live = output::Live::default();
         return fleet::watch(&client, &namespace, |snapshot| {
-            live.show(lines(&answer(snapshot.fleet())?, output::width()));
+            let why = answer(&snapshot.objects, snapshot.fleet())?;
+            live.show(lines(&why, output::width()));
             Ok(ControlFlow::Continue(()))
         })
         .await;
     }
-    let why = answer(&fleet::read(&client, &namespace).await?)?;
+    let objects = fleet::objects(&client, &namespace).await?;
+    let why = answer(&objects, &Fleet::of(&objects))?;
     match flags.output {
-        View::Json => say!("{}", serde_json::to_string_pretty(&why)?),
+        View::Json => output::text(&(serde_json::to_string_pretty(&why)? + "\n"))?,
         View::Table => output::print(&lines(&why, output::width())),
     }
     Ok(DONE)
 }
 
-fn answer(fleet: &Fleet, module: &ModuleName, cluster: Option<&str>, namespace: &str) -> anyhow::Result<Why> {
+fn answer(
+    objects: &Objects,
+    fleet: &Fleet,
+    module: &ModuleName,
+    cluster: Option<&str>,
+    namespace: &str,
+) -> anyhow::Result<Why> {
     let view = fleet
         .module(module.kind, &module.name)
         .with_context(|| missing(fleet, module, namespace))?;
-    if let Some(name) = cluster
-        && view.cells.iter().all(|cell| cell.cluster != name)
-    {
+    let Some(name) = cluster else {
+        return Ok(muster_dashboard::why(view));
+    };
+    let reference = ModuleRef {
+        kind: module.kind,
+        name: module.name.clone(),
+    };
+    muster_dashboard::why_on(objects, fleet, &reference, name).with_context(|| {
         let names = view.cells.iter().map(|cell| cell.cluster.as_str());
-        bail!(
+        format!(
             "there is no cluster {name} in namespace {namespace}{}: see muster get clusters -n {namespace}",
             near::offer(name, names)
-        );
-    }
-    Ok(muster_dashboard::why(view, cluster))
+        )
+    })
 }
 
 /// The answer on lines that fit; a command that is to be typed next is never broken, so that it can be copied.
@@ -61,29 +75,52 @@ pub fn lines(why: &Why, width: usize) -> Vec<String> {
     let Why {
         schema: _,
         headline,
+        checks,
         steps,
         next,
+        command,
     } = why;
     let mut lines = output::wrapped(headline, width);
-    for step in steps {
-        let since = step.since.map_or_else(String::new, |since| {
-            format!("  (since {})", since.strftime("%H:%M:%S UTC"))
-        });
-        let Step { who, reason, .. } = step;
-        lines.extend(indented(
-            &format!("{} {who}  {reason}{since}", step.shape.glyph()),
-            2,
-            width,
-        ));
-        lines.extend(indented(&step.message, 6, width));
+    if checks.is_empty() {
+        lines.extend(steps.iter().flat_map(|step| told(step, width)));
+    } else {
+        lines.extend(checks.iter().flat_map(|check| looked_at(check, width)));
     }
     if let Some(next) = next {
-        let line = format!("Next: {next}");
-        match why.command() {
-            Some(_) => lines.push(line),
-            None => lines.extend(output::wrapped(&line, width)),
-        }
+        let colon = if command.is_some() { ":" } else { "" };
+        lines.extend(output::wrapped(&format!("Next: {next}{colon}"), width));
     }
+    lines.extend(command.as_ref().map(|command| format!("  {command}")));
+    lines
+}
+
+fn told(step: &Step, width: usize) -> Vec<String> {
+    let since = step.since.map_or_else(String::new, |since| {
+        format!("  (since {})", since.strftime("%F %H:%M:%S UTC"))
+    });
+    let Step { who, reason, .. } = step;
+    let mut lines = indented(
+        &format!("{} {who}  {reason}{since}", step.shape.glyph()),
+        2,
+        width,
+    );
+    lines.extend(indented(&step.message, 6, width));
+    lines
+}
+
+/// One link of the chain: what holds on one line, what is in the way with its words below.
+fn looked_at(check: &Check, width: usize) -> Vec<String> {
+    let Check {
+        holds,
+        shape,
+        what,
+        found,
+    } = check;
+    if *holds {
+        return indented(&format!("✓ {what:<10} {found}"), 2, width);
+    }
+    let mut lines = indented(&format!("{} {what}", shape.glyph()), 2, width);
+    lines.extend(indented(found, 6, width));
     lines
 }
 

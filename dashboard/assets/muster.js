@@ -118,12 +118,15 @@
     links[Math.min(Math.max(next, 0), links.length - 1)]?.focus();
   };
   document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && event.target.closest("input")) return event.target.blur();
     if (event.ctrlKey || event.altKey || event.metaKey || event.target.closest("input, textarea, select, dialog")) return;
+    const fleet = document.querySelector("nav a");
+    const search = document.getElementById("search");
     const deeds = {
-      "/": () => (document.getElementById("search") ?? document.querySelector("main input"))?.focus(),
+      "/": () => { if (search) search.focus(); else location.assign(`${fleet.href}#search`); },
       j: () => step(1),
       k: () => step(-1),
-      g: () => document.querySelector("nav a").click(),
+      g: () => fleet.click(),
       "?": () => document.getElementById("keys").showModal(),
     };
     const deed = deeds[event.key];
@@ -153,5 +156,6 @@
     }
   }, 1000);
   dress(document);
+  if (location.hash === "#search") document.getElementById("search")?.focus();
   look();
 })();

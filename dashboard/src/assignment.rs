@@ -9,7 +9,7 @@ use muster_api::{
 };
 use serde::Serialize;
 
-use crate::{Cell, ConditionView, ModuleRef, Snapshot, Why, why};
+use crate::{Cell, ConditionView, ModuleRef, Snapshot, Why, why_on};
 
 /// A module on a cluster.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -25,8 +25,24 @@ pub struct Assignment {
     pub row: Option<RowView>,
     /// What the cluster says of it.
     pub echo: Option<EchoView>,
+    /// The object that is not well, where the cluster names one.
+    pub failing: Option<ObjectName>,
     /// The conditions of the assemblage.
     pub conditions: Vec<ConditionView>,
+}
+
+/// An object in a cluster, and what is told of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectName {
+    /// Its kind.
+    pub kind: String,
+    /// Its namespace, if it has one.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// What is told.
+    pub says: String,
 }
 
 /// What was assigned.
@@ -100,13 +116,34 @@ impl Assignment {
         let (row, echo, conditions) = found.map(|found| parts(found, &module.name)).unwrap_or_default();
         Some(Self {
             cell: cell.clone(),
-            why: why(view, Some(cluster)),
+            why: why_on(objects, snapshot.fleet(), module, cluster)?,
             assemblage,
+            failing: echo.as_ref().and_then(failing),
             row,
             echo,
             conditions,
         })
     }
+}
+
+/// The object with which a report begins: `Deployment/web/podinfo status: 'Failed': …`, or `Namespace/web …`.
+fn failing(echo: &EchoView) -> Option<ObjectName> {
+    let said = echo.message.as_deref().filter(|_| echo.is_current)?;
+    let (object, says) = said.split_once(' ')?;
+    let mut parts = object.split('/');
+    let (kind, second, third) = (parts.next()?, parts.next()?, parts.next());
+    let is_kind = kind.starts_with(|first: char| first.is_ascii_uppercase())
+        && kind.chars().all(|char| char.is_ascii_alphanumeric());
+    let (namespace, name) = match third {
+        Some(name) => (Some(second), name),
+        None => (None, second),
+    };
+    (is_kind && !name.is_empty() && parts.next().is_none()).then(|| ObjectName {
+        kind: kind.to_owned(),
+        namespace: namespace.map(str::to_owned),
+        name: name.to_owned(),
+        says: says.to_owned(),
+    })
 }
 
 type Parts = (Option<RowView>, Option<EchoView>, Vec<ConditionView>);

@@ -121,6 +121,7 @@ fn controls(object: &DynamicObject) -> Vec<(String, String)> {
             format!("pin of module {}", key.strip_prefix(annotation::PIN_PREFIX)?)
         };
         let told = match Control::parse(value) {
+            Ok(control) if key == annotation::HOLD => control.told().trim_start().to_owned(),
             Ok(control) => format!("{}{}", control.what, control.told()),
             Err(error) => format!("cannot be read: {error}"),
         };

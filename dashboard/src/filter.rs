@@ -45,7 +45,7 @@ impl Filter {
         let any_module = fleet.modules.iter().any(|module| is_named(&module.name));
         let any_cluster = fleet.clusters.iter().any(|cluster| is_named(&cluster.name));
         let nowhere = !any_module && !any_cluster;
-        let is_open = |cell: &Cell| !matches!(cell.shape, Shape::Ready | Shape::NotSelected);
+        let is_open = |cell: &Cell| cell.shape.is_open();
         let columns: Vec<usize> = fleet
             .clusters
             .iter()

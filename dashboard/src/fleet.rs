@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{ResourceExt, core::DynamicObject};
 use muster_api::{
     ModuleRevision,
@@ -10,15 +11,16 @@ use muster_api::{
         AssemblageStatus, ProxyAssemblage, RemoteAssemblage, SyncPhase, SyncRow, SyncState,
         TargetedAssemblageSpec,
     },
-    conditions::{READY, STALLED, TAG_MOVED, find, is_true},
-    module::{BootstrapModule, Module, ModuleKind, ModuleObject, ModuleSpec, ModuleStatus, Summary},
-    reasons::Reason,
+    conditions::{PAUSED, READY, STALLED, TAG_MOVED, find, is_true},
+    module::{Attention, BootstrapModule, Module, ModuleKind, ModuleObject, ModuleSpec, ModuleStatus, Summary},
+    reasons::{Bucket, Reason},
     selector::Matcher,
     sync::GitVersion,
 };
+use muster_rollout::StageId;
 use serde::Serialize;
 
-use crate::{ConditionView, Happened, ModuleRef, Shape};
+use crate::{ConditionView, Happened, ModuleRef, Shape, group::natural, recall};
 
 /// The objects that a view is computed from, as read.
 #[derive(Debug, Default)]
@@ -90,6 +92,8 @@ pub struct ModuleView {
     pub kind: ModuleKind,
     /// Its name.
     pub name: String,
+    /// Its namespace.
+    pub namespace: String,
     /// The version that is wanted.
     pub version: String,
     /// The status of the condition Ready: True, False, or Unknown.
@@ -107,6 +111,12 @@ pub struct ModuleView {
     /// That its tag names another commit than it did, in the words of the condition TagMoved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tag_moved: Option<String>,
+    /// That it is paused, in the words of the condition Paused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused: Option<String>,
+    /// The stage whose approval or gates are waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_at: Option<String>,
     /// The clusters in numbers.
     pub summary: Summary,
     /// By cluster, in the order of [`Fleet::clusters`].
@@ -161,7 +171,7 @@ impl Fleet {
                 labels: cluster.labels().clone(),
             })
             .collect();
-        members.sort_by(|a, b| a.name.cmp(&b.name));
+        members.sort_by(|a, b| natural(&a.name).cmp(&natural(&b.name)));
         let proxied = rows(
             proxies
                 .iter()
@@ -181,7 +191,7 @@ impl Fleet {
                 .iter()
                 .map(|module| module_view(&**module, &members, &remote)),
         );
-        views.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
+        views.sort_by(|a, b| (a.kind, natural(&a.name)).cmp(&(b.kind, natural(&b.name))));
         Self {
             clusters: members,
             modules: views,
@@ -240,6 +250,7 @@ fn module_view<K: ModuleObject>(module: &K, members: &[Member], rows: &Rows<'_>)
     ModuleView {
         kind: K::KIND,
         name: module.name_any(),
+        namespace: module.namespace().unwrap_or_default(),
         version: version(&module.spec().sync.source.git.version, None),
         ready: ready.map_or("Unknown", |ready| &ready.status).to_owned(),
         reason: ready.map_or("Pending", |ready| &ready.reason).to_owned(),
@@ -252,12 +263,34 @@ fn module_view<K: ModuleObject>(module: &K, members: &[Member], rows: &Rows<'_>)
         observed: status.observed_generation.is_some()
             && status.observed_generation == module.meta().generation,
         stalled: is_true(&status.conditions, STALLED),
-        tag_moved: find(&status.conditions, TAG_MOVED)
-            .filter(|moved| moved.status == "True")
-            .map(|moved| moved.message.clone()),
+        tag_moved: said(&status.conditions, TAG_MOVED),
+        paused: said(&status.conditions, PAUSED),
+        waits_at: waits_at(module.spec(), &status),
         summary: status.summary.unwrap_or_default(),
         cells: cells.collect(),
     }
+}
+
+/// What a condition says that is there only while something is so.
+fn said(conditions: &[Condition], type_: &str) -> Option<String> {
+    let condition = find(conditions, type_).filter(|condition| condition.status == "True")?;
+    Some(condition.message.clone())
+}
+
+/// The stage whose approval or gates are waited for, if some are: the first that was not passed.
+fn waits_at(spec: &ModuleSpec, status: &ModuleStatus) -> Option<String> {
+    let waits = |reason: &str| {
+        [Reason::WaitingApproval, Reason::WaitingGate]
+            .iter()
+            .any(|word| word.as_str() == reason)
+    };
+    if !status.attention.iter().any(|told| waits(&told.reason)) {
+        return None;
+    }
+    let passed = recall::memory(Some(status))?.course.passed;
+    let mut stages = spec.rollout.stages.iter();
+    let open = stages.find(|stage| !passed.contains(&StageId::of(&stage.name)))?;
+    Some(open.name.clone())
 }
 
 fn cell<K: ModuleObject>(module: &K, member: &Member, selected: bool, rows: &Rows<'_>) -> Cell {
@@ -292,14 +325,27 @@ fn cell<K: ModuleObject>(module: &K, member: &Member, selected: bool, rows: &Row
             ..base
         };
     }
-    // Everything that is not ready is told, or the list was too long: then the row says as much as is known.
+    // Everything that is not ready is told, or the list was too long: then the row says as much as is known, and what waits does so for the
+    // reason of the last one told, which is the least urgent.
     let target = module.status().and_then(|status| status.revision.as_deref());
     let reason = match row {
         Some((row, Some(echo))) if confirmed(row, echo) && row.revision.as_deref() == target => {
             Reason::UpToDate
         }
         Some((row, _)) if row.revision.as_deref() == target => Reason::Updating,
-        _ => Reason::WaitingTurn,
+        _ => {
+            let last = module.status().and_then(|status| status.attention.last());
+            let waits = |told: &&Attention| told.reason.parse().is_ok_and(|reason: Reason| reason.bucket() == Bucket::Waiting);
+            if let Some(told) = last.filter(waits) {
+                return Cell {
+                    shape: Shape::Waiting,
+                    reason: told.reason.clone(),
+                    message: told.message.clone(),
+                    ..base
+                };
+            }
+            Reason::WaitingTurn
+        }
     };
     Cell {
         shape: Shape::of(reason),

@@ -52,8 +52,14 @@ fn pieces<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<(String, usize)> 
             }
         }
     }
-    folded.sort();
+    folded.sort_by(|(a, _), (b, _)| natural(a).cmp(&natural(b)));
     folded
+}
+
+/// Names in the order of people: `eu-2` comes before `eu-10`.
+pub fn natural(name: &str) -> (&str, u64, &str) {
+    let (stem, number) = split(name).unwrap_or((name, 0));
+    (stem, number, name)
 }
 
 /// The number at the end of a name. One with a leading zero is a word: `a-01` is not `a-1`.

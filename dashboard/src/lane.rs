@@ -53,6 +53,8 @@ pub enum StageState {
     Passed,
     /// Its clusters may change now.
     Open,
+    /// Its clusters might change, if the rollout had not been stopped.
+    Stopped,
     /// Its turn has not come.
     Ahead,
 }
@@ -75,6 +77,7 @@ impl StageState {
         match self {
             Self::Passed => "passed",
             Self::Open => "open",
+            Self::Stopped => "stopped",
             Self::Ahead => "ahead",
         }
     }
@@ -84,6 +87,7 @@ impl StageState {
         match self {
             Self::Passed => Shape::Ready,
             Self::Open => Shape::Updating,
+            Self::Stopped => Shape::Failed,
             Self::Ahead => Shape::Waiting,
         }
     }
@@ -102,14 +106,18 @@ impl Lane {
         let run = memory.run.map(|run| run.state);
         let mut groups = grouped(view, members, rollout);
         let rest = groups.pop().unwrap_or_default();
+        let is_good = run == Some(RunState::Good);
+        let open = match run {
+            Some(RunState::Halted | RunState::KnownBad | RunState::Aborted) => StageState::Stopped,
+            Some(RunState::Open | RunState::Good) | None => StageState::Open,
+        };
         let mut stages = Vec::new();
         let mut is_first_open = true;
         for (stage, clusters) in rollout.stages.iter().zip(groups) {
-            let is_passed =
-                run == Some(RunState::Good) || memory.course.passed.contains(&StageId::of(&stage.name));
+            let is_passed = is_good || memory.course.passed.contains(&StageId::of(&stage.name));
             let state = match (is_passed, is_first_open) {
                 (true, _) => StageState::Passed,
-                (false, true) => StageState::Open,
+                (false, true) => open,
                 (false, false) => StageState::Ahead,
             };
             is_first_open &= is_passed;
@@ -122,11 +130,11 @@ impl Lane {
         }
         if !rest.is_empty() || stages.is_empty() {
             let rest = counted(rest);
-            let is_done = rest.counts.keys().all(|shape| *shape == Shape::Ready);
+            let is_done = is_good || rest.counts.keys().all(|shape| *shape == Shape::Ready);
             stages.push(StageView {
                 state: match (is_first_open, is_done) {
                     (true, true) => StageState::Passed,
-                    (true, false) => StageState::Open,
+                    (true, false) => open,
                     (false, _) => StageState::Ahead,
                 },
                 ..rest

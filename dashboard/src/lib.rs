@@ -14,6 +14,7 @@
 //! Invariant: the word of a cell is the word of the status: the one enum of reasons.
 
 mod assignment;
+mod chain;
 mod cluster;
 mod condition;
 mod filter;
@@ -34,7 +35,8 @@ mod tree;
 mod why;
 mod words;
 
-pub use assignment::{Assignment, EchoView, RowView};
+pub use assignment::{Assignment, EchoView, ObjectName, RowView};
+pub use chain::Check;
 pub use cluster::{Carried, ClusterView};
 pub use condition::ConditionView;
 pub use filter::{Filter, LabelsError};
@@ -42,11 +44,12 @@ pub use fleet::{Cell, Fleet, Member, ModuleView, Objects};
 pub use group::{fold_names, listed};
 pub use history::{History, NoSuchRevision, NoWayBack, Outcome, Past, Seen};
 pub use lane::{Lane, StageCondition, StageState, StageView};
-pub use matrix::{Column, Matrix, Row};
+pub use matrix::{Column, Group, Matrix, Row};
 pub use overview::{Concern, Overview};
 pub use place::{ModuleRef, Place};
 pub use shape::Shape;
 pub use snapshot::{Happened, Snapshot, Trouble};
 pub use timeline::{Bar, Span, Timeline};
 pub use tree::{Branch, Tree};
-pub use why::{Step, Why, why};
+pub use why::{Step, Why, why, why_on};
+pub use words::shell_word;

@@ -1,14 +1,16 @@
 //! The fleet at a glance: modules by clusters. Equal columns are one column.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use muster_api::module::ModuleKind;
 use serde::Serialize;
 
-use crate::{Cell, Fleet, Shape, fold_names};
+use crate::{Cell, Fleet, ModuleView, Shape, listed, words};
 
 /// Clusters that have the same problem and stand alone; more are folded.
 const SHOWN: usize = 3;
+/// Values of the label by which columns are grouped; a label with more says who a cluster is, not where it belongs.
+const GROUPS: usize = 20;
 
 /// Modules by clusters.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -18,6 +20,9 @@ pub struct Matrix {
     pub schema: &'static str,
     /// The columns: a cluster, or several that are alike.
     pub columns: Vec<Column>,
+    /// Groups of columns that stand beside each other, by the value of a label; empty if none was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Group>,
     /// A row for each module, with a cell for each column.
     pub rows: Vec<Row>,
     /// The last line: how much of what.
@@ -32,6 +37,16 @@ pub struct Column {
     pub title: String,
     /// The clusters.
     pub clusters: Vec<String>,
+}
+
+/// Columns whose clusters have the same value of a label.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Group {
+    /// The value; `–` for clusters without the label.
+    pub value: String,
+    /// How many columns.
+    pub columns: usize,
 }
 
 /// A module.
@@ -52,41 +67,74 @@ impl Matrix {
     /// From more clusters than this on, equal columns are folded: what fits a wide terminal.
     pub const FOLD_FROM: usize = 12;
 
+    /// A number of clusters that no fleet has: nothing is folded, as for whoever reads JSON.
+    pub const UNFOLDED: usize = usize::MAX;
+
     const SCHEMA: &'static str = "matrix/v1";
 
     /// The matrix of a fleet. With more clusters than `fold_from`, columns that are alike are folded into one.
     pub fn of(fleet: &Fleet, fold_from: usize) -> Self {
-        let groups = if fleet.clusters.len() > fold_from {
-            folded(fleet)
-        } else {
-            (0..fleet.clusters.len()).map(|place| vec![place]).collect()
+        Self::grouped(fleet, "", fold_from)
+    }
+
+    /// The matrix of a fleet with clusters of one value of a label beside each other; nothing of two values is folded into one.
+    pub fn grouped(fleet: &Fleet, label: &str, fold_from: usize) -> Self {
+        let is_folded = fleet.clusters.len() > fold_from;
+        let mut by_value: BTreeMap<Option<&str>, Vec<usize>> = BTreeMap::new();
+        for (place, cluster) in fleet.clusters.iter().enumerate() {
+            let value = cluster.labels.get(label).map(String::as_str);
+            by_value.entry(value).or_default().push(place);
+        }
+        let (mut columns, mut groups) = (Vec::new(), Vec::new());
+        for (value, places) in &by_value {
+            let alike = if is_folded {
+                folded(fleet, places)
+            } else {
+                places.iter().map(|place| vec![*place]).collect()
+            };
+            groups.push(Group {
+                value: value.unwrap_or("–").to_owned(),
+                columns: alike.len(),
+            });
+            columns.extend(alike);
+        }
+        if by_value.keys().all(Option::is_none) {
+            groups.clear();
+        }
+        let row = |module: &ModuleView| Row {
+            kind: module.kind,
+            module: module.name.clone(),
+            target: module.version.clone(),
+            cells: columns
+                .iter()
+                .filter_map(|alike| module.cells.get(*alike.first()?).cloned())
+                .collect(),
         };
         Self {
             schema: Self::SCHEMA,
-            columns: groups.iter().map(|group| column(fleet, group)).collect(),
-            rows: fleet
-                .modules
-                .iter()
-                .map(|module| Row {
-                    kind: module.kind,
-                    module: module.name.clone(),
-                    target: module.version.clone(),
-                    cells: groups
-                        .iter()
-                        .filter_map(|group| module.cells.get(*group.first()?).cloned())
-                        .collect(),
-                })
-                .collect(),
+            rows: fleet.modules.iter().map(row).collect(),
+            columns: columns.iter().map(|alike| column(fleet, alike)).collect(),
+            groups,
             total: total(fleet),
         }
+    }
+
+    /// The labels by which it can be grouped: those with more than one value, and not with nearly as many as there are clusters.
+    pub fn keys(fleet: &Fleet) -> Vec<&str> {
+        let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for (key, value) in fleet.clusters.iter().flat_map(|cluster| &cluster.labels) {
+            values.entry(key).or_default().insert(value);
+        }
+        values.retain(|_, values| values.len() > 1 && values.len() <= GROUPS);
+        values.into_keys().collect()
     }
 }
 
 /// Places of clusters: those that stand alike with every module together. Of those with a problem the first few stand alone.
-fn folded(fleet: &Fleet) -> Vec<Vec<usize>> {
+fn folded(fleet: &Fleet, places: &[usize]) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut known: HashMap<Vec<Standing<'_>>, Alike> = HashMap::new();
-    for place in 0..fleet.clusters.len() {
+    for place in places.iter().copied() {
         let column = fleet.modules.iter().map(|module| module.cells.get(place));
         let standings: Vec<Standing<'_>> = column.map(standing).collect();
         let shown = if standings.iter().any(is_problem) {
@@ -132,11 +180,7 @@ fn column(fleet: &Fleet, group: &[usize]) -> Column {
         .filter_map(|index| fleet.clusters.get(*index))
         .map(|cluster| cluster.name.clone())
         .collect();
-    let folded = fold_names(clusters.iter().map(String::as_str));
-    let title = match &folded[..] {
-        [first, _, ..] => format!("{first} +{}", clusters.len().saturating_sub(1)),
-        _ => folded.concat(),
-    };
+    let title = listed(clusters.iter().map(String::as_str), 1);
     Column { title, clusters }
 }
 
@@ -152,8 +196,8 @@ fn total(fleet: &Fleet) -> String {
         counts.join(", ")
     };
     format!(
-        "{} modules × {} clusters: {counts}",
-        fleet.modules.len(),
-        fleet.clusters.len()
+        "{} × {}: {counts}",
+        words::counted(fleet.modules.len(), "module"),
+        words::counted(fleet.clusters.len(), "cluster")
     )
 }

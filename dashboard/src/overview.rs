@@ -1,42 +1,38 @@
 //! The fleet in one sentence, and what in it needs a person.
 
-use muster_api::{
-    module::ModuleKind,
-    reasons::{ObjectReason, Reason},
-};
-use serde::Serialize;
+use std::collections::BTreeMap;
 
-use crate::{Cell, Fleet, ModuleView, Shape, Why, why};
+use muster_api::reasons::{ObjectReason, Reason};
+
+use crate::{Cell, Fleet, ModuleRef, ModuleView, Place, Shape, Step, Why, listed, shell_word, why, words::counted};
 
 /// Names in the sentence; more are counted.
 const SHOWN: usize = 3;
 
-/// The fleet in one sentence, and the modules with something to tell.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+/// The fleet in one sentence, and what there is to tell of it.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Overview {
-    /// How the fleet stands: as the module that stands worst.
+    /// How the fleet stands: as what stands worst in it.
     pub shape: Shape,
-    /// The sentence.
-    pub headline: String,
+    /// What needs attention, in one sentence.
+    pub sentence: String,
     /// What does not go on, or not well, without somebody; most urgent first.
     pub attention: Vec<Concern>,
     /// What goes on by itself.
     pub moving: Vec<Concern>,
+    /// What people left as it is on purpose.
+    pub held: Vec<Concern>,
 }
 
-/// A module with something to tell.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+/// A module, or a cluster, with something to tell.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Concern {
-    /// Module or BootstrapModule.
-    pub kind: ModuleKind,
-    /// Its name.
-    pub module: String,
+    /// What it is about: the page of a module or of a cluster.
+    pub about: Place,
     /// How it stands at its worst.
     pub shape: Shape,
-    /// The cluster that stands worst, if it is a cluster's matter.
-    pub cluster: Option<String>,
+    /// In few words: a name, and where.
+    pub title: String,
     /// Why, as `muster why` tells it.
     pub why: Why,
 }
@@ -44,39 +40,41 @@ pub struct Concern {
 impl Overview {
     /// Of a fleet.
     pub fn of(fleet: &Fleet) -> Self {
-        let (mut attention, mut moving) = (Vec::new(), Vec::new());
+        let mut attention = skipped(fleet);
+        let mut moving = Vec::new();
         for module in &fleet.modules {
             let worst = module
                 .cells
                 .iter()
                 .filter(|cell| needs_person(cell))
                 .min_by_key(|cell| (cell.shape.urgency(), &cell.cluster));
-            let is_open = |cell: &Cell| !matches!(cell.shape, Shape::Ready | Shape::NotSelected);
             if worst.is_some() || is_stuck(module) {
                 attention.push(concern(module, worst));
-            } else if module.shape() != Shape::Ready || module.cells.iter().any(is_open) {
+            } else if module.cells.iter().any(goes_on) || is_beginning(module) {
                 moving.push(concern(module, None));
             }
         }
         attention.sort_by_key(|concern| concern.shape.urgency());
-        let shape = attention
-            .iter()
-            .chain(&moving)
+        let held = held(fleet);
+        let all = attention.iter().chain(&moving).chain(&held);
+        let shape = all
             .map(|concern| concern.shape)
             .min_by_key(|shape| shape.urgency());
         Self {
             shape: shape.unwrap_or(Shape::Ready),
-            headline: headline(fleet, &attention, &moving),
+            sentence: sentence(fleet, &attention, &moving),
             attention,
             moving,
+            held,
         }
     }
 }
 
-/// Whether a cluster stays as it is until somebody does something: it failed, cannot be reached, is held, or waits for a word.
+/// Whether a cluster stays as it is with this module until somebody does something.
 fn needs_person(cell: &Cell) -> bool {
     match cell.shape {
-        Shape::Failed | Shape::Unreachable | Shape::Held => true,
+        Shape::Failed => true,
+        Shape::Unreachable => !is_of_cluster(cell),
         Shape::Waiting => cell.reason.parse().is_ok_and(|reason| {
             matches!(
                 reason,
@@ -89,66 +87,147 @@ fn needs_person(cell: &Cell) -> bool {
             )
         }),
         Shape::Updating => cell.reason == Reason::WithdrawalHeld.as_str(),
-        Shape::Ready | Shape::NotSelected => false,
+        Shape::Held | Shape::Ready | Shape::NotSelected => false,
     }
+}
+
+fn goes_on(cell: &Cell) -> bool {
+    matches!(cell.shape, Shape::Updating | Shape::Waiting)
+}
+
+/// The reason is the cluster's, whatever module looks at it.
+fn is_of_cluster(cell: &Cell) -> bool {
+    cell.reason.parse().is_ok_and(|reason| {
+        matches!(
+            reason,
+            Reason::Deleting
+                | Reason::ClusterPaused
+                | Reason::ControlPlaneNotReady
+                | Reason::NoKubeconfig
+                | Reason::KubeconfigRejected
+                | Reason::CredentialsRejected
+                | Reason::Unreachable
+        )
+    })
+}
+
+/// The module was not looked at yet, or its rollout has just begun.
+fn is_beginning(module: &ModuleView) -> bool {
+    module.ready != "True"
+        && [ObjectReason::Pending, ObjectReason::Progressing]
+            .iter()
+            .any(|word| word.as_str() == module.reason)
 }
 
 /// Whether it is the module itself that does not go on.
 fn is_stuck(module: &ModuleView) -> bool {
-    let goes_on = |reason: &str| {
-        [ObjectReason::Pending, ObjectReason::Progressing]
-            .iter()
-            .any(|word| word.as_str() == reason)
-    };
-    let is_quiet = module
-        .cells
-        .iter()
-        .all(|cell| matches!(cell.shape, Shape::Ready | Shape::NotSelected));
-    module.stalled || (module.ready != "True" && is_quiet && !goes_on(&module.reason))
+    let is_quiet = module.cells.iter().all(|cell| !cell.shape.is_open());
+    module.stalled || (module.ready != "True" && is_quiet && !is_beginning(module))
 }
 
 fn concern(module: &ModuleView, worst: Option<&Cell>) -> Concern {
     Concern {
-        kind: module.kind,
-        module: module.name.clone(),
+        about: Place::Module(ModuleRef {
+            kind: module.kind,
+            name: module.name.clone(),
+        }),
         shape: worst.map_or_else(|| module.shape(), |cell| cell.shape),
-        cluster: worst.map(|cell| cell.cluster.clone()),
-        why: why(module, None),
+        title: match worst {
+            Some(cell) => format!("{} on {}", module.name, cell.cluster),
+            None => module.name.clone(),
+        },
+        why: why(module),
     }
 }
 
-fn headline(fleet: &Fleet, attention: &[Concern], moving: &[Concern]) -> String {
-    let all = format!(
-        "{} × {}.",
-        counted(fleet.modules.len(), "module"),
-        counted(fleet.clusters.len(), "cluster")
-    );
-    if fleet.modules.is_empty() {
-        return format!("{all} There is no module yet.");
+/// Clusters that are skipped by every module alike, one by one: how many modules wait for them is not what is wrong.
+fn skipped(fleet: &Fleet) -> Vec<Concern> {
+    by_cluster(fleet, is_of_cluster, |cluster, namespace| {
+        (
+            "it is skipped, and taken when it is ready again; to look at it".to_owned(),
+            format!("muster check --cluster {cluster} -n {namespace}"),
+        )
+    })
+}
+
+/// Clusters that somebody holds or pinned, one by one.
+fn held(fleet: &Fleet) -> Vec<Concern> {
+    by_cluster(
+        fleet,
+        |cell| cell.shape == Shape::Held,
+        |cluster, namespace| {
+            (
+                "to see who holds it, and why".to_owned(),
+                format!("muster tree cluster/{cluster} -n {namespace}"),
+            )
+        },
+    )
+}
+
+fn by_cluster(
+    fleet: &Fleet,
+    is_meant: impl Fn(&Cell) -> bool,
+    next: impl Fn(&str, &str) -> (String, String),
+) -> Vec<Concern> {
+    let mut concerns = Vec::new();
+    for (place, cluster) in fleet.clusters.iter().enumerate() {
+        let on_it = fleet.modules.iter().filter_map(|module| {
+            let cell = module.cells.get(place).filter(|cell| is_meant(cell))?;
+            Some((module, cell))
+        });
+        let mut alike: BTreeMap<(&str, &str), Vec<&ModuleView>> = BTreeMap::new();
+        for (module, cell) in on_it {
+            alike.entry((&cell.reason, &cell.message)).or_default().push(module);
+        }
+        let Some(first) = alike.values().next().and_then(|modules| modules.first()) else {
+            continue;
+        };
+        let cells = fleet.modules.iter().filter_map(|module| module.cells.get(place));
+        let Some(cell) = cells.filter(|cell| is_meant(cell)).min_by_key(|cell| cell.since) else {
+            continue;
+        };
+        let (words, command) = next(&cluster.name, &shell_word(&first.namespace));
+        let steps = alike.iter().map(|((reason, message), modules)| Step {
+            shape: cell.shape,
+            who: listed(modules.iter().map(|module| module.name.as_str()), SHOWN),
+            cluster: None,
+            reason: (*reason).to_owned(),
+            message: (*message).to_owned(),
+            since: cell.since,
+        });
+        concerns.push(Concern {
+            about: Place::Cluster(cluster.name.clone()),
+            shape: cell.shape,
+            title: cluster.name.clone(),
+            why: Why::of_cluster(
+                format!("{}: {}", cluster.name, cell.reason),
+                steps.collect(),
+                words,
+                command,
+            ),
+        });
     }
-    let named: Vec<String> = attention
+    concerns
+}
+
+fn sentence(fleet: &Fleet, attention: &[Concern], moving: &[Concern]) -> String {
+    if fleet.modules.is_empty() {
+        return "there is no module yet".to_owned();
+    }
+    let named: Vec<&str> = attention
         .iter()
         .take(SHOWN)
-        .map(|concern| match &concern.cluster {
-            Some(cluster) => format!("{} on {cluster}", concern.module),
-            None => concern.module.clone(),
-        })
+        .map(|concern| concern.title.as_str())
         .collect();
+    let named = named.join(", ");
     let more = match attention.len().saturating_sub(SHOWN) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
     match (attention.len(), moving.len()) {
-        (0, 0) => format!("{all} All is well."),
-        (0, some) => format!(
-            "{all} Nothing needs attention; {} on the way.",
-            counted(some, "module")
-        ),
-        (1, _) => format!("{all} 1 needs attention: {}.", named.join(", ")),
-        (some, _) => format!("{all} {some} need attention: {}{more}.", named.join(", ")),
+        (0, 0) => "all is well".to_owned(),
+        (0, some) => format!("nothing needs attention; {} on the way", counted(some, "module")),
+        (1, _) => format!("1 needs attention: {named}"),
+        (some, _) => format!("{some} need attention: {named}{more}"),
     }
-}
-
-fn counted(number: usize, word: &str) -> String {
-    format!("{number} {word}{}", if number == 1 { "" } else { "s" })
 }

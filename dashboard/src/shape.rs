@@ -48,6 +48,11 @@ impl Shape {
         }
     }
 
+    /// It is neither as it should be nor left out.
+    pub const fn is_open(self) -> bool {
+        !matches!(self, Self::Ready | Self::NotSelected)
+    }
+
     /// What a person looks at first comes first.
     pub const fn urgency(self) -> u8 {
         match self {

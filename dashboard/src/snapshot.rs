@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use jiff::Timestamp;
+use muster_api::module::ModuleKind;
 use serde::Serialize;
 
 use crate::{Fleet, ModuleRef, Objects};
@@ -56,6 +57,17 @@ pub struct Happened {
 }
 
 impl Happened {
+    /// Whether it is about a cluster: it, what was assigned to it, or what became of a module there. The last begins with names.
+    pub fn is_about_cluster(&self, name: &str) -> bool {
+        if ["Cluster", "ProxyAssemblage", "RemoteAssemblage"].contains(&&*self.kind) {
+            return self.name == name;
+        }
+        let is_module = [ModuleKind::Module, ModuleKind::BootstrapModule].iter().any(|kind| kind.as_str() == self.kind);
+        let begins = self.note.split_once(": ").map_or("", |(names, _)| names);
+        let named = begins.split(" and ").next().unwrap_or_default();
+        is_module && named.split(", ").any(|named| named == name)
+    }
+
     /// Whether it is about a module.
     pub fn is_about(&self, module: &ModuleRef) -> bool {
         self.kind == module.kind.as_str() && self.name == module.name

@@ -86,9 +86,8 @@ impl Timeline {
                 }
             }
         }
-        let memory = recall::memory(status)
-            .filter(|_| to.is_none())
-            .unwrap_or_default();
+        // What failed stays charged after the end of its run.
+        let memory = recall::memory(status).unwrap_or_default();
         for (unit, charge) in &memory.charges {
             let (Some(began), cell) = (
                 recall::instant(charge.since),
@@ -96,7 +95,7 @@ impl Timeline {
             ) else {
                 continue;
             };
-            if charge.kind == Kind::Withdraw || began < from {
+            if charge.kind == Kind::Withdraw || !run.holds(began) {
                 continue;
             }
             bars.retain(|bar| bar.cluster != unit.as_str());

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::{Cell, Fleet, ModuleView, Shape, group::listed};
+use crate::{Cell, Fleet, ModuleView, Overview, Shape, group::listed, words::counted};
 
 /// Problems of one kind that are shown one by one; more are counted.
 const SHOWN: usize = 3;
@@ -47,36 +47,31 @@ impl Tree {
 
     /// Every module, those with problems in full.
     pub fn fleet(fleet: &Fleet, namespace: &str) -> Self {
-        let modules: Vec<Branch> = fleet.modules.iter().map(module).collect();
-        let troubled = modules.iter().filter(|module| is_troubled(module)).count();
-        let total = modules.len();
-        let (shape, reason, message) = match (total, troubled) {
-            (0, _) => (Shape::Waiting, "NoModules", "there is no module yet".to_owned()),
-            (_, 0) => (
-                Shape::Ready,
-                "Ready",
-                format!("all is well: modules {total}, clusters {}", fleet.clusters.len()),
-            ),
-            (_, some) => (
-                most_urgent(
-                    modules
-                        .iter()
-                        .flat_map(|module| std::iter::once(module).chain(&module.branches)),
-                )
-                .unwrap_or(Shape::Ready),
-                "NotReady",
-                format!("modules that need attention: {some} of {total}"),
-            ),
+        let overview = Overview::of(fleet);
+        let reason = match (&overview.attention[..], &overview.moving[..]) {
+            _ if fleet.modules.is_empty() => "NoModules",
+            ([], []) => "Ready",
+            ([], _) => "Progressing",
+            _ => "NotReady",
         };
+        let size = format!(
+            "{}, {}",
+            counted(fleet.modules.len(), "module"),
+            counted(fleet.clusters.len(), "cluster")
+        );
         Self::of(Branch {
             kind: "Fleet".to_owned(),
             names: vec![namespace.to_owned()],
-            shape,
+            shape: if fleet.modules.is_empty() {
+                Shape::Waiting
+            } else {
+                overview.shape
+            },
             version: None,
             reason: reason.to_owned(),
             since: None,
-            message,
-            branches: told_once(folded(modules)),
+            message: format!("{size}: {}", overview.sentence),
+            branches: told_once(folded(fleet.modules.iter().map(module).collect())),
         })
     }
 
@@ -106,12 +101,18 @@ impl Tree {
             names: vec![name.to_owned()],
             shape: most_urgent(&modules).unwrap_or(Shape::NotSelected),
             version: None,
-            reason: if waiting == 0 { "Ready" } else { "NotReady" }.to_owned(),
+            reason: match most_urgent(&modules) {
+                _ if waiting == 0 => "Ready".to_owned(),
+                // What keeps every module from it is its own word.
+                Some(Shape::Unreachable | Shape::Held) if modules.iter().all(|module| module.reason == modules[0].reason) => {
+                    modules[0].reason.clone()
+                }
+                _ => "NotReady".to_owned(),
+            },
             since: None,
             message: match (modules.len(), waiting) {
                 (0, _) => "no module selects it".to_owned(),
-                (all, 0) => format!("modules that are ready on it: {all} of {all}"),
-                (all, some) => format!("modules that are not ready on it: {some} of {all}"),
+                (all, waiting) => format!("{} of {} ready", all - waiting, counted(all, "module")),
             },
             branches: folded(modules),
         }))

@@ -1,9 +1,14 @@
 //! Why a module is where it is: the chain of reasons, down to what fails, and what to do next.
 
-use muster_api::{conditions::TAG_MOVED, reasons::Reason};
+use muster_api::{conditions::{PAUSED, TAG_MOVED}, reasons::Reason};
 use serde::Serialize;
 
-use crate::{Cell, ModuleView, Shape, listed};
+use crate::{
+    Cell, Fleet, ModuleRef, ModuleView, Objects, Shape,
+    chain::{self, Check},
+    listed,
+    words::shell_word,
+};
 
 /// The answer to `why`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -13,10 +18,15 @@ pub struct Why {
     pub schema: &'static str,
     /// One sentence.
     pub headline: String,
-    /// The steps of the chain, most urgent first.
+    /// Of one cluster: what it takes to have the target, in order, up to what is in the way. Empty of a module as a whole.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<Check>,
+    /// Who stands how, most urgent first.
     pub steps: Vec<Step>,
     /// What to do next, if something can be done.
     pub next: Option<String>,
+    /// The command that does it, if there is one.
+    pub command: Option<String>,
 }
 
 /// One link of the chain.
@@ -40,20 +50,16 @@ pub struct Step {
 impl Why {
     const SCHEMA: &'static str = "why/v1";
 
-    /// The command in what to do next, if there is one.
-    pub fn command(&self) -> Option<&str> {
-        let next = self.next.as_deref()?;
-        let from = ["muster ", "kubectl "]
-            .iter()
-            .filter_map(|word| next.find(word))
-            .min()?;
-        let command = next.get(from..)?;
-        Some(
-            command
-                .split_once("   #")
-                .map_or(command, |(command, _)| command)
-                .trim_end(),
-        )
+    /// Of a cluster, by what all modules say of it.
+    pub(crate) const fn of_cluster(headline: String, steps: Vec<Step>, next: String, command: String) -> Self {
+        Self {
+            schema: Self::SCHEMA,
+            headline,
+            checks: Vec::new(),
+            steps,
+            next: Some(next),
+            command: Some(command),
+        }
     }
 }
 
@@ -62,42 +68,29 @@ const SHOWN: usize = 3;
 /// Names, or runs of them, that stand for several clusters; more are counted.
 const LISTED: usize = 5;
 
-/// Explains a module, or one cluster of it.
-pub fn why(module: &ModuleView, cluster: Option<&str>) -> Why {
-    match cluster {
-        Some(cluster) => about_cluster(module, cluster),
-        None => about_module(module),
-    }
-}
-
-fn about_cluster(module: &ModuleView, cluster: &str) -> Why {
-    let Some(cell) = module.cells.iter().find(|cell| cell.cluster == cluster) else {
-        return Why {
-            schema: Why::SCHEMA,
-            headline: format!("there is no Cluster {cluster} in this namespace"),
-            steps: Vec::new(),
-            next: None,
-        };
-    };
+/// Explains one cluster of a module; none if one of them is not there.
+pub fn why_on(objects: &Objects, fleet: &Fleet, module: &ModuleRef, cluster: &str) -> Option<Why> {
+    let view = fleet.module(module.kind, &module.name)?;
+    let cell = view.cells.iter().find(|cell| cell.cluster == cluster)?;
     let has = cell.version.as_deref().unwrap_or("nothing");
-    Why {
+    let (next, command) = next(view, cell).unzip();
+    Some(Why {
         schema: Why::SCHEMA,
         headline: format!(
             "{} on {cluster} has {has}, wants {}: {}",
-            module.name, module.version, cell.reason
+            view.name, view.version, cell.reason
         ),
+        checks: chain::of(objects, view, cell),
         steps: vec![step(cell)],
-        next: next(module, cell),
-    }
+        next,
+        command: command.flatten(),
+    })
 }
 
-fn about_module(module: &ModuleView) -> Why {
-    let mut open: Vec<&Cell> = module
-        .cells
-        .iter()
-        .filter(|cell| !matches!(cell.shape, Shape::Ready | Shape::NotSelected))
-        .collect();
-    open.sort_by_key(|cell| (cell.shape.urgency(), &cell.cluster));
+/// Explains a module: who stands how, and what a person can do about it.
+pub fn why(module: &ModuleView) -> Why {
+    let mut open: Vec<&Cell> = module.cells.iter().filter(|cell| cell.shape.is_open()).collect();
+    open.sort_by_key(|cell| (cell.shape.urgency(), &cell.reason, &cell.cluster));
     let mut steps: Vec<Step> = Vec::new();
     for alike in open.chunk_by(|a, b| (a.shape, &a.reason) == (b.shape, &b.reason)) {
         let single = !matches!(alike.first().map(|cell| cell.shape), Some(Shape::Waiting));
@@ -108,7 +101,7 @@ fn about_module(module: &ModuleView) -> Why {
     if steps.is_empty() && module.ready != "True" {
         // Nothing is wrong on any cluster: it is the module itself.
         steps.push(Step {
-            shape: Shape::Failed,
+            shape: module.shape(),
             who: module.name.clone(),
             cluster: None,
             reason: module.reason.clone(),
@@ -116,14 +109,19 @@ fn about_module(module: &ModuleView) -> Why {
             since: module.since,
         });
     }
-    steps.extend(module.tag_moved.as_ref().map(|message| Step {
-        shape: Shape::Waiting,
+    let own = |reason: &str, shape: Shape, message: &String| Step {
+        shape,
         who: module.name.clone(),
         cluster: None,
-        reason: TAG_MOVED.to_owned(),
+        reason: reason.to_owned(),
         message: message.clone(),
         since: None,
-    }));
+    };
+    let paused = module.paused.as_ref();
+    if let Some(message) = paused.filter(|_| steps.iter().all(|step| step.reason != PAUSED)) {
+        steps.insert(0, own(PAUSED, Shape::Held, message));
+    }
+    steps.extend(module.tag_moved.as_ref().map(|message| own(TAG_MOVED, Shape::Waiting, message)));
     let ready: Vec<&str> = module
         .cells
         .iter()
@@ -135,19 +133,28 @@ fn about_module(module: &ModuleView) -> Why {
             shape: Shape::Ready,
             who: listed(ready.iter().copied(), LISTED),
             cluster: None,
-            reason: "UpToDate".to_owned(),
+            reason: Reason::UpToDate.into(),
             message: format!("ready at {}", module.version),
             since: None,
         });
     }
+    // Of several things in the way the one that a person can do something about.
+    open.sort_by_key(|cell| remedy_rank(cell));
+    let next = match paused {
+        Some(_) if !open.is_empty() => Some(resume(module)),
+        _ => open.iter().find_map(|cell| next(module, cell)),
+    };
+    let (next, command) = next.unzip();
     Why {
         schema: Why::SCHEMA,
         headline: format!(
             "{} {} on {}/{} clusters: {}",
             module.name, module.version, module.summary.updated, module.summary.total, module.reason
         ),
+        checks: Vec::new(),
         steps,
-        next: open.first().and_then(|cell| next(module, cell)),
+        next,
+        command: command.flatten(),
     }
 }
 
@@ -162,64 +169,117 @@ fn grouped(alike: &[&Cell]) -> Option<Step> {
     })
 }
 
+/// What to do next is told once, at the end, and not in each step.
 fn step(cell: &Cell) -> Step {
-    let Cell {
-        cluster,
-        shape,
-        reason,
-        version: _,
-        since,
-        message,
-    } = cell.clone();
     Step {
-        shape,
-        who: cluster.clone(),
-        cluster: Some(cluster),
-        reason,
-        message,
-        since,
+        shape: cell.shape,
+        who: cell.cluster.clone(),
+        cluster: Some(cell.cluster.clone()),
+        reason: cell.reason.clone(),
+        message: without_next(&cell.message).to_owned(),
+        since: cell.since,
     }
 }
 
-/// One command, or that there is nothing to do.
-fn next(module: &ModuleView, cell: &Cell) -> Option<String> {
+/// A message of a cell without what to do next.
+pub fn without_next(message: &str) -> &str {
+    message.split_once("; next: ").map_or(message, |(what, _)| what)
+}
+
+/// The smaller, the more a person can do about it.
+fn remedy_rank(cell: &Cell) -> u8 {
+    match (cell.shape, cell.reason.parse()) {
+        (Shape::Failed, _) => 0,
+        (
+            _,
+            Ok(
+                Reason::WaitingApproval
+                | Reason::Paused
+                | Reason::Halted
+                | Reason::KnownBad
+                | Reason::Aborted
+                | Reason::SourceNotReady
+                | Reason::WithdrawalHeld
+                | Reason::DependencyBehind,
+            ),
+        ) => 1,
+        (Shape::Held, _) => 2,
+        (Shape::Unreachable, _) => 3,
+        (_, Ok(Reason::WaitingGate)) => 4,
+        _ => 5,
+    }
+}
+
+/// Nothing begins while a rollout is paused, whatever else is in the way.
+fn resume(module: &ModuleView) -> (String, Option<String>) {
     let kind = module.kind.as_str().to_lowercase();
-    let is = |reason: Reason| cell.reason == reason.as_str();
-    match cell.shape {
-        Shape::Failed => Some(format!(
-            "commit a version of {} that mends it, under a new tag; the rollout goes on by itself",
-            module.name
+    let command = format!(
+        "muster rollout resume {kind}/{} -n {}",
+        module.name,
+        shell_word(&module.namespace)
+    );
+    ("the rollout is paused; to go on".to_owned(), Some(command))
+}
+
+/// What to do about it, and the command for that; none if there is nothing to be done.
+fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
+    let said = format!("{}/{}", module.kind.as_str().to_lowercase(), module.name);
+    let (name, namespace, cluster) = (&module.name, shell_word(&module.namespace), &cell.cluster);
+    let with = |what: &str, command: String| Some((what.to_owned(), Some(format!("{command} -n {namespace}"))));
+    let without = |what: String| Some((what, None));
+    let stage = module
+        .waits_at
+        .as_ref()
+        .map_or_else(String::new, |stage| format!(" --stage {}", shell_word(stage)));
+    let reason: Option<Reason> = cell.reason.parse().ok(); // a word of a newer controller: nothing is known to be done
+    match (cell.shape, reason) {
+        (Shape::Failed, _) => without(format!(
+            "commit a version of {name} that mends it, under a new tag; the rollout goes on by itself"
         )),
-        Shape::Unreachable => Some(format!(
-            "kubectl describe cluster {}   # it is taken when it is ready again",
-            cell.cluster
-        )),
-        Shape::Waiting if is(Reason::Paused) => Some(format!(
-            "muster rollout resume {kind}/{}   # else it goes on when the pause ends, if it has an end",
-            module.name
-        )),
-        Shape::Waiting if is(Reason::WaitingApproval) => Some(format!(
-            "muster rollout approve {kind}/{}   # nothing goes on without it",
-            module.name
-        )),
-        Shape::Waiting if is(Reason::WaitingGate) => Some(format!(
-            "see what the gate reads; it is read again by itself. To go on without it: muster rollout promote {kind}/{} --stage NAME",
-            module.name
-        )),
-        Shape::Waiting if is(Reason::Halted) || is(Reason::KnownBad) || is(Reason::Aborted) => Some(format!(
-            "commit a version of {0} that mends it, under a new tag, or: muster rollout retry {kind}/{0}",
-            module.name
-        )),
-        // The message ends with the command that tells about the other module.
-        Shape::Waiting if is(Reason::DependencyBehind) => cell
-            .message
-            .rsplit_once("next: ")
-            .map(|(_, next)| next.to_owned()),
-        Shape::Waiting if is(Reason::SourceNotReady) => Some(format!(
+        (Shape::Unreachable, _) => with(
+            "it is skipped, and taken when it is ready again; to look at it",
+            format!("muster check --cluster {cluster}"),
+        ),
+        (Shape::Held, Some(Reason::Pinned)) => with(
+            "to give it again what all others have",
+            format!("muster unpin {cluster} --module {said}"),
+        ),
+        // The hold is either the cluster's, for all modules, or this module's.
+        (Shape::Held, _) if cell.message.starts_with("held for this module") => {
+            with("to let it go on", format!("muster release {said} --clusters {cluster}"))
+        }
+        (Shape::Held, _) => with("to let it go on", format!("muster release {cluster}")),
+        (_, Some(Reason::Paused)) => Some(resume(module)),
+        (_, Some(Reason::WaitingApproval)) => with(
+            "approve the stage; nothing goes on without that",
+            format!("muster rollout approve {said}{stage}"),
+        ),
+        (_, Some(Reason::WaitingGate)) => with(
+            "nothing to do: the gate is read again. To go on without it",
+            format!("muster rollout promote {said}{stage}"),
+        ),
+        (_, Some(Reason::Halted | Reason::KnownBad | Reason::Aborted)) => with(
+            &format!("commit a version of {name} that mends it, under a new tag; or try this one again"),
+            format!("muster rollout retry {said}"),
+        ),
+        (_, Some(Reason::DependencyBehind)) => with(
+            "see what keeps the module that it depends on",
+            cell.message
+                .rsplit_once("next: ")
+                .map_or_else(|| format!("muster why {said}"), |(_, command)| command.to_owned()),
+        ),
+        (_, Some(Reason::SourceNotReady)) => without(format!(
             "see that {} is in the repository, or name another version; it is looked for again by itself",
             module.version
         )),
-        Shape::Waiting | Shape::Updating => Some("nothing to do: it goes on by itself".to_owned()),
-        Shape::Held | Shape::Ready | Shape::NotSelected => None,
+        (_, Some(Reason::WithdrawalHeld)) => {
+            let command = cell.message.rsplit_once("acknowledged: ");
+            Some((
+                "acknowledge the withdrawal, or take back the change that deselects so many clusters".to_owned(),
+                command.map(|(_, command)| command.to_owned()),
+            ))
+        }
+        (Shape::Waiting | Shape::Updating, _) => without("nothing to do: it goes on by itself".to_owned()),
+        (Shape::Ready | Shape::NotSelected, _) => None,
     }
 }

@@ -1,4 +1,4 @@
-//! Settings in words.
+//! Settings in words, and words for a shell.
 
 use muster_api::module::ModuleSpec;
 
@@ -26,4 +26,32 @@ pub fn selector(spec: &ModuleSpec) -> String {
         return "every cluster".to_owned();
     }
     terms.join(",")
+}
+
+/// A word for a shell: as it is, or in quotes.
+pub fn shell_word(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@=,".contains(&byte);
+    if !text.is_empty() && text.bytes().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// A number and what is counted: `1 cluster`, `2 clusters`.
+pub fn counted(number: usize, word: &str) -> String {
+    format!("{number} {word}{}", if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_for_a_shell() {
+        assert_eq!(shell_word("module/web"), "module/web");
+        assert_eq!(shell_word("a b; rm -rf ~"), "'a b; rm -rf ~'");
+        assert_eq!(shell_word("it's"), r"'it'\''s'");
+        assert_eq!(shell_word("$(x)"), "'$(x)'");
+        assert_eq!(shell_word(""), "''");
+    }
 }

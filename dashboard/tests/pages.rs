@@ -218,13 +218,13 @@ fn a_rollout_over_time() {
 
 #[test]
 fn what_needs_a_person_comes_first() {
-    let check = |told_of: &[(&str, &str, &str)], headline: &str, attention: &[&str], moving: &[&str]| {
+    let check = |told_of: &[(&str, &str, &str)], sentence: &str, attention: &[&str], moving: &[&str]| {
         let overview = Overview::of(&Fleet::of(&told(told_of)));
-        assert_eq!(overview.headline, format!("2 modules × 4 clusters. {headline}"));
+        assert_eq!(overview.sentence, sentence);
         let names = |concerns: &[muster_dashboard::Concern]| {
             concerns
                 .iter()
-                .map(|concern| concern.module.clone())
+                .map(|concern| concern.title.clone())
                 .collect::<Vec<_>>()
         };
         assert_eq!(
@@ -234,27 +234,19 @@ fn what_needs_a_person_comes_first() {
         );
     };
     let waits = ("eu-2", "WaitingTurn", "m");
-    check(
-        &[("eu-1", "Failed", "m"), waits],
-        "1 needs attention: web on eu-1.",
-        &["web"],
-        &["api"],
-    );
+    let on_eu_1 = "1 needs attention: web on eu-1";
+    check(&[("eu-1", "Failed", "m"), waits], on_eu_1, &["web on eu-1"], &["api"]);
+    check(&[("eu-1", "WaitingApproval", "m")], on_eu_1, &["web on eu-1"], &["api"]);
+    // What is the cluster's matter is not each module's.
     check(
         &[("eu-1", "Unreachable", "m"), waits],
-        "1 needs attention: web on eu-1.",
-        &["web"],
-        &["api"],
-    );
-    check(
-        &[("eu-1", "WaitingApproval", "m")],
-        "1 needs attention: web on eu-1.",
-        &["web"],
-        &["api"],
+        "1 needs attention: eu-1",
+        &["eu-1"],
+        &["api", "web"],
     );
     check(
         &[("eu-1", "Updating", "m"), waits],
-        "Nothing needs attention; 2 modules on the way.",
+        "nothing needs attention; 2 modules on the way",
         &[],
         &["api", "web"],
     );

@@ -162,7 +162,7 @@ async fn the_page_shows_what_the_command_shows() {
         }
     }
     assert!(
-        page.contains("2 modules × 4 clusters. 1 needs attention: web on eu-1."),
+        page.contains("2 modules on 4 clusters: 1 needs attention: web on eu-1"),
         "{page}"
     );
     assert!(page.contains("Deployment web/web: ImagePullBackOff"), "{page}");
@@ -484,7 +484,7 @@ async fn what_cannot_be_read_is_said() {
         )))
         .unwrap();
     let page = served.text("/").await;
-    assert!(page.contains("The fleet is being read"), "{page}");
+    assert!(page.contains("The fleet is still being read"), "{page}");
     assert_eq!(served.get("/module/web").await.status(), 503);
     assert_eq!(served.get("/api/v1/matrix.json").await.status(), 503);
 }

@@ -13,7 +13,9 @@ use muster_api::{
     Module, ProxyAssemblage,
     module::{Attention, ModuleKind},
 };
-use muster_dashboard::{Branch, Fleet, Matrix, Objects, Shape, Tree, why};
+use muster_dashboard::{
+    Branch, Concern, Fleet, Matrix, ModuleRef, ModuleView, Objects, Overview, Shape, Tree, why, why_on,
+};
 use serde_json::{Value, json};
 
 fn cluster(name: &str, env: &str) -> DynamicObject {
@@ -32,7 +34,7 @@ fn module(attention: &[(&str, &str, &str)]) -> Module {
         })
         .collect();
     let object = json!({
-        "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "Module", "metadata": {"name": "web", "generation": 2},
+        "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "Module", "metadata": {"name": "web", "namespace": "fleet", "generation": 2},
         "spec": {
             "selector": {"matchLabels": {"env": "prod"}},
             "sync": {"source": {"git": {"url": "https://git.test/fleet", "version": {"tag": "v2"}}}},
@@ -69,7 +71,11 @@ fn fleet() -> Fleet {
 
 /// The fleet of which the module says this.
 fn told(attention: &[(&str, &str, &str)]) -> Fleet {
-    Fleet::of(&Objects {
+    Fleet::of(&objects(attention))
+}
+
+fn objects(attention: &[(&str, &str, &str)]) -> Objects {
+    Objects {
         modules: vec![module(attention).into()],
         proxies: vec![
             proxy("dev-1", "v2", "r2", "succeeded").into(),
@@ -85,7 +91,7 @@ fn told(attention: &[(&str, &str, &str)]) -> Fleet {
             cluster("lab", "none").into(),
         ],
         ..Objects::default()
-    })
+    }
 }
 
 #[test]
@@ -126,13 +132,13 @@ fn equal_columns_fold_and_problems_do_not() {
             .collect::<Vec<_>>()
     };
     assert_eq!(titles(12), ["dev-1", "eu-1", "eu-2", "eu-3", "lab"]);
-    assert_eq!(titles(2), ["dev-1", "eu-1", "eu-2 +1", "lab"]);
+    assert_eq!(titles(2), ["dev-1", "eu-1", "eu-2, eu-3", "lab"]);
 }
 
 #[test]
 fn why_begins_with_the_failure_and_groups_who_waits() {
     let fleet = fleet();
-    let why = why(fleet.module(ModuleKind::Module, "web").unwrap(), None);
+    let why = why(fleet.module(ModuleKind::Module, "web").unwrap());
     assert_eq!(why.headline, "web v2 on 1/4 clusters: Failed");
     let steps: Vec<String> = why
         .steps
@@ -152,33 +158,163 @@ fn why_begins_with_the_failure_and_groups_who_waits() {
 
 #[test]
 fn why_ends_with_what_is_to_be_done() {
-    let check = |reason: &str, expect: &str| {
-        let fleet = told(&[("eu-1", reason, "m")]);
-        let why = why(fleet.module(ModuleKind::Module, "web").unwrap(), None);
-        let next = why.next.unwrap_or_default();
-        assert!(next.starts_with(expect), "{reason}: {next}");
+    let check = |reason: &str, message: &str, expect: &str| {
+        let fleet = told(&[("eu-1", reason, message)]);
+        let why = why(fleet.module(ModuleKind::Module, "web").unwrap());
+        let command = why.command.map_or_else(String::new, |command| format!(" | {command}"));
+        let next = why.next.unwrap_or_default() + &command;
+        assert!(next.contains(expect), "{reason}: {next}");
     };
-    check("Failed", "commit a version of web that mends it");
-    check("Paused", "muster rollout resume module/web");
-    check("WaitingApproval", "muster rollout approve module/web");
-    check(
-        "WaitingGate",
-        "see what the gate reads; it is read again by itself",
-    );
+    check("Failed", "m", "under a new tag; the rollout goes on by itself");
+    check("Paused", "m", "| muster rollout resume module/web -n fleet");
+    check("WaitingApproval", "m", "| muster rollout approve module/web -n fleet");
+    check("WaitingGate", "m", "the gate is read again. To go on without it | muster rollout promote module/web -n fleet");
     for reason in ["Halted", "KnownBad", "Aborted"] {
-        check(
-            reason,
-            "commit a version of web that mends it, under a new tag, or: muster rollout retry module/web",
-        );
+        check(reason, "m", "or try this one again | muster rollout retry module/web -n fleet");
     }
-    check("WaitingStage", "nothing to do: it goes on by itself");
+    check("Held", "held for all modules by ann", "| muster release eu-1 -n fleet");
+    check("Held", "held for this module by ann", "| muster release module/web --clusters eu-1 -n fleet");
+    check("Pinned", "m", "| muster unpin eu-1 --module module/web -n fleet");
+    check("Unreachable", "m", "| muster check --cluster eu-1 -n fleet");
+    check(
+        "WithdrawalHeld",
+        "nothing is withdrawn until that is acknowledged: kubectl annotate x",
+        "| kubectl annotate x",
+    );
+    check("WaitingStage", "m", "nothing to do: it goes on by itself");
+}
+
+#[test]
+fn what_a_person_can_do_comes_before_what_nobody_can() {
+    let fleet = told(&[
+        ("eu-1", "Unreachable", "no answer"),
+        ("eu-2", "Held", "held for all modules by ann"),
+        ("eu-3", "WaitingApproval", "v2 waits for the approval of stage eu"),
+    ]);
+    let module = fleet.module(ModuleKind::Module, "web").unwrap();
+    let next = why(module).command.unwrap();
+    assert!(next.starts_with("muster rollout approve module/web"), "{next}");
+    // Nothing else helps while it is paused.
+    let paused = ModuleView {
+        paused: Some("paused by ann".to_owned()),
+        ..module.clone()
+    };
+    let why = why(&paused);
+    assert!(why.command.unwrap().starts_with("muster rollout resume module/web"));
+    assert_eq!((why.steps[0].reason.as_str(), why.steps[0].shape), ("Paused", Shape::Held));
+}
+
+#[test]
+fn clusters_that_stand_alike_are_together_whatever_their_names() {
+    let fleet = told(&[
+        ("dev-1", "WaitingTurn", "turn"),
+        ("eu-1", "WaitingStage", "stage"),
+        ("eu-2", "WaitingTurn", "turn"),
+        ("eu-3", "WaitingStage", "stage"),
+    ]);
+    let why = why(&fleet.modules[0]);
+    let steps: Vec<&str> = why.steps.iter().map(|step| step.who.as_str()).collect();
+    assert_eq!(steps, ["eu-1, eu-3", "dev-1, eu-2"]);
+}
+
+#[test]
+fn what_is_not_told_waits_like_the_last_that_is() {
+    let fleet = told(&[("eu-1", "Failed", "m"), ("eu-2", "Halted", "v2 is bad")]);
+    let cell = &fleet.modules[0].cells[3];
+    assert_eq!(
+        (cell.cluster.as_str(), cell.reason.as_str(), cell.message.as_str()),
+        ("eu-3", "Halted", "v2 is bad")
+    );
+}
+
+#[test]
+fn the_chain_of_a_cluster_ends_at_what_is_in_the_way() {
+    let check = |attention: &[(&str, &str, &str)], cluster: &str, expect: &[&str]| {
+        let objects = objects(attention);
+        let module = ModuleRef {
+            kind: ModuleKind::Module,
+            name: "web".to_owned(),
+        };
+        let why = why_on(&objects, &Fleet::of(&objects), &module, cluster).unwrap();
+        let chain: Vec<String> = why
+            .checks
+            .iter()
+            .map(|check| {
+                let mark = if check.holds { '✓' } else { check.shape.glyph() };
+                format!("{mark} {}: {}", check.what, check.found)
+            })
+            .collect();
+        assert_eq!(chain[chain.len().saturating_sub(2)..], *expect, "{cluster}: {chain:#?}");
+    };
+    check(&[], "lab", &["· selected: env=prod does not match env=none"]);
+    check(
+        &[("eu-1", "Unreachable", "no answer")],
+        "eu-1",
+        &["✓ selected: env=prod matches env=prod", "? reachable: Unreachable: no answer"],
+    );
+    check(
+        &[("eu-2", "Halted", "v2 is bad; next: commit another")],
+        "eu-2",
+        &["✓ not held: nobody holds or pinned it", "○ its turn: Halted: v2 is bad"],
+    );
+    check(
+        &[("eu-1", "Failed", "Deployment web/web: ImagePullBackOff")],
+        "eu-1",
+        &[
+            "✓ picked up: the cluster answers about this very assignment",
+            "✗ healthy: Failed: Deployment web/web: ImagePullBackOff",
+        ],
+    );
+    check(
+        &[],
+        "dev-1",
+        &[
+            "✓ picked up: the cluster answers about this very assignment",
+            "✓ healthy: applied and ready at v2",
+        ],
+    );
+}
+
+#[test]
+fn a_matrix_is_grouped_by_a_label() {
+    let fleet = fleet();
+    let matrix = Matrix::grouped(&fleet, "env", 12);
+    let groups: Vec<String> = matrix
+        .groups
+        .iter()
+        .map(|group| format!("{} {}", group.value, group.columns))
+        .collect();
+    assert_eq!(groups, ["none 1", "prod 4"]);
+    assert_eq!(matrix.columns[0].title, "lab");
+    assert_eq!(matrix.rows[0].cells[0].cluster, "lab");
+    assert_eq!(Matrix::keys(&fleet), ["env"]);
+    assert!(Matrix::grouped(&fleet, "no-such-label", 12).groups.is_empty());
+}
+
+#[test]
+fn a_cluster_that_is_away_is_told_once_and_a_hold_is_no_alarm() {
+    let mut fleet = told(&[
+        ("eu-1", "Unreachable", "no answer"),
+        ("eu-2", "Held", "held for all modules by ann"),
+    ]);
+    let mut second = fleet.modules[0].clone();
+    second.name = "db".to_owned();
+    fleet.modules.push(second);
+    let overview = Overview::of(&fleet);
+    let titles = |concerns: &[Concern]| -> Vec<String> {
+        concerns.iter().map(|concern| concern.title.clone()).collect()
+    };
+    assert_eq!(overview.sentence, "1 needs attention: eu-1");
+    assert_eq!(titles(&overview.attention), ["eu-1"]);
+    assert_eq!(overview.attention[0].why.steps[0].who, "db, web");
+    assert_eq!(titles(&overview.held), ["eu-2"]);
 }
 
 #[test]
 fn the_shapes_as_json_are_on_record() {
     let fleet = fleet();
     insta::assert_json_snapshot!("matrix", Matrix::of(&fleet, 2));
-    insta::assert_json_snapshot!("why", why(&fleet.modules[0], None));
+    insta::assert_json_snapshot!("why", why(&fleet.modules[0]));
     insta::assert_json_snapshot!("tree", Tree::fleet(&fleet, "default"));
 }
 
@@ -186,7 +322,7 @@ fn the_shapes_as_json_are_on_record() {
 fn why_says_that_a_tag_was_moved() {
     let mut fleet = fleet();
     fleet.modules[0].tag_moved = Some("tag v2 now names commit c2: make a new tag".to_owned());
-    let why = why(&fleet.modules[0], None);
+    let why = why(&fleet.modules[0]);
     let said = why.steps.iter().find(|step| step.reason == "TagMoved").unwrap();
     assert_eq!(
         (said.who.as_str(), said.message.as_str()),

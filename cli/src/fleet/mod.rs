@@ -29,8 +29,13 @@ use serde::de::DeserializeOwned;
 
 use crate::{args::ModuleName, near};
 
-/// Reads everything that a view needs.
+/// Reads the view of the fleet.
 pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<Fleet> {
+    Ok(Fleet::of(&objects(client, namespace).await?))
+}
+
+/// Reads everything that a view of the fleet needs.
+pub async fn objects(client: &Client, namespace: &str) -> anyhow::Result<Objects> {
     let (modules, bootstrap_modules, proxies, remotes, clusters) = tokio::try_join!(
         all::<Module>(client, namespace),
         all::<BootstrapModule>(client, namespace),
@@ -38,14 +43,14 @@ pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<Fleet> {
         all::<RemoteAssemblage>(client, namespace),
         async { clusters(client, namespace, served(client).await?).await },
     )?;
-    Ok(Fleet::of(&Objects {
+    Ok(Objects {
         modules: shared(modules),
         bootstrap_modules: shared(bootstrap_modules),
         proxies: shared(proxies),
         remotes: shared(remotes),
         clusters: shared(clusters),
         ..Objects::default()
-    }))
+    })
 }
 
 /// What to say if there is no module of this name: which names are near.

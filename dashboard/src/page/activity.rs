@@ -3,7 +3,7 @@
 use maud::html;
 
 use super::{Page, Part, Request, layout, lists, parts};
-use crate::{Happened, Snapshot};
+use crate::{Happened, Snapshot, shell_word};
 
 /// Events that are shown.
 const EVENTS: usize = 300;
@@ -27,12 +27,13 @@ pub fn page(snapshot: &Snapshot, request: &Request) -> Page {
             @if !request.filter.is_empty() { " " a href="?" { "show all" } }
         }
     };
+    let at = shell_word(&snapshot.namespace);
+    let follow = format!("muster events -w -n {at}");
     let command = format!(
-        "kubectl get events.events.k8s.io --sort-by=.metadata.creationTimestamp -n {}",
-        parts::word(&snapshot.namespace)
+        "kubectl get events.events.k8s.io --sort-by=.metadata.creationTimestamp -n {at}"
     );
     let commands = html! {
-        section #commands aria-labelledby="commands-title" { h2 #commands-title { "As commands" } (parts::commands([("by kubectl", command)])) }
+        section #commands aria-labelledby="commands-title" { h2 #commands-title { "As commands" } (parts::commands([("follow", follow), ("with kubectl", command)])) }
     };
     Page {
         title: "Activity".to_owned(),

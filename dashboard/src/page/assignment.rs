@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::{Page, Part, Request, layout, lists, module, parts};
-use crate::{Assignment, EchoView, ModuleRef, Place, RowView, Snapshot};
+use crate::{Assignment, EchoView, ModuleRef, ObjectName, Place, RowView, Shape, Snapshot, shell_word};
 
 pub fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef, cluster: &str) -> Option<Page> {
     let view = Assignment::of(snapshot, module, cluster)?;
@@ -14,6 +14,7 @@ pub fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef, cluster:
             layout::troubles(snapshot),
             hero(&view, module, request),
             module::reasons(&view.why, module, request),
+            failing(&view),
             said(view.echo.as_ref()),
             assigned(view.row.as_ref(), module, request),
             Part::whole("conditions", lists::conditions(&view.conditions)),
@@ -33,20 +34,39 @@ fn hero(view: &Assignment, module: &ModuleRef, request: &Request) -> Part {
     Part::whole("hero", markup)
 }
 
+/// The object that fails, and how to look at it there.
+fn failing(view: &Assignment) -> Part {
+    let object = view.failing.as_ref();
+    let markup = html! {
+        section #failing hidden[object.is_none()] aria-labelledby="failing-title" {
+            h2 #failing-title { "The object that is not well" }
+            @if let Some(ObjectName { kind, namespace, name, says }) = object {
+                p.object.failed { (parts::glyph(Shape::Failed)) " " strong { (parts::text(kind)) "/" (parts::text(name)) }
+                    @if let Some(namespace) = namespace { " in " (parts::text(namespace)) } }
+                (parts::message(says))
+                @let at = namespace.as_ref().map_or_else(String::new, |namespace| format!(" -n {}", shell_word(namespace)));
+                p { (parts::command(&format!("kubectl describe {} {}{at}", shell_word(&kind.to_lowercase()), shell_word(name))))
+                    span.faint { " with the kubeconfig of " (parts::text(&view.cell.cluster)) } }
+            }
+        }
+    };
+    Part::whole("failing", markup)
+}
+
 fn said(echo: Option<&EchoView>) -> Part {
     let markup = html! {
         section #said aria-labelledby="said-title" {
-            h2 #said-title { "What the cluster says" }
+            h2 #said-title { "Reported by the cluster" }
             @match echo {
                 None => { p { "Nothing yet." } }
                 Some(echo) => {
                     dl.facts {
                         dt { "state" }
-                        dd { (echo.state) @if !echo.is_current { " (of what was assigned before)" } }
-                        @if let Some(class) = echo.class { dt { "whose fault" } dd { (class) @if echo.terminal { "; waiting does not mend it" } } }
+                        dd { (echo.state) @if !echo.is_current { " (about an earlier assignment)" } }
+                        @if let Some(class) = echo.class { dt { "failure" } dd { (class) @if echo.terminal { "; it will not recover by itself" } } }
                         (fact("reason", echo.reason.as_deref()))
                         @if let Some(message) = &echo.message { dt { "message" } dd.message { (parts::text(message)) } }
-                        (fact("last ready at commit", echo.commit.as_deref()))
+                        (fact("last ready commit", echo.commit.as_deref()))
                     }
                 }
             }
@@ -58,15 +78,15 @@ fn said(echo: Option<&EchoView>) -> Part {
 fn assigned(row: Option<&RowView>, module: &ModuleRef, request: &Request) -> Part {
     let markup = html! {
         section #assigned aria-labelledby="assigned-title" {
-            h2 #assigned-title { "What was assigned" }
+            h2 #assigned-title { "Assigned" }
             @match row {
                 None => { p { "Nothing." } }
                 Some(row) => {
                     dl.facts {
-                        dt { "to do" } dd { (row.intent) }
+                        dt { "intent" } dd { (row.intent) }
                         (fact("repository", row.url.as_deref()))
                         (fact("version", row.version.as_deref()))
-                        (fact("folder", row.path.as_deref()))
+                        (fact("path", row.path.as_deref()))
                         (fact("commit", row.commit.as_deref()))
                         @if let Some(revision) = &row.revision {
                             @let short: String = revision.chars().take(8).collect();
@@ -84,21 +104,25 @@ fn assigned(row: Option<&RowView>, module: &ModuleRef, request: &Request) -> Par
 }
 
 fn fact(what: &str, value: Option<&str>) -> Markup {
-    html! { @if let Some(value) = value { dt { (what) } dd { (parts::text(value)) } } }
+    html! { @if let Some(value) = value { dt { (what) } dd.version { (parts::text(value)) } } }
 }
 
 fn commands(view: &Assignment, module: &ModuleRef, namespace: &str) -> Part {
-    let (said, at) = (parts::word(&module.said()), parts::word(namespace));
-    let cluster = parts::word(&view.cell.cluster);
+    let (said, at) = (shell_word(&module.said()), shell_word(namespace));
+    let cluster = shell_word(&view.cell.cluster);
     let assemblage = format!("{}s.fleet.muster.dev", view.assemblage.to_lowercase());
     let markup = html! {
         section #commands aria-labelledby="commands-title" {
             h2 #commands-title { "As commands" }
             (parts::commands([
-                ("why", format!("muster why {said} --cluster {cluster} -n {at}")),
-                ("leave it as it is", format!("muster hold {said} --clusters {cluster} --reason WHY -n {at}")),
-                ("the assignment as YAML", format!("kubectl get {assemblage} {cluster} -o yaml -n {at}")),
-                ("the objects, in the cluster", "kubectl get kustomizations.kustomize.toolkit.fluxcd.io -n muster-system -o yaml".to_owned()),
+                ("explain", format!("muster why {said} --cluster {cluster} -n {at}")),
+                if view.cell.shape == Shape::Held {
+                    ("release", format!("muster release {said} --clusters {cluster} -n {at}"))
+                } else {
+                    ("hold", format!("muster hold {said} --clusters {cluster} -n {at}"))
+                },
+                ("compare", format!("muster diff {said} --cluster {cluster} -n {at}")),
+                ("as YAML", format!("kubectl get {assemblage} {cluster} -o yaml -n {at}")),
             ]))
         }
     };

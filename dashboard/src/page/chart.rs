@@ -1,6 +1,6 @@
 //! A rollout over time, drawn: a bar for each cluster.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 
 use super::parts;
@@ -8,44 +8,49 @@ use crate::{Bar, Timeline};
 
 /// Bars that are drawn.
 const MOST: usize = 60;
-/// Pixels: of a name, of the time, of a row, and of a bar of which only the end is known.
-const NAMES: f64 = 130.0;
-const WIDTH: f64 = 640.0;
-const ROW: usize = 18;
-const LEAST: f64 = 4.0;
-/// Characters of a name that fit.
-const NAME: usize = 18;
+/// Units of a picture, which is as wide as the page: of all the time, and of a bar of which only the end is known.
+const WIDTH: f64 = 1000.0;
+const LEAST: f64 = 8.0;
 
 pub fn draw(timeline: &Timeline) -> Markup {
     let Timeline { from, to, bars } = timeline;
-    let bars = bars.get(..MOST).unwrap_or(bars);
-    let height = (bars.len() + 1) * ROW;
-    let total = seconds(*from, *to).max(1.0);
-    let place = |at: Timestamp| NAMES + WIDTH * (seconds(*from, at) / total).clamp(0.0, 1.0);
+    let shown = bars.get(..MOST).unwrap_or(bars);
+    let took = to.duration_since(*from);
     html! {
-        p.faint { "From " (parts::time(*from)) " to " (parts::time(*to)) ". Of a cluster that is done the end is marked." }
-        svg.chart viewBox=(format!("0 0 {} {height}", NAMES + WIDTH + 10.0)) role="img" aria-label="When each cluster changed; the same stands in the table of clusters" {
-            line.axis x1=(NAMES) y1="0" x2=(NAMES) y2=(height) {}
-            @for (row, bar) in bars.iter().enumerate() { (drawn(bar, row * ROW, *to, place)) }
+        div.chart {
+            p.faint { "Began " (parts::time(*from)) ", " (words(took)) " in all. Of a cluster that is confirmed only the end is known." }
+            ol {
+                li.axis aria-hidden="true" { span {} span.ticks { span { "0s" } span { (words(took / 2)) } span { (words(took)) } } span {} }
+                @for bar in shown { (drawn(bar, *from, *to)) }
+            }
+            @if bars.len() > MOST { p { "and " (bars.len() - MOST) " more" } }
         }
-        @if timeline.bars.len() > MOST { p { "and " (timeline.bars.len() - MOST) " more" } }
     }
 }
 
-fn drawn(bar: &Bar, top: usize, end: Timestamp, place: impl Fn(Timestamp) -> f64) -> Markup {
-    let (left, right) = (place(bar.from), place(bar.to.unwrap_or(end)));
+fn drawn(bar: &Bar, from: Timestamp, to: Timestamp) -> Markup {
+    let total = seconds(from, to).max(1.0);
+    let place = |at: Timestamp| WIDTH * (seconds(from, at) / total).clamp(0.0, 1.0);
+    let (left, right) = (place(bar.from), place(bar.to.unwrap_or(to)));
     let width = (right - left).max(LEAST);
-    let left = left.min(NAMES + WIDTH - LEAST);
-    let name: String = bar.cluster.chars().take(NAME).collect();
-    let until = bar.to.map_or_else(|| "now".to_owned(), |to| to.to_string());
+    let left = left.min(WIDTH - width);
+    let end = bar
+        .to
+        .map_or_else(|| "still changing".to_owned(), |to| format!("after {}", words(to.duration_since(from))));
     html! {
-        g {
-            title { (parts::text(&bar.cluster)) ": " (bar.shape.word()) ", " (bar.from) " to " (until) }
-            text x="0" y=(top + 13) { (parts::text(&name)) }
-            rect.(parts::class(bar.shape)) x=(format!("{left:.1}")) y=(top + 4) width=(format!("{width:.1}")) height="10" rx="2" {}
-            text x=(format!("{:.1}", (left + width + 3.0).min(NAMES + WIDTH))) y=(top + 13) { (bar.shape.glyph()) }
+        li.(parts::class(bar.shape)) {
+            span.name { (parts::text(&bar.cluster)) }
+            svg viewBox="0 0 1000 10" preserveAspectRatio="none" aria-hidden="true" {
+                rect x=(format!("{left:.1}")) y="0" width=(format!("{width:.1}")) height="10" {}
+            }
+            span.end { (parts::shape(bar.shape)) " " (end) }
         }
     }
+}
+
+/// In whole seconds, in the largest units.
+fn words(span: SignedDuration) -> String {
+    format!("{:#}", SignedDuration::from_secs(span.as_secs()))
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a place in a picture")]

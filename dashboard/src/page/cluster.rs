@@ -3,17 +3,14 @@
 use maud::html;
 
 use super::{Page, Part, Piece, Request, layout, lists, parts};
-use crate::{ClusterView, Happened, ModuleRef, Place, Snapshot};
+use crate::{ClusterView, Happened, ModuleRef, Place, Shape, Snapshot, shell_word, why::without_next};
 
 /// Events that are shown.
 const EVENTS: usize = 50;
 
 pub fn page(snapshot: &Snapshot, request: &Request, name: &str) -> Option<Page> {
     let view = ClusterView::of(snapshot, name)?;
-    let is_meant = |event: &Happened| {
-        let is_of_it = ["Cluster", "ProxyAssemblage", "RemoteAssemblage"].contains(&&*event.kind);
-        is_of_it && event.name == name
-    };
+    let is_meant = |event: &Happened| event.is_about_cluster(name);
     Some(Page {
         title: format!("cluster {name}"),
         is_found: true,
@@ -46,10 +43,9 @@ fn facts(view: &ClusterView) -> Part {
     let markup = html! {
         section #facts {
             dl.facts {
-                dt { "its Cluster says" }
-                dd { (parts::text(view.not_ready.as_deref().unwrap_or("nothing against it"))) }
+                @if let Some(why) = &view.not_ready { dt { "Cluster API" } dd { (parts::text(why)) } }
                 @if let Some((reason, message, since)) = &view.reachable {
-                    dt { "answers" }
+                    dt { "reachable" }
                     dd { (parts::text(reason)) @if !message.is_empty() { ": " (parts::text(message)) } (parts::since(Some(*since))) }
                 }
                 @if let Some(last) = view.last_contact { dt { "last contact" } dd { (parts::time(last)) } }
@@ -79,7 +75,7 @@ fn modules(view: &ClusterView, request: &Request) -> Part {
                 td.version { (parts::text(cell.version.as_deref().unwrap_or("–"))) }
                 td.version { (parts::text(&carried.target)) }
                 td { @if let Some(since) = cell.since { (parts::time(since)) } }
-                td { (parts::text(&cell.message)) }
+                td { (parts::text(without_next(&cell.message))) }
             }
         };
         Piece::new(id, row)
@@ -88,8 +84,8 @@ fn modules(view: &ClusterView, request: &Request) -> Part {
         html! {
             section #modules.scroll tabindex="0" role="region" aria-labelledby="modules-title" {
                 table {
-                    caption #modules-title { "Modules on it, most urgent first" }
-                    thead { tr { @for title in ["Module", "Stands", "Has", "Target", "Since", "Says"] { th scope="col" { (title) } } } }
+                    caption #modules-title { "Modules, most urgent first" }
+                    thead { tr { @for title in ["Module", "Status", "Version", "Target", "Since", "Message"] { th scope="col" { (title) } } } }
                     tbody { @for row in rows { (row) } }
                 }
             }
@@ -98,16 +94,19 @@ fn modules(view: &ClusterView, request: &Request) -> Part {
 }
 
 fn commands(view: &ClusterView, namespace: &str) -> Part {
-    let (name, at) = (parts::word(&view.name), parts::word(namespace));
+    let (name, at) = (shell_word(&view.name), shell_word(namespace));
     let markup = html! {
         section #commands aria-labelledby="commands-title" {
             h2 #commands-title { "As commands" }
             (parts::commands([
-                ("this page", format!("muster tree cluster/{name} -n {at}")),
-                ("keep it as it is", format!("muster hold {name} --reason WHY -n {at}")),
-                ("let it go on", format!("muster release {name} -n {at}")),
-                ("give it another revision", format!("muster pin {name} --module MODULE --revision REVISION --reason WHY -n {at}")),
-                ("all that Kubernetes says", format!("kubectl describe clusters.cluster.x-k8s.io {name} -n {at}")),
+                ("explain", format!("muster tree cluster/{name} -n {at}")),
+                ("check", format!("muster check --cluster {name} -n {at}")),
+                if view.modules.iter().any(|carried| carried.cell.shape == Shape::Held) {
+                    ("release", format!("muster release {name} -n {at}"))
+                } else {
+                    ("hold", format!("muster hold {name} -n {at}"))
+                },
+                ("with kubectl", format!("kubectl describe clusters.cluster.x-k8s.io {name} -n {at}")),
             ]))
         }
     };

@@ -4,7 +4,8 @@ use maud::{Markup, html};
 
 use super::{Page, Part, Piece, Request, layout, parts};
 use crate::{
-    Cell, Concern, Filter, Fleet, Matrix, ModuleRef, Overview, Place, Row, Shape, Snapshot, Step, Why,
+    Cell, Check, Column, Concern, Fleet, Matrix, ModuleRef, Overview, Place, Row, Shape, Snapshot, Step, Why,
+    words::{counted, shell_word},
 };
 
 /// Modules that need attention and are shown in full; more are named in the matrix.
@@ -12,25 +13,20 @@ const SHOWN: usize = 12;
 
 pub fn page(snapshot: &Snapshot, request: &Request) -> Page {
     let fleet = snapshot.fleet();
-    let overview = Overview::of(fleet);
     let (shown, refused) = match request.filter.apply(fleet) {
         Ok(shown) => (shown, None),
         Err(refused) => (fleet.clone(), Some(refused.to_string())),
     };
-    let fold_from = if request.unfolded {
-        usize::MAX
-    } else {
-        Matrix::FOLD_FROM
-    };
-    let matrix = Matrix::of(&shown, fold_from);
+    let overview = Overview::of(&shown);
+    let matrix = Matrix::grouped(&shown, &request.group, request.fold_from());
     Page {
         title: "Fleet".to_owned(),
         is_found: true,
         parts: vec![
             layout::troubles(snapshot),
-            hero(&overview),
+            hero(&overview, &shown),
             attention(&overview, request),
-            form(&request.filter, request, refused.as_deref()),
+            form(fleet, request, refused.as_deref()),
             table(&matrix, fleet, request),
             legend(&matrix),
             commands(&snapshot.namespace),
@@ -38,10 +34,20 @@ pub fn page(snapshot: &Snapshot, request: &Request) -> Page {
     }
 }
 
-fn hero(overview: &Overview) -> Part {
+fn hero(overview: &Overview, fleet: &Fleet) -> Part {
+    let size = format!(
+        "{} on {}",
+        counted(fleet.modules.len(), "module"),
+        counted(fleet.clusters.len(), "cluster")
+    );
     let markup = html! {
         section #hero aria-live="polite" {
-            h1.(parts::class(overview.shape)) { (parts::glyph(overview.shape)) " " (parts::text(&overview.headline)) }
+            h1.(parts::class(overview.shape)) { (parts::glyph(overview.shape)) " " (size) ": " (parts::text(&overview.sentence)) }
+            ul.counts aria-label="Modules on clusters" {
+                @for (shape, count) in fleet.counts() {
+                    li.(parts::class(shape)) { strong { (count) } " " (parts::badge(shape, shape.word())) }
+                }
+            }
         }
     };
     Part::whole("hero", markup)
@@ -52,7 +58,7 @@ fn attention(overview: &Overview, request: &Request) -> Part {
         html! {
             section id=(id) hidden[concerns.is_empty()] aria-labelledby=(format!("{id}-title")) {
                 h2 id=(format!("{id}-title")) { (title) }
-                ol.concerns { @for concern in concerns.iter().take(SHOWN) { li { (about(concern, request)) } } }
+                ol.concerns { @for concern in concerns.iter().take(SHOWN) { li.(parts::class(concern.shape)) { (about(concern, request)) } } }
                 @if concerns.len() > SHOWN { p { "and " (concerns.len() - SHOWN) " more: see the matrix" } }
             }
         }
@@ -61,22 +67,22 @@ fn attention(overview: &Overview, request: &Request) -> Part {
         div #concerns {
             (list("attention", "Needs attention", &overview.attention))
             (list("moving", "On the way", &overview.moving))
+            (list("held", "Held on purpose", &overview.held))
         }
     };
     Part::whole("concerns", markup)
 }
 
+/// What is there to tell of a module or a cluster, in short: the rest is on its page.
 fn about(concern: &Concern, request: &Request) -> Markup {
-    let module = ModuleRef {
-        kind: concern.kind,
-        name: concern.module.clone(),
+    let module = match &concern.about {
+        Place::Module(module) => Some(module),
+        _ => None,
     };
+    let open = concern.why.steps.iter().filter(|step| step.shape.is_open());
     html! {
-        h3.(parts::class(concern.shape)) {
-            (parts::glyph(concern.shape)) " "
-            a.step href=(request.place.link(&Place::Module(module.clone()))) { (parts::text(&concern.why.headline)) }
-        }
-        (steps(&concern.why.steps, &module, request))
+        h3 { (parts::glyph(concern.shape)) " " a.step href=(request.place.link(&concern.about)) { (parts::text(&concern.why.headline)) } }
+        ul.steps { @for step in open { li { (self::step(step, module, request)) } } }
         (next(&concern.why))
     }
 }
@@ -84,39 +90,62 @@ fn about(concern: &Concern, request: &Request) -> Markup {
 /// What to do next, and the command for that.
 pub fn next(why: &Why) -> Markup {
     html! {
-        @if let Some(next) = &why.next { p.next { "Next: " (parts::text(next)) } }
-        @if let Some(command) = why.command() { p { (parts::command(command)) } }
+        @if let Some(next) = &why.next { p.next { strong { "Next: " } (parts::text(next)) @if why.command.is_some() { ":" } } }
+        @if let Some(command) = &why.command { p { (parts::command(command)) } }
     }
 }
 
-/// The chain of `why`; a step about one cluster leads to it.
-pub fn steps(steps: &[Step], module: &ModuleRef, request: &Request) -> Markup {
+/// What is in the way, link by link.
+pub fn checks(checks: &[Check]) -> Markup {
     html! {
-        ul.steps {
-            @for step in steps {
-                li.(parts::class(step.shape)) {
-                    (parts::shape(step.shape)) " "
-                    @if let Some(cluster) = &step.cluster {
-                        a.step href=(request.place.link(&Place::Assignment(module.clone(), cluster.clone()))) { (parts::text(&step.who)) }
-                    } @else { strong { (parts::text(&step.who)) } }
-                    " " span.reason { (parts::text(&step.reason)) }
-                    (parts::since(step.since))
-                    @if !step.message.is_empty() { p.message { (parts::text(&step.message)) } }
+        ol.checks {
+            @for check in checks {
+                li.(parts::class(check.shape)) {
+                    @if check.holds { span.glyph title="holds" { "✓" } } @else { (parts::shape(check.shape)) }
+                    " " strong { (check.what) } " " span.found { (parts::text(&check.found)) }
                 }
             }
         }
     }
 }
 
-fn form(filter: &Filter, request: &Request, refused: Option<&str>) -> Part {
+/// The steps of `why`; one about a single cluster leads to it.
+pub fn steps(steps: &[Step], module: &ModuleRef, request: &Request) -> Markup {
+    html! { ul.steps { @for step in steps { li { (self::step(step, Some(module), request)) } } } }
+}
+
+fn step(step: &Step, module: Option<&ModuleRef>, request: &Request) -> Markup {
+    html! {
+        (parts::shape(step.shape)) " "
+        @match (module, &step.cluster) {
+            (Some(module), Some(cluster)) => {
+                a.step href=(request.place.link(&Place::Assignment(module.clone(), cluster.clone()))) { (parts::text(&step.who)) }
+            }
+            _ => { strong { (parts::text(&step.who)) } }
+        }
+        " " span.reason { (parts::text(&step.reason)) }
+        (parts::since(step.since))
+        (parts::message(&step.message))
+    }
+}
+
+fn form(fleet: &Fleet, request: &Request, refused: Option<&str>) -> Part {
+    let filter = &request.filter;
+    let is_plain = filter.is_empty() && !request.unfolded && request.group.is_empty();
     let markup = html! {
         form #filter method="get" role="search" aria-label="What of the fleet is shown" {
             label { "Name " input #search type="search" name="q" value=(parts::text(&filter.text)) autocomplete="off" maxlength="200"; }
             label { "Labels " input type="text" name="label" value=(parts::text(&filter.labels)) placeholder="env=prod,region!=eu" autocomplete="off" maxlength="200"; }
+            label { "Group by "
+                select name="group" {
+                    option value="" { "–" }
+                    @for key in Matrix::keys(fleet) { option value=(parts::text(key)) selected[key == request.group] { (parts::text(key)) } }
+                }
+            }
             label { input type="checkbox" name="only" value="problems" checked[filter.only_problems]; " only problems" }
-            label { input type="checkbox" name="fold" value="no" checked[request.unfolded]; " every cluster" }
+            label { input type="checkbox" name="fold" value="no" checked[request.unfolded]; " a column for each cluster" }
             button { "Show" }
-            @if !filter.is_empty() || request.unfolded { " " a href="?" { "show all" } }
+            @if !is_plain { " " a href="?" { "show all" } }
             @if let Some(refused) = refused { p.trouble role="alert" { (parts::text(refused)) } }
         }
     };
@@ -145,18 +174,16 @@ fn table(matrix: &Matrix, fleet: &Fleet, request: &Request) -> Part {
                     table {
                         @for caption in caption { (caption) }
                         thead {
+                            @if !matrix.groups.is_empty() {
+                                tr.groups {
+                                    th colspan="2" scope="col" { (parts::text(&request.group)) }
+                                    @for group in &matrix.groups { th colspan=(group.columns) scope="colgroup" { (parts::text(&group.value)) } }
+                                }
+                            }
                             tr {
                                 th scope="col" { "Module" }
                                 th scope="col" { "Target" }
-                                @for column in &matrix.columns {
-                                    @let names = column.clusters.join(" ");
-                                    th scope="col" title=[(column.clusters.len() > 1).then(|| parts::text(&names))] {
-                                        @match &column.clusters[..] {
-                                            [only] => { (parts::link(request, &Place::Cluster(only.clone()), &column.title)) }
-                                            _ => { (parts::text(&column.title)) }
-                                        }
-                                    }
-                                }
+                                @for column in &matrix.columns { (head(column, request)) }
                             }
                         }
                         tbody {
@@ -175,6 +202,16 @@ fn table(matrix: &Matrix, fleet: &Fleet, request: &Request) -> Part {
             }
         }
     })
+}
+
+/// A cluster leads to its page, several that are alike to the matrix with a column for each.
+fn head(column: &Column, request: &Request) -> Markup {
+    html! {
+        @match &column.clusters[..] {
+            [only] => { th scope="col" { (parts::link(request, &Place::Cluster(only.clone()), &column.title)) } }
+            several => { th scope="col" title=(parts::text(&several.join(" "))) { a href="?fold=no" { (parts::text(&column.title)) } } }
+        }
+    }
 }
 
 fn nothing(fleet: &Fleet, request: &Request) -> &'static str {
@@ -205,14 +242,12 @@ fn cell(id: &str, row: &Row, cell: &Cell, request: &Request) -> Markup {
     );
     html! {
         td id=(parts::text(id)) .cell.(parts::class(shape)).stale[is_stale] {
-            @if shape == Shape::NotSelected && cell.version.is_none() {
-                (parts::glyph(shape)) span.unseen { (shape.word()) }
-            } @else {
-                a href=(request.place.link(&place)) title=(parts::text(&cell.reason)) {
-                    (parts::glyph(shape)) " "
+            a href=(request.place.link(&place)) title=(parts::text(&cell.reason)) {
+                (parts::glyph(shape)) " "
+                @if shape != Shape::NotSelected || cell.version.is_some() {
                     span.version { (parts::text(cell.version.as_deref().unwrap_or("–"))) }
-                    span.unseen { ", " (shape.word()) }
                 }
+                span.unseen { ", " (shape.word()) }
             }
         }
     }
@@ -235,14 +270,14 @@ fn legend(matrix: &Matrix) -> Part {
 }
 
 fn commands(namespace: &str) -> Part {
-    let at = format!("-n {}", parts::word(namespace));
+    let at = format!("-n {}", shell_word(namespace));
     let markup = html! {
         section #commands {
             h2 { "As commands" }
             (parts::commands([
                 ("the matrix", format!("muster matrix -w {at}")),
                 ("what needs attention", format!("muster tree {at}")),
-                ("by kubectl", format!("kubectl get modules.fleet.muster.dev {at}")),
+                ("with kubectl", format!("kubectl get modules.fleet.muster.dev,bootstrapmodules.fleet.muster.dev {at}")),
             ]))
         }
     };

@@ -43,17 +43,18 @@ pub fn whole(page: &Page, request: &Request, query: &str, namespace: &str, asset
             body data-stream=(stream) data-query=(query) data-version=(page.version()) data-build=(assets.build) {
                 a.skip href="#main" { "Skip to the content" }
                 header {
+                    a.brand href=(root) { (sign()) "muster" }
                     nav aria-label="Pages" {
                         (tab(request, &Place::Fleet, "Fleet"))
                         (tab(request, &Place::Activity, "Activity"))
                     }
                     p.where { "namespace " strong { (parts::text(namespace)) } }
-                    p #live role="status" { noscript { "without a script: looks again every " (REFRESH) " s" } }
+                    p #live role="status" { noscript { "read anew every " (REFRESH) " s" } }
                 }
                 main #main tabindex="-1" { @for part in &page.parts { (part.markup()) } }
                 footer {
-                    p { "muster " (env!("CARGO_PKG_VERSION")) ". This page only shows; what is to be done is done by git and by commands." }
-                    p.keys hidden { kbd { "/" } " search " kbd { "j" } " " kbd { "k" } " next, previous " kbd { "g" } " fleet " kbd { "?" } " keys" }
+                    p { "muster " (env!("CARGO_PKG_VERSION")) ". Read-only: make changes in git, or with the command." }
+                    p.keys hidden { kbd { "/" } " search " kbd { "j" } " " kbd { "k" } " next, previous " kbd { "g" } " fleet " kbd { "?" } " all keys" }
                 }
                 dialog #keys aria-label="Keys" {
                     h2 { "Keys" }
@@ -61,11 +62,23 @@ pub fn whole(page: &Page, request: &Request, query: &str, namespace: &str, asset
                         dt { kbd { "/" } } dd { "to the search" }
                         dt { kbd { "j" } " " kbd { "k" } } dd { "to the next, the previous thing; " kbd { "Enter" } " opens it" }
                         dt { kbd { "g" } } dd { "to the fleet" }
+                        dt { kbd { "Esc" } } dd { "out of the search" }
                         dt { kbd { "?" } } dd { "these keys" }
                     }
                     form method="dialog" { button { "Close" } }
                 }
             }
+        }
+    }
+}
+
+/// The sign beside the name: three clusters, the last still to come.
+fn sign() -> Markup {
+    html! {
+        svg viewBox="0 0 16 8" width="28" height="14" aria-hidden="true" {
+            circle.ready cx="2.5" cy="4" r="2.2" {}
+            circle.updating cx="8" cy="4" r="2.2" {}
+            circle cx="13.2" cy="4" r="1.8" {}
         }
     }
 }
@@ -81,11 +94,11 @@ pub fn troubles(snapshot: &Snapshot) -> Part {
     let markup = html! {
         div #troubles {
             @if !snapshot.is_complete {
-                p.trouble role="alert" { "The fleet is being read; what is missing here may be there." }
+                p.trouble role="alert" { "The fleet is still being read; not everything is here yet." }
             }
             @if !troubles.is_empty() {
                 section.trouble role="alert" aria-label="What cannot be read" {
-                    h2 { "Not everything can be read: this page may be old" }
+                    h2 { "Some data could not be read: this page may be out of date" }
                     ul {
                         @for trouble in troubles.iter().take(SHOWN) {
                             li { strong { (parts::text(&trouble.what)) } " since " (parts::time(trouble.since)) ": " (parts::text(&trouble.message)) }
@@ -104,15 +117,14 @@ pub fn missing(snapshot: &Snapshot, request: &Request) -> Page {
     let what = match &request.place {
         Place::Fleet | Place::Activity => "page".to_owned(),
         Place::Module(module) => module.said(),
-        Place::Revision(module, said) => format!("one revision {said} of {}", module.said()),
+        Place::Revision(module, said) => format!("revision {said} of {}", module.said()),
         Place::Assignment(module, cluster) => format!("{} on a cluster {cluster}", module.said()),
         Place::Cluster(name) => format!("cluster {name}"),
     };
     let markup = html! {
         section #missing {
             h1 { "There is no " (parts::text(&what)) }
-            p { "It is not in namespace " (parts::text(&snapshot.namespace)) ", or not any more. "
-                (parts::link(request, &Place::Fleet, "All that is there")) }
+            p { "Namespace " (parts::text(&snapshot.namespace)) " has no such thing, or not any more. " (parts::link(request, &Place::Fleet, "The fleet")) }
         }
     };
     Page {

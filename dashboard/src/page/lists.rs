@@ -8,21 +8,25 @@ use muster_api::module::ModuleKind;
 use super::{Request, parts};
 use crate::{ConditionView, Happened, ModuleRef, Place};
 
-/// The conditions of an object.
+/// The conditions of an object, for who wants to know it all.
 pub fn conditions(conditions: &[ConditionView]) -> Markup {
     html! {
-        section #conditions.scroll hidden[conditions.is_empty()] tabindex="0" role="region" aria-labelledby="conditions-title" {
-            table {
-                caption #conditions-title { "Conditions" }
-                thead { tr { @for title in ["Type", "Status", "Reason", "Since", "Message"] { th scope="col" { (title) } } } }
-                tbody {
-                    @for condition in conditions {
-                        tr {
-                            th scope="row" { (parts::text(&condition.type_)) }
-                            td { (parts::text(&condition.status)) }
-                            td { (parts::text(&condition.reason)) }
-                            td { (parts::time(condition.since)) }
-                            td { (parts::text(&condition.message)) }
+        section #conditions hidden[conditions.is_empty()] {
+            details {
+                summary { "Conditions" }
+                div.scroll tabindex="0" role="region" aria-label="Conditions" {
+                    table {
+                        thead { tr { @for title in ["Type", "Status", "Reason", "Since", "Message"] { th scope="col" { (title) } } } }
+                        tbody {
+                            @for condition in conditions {
+                                tr {
+                                    th scope="row" { (parts::text(&condition.type_)) }
+                                    td { (parts::text(&condition.status)) }
+                                    td { (parts::text(&condition.reason)) }
+                                    td { (parts::time(condition.since)) }
+                                    td { (parts::text(&condition.message)) }
+                                }
+                            }
                         }
                     }
                 }
@@ -45,14 +49,15 @@ pub fn events(
         .collect();
     html! {
         section #events aria-labelledby="events-title" {
-            h2 #events-title { "What happened" }
-            @if found.is_empty() { p { "Nothing is on record. Events are kept for an hour, as a rule." } }
-            ol.happened {
+            h2 #events-title { "Events" }
+            @if found.is_empty() { p.faint { "None on record. A cluster keeps events for an hour, as a rule." } }
+            ol.events {
                 @for event in found.iter().take(most) {
-                    li {
-                        (parts::time(event.at)) " "
-                        @if event.warning { strong { "✗ " (parts::text(&event.reason)) } } @else { span { (parts::text(&event.reason)) } }
-                        " " (about(event, request)) ": " (parts::text(&event.note))
+                    li.warning[event.warning] {
+                        (parts::time(event.at))
+                        span.reason { @if event.warning { span.glyph title="warning" { "!" } " " } (parts::text(&event.reason)) }
+                        span.about { (about(event, request)) }
+                        span.note { (parts::text(&event.note)) }
                     }
                 }
             }
@@ -74,7 +79,7 @@ fn about(event: &Happened, request: &Request) -> Markup {
         "Cluster" | "ProxyAssemblage" | "RemoteAssemblage" => Some(Place::Cluster(event.name.clone())),
         _ => None,
     };
-    let said = format!("{} {}", event.kind, event.name);
+    let said = format!("{}/{}", event.kind.to_lowercase(), event.name);
     html! {
         @match place {
             Some(place) => { (parts::link(request, &place, &said)) }

@@ -19,7 +19,7 @@ mod part;
 pub mod parts;
 mod revision;
 
-use crate::{Filter, Place, Snapshot};
+use crate::{Filter, Matrix, Place, Snapshot};
 
 pub use self::{
     layout::{Assets, whole},
@@ -35,6 +35,19 @@ pub struct Request {
     pub filter: Filter,
     /// Columns that are alike stand each for itself.
     pub unfolded: bool,
+    /// The label by whose values columns are grouped; none if it is empty.
+    pub group: String,
+}
+
+impl Request {
+    /// From how many clusters on columns that are alike are one.
+    fn fold_from(&self) -> usize {
+        if self.unfolded {
+            Matrix::UNFOLDED
+        } else {
+            Matrix::FOLD_FROM
+        }
+    }
 }
 
 /// The page of a request.

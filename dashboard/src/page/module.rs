@@ -1,11 +1,14 @@
 //! The page of a module: why it stands as it does, its stages, its clusters, its rollout over time, and what was before.
 
 use maud::{Markup, html};
+use muster_api::{module::ModuleSpec, reasons::Reason};
 
 use super::{Page, Part, Piece, Request, chart, fleet, layout, lists, parts};
 use crate::{
-    Cell, History, Lane, ModuleRef, ModuleView, Outcome, Past, Place, Shape, Snapshot, StageView, Timeline,
-    Why, why, words,
+    Cell, History, Lane, ModuleRef, ModuleView, Outcome, Past, Place, Shape, Snapshot, StageView, Timeline, Why,
+    why,
+    why::without_next,
+    words::{self, shell_word},
 };
 
 /// Clusters that are shown one by one; of more the most urgent.
@@ -27,12 +30,12 @@ pub fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef) -> Optio
     let parts = vec![
         layout::troubles(snapshot),
         hero(view),
-        reasons(&why(view, None), module, request),
+        reasons(&why(view), module, request),
         facts(snapshot, request, module, view, &words::selector(spec), &history),
         controls(snapshot, module),
         stages(&lane),
         clusters(view, &lane, module, request),
-        over_time(timeline.as_ref()),
+        over_time("This rollout over time", timeline.as_ref()),
         revisions(&history, module, request),
         Part::whole(
             "conditions",
@@ -47,7 +50,7 @@ pub fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef) -> Optio
                 request,
             ),
         ),
-        commands(snapshot, module),
+        commands(snapshot, view, module, spec),
     ];
     Some(Page {
         title: module.said(),
@@ -61,8 +64,8 @@ fn hero(view: &ModuleView) -> Part {
         section #hero aria-live="polite" {
             h1.(parts::class(view.shape())) { (parts::glyph(view.shape())) " " (view.kind) " " (parts::text(&view.name)) " "
                 span.version { (parts::text(&view.version)) } ": " (parts::text(&view.reason)) }
-            p { (parts::text(&view.summary.clusters)) " clusters updated. " (parts::text(&view.message)) (parts::since(view.since)) }
-            @if !view.observed { p.faint { "What stands here is about an older spec: muster controller has not seen the present one yet." } }
+            p.faint { (parts::text(&view.summary.clusters)) " clusters updated" }
+            @if !view.observed { p.trouble { "The controller has not seen the present spec yet: what stands here is about an older one." } }
         }
     };
     Part::whole("hero", markup)
@@ -73,8 +76,7 @@ pub fn reasons(why: &Why, module: &ModuleRef, request: &Request) -> Part {
     let markup = html! {
         section #why aria-labelledby="why-title" {
             h2 #why-title { "Why" }
-            p { (parts::text(&why.headline)) }
-            (fleet::steps(&why.steps, module, request))
+            @if why.checks.is_empty() { (fleet::steps(&why.steps, module, request)) } @else { (fleet::checks(&why.checks)) }
             (fleet::next(why))
         }
     };
@@ -100,7 +102,7 @@ fn facts(
         .count();
     let markup = html! {
         section #facts aria-labelledby="facts-title" {
-            h2 #facts-title { "What is rolled out, and where" }
+            h2 #facts-title { "Source and selector" }
             dl.facts {
                 @if let Some(url) = url { dt { "repository" } dd { (parts::text(url)) } }
                 @if let Some(source) = source { dt { "commit" } dd.version { (parts::text(&source.commit)) } }
@@ -121,7 +123,7 @@ fn controls(snapshot: &Snapshot, module: &ModuleRef) -> Part {
     let controls = status.map_or(&[][..], |status| &status.controls);
     let markup = html! {
         section #controls hidden[controls.is_empty()] aria-labelledby="controls-title" {
-            h2 #controls-title { "What people said" }
+            h2 #controls-title { "Controls" }
             ul {
                 @for control in controls {
                     li { code { (parts::text(&control.control)) }
@@ -139,8 +141,8 @@ fn stages(lane: &Lane) -> Part {
         section #stages aria-labelledby="stages-title" {
             h2 #stages-title { "Stages" }
             p.faint {
-                "At most " (lane.limit) " changing at a time; " (lane.failed) " failed, " (lane.may_fail) " may fail"
-                @if let Some((size, left)) = lane.batch { "; a batch of " (size) ", " (left) " of it not begun" }
+                "At most " (lane.limit) " updating at a time; " (lane.failed) " failed of " (lane.may_fail) " allowed"
+                @if let Some((size, left)) = lane.batch { "; batch of " (size) ", " (left) " not begun" }
                 "."
             }
             ol.lane { @for stage in &lane.stages { (self::stage(stage, lane.stages.len() == 1)) } }
@@ -163,7 +165,7 @@ fn stage(stage: &StageView, is_only: bool) -> Markup {
                 p.faint { "Before the next:" }
                 ul {
                     @for condition in &stage.conditions {
-                        li { (if condition.holds { "✓ " } else { "… " }) (parts::text(&condition.text))
+                        li { span.glyph { (if condition.holds { "✓" } else { "…" }) } " " (parts::text(&condition.text))
                             @if let Some(until) = condition.until { ", over " (parts::time(until)) } }
                     }
                 }
@@ -194,18 +196,22 @@ fn clusters(view: &ModuleView, lane: &Lane, module: &ModuleRef, request: &Reques
         .map(|cell| (stage_of(&cell.cluster), cell))
         .collect();
     placed.sort_by_key(|(stage, cell)| (stage.unwrap_or(usize::MAX), &cell.cluster));
+    let is_staged = lane.stages.iter().any(|stage| stage.name.is_some());
+    let mut before: Option<&Cell> = None;
     let pieces = placed.into_iter().map(|(stage, cell)| {
         let id = format!("on:{}", cell.cluster);
         let name = stage.and_then(|place| lane.stages.get(place)?.name.as_deref());
         let place = Place::Assignment(module.clone(), cell.cluster.clone());
+        let is_same = before.is_some_and(|before| !cell.message.is_empty() && before.message == cell.message);
+        before = Some(cell);
         let row = html! {
             tr.(parts::class(cell.shape)) id=(parts::text(&id)) {
                 th scope="row" { a.step href=(request.place.link(&place)) { (parts::text(&cell.cluster)) } }
-                td { (parts::text(name.unwrap_or("–"))) }
+                @if is_staged { td { (parts::text(name.unwrap_or("–"))) } }
                 td { (parts::badge(cell.shape, &cell.reason)) }
                 td.version { (parts::text(cell.version.as_deref().unwrap_or("–"))) }
                 td { @if let Some(since) = cell.since { (parts::time(since)) } }
-                td { (parts::text(&cell.message)) }
+                td { @if is_same { span.faint { "as above" } } @else { (parts::text(without_next(&cell.message))) } }
             }
         };
         Piece::new(id, row)
@@ -215,7 +221,13 @@ fn clusters(view: &ModuleView, lane: &Lane, module: &ModuleRef, request: &Reques
             section #clusters.scroll tabindex="0" role="region" aria-labelledby="clusters-title" {
                 table {
                     caption #clusters-title { "Clusters, in the order of the rollout" }
-                    thead { tr { @for title in ["Cluster", "Stage", "Stands", "Has", "Since", "Says"] { th scope="col" { (title) } } } }
+                    thead {
+                        tr {
+                            th scope="col" { "Cluster" }
+                            @if is_staged { th scope="col" { "Stage" } }
+                            @for title in ["Status", "Version", "Since", "Message"] { th scope="col" { (title) } }
+                        }
+                    }
                     tbody { @for row in rows { (row) } }
                 }
                 @if all > CLUSTERS { p { "and " (all - CLUSTERS) " more, less urgent: see the matrix" } }
@@ -224,10 +236,11 @@ fn clusters(view: &ModuleView, lane: &Lane, module: &ModuleRef, request: &Reques
     })
 }
 
-fn over_time(timeline: Option<&Timeline>) -> Part {
+/// A rollout over time, if something is known of it.
+pub fn over_time(title: &str, timeline: Option<&Timeline>) -> Part {
     let markup = html! {
         section #timeline hidden[timeline.is_none()] aria-labelledby="timeline-title" {
-            h2 #timeline-title { "This rollout over time" }
+            h2 #timeline-title { (title) }
             @if let Some(timeline) = timeline { (chart::draw(timeline)) }
         }
     };
@@ -239,7 +252,7 @@ fn revisions(history: &History, module: &ModuleRef, request: &Request) -> Part {
         section #revisions.scroll tabindex="0" role="region" aria-labelledby="revisions-title" {
             table {
                 caption #revisions-title { "Revisions, newest first" }
-                thead { tr { @for title in ["Revision", "Version", "Verdict", "Clusters", "Began", "Ended", "Evidence"] { th scope="col" { (title) } } } }
+                thead { tr { @for title in ["Revision", "Version", "Commit", "Verdict", "Clusters", "Began", "Ended", "Evidence"] { th scope="col" { (title) } } } }
                 tbody {
                     @for past in history.revisions.iter().take(REVISIONS) {
                         tr {
@@ -248,6 +261,7 @@ fn revisions(history: &History, module: &ModuleRef, request: &Request) -> Part {
                                 @if past.is_target { " (target)" }
                             }
                             td.version { (parts::text(&past.version)) }
+                            td.version title=(parts::text(&past.commit)) { (parts::text(past.commit.get(..8).unwrap_or(&past.commit))) }
                             td { (verdict(past.verdict)) }
                             td { @if let Some(counts) = &past.counts { (parts::text(&counts.clusters)) } }
                             td { @if let Some(started) = past.started { (parts::time(started)) } }
@@ -274,24 +288,41 @@ pub fn verdict(verdict: Outcome) -> Markup {
     parts::badge(shape, verdict.as_str())
 }
 
-fn commands(snapshot: &Snapshot, module: &ModuleRef) -> Part {
-    let (said, at) = (parts::word(&module.said()), parts::word(&snapshot.namespace));
+/// What a person may want to type: only what can be done as things stand.
+fn commands(snapshot: &Snapshot, view: &ModuleView, module: &ModuleRef, spec: &ModuleSpec) -> Part {
+    let (said, at) = (shell_word(&module.said()), shell_word(&snapshot.namespace));
     let kind = format!("{}.fleet.muster.dev", module.kind.as_str().to_lowercase());
-    let name = parts::word(&module.name);
+    let name = shell_word(&module.name);
+    let mut all = vec![
+        ("explain", format!("muster why {said} -n {at}")),
+        ("follow", format!("muster rollout status {said} -n {at}")),
+    ];
+    let is = |reason: Reason| view.cells.iter().any(|cell| cell.reason == reason.as_str());
+    match (&view.paused, view.cells.iter().any(|cell| cell.shape.is_open())) {
+        (Some(_), _) => all.push(("resume", format!("muster rollout resume {said} -n {at}"))),
+        (None, true) => all.push(("pause", format!("muster rollout pause {said} -n {at}"))),
+        (None, false) => {}
+    }
+    if let Some(stage) = &view.waits_at {
+        let stage = shell_word(stage);
+        if is(Reason::WaitingApproval) {
+            all.push(("approve", format!("muster rollout approve {said} --stage {stage} -n {at}")));
+        }
+        all.push(("skip soak and gates", format!("muster rollout promote {said} --stage {stage} -n {at}")));
+    }
+    if is(Reason::Halted) || is(Reason::KnownBad) || is(Reason::Aborted) {
+        all.push(("go back, in git", format!("muster rollout undo {said} -n {at}")));
+        all.push(("try again", format!("muster rollout retry {said} -n {at}")));
+    }
+    if spec.selector.is_some() {
+        all.push(("compare with the clusters", format!("muster diff {said} -n {at}")));
+    }
+    all.push(("look now", format!("muster reconcile {said} -n {at}")));
+    all.push(("as YAML", format!("kubectl get {kind} {name} -o yaml -n {at}")));
     let markup = html! {
         section #commands aria-labelledby="commands-title" {
             h2 #commands-title { "As commands" }
-            (parts::commands([
-                ("why", format!("muster why {said} -n {at}")),
-                ("follow", format!("muster rollout status {said} -n {at}")),
-                ("pause", format!("muster rollout pause {said} --reason WHY -n {at}")),
-                ("resume", format!("muster rollout resume {said} -n {at}")),
-                ("approve a stage", format!("muster rollout approve {said} --stage STAGE -n {at}")),
-                ("try again", format!("muster rollout retry {said} -n {at}")),
-                ("go back, in git", format!("muster rollout undo {said} -n {at}")),
-                ("look at it now", format!("muster reconcile {said} -n {at}")),
-                ("as YAML", format!("kubectl get {kind} {name} -o yaml -n {at}")),
-            ]))
+            (parts::commands(all))
         }
     };
     Part::whole("commands", markup)

@@ -67,9 +67,15 @@ pub const fn class(shape: Shape) -> &'static str {
     }
 }
 
-/// The character of a shape, which is read aloud as its word.
+/// The character of a shape, which is read aloud as its word. That of held ones is drawn: few fonts have it, and some as a picture.
 pub fn glyph(shape: Shape) -> Markup {
-    html! { span.glyph aria-hidden="true" { (shape.glyph()) } }
+    html! {
+        span.glyph aria-hidden="true" {
+            @if shape == Shape::Held {
+                svg viewBox="0 0 10 10" { rect x="1" y="0" width="3" height="10" {} rect x="6" y="0" width="3" height="10" {} }
+            } @else { (shape.glyph()) }
+        }
+    }
 }
 
 /// A shape and a word.
@@ -82,6 +88,11 @@ pub fn shape(shape: Shape) -> Markup {
     html! { span.badge.(class(shape)) title=(shape.word()) { (glyph(shape)) span.unseen { (shape.word()) } } }
 }
 
+/// A message, cut to a few lines by the style sheet where there is little room.
+pub fn message(words: &str) -> Markup {
+    html! { @if !words.is_empty() { p.message { (text(words)) } } }
+}
+
 /// A link to another page.
 pub fn link(request: &Request, to: &Place, words: &str) -> Markup {
     html! { a href=(request.place.link(to)) { (text(words)) } }
@@ -90,7 +101,7 @@ pub fn link(request: &Request, to: &Place, words: &str) -> Markup {
 /// A command to copy. The button does nothing without a script, and is not seen then.
 pub fn command(words: &str) -> Markup {
     html! {
-        span.command { code { (text(words)) } " " button.copy type="button" hidden { "Copy" } }
+        span.command { code { (text(words)) } button.copy type="button" hidden { "Copy" } }
     }
 }
 
@@ -101,15 +112,6 @@ pub fn commands<'a>(commands: impl IntoIterator<Item = (&'a str, String)>) -> Ma
             @for (what, words) in commands { dt { (what) } dd { (command(&words)) } }
         }
     }
-}
-
-/// A word for a shell: as it is, or in quotes.
-pub fn word(text: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@=,".contains(&byte);
-    if !text.is_empty() && text.bytes().all(is_plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]
@@ -135,14 +137,5 @@ mod tests {
             &long[long.len() - 60..]
         );
         assert!(long.len() < 3 * MAX_TEXT);
-    }
-
-    #[test]
-    fn words_for_a_shell() {
-        assert_eq!(word("module/web"), "module/web");
-        assert_eq!(word("a b; rm -rf ~"), "'a b; rm -rf ~'");
-        assert_eq!(word("it's"), r"'it'\''s'");
-        assert_eq!(word("$(x)"), "'$(x)'");
-        assert_eq!(word(""), "''");
     }
 }

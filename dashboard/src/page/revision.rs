@@ -2,8 +2,12 @@
 
 use maud::html;
 
-use super::{Page, Part, Request, chart, layout, lists, module::verdict, parts};
-use crate::{Happened, History, ModuleRef, Outcome, Past, Place, Snapshot, Timeline};
+use super::{
+    Page, Part, Request, layout, lists,
+    module::{over_time, verdict},
+    parts,
+};
+use crate::{Happened, History, ModuleRef, Outcome, Past, Place, Snapshot, Timeline, shell_word};
 
 /// Events that are shown.
 const EVENTS: usize = 200;
@@ -27,7 +31,7 @@ pub fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef, said: &s
             hero(past, module, request),
             facts(past),
             evidence(past, module, request),
-            over_time(timeline.as_ref()),
+            over_time("Over time", timeline.as_ref()),
             Part::whole(
                 "events",
                 lists::events(&snapshot.objects.events, is_meant, EVENTS, request),
@@ -81,7 +85,7 @@ fn facts(past: &Past) -> Part {
 fn evidence(past: &Past, module: &ModuleRef, request: &Request) -> Part {
     let markup = html! {
         section #evidence hidden[past.evidence.is_empty()] aria-labelledby="evidence-title" {
-            h2 #evidence-title { "What the verdict rests on" }
+            h2 #evidence-title { "Evidence" }
             ul.steps {
                 @for seen in &past.evidence {
                     li.failed {
@@ -96,27 +100,17 @@ fn evidence(past: &Past, module: &ModuleRef, request: &Request) -> Part {
     Part::whole("evidence", markup)
 }
 
-fn over_time(timeline: Option<&Timeline>) -> Part {
-    let markup = html! {
-        section #timeline hidden[timeline.is_none()] aria-labelledby="timeline-title" {
-            h2 #timeline-title { "Over time" }
-            @if let Some(timeline) = timeline { (chart::draw(timeline)) }
-        }
-    };
-    Part::whole("timeline", markup)
-}
-
 fn commands(past: &Past, module: &ModuleRef, namespace: &str) -> Part {
-    let (said, at) = (parts::word(&module.said()), parts::word(namespace));
-    let short = parts::word(past.short());
+    let (said, at) = (shell_word(&module.said()), shell_word(namespace));
+    let short = shell_word(past.short());
     let mut all = vec![(
         "in full",
         format!("muster rollout history {said} --revision {short} -n {at}"),
     )];
     match past.verdict {
         Outcome::Running => all.push((
-            "let it go no further",
-            format!("muster rollout abort {said} --reason WHY -n {at}"),
+            "abort",
+            format!("muster rollout abort {said} -n {at}"),
         )),
         Outcome::Bad | Outcome::Aborted => {
             all.push((
@@ -136,7 +130,7 @@ fn commands(past: &Past, module: &ModuleRef, namespace: &str) -> Part {
         "as YAML",
         format!(
             "kubectl get modulerevisions.fleet.muster.dev {} -o yaml -n {at}",
-            parts::word(&past.name)
+            shell_word(&past.name)
         ),
     ));
     let markup = html! {

@@ -8,7 +8,7 @@ use axum::{
 use serde::Serialize;
 
 use super::{Shared, query};
-use crate::{Happened, History, Matrix, ModuleRef, Place, Snapshot, Tree, page::Request, why};
+use crate::{Happened, History, Matrix, ModuleRef, Place, Snapshot, Tree, page::Request, why, why_on};
 
 /// Answers `matrix.json`, `tree.json`, `tree/PLACE.json`, `why/PLACE.json`, `history/PLACE.json` and `activity.json`.
 pub async fn answer(State(shared): State<Shared>, uri: Uri, RawQuery(query): RawQuery) -> Response {
@@ -46,22 +46,15 @@ fn text(snapshot: &Snapshot, what: &str, request: &Request) -> Option<Result<Str
     let view = |module: &ModuleRef| fleet.module(module.kind, &module.name);
     match (what, &request.place) {
         ("matrix", Place::Fleet) => {
-            let fold_from = if request.unfolded {
-                usize::MAX
-            } else {
-                Matrix::FOLD_FROM
-            };
             let shown = request.filter.apply(fleet).map_err(|refused| refused.to_string());
-            Some(shown.and_then(|fleet| written(&Matrix::of(&fleet, fold_from))))
+            Some(shown.and_then(|fleet| written(&Matrix::of(&fleet, Matrix::UNFOLDED))))
         }
         ("tree", Place::Fleet) => Some(written(&Tree::fleet(fleet, &snapshot.namespace))),
         ("tree", Place::Module(module)) => Some(written(&Tree::module(view(module)?))),
         ("tree", Place::Cluster(name)) => Some(written(&Tree::cluster(fleet, name)?)),
-        ("why", Place::Module(module)) => Some(written(&why(view(module)?, None))),
+        ("why", Place::Module(module)) => Some(written(&why(view(module)?))),
         ("why", Place::Assignment(module, cluster)) => {
-            let view = view(module)?;
-            let is_there = view.cells.iter().any(|cell| cell.cluster == *cluster);
-            is_there.then(|| written(&why(view, Some(cluster))))
+            Some(written(&why_on(&snapshot.objects, fleet, module, cluster)?))
         }
         ("history", Place::Module(module)) => Some(written(&History::of_module(&snapshot.objects, module)?)),
         ("activity", Place::Fleet) => Some(written(&activity(snapshot))),

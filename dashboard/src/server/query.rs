@@ -13,11 +13,13 @@ pub fn request(place: Place, query: &str) -> Request {
         place,
         filter: Filter::default(),
         unfolded: false,
+        group: String::new(),
     };
     for (key, value) in pairs(query) {
         match (&*key, &*value) {
             ("q", _) => request.filter.text = value,
             ("label", _) => request.filter.labels = value,
+            ("group", _) => request.group = value,
             ("only", "problems") => request.filter.only_problems = true,
             ("fold", "no") => request.unfolded = true,
             _ => {}
@@ -32,10 +34,12 @@ pub fn written(request: &Request) -> String {
         place: _,
         filter,
         unfolded,
+        group,
     } = request;
     let pairs = [
         ("q", &*filter.text),
         ("label", &*filter.labels),
+        ("group", group),
         ("only", if filter.only_problems { "problems" } else { "" }),
         ("fold", if *unfolded { "no" } else { "" }),
     ];
@@ -74,13 +78,13 @@ mod tests {
 
     #[test]
     fn a_filter_survives_its_address() {
-        let query = "q=a+b%26c&label=env%3Dprod%2C%21x&only=problems&fold=no&else=1&&=";
+        let query = "q=a+b%26c&label=env%3Dprod%2C%21x&group=region&only=problems&fold=no&else=1&&=";
         let read = request(Place::Fleet, query);
         assert_eq!(
             (&*read.filter.text, &*read.filter.labels),
             ("a b&c", "env=prod,!x")
         );
-        assert!(read.filter.only_problems && read.unfolded);
+        assert!(read.filter.only_problems && read.unfolded && read.group == "region");
         assert_eq!(request(Place::Fleet, &written(&read)), read);
         assert_eq!(written(&request(Place::Fleet, "only=all&fold=yes")), "");
         assert_eq!(request(Place::Fleet, "q=%00a%0a%ff").filter.text, "a\u{fffd}");
