@@ -9,19 +9,30 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 
+use muster_controllers::runtime::deadline;
+
 use crate::args::ClusterFlags;
 
 /// A client, and the namespace to work in. The user's own kubeconfig is read as kubectl reads it.
 pub async fn client(flags: &ClusterFlags) -> anyhow::Result<(Client, String)> {
+    let total = flags.request_timeout.unwrap_or(deadline::DEFAULT);
     let config = config(flags).await?;
     let namespace = flags
         .namespace
         .clone()
         .unwrap_or_else(|| config.default_namespace.clone());
-    Ok((
-        Client::try_from(config).context("the kubeconfig cannot be used")?,
-        namespace,
-    ))
+    // A kubeconfig may name a program that gets credentials, which blocks while it runs.
+    let client = tokio::task::spawn_blocking(move || deadline::client(config, total));
+    let client = tokio::time::timeout(total, client)
+        .await
+        .with_context(|| {
+            format!(
+                "the credential plugin of the kubeconfig has not ended within {} s",
+                total.as_secs()
+            )
+        })?
+        .context("making the client")?;
+    Ok((client.context("the kubeconfig cannot be used")?, namespace))
 }
 
 /// The configuration of a client, as the flags want it.

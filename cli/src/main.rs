@@ -71,6 +71,7 @@ use std::{ffi::OsString, process::ExitCode};
 use clap::FromArgMatches as _;
 
 use args::{Arguments, Verb};
+use muster_controllers::runtime::call::explain;
 use plugin::CalledAs;
 
 /// Decisions make and free many small pieces of memory, in one thread and in another.
@@ -86,8 +87,21 @@ const UNKNOWN: u8 = 2;
 /// Interrupted by Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            complain!("error: the process cannot start its threads: {error}");
+            return ExitCode::from(UNKNOWN);
+        }
+    };
+    let code = runtime.block_on(answer());
+    // Whatever still blocks a thread, such as a plugin that gets credentials, is not waited for.
+    runtime.shutdown_background();
+    code
+}
+
+async fn answer() -> ExitCode {
     let words = typed();
     let called_as = CalledAs::by(words.first());
     // One TLS provider for everything in this process; only a second call could fail.
@@ -103,23 +117,10 @@ async fn main() -> ExitCode {
     match run(arguments).await {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            complain!("error: {}", told(&error));
+            complain!("error: {}", explain(error.as_ref()));
             ExitCode::from(UNKNOWN)
         }
     }
-}
-
-/// The error and its causes, without those whose words the one before them ends with.
-fn told(error: &anyhow::Error) -> String {
-    let mut words = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if words.is_empty() {
-            words = cause;
-        } else if !words.ends_with(&cause) {
-            words = format!("{words}: {cause}");
-        }
-    }
-    words
 }
 
 /// What was typed. `cargo demo -- --tour` hands its `--` on, which stands there for cargo.
@@ -165,19 +166,5 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Verb::Completion(flags) => completion::run(&flags),
         Verb::Man(flags) => man::run(&flags),
         Verb::Version(flags) => version::run(&cluster, &flags).await,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cause_that_is_told_already_is_not_told_again() {
-        let cause = anyhow::anyhow!("no such file").context("reading a: no such file");
-        assert_eq!(
-            told(&cause.context("no kubeconfig")),
-            "no kubeconfig: reading a: no such file"
-        );
     }
 }

@@ -24,7 +24,13 @@ Examples:
 pub async fn run(cluster: &ClusterFlags, flags: &WhyFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let answer = |objects: &Objects, fleet: &Fleet| {
-        answer(objects, fleet, &flags.module, flags.cluster.as_deref(), &namespace)
+        answer(
+            objects,
+            fleet,
+            &flags.module,
+            flags.cluster.as_deref(),
+            &namespace,
+        )
     };
     if flags.watch {
         let mut live = output::Live::default();

@@ -43,7 +43,9 @@ pub fn of(objects: &Objects, module: &ModuleView, cell: &Cell) -> Vec<Check> {
         objects,
     };
     let mut chain = Vec::new();
-    for look in [selected, reachable, left_alone, in_turn, assigned, picked_up, healthy] {
+    for look in [
+        selected, reachable, left_alone, in_turn, assigned, picked_up, healthy,
+    ] {
         let check = look(&seen);
         let holds = check.holds;
         chain.push(check);
@@ -90,7 +92,12 @@ impl Seen<'_> {
 
     /// The chain ends here, for the reason that the status names.
     fn stops(&self, what: &'static str) -> Check {
-        let Cell { shape, reason, message, .. } = self.cell;
+        let Cell {
+            shape,
+            reason,
+            message,
+            ..
+        } = self.cell;
         let message = crate::why::without_next(message);
         let found = if message.is_empty() {
             reason.clone()
@@ -143,7 +150,11 @@ fn selected(seen: &Seen<'_>) -> Check {
         .flatten()
         .map(|(key, value)| format!("{key}={value}"))
         .collect();
-    let told = if told.is_empty() { "no labels".to_owned() } else { told.join(", ") };
+    let told = if told.is_empty() {
+        "no labels".to_owned()
+    } else {
+        told.join(", ")
+    };
     let selector = seen
         .spec
         .map_or_else(|| "no selector".to_owned(), words::selector);
@@ -151,7 +162,10 @@ fn selected(seen: &Seen<'_>) -> Check {
         // A selector that cannot be read selects nothing; the module's own condition says what is wrong with it.
         Matcher::new(spec.selector.as_ref()).is_ok_and(|matcher| matcher.matches(labels))
     });
-    let found = format!("{selector} {} {told}", if matches { "matches" } else { "does not match" });
+    let found = format!(
+        "{selector} {} {told}",
+        if matches { "matches" } else { "does not match" }
+    );
     Check {
         holds: matches,
         shape: if matches { Shape::Ready } else { Shape::NotSelected },

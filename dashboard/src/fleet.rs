@@ -12,7 +12,9 @@ use muster_api::{
         TargetedAssemblageSpec,
     },
     conditions::{PAUSED, READY, STALLED, TAG_MOVED, find, is_true},
-    module::{Attention, BootstrapModule, Module, ModuleKind, ModuleObject, ModuleSpec, ModuleStatus, Summary},
+    module::{
+        Attention, BootstrapModule, Module, ModuleKind, ModuleObject, ModuleSpec, ModuleStatus, Summary,
+    },
     reasons::{Bucket, Reason},
     selector::Matcher,
     sync::GitVersion,
@@ -335,7 +337,11 @@ fn cell<K: ModuleObject>(module: &K, member: &Member, selected: bool, rows: &Row
         Some((row, _)) if row.revision.as_deref() == target => Reason::Updating,
         _ => {
             let last = module.status().and_then(|status| status.attention.last());
-            let waits = |told: &&Attention| told.reason.parse().is_ok_and(|reason: Reason| reason.bucket() == Bucket::Waiting);
+            let waits = |told: &&Attention| {
+                told.reason
+                    .parse()
+                    .is_ok_and(|reason: Reason| reason.bucket() == Bucket::Waiting)
+            };
             if let Some(told) = last.filter(waits) {
                 return Cell {
                     shape: Shape::Waiting,

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use muster_api::reasons::{ObjectReason, Reason};
 
-use crate::{Cell, Fleet, ModuleRef, ModuleView, Place, Shape, Step, Why, listed, shell_word, why, words::counted};
+use crate::{
+    Cell, Fleet, ModuleRef, ModuleView, Place, Shape, Step, Why, listed, shell_word, why, words::counted,
+};
 
 /// Names in the sentence; more are counted.
 const SHOWN: usize = 3;
@@ -177,7 +179,10 @@ fn by_cluster(
         });
         let mut alike: BTreeMap<(&str, &str), Vec<&ModuleView>> = BTreeMap::new();
         for (module, cell) in on_it {
-            alike.entry((&cell.reason, &cell.message)).or_default().push(module);
+            alike
+                .entry((&cell.reason, &cell.message))
+                .or_default()
+                .push(module);
         }
         let Some(first) = alike.values().next().and_then(|modules| modules.first()) else {
             continue;

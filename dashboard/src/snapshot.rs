@@ -62,7 +62,9 @@ impl Happened {
         if ["Cluster", "ProxyAssemblage", "RemoteAssemblage"].contains(&&*self.kind) {
             return self.name == name;
         }
-        let is_module = [ModuleKind::Module, ModuleKind::BootstrapModule].iter().any(|kind| kind.as_str() == self.kind);
+        let is_module = [ModuleKind::Module, ModuleKind::BootstrapModule]
+            .iter()
+            .any(|kind| kind.as_str() == self.kind);
         let begins = self.note.split_once(": ").map_or("", |(names, _)| names);
         let named = begins.split(" and ").next().unwrap_or_default();
         is_module && named.split(", ").any(|named| named == name)

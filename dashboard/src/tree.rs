@@ -104,7 +104,9 @@ impl Tree {
             reason: match most_urgent(&modules) {
                 _ if waiting == 0 => "Ready".to_owned(),
                 // What keeps every module from it is its own word.
-                Some(Shape::Unreachable | Shape::Held) if modules.iter().all(|module| module.reason == modules[0].reason) => {
+                Some(Shape::Unreachable | Shape::Held)
+                    if modules.iter().all(|module| module.reason == modules[0].reason) =>
+                {
                     modules[0].reason.clone()
                 }
                 _ => "NotReady".to_owned(),

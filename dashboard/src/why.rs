@@ -1,6 +1,9 @@
 //! Why a module is where it is: the chain of reasons, down to what fails, and what to do next.
 
-use muster_api::{conditions::{PAUSED, TAG_MOVED}, reasons::Reason};
+use muster_api::{
+    conditions::{PAUSED, TAG_MOVED},
+    reasons::Reason,
+};
 use serde::Serialize;
 
 use crate::{
@@ -51,7 +54,12 @@ impl Why {
     const SCHEMA: &'static str = "why/v1";
 
     /// Of a cluster, by what all modules say of it.
-    pub(crate) const fn of_cluster(headline: String, steps: Vec<Step>, next: String, command: String) -> Self {
+    pub(crate) const fn of_cluster(
+        headline: String,
+        steps: Vec<Step>,
+        next: String,
+        command: String,
+    ) -> Self {
         Self {
             schema: Self::SCHEMA,
             headline,
@@ -121,7 +129,12 @@ pub fn why(module: &ModuleView) -> Why {
     if let Some(message) = paused.filter(|_| steps.iter().all(|step| step.reason != PAUSED)) {
         steps.insert(0, own(PAUSED, Shape::Held, message));
     }
-    steps.extend(module.tag_moved.as_ref().map(|message| own(TAG_MOVED, Shape::Waiting, message)));
+    steps.extend(
+        module
+            .tag_moved
+            .as_ref()
+            .map(|message| own(TAG_MOVED, Shape::Waiting, message)),
+    );
     let ready: Vec<&str> = module
         .cells
         .iter()
@@ -181,9 +194,11 @@ fn step(cell: &Cell) -> Step {
     }
 }
 
-/// A message of a cell without what to do next.
+/// A message of a cell without what to do next, which is told by kubectl's words in a status and by ours here.
 pub fn without_next(message: &str) -> &str {
-    message.split_once("; next: ").map_or(message, |(what, _)| what)
+    let begins = ["; next: ", "; to release it: ", "; to go on "];
+    let end = begins.iter().filter_map(|words| message.find(words)).min();
+    end.and_then(|end| message.get(..end)).unwrap_or(message)
 }
 
 /// The smaller, the more a person can do about it.
@@ -225,7 +240,8 @@ fn resume(module: &ModuleView) -> (String, Option<String>) {
 fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
     let said = format!("{}/{}", module.kind.as_str().to_lowercase(), module.name);
     let (name, namespace, cluster) = (&module.name, shell_word(&module.namespace), &cell.cluster);
-    let with = |what: &str, command: String| Some((what.to_owned(), Some(format!("{command} -n {namespace}"))));
+    let with =
+        |what: &str, command: String| Some((what.to_owned(), Some(format!("{command} -n {namespace}"))));
     let without = |what: String| Some((what, None));
     let stage = module
         .waits_at
@@ -245,9 +261,10 @@ fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
             format!("muster unpin {cluster} --module {said}"),
         ),
         // The hold is either the cluster's, for all modules, or this module's.
-        (Shape::Held, _) if cell.message.starts_with("held for this module") => {
-            with("to let it go on", format!("muster release {said} --clusters {cluster}"))
-        }
+        (Shape::Held, _) if cell.message.starts_with("held for this module") => with(
+            "to let it go on",
+            format!("muster release {said} --clusters {cluster}"),
+        ),
         (Shape::Held, _) => with("to let it go on", format!("muster release {cluster}")),
         (_, Some(Reason::Paused)) => Some(resume(module)),
         (_, Some(Reason::WaitingApproval)) => with(
@@ -275,7 +292,8 @@ fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
         (_, Some(Reason::WithdrawalHeld)) => {
             let command = cell.message.rsplit_once("acknowledged: ");
             Some((
-                "acknowledge the withdrawal, or take back the change that deselects so many clusters".to_owned(),
+                "acknowledge the withdrawal, or take back the change that deselects so many clusters"
+                    .to_owned(),
                 command.map(|(_, command)| command.to_owned()),
             ))
         }

@@ -235,8 +235,18 @@ fn what_needs_a_person_comes_first() {
     };
     let waits = ("eu-2", "WaitingTurn", "m");
     let on_eu_1 = "1 needs attention: web on eu-1";
-    check(&[("eu-1", "Failed", "m"), waits], on_eu_1, &["web on eu-1"], &["api"]);
-    check(&[("eu-1", "WaitingApproval", "m")], on_eu_1, &["web on eu-1"], &["api"]);
+    check(
+        &[("eu-1", "Failed", "m"), waits],
+        on_eu_1,
+        &["web on eu-1"],
+        &["api"],
+    );
+    check(
+        &[("eu-1", "WaitingApproval", "m")],
+        on_eu_1,
+        &["web on eu-1"],
+        &["api"],
+    );
     // What is the cluster's matter is not each module's.
     check(
         &[("eu-1", "Unreachable", "m"), waits],

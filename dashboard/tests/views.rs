@@ -161,19 +161,41 @@ fn why_ends_with_what_is_to_be_done() {
     let check = |reason: &str, message: &str, expect: &str| {
         let fleet = told(&[("eu-1", reason, message)]);
         let why = why(fleet.module(ModuleKind::Module, "web").unwrap());
-        let command = why.command.map_or_else(String::new, |command| format!(" | {command}"));
+        let command = why
+            .command
+            .map_or_else(String::new, |command| format!(" | {command}"));
         let next = why.next.unwrap_or_default() + &command;
         assert!(next.contains(expect), "{reason}: {next}");
     };
     check("Failed", "m", "under a new tag; the rollout goes on by itself");
     check("Paused", "m", "| muster rollout resume module/web -n fleet");
-    check("WaitingApproval", "m", "| muster rollout approve module/web -n fleet");
-    check("WaitingGate", "m", "the gate is read again. To go on without it | muster rollout promote module/web -n fleet");
+    check(
+        "WaitingApproval",
+        "m",
+        "| muster rollout approve module/web -n fleet",
+    );
+    check(
+        "WaitingGate",
+        "m",
+        "the gate is read again. To go on without it | muster rollout promote module/web -n fleet",
+    );
     for reason in ["Halted", "KnownBad", "Aborted"] {
-        check(reason, "m", "or try this one again | muster rollout retry module/web -n fleet");
+        check(
+            reason,
+            "m",
+            "or try this one again | muster rollout retry module/web -n fleet",
+        );
     }
-    check("Held", "held for all modules by ann", "| muster release eu-1 -n fleet");
-    check("Held", "held for this module by ann", "| muster release module/web --clusters eu-1 -n fleet");
+    check(
+        "Held",
+        "held for all modules by ann",
+        "| muster release eu-1 -n fleet",
+    );
+    check(
+        "Held",
+        "held for this module by ann",
+        "| muster release module/web --clusters eu-1 -n fleet",
+    );
     check("Pinned", "m", "| muster unpin eu-1 --module module/web -n fleet");
     check("Unreachable", "m", "| muster check --cluster eu-1 -n fleet");
     check(
@@ -200,8 +222,15 @@ fn what_a_person_can_do_comes_before_what_nobody_can() {
         ..module.clone()
     };
     let why = why(&paused);
-    assert!(why.command.unwrap().starts_with("muster rollout resume module/web"));
-    assert_eq!((why.steps[0].reason.as_str(), why.steps[0].shape), ("Paused", Shape::Held));
+    assert!(
+        why.command
+            .unwrap()
+            .starts_with("muster rollout resume module/web")
+    );
+    assert_eq!(
+        (why.steps[0].reason.as_str(), why.steps[0].shape),
+        ("Paused", Shape::Held)
+    );
 }
 
 #[test]
@@ -244,18 +273,28 @@ fn the_chain_of_a_cluster_ends_at_what_is_in_the_way() {
                 format!("{mark} {}: {}", check.what, check.found)
             })
             .collect();
-        assert_eq!(chain[chain.len().saturating_sub(2)..], *expect, "{cluster}: {chain:#?}");
+        assert_eq!(
+            chain[chain.len().saturating_sub(2)..],
+            *expect,
+            "{cluster}: {chain:#?}"
+        );
     };
     check(&[], "lab", &["· selected: env=prod does not match env=none"]);
     check(
         &[("eu-1", "Unreachable", "no answer")],
         "eu-1",
-        &["✓ selected: env=prod matches env=prod", "? reachable: Unreachable: no answer"],
+        &[
+            "✓ selected: env=prod matches env=prod",
+            "? reachable: Unreachable: no answer",
+        ],
     );
     check(
         &[("eu-2", "Halted", "v2 is bad; next: commit another")],
         "eu-2",
-        &["✓ not held: nobody holds or pinned it", "○ its turn: Halted: v2 is bad"],
+        &[
+            "✓ not held: nobody holds or pinned it",
+            "○ its turn: Halted: v2 is bad",
+        ],
     );
     check(
         &[("eu-1", "Failed", "Deployment web/web: ImagePullBackOff")],

@@ -222,10 +222,7 @@ fn object_first(message: &str) -> String {
         let after = before
             .strip_prefix("health check failed after ")
             .and_then(|rest| rest.split(':').next());
-        return after.map_or_else(
-            || object.to_owned(),
-            |after| format!("{object} (after {after})"),
-        );
+        return after.map_or_else(|| object.to_owned(), |after| format!("{object} (after {after})"));
     }
     let running = message
         .strip_prefix("Running health checks for revision ")

@@ -4,13 +4,18 @@
 
 use std::{error::Error, fmt::Display, future::Future, time::Duration};
 
+use kube::{client::AuthError, runtime::watcher};
+use muster_api::conditions::bounded;
 use thiserror::Error;
 
-use super::{Retry, retry::SOON_MAX};
+use super::{Retry, deadline::TooSlow, retry::SOON_MAX};
 use crate::{lease::NotLeading, registry::BoundError};
 
 /// The deadline of a call to the API server that the process belongs to.
 pub const CALL_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Bytes of what a credential plugin complains of.
+const COMPLAINT: usize = 300;
 
 /// A call that did not succeed.
 #[derive(Debug, Error)]
@@ -129,7 +134,7 @@ pub fn explain(error: &(dyn Error + 'static)) -> String {
     let mut next = Some(error);
     while let Some(error) = next {
         let (text, last) = words(error);
-        if !text.is_empty() && !parts.last().is_some_and(|before| before.ends_with(&text)) {
+        if !text.is_empty() && !parts.last().is_some_and(|before| before.contains(&text)) {
             parts.push(text);
         }
         next = if last { None } else { error.source() };
@@ -139,6 +144,15 @@ pub fn explain(error: &(dyn Error + 'static)) -> String {
 
 /// One error of a chain, and whether it has said what its causes say.
 fn words(error: &(dyn Error + 'static)) -> (String, bool) {
+    if let Some(error) = error.downcast_ref::<watcher::Error>() {
+        return match error {
+            watcher::Error::InitialListFailed(_) => ("listing failed".to_owned(), false),
+            watcher::Error::WatchStartFailed(_) => ("the watch could not begin".to_owned(), false),
+            watcher::Error::WatchError(status) => (status.message.clone(), true),
+            watcher::Error::WatchFailed(_) => ("the watch broke off".to_owned(), false),
+            watcher::Error::NoResourceVersion => (error.to_string(), true),
+        };
+    }
     match error.downcast_ref::<kube::Error>().or_else(|| {
         // `Box<kube::Error>` as a source is another type than `kube::Error`.
         error.downcast_ref::<Box<kube::Error>>().map(AsRef::as_ref)
@@ -148,11 +162,30 @@ fn words(error: &(dyn Error + 'static)) -> (String, bool) {
         }
         Some(kube::Error::Api(status)) => (status.message.clone(), true),
         // Our own bounds, and our own refusal, say it all.
-        Some(kube::Error::Service(source)) if source.is::<BoundError>() || source.is::<NotLeading>() => {
+        Some(kube::Error::Service(source))
+            if source.is::<BoundError>() || source.is::<NotLeading>() || source.is::<TooSlow>() =>
+        {
             (source.to_string(), true)
         }
         Some(kube::Error::Service(_) | kube::Error::HyperError(_)) => {
             ("the API server could not be reached".to_owned(), false)
+        }
+        Some(kube::Error::SerdeError(_)) => (
+            "what answers is no Kubernetes API server: the answer is not of its form".to_owned(),
+            true,
+        ),
+        // What a plugin prints may be a token: only what it complains of is told.
+        Some(kube::Error::Auth(AuthError::AuthExecRun { out, .. })) => {
+            let complaint = String::from_utf8_lossy(&out.stderr);
+            let last = complaint.lines().rev().find(|line| !line.trim().is_empty());
+            let told = last.map_or_else(String::new, |last| format!(": {}", bounded(last, COMPLAINT)));
+            (
+                format!(
+                    "the credential plugin of the kubeconfig ended with {}{told}",
+                    out.status
+                ),
+                true,
+            )
         }
         _ => (error.to_string(), false),
     }

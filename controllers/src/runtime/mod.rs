@@ -15,6 +15,7 @@ pub mod changes;
 pub mod clock;
 pub mod context;
 pub mod controller;
+pub mod deadline;
 pub mod events;
 pub mod guard;
 pub mod index;

@@ -303,7 +303,8 @@ fn the_failing_object_comes_first() {
         let verdict = of(&report(ready(status, "HealthCheckFailed", message)), None, None);
         assert_eq!(verdict.message.as_deref(), Some(expect), "{message}");
     }
-    const FAILED: &str = "Deployment/shop/web status: 'Failed': Progress deadline exceeded: pod web-1: container app: [oops]";
+    const FAILED: &str =
+        "Deployment/shop/web status: 'Failed': Progress deadline exceeded: pod web-1: container app: [oops]";
     check(
         Some(false),
         &format!("health check failed: failed early due to stalled resources: [{FAILED}]"),

@@ -29,9 +29,7 @@ pub fn page(snapshot: &Snapshot, request: &Request) -> Page {
     };
     let at = shell_word(&snapshot.namespace);
     let follow = format!("muster events -w -n {at}");
-    let command = format!(
-        "kubectl get events.events.k8s.io --sort-by=.metadata.creationTimestamp -n {at}"
-    );
+    let command = format!("kubectl get events.events.k8s.io --sort-by=.metadata.creationTimestamp -n {at}");
     let commands = html! {
         section #commands aria-labelledby="commands-title" { h2 #commands-title { "As commands" } (parts::commands([("follow", follow), ("with kubectl", command)])) }
     };

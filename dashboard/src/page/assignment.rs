@@ -39,7 +39,7 @@ fn failing(view: &Assignment) -> Part {
     let object = view.failing.as_ref();
     let markup = html! {
         section #failing hidden[object.is_none()] aria-labelledby="failing-title" {
-            h2 #failing-title { "The object that is not well" }
+            h2 #failing-title { "Failing object" }
             @if let Some(ObjectName { kind, namespace, name, says }) = object {
                 p.object.failed { (parts::glyph(Shape::Failed)) " " strong { (parts::text(kind)) "/" (parts::text(name)) }
                     @if let Some(namespace) = namespace { " in " (parts::text(namespace)) } }

@@ -34,9 +34,10 @@ fn drawn(bar: &Bar, from: Timestamp, to: Timestamp) -> Markup {
     let (left, right) = (place(bar.from), place(bar.to.unwrap_or(to)));
     let width = (right - left).max(LEAST);
     let left = left.min(WIDTH - width);
-    let end = bar
-        .to
-        .map_or_else(|| "still changing".to_owned(), |to| format!("after {}", words(to.duration_since(from))));
+    let end = bar.to.map_or_else(
+        || "still changing".to_owned(),
+        |to| format!("after {}", words(to.duration_since(from))),
+    );
     html! {
         li.(parts::class(bar.shape)) {
             span.name { (parts::text(&bar.cluster)) }

@@ -79,10 +79,14 @@ fn about(concern: &Concern, request: &Request) -> Markup {
         Place::Module(module) => Some(module),
         _ => None,
     };
-    let open = concern.why.steps.iter().filter(|step| step.shape.is_open());
+    let is_held = concern.shape == Shape::Held;
+    let steps = concern.why.steps.iter();
+    // What is held has a card of its own; of what waits for it the failure says it all.
+    let open = steps.filter(|step| step.shape.is_open() && (is_held || step.shape != Shape::Held));
+    let is_silent = |step: &Step| step.shape == Shape::Waiting && concern.shape == Shape::Failed;
     html! {
         h3 { (parts::glyph(concern.shape)) " " a.step href=(request.place.link(&concern.about)) { (parts::text(&concern.why.headline)) } }
-        ul.steps { @for step in open { li { (self::step(step, module, request)) } } }
+        ul.steps { @for step in open { li { (self::step(step, module, request)) @if !is_silent(step) { (parts::message(&step.message)) } } } }
         (next(&concern.why))
     }
 }
@@ -102,7 +106,7 @@ pub fn checks(checks: &[Check]) -> Markup {
             @for check in checks {
                 li.(parts::class(check.shape)) {
                     @if check.holds { span.glyph title="holds" { "✓" } } @else { (parts::shape(check.shape)) }
-                    " " strong { (check.what) } " " span.found { (parts::text(&check.found)) }
+                    strong { (check.what) } span.found { (parts::text(&check.found)) }
                 }
             }
         }
@@ -111,7 +115,7 @@ pub fn checks(checks: &[Check]) -> Markup {
 
 /// The steps of `why`; one about a single cluster leads to it.
 pub fn steps(steps: &[Step], module: &ModuleRef, request: &Request) -> Markup {
-    html! { ul.steps { @for step in steps { li { (self::step(step, Some(module), request)) } } } }
+    html! { ul.steps { @for step in steps { li { (self::step(step, Some(module), request)) (parts::message(&step.message)) } } } }
 }
 
 fn step(step: &Step, module: Option<&ModuleRef>, request: &Request) -> Markup {
@@ -125,7 +129,6 @@ fn step(step: &Step, module: Option<&ModuleRef>, request: &Request) -> Markup {
         }
         " " span.reason { (parts::text(&step.reason)) }
         (parts::since(step.since))
-        (parts::message(&step.message))
     }
 }
 

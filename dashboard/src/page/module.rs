@@ -5,8 +5,8 @@ use muster_api::{module::ModuleSpec, reasons::Reason};
 
 use super::{Page, Part, Piece, Request, chart, fleet, layout, lists, parts};
 use crate::{
-    Cell, History, Lane, ModuleRef, ModuleView, Outcome, Past, Place, Shape, Snapshot, StageView, Timeline, Why,
-    why,
+    Cell, History, Lane, ModuleRef, ModuleView, Outcome, Past, Place, Shape, Snapshot, StageView, Timeline,
+    Why, why,
     why::without_next,
     words::{self, shell_word},
 };
@@ -306,9 +306,15 @@ fn commands(snapshot: &Snapshot, view: &ModuleView, module: &ModuleRef, spec: &M
     if let Some(stage) = &view.waits_at {
         let stage = shell_word(stage);
         if is(Reason::WaitingApproval) {
-            all.push(("approve", format!("muster rollout approve {said} --stage {stage} -n {at}")));
+            all.push((
+                "approve",
+                format!("muster rollout approve {said} --stage {stage} -n {at}"),
+            ));
         }
-        all.push(("skip soak and gates", format!("muster rollout promote {said} --stage {stage} -n {at}")));
+        all.push((
+            "skip soak and gates",
+            format!("muster rollout promote {said} --stage {stage} -n {at}"),
+        ));
     }
     if is(Reason::Halted) || is(Reason::KnownBad) || is(Reason::Aborted) {
         all.push(("go back, in git", format!("muster rollout undo {said} -n {at}")));

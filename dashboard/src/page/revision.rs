@@ -108,10 +108,7 @@ fn commands(past: &Past, module: &ModuleRef, namespace: &str) -> Part {
         format!("muster rollout history {said} --revision {short} -n {at}"),
     )];
     match past.verdict {
-        Outcome::Running => all.push((
-            "abort",
-            format!("muster rollout abort {said} -n {at}"),
-        )),
+        Outcome::Running => all.push(("abort", format!("muster rollout abort {said} -n {at}"))),
         Outcome::Bad | Outcome::Aborted => {
             all.push((
                 "try it again",

@@ -1,0 +1,89 @@
+//! Promise: whatever the management cluster's API server does, a command ends in time, with code 2, and says what is wrong in words.
+
+use std::time::Duration;
+
+use muster_apiserver::fault::{Failure, Fault, Match, Rule};
+
+use crate::bed::Bed;
+
+/// Longer than any command may take that gives a request two seconds.
+const ENDS: Duration = Duration::from_secs(20);
+
+const VERBS: &[&str] = &[
+    "matrix",
+    "matrix -w",
+    "tree",
+    "why module/web",
+    "get all",
+    "get modules -w",
+    "events",
+    "rollout status module/web",
+    "rollout pause module/web",
+    "hold eu-1",
+    "reconcile module/web",
+];
+
+async fn check(fault: Fault, says: &str) {
+    let bed = Bed::new().await;
+    bed.management.faults().add(Rule::always(Match::default(), fault));
+    for verb in VERBS {
+        let words = format!("{verb} --request-timeout 2s");
+        let told = tokio::time::timeout(ENDS, bed.muster(&words))
+            .await
+            .unwrap_or_else(|_elapsed| panic!("{verb} has not ended: {says}"));
+        assert_eq!(
+            (told.code, told.out.as_str()),
+            (Some(2), ""),
+            "{verb}: {}",
+            told.err
+        );
+        assert!(
+            told.err.starts_with("error: ") && told.err.contains(says),
+            "{verb}: {}",
+            told.err
+        );
+        for code in [
+            "ApiError",
+            "ServiceError",
+            "Some(",
+            "Status {",
+            "ListMeta",
+            "(Connect)",
+        ] {
+            assert!(!told.err.contains(code), "{verb}: {}", told.err);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_silent() {
+    check(Fault::Delay(Duration::from_secs(3600)), "no complete answer").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_drips() {
+    check(Fault::Drip(Duration::from_secs(1)), "no complete answer").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_refuses() {
+    check(Fault::Status(Failure::Unauthorized), "Unauthorized").await;
+    check(Fault::Status(Failure::Forbidden), "forbidden").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_not_well() {
+    check(Fault::Status(Failure::Internal), "nternal").await;
+    check(
+        Fault::Status(Failure::Unavailable),
+        "unable to handle the request",
+    )
+    .await;
+    check(Fault::Status(Failure::TooManyRequests(1_000)), "oo many requests").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_cannot_be_reached() {
+    check(Fault::Refuse, "could not be reached").await;
+    check(Fault::DropResponse, "could not be reached").await;
+}
