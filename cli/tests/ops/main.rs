@@ -1,4 +1,5 @@
-//! `muster enroll`, `unenroll`, `check`, `support-bundle` and `uninstall`, on two API servers and a controller between them.
+//! The command on two API servers and a controller between them: `enroll`, `unenroll`, `check`, `support-bundle`, `uninstall`, `get`, and what a
+//! person says.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,5 +12,7 @@ mod bed;
 mod bundle;
 mod check;
 mod enroll;
+mod get;
+mod said;
 mod unenroll;
 mod uninstall;
