@@ -185,7 +185,7 @@ mod tests {
             let news = told.news(event);
             let versions = news
                 .iter()
-                .flat_map(|event| event.metadata.resource_version.as_deref());
+                .filter_map(|event| event.metadata.resource_version.as_deref());
             assert_eq!(versions.collect::<Vec<_>>(), expect);
         };
         check(Init, &[]);
