@@ -137,3 +137,26 @@ fn tell(fleet: &Fleet, told: &mut BTreeMap<(String, String), (String, Option<Str
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::cluster;
+
+    #[test]
+    fn what_is_proposed_to_be_unplugged_is_there() {
+        for count in [1, 2, 5, 20] {
+            let names = cluster::names(count);
+            let said = join_and_leave(names.last().unwrap());
+            let unplugged = said.lines().find_map(|line| {
+                line.trim()
+                    .strip_prefix("touch ../clusters/")?
+                    .strip_suffix(".unplugged")
+            });
+            let is_there = names
+                .iter()
+                .any(|name| Some(name.to_string().as_str()) == unplugged);
+            assert!(is_there && !said.contains("sixth"), "{count}: {said}");
+        }
+    }
+}
