@@ -13,8 +13,6 @@ use muster_api::labels::manager;
 use muster_controllers::runtime::{CallError, call_within};
 use serde_json::Value;
 
-pub use crate::control::DryRun;
-
 /// How long one call may take until the server counts as silent.
 pub const DEADLINE: Duration = Duration::from_secs(15);
 

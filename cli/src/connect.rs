@@ -71,11 +71,12 @@ async fn found(flags: &ClusterFlags) -> anyhow::Result<Config> {
             .await
             .with_context(what);
     }
-    let inside = env::var_os("KUBERNETES_SERVICE_HOST").is_some() && env::var_os("KUBECONFIG").is_none();
-    if inside && flags.context.is_none() {
+    let said = env::var("KUBECONFIG").unwrap_or_default();
+    let has_own = !said.is_empty() || env::home_dir().is_some_and(|home| home.join(".kube/config").exists());
+    let is_inside = env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+    if is_inside && !has_own && flags.context.is_none() {
         return Config::incluster().context("the configuration of the cluster that this runs in");
     }
-    let said = env::var("KUBECONFIG").unwrap_or_default();
     Config::from_kubeconfig(&options)
         .await
         .with_context(|| unfound(&said))

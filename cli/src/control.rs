@@ -29,11 +29,22 @@ pub enum DryRun {
     Server,
 }
 
+impl DryRun {
+    /// What is told after what was not done.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Client => " (dry run)",
+            Self::Server => " (server dry run)",
+        }
+    }
+}
+
 /// kubectl's flag.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct DryRunFlag {
-    /// Do not do it: say what would be written (client), or ask the API server whether it would be done (server; without a value)
-    #[arg(long = "dry-run", value_enum, value_name = "WHO", num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "server", hide_possible_values = true)]
+    /// Do not do it: say what would be done (client; without a value), or ask the API server whether it would be taken (server)
+    #[arg(long = "dry-run", value_enum, value_name = "WHO", num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "client", hide_possible_values = true)]
     pub by: DryRun,
 }
 
@@ -152,6 +163,11 @@ pub async fn me(client: &Client) -> String {
         .unwrap_or_else(|| std::env::var("USER").unwrap_or_else(|_| "somebody".to_owned()))
 }
 
+/// As much of a revision's hash as is written: it tells the revision from all others of its module.
+pub fn digits(revision: &str) -> &str {
+    revision.get(..16).unwrap_or(revision)
+}
+
 /// Now, in whole seconds: people read it.
 pub fn now() -> Timestamp {
     let now = Clock::system().now();
@@ -160,12 +176,7 @@ pub fn now() -> Timestamp {
 
 /// As kubectl tells what was done.
 pub fn tell(address: &Address, verb: &str, dry_run: DryRun) {
-    let only = match dry_run {
-        DryRun::None => "",
-        DryRun::Client => " (dry run)",
-        DryRun::Server => " (server dry run)",
-    };
-    say!("{}/{} {verb}{only}", address.resource, address.name);
+    say!("{}/{} {verb}{}", address.resource, address.name, dry_run.words());
 }
 
 #[cfg(test)]

@@ -67,30 +67,64 @@ pub async fn run(cluster: &ClusterFlags, flags: &EventsFlags) -> anyhow::Result<
     if !flags.watch {
         return Ok(DONE);
     }
-    let from = listed.metadata.resource_version.unwrap_or_default();
-    let mut coming = pin!(
-        watcher::watcher(api, watcher::Config::default())
-            .default_backoff()
-            .applied_objects()
-            .try_filter_map(async |event| Ok(happened(&event).map(|happened| (event, happened))))
-    );
-    // A watch begins with what is there: that is told already.
-    let is_new = |event: &Event| {
-        let number = |text: &str| text.parse::<u64>().unwrap_or_default();
-        let version = event.metadata.resource_version.as_deref().unwrap_or_default();
-        number(version) > number(&from)
-    };
+    let mut told = Told::from(listed.metadata.resource_version.as_deref());
+    let mut coming = pin!(watcher::watcher(api, watcher::Config::default()).default_backoff());
     loop {
         match coming.try_next().await {
-            Ok(Some((event, happened))) if is_new(&event) && is_about(&happened, &flags.top) => {
-                output::print(&[line(&happened)]);
+            Ok(Some(event)) => {
+                let mut news: Vec<Happened> = told.news(event).iter().filter_map(happened).collect();
+                news.retain(|event| is_about(event, &flags.top));
+                news.sort_by_key(|event| event.at);
+                output::print(&news.iter().map(line).collect::<Vec<_>>());
             }
-            Ok(Some(_)) => {}
             Ok(None) => return Ok(DONE),
             // What cannot be watched now is tried again.
             Err(error) => complain!("warning: events cannot be watched: {error}"),
         }
     }
+}
+
+/// How far events are told. A watch begins with all that are there, and may have to begin again: what was told is not told twice.
+struct Told {
+    /// The greatest version that was told.
+    upto: u64,
+    /// Those of a list that is being read, which are in no order.
+    listed: Vec<Event>,
+}
+
+impl Told {
+    fn from(version: Option<&str>) -> Self {
+        Self {
+            upto: number(version),
+            listed: Vec::new(),
+        }
+    }
+
+    /// What is to be told now.
+    fn news(&mut self, event: watcher::Event<Event>) -> Vec<Event> {
+        let mut news = match event {
+            watcher::Event::Init => {
+                self.listed.clear();
+                return Vec::new();
+            }
+            watcher::Event::InitApply(event) => {
+                self.listed.push(event);
+                return Vec::new();
+            }
+            watcher::Event::InitDone => std::mem::take(&mut self.listed),
+            watcher::Event::Apply(event) => vec![event],
+            watcher::Event::Delete(_) => return Vec::new(),
+        };
+        let version = |event: &Event| number(event.metadata.resource_version.as_deref());
+        news.retain(|event| version(event) > self.upto);
+        self.upto = news.iter().map(version).fold(self.upto, u64::max);
+        news
+    }
+}
+
+/// A version as the number that it is; one that is none comes before all.
+fn number(version: Option<&str>) -> u64 {
+    version.unwrap_or_default().parse().unwrap_or_default() // as above
 }
 
 fn is_about(event: &Happened, top: &Top) -> bool {
@@ -130,4 +164,41 @@ const fn kind_of(event: &Happened) -> &'static str {
 
 fn object(event: &Happened) -> String {
     format!("{}/{}", event.kind.to_lowercase(), event.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::runtime::watcher::Event::{Apply, Init, InitApply, InitDone};
+
+    use super::*;
+
+    fn event(version: &str) -> Event {
+        let mut event = Event::default();
+        event.metadata.resource_version = Some(version.to_owned());
+        event
+    }
+
+    #[test]
+    fn what_was_told_is_not_told_again_when_a_watch_begins_anew() {
+        let mut told = Told::from(Some("7"));
+        let mut check = |event: watcher::Event<Event>, expect: &[&str]| {
+            let news = told.news(event);
+            let versions = news
+                .iter()
+                .filter_map(|event| event.metadata.resource_version.as_deref());
+            assert_eq!(versions.collect::<Vec<_>>(), expect);
+        };
+        check(Init, &[]);
+        check(InitApply(event("5")), &[]);
+        check(InitDone, &[]);
+        check(Apply(event("9")), &["9"]);
+        // The watch is lost: 12 and 11 happened meanwhile, and a list is in the order of names.
+        check(Init, &[]);
+        for version in ["12", "5", "9", "11"] {
+            check(InitApply(event(version)), &[]);
+        }
+        check(InitDone, &["12", "11"]);
+        check(Apply(event("12")), &[]);
+        check(Apply(event("13")), &["13"]);
+    }
 }

@@ -2,18 +2,22 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use anyhow::Context as _;
-use kube::{Client, core::ApiResource};
+use anyhow::{Context as _, bail};
+use futures::{StreamExt as _, future, stream, stream::BoxStream};
+use kube::{
+    Api, Client,
+    core::{ApiResource, DynamicObject, PartialObjectMeta},
+    runtime::{WatchStreamExt as _, watcher},
+};
 use muster_api::{BootstrapModule, Module, ModuleRevision, ProxyAssemblage, RemoteAssemblage};
 use muster_sync::build::print;
 use serde_json::Value;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::{
     DONE,
     args::{ClusterFlags, GetFlags, Output, What},
-    connect,
-    fleet::{self, Extent},
-    near, output,
+    connect, fleet, near, output,
 };
 
 pub const EXAMPLES: &str = "\
@@ -32,9 +36,16 @@ const AGE: &str = "AGE";
 
 /// How often `-w` looks again when nothing wakes it: ages tick.
 const TICK: Duration = Duration::from_secs(10);
+/// `-w` looks no more often, however much changes.
+const PACE: Duration = Duration::from_secs(1);
 
 /// Prints a list once, or at each change.
 pub async fn run(cluster: &ClusterFlags, flags: &GetFlags) -> anyhow::Result<u8> {
+    if flags.watch && !matches!(flags.output, Output::Table | Output::Wide) {
+        bail!(
+            "-w shows tables: leave -o out, or write -o wide (each change as JSON: kubectl get -w -o json)"
+        );
+    }
     let (client, namespace) = connect::client(cluster).await?;
     let kinds = kinds(&client, flags.what).await?;
     if let Some(name) = &flags.name {
@@ -44,15 +55,62 @@ pub async fn run(cluster: &ClusterFlags, flags: &GetFlags) -> anyhow::Result<u8>
         print(&client, &namespace, &kinds, flags).await?;
         return Ok(DONE);
     }
+    watch(&client, &namespace, &kinds, flags).await
+}
+
+/// Shows tables again at each change. What is wrong at first is an error; what fails later is told once, and tried again.
+async fn watch(
+    client: &Client,
+    namespace: &str,
+    kinds: &[ApiResource],
+    flags: &GetFlags,
+) -> anyhow::Result<u8> {
+    let mut changes = changes(client, namespace, kinds, flags);
     let mut live = output::Live::default();
-    let mut changes = fleet::follow(&client, &namespace, Extent::Whole);
+    live.show(tables(client, namespace, kinds, flags).await?);
+    let mut pace = interval_at(Instant::now() + PACE, PACE);
+    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut told = String::new();
     loop {
-        live.show(tables(&client, &namespace, &kinds, flags).await?);
-        // The end of a tick and a change are the same here: look again.
-        if let Ok(changed) = tokio::time::timeout(TICK, changes.changed()).await {
-            changed?;
+        // The end of a tick and a change are the same here: look again, once for all that changes until that may be.
+        let _ = tokio::time::timeout(TICK, changes.next()).await;
+        let meanwhile = changes.by_ref().take_until(pace.tick());
+        meanwhile.for_each(future::ready).await;
+        match tables(client, namespace, kinds, flags).await {
+            Ok(lines) => {
+                told.clear();
+                live.show(lines);
+            }
+            Err(error) => {
+                let trouble = format!("{error:#}");
+                if told != trouble {
+                    complain!("warning: {trouble}; it is tried again");
+                }
+                told = trouble;
+            }
         }
     }
+}
+
+/// Something for each change of an object that is listed. It never ends: where a watch fails, the list says what is wrong.
+fn changes(
+    client: &Client,
+    namespace: &str,
+    kinds: &[ApiResource],
+    flags: &GetFlags,
+) -> BoxStream<'static, ()> {
+    let mut config = watcher::Config::default();
+    config.label_selector.clone_from(&flags.selector);
+    let all = kinds.iter().map(|kind| {
+        let api: Api<PartialObjectMeta<DynamicObject>> = if flags.all_namespaces {
+            Api::all_with(client.clone(), kind)
+        } else {
+            Api::namespaced_with(client.clone(), namespace, kind)
+        };
+        let events = watcher(api, config.clone()).default_backoff();
+        events.map(drop).boxed()
+    });
+    stream::select_all(all).boxed()
 }
 
 /// The kinds that are served of what is listed.
@@ -109,7 +167,7 @@ async fn exists(
     } else {
         format!("namespace {namespace}")
     };
-    anyhow::bail!(
+    bail!(
         "there is nothing of the name {wanted} among {} in {place}{}",
         what.join(", "),
         near::offer(wanted, names.iter().map(String::as_str))
@@ -125,7 +183,9 @@ async fn print(
     match flags.output {
         Output::Table | Output::Wide => {
             let lines = tables(client, namespace, kinds, flags).await?;
-            if lines.is_empty() {
+            if lines.is_empty() && flags.all_namespaces {
+                complain!("No resources found.");
+            } else if lines.is_empty() {
                 complain!("No resources found in {namespace} namespace.");
             }
             output::print(&lines);

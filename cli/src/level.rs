@@ -42,9 +42,6 @@ pub const UNPIN_EXAMPLES: &str = "\
 Examples:
   muster unpin eu-1 --module podinfo";
 
-/// Digits of a revision's hash that tell it from all others of its module.
-const DIGITS: usize = 16;
-
 #[derive(Args, Debug)]
 pub struct HoldFlags {
     /// CLUSTER, for all modules; or module/NAME or bootstrapmodule/NAME, for the clusters named by --clusters
@@ -192,7 +189,7 @@ pub async fn release(cluster: &ClusterFlags, flags: &ReleaseFlags) -> anyhow::Re
             let object = address.get().await?;
             let verb = taken_away(&address, &object, HOLD, dry_run.by, ("released", "is not held")).await?;
             control::tell(&address, verb, dry_run.by);
-            still_held(&client, &namespace, name).await
+            Ok(still_held(&client, &namespace, name).await)
         }
         Held::Cluster(name) => bail!(
             "--clusters is for modules: write muster release {name}, or muster release module/NAME --clusters {name}"
@@ -253,7 +250,13 @@ pub async fn pin(cluster: &ClusterFlags, flags: &PinFlags) -> anyhow::Result<u8>
             past.short()
         );
     }
-    let digits = past.revision.get(..DIGITS).unwrap_or(&past.revision);
+    let digits = control::digits(&past.revision);
+    let twin = module.twin();
+    if Address::of(&client, &namespace, &twin).find().await?.is_some() {
+        bail!(
+            "{module} and {twin} both obey the annotation {key} of a Cluster; next, for this one alone: kubectl annotate --field-manager=muster-cli {module} {PIN}={cluster}@{digits}"
+        );
+    }
     let wanted = term.control(&client, digits).await?;
     let same = |before: &Control| past.revision.starts_with(&before.what.to_ascii_lowercase());
     let version = &past.version;
@@ -269,7 +272,7 @@ pub async fn pin(cluster: &ClusterFlags, flags: &PinFlags) -> anyhow::Result<u8>
         }
     };
     control::tell(&address, &verb, term.dry_run.by);
-    if annotated(&object, HOLD).is_some() {
+    if in_force(&object, HOLD).is_some() {
         say!("It is held as well, and a hold comes first: muster release {cluster}");
     }
     say!("It gets it in its turn, and keeps it. To go on: muster unpin {cluster} --module {module}");
@@ -291,8 +294,15 @@ pub async fn unpin(cluster: &ClusterFlags, flags: &UnpinFlags) -> anyhow::Result
     let object = address.get().await?;
     let verb = taken_away(&address, &object, &key, dry_run.by, ("unpinned", "is not pinned")).await?;
     control::tell(&address, verb, dry_run.by);
-    let of_module = Address::of(&client, &namespace, module).get().await?;
-    let by_module = annotated(&of_module, PIN).and_then(|text| Control::parse(text).ok()); // what cannot be read pins nothing
+    // It is unpinned, whatever is found out now; a module that is gone pins nothing.
+    let of_module = match Address::of(&client, &namespace, module).find().await {
+        Ok(found) => found,
+        Err(error) => {
+            complain!("warning: whether {module} pins it besides is not known: {error:#}");
+            None
+        }
+    };
+    let by_module = of_module.and_then(|object| in_force(&object, PIN));
     let named = by_module.is_some_and(|control| {
         let mut names = control.names().into_iter();
         names.any(|name| name.split_once('@').is_some_and(|(name, _)| name == cluster))
@@ -306,6 +316,12 @@ pub async fn unpin(cluster: &ClusterFlags, flags: &UnpinFlags) -> anyhow::Result
 
 fn annotated<'a>(object: &'a DynamicObject, key: &str) -> Option<&'a str> {
     object.annotations().get(key).map(String::as_str)
+}
+
+/// What an annotation says that is in force: one that is over is not. One that nobody can read stops what it is on, and names nobody.
+fn in_force(object: &DynamicObject, key: &str) -> Option<Control> {
+    let control = Control::parse(annotated(object, key)?).unwrap_or_default(); // as above
+    control.holds(control::now()).then_some(control)
 }
 
 /// Removes an annotation, if it is there; what is to be told then, or else.
@@ -393,12 +409,15 @@ fn without(text: &str, clusters: &[String], module: &ModuleName) -> anyhow::Resu
 }
 
 /// Says which modules still hold a cluster that was released; exit code 1 if there are some.
-async fn still_held(client: &Client, namespace: &str, cluster: &str) -> anyhow::Result<u8> {
-    let now = control::now();
+async fn still_held(client: &Client, namespace: &str, cluster: &str) -> u8 {
     let mut code = DONE;
-    for (kind, object) in fleet::modules(client, namespace).await? {
-        let held = annotated(&object, HOLD).and_then(|text| Control::parse(text).ok()); // what cannot be read names nobody
-        if held.is_some_and(|control| control.holds(now) && control.names().contains(cluster)) {
+    // It is released, whatever is found out now.
+    let modules = fleet::modules(client, namespace).await.unwrap_or_else(|error| {
+        complain!("warning: whether a module still holds it is not known: {error:#}");
+        Vec::new()
+    });
+    for (kind, object) in modules {
+        if in_force(&object, HOLD).is_some_and(|control| control.names().contains(cluster)) {
             let module = ModuleName {
                 kind,
                 name: object.name_any(),
@@ -407,7 +426,7 @@ async fn still_held(client: &Client, namespace: &str, cluster: &str) -> anyhow::
             code = FAILED;
         }
     }
-    Ok(code)
+    code
 }
 
 #[cfg(test)]

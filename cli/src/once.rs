@@ -14,6 +14,7 @@ use crate::{
     args::ModuleName,
     control::{self, DryRunFlag},
     fleet::Address,
+    history,
 };
 
 pub const APPROVE_EXAMPLES: &str = "\
@@ -32,9 +33,6 @@ Examples:
 pub const RETRY_EXAMPLES: &str = "\
 Examples:
   muster rollout retry module/podinfo --reason 'the registry was down'";
-
-/// Digits of a revision's hash that tell it from all others of its module.
-const DIGITS: usize = 16;
 
 #[derive(Args, Debug)]
 pub struct StageFlags {
@@ -128,10 +126,12 @@ async fn about_revision(
         word,
     } = flags;
     let address = Address::of(client, namespace, module);
-    let object = address.get().await?;
     let revision = match revision {
-        Some(revision) => revision.clone(),
-        None => target(&object)?,
+        Some(said) => {
+            let history = history::read(client, namespace, module).await?.history;
+            control::digits(&history.find(said)?.revision).to_owned()
+        }
+        None => target(&address.get().await?)?,
     };
     say(client, &address, key, &revision, word).await?;
     Ok((address, revision))
@@ -157,7 +157,7 @@ fn target(object: &DynamicObject) -> anyhow::Result<String> {
     }
     let revision = pointer("/status/revision").and_then(Value::as_str);
     let revision = revision.context("the module's version is not resolved yet (muster why)")?;
-    Ok(revision.get(..DIGITS).unwrap_or(revision).to_owned())
+    Ok(control::digits(revision).to_owned())
 }
 
 /// The stage that is meant.

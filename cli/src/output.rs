@@ -50,17 +50,28 @@ pub fn outlive_readers() {
     SERVES.store(true, Ordering::Relaxed);
 }
 
-/// Prints a line, shapes in colour. Where nobody reads any more, as after `head`, the process ends: the rest would be for nobody.
+/// Where nobody reads any more, as after `head`, the process ends: the rest would be for nobody. Unless it outlives its readers.
+fn heard(written: io::Result<()>) -> io::Result<()> {
+    match written {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+            if !SERVES.load(Ordering::Relaxed) {
+                process::exit(UNHEARD);
+            }
+            Ok(())
+        }
+        written => written,
+    }
+}
+
+/// Prints a line, shapes in colour.
 pub fn line(text: &str) {
     if QUIET.load(Ordering::Relaxed) {
         return;
     }
     let mut out = anstream::stdout().lock();
     let written = writeln!(out, "{}", painted(&safe(text))).and_then(|()| out.flush());
-    let is_heard = !written.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe);
-    if !is_heard && !SERVES.load(Ordering::Relaxed) {
-        process::exit(UNHEARD);
-    }
+    // A line that cannot be written for another reason cannot be told of either.
+    let _ = heard(written);
 }
 
 /// Prints a line to standard error; if that is closed, there is nobody to tell.
@@ -214,16 +225,14 @@ pub fn print<'a>(lines: impl IntoIterator<Item = &'a String>) {
     lines.into_iter().for_each(|text| line(text));
 }
 
-/// Prints a text as it is: what programs read. A reader that has seen enough, as `head`, is no trouble.
+/// Prints a text as it is: what programs read.
 pub fn text(text: &str) -> anyhow::Result<()> {
     if QUIET.load(Ordering::Relaxed) {
         return Ok(());
     }
     let mut out = anstream::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("standard output"),
-    }
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    heard(written).context("standard output")
 }
 
 /// Shows text again and again: in place on a terminal, and into a pipe only the lines that were not there before.

@@ -52,11 +52,15 @@ pub async fn pause(client: &Client, namespace: &str, flags: &PauseFlags) -> anyh
             format!("paused{}", control.told())
         }
     };
-    let view = fleet::read(client, namespace).await?;
-    let view = view.module(module.kind, &module.name);
     control::tell(&address, &verb, term.dry_run.by);
-    if let Some(view) = view {
-        say!("{}", goes_on(view));
+    // It is paused, whatever is found out now.
+    match fleet::read(client, namespace).await {
+        Ok(fleet) => {
+            if let Some(view) = fleet.module(module.kind, &module.name) {
+                say!("{}", goes_on(view));
+            }
+        }
+        Err(error) => complain!("warning: which clusters wait for it is not known: {error:#}"),
     }
     if set_in_spec(&object) {
         say!("spec.rollout.paused is true besides ({}).", owner(&object));

@@ -2,12 +2,8 @@
 
 use anyhow::Context as _;
 use futures::TryStreamExt as _;
-use kube::{
-    api::{Patch, PatchParams},
-    core::DynamicObject,
-    runtime::watcher,
-};
-use muster_api::labels::{annotation, manager};
+use kube::{core::DynamicObject, runtime::watcher};
+use muster_api::labels::annotation::RECONCILE_REQUESTED_AT;
 use muster_controllers::runtime::Clock;
 use serde_json::json;
 
@@ -15,6 +11,7 @@ use crate::{
     DONE, FAILED,
     args::{ClusterFlags, ReconcileFlags},
     connect,
+    control::{self, DryRun},
     fleet::Address,
 };
 
@@ -30,16 +27,7 @@ pub async fn run(cluster: &ClusterFlags, flags: &ReconcileFlags) -> anyhow::Resu
     let address = Address::of(&client, &namespace, module);
     address.get().await?;
     let asked = Clock::system().now().to_string();
-    let body = json!({"metadata": {"annotations": {annotation::RECONCILE_REQUESTED_AT: asked}}});
-    let parameters = PatchParams {
-        field_manager: Some(manager::CLI.to_owned()),
-        ..PatchParams::default()
-    };
-    address
-        .api
-        .patch(&address.name, &parameters, &Patch::Merge(body))
-        .await
-        .with_context(|| format!("annotating {module}"))?;
+    control::annotate(&address, RECONCILE_REQUESTED_AT, &json!(asked), DryRun::None).await?;
     match tokio::time::timeout(*timeout, handled(&address, &asked)).await {
         Ok(said) => {
             say!("{module} reconciled: {}", said?);

@@ -2,10 +2,7 @@
 //!
 //! ✔ is done or found so, ✗ is not, ► is to know.
 
-use std::{
-    fmt::Display,
-    io::{IsTerminal as _, Write as _},
-};
+use std::{fmt::Display, io::IsTerminal as _};
 
 use muster_controllers::runtime::{CallError, call::explain};
 
@@ -115,8 +112,9 @@ impl Refusal {
     }
 }
 
-/// A person's word: by the flag, or by the terminal.
-pub fn consent(yes: bool) -> Step<()> {
+/// A person's word: by the flag, or by the terminal. Whoever waits for it can be interrupted: it is read by a thread of its own, which ends
+/// with the process.
+pub async fn consent(yes: bool) -> Step<()> {
     if yes {
         return Ok(());
     }
@@ -124,13 +122,16 @@ pub fn consent(yes: bool) -> Step<()> {
         return Err(Refusal::unknown("nothing was done: nobody is there to be asked")
             .remedy("say that it is meant: --yes"));
     }
-    anstream::print!("Go on? [y/N] ");
-    let mut answer = String::new();
-    let read = std::io::stdout()
-        .flush()
-        .and_then(|()| std::io::stdin().read_line(&mut answer));
-    match read {
-        Ok(_) if matches!(answer.trim(), "y" | "Y" | "yes") => Ok(()),
-        Ok(_) | Err(_) => Err(Refusal::unknown("nothing was done")),
+    let (tell, told) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        anstream::eprint!("Go on? [y/N] ");
+        let mut answer = String::new();
+        // What cannot be read is no consent; who does not wait any more needs no answer.
+        let is_read = std::io::stdin().read_line(&mut answer).is_ok();
+        let _ = tell.send(is_read && matches!(answer.trim(), "y" | "Y" | "yes"));
+    });
+    match told.await {
+        Ok(true) => Ok(()),
+        Ok(false) | Err(_) => Err(Refusal::unknown("nothing was done")),
     }
 }

@@ -52,7 +52,29 @@ fn a_mistake_is_exit_code_2_and_names_what_to_do() {
     check(&["why", "cluster/us-2"], 2, "muster tree cluster/us-2");
     check(&["why", "--", "--tour"], 2, "KUBECONFIG");
     check(&["crds"], 2, "--management");
+    for (words, says) in [
+        (
+            &["diff", "apps/web", "--cluster", "eu-1"][..],
+            "--cluster is for a module, and apps/web is a folder",
+        ),
+        (
+            &["diff", "apps/web", "--source", "https://git.test/x=."],
+            "--source is for a module",
+        ),
+        (
+            &["diff", "module/web", "--kustomization", "web"],
+            "--kustomization is for a folder, and module/web is a module",
+        ),
+        (
+            &["diff", "module/web", "--substitute", "A=b"],
+            "--substitute is for a folder",
+        ),
+    ] {
+        check(words, 2, says);
+    }
     check(&["demo", "--clusters", "0"], 2, "1..=50");
+    check(&["demo", "--tour", "--clusters", "3"], 2, "cannot be used with");
+    check(&["get", "modules", "-w", "-o", "json"], 2, "-w shows tables");
     check(&["matrix"], 2, "set KUBECONFIG");
     check(
         &["agent", "--git-timeout", "soon", "--kubeconfig", "none"],
@@ -229,14 +251,24 @@ fn the_words_about_an_installation_have_examples_and_say_what_is_wrong() {
 /// Nobody who reads the code takes it for the end of what was to be printed, or followed.
 #[test]
 fn a_pipe_that_is_closed_early_ends_it_without_a_word_as_any_command() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_muster"))
-        .args(["crds", "--management"])
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!((output.status.code(), said.as_str()), (Some(141), ""));
+    // Line by line, and as one text.
+    for words in [
+        &["crds", "--management"][..],
+        &["install", "--export", "--management", "--crds"],
+    ] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_muster"))
+            .args(words)
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(
+            (output.status.code(), said.as_str()),
+            (Some(141), ""),
+            "{words:?}"
+        );
+    }
 }

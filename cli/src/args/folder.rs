@@ -60,6 +60,31 @@ pub struct DiffFlags {
 }
 
 impl DiffFlags {
+    /// What is wrong with the flags: some are for a module, and some for a folder.
+    pub fn misplaced(&self) -> Option<String> {
+        let what = self.what.display();
+        let first = |flags: [(bool, &'static str); 2]| {
+            let mut given = flags.into_iter().filter(|(is_given, _)| *is_given);
+            given.next().map(|(_, flag)| flag)
+        };
+        if self.module().is_some() {
+            let flag = first([
+                (self.kustomization.is_some(), "--kustomization"),
+                (!self.substitute.is_empty(), "--substitute"),
+            ])?;
+            return Some(format!(
+                "{flag} is for a folder, and {what} is a module: leave it out (a folder of that name: ./{what})"
+            ));
+        }
+        let flag = first([
+            (!self.cluster.is_empty(), "--cluster"),
+            (!self.source.is_empty(), "--source"),
+        ])?;
+        Some(format!(
+            "{flag} is for a module, and {what} is a folder: name a module (muster diff module/NAME), or the cluster that the folder is for by --context"
+        ))
+    }
+
     /// The module that is named; none: it is a folder.
     pub fn module(&self) -> Option<anyhow::Result<ModuleName>> {
         let text = self.what.to_str()?;

@@ -317,7 +317,7 @@ pub struct DemoFlags {
     #[arg(long)]
     pub keep: bool,
     /// Play a tour that checks itself, and end: exit code 0 only if all was as it should be
-    #[arg(long)]
+    #[arg(long, conflicts_with = "clusters")]
     pub tour: bool,
     /// Also the dashboard, at this loopback address; without one at a free port
     #[arg(
@@ -587,6 +587,18 @@ pub struct ModuleName {
 }
 
 impl ModuleName {
+    /// The one of the other kind that has the same name.
+    pub fn twin(&self) -> Self {
+        let kind = match self.kind {
+            ModuleKind::Module => ModuleKind::BootstrapModule,
+            ModuleKind::BootstrapModule => ModuleKind::Module,
+        };
+        Self {
+            kind,
+            name: self.name.clone(),
+        }
+    }
+
     /// What to say if there is none of this name.
     pub fn missing(&self, namespace: &str) -> String {
         format!(

@@ -1,5 +1,6 @@
 //! Reading what a bundle holds, within bounds; what cannot be read is noted, and the rest is read.
 
+use anyhow::Context as _;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::{
     Api, Client, ResourceExt,
@@ -11,7 +12,7 @@ use muster_controllers::runtime::{CallError, call::explain, call_within};
 use muster_sync::build::print;
 use serde_json::Value;
 
-use super::redact::Redactor;
+use super::redact::{Known, Redactor};
 use crate::apply::DEADLINE;
 
 /// Objects of one kind in one namespace.
@@ -34,7 +35,6 @@ pub struct File {
 }
 
 /// What was gathered, and what was not.
-#[derive(Default)]
 pub struct Gathered {
     /// The files.
     pub files: Vec<File>,
@@ -67,12 +67,20 @@ const PROCESSES: &[(&str, &str)] = &[
 
 impl Gathered {
     /// Reads all of a namespace and of the processes; Secrets come first, so that what they hold is masked in all that follows.
-    pub async fn read(client: &Client, namespace: &str) -> Self {
-        let mut gathered = Self::default();
+    pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<Self> {
         let mut namespaces = vec![namespace];
         namespaces.extend((namespace != SYSTEM_NAMESPACE).then_some(SYSTEM_NAMESPACE));
+        let (mut known, mut secrets) = (Known::default(), Vec::new());
         for namespace in &namespaces {
-            gathered.secrets(client, namespace).await;
+            secrets.push((namespace, list_secrets(client, namespace, &mut known).await));
+        }
+        let mut gathered = Self {
+            files: Vec::new(),
+            failed: Vec::new(),
+            redactor: Redactor::of(&known).context("the values of Secrets are too many to be masked")?,
+        };
+        for (namespace, listed) in secrets {
+            gathered.secrets(namespace, listed);
         }
         for namespace in &namespaces {
             for (api_version, kind) in FLEET {
@@ -86,7 +94,7 @@ impl Gathered {
                 .await;
         }
         gathered.logs(client).await;
-        gathered
+        Ok(gathered)
     }
 
     /// Adds a text, masked.
@@ -103,51 +111,18 @@ impl Gathered {
         self.failed.push(format!("{what}: {why}"));
     }
 
-    /// Names and keys go into the bundle; values are learned, to be masked elsewhere, and go nowhere.
-    async fn secrets(&mut self, client: &Client, namespace: &str) {
-        let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
-        let listed = call_within(
-            DEADLINE,
-            format!("listing Secrets in {namespace}"),
-            api.list(&ListParams::default()),
-        )
-        .await;
-        let list = match listed {
-            Ok(list) => list.items,
-            Err(error) => {
-                self.fail(
-                    &format!(
-                        "Secrets of {namespace}, whose values can therefore be masked by their looks only"
-                    ),
-                    &error,
-                );
-                return;
-            }
-        };
-        let mut lines = String::new();
-        for secret in list {
-            let data = secret.data.clone().unwrap_or_default();
-            let keys: Vec<&str> = data.keys().map(String::as_str).collect();
-            let type_ = secret.type_.as_deref().unwrap_or("Opaque");
-            let line = [
-                namespace,
-                "/",
-                &secret.name_any(),
-                " (",
-                type_,
-                "): ",
-                &keys.join(", "),
-                "\n",
-            ];
-            lines.extend(line);
-            for (key, value) in &data {
-                self.redactor.learn(key, &value.0);
-            }
+    /// Names and keys go into the bundle.
+    fn secrets(&mut self, namespace: &str, listed: Result<String, CallError>) {
+        match listed {
+            Ok(text) => self.files.push(File {
+                path: format!("secrets/{namespace}.txt"),
+                text,
+            }),
+            Err(error) => self.fail(
+                &format!("Secrets of {namespace}, whose values can therefore be masked by their looks only"),
+                &error,
+            ),
         }
-        self.files.push(File {
-            path: format!("secrets/{namespace}.txt"),
-            text: lines,
-        });
     }
 
     async fn objects(&mut self, client: &Client, namespace: &str, api_version: &str, kind: &str) {
@@ -242,6 +217,30 @@ impl Gathered {
                     Err(error) => self.fail(&format!("the {word} log of pod {name}"), &error),
                 }
             }
+        }
+    }
+}
+
+/// Secrets by name, type and keys, a line each. Values are learned, to be masked elsewhere, and go nowhere; all of them, however many.
+async fn list_secrets(client: &Client, namespace: &str, known: &mut Known) -> Result<String, CallError> {
+    let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let mut page = ListParams::default().limit(PAGE);
+    let mut lines = String::new();
+    loop {
+        let what = format!("listing Secrets in {namespace}");
+        let list = call_within(DEADLINE, what, api.list(&page)).await?;
+        for secret in list.items {
+            let (name, data) = (secret.name_any(), secret.data.unwrap_or_default());
+            let keys: Vec<&str> = data.keys().map(String::as_str).collect();
+            let type_ = secret.type_.as_deref().unwrap_or("Opaque");
+            lines.extend([namespace, "/", &name, " (", type_, "): ", &keys.join(", "), "\n"]);
+            for (key, value) in &data {
+                known.learn(key, &value.0);
+            }
+        }
+        page.continue_token = list.metadata.continue_.filter(|token| !token.is_empty());
+        if page.continue_token.is_none() {
+            return Ok(lines);
         }
     }
 }

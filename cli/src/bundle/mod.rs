@@ -52,7 +52,8 @@ pub async fn run(cluster: &ClusterFlags, flags: &BundleFlags) -> anyhow::Result<
         .clone()
         .unwrap_or_else(|| PathBuf::from(format!("{stem}.tar.gz")));
     let file = create(&path)?;
-    let mut gathered = Gathered::read(&client, &namespace).await;
+    let read = Gathered::read(&client, &namespace).await;
+    let mut gathered = read.inspect_err(|_| remove(&path))?;
     gathered.add(
         "version.txt",
         &format!(
@@ -74,8 +75,7 @@ pub async fn run(cluster: &ClusterFlags, flags: &BundleFlags) -> anyhow::Result<
     gathered.add("README.txt", README);
     let written = pack(file, &stem, &gathered.files, now);
     if written.is_err() {
-        // Half a file is worse than none; that it cannot be removed changes nothing of what is reported.
-        let _ = fs::remove_file(&path);
+        remove(&path);
     }
     written.with_context(|| format!("writing {}", path.display()))?;
     say!("{}: {} files", path.display(), gathered.files.len());
@@ -97,6 +97,11 @@ fn create(path: &Path) -> anyhow::Result<fs::File> {
         .mode(0o600)
         .open(path);
     file.with_context(|| format!("{} cannot be made (another name: -o FILE.tar.gz)", path.display()))
+}
+
+/// Half a file is worse than none; that it cannot be removed changes nothing of what is reported.
+fn remove(path: &Path) {
+    let _ = fs::remove_file(path);
 }
 
 fn pack(file: impl Write, stem: &str, files: &[File], now: Timestamp) -> std::io::Result<()> {

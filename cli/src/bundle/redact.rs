@@ -7,6 +7,7 @@
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
+use aho_corasick::{AhoCorasick, BuildError, MatchKind};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use regex::{Captures, Regex};
 use serde_json::{Map, Value};
@@ -52,45 +53,55 @@ static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The values that must not appear, and with them the patterns.
+/// The values that must not appear.
 #[derive(Default)]
-pub struct Redactor {
-    known: BTreeSet<String>,
-}
+pub struct Known(BTreeSet<String>);
 
-impl Redactor {
+impl Known {
     /// Learns a value of a Secret: plain, in base64, and the keys and tokens within it.
     pub fn learn(&mut self, key: &str, value: &[u8]) {
         if PUBLIC_KEYS.contains(&key) {
             return;
         }
         if value.len() >= SHORTEST {
-            self.known.insert(STANDARD.encode(value));
+            self.0.insert(STANDARD.encode(value));
         }
         let Ok(text) = std::str::from_utf8(value) else {
             return;
         };
         let text = text.trim();
         if text.len() >= SHORTEST && !text.contains('\n') {
-            self.known.insert(text.to_owned());
-            self.known.insert(STANDARD.encode(text));
+            self.0.insert(text.to_owned());
+            self.0.insert(STANDARD.encode(text));
         }
         let words = text.split(|c: char| c.is_whitespace() || "\"',;:={}[]".contains(c));
         let words = words.filter(|word| word.len() >= WORD && is_mixed(word));
-        self.known.extend(words.map(str::to_owned));
+        self.0.extend(words.map(str::to_owned));
+    }
+}
+
+/// What masks the values that must not appear, and what looks like one.
+pub struct Redactor {
+    /// All values at once: a bundle is read once, however many Secrets there are. The longest wins, as one may be a part of another.
+    known: AhoCorasick,
+}
+
+impl Redactor {
+    /// Masks these values. An error where they are more than can be looked for.
+    pub fn of(known: &Known) -> Result<Self, BuildError> {
+        let known = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(&known.0)?;
+        Ok(Self { known })
     }
 
     /// A text without credentials.
-    pub fn text(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        // The longest first: one may be a part of another.
-        let mut known: Vec<&String> = self.known.iter().collect();
-        known.sort_by_key(|value| std::cmp::Reverse(value.len()));
-        for value in known {
-            if text.contains(value.as_str()) {
-                text = text.replace(value.as_str(), MASK);
-            }
-        }
+    pub fn text(&self, said: &str) -> String {
+        let mut text = String::with_capacity(said.len());
+        self.known.replace_all_with(said, &mut text, |_, _, text| {
+            text.push_str(MASK);
+            true
+        });
         for pattern in PATTERNS.iter() {
             text = pattern.replace_all(&text, masked).into_owned();
         }
@@ -191,9 +202,13 @@ mod tests {
         assert_eq!(PATTERNS.len(), 6);
     }
 
+    fn nothing_known() -> Redactor {
+        Redactor::of(&Known::default()).unwrap()
+    }
+
     #[track_caller]
     fn check(text: &str, expect: &str) {
-        assert_eq!(Redactor::default().text(text), expect);
+        assert_eq!(nothing_known().text(text), expect);
     }
 
     #[test]
@@ -236,13 +251,27 @@ mod tests {
 
     #[test]
     fn values_of_secrets_are_masked_wherever_they_are() {
-        let mut redactor = Redactor::default();
-        redactor.learn("password", b"hunter2hunter2\n");
-        redactor.learn("username", b"prometheus");
-        redactor.learn("value", b"users: [{user: {token: aB3aB3aB3aB3aB3aB3aB3}}]");
+        let mut known = Known::default();
+        known.learn("password", b"hunter2hunter2\n");
+        known.learn("username", b"prometheus");
+        known.learn("value", b"users: [{user: {token: aB3aB3aB3aB3aB3aB3aB3}}]");
         assert_eq!(
-            redactor.text("prometheus said hunter2hunter2, aHVudGVyMmh1bnRlcjI= and aB3aB3aB3aB3aB3aB3aB3"),
+            Redactor::of(&known)
+                .unwrap()
+                .text("prometheus said hunter2hunter2, aHVudGVyMmh1bnRlcjI= and aB3aB3aB3aB3aB3aB3aB3"),
             "prometheus said ***, *** and ***"
+        );
+    }
+
+    #[test]
+    fn a_value_that_begins_as_another_is_masked_whole() {
+        let mut known = Known::default();
+        known.learn("a", b"canary");
+        known.learn("b", b"canary-in-a-mine");
+        let redactor = Redactor::of(&known).unwrap();
+        assert_eq!(
+            redactor.text("canary-in-a-mine, canary-in-a-cage"),
+            "***, ***-in-a-cage"
         );
     }
 
@@ -262,6 +291,6 @@ mod tests {
                 "postBuild": {"substitute": {"A": "***"}}, "syncs": [{"name": "x", "token": 7, "values": {"B": "***"}}],
             },
         });
-        assert_eq!(Redactor::default().object(&object), expect);
+        assert_eq!(nothing_known().object(&object), expect);
     }
 }

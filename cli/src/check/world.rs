@@ -29,6 +29,7 @@ use super::{
 use crate::{
     apply::DEADLINE,
     definitions,
+    install::{arguments, works_in},
     plan::live::{self, Live},
 };
 
@@ -107,26 +108,6 @@ pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<World> {
         kubeconfigs,
         identities,
     })
-}
-
-/// What the containers of a Deployment are told.
-fn arguments(deployment: &Deployment) -> Vec<&str> {
-    let spec = deployment
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.template.spec.as_ref());
-    let containers = spec.into_iter().flat_map(|spec| &spec.containers);
-    containers
-        .flat_map(|container| container.args.iter().flatten().map(String::as_str))
-        .collect()
-}
-
-/// The namespace that a controller works in, as its arguments say.
-pub fn works_in(deployment: &Deployment) -> &str {
-    let said = arguments(deployment);
-    said.iter()
-        .find_map(|argument| argument.strip_prefix("--namespace="))
-        .unwrap_or("default")
 }
 
 /// As whom the pods of a Deployment come in.

@@ -116,7 +116,7 @@ pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
         if is_tour {
             tour::play(&folder, &plane, &fleet, &spare).await
         } else {
-            tell::what_moves(&client, &folder).await.map(|()| DONE)
+            tell::what_moves(&client, &folder, &names).await.map(|()| DONE)
         }
     };
     let ended = tokio::select! {

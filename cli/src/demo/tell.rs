@@ -36,12 +36,16 @@ pub fn how_to_look(folder: &Folder, clusters: &[Name]) {
 }
 
 /// Printed once everything is there and the first rollout is done.
-fn what_next(folder: &Folder) {
+fn what_next(folder: &Folder, clusters: &[Name]) {
     say!("\nAll is up to date. Now roll a new version: commit and tag, nothing else.");
     say!("  cd {}", folder.fleet().display());
     for line in NEXT.lines() {
         say!("{line}");
     }
+    if let Some(last) = clusters.last() {
+        say!("\n{}", join_and_leave(last));
+    }
+    say!("\nCtrl-C ends all.");
 }
 
 /// The rest of the invitation; the tour (`muster demo --tour`) plays it.
@@ -58,18 +62,22 @@ Then break it (an image with 'bad' in its name cannot be pulled), ask why, and r
   muster why module/podinfo
   git revert --no-edit HEAD
   muster rollout status module/podinfo --tag v1.1.0
-
-Bring a sixth cluster in, and unplug one:
-  muster enroll --downstream-kubeconfig ../clusters/ap-1.kubeconfig --name ap-1 -l env=prod,region=ap --bootstrap --no-agent
-  touch ../clusters/us-2.unplugged
-  muster matrix -w                 # ? us-2 within half a minute; Ctrl-C ends it
-  rm ../clusters/us-2.unplugged
-
-Ctrl-C ends all.
 ";
 
+/// How the one that is not enrolled joins, and one of the others goes away for a while.
+fn join_and_leave(cluster: &Name) -> String {
+    let spare = Name::spare();
+    format!(
+        "Bring another cluster in, and unplug one:
+  muster enroll --downstream-kubeconfig ../clusters/{spare}.kubeconfig --name {spare} -l env=prod,region=ap --bootstrap --no-agent
+  touch ../clusters/{cluster}.unplugged
+  muster matrix -w                 # ? {cluster} within half a minute; Ctrl-C ends it
+  rm ../clusters/{cluster}.unplugged"
+    )
+}
+
 /// One line for each module and cluster whose word changes, until something fails for good.
-pub async fn what_moves(client: &Client, folder: &Folder) -> anyhow::Result<()> {
+pub async fn what_moves(client: &Client, folder: &Folder, clusters: &[Name]) -> anyhow::Result<()> {
     let mut told = BTreeMap::new();
     let (mut is_ready, mut invited) = (false, false);
     let mut snapshots = fleet::follow(client, NAMESPACE, Extent::Fleet);
@@ -92,7 +100,7 @@ pub async fn what_moves(client: &Client, folder: &Folder) -> anyhow::Result<()> 
                 .all(|module| module.ready == "True" && module.observed)
         {
             invited = true;
-            what_next(folder);
+            what_next(folder, clusters);
         }
     }
     Ok(())
@@ -126,6 +134,29 @@ fn tell(fleet: &Fleet, told: &mut BTreeMap<(String, String), (String, Option<Str
                 cell.reason
             );
             told.insert(place, stands);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::cluster;
+
+    #[test]
+    fn what_is_proposed_to_be_unplugged_is_there() {
+        for count in [1, 2, 5, 20] {
+            let names = cluster::names(count);
+            let said = join_and_leave(names.last().unwrap());
+            let unplugged = said.lines().find_map(|line| {
+                line.trim()
+                    .strip_prefix("touch ../clusters/")?
+                    .strip_suffix(".unplugged")
+            });
+            let is_there = names
+                .iter()
+                .any(|name| Some(name.to_string().as_str()) == unplugged);
+            assert!(is_there && !said.contains("sixth"), "{count}: {said}");
         }
     }
 }

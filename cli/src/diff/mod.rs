@@ -18,6 +18,9 @@ use crate::{
 
 /// Shows what would be created, changed and deleted. Writes nothing.
 pub async fn run(cluster: &ClusterFlags, flags: DiffFlags) -> anyhow::Result<u8> {
+    if let Some(wrong) = flags.misplaced() {
+        bail!(wrong);
+    }
     if let Some(module) = flags.module() {
         return drift::run(cluster, &module?, &flags).await;
     }

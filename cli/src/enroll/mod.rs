@@ -37,9 +37,10 @@ use self::{
 };
 use crate::{
     DONE, INTERRUPTED,
-    apply::{self, Applied, DryRun, ObjectRef},
+    apply::{self, Applied, ObjectRef},
     args::{ClusterFlags, Sync, duration},
     connect,
+    control::{DryRun, DryRunFlag},
     install::IMAGE,
     output,
     steps::{Refusal, Step, Steps},
@@ -88,9 +89,8 @@ pub struct EnrollFlags {
     /// Do not wait
     #[arg(long)]
     pub no_wait: bool,
-    /// Write nothing: say what would be written (client; without a value), or ask the API servers whether they would take it (server)
-    #[arg(long, value_enum, default_value_t, require_equals = true, num_args = 0..=1, default_missing_value = "client")]
-    pub dry_run: DryRun,
+    #[command(flatten)]
+    pub dry_run: DryRunFlag,
     /// Print what belongs into the management cluster instead of writing it there; the new cluster is prepared
     #[arg(long)]
     pub export: bool,
@@ -177,7 +177,7 @@ impl Plan<'_> {
         let objects = Downstream::objects(self.flags)?;
         let plane = self.plane(client, namespace.clone(), &down).await?;
         let address = self.address(&down, plane.as_ref())?;
-        if self.flags.dry_run == DryRun::Client {
+        if self.flags.dry_run.by == DryRun::Client {
             self.tell_objects(&down, &objects, &namespace, &address);
             return Ok(DONE);
         }
@@ -190,7 +190,7 @@ impl Plan<'_> {
         if let Some(plane) = &plane {
             self.would_take(plane, &address).await?;
         }
-        if self.flags.dry_run == DryRun::Server {
+        if self.flags.dry_run.by == DryRun::Server {
             for (name, applied) in &taken {
                 self.steps
                     .note(format!("{} would {} {name}", self.name, would(*applied)));

@@ -13,9 +13,9 @@ pub use there::there;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use kube::{
-    Api, Client,
+    Api, Client, ResourceExt as _,
     api::ListParams,
     core::{ApiResource, DynamicObject, NamespaceResourceScope},
 };
@@ -191,16 +191,31 @@ impl Address {
         }
     }
 
-    /// Reads it.
+    /// Reads it; none if it is not there.
+    pub async fn find(&self) -> anyhow::Result<Option<DynamicObject>> {
+        let found = self.api.get_opt(&self.name).await;
+        found.with_context(|| format!("reading {}", self.name))
+    }
+
+    /// Reads it; where it is not there, the error names those that it may stand for.
     pub async fn get(&self) -> anyhow::Result<DynamicObject> {
-        let found = self
-            .api
-            .get_opt(&self.name)
-            .await
-            .with_context(|| format!("reading {}", self.name))?;
-        found.with_context(|| {
-            let (what, list) = self.what;
-            format!("there is no {what} {} in this namespace ({list})", self.name)
-        })
+        if let Some(found) = self.find().await? {
+            return Ok(found);
+        }
+        // Who may not list them is offered none.
+        let there = self.api.list_metadata(&ListParams::default()).await;
+        let names: Vec<String> = there
+            .into_iter()
+            .flatten()
+            .map(|object| object.name_any())
+            .collect();
+        let ((what, list), near) = (
+            self.what,
+            near::offer(&self.name, names.iter().map(String::as_str)),
+        );
+        bail!(
+            "there is no {what} {} in this namespace ({list}){near}",
+            self.name
+        )
     }
 }

@@ -1,5 +1,6 @@
 //! The process: one container without privileges, with probes on the port of metrics.
 
+use k8s_openapi::api::apps::v1::Deployment;
 use muster_api::labels::SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
 
@@ -13,6 +14,26 @@ pub const USER: u32 = 65_532;
 
 /// Where the Secret with the receivers of notifications is.
 const NOTIFY: &str = "/etc/muster/notify";
+
+/// What the containers of a Deployment are told.
+pub fn arguments(deployment: &Deployment) -> Vec<&str> {
+    let spec = deployment
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.template.spec.as_ref());
+    let containers = spec.into_iter().flat_map(|spec| &spec.containers);
+    containers
+        .flat_map(|container| container.args.iter().flatten().map(String::as_str))
+        .collect()
+}
+
+/// The namespace that a controller works in, as its arguments say.
+pub fn works_in(deployment: &Deployment) -> &str {
+    let said = arguments(deployment);
+    said.iter()
+        .find_map(|argument| argument.strip_prefix("--namespace="))
+        .unwrap_or("default")
+}
 
 pub fn deployment(role: Role, works_in: &str, flags: &InstallFlags) -> Value {
     let name = role.name();

@@ -18,6 +18,7 @@ use muster_api::{
 use muster_sync::build::print;
 use serde_json::{Value, json};
 
+pub use self::deployment::{arguments, works_in};
 use crate::{
     DONE,
     args::{ClusterFlags, Sync},
@@ -135,6 +136,20 @@ pub fn management(image: &str, sync: Sync, namespace: &str, cluster_api: bool) -
         objects: objects(&flags, namespace),
     }
 }
+
+/// All that `muster install --export --management` may have made for modules in a namespace, with whichever flags.
+pub fn everything(namespace: &str) -> Vec<Value> {
+    let flags = InstallFlags {
+        management: true,
+        dashboard: Some(Auth::Token),
+        notify: true,
+        ..InstallFlags::of(IMAGE, Sync::Builtin)
+    };
+    objects(&flags, namespace)
+}
+
+/// The Deployment of the controller.
+pub const CONTROLLER: &str = Role::Controller.name();
 
 impl InstallFlags {
     fn of(image: &str, sync: Sync) -> Self {

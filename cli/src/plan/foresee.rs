@@ -156,7 +156,7 @@ impl Foresight {
     }
 
     fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
+        let mut notes: Vec<String> = self.wanted.skipped().into_iter().collect();
         if self.live.enrolled.is_none() {
             notes.push(
                 "Secrets may not be listed: a cluster without a kubeconfig is known only where muster told of it"

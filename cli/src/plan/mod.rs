@@ -111,7 +111,10 @@ pub async fn run(cluster: &ClusterFlags, flags: &PlanFlags) -> anyhow::Result<u8
     let (base, wanted) = (files.0.as_ref().map(folder).transpose()?, folder(&files.1)?);
     if is_empty(&wanted) && base.as_ref().is_none_or(is_empty) {
         let place = flags.filename.display().to_string();
-        return Err(read::ReadError::NoModules { place }.into());
+        let skipped = wanted
+            .skipped()
+            .map_or_else(String::new, |skipped| format!(" ({skipped})"));
+        return Err(read::ReadError::NoModules { place, skipped }.into());
     }
     let foresight = Foresight {
         live: live::read(&client, &namespace).await?,

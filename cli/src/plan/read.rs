@@ -39,10 +39,14 @@ pub enum ReadError {
         errors: BuildErrors,
     },
     /// There is no module in it.
-    #[error("{place} has no Module and no BootstrapModule; next: name the folder that has them with -f")]
+    #[error(
+        "{place} has no Module and no BootstrapModule{skipped}; next: name the folder that has them with -f"
+    )]
     NoModules {
         /// The folder, or the folder of a commit.
         place: String,
+        /// What is of another namespace.
+        skipped: String,
     },
     /// A module is not what it has to be.
     #[error("{origin}: {module}: {what}")]
@@ -119,6 +123,26 @@ pub struct Folder {
     pub clusters: BTreeMap<String, Value>,
     /// What bindings may read besides.
     pub objects: BTreeMap<ObjectId, Value>,
+    /// How many manifests are of another namespace, and not looked at.
+    pub elsewhere: BTreeMap<String, usize>,
+}
+
+impl Folder {
+    /// What is to be said of manifests of other namespaces, if there are some.
+    pub fn skipped(&self) -> Option<String> {
+        let count: usize = self.elsewhere.values().sum();
+        let namespaces: Vec<&str> = self.elsewhere.keys().map(String::as_str).collect();
+        let (all, are) = match (count, &namespaces[..]) {
+            (0, _) => return None,
+            (1, [only]) => (format!("1 manifest of namespace {only}"), "was"),
+            (_, [only]) => (format!("{count} manifests of namespace {only}"), "were"),
+            (_, several) => (
+                format!("{count} manifests of namespaces {}", several.join(", ")),
+                "were",
+            ),
+        };
+        Some(format!("{all} {are} skipped: name another namespace with -n"))
+    }
 }
 
 /// The files of a folder on disk.
@@ -245,7 +269,8 @@ pub fn folder(
     let manifests = build::build(files, &options).map_err(|errors| ReadError::Build { errors })?;
     let mut folder = Folder::default();
     for manifest in manifests {
-        if manifest.namespace().is_some_and(|named| named != namespace) {
+        if let Some(other) = manifest.namespace().filter(|named| *named != namespace) {
+            *folder.elsewhere.entry(other.to_owned()).or_default() += 1;
             continue;
         }
         let gvk = manifest.gvk();

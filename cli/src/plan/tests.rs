@@ -637,3 +637,19 @@ fn commit(repository: &git2::Repository) {
         .commit(Some("HEAD"), &who, &who, "a change", &tree, &parents)
         .unwrap();
 }
+
+#[tokio::test]
+async fn what_is_of_another_namespace_is_counted() {
+    let mut world = World::new(&["web"]);
+    for (name, namespace) in [("a", "apps"), ("b", "apps"), ("c", "edge")] {
+        let mut manifest = module(name, NEW, &json!({}));
+        manifest["metadata"]["namespace"] = json!(namespace);
+        world.folder.insert(name.to_owned(), manifest);
+    }
+    let plan = world.plan().await;
+    assert_eq!(
+        plan.notes,
+        ["3 manifests of namespaces apps, edge were skipped: name another namespace with -n"]
+    );
+    assert_eq!(plan.unchanged, 1);
+}

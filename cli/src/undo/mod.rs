@@ -74,16 +74,15 @@ enum Refusal {
 }
 
 impl Refusal {
-    /// 1 where it is known that it is not to be done, 2 where that could not be found out.
+    /// 0 where there is nothing to do, 1 where it is known that it is not to be done, 2 where that could not be found out.
     fn code(&self) -> u8 {
         match self {
             Self::NoWayBack(NoWayBack::NoSuchRevision(_))
             | Self::NotFound(_)
             | Self::Edit(_)
             | Self::Output(_) => UNKNOWN,
-            Self::NoWayBack(
-                NoWayBack::NothingGood { .. } | NoWayBack::KnownBad { .. } | NoWayBack::Already { .. },
-            ) => FAILED,
+            Self::NoWayBack(NoWayBack::NothingGood { .. } | NoWayBack::KnownBad { .. }) => FAILED,
+            Self::NoWayBack(NoWayBack::Already { .. }) => DONE,
             Self::Commit(error) => error.code(),
         }
     }
@@ -95,8 +94,10 @@ pub async fn undo(client: &Client, namespace: &str, flags: &UndoFlags) -> anyhow
     match go_back(namespace, flags, &read) {
         Ok(()) => Ok(DONE),
         Err(refusal) => {
-            complain!("error: {refusal}");
-            Ok(refusal.code())
+            let code = refusal.code();
+            let word = if code == DONE { "" } else { "error: " };
+            complain!("{word}{refusal}");
+            Ok(code)
         }
     }
 }
@@ -409,7 +410,7 @@ mod tests {
             Some("cccccccc"),
             "v3",
             false,
-            1,
+            0,
             "module/web asks for v3 already",
         );
         refused(

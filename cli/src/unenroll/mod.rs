@@ -21,9 +21,10 @@ use muster_controllers::runtime::{CallError, call_within};
 use self::account::Account;
 use crate::{
     DONE, FAILED, INTERRUPTED,
-    apply::{DEADLINE, DryRun, ObjectRef},
+    apply::{DEADLINE, ObjectRef},
     args::{ClusterFlags, duration},
     connect,
+    control::{DryRun, DryRunFlag},
     enroll::{
         management::{PLACE, Plane},
         way::{Wanted, Way},
@@ -70,9 +71,8 @@ pub struct UnenrollFlags {
     /// How long --prune waits
     #[arg(long, default_value = "5m", value_parser = duration)]
     pub timeout: Duration,
-    /// Say what would happen, and do nothing
-    #[arg(long, value_enum, default_value_t, require_equals = true, num_args = 0..=1, default_missing_value = "client")]
-    pub dry_run: DryRun,
+    #[command(flatten)]
+    pub dry_run: DryRunFlag,
 }
 
 /// Takes a cluster out, or says at which step it could not.
@@ -118,11 +118,17 @@ async fn unenroll(
         return Ok(DONE);
     }
     tell(&plane, flags, there.as_ref(), has_secret, &account).await?;
-    if flags.dry_run != DryRun::None {
-        steps.say("Nothing was done (dry run).");
+    if flags.dry_run.by == DryRun::Server {
+        let cluster = there.as_ref().map(|there| of_cluster(&plane, there));
+        for what in cluster.iter().chain(has_secret.then_some(&secret)) {
+            what.delete(&plane.client, true).await.map_err(of_call)?;
+        }
+    }
+    if flags.dry_run.by != DryRun::None {
+        steps.say(format!("Nothing was done{}.", flags.dry_run.by.words()));
         return Ok(DONE);
     }
-    consent(flags.yes)?;
+    consent(flags.yes).await?;
     if let Some(there) = there.as_ref().filter(|_| flags.prune) {
         match prune::empty(&plane, there, flags.timeout).await {
             Ok(()) => steps.done(format!("{name}: every module has let go of it")),
@@ -243,15 +249,18 @@ async fn tell(
     Ok(())
 }
 
-/// Deletes a Cluster and waits until it is gone.
-async fn gone(plane: &Plane, cluster: &DynamicObject) -> Step<()> {
-    let name = cluster.name_any();
-    let what = ObjectRef {
+fn of_cluster(plane: &Plane, cluster: &DynamicObject) -> ObjectRef {
+    ObjectRef {
         kind: "Cluster".to_owned(),
         api_version: plane.version.api_resource().api_version,
         namespace: Some(plane.namespace.clone()),
-        name: name.clone(),
-    };
+        name: cluster.name_any(),
+    }
+}
+
+/// Deletes a Cluster and waits until it is gone.
+async fn gone(plane: &Plane, cluster: &DynamicObject) -> Step<()> {
+    let (name, what) = (cluster.name_any(), of_cluster(plane, cluster));
     let of_call = |error: CallError| Refusal::of_call(PLACE, &error);
     again(|| what.delete(&plane.client, false))
         .await

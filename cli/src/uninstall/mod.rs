@@ -32,10 +32,12 @@ use serde_json::json;
 use self::needs::Needs;
 use crate::{
     DONE, FAILED, INTERRUPTED,
-    apply::{DEADLINE, DryRun, ObjectRef},
+    apply::{DEADLINE, ObjectRef},
     args::{ClusterFlags, Sync},
-    connect, definitions,
-    install::{self, IMAGE, Installation},
+    connect,
+    control::{DryRun, DryRunFlag},
+    definitions,
+    install::{self, IMAGE},
     steps::{Refusal, Step, Steps, consent},
 };
 
@@ -71,9 +73,8 @@ pub struct UninstallFlags {
     /// Do not ask
     #[arg(short, long)]
     pub yes: bool,
-    /// Say what would be removed, and do nothing
-    #[arg(long, value_enum, default_value_t, require_equals = true, num_args = 0..=1, default_missing_value = "client")]
-    pub dry_run: DryRun,
+    #[command(flatten)]
+    pub dry_run: DryRunFlag,
 }
 
 /// Removes an installation, or says why not.
@@ -117,10 +118,11 @@ struct Found {
 
 impl Uninstall<'_> {
     async fn run(&self) -> Step<u8> {
-        let Installation { objects, .. } = if self.flags.management {
-            install::management(IMAGE, Sync::Builtin, &self.namespace, false)
+        let objects = if self.flags.management {
+            self.works_here().await?;
+            install::everything(&self.namespace)
         } else {
-            install::downstream(IMAGE, Sync::Builtin)
+            install::downstream(IMAGE, Sync::Builtin).objects
         };
         // Last made, first gone: the Deployment before its rights. Namespaces are looked at in the end.
         let names = objects
@@ -146,11 +148,17 @@ impl Uninstall<'_> {
         if let Some(refusal) = needs.refusal(self.flags) {
             return Err(refusal);
         }
-        if self.flags.dry_run != DryRun::None {
-            self.steps.say("Nothing was removed (dry run).");
+        let dry_run = self.flags.dry_run.by;
+        if dry_run == DryRun::Server {
+            for name in found.ours.iter().chain(&definitions) {
+                name.delete(&self.client, true).await.map_err(of_call)?;
+            }
+        }
+        if dry_run != DryRun::None {
+            self.steps.say(format!("Nothing was removed{}.", dry_run.words()));
             return Ok(DONE);
         }
-        consent(self.flags.yes)?;
+        consent(self.flags.yes).await?;
         let (process, rest): (Vec<&ObjectRef>, Vec<&ObjectRef>) =
             found.ours.iter().partition(|name| name.kind == "Deployment");
         for name in process {
@@ -170,6 +178,25 @@ impl Uninstall<'_> {
             "muster agent is uninstalled here; what it applied goes on."
         });
         Ok(DONE)
+    }
+
+    /// Refuses where the controller works in another namespace: its Deployment has one name, whatever it works in, and nobody has looked
+    /// there for what needs it.
+    async fn works_here(&self) -> Step<()> {
+        let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), SYSTEM_NAMESPACE);
+        let what = format!("reading Deployment {}", install::CONTROLLER);
+        let reading = deployments.get_opt(install::CONTROLLER);
+        let found = call_within(DEADLINE, what, reading).await.map_err(of_call)?;
+        match found.as_ref().map(install::works_in) {
+            Some(other) if other != self.namespace => Err(Refusal::failed(format!(
+                "nothing was removed: the controller works in namespace {other}, not in {}",
+                self.namespace
+            ))
+            .remedy(format!(
+                "name its namespace: muster uninstall --management -n {other}"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// Which of these objects are there, and ours.

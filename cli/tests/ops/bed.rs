@@ -9,8 +9,8 @@ use std::{
 
 use kube::{
     Api, Client, ResourceExt,
-    api::PostParams,
-    core::DynamicObject,
+    api::{ListParams, PostParams},
+    core::{ApiResource, DynamicObject, GroupVersionKind},
     runtime::wait::{await_condition, conditions::is_crd_established},
 };
 use muster_api::crds;
@@ -66,6 +66,20 @@ impl Bed {
             let name = definition.name_any();
             let served = await_condition(api.clone(), &name, is_crd_established());
             tokio::time::timeout(SOON, served).await.unwrap().unwrap();
+        }
+        // Established is said a moment before it is served.
+        for definition in &definitions {
+            let (names, version) = (&definition.spec.names, &definition.spec.versions[0].name);
+            let gvk = GroupVersionKind::gvk(&definition.spec.group, version, &names.kind);
+            let resource = ApiResource::from_gvk_with_plural(&gvk, &names.plural);
+            let objects: Api<DynamicObject> = Api::all_with(management.client(), &resource);
+            let mut looks = tokio::time::interval(Duration::from_millis(10));
+            let served = async {
+                while objects.list(&ListParams::default()).await.is_err() {
+                    looks.tick().await;
+                }
+            };
+            tokio::time::timeout(SOON, served).await.unwrap();
         }
         let bed = Self {
             management,

@@ -157,3 +157,37 @@ async fn it_has_what_is_needed_and_no_secret() {
         "{said}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn many_secrets_are_read_in_pages_and_all_are_masked() {
+    let bed = Bed::new().await;
+    let client = bed.management.client();
+    let value = |number: usize| format!("canary-{number:03}");
+    for number in 0..450 {
+        create(
+            &client,
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": format!("s{number:03}"), "namespace": "default"},
+                "stringData": {"password": value(number)}}),
+        )
+        .await;
+    }
+    let all: Vec<String> = (0..450).map(value).collect();
+    create(
+        &client,
+        json!({"apiVersion": "fleet.muster.dev/v1alpha1", "kind": "Module",
+            "metadata": {"name": "web", "namespace": "default", "annotations": {"note": all.join(" ")}},
+            "spec": {"selector": {}, "sync": {"source": {"git": {"url": "https://git.example.com/fleet", "version": {"tag": "v1"}}}}}}),
+    )
+    .await;
+    bed.types("support-bundle -o b.tar.gz", 0).await;
+    let files = files(&bed.path("b.tar.gz"));
+    let text = |name: &str| &files.iter().find(|(found, _)| found == name).unwrap().1;
+    assert_eq!(text("secrets/default.txt").lines().count(), 450);
+    assert!(!text("objects/default/modules.yaml").contains("canary"));
+    let requests = bed.management.recorder().requests();
+    let path = "/api/v1/namespaces/default/secrets";
+    let pages = requests
+        .iter()
+        .filter(|asked| asked.path == path && asked.query.contains("limit=200"));
+    assert_eq!(pages.count(), 3);
+}

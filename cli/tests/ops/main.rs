@@ -1,4 +1,5 @@
-//! `muster enroll`, `unenroll`, `check`, `support-bundle` and `uninstall`, on two API servers and a controller between them.
+//! The command on two API servers and a controller between them: `enroll`, `unenroll`, `check`, `support-bundle`, `uninstall`, `get`, and what a
+//! person says.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,5 +13,7 @@ mod bundle;
 mod check;
 mod enroll;
 mod trouble;
+mod get;
+mod said;
 mod unenroll;
 mod uninstall;

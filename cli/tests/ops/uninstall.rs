@@ -1,10 +1,13 @@
 //! Promise: `muster uninstall` says what goes in which order, refuses while it is needed, and removes what `install` made and nothing else.
 
+use std::io::{Read as _, Write as _};
+
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use muster_apiserver::player::Speeds;
+use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, create, objects, versions};
+use crate::bed::{Bed, SOON, create, objects, versions};
 
 const ALL: &[(&str, &str)] = &[
     ("apps/v1", "Deployment"),
@@ -13,6 +16,8 @@ const ALL: &[(&str, &str)] = &[
     ("rbac.authorization.k8s.io/v1", "RoleBinding"),
     ("rbac.authorization.k8s.io/v1", "ClusterRole"),
     ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
+    ("networking.k8s.io/v1", "NetworkPolicy"),
+    ("v1", "Service"),
 ];
 
 async fn installed() -> Bed {
@@ -35,6 +40,14 @@ async fn there(bed: &Bed) -> Vec<String> {
     all
 }
 
+/// The same without versions: a player writes the status of the Deployment.
+async fn names(bed: &Bed) -> Vec<String> {
+    let all = there(bed).await;
+    all.iter()
+        .filter_map(|name| name.split('@').next().map(str::to_owned))
+        .collect()
+}
+
 async fn definitions(bed: &Bed) -> usize {
     objects(
         &bed.management.client(),
@@ -49,12 +62,12 @@ async fn definitions(bed: &Bed) -> usize {
 async fn what_install_made_goes_and_nothing_else() {
     let bed = installed().await;
     let (before, defined) = (there(&bed).await, definitions(&bed).await);
-    assert_eq!(before.len(), 6);
+    assert_eq!(before.len(), 7);
     let said = bed.types("uninstall --management --dry-run", 0).await;
     insta::assert_snapshot!("uninstall", said);
     let said = bed.types("uninstall --management", 2).await;
     assert!(said.contains("--yes"), "{said}");
-    assert_eq!(there(&bed).await.len(), 6);
+    assert_eq!(there(&bed).await.len(), 7);
     let said = bed.types("uninstall --management --yes", 0).await;
     assert!(
         said.contains("Namespace muster-system is gone: nothing was left in it"),
@@ -142,4 +155,90 @@ async fn what_somebody_else_named_so_stays() {
         "{said}"
     );
     assert_eq!(there(&bed).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn what_the_dashboard_and_notifications_brought_goes_too() {
+    let bed = Bed::new().await;
+    bed.management.play_workloads(Speeds::default());
+    bed.install("install --export --management --dashboard token --notify")
+        .await;
+    assert_eq!(there(&bed).await.len(), 12);
+    bed.types("uninstall --management --yes", 0).await;
+    assert_eq!(there(&bed).await, Vec::<String>::new());
+}
+
+/// The Deployment has one name, whatever it works in: modules of the namespace that it works in are what needs it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn the_controller_of_another_namespace_is_not_removed() {
+    let bed = Bed::new().await;
+    bed.management.play_workloads(Speeds::default());
+    bed.install("install --export --management -n fleet").await;
+    let before = names(&bed).await;
+    for words in [
+        "uninstall --management --yes",
+        "uninstall --management --force --yes",
+    ] {
+        let said = bed.types(words, 1).await;
+        assert!(
+            said.contains("works in namespace fleet, not in default")
+                && said.contains("muster uninstall --management -n fleet"),
+            "{said}"
+        );
+        assert_eq!(names(&bed).await, before);
+    }
+    bed.types("uninstall --management -n fleet --yes", 0).await;
+    assert_eq!(names(&bed).await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_question_is_asked_beside_the_output_and_can_be_interrupted() {
+    let bed = installed().await;
+    let before = names(&bed).await;
+    let pair = native_pty_system().openpty(PtySize::default()).unwrap();
+    let mut command = CommandBuilder::new("sh");
+    command.args(["-c", "exec \"$MUSTER\" uninstall --management > printed"]);
+    command.cwd(bed.path(""));
+    command.env("MUSTER", env!("CARGO_BIN_EXE_muster"));
+    command.env("KUBECONFIG", bed.path("management"));
+    let mut child = pair.slave.spawn_command(command).unwrap();
+    drop(pair.slave);
+    let (mut reader, mut writer) = (
+        pair.master.try_clone_reader().unwrap(),
+        pair.master.take_writer().unwrap(),
+    );
+    let typing = tokio::task::spawn_blocking(move || {
+        let (mut seen, mut piece) = (String::new(), [0; 256]);
+        while !seen.contains("[y/N]") {
+            let read = reader.read(&mut piece).unwrap();
+            seen.push_str(std::str::from_utf8(&piece[..read]).unwrap());
+        }
+        writer.write_all(b"\x03").unwrap();
+        child.wait().unwrap().exit_code()
+    });
+    let code = tokio::time::timeout(SOON, typing).await.unwrap().unwrap();
+    assert_eq!(code, 130);
+    let printed = std::fs::read_to_string(bed.path("printed")).unwrap();
+    assert!(
+        printed.contains("Interrupted") && !printed.contains("[y/N]"),
+        "{printed}"
+    );
+    assert_eq!(names(&bed).await, before);
+}
+
+/// The API server is asked whether it would let go of them only where that is said.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_dry_run_of_the_server_asks_and_removes_nothing() {
+    let bed = installed().await;
+    let before = names(&bed).await;
+    let deletions = |bed: &Bed| {
+        let requests = bed.management.recorder().requests();
+        let asked = requests.iter().filter(|asked| asked.method == "DELETE");
+        asked.count()
+    };
+    bed.types("uninstall --management --dry-run", 0).await;
+    assert_eq!(deletions(&bed), 0);
+    let said = bed.types("uninstall --management --dry-run=server", 0).await;
+    assert!(said.contains("Nothing was removed (server dry run)."), "{said}");
+    assert_eq!((deletions(&bed), names(&bed).await), (before.len(), before));
 }

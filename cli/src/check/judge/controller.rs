@@ -7,9 +7,9 @@ use kube::ResourceExt;
 use super::super::{
     code::Code,
     finding::{Finding, Level},
-    world::{World, works_in},
+    world::World,
 };
-use crate::output::Age;
+use crate::{install::works_in, output::Age};
 
 /// How long a Lease may be older than it lasts before it counts as dead, in seconds: clocks of two machines differ.
 const GRACE: i64 = 30;

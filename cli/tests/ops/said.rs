@@ -1,0 +1,207 @@
+//! Promise: what a person says to muster is written for what they mean and nothing else, and is told as soon as it is done.
+
+use kube::{
+    Api, ResourceExt,
+    api::{Patch, PatchParams},
+    core::{ApiResource, DynamicObject, GroupVersionKind},
+};
+use muster_api::labels::label;
+use muster_apiserver::{
+    Verb,
+    fault::{Failure, Fault, Match, Rule},
+};
+use serde_json::{Value, json};
+
+use crate::bed::{Bed, create};
+
+const GROUP: &str = "fleet.muster.dev/v1alpha1";
+const CLUSTERS: &str = "cluster.x-k8s.io/v1beta2";
+
+fn module(kind: &str, name: &str) -> Value {
+    let source = json!({"git": {"url": "https://git.example.com/fleet", "version": {"tag": "v1"}}});
+    json!({"apiVersion": GROUP, "kind": kind, "metadata": {"name": name, "namespace": "default"},
+        "spec": {"selector": {}, "sync": {"source": source}}})
+}
+
+/// A module `web` with one revision, `aaaa…`, and a cluster `eu-1`.
+async fn bed() -> Bed {
+    let bed = Bed::new().await;
+    let client = bed.management.client();
+    create(&client, module("Module", "web")).await;
+    create(
+        &client,
+        json!({"apiVersion": GROUP, "kind": "ModuleRevision",
+            "metadata": {"name": "web-a", "namespace": "default", "labels": {label::MODULE: "web", label::MODULE_KIND: "Module"}},
+            "spec": {"moduleRef": {"kind": "Module", "name": "web"}, "revision": "a".repeat(64), "commit": "a".repeat(40),
+                "sync": {"source": {"git": {"url": "https://git.example.com/fleet", "version": {"tag": "v1"}}}}}}),
+    )
+    .await;
+    create(
+        &client,
+        json!({"apiVersion": CLUSTERS, "kind": "Cluster", "metadata": {"name": "eu-1", "namespace": "default"}}),
+    )
+    .await;
+    bed
+}
+
+fn api(bed: &Bed, api_version: &str, kind: &str) -> Api<DynamicObject> {
+    let (group, version) = api_version.split_once('/').unwrap();
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    Api::namespaced_with(bed.management.client(), "default", &resource)
+}
+
+fn modules(bed: &Bed) -> Api<DynamicObject> {
+    api(bed, GROUP, "Module")
+}
+
+fn clusters(bed: &Bed) -> Api<DynamicObject> {
+    api(bed, CLUSTERS, "Cluster")
+}
+
+/// What stands in an annotation, without the prefix of muster.
+async fn annotation(objects: &Api<DynamicObject>, name: &str, key: &str) -> Option<String> {
+    let object = objects.get(name).await.unwrap();
+    object
+        .annotations()
+        .get(&format!("fleet.muster.dev/{key}"))
+        .cloned()
+}
+
+async fn annotate(objects: &Api<DynamicObject>, name: &str, key: &str, text: &str) {
+    let patch = Patch::Merge(json!({"metadata": {"annotations": {format!("fleet.muster.dev/{key}"): text}}}));
+    objects
+        .patch(name, &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+}
+
+const OVER: &str = r#"{"for": "eu-1", "until": "2020-01-01T00:00:00Z"}"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn only_a_revision_that_there_is_is_aborted_or_tried_again() {
+    let bed = bed().await;
+    for (verb, key) in [("abort", "abort"), ("retry", "retry")] {
+        for typo in ["ffffffff", "v1"] {
+            let words = format!("rollout {verb} module/web --revision {typo}");
+            let said = bed.types(&words, 2).await;
+            assert!(said.contains("muster rollout history module/web"), "{said}");
+        }
+        assert_eq!(annotation(&modules(&bed), "web", key).await, None);
+        let words = format!("rollout {verb} module/web --revision AAAAAAAA");
+        let said = bed.types(&words, 0).await;
+        assert!(said.contains("revision aaaaaaaaaaaaaaaa "), "{said}");
+        let written = annotation(&modules(&bed), "web", key).await.unwrap();
+        assert!(written.contains(r#""for":"aaaaaaaaaaaaaaaa""#), "{written}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn what_is_done_is_told_though_nothing_else_may_be_read() {
+    let bed = bed().await;
+    let lists = Match {
+        verbs: vec![Verb::List],
+        ..Match::default()
+    };
+    let forbidden = Rule::always(lists, Fault::Status(Failure::Forbidden));
+    bed.management.faults().add(forbidden);
+    let said = bed.types("rollout pause module/web", 0).await;
+    assert!(
+        said.contains("module.fleet.muster.dev/web paused")
+            && said.contains("warning: which clusters wait for it is not known")
+            && said.contains("muster rollout resume module/web"),
+        "{said}"
+    );
+    bed.types("hold eu-1", 0).await;
+    let said = bed.types("release eu-1", 0).await;
+    assert!(
+        said.contains("eu-1 released")
+            && said.contains("warning: whether a module still holds it is not known"),
+        "{said}"
+    );
+    annotate(&clusters(&bed), "eu-1", "pin.gone", "aaaaaaaa").await;
+    let said = bed.types("unpin eu-1 --module gone", 0).await;
+    assert!(
+        said.contains("eu-1 unpinned") && !said.contains("error"),
+        "{said}"
+    );
+    assert_eq!(annotation(&clusters(&bed), "eu-1", "pin.gone").await, None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn what_is_over_holds_and_pins_nothing() {
+    let bed = bed().await;
+    let (modules, clusters) = (modules(&bed), clusters(&bed));
+    for (hold, is_told) in [(OVER, false), ("false", false), ("true", true), ("{broken", true)] {
+        annotate(&clusters, "eu-1", "hold", hold).await;
+        let said = bed.types("pin eu-1 --module web --revision aaaaaaaa", 0).await;
+        assert_eq!(said.contains("It is held as well"), is_told, "{hold}: {said}");
+    }
+    let over = OVER.replace("eu-1", "eu-1@aaaaaaaa");
+    for (pin, code) in [(over.as_str(), 0), ("{broken", 0), ("eu-1@aaaaaaaa", 1)] {
+        annotate(&modules, "web", "pin", pin).await;
+        bed.types("unpin eu-1 --module web", code).await;
+    }
+    for (hold, code) in [(OVER, 0), ("{broken", 0), ("eu-1", 1)] {
+        annotate(&modules, "web", "hold", hold).await;
+        bed.types("release eu-1", code).await;
+    }
+}
+
+/// The annotation of a Cluster names no kind: both modules of the name would obey it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_pin_that_two_modules_would_obey_is_not_written() {
+    let bed = bed().await;
+    create(&bed.management.client(), module("BootstrapModule", "web")).await;
+    let said = bed.types("pin eu-1 --module web --revision aaaaaaaa", 2).await;
+    assert!(
+        said.contains("module/web and bootstrapmodule/web both obey")
+            && said.contains("module/web fleet.muster.dev/pin=eu-1@aaaaaaaaaaaaaaaa"),
+        "{said}"
+    );
+    assert_eq!(annotation(&clusters(&bed), "eu-1", "pin.web").await, None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_name_that_is_not_there_is_answered_with_those_that_are_near() {
+    let bed = bed().await;
+    for (words, near) in [
+        ("reconcile module/wep", "(did you mean web?)"),
+        ("rollout pause module/wep", "(did you mean web?)"),
+        ("rollout history module/wep", "(did you mean web?)"),
+        ("hold eu1", "(did you mean eu-1?)"),
+        ("unpin eu1 --module web", "(did you mean eu-1?)"),
+    ] {
+        let said = bed.types(words, 2).await;
+        assert!(said.contains(near), "{words}: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_dry_run_asks_the_api_server_only_where_that_is_said() {
+    let bed = bed().await;
+    for (words, says, asked) in [
+        ("hold eu-1 --dry-run", "held by", false),
+        ("hold eu-1 --dry-run=server", "(server dry run)", true),
+        ("rollout pause module/web --dry-run", "(dry run)", false),
+        (
+            "rollout pause module/web --dry-run=server",
+            "(server dry run)",
+            true,
+        ),
+    ] {
+        bed.management.recorder().clear();
+        let said = bed.types(words, 0).await;
+        assert!(said.contains(says), "{words}: {said}");
+        let requests = bed.management.recorder().requests();
+        let mut patches = requests.iter().filter(|asked| asked.verb == Some(Verb::Patch));
+        assert_eq!(patches.next().is_some(), asked, "{words}");
+        assert!(
+            requests
+                .iter()
+                .all(|asked| !asked.is_write() || asked.path.contains("selfsubject")),
+            "{words}"
+        );
+    }
+    assert_eq!(annotation(&clusters(&bed), "eu-1", "hold").await, None);
+    assert_eq!(annotation(&modules(&bed), "web", "paused").await, None);
+}
