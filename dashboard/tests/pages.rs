@@ -69,10 +69,14 @@ fn with(mut objects: Objects, rollout: &Value, memory: &Memory) -> Arc<Snapshot>
 }
 
 fn lane(snapshot: &Snapshot) -> Lane {
+    lane_at(snapshot, at("03:10:45"))
+}
+
+fn lane_at(snapshot: &Snapshot, now: Timestamp) -> Lane {
     let fleet = snapshot.fleet();
     let (spec, status) = snapshot.objects.module(&web()).unwrap();
     let view = fleet.module(ModuleKind::Module, "web").unwrap();
-    Lane::of(view, &fleet.clusters, spec, status)
+    Lane::of(view, &fleet.clusters, spec, status, now)
 }
 
 /// A stage of the clusters with a label, a minute of soak, an approval and a gate.
@@ -120,7 +124,8 @@ fn the_stages_of_a_rollout() {
         },
         ..memory(RunState::Open)
     };
-    let lane = lane(&with(objects(), &stages(), &open));
+    let snapshot = with(objects(), &stages(), &open);
+    let lane = lane(&snapshot);
     assert_eq!((&*lane.limit, &*lane.may_fail), ("2", "1"));
     assert_eq!(
         told_of(&lane),
@@ -129,6 +134,9 @@ fn the_stages_of_a_rollout() {
              -gate: $.x < 1: 1 of 3 times, it did not hold when last read]"
         ]
     );
+    // A soak that is over holds, while its stage waits for the rest.
+    let soaked = told_of(&lane_at(&snapshot, at("03:11:00")));
+    assert!(soaked[0].contains("; +soak of 1m; -gate"), "{soaked:?}");
     let mut passed = open;
     passed.course.passed = [StageId::of("canary")].into();
     let lane = self::lane(&with(objects(), &stages(), &passed));
