@@ -187,7 +187,7 @@ fn next(module: &ModuleView, cell: &Cell) -> Option<String> {
     let is = |reason: Reason| cell.reason == reason.as_str();
     match cell.shape {
         Shape::Failed => Some(format!(
-            "commit a version of {} that mends it, under a new tag; the rollout goes on by itself",
+            "commit a fixed version of {} under a new tag; the rollout then continues by itself",
             module.name
         )),
         Shape::Unreachable => Some(format!(
@@ -207,7 +207,7 @@ fn next(module: &ModuleView, cell: &Cell) -> Option<String> {
             module.name
         )),
         Shape::Waiting if is(Reason::Halted) || is(Reason::KnownBad) || is(Reason::Aborted) => Some(format!(
-            "commit a version of {0} that mends it, under a new tag, or: muster rollout retry {kind}/{0}",
+            "commit a fixed version of {0} under a new tag, or: muster rollout retry {kind}/{0}",
             module.name
         )),
         // The message ends with the command that tells about the other module.

@@ -62,8 +62,8 @@ fn proxy(name: &str, tag: &str, revision: &str, state: &str) -> ProxyAssemblage 
 fn fleet() -> Fleet {
     told(&[
         ("eu-1", "Failed", "Deployment web/web: ImagePullBackOff"),
-        ("eu-2", "Halted", "v2 is condemned"),
-        ("eu-3", "Halted", "v2 is condemned"),
+        ("eu-2", "Halted", "v2 failed on eu-1"),
+        ("eu-3", "Halted", "v2 failed on eu-1"),
     ])
 }
 
@@ -158,7 +158,7 @@ fn why_ends_with_what_is_to_be_done() {
         let next = why.next.unwrap_or_default();
         assert!(next.starts_with(expect), "{reason}: {next}");
     };
-    check("Failed", "commit a version of web that mends it");
+    check("Failed", "commit a fixed version of web");
     check("Paused", "muster rollout resume module/web");
     check("WaitingApproval", "muster rollout approve module/web");
     check(
@@ -168,7 +168,7 @@ fn why_ends_with_what_is_to_be_done() {
     for reason in ["Halted", "KnownBad", "Aborted"] {
         check(
             reason,
-            "commit a version of web that mends it, under a new tag, or: muster rollout retry module/web",
+            "commit a fixed version of web under a new tag, or: muster rollout retry module/web",
         );
     }
     check("WaitingStage", "nothing to do: it goes on by itself");
@@ -185,12 +185,12 @@ fn the_shapes_as_json_are_on_record() {
 #[test]
 fn why_says_that_a_tag_was_moved() {
     let mut fleet = fleet();
-    fleet.modules[0].tag_moved = Some("tag v2 now names commit c2: make a new tag".to_owned());
+    fleet.modules[0].tag_moved = Some("tag v2 now points to commit c2: push a new tag".to_owned());
     let why = why(&fleet.modules[0], None);
     let said = why.steps.iter().find(|step| step.reason == "TagMoved").unwrap();
     assert_eq!(
         (said.who.as_str(), said.message.as_str()),
-        ("web", "tag v2 now names commit c2: make a new tag")
+        ("web", "tag v2 now points to commit c2: push a new tag")
     );
 }
 
@@ -295,7 +295,7 @@ fn a_tree_is_documented_json() {
         json["root"]["branches"][0]["branches"][1],
         json!({
             "kind": "Clusters", "names": ["eu-2", "eu-3"], "shape": "waiting", "version": "v1", "reason": "Halted", "since": null,
-            "message": "v2 is condemned", "branches": [],
+            "message": "v2 failed on eu-1", "branches": [],
         })
     );
 }
