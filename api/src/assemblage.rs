@@ -170,6 +170,16 @@ pub enum Withdraw {
     Orphan,
 }
 
+impl Withdraw {
+    /// What becomes of the objects, for people.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Prune => "objects are deleted",
+            Self::Orphan => "objects are kept",
+        }
+    }
+}
+
 /// What was seen of the syncs of one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

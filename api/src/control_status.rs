@@ -34,3 +34,14 @@ pub enum Effect {
     /// Its time has ended.
     Over,
 }
+
+impl Effect {
+    /// The word for people.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::WithoutEffect => "no effect",
+            Self::Applied => "in effect",
+            Self::Over => "expired",
+        }
+    }
+}

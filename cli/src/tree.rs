@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     const FAILURE: &str = "Deployment web/podinfo status: 'Failed': Progress deadline exceeded: pod podinfo-6d5c8-x2x7k: ImagePullBackOff: \
-                           example.com/podinfo:bad cannot be pulled; to go on, commit a version that mends it";
+                           example.com/podinfo:bad cannot be pulled; next: commit a fixed version under a new tag";
 
     fn branch(
         kind: &str,
@@ -294,7 +294,7 @@ mod tests {
                 &waiting,
                 Shape::Waiting,
                 "Halted",
-                "v1.2.0 is condemned",
+                "v1.2.0 failed on dev-1",
                 Vec::new(),
             ),
         ];

@@ -399,11 +399,11 @@ async fn a_tag_that_moves_is_reported_once_and_rolls_nothing() {
         let module = bed.module().await;
         let said = condition(&module, "TagMoved").unwrap_or_else(|| panic!("{:#}", module["status"]));
         assert!(
-            said.starts_with("True TagMoved: tag v1 now names commit "),
+            said.starts_with("True TagMoved: tag v1 now points to commit "),
             "{said}"
         );
         let stays = format!(
-            "; clusters stay at {commit}, to which it was resolved: make a new tag to roll the new commit"
+            "; clusters stay at {commit}, the commit it was first resolved to; next: push a new tag to roll out the new commit"
         );
         assert!(said.ends_with(&stays), "{said}");
         assert!(ready(&module), "{:#}", module["status"]);

@@ -49,7 +49,7 @@ pub struct ObjectName {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RowView {
-    /// What is asked for: `carry`, `withdraw (Prune)`, `withdraw (Orphan)` or `nothing`.
+    /// What is asked for: `carry`, `withdraw (objects are deleted)`, `withdraw (objects are kept)` or `nothing`.
     pub intent: String,
     /// The repository.
     pub url: Option<String>,
@@ -161,7 +161,7 @@ fn view(row: &SyncRow) -> RowView {
     RowView {
         intent: match row.intent() {
             Intent::Carry { .. } => "carry".to_owned(),
-            Intent::Withdraw(how) => format!("withdraw ({how:?})"),
+            Intent::Withdraw(how) => format!("withdraw ({})", how.as_str()),
             Intent::Bare => "nothing".to_owned(),
         },
         url: git.map(|git| git.url.clone()),

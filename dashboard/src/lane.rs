@@ -100,6 +100,7 @@ impl Lane {
         members: &[Member],
         spec: &ModuleSpec,
         status: Option<&ModuleStatus>,
+        now: Timestamp,
     ) -> Self {
         let rollout = &spec.rollout;
         let memory = recall::memory(status).unwrap_or_default();
@@ -124,7 +125,7 @@ impl Lane {
             stages.push(StageView {
                 name: Some(stage.name.clone()),
                 state,
-                conditions: conditions(stage, state, &memory.course),
+                conditions: conditions(stage, state, &memory.course, now),
                 ..counted(clusters)
             });
         }
@@ -194,7 +195,7 @@ fn counted(clusters: Vec<(&str, Shape)>) -> StageView {
     }
 }
 
-fn conditions(stage: &Stage, stands: StageState, course: &Course) -> Vec<StageCondition> {
+fn conditions(stage: &Stage, stands: StageState, course: &Course, now: Timestamp) -> Vec<StageCondition> {
     let id = StageId::of(&stage.name);
     let is_passed = stands == StageState::Passed;
     let is_promoted = course.promoted.contains(&id);
@@ -229,7 +230,8 @@ fn conditions(stage: &Stage, stands: StageState, course: &Course) -> Vec<StageCo
         let until = clear
             .and_then(recall::instant)
             .and_then(|since| since.checked_add(SignedDuration::try_from(soak).ok()?).ok()); // no such time: none is told
-        add(is_promoted, format!("soak of {}", stage.soak), until);
+        let is_over = until.is_some_and(|until| until <= now);
+        add(is_promoted || is_over, format!("soak of {}", stage.soak), until);
     }
     for (place, gate) in stage.gates.iter().enumerate() {
         let known = course

@@ -249,9 +249,14 @@ fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
         .map_or_else(String::new, |stage| format!(" --stage {}", shell_word(stage)));
     let reason: Option<Reason> = cell.reason.parse().ok(); // a word of a newer controller: nothing is known to be done
     match (cell.shape, reason) {
-        (Shape::Failed, _) => without(format!(
-            "commit a version of {name} that mends it, under a new tag; the rollout goes on by itself"
-        )),
+        // Where it is not the revision's fault the status says what to do instead.
+        (Shape::Failed, _) if cell.message.contains("; next: fix the cluster") => {
+            without(format!("fix {cluster}, or commit a version of {name} that needs less of it"))
+        }
+        (Shape::Failed, _) | (_, Some(Reason::Halted | Reason::KnownBad)) => with(
+            &format!("commit a fixed version of {name} under a new tag and the rollout continues; or go back, in git"),
+            format!("muster rollout undo {said}"),
+        ),
         (Shape::Unreachable, _) => with(
             "it is skipped, and taken when it is ready again; to look at it",
             format!("muster check --cluster {cluster}"),
@@ -275,8 +280,8 @@ fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
             "nothing to do: the gate is read again. To go on without it",
             format!("muster rollout promote {said}{stage}"),
         ),
-        (_, Some(Reason::Halted | Reason::KnownBad | Reason::Aborted)) => with(
-            &format!("commit a version of {name} that mends it, under a new tag; or try this one again"),
+        (_, Some(Reason::Aborted)) => with(
+            &format!("commit another version of {name}; or try this one again"),
             format!("muster rollout retry {said}"),
         ),
         (_, Some(Reason::DependencyBehind)) => with(

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use fixture::{objects, served, snapshot, told};
 use jiff::Timestamp;
-use muster_api::{Module, module::ModuleKind};
+use muster_api::{Module, ProxyAssemblage, assemblage::Withdraw, module::ModuleKind};
 use muster_dashboard::{
     Assignment, ClusterView, Fleet, Lane, ModuleRef, Objects, Overview, Shape, Snapshot, Span, Timeline,
 };
@@ -69,10 +69,14 @@ fn with(mut objects: Objects, rollout: &Value, memory: &Memory) -> Arc<Snapshot>
 }
 
 fn lane(snapshot: &Snapshot) -> Lane {
+    lane_at(snapshot, at("03:10:45"))
+}
+
+fn lane_at(snapshot: &Snapshot, now: Timestamp) -> Lane {
     let fleet = snapshot.fleet();
     let (spec, status) = snapshot.objects.module(&web()).unwrap();
     let view = fleet.module(ModuleKind::Module, "web").unwrap();
-    Lane::of(view, &fleet.clusters, spec, status)
+    Lane::of(view, &fleet.clusters, spec, status, now)
 }
 
 /// A stage of the clusters with a label, a minute of soak, an approval and a gate.
@@ -120,7 +124,8 @@ fn the_stages_of_a_rollout() {
         },
         ..memory(RunState::Open)
     };
-    let lane = lane(&with(objects(), &stages(), &open));
+    let snapshot = with(objects(), &stages(), &open);
+    let lane = lane(&snapshot);
     assert_eq!((&*lane.limit, &*lane.may_fail), ("2", "1"));
     assert_eq!(
         told_of(&lane),
@@ -129,6 +134,9 @@ fn the_stages_of_a_rollout() {
              -gate: $.x < 1: 1 of 3 times, it did not hold when last read]"
         ]
     );
+    // A soak that is over holds, while its stage waits for the rest.
+    let soaked = told_of(&lane_at(&snapshot, at("03:11:00")));
+    assert!(soaked[0].contains("; +soak of 1m; -gate"), "{soaked:?}");
     let mut passed = open;
     passed.course.passed = [StageId::of("canary")].into();
     let lane = self::lane(&with(objects(), &stages(), &passed));
@@ -308,6 +316,33 @@ fn an_assignment_down_to_what_the_cluster_says() {
 }
 
 #[tokio::test]
+async fn what_people_said_and_what_is_to_be_done_is_told_in_words() {
+    let mut objects = objects();
+    let module = objects
+        .modules
+        .iter_mut()
+        .find(|module| module.metadata.name.as_deref() == Some("web"))
+        .unwrap();
+    let mut held = Module::clone(module);
+    let control =
+        json!([{"control": "fleet.muster.dev/hold", "effect": "WithoutEffect", "message": "nobody is here"}]);
+    held.status.as_mut().unwrap().controls = serde_json::from_value(control).unwrap();
+    *module = Arc::new(held);
+    for proxy in &mut objects.proxies {
+        let mut withdrawn = ProxyAssemblage::clone(proxy);
+        for row in &mut withdrawn.spec.syncs {
+            row.withdraw = Some(Withdraw::Prune);
+        }
+        *proxy = Arc::new(withdrawn);
+    }
+    let served = served(objects);
+    let page = served.text("/module/web/on/eu-1").await;
+    assert!(page.contains("withdraw (objects are deleted)"), "{page}");
+    let page = served.text("/module/web").await;
+    assert!(page.contains(": no effect: nobody is here"), "{page}");
+}
+
+#[tokio::test]
 async fn pages_lead_down_to_the_failing_object_and_say_the_commands() {
     let served = served(objects());
     let fleet = served.text("/").await;
@@ -344,7 +379,7 @@ async fn pages_lead_down_to_the_failing_object_and_say_the_commands() {
         activity.contains("ClusterFailed") && !activity.contains("RolloutStarted"),
         "{activity}"
     );
-    let activity = served.text("/activity?q=rolls+over").await;
+    let activity = served.text("/activity?q=rolling+out").await;
     assert!(
         !activity.contains("ClusterFailed") && activity.contains("RolloutStarted"),
         "{activity}"

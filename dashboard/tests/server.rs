@@ -319,7 +319,7 @@ impl Stream {
 fn better() -> Arc<Snapshot> {
     snapshot(told(&[
         ("eu-1", "Updating", "on its way"),
-        ("eu-2", "Halted", "v2 is condemned"),
+        ("eu-2", "Halted", "v2 failed on eu-1"),
     ]))
 }
 

@@ -167,7 +167,13 @@ fn why_ends_with_what_is_to_be_done() {
         let next = why.next.unwrap_or_default() + &command;
         assert!(next.contains(expect), "{reason}: {next}");
     };
-    check("Failed", "m", "under a new tag; the rollout goes on by itself");
+    for reason in ["Failed", "Halted", "KnownBad"] {
+        check(
+            reason,
+            "m",
+            "or go back, in git | muster rollout undo module/web -n fleet",
+        );
+    }
     check("Paused", "m", "| muster rollout resume module/web -n fleet");
     check(
         "WaitingApproval",
@@ -179,13 +185,11 @@ fn why_ends_with_what_is_to_be_done() {
         "m",
         "the gate is read again. To go on without it | muster rollout promote module/web -n fleet",
     );
-    for reason in ["Halted", "KnownBad", "Aborted"] {
-        check(
-            reason,
-            "m",
-            "or try this one again | muster rollout retry module/web -n fleet",
-        );
-    }
+    check(
+        "Aborted",
+        "m",
+        "or try this one again | muster rollout retry module/web -n fleet",
+    );
     check(
         "Held",
         "held for all modules by ann",

@@ -171,7 +171,7 @@ async fn a_write_of_a_status_arrives_in_the_browser() {
     let api = ApiServer::builder().start().await.unwrap();
     let client = api.client_as("somebody");
     fleet(&client).await;
-    tell(&client, "Updating", "v2 is being carried out").await;
+    tell(&client, "Updating", "applying v2").await;
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = folder.path().join("config");
     std::fs::write(&kubeconfig, api.kubeconfig().unwrap()).unwrap();

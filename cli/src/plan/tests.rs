@@ -323,7 +323,7 @@ async fn a_version_that_is_known_to_be_bad_is_refused() {
         ["module/web:  | dev-1, eu-{1..3} (3), us-1, us-2 KnownBad"]
     );
     let drawn = text::draw(&world.plan().await, 200);
-    assert!(drawn.contains("dev-1 failed at"), "{drawn}");
+    assert!(drawn.contains("failed on dev-1 at"), "{drawn}");
 }
 
 #[tokio::test]

@@ -78,12 +78,12 @@ impl Controllers {
         };
         registry.register(
             "muster_reconciles",
-            "Reconciles that ended, by their result: success, error, panic",
+            "Reconciles by result: success, error, panic",
             controllers.reconciles.clone(),
         );
         registry.register(
             "muster_reconcile_duration_seconds",
-            "How long reconciles took",
+            "Duration of reconciles",
             controllers.durations.clone(),
         );
         registry.register_collector(Box::new(Arc::clone(&controllers.states)));
@@ -168,7 +168,7 @@ impl Collector for States {
         let states = self.0.lock();
         let mut depth = encoder.encode_descriptor(
             "muster_queue_depth",
-            "Objects that changed and wait for their reconcile to begin.",
+            "Objects waiting to be reconciled.",
             None,
             MetricType::Gauge,
         )?;
@@ -179,7 +179,7 @@ impl Collector for States {
         }
         let mut synced = encoder.encode_descriptor(
             "muster_controller_synced",
-            "Whether a controller has read everything that it has to know before it begins.",
+            "Whether the caches of a controller are filled.",
             None,
             MetricType::Gauge,
         )?;

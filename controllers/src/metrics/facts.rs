@@ -179,7 +179,7 @@ fn conditions(encoder: &mut DescriptorEncoder<'_>, facts: &[Facts]) -> fmt::Resu
             (labels, 1.0)
         })
     });
-    let help = "The conditions of modules and assemblages as they are now: 1 for the status and reason that a condition has.";
+    let help = "Conditions of modules and assemblages: 1 for the current status and reason.";
     gauges(encoder, "muster_condition", help, series)
 }
 
@@ -194,7 +194,7 @@ fn modules(encoder: &mut DescriptorEncoder<'_>, facts: &[Facts]) -> fmt::Result 
         let [kind, name] = name(object);
         ([kind, name, ("version", module.version.clone())], 1.0)
     });
-    let help = "The modules, and the version that each wants: always 1.";
+    let help = "Modules and the version each wants; always 1.";
     gauges(encoder, "muster_module_info", help, infos)?;
     let clusters = modules().flat_map(|(object, module)| {
         let [kind, name] = name(object);
@@ -204,7 +204,7 @@ fn modules(encoder: &mut DescriptorEncoder<'_>, facts: &[Facts]) -> fmt::Result 
             (labels, f64::from(count))
         })
     });
-    let help = "The clusters of a module by state; total is those that it selects.";
+    let help = "Clusters of a module by state; total counts all selected clusters.";
     gauges(encoder, "muster_module_clusters", help, clusters)?;
     let waits = modules().flat_map(|(object, module)| {
         let [kind, name] = name(object);
@@ -212,7 +212,7 @@ fn modules(encoder: &mut DescriptorEncoder<'_>, facts: &[Facts]) -> fmt::Result 
             ([kind.clone(), name.clone(), ("reason", reason.clone())], *seconds)
         })
     });
-    let help = "How long the cluster that has waited longest for a reason has done so, of the clusters that need attention.";
+    let help = "Longest time that a cluster of a module has been waiting, by reason.";
     gauges(encoder, "muster_rollout_wait_seconds", help, waits)
 }
 
@@ -236,20 +236,20 @@ fn of_clusters(encoder: &mut DescriptorEncoder<'_>, registry: &Registry) -> fmt:
         let is_up = row.bootstrap_state() == ClusterState::Ready;
         ([("cluster", row.name.clone())], f64::from(u8::from(is_up)))
     });
-    let help = "Whether something can be rolled to a cluster, by its control plane, its kubeconfig and the answers of its API server.";
+    let help = "Whether a cluster can be rolled out to: its control plane is ready, its kubeconfig is accepted and its API server answers.";
     gauges(encoder, "muster_cluster_up", help, up)?;
     let states = rows.iter().map(|row| {
         let reason = row.state.reason().map_or(READY, NotReady::as_str);
         let labels = [("cluster", row.name.clone()), ("reason", reason.to_owned())];
         (labels, 1.0)
     });
-    let help = "How a cluster is: 1 for Ready, or for the one reason why nothing is rolled to it.";
+    let help = "State of a cluster: 1 for Ready, or for the reason why nothing is rolled out to it.";
     gauges(encoder, "muster_cluster_state", help, states)?;
     let contacts = rows.iter().filter_map(|row| {
         let seconds = row.last_contact?.as_duration().as_secs_f64();
         Some(([("cluster", row.name.clone())], seconds))
     });
-    let help = "When the API server of a cluster answered last, in seconds since 1970.";
+    let help = "Unix time when the API server of a cluster last answered.";
     gauges(
         encoder,
         "muster_cluster_last_contact_timestamp_seconds",

@@ -68,7 +68,7 @@ impl Default for Metrics {
         let leader = Gauge::default();
         registry.register(
             "muster_leader",
-            "Whether this process acts: it holds the lease, or needs none",
+            "Whether this process is the leader, or runs without leader election",
             leader.clone(),
         );
         registry.register(

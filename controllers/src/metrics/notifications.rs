@@ -57,12 +57,12 @@ impl Notifications {
         };
         registry.register(
             "muster_notifications",
-            "Messages to receivers of notifications: sent, failed in a round of tries, or given up",
+            "Notifications by receiver and outcome: sent, failed (to be retried), given-up",
             notifications.messages.clone(),
         );
         registry.register(
             "muster_notifications_pending",
-            "Rollouts of which a receiver was not told what it should know, and is tried again",
+            "Notifications waiting to be retried, by receiver",
             notifications.pending.clone(),
         );
         notifications

@@ -29,7 +29,7 @@ impl Rollouts {
         let rollouts = Self(Family::new_with_constructor(|| Histogram::new(BUCKETS)));
         registry.register(
             "muster_rollout_duration_seconds",
-            "How long rollouts took from their start to their end, by their verdict: good, bad, aborted, superseded",
+            "Duration of finished rollouts, by result: good, bad, aborted, superseded",
             rollouts.0.clone(),
         );
         rollouts

@@ -106,7 +106,7 @@ impl Writes {
         let writes = Family::default();
         registry.register(
             "muster_writes",
-            "Writes to API servers: own, or a cluster; what they do; whether they were done, refused, unanswered, or withheld because this process does not lead any more",
+            "Write requests to API servers, by target (own, cluster), verb and outcome (done, refused, unanswered, withheld: no longer the leader)",
             writes.clone(),
         );
         Self(writes)

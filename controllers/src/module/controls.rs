@@ -203,7 +203,7 @@ fn unreadable(key: &str, problem: &str) -> Invalid {
     Invalid {
         reason: ObjectReason::InvalidControl,
         message: format!(
-            "annotation {key} cannot be read: {problem}; nothing of this module moves until it is mended or removed"
+            "annotation {key} cannot be read: {problem}; this module does not roll until it is fixed or removed"
         ),
     }
 }
@@ -240,7 +240,7 @@ fn once(annotations: &BTreeMap<String, String>) -> Result<Vec<Once>, Invalid> {
             let hex = revision.bytes().all(|byte| byte.is_ascii_hexdigit());
             if !hex || !(SHORTEST..=64).contains(&revision.len()) {
                 let problem = format!(
-                    "{revision:?} is no revision: {SHORTEST} or more of the digits of its hash (kubectl get modules -o wide)"
+                    "{revision:?} is not a revision: write {SHORTEST} or more digits of its hash (kubectl get modules -o wide)"
                 );
                 return Err(unreadable(key, &problem));
             }
@@ -375,9 +375,9 @@ mod tests {
             ("", "it does not say what it is for"),
             (
                 "eu-1@1234567",
-                "\"1234567\" is no revision: 8 or more of the digits",
+                "\"1234567\" is not a revision: write 8 or more digits",
             ),
-            ("eu-1@v1.0.0-rc", "\"v1.0.0-rc\" is no revision"),
+            ("eu-1@v1.0.0-rc", "\"v1.0.0-rc\" is not a revision"),
             (
                 "eu-1@01234567,eu-2@01234567,eu-1@89abcdef",
                 "it names cluster eu-1 twice",

@@ -374,7 +374,7 @@ impl Ties {
         let need = needs.find(|need| !need.standing.as_ref().is_some_and(confirmed))?;
         let address = need.name.address();
         Some(format!(
-            "it waits for {address}, which is not confirmed at {} here; next: muster why {address} --cluster {cluster}",
+            "waiting for {address}, which is not ready at {} here; next: muster why {address} --cluster {cluster}",
             need.version
         ))
     }
@@ -385,7 +385,7 @@ impl Ties {
         let by = needed_by.find(|by| by.standing.as_ref().is_none_or(present))?;
         let by = by.name.address();
         Some(format!(
-            "{by} depends on it and is still here: it goes first; next: withdraw {by} from here too, or remove its dependency"
+            "{by} depends on it and is still here; next: withdraw {by} from here too, or remove the dependency"
         ))
     }
 }

@@ -47,7 +47,7 @@ fn run(before: &Memory, after: &Memory, status: &ModuleStatus) -> Vec<Event> {
     if old.is_none() {
         events.push(normal(
             EventReason::RolloutStarted,
-            format!("{version} rolls over {} clusters", summary.total),
+            format!("rolling out {version} to {} clusters", summary.total),
         ));
     }
     if old.map(|old| old.state) != Some(run.state) {
@@ -59,7 +59,10 @@ fn run(before: &Memory, after: &Memory, status: &ModuleStatus) -> Vec<Event> {
             )),
             RunState::Aborted => events.push(warning(
                 EventReason::RolloutAborted,
-                format!("{version} goes to no more clusters; {} have it", summary.updated),
+                format!(
+                    "the rollout of {version} stopped; {} clusters have it",
+                    summary.updated
+                ),
             )),
             RunState::Halted | RunState::KnownBad => {
                 let evidence = after
@@ -68,11 +71,14 @@ fn run(before: &Memory, after: &Memory, status: &ModuleStatus) -> Vec<Event> {
                     .map_or_else(String::new, |bad| format!("{}: {}", bad.unit, bad.message));
                 events.push(warning(
                     EventReason::RevisionCondemned,
-                    format!("{version} is condemned: {evidence}"),
+                    format!("{version} failed: {evidence}"),
                 ));
                 events.push(warning(
                     EventReason::RolloutHalted,
-                    format!("{version} goes to no more clusters; {} have it", summary.updated),
+                    format!(
+                        "the rollout of {version} stopped; {} clusters have it",
+                        summary.updated
+                    ),
                 ));
             }
         }
@@ -107,7 +113,7 @@ fn clusters(
             Reason::Excluded if was_charged && !is_charged => {
                 let what = (
                     EventReason::ClusterWithdrawn,
-                    "nothing of this module is left there".to_owned(),
+                    "withdrawn, nothing of this module is left".to_owned(),
                 );
                 together.entry(what).or_default().push(told.cluster);
             }

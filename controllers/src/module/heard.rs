@@ -59,7 +59,7 @@ fn pinned(pin: &Pin, cluster: &str, hold: Option<&Hold>) -> Option<(Effect, Stri
         (Err(error), _) => Some((Effect::WithoutEffect, pin.problem(cluster, error))),
         (Ok(_), Some(hold)) if hold.reason == Reason::Held => {
             let message = format!(
-                "it is held as well, and a hold comes before a pin: {}",
+                "it is also held, and a hold takes precedence over a pin: {}",
                 hold.message
             );
             Some((Effect::WithoutEffect, message))
@@ -99,7 +99,7 @@ fn of_module(
     now: Timestamp,
 ) -> Vec<ControlStatus> {
     if key == annotation::PAUSED || control.is_over(now) {
-        let said = standing(control, now, "no further cluster begins");
+        let said = standing(control, now, "no new updates start");
         return said
             .map(|(effect, message)| entry(key, None, effect, &message))
             .into_iter()
@@ -145,7 +145,7 @@ fn standing(control: &Control, now: Timestamp, does: &str) -> Option<(Effect, St
 }
 
 fn ended(control: &Control) -> String {
-    format!("its time has ended{}", control.told())
+    format!("expired{}", control.told())
 }
 
 fn entry(control: &str, cluster: Option<&str>, effect: Effect, message: &str) -> ControlStatus {

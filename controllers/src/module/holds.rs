@@ -43,7 +43,7 @@ fn by_cluster(cluster: &str, namespace: &str, text: &str, now: Timestamp) -> Opt
         Ok(_) => return None,
         Err(error) => {
             let message = format!(
-                "annotation {} on Cluster {cluster} cannot be read: {error}; nothing is changed there until it is mended or removed: {release}",
+                "annotation {} on Cluster {cluster} cannot be read: {error}; nothing is changed there until it is fixed or removed: {release}",
                 annotation::HOLD
             );
             (message, None)

@@ -33,14 +33,14 @@ pub enum PinError {
     Unreadable(#[from] ControlError),
     /// It names no revision.
     #[error(
-        "{said:?} is no revision: {SHORTEST} or more of the digits of its hash (kubectl get modulerevisions -o wide)"
+        "{said:?} is not a revision: write {SHORTEST} or more digits of its hash (kubectl get modulerevisions -o wide)"
     )]
     NoRevision {
         /// What stands there.
         said: String,
     },
     /// Nobody knows that revision.
-    #[error("there is no revision {said} of this module any more, or not yet (kubectl get modulerevisions)")]
+    #[error("this module has no revision {said}, no longer or not yet (kubectl get modulerevisions)")]
     Unknown {
         /// How its hash begins.
         said: String,
@@ -54,9 +54,7 @@ pub enum PinError {
         count: usize,
     },
     /// It is never assigned again.
-    #[error(
-        "revision {said} is known to be bad, and is given to nobody: pin it to another, or retry that one"
-    )]
+    #[error("revision {said} is known bad and is not assigned: pin another revision, or retry this one")]
     KnownBad {
         /// How its hash begins.
         said: String,
@@ -97,7 +95,7 @@ impl Pin {
             String::new()
         };
         format!(
-            "annotation {}{place}: {error}; nothing of this module is changed there until it is mended or removed: {}",
+            "annotation {}{place}: {error}; nothing of this module is changed there until it is fixed or removed: {}",
             self.key, self.unpin
         )
     }
@@ -434,28 +432,28 @@ mod tests {
     fn what_cannot_be_meant_says_why() {
         let none = Value::Null;
         for (text, says) in [
-            ("", "\"\" is no revision"),
-            ("v1.0.0", "\"v1.0.0\" is no revision: 8 or more of the digits"),
-            ("ccccccc", "\"ccccccc\" is no revision"),
+            ("", "\"\" is not a revision"),
+            ("v1.0.0", "\"v1.0.0\" is not a revision: write 8 or more digits"),
+            ("ccccccc", "\"ccccccc\" is not a revision"),
             ("{", "it cannot be read: it begins with {"),
             (
                 r#"{"for": "cccccccc", "until": "2270-01-01T00:00:00Z"}"#,
                 "it cannot be read: until is 2270-01-01T00:00:00Z, more than a year",
             ),
-            ("dddddddd", "there is no revision dddddddd of this module"),
+            ("dddddddd", "this module has no revision dddddddd"),
             (
                 "aaaaaaaa",
                 "2 revisions of this module begin with aaaaaaaa: write more digits",
             ),
-            ("bad00000", "revision bad00000 is known to be bad"),
-            ("bad11111", "revision bad11111 is known to be bad"),
+            ("bad00000", "revision bad00000 is known bad"),
+            ("bad11111", "revision bad11111 is known bad"),
         ] {
             check(&json!(text), &none, Some(Err(says)));
         }
         check(
             &none,
             &json!("eu-1@bad00000"),
-            Some(Err("revision bad00000 is known to be bad")),
+            Some(Err("revision bad00000 is known bad")),
         );
         check(
             &json!("cccccccc"),
@@ -480,8 +478,8 @@ mod tests {
         let error = said.revision.clone().unwrap_err();
         assert_eq!(
             said.problem("eu-1", &error),
-            "annotation fleet.muster.dev/pin: there is no revision dddddddd of this module any more, or not yet (kubectl get modulerevisions); \
-             nothing of this module is changed there until it is mended or removed: kubectl annotate --namespace fleet --field-manager=muster-cli \
+            "annotation fleet.muster.dev/pin: this module has no revision dddddddd, no longer or not yet (kubectl get modulerevisions); \
+             nothing of this module is changed there until it is fixed or removed: kubectl annotate --namespace fleet --field-manager=muster-cli \
              module/web --overwrite fleet.muster.dev/pin='{\"for\":\"eu-2@cccccccc\",\"by\":\"ann\"}'"
         );
         let alone = pin_of(&Value::Null, &json!("eu-1@cccccccc")).unwrap();

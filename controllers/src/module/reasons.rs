@@ -162,14 +162,14 @@ fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
         Why::Ineligible { since, .. } => {
             let obstacle = obstacles
                 .get(cluster)
-                .map_or("it cannot be touched now", String::as_str);
+                .map_or("nothing can be assigned to it now", String::as_str);
             let kept = since.map_or(String::new(), |since| {
-                format!("; its slot is kept for it since {}", instant(since))
+                format!("; it has held its slot since {}", instant(since))
             });
             format!("{obstacle}{kept}")
         }
         Why::WithdrawalHeld { acknowledge, units } => format!(
-            "{units} clusters would be withdrawn from at once, more than rollout.withdraw.brake: nothing is withdrawn until that is acknowledged: {}",
+            "{units} clusters would be withdrawn at once, more than rollout.withdraw.brake allows; nothing is withdrawn until this is acknowledged: {}",
             command(
                 &background.address(),
                 annotation::ACKNOWLEDGE_WITHDRAWAL,
@@ -186,19 +186,19 @@ fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
             ..
         } => failed(*class, message, *until),
         Why::Overdue { .. } => {
-            format!("{version} was picked up, and did not become ready within rollout.deadlines.progress")
+            format!("{version} was picked up but did not become ready within rollout.deadlines.progress")
         }
         Why::NotPickedUp { .. } => {
             format!(
-                "{version} was not picked up within rollout.deadlines.pickup: does muster agent run in the cluster?"
+                "{version} was not picked up within rollout.deadlines.pickup; is muster agent running in the cluster?"
             )
         }
         Why::AlreadyUnready { message, .. } => format!(
-            "it was not ready before this rollout, its state counts for nothing{}",
+            "it was not ready before this rollout, so it does not count as failed{}",
             tail(message.as_deref())
         ),
         Why::Relapsed { until, .. } => {
-            format!("it was ready at {version}, and is not any more{}", by(*until))
+            format!("it was ready at {version} and no longer is{}", by(*until))
         }
         Why::Updating {
             until,
@@ -207,25 +207,26 @@ fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
             ..
         } => {
             let step = if *picked_up {
-                "is being carried out"
+                format!("applying {version}")
             } else {
-                "is assigned and not picked up yet"
+                format!("{version} is assigned, waiting for the agent to pick it up")
             };
-            format!("{version} {step}{}{}", by(*until), tail(message.as_deref()))
+            format!("{step}{}{}", by(*until), tail(message.as_deref()))
         }
-        Why::Soaking { until, .. } => format!("ready at {version}; it is watched until {}", instant(*until)),
-        Why::KnownBad { revision, evidence } => bad(
-            "is known to be bad and is not assigned again",
-            background,
-            *revision,
-            evidence,
-        ),
-        Why::Halted { revision, evidence } => bad(
-            "is condemned: nothing more is assigned",
-            background,
-            *revision,
-            evidence,
-        ),
+        Why::Soaking { until, .. } => format!("ready at {version}, soaking until {}", instant(*until)),
+        Why::KnownBad { revision, evidence } => {
+            let Evidence { unit, at, .. } = evidence;
+            let what = format!("is known bad, it failed on {unit} at {}", instant(*at));
+            bad(&what, background, *revision, evidence)
+        }
+        Why::Halted { revision, evidence } => {
+            let Evidence { unit, at, .. } = evidence;
+            let what = format!(
+                "failed on {unit} at {} and is rolled out no further",
+                instant(*at)
+            );
+            bad(&what, background, *revision, evidence)
+        }
         Why::Pinned { message } => format!(
             "{}{}",
             pins.get(cluster)
@@ -233,12 +234,12 @@ fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
             tail(message.as_deref())
         ),
         Why::Reverting { until, message, .. } => format!(
-            "{version} is condemned or was aborted; it goes back to the last good revision{}{}",
+            "{version} failed or was aborted; reverting to the last good revision{}{}",
             by(*until),
             tail(message.as_deref())
         ),
         Why::Aborted { .. } => format!(
-            "the rollout of {version} was aborted; next: commit another version, or try it again: {}",
+            "the rollout of {version} was aborted; next: commit another version, or retry it: {}",
             background.once(annotation::RETRY, None)
         ),
         Why::NotYet { .. } => obstacles
@@ -246,7 +247,7 @@ fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
             .map_or("it waits for something else", String::as_str)
             .to_owned(),
         Why::WaitingApproval { stage } => format!(
-            "{version} waits for the approval of stage {stage}; next: {}",
+            "{version} waits for approval of stage {stage}; next: {}",
             background.once(annotation::APPROVE, Some(stage))
         ),
         Why::WaitingGate {
@@ -257,18 +258,18 @@ fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
         } => format!("{version} waits for {}", gates.told(stage, *gate, *last, *passes)),
         Why::WaitingStage { stage, units, until } => match until {
             Some(until) => format!(
-                "{version} waits for stage {stage}, which is watched until {}",
+                "{version} waits for stage {stage}, which soaks until {}",
                 instant(*until)
             ),
             None => format!("{version} waits for stage {stage}{}", named(units)),
         },
         Why::WaitingDomain { holders } => format!(
-            "{version} waits for clusters with another value of the label rollout.exclusive{}",
+            "{version} waits for clusters with another value of the label in rollout.exclusive{}",
             named(holders)
         ),
         Why::WaitingBatch { holders, size } => {
             format!(
-                "{version} waits for the next batch, after this one of {size}{}",
+                "{version} waits for the current batch of {size} to finish{}",
                 named(holders)
             )
         }
@@ -276,9 +277,11 @@ fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
             let how = pause.as_ref().map_or_else(String::new, ToString::to_string);
             format!("the rollout of {version} is paused{how}")
         }
-        Why::Unresolved => source.unwrap_or("what it shall have is not known yet").to_owned(),
+        Why::Unresolved => source
+            .unwrap_or("the wanted version is not resolved yet")
+            .to_owned(),
         Why::WaitingTurn { holders, limit } => waiting(holders, *limit, version),
-        Why::WaitingRead => "it is to be withdrawn from, after the next complete read".to_owned(),
+        Why::WaitingRead => "it is withdrawn after the next complete read".to_owned(),
         Why::UpToDate => format!("ready at {version}"),
         Why::Excluded => "not selected".to_owned(),
     }
@@ -287,18 +290,17 @@ fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
 fn failed(class: Class, message: &str, until: Option<Millis>) -> String {
     match (class, until) {
         (Class::Revision, None) => {
-            format!("{message}; next: commit a version that mends it, under a new tag")
+            format!("{message}; next: commit a fixed version under a new tag")
         }
         (Class::Unit, None) => {
-            format!("{message}; next: mend the cluster, or commit a version that needs less of it")
+            format!("{message}; next: fix the cluster, or commit a version that needs less of it")
         }
         (Class::Infra, None) => message.to_owned(),
-        (_, Some(until)) => format!("{message}; it counts as failed at {}", instant(until)),
+        (_, Some(until)) => format!("{message}; fails if not ready by {}", instant(until)),
     }
 }
 
 fn bad(what: &str, background: &Background<'_>, revision: Revision, evidence: &Evidence) -> String {
-    let Evidence { unit, message, at } = evidence;
     let revision: String = revision.to_string().chars().take(8).collect();
     let stuck = if background.stuck {
         "; there is no good revision to go back to"
@@ -306,9 +308,8 @@ fn bad(what: &str, background: &Background<'_>, revision: Revision, evidence: &E
         ""
     };
     format!(
-        "{} (revision {revision}) {what}: {unit} failed at {}: {message}{stuck}; next: commit a version that mends it, under a new tag",
-        background.version,
-        instant(*at)
+        "{} (revision {revision}) {what}: {}{stuck}; next: commit a fixed version under a new tag",
+        background.version, evidence.message
     )
 }
 
@@ -335,7 +336,7 @@ pub fn few<T: Borrow<str>>(clusters: &[T]) -> String {
 /// Whom it waits for.
 fn waiting(holders: &[UnitId], limit: u32, version: &str) -> String {
     if limit == 0 {
-        return format!("{version} waits: rollout.maxUnreadyClusters is 0, which moves nothing");
+        return format!("{version} waits: rollout.maxUnreadyClusters is 0, so no cluster is updated");
     }
     let who = if holders.is_empty() {
         "a slot".to_owned()
@@ -347,7 +348,7 @@ fn waiting(holders: &[UnitId], limit: u32, version: &str) -> String {
 
 fn by(until: Option<Millis>) -> String {
     until.map_or_else(String::new, |until| {
-        format!(", it counts as failed at {}", instant(until))
+        format!(", fails if not ready by {}", instant(until))
     })
 }
 
@@ -376,7 +377,7 @@ mod tests {
             module: "module/web".to_owned(),
             pause: Some(Pause {
                 told: " by ann".to_owned(),
-                resume: "; to go on set spec.rollout.paused to false".to_owned(),
+                resume: "; to resume: set spec.rollout.paused to false".to_owned(),
             }),
             obstacles: &obstacles,
             pins,
@@ -468,7 +469,7 @@ mod tests {
                 until: None,
             },
             Reason::Relapsed,
-            "is not any more",
+            "no longer is",
         );
         check(
             &Why::Updating {
@@ -478,12 +479,12 @@ mod tests {
                 message: None,
             },
             Reason::Updating,
-            "not picked up yet",
+            "v2 is assigned, waiting for the agent to pick it up",
         );
         check(
             &Why::Soaking { since: at, until: at },
             Reason::Soaking,
-            "watched until",
+            "soaking until",
         );
         check(
             &Why::KnownBad {
@@ -491,17 +492,17 @@ mod tests {
                 evidence: evidence.clone(),
             },
             Reason::KnownBad,
-            "dev-1 failed",
+            "v2 (revision 07070707) is known bad, it failed on dev-1 at 1970-01-01T00:00:01Z: no image; next: commit a fixed version",
         );
         check(
             &Why::Halted { revision, evidence },
             Reason::Halted,
-            "dev-1 failed",
+            "v2 (revision 07070707) failed on dev-1 at 1970-01-01T00:00:01Z and is rolled out no further: no image; next: commit",
         );
         check(
             &Why::Paused,
             Reason::Paused,
-            "v2 is paused by ann; to go on set spec.rollout.paused to false",
+            "v2 is paused by ann; to resume: set spec.rollout.paused to false",
         );
         check(&Why::Unresolved, Reason::SourceNotReady, "cannot be reached");
         check(
@@ -518,7 +519,7 @@ mod tests {
                 limit: 0,
             },
             Reason::WaitingTurn,
-            "moves nothing",
+            "so no cluster is updated",
         );
         check(
             &Why::Pinned {
@@ -534,7 +535,7 @@ mod tests {
                 message: None,
             },
             Reason::Reverting,
-            "back to the last good revision",
+            "reverting to the last good revision",
         );
         check(
             &Why::Aborted { revision },
@@ -584,7 +585,7 @@ mod tests {
                 until: Some(at),
             },
             Reason::WaitingStage,
-            "watched until 1970",
+            "soaks until 1970",
         );
         check(
             &Why::WaitingDomain {
@@ -599,7 +600,7 @@ mod tests {
                 size: 2,
             },
             Reason::WaitingBatch,
-            "after this one of 2 (dev-1)",
+            "current batch of 2 to finish (dev-1)",
         );
         check(&Why::WaitingRead, Reason::WaitingTurn, "complete read");
         check(&Why::UpToDate, Reason::UpToDate, "ready at v2");

@@ -85,7 +85,7 @@ pub fn rolling<K: ModuleObject>(
             conditions::PAUSED,
             Status::True,
             Reason::Paused,
-            format!("the rollout is paused{pause}; nothing new is started, what has begun may finish"),
+            format!("the rollout is paused{pause}; no new updates start, those in progress finish"),
         ),
         None => said,
     };
@@ -136,7 +136,7 @@ pub fn pause<K: ModuleObject>(module: &K, seen: &Observation, now: Timestamp) ->
     let ways: Vec<String> = in_spec.into_iter().chain(lift).collect();
     (!ways.is_empty()).then(|| Pause {
         told: control.map_or_else(String::new, Control::told),
-        resume: format!("; to go on {}", ways.join(" and ")),
+        resume: format!("; to resume: {}", ways.join(" and ")),
     })
 }
 
@@ -272,7 +272,7 @@ fn conditions<K: ModuleObject>(
         .is_some_and(|selector| *selector == LabelSelector::default());
     if everything && !module.annotations().contains_key(annotation::SELECT_ALL) {
         let message = format!(
-            "the empty selector selects every cluster of the namespace; if that is meant, annotate the module with {}=true",
+            "the empty selector selects every cluster of the namespace; if this is intended, annotate the module with {}=true",
             annotation::SELECT_ALL
         );
         said = said.with(
@@ -290,7 +290,7 @@ fn conditions<K: ModuleObject>(
     {
         let tag = source.tag.as_deref().unwrap_or_default();
         let message = format!(
-            "tag {tag} now names commit {commit}; clusters stay at {}, to which it was resolved: make a new tag to roll the new commit",
+            "tag {tag} now points to commit {commit}; clusters stay at {}, the commit it was first resolved to; next: push a new tag to roll out the new commit",
             source.commit
         );
         said = said.with(
@@ -372,7 +372,7 @@ fn at_rest(version: &str, open: Option<&str>, summary: &Summary) -> Conditions {
         format!("; {}, see status.attention", apart.join(", "))
     };
     let open = open.map_or_else(String::new, |open| {
-        format!("; the rollout is over when it passes {open}")
+        format!("; the rollout completes when it passes {open}")
     });
     Conditions::ready(
         Status::True,
@@ -403,10 +403,7 @@ fn leaving<K: ModuleObject>(
             "being deleted: nothing is left in any cluster".to_owned(),
         ),
         (None, Some(first)) => {
-            let begin = format!(
-                "being deleted: {} clusters are still to be withdrawn from",
-                left.len()
-            );
+            let begin = format!("being deleted: {} clusters still to be withdrawn", left.len());
             let rest = stuck(module, &left, attention)
                 .unwrap_or_else(|| format!(", first {}: {}", first.cluster, first.message()));
             (ObjectReason::Terminating.as_str(), begin + &rest)
@@ -443,7 +440,7 @@ fn stuck<K: ModuleObject>(module: &K, left: &[&Explained<'_>], attention: &[Atte
     };
     let give_up = command(&address, annotation::ABANDON, Some(&names.join(",")));
     Some(format!(
-        ", which cannot be done in {}{more}; it is done when they are back, or gone; to give them up, so that what they have stays there: {give_up}",
+        "; waiting for {}{more}, withdrawn once reachable or deleted; to give them up and leave their objects in place: {give_up}",
         told.join(", ")
     ))
 }

@@ -61,6 +61,17 @@ pub struct Telling {
     pub edits: Option<Post>,
 }
 
+/// What follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// A message.
+    Tell(Telling),
+    /// No message, but a record.
+    Note(Told),
+    /// Nothing.
+    Rest,
+}
+
 /// What is told next, if anything.
 pub fn decide(
     told: Option<&Told>,
@@ -68,15 +79,19 @@ pub fn decide(
     manner: Manner,
     phases: &BTreeSet<Phase>,
     now: Timestamp,
-) -> Option<Telling> {
+) -> Next {
+    let told = told.filter(|told| told.run == standing.rollout.started);
     if !phases.contains(&standing.phase) {
-        return None;
+        return left(told, standing, manner, phases).map_or(Next::Rest, Next::Note);
     }
-    let Some(told) = told.filter(|told| told.run == standing.rollout.started) else {
+    let Some(told) = told else {
         let is_old = standing
             .finished
             .is_some_and(|finished| now.duration_since(finished) > RECENT);
-        return (!is_old).then_some(Telling {
+        if is_old {
+            return Next::Rest;
+        }
+        return Next::Tell(Telling {
             sequence: 1,
             edits: None,
         });
@@ -88,10 +103,26 @@ pub fn decide(
         Manner::FirstAndLast => turned && standing.phase.is_over(),
         Manner::States => told.phase.state() != standing.phase.state(),
     };
-    news.then(|| Telling {
+    if !news {
+        return Next::Rest;
+    }
+    Next::Tell(Telling {
         sequence: told.sequence.saturating_add(1),
         edits: told.post.clone(),
     })
+}
+
+/// A phase that was told was left for one that is not: on record, so that the same phase is news when it comes back. Nothing comes back where
+/// only the first and the last, or the state of a commit, is told.
+fn left(told: Option<&Told>, standing: &Standing, manner: Manner, phases: &BTreeSet<Phase>) -> Option<Told> {
+    let told = told.filter(|told| phases.contains(&told.phase))?;
+    match manner {
+        Manner::Phases | Manner::Progress => Some(Told {
+            phase: standing.phase,
+            ..told.clone()
+        }),
+        Manner::FirstAndLast | Manner::States => None,
+    }
 }
 
 /// What stands on record after a message, whether it arrived or was given up.
@@ -153,6 +184,18 @@ mod tests {
         Phase::ALL.iter().copied().collect()
     }
 
+    fn telling(next: Next) -> Option<Telling> {
+        match next {
+            Next::Tell(telling) => Some(telling),
+            Next::Note(_) | Next::Rest => None,
+        }
+    }
+
+    fn phases() -> impl Strategy<Value = BTreeSet<Phase>> {
+        prop::sample::subsequence(Phase::ALL.to_vec(), 1..=Phase::ALL.len())
+            .prop_map(|phases| phases.into_iter().collect())
+    }
+
     fn manner() -> impl Strategy<Value = Manner> {
         prop_oneof![
             Just(Manner::Phases),
@@ -181,41 +224,67 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_told_is_not_told_again_and_a_lost_record_repeats_one_message(manner in manner(), lives in lives()) {
+        fn what_was_told_is_not_told_again_and_a_lost_record_repeats_one_message(manner in manner(), phases in phases(), lives in lives()) {
             let mut told: Option<Told> = None;
             let mut messages = Vec::new();
             let mut lost = 0;
             for (standing, crash) in lives {
-                if let Some(telling) = decide(told.as_ref(), &standing, manner, &all(), at(2_000)) {
-                    messages.push((standing.rollout.started, telling.sequence));
-                    if crash {
-                        lost += 1;
-                        continue;
+                match decide(told.as_ref(), &standing, manner, &phases, at(2_000)) {
+                    Next::Tell(telling) => {
+                        prop_assert!(phases.contains(&standing.phase));
+                        messages.push((standing.rollout.started, telling.sequence));
+                        if crash {
+                            lost += 1;
+                            continue;
+                        }
+                        told = Some(after(&telling, &standing, None, false));
                     }
-                    told = Some(after(&telling, &standing, None, false));
+                    // Only its write can be lost, and then it is written again.
+                    Next::Note(_) if crash => continue,
+                    Next::Note(left) => told = Some(left),
+                    Next::Rest => {}
                 }
                 // As after a restart: nothing but the record is there.
-                let again = decide(told.as_ref(), &standing, manner, &all(), at(2_000));
-                prop_assert_eq!(again, None);
+                let again = decide(told.as_ref(), &standing, manner, &phases, at(2_000));
+                prop_assert_eq!(again, Next::Rest);
             }
             let distinct: BTreeSet<_> = messages.iter().collect();
             prop_assert!(messages.len() - distinct.len() <= lost);
         }
 
         #[test]
-        fn the_end_is_told_whatever_came_before(manner in manner(), lives in lives(), end in 3..Phase::ALL.len()) {
+        fn a_phase_that_comes_back_is_told_again(phases in phases(), lives in lives()) {
+            let mut told: Option<Told> = None;
+            let mut before = None;
+            for (standing, _) in lives {
+                let here = (standing.rollout.started, standing.phase);
+                let came = before != Some(here) && phases.contains(&standing.phase);
+                let next = decide(told.as_ref(), &standing, Manner::Phases, &phases, at(1_000));
+                prop_assert_eq!(matches!(next, Next::Tell(_)), came, "{:?}", standing.phase);
+                told = match next {
+                    Next::Tell(telling) => Some(after(&telling, &standing, None, false)),
+                    Next::Note(left) => Some(left),
+                    Next::Rest => told,
+                };
+                before = Some(here);
+            }
+        }
+
+        #[test]
+        fn the_end_is_told_whatever_came_before(manner in manner(), mut phases in phases(), lives in lives(), end in 3..Phase::ALL.len()) {
+            phases.insert(Phase::ALL[end]);
             let mut told: Option<Told> = None;
             for (standing, crash) in lives.into_iter().filter(|(standing, _)| !standing.phase.is_over()) {
-                if let Some(telling) = decide(told.as_ref(), &standing, manner, &all(), at(0))
-                    && !crash
-                {
-                    told = Some(after(&telling, &standing, None, false));
+                match decide(told.as_ref(), &standing, manner, &phases, at(0)) {
+                    Next::Tell(telling) if !crash => told = Some(after(&telling, &standing, None, false)),
+                    Next::Note(left) if !crash => told = Some(left),
+                    Next::Tell(_) | Next::Note(_) | Next::Rest => {}
                 }
             }
             let run = told.as_ref().map_or_else(|| at(0), |told| told.run);
             let mut standing = standing(0, Phase::ALL[end], 20);
             standing.rollout.started = run;
-            prop_assert!(decide(told.as_ref(), &standing, manner, &all(), at(120)).is_some());
+            prop_assert!(telling(decide(told.as_ref(), &standing, manner, &phases, at(120))).is_some());
         }
 
         #[test]
@@ -224,7 +293,7 @@ mod tests {
             let mut told: Option<Told> = None;
             let mut posts = BTreeSet::new();
             for (standing, _) in lives {
-                if let Some(telling) = decide(told.as_ref(), &standing, Manner::Progress, &all(), at(2_000)) {
+                if let Some(telling) = telling(decide(told.as_ref(), &standing, Manner::Progress, &all(), at(2_000))) {
                     if telling.edits.is_none() {
                         prop_assert!(posts.insert(standing.rollout.started), "posted twice");
                     }
@@ -243,8 +312,8 @@ mod tests {
                 edits: None,
             };
             let told = told.map(|told| after(&first, told, None, false));
-            let telling = decide(told.as_ref(), now, manner, &all(), at(300));
-            assert_eq!(telling.is_some(), expect, "{manner:?} {:?}", now.phase);
+            let next = decide(told.as_ref(), now, manner, &all(), at(300));
+            assert_eq!(telling(next).is_some(), expect, "{manner:?} {:?}", now.phase);
         };
         let rolling = standing(0, Phase::Rolling, 1);
         check(None, &rolling, Manner::FirstAndLast, true);
@@ -308,10 +377,11 @@ mod tests {
     #[test]
     fn history_is_not_told() {
         let over = standing(0, Phase::Good, 20);
-        let told_at = |now: i64| decide(None, &over, Manner::Phases, &all(), at(now)).is_some();
+        let told_at = |now: i64| telling(decide(None, &over, Manner::Phases, &all(), at(now))).is_some();
         assert!(told_at(120), "it ended while nobody was there to tell");
         assert!(!told_at(2 * 3600));
         let only_bad = BTreeSet::from([Phase::Bad]);
-        assert_eq!(decide(None, &over, Manner::Phases, &only_bad, at(120)), None);
+        let next = decide(None, &over, Manner::Phases, &only_bad, at(120));
+        assert_eq!(next, Next::Rest);
     }
 }

@@ -121,11 +121,12 @@ pub fn text(standing: &Standing) -> String {
     let why = standing.why.as_deref().unwrap_or_default();
     match standing.phase {
         Phase::Rolling => format!("{address} {version} is rolling out: {far}"),
-        Phase::Paused => format!("{address} {version} is paused at {far}: {why}"),
+        // Who paused it, and how to resume.
+        Phase::Paused => format!("{address} {version} at {far}: {why}"),
         Phase::WaitingApproval => {
-            format!(
-                "{address} {version} waits for an approval at {far}: {why}; muster rollout approve {address}"
-            )
+            // The version, and what waits; the command for people is shorter than the one that follows there.
+            let what = why.split("; next: ").next().unwrap_or(why);
+            format!("{address}: {what} ({far}); approve: muster rollout approve {address}")
         }
         Phase::Good => format!("{address} {version} is rolled out: {far}"),
         Phase::Bad => {
@@ -134,10 +135,70 @@ pub fn text(standing: &Standing) -> String {
                 format!("; {cluster}: {message}")
             });
             format!(
-                "{address} {version} failed, and goes to no further cluster: {far} have it{seen}; muster why {address}"
+                "{address} {version} failed; the rollout is halted ({far} have it); details: muster why {address}{seen}"
             )
         }
-        Phase::Aborted => format!("{address} {version} was aborted: {far} have it"),
-        Phase::Superseded => format!("{address} {version} was overtaken by another version at {far}"),
+        Phase::Aborted => format!("{address} {version} was aborted ({far} have it)"),
+        Phase::Superseded => format!("{address} {version} was superseded by another version at {far}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_api::module::{ModuleKind, Summary};
+
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_short_and_has_its_command() {
+        let check = |phase: Phase, why: Option<&str>, says: &str| {
+            let standing = Standing {
+                rollout: Rollout {
+                    namespace: "fleet".to_owned(),
+                    kind: ModuleKind::Module,
+                    module: "web".to_owned(),
+                    revision: "ab".repeat(32),
+                    version: "v2".to_owned(),
+                    commit: "cd".repeat(20),
+                    repository: "https://git.test/fleet".to_owned(),
+                    started: Timestamp::UNIX_EPOCH,
+                },
+                phase,
+                finished: None,
+                clusters: Summary {
+                    total: 5,
+                    updated: 1,
+                    ..Summary::default()
+                },
+                evidence: vec![("eu-1".to_owned(), "no image".to_owned())],
+                why: why.map(str::to_owned),
+            };
+            assert_eq!(text(&standing), says);
+        };
+        check(
+            Phase::Rolling,
+            None,
+            "module/web v2 is rolling out: 1 of 5 clusters",
+        );
+        check(
+            Phase::Paused,
+            Some("the rollout is paused by ann; to resume: set spec.rollout.paused to false"),
+            "module/web v2 at 1 of 5 clusters: the rollout is paused by ann; to resume: set spec.rollout.paused to false",
+        );
+        check(
+            Phase::WaitingApproval,
+            Some("v2 waits for approval of stage canary; next: kubectl annotate module/web"),
+            "module/web: v2 waits for approval of stage canary (1 of 5 clusters); approve: muster rollout approve module/web",
+        );
+        check(
+            Phase::Bad,
+            None,
+            "module/web v2 failed; the rollout is halted (1 of 5 clusters have it); details: muster why module/web; eu-1: no image",
+        );
+        check(
+            Phase::Superseded,
+            None,
+            "module/web v2 was superseded by another version at 1 of 5 clusters",
+        );
     }
 }

@@ -38,7 +38,7 @@ use tracing::{debug, warn};
 use self::{
     config::Receiver,
     courier::{Courier, ROUND, Undelivered},
-    decide::{Telling, Told},
+    decide::{Next, Telling, Told},
     record::on_record,
     standing::{ModuleRow, Standing, standing},
 };
@@ -87,7 +87,7 @@ struct Notifier {
     revisions: Store<ModuleRevision>,
     /// What was told, until the watch shows that it is on record: who decides on a record of before tells it again.
     kept: Mutex<BTreeMap<Concern, Kept>>,
-    /// Rounds of tries that a message has taken so far. As `kept`, at most one for each ModuleRevision and receiver.
+    /// Rounds of tries that a message that waits has taken so far. As `kept`, at most one for each ModuleRevision and receiver.
     rounds: Mutex<BTreeMap<Concern, u32>>,
 }
 
@@ -188,15 +188,25 @@ impl Notifier {
         let kept = self.kept(&concern, on_record.as_ref());
         let told = kept.as_ref().map(|kept| &kept.told).or(on_record.as_ref());
         let now = self.context.clock.now();
-        let telling = decide::decide(told, standing, receiver.manner(), &receiver.phases, now);
-        let Some(telling) = telling else {
-            if let Some(kept) = kept.filter(|kept| !kept.written) {
-                self.record(revision, receiver, kept.told).await?;
+        let telling = match decide::decide(told, standing, receiver.manner(), &receiver.phases, now) {
+            Next::Tell(telling) => telling,
+            Next::Note(told) => {
+                self.arrived(&concern);
+                self.record(revision, receiver, told).await?;
+                return Ok(None);
             }
-            self.arrived(&concern);
-            return Ok(None);
+            Next::Rest => {
+                self.arrived(&concern);
+                if let Some(kept) = kept.filter(|kept| !kept.written) {
+                    self.record(revision, receiver, kept.told).await?;
+                }
+                return Ok(None);
+            }
         };
         if let Some(wait) = self.courier.ails_for(receiver) {
+            // It waits as those do that were tried.
+            self.rounds.lock().entry(concern).or_insert(0);
+            self.show_pending();
             return Ok(Some(wait));
         }
         let brought = self.courier.bring(receiver, standing, &telling, now).await;

@@ -130,7 +130,7 @@ pub fn slack_text(standing: &Standing, link: Option<&str>) -> String {
     let mut text = format!("{sign} {}", escaped(&bounded(&text, MAX_TEXT)));
     if let Some(link) = link {
         // Writing to a String does not fail.
-        let _ = write!(text, " <{}|look>", link.replace(['<', '>', '|'], ""));
+        let _ = write!(text, " <{}|View>", link.replace(['<', '>', '|'], ""));
     }
     text
 }
@@ -250,7 +250,7 @@ pub fn slack(status: StatusCode, body: &[u8]) -> Answer {
         return plain(status, body);
     }
     let Ok(answer) = serde_json::from_slice::<Value>(body) else {
-        return Answer::Later("its answer is no JSON".to_owned());
+        return Answer::Later("its answer is not JSON".to_owned());
     };
     if answer["ok"] == true {
         let text = |field: &str| answer[field].as_str().map(str::to_owned);
@@ -302,7 +302,7 @@ mod tests {
         );
         assert_eq!(
             slack(StatusCode::OK, b"<html>"),
-            Answer::Later("its answer is no JSON".to_owned())
+            Answer::Later("its answer is not JSON".to_owned())
         );
         let same = br#"{"message":"Cannot transition status via :run from :running"}"#;
         assert_eq!(plain(StatusCode::BAD_REQUEST, same), Answer::Arrived(None));

@@ -55,7 +55,7 @@ impl Mirroring {
             origin
         };
         let message = format!(
-            "the Assemblage of this name in the cluster belongs to {origin}; nothing is written there; to take it over annotate this object with fleet.muster.dev/adopt=<that origin>"
+            "the Assemblage of this name in the cluster belongs to {origin}; nothing is written to it; to take it over, annotate this object with fleet.muster.dev/adopt=<that origin>"
         );
         let states = held(proxy).into_iter().map(|state| SyncState {
             reason: Some(Reason::NameConflict.into()),

@@ -54,13 +54,13 @@ pub(super) fn judge(known: &Known<'_>, sight: &Sight) -> Verdict {
         (Some(pinned), _) if pinned == seen => Verdict::Same,
         _ if known.accepted == Some(seen) => Verdict::Pin(seen.to_owned()),
         (_, Some(holder)) => Verdict::Refused(format!(
-            "it leads to the cluster of Cluster {holder} (the uid of its kube-system is {seen}); delete one of the two Clusters or put the \
+            "it points to the cluster of Cluster {holder} (the uid of its kube-system namespace is {seen}); delete one of the two Clusters or put the \
              right kubeconfig into the Secret; if they are two, made as copies: {}",
             command(known, seen)
         )),
         (None, None) => Verdict::Pin(seen.to_owned()),
         (Some(pinned), None) => Verdict::Refused(format!(
-            "it leads to another cluster: the uid of its kube-system is {seen}, and was {pinned}; nothing is written to it; if it is meant: {}",
+            "it points to another cluster: the uid of its kube-system namespace is {seen}, was {pinned}; nothing is written to it; if this is intended: {}",
             command(known, seen)
         )),
     }
@@ -68,7 +68,7 @@ pub(super) fn judge(known: &Known<'_>, sight: &Sight) -> Verdict {
 
 fn unreadable(pinned: &str) -> String {
     format!(
-        "whether it leads to the same cluster as before cannot be seen: its credential may not get namespace kube-system, whose uid was {pinned}"
+        "cannot tell whether it points to the same cluster as before: its credential may not get namespace kube-system, whose uid was {pinned}"
     )
 }
 
@@ -117,12 +117,12 @@ mod tests {
         check(&known(Some("b"), Some("a"), Some("eu-2")), &b, "same");
         check(&known(Some("a"), Some("b"), None), &b, "pin b");
         check(&known(None, Some("b"), Some("eu-2")), &b, "pin b");
-        let other = "it leads to another cluster: the uid of its kube-system is b, and was a; nothing is written to it; if it is meant: \
+        let other = "it points to another cluster: the uid of its kube-system namespace is b, was a; nothing is written to it; if this is intended: \
                      kubectl annotate -n fleet clusters.cluster.x-k8s.io/eu-1 --overwrite --field-manager=muster-cli \
                      fleet.muster.dev/accept-identity=b";
         check(&known(Some("a"), None, None), &b, other);
         check(&known(Some("a"), Some("c"), None), &b, other);
-        let taken = "it leads to the cluster of Cluster eu-2 (the uid of its kube-system is b); delete one of the two Clusters or put the \
+        let taken = "it points to the cluster of Cluster eu-2 (the uid of its kube-system namespace is b); delete one of the two Clusters or put the \
                      right kubeconfig into the Secret; if they are two, made as copies: kubectl annotate -n fleet \
                      clusters.cluster.x-k8s.io/eu-1 --overwrite --field-manager=muster-cli fleet.muster.dev/accept-identity=b";
         check(&known(None, None, Some("eu-2")), &b, taken);
@@ -131,7 +131,7 @@ mod tests {
         check(
             &known(Some("a"), Some("a"), None),
             &Sight::Unreadable,
-            "whether it leads to the same cluster as before cannot be seen: its credential may not get namespace kube-system, whose uid \
+            "cannot tell whether it points to the same cluster as before: its credential may not get namespace kube-system, whose uid \
              was a",
         );
     }

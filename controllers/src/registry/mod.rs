@@ -174,7 +174,7 @@ impl Registry {
             (ClusterState::Ready, Some(connection)) => Ok(connection.client()),
             (ClusterState::Ready, None) => Err(NotConnected {
                 reason: NotReady::Unreachable,
-                message: format!("the API server of {cluster} was not contacted yet"),
+                message: format!("the API server of {cluster} has not been contacted yet"),
             }),
         }
     }

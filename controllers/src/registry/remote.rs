@@ -88,7 +88,7 @@ impl Registry {
                 return Err(RemoteError::NotReady {
                     reason: NotReady::NoKubeconfig,
                     message: format!(
-                        "Secret {namespace}/{secret} with the kubeconfig in key {} is not there",
+                        "Secret {namespace}/{secret} with the kubeconfig in key {} is missing",
                         keys.join(" or ")
                     ),
                 });

@@ -40,7 +40,7 @@ pub(super) fn decide(
         | (Kubeconfig::Unproven, Reach::Missing(_) | Reach::Answers) => return None,
         (Kubeconfig::Absent, _) => {
             let message = format!(
-                "Secret {namespace}/{secret} with the kubeconfig in key {KUBECONFIG_KEY} is not there"
+                "Secret {namespace}/{secret} with the kubeconfig in key {KUBECONFIG_KEY} is missing"
             );
             not_ready(NotReady::NoKubeconfig, message)
         }
@@ -122,6 +122,6 @@ fn object_message(name: &str, reason: NotReady) -> String {
 pub(super) fn not_contacted(name: &str) -> ClusterState {
     not_ready(
         NotReady::Unreachable,
-        format!("the API server of {name} was not contacted yet"),
+        format!("the API server of {name} has not been contacted yet"),
     )
 }

@@ -37,7 +37,7 @@ async fn the_objects_are_in_the_other_cluster() {
     assert_eq!(
         message(&object, "Ready"),
         "failed to build kube client: NoKubeconfig: Secret fleet/eu-1-kubeconfig with the kubeconfig in key value or value.yaml is \
-         not there"
+         missing"
     );
     let revision = format!("main@sha1:{commit}");
     assert_eq!(

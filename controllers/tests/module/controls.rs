@@ -30,8 +30,8 @@ async fn a_pause_holds_until_its_time_and_is_said_back_once() {
     let said = bed.until_said("web", "Paused", "True Paused").await;
     let at = control["at"].as_str().unwrap();
     let expect = format!(
-        "the rollout is paused by ann (freeze) since {at} until {until}; to go on kubectl annotate --namespace fleet \
-         --field-manager=muster-cli module/web fleet.muster.dev/paused-; nothing new is started, what has begun may finish"
+        "the rollout is paused by ann (freeze) since {at} until {until}; to resume: kubectl annotate --namespace fleet \
+         --field-manager=muster-cli module/web fleet.muster.dev/paused-; no new updates start, those in progress finish"
     );
     assert_eq!(said, expect);
     pass(Duration::from_mins(4)).await;
@@ -129,7 +129,7 @@ async fn a_control_that_cannot_be_read_moves_nothing_and_stops_nobody_else() {
             "abort",
             "x",
             "False InvalidControl",
-            "annotation fleet.muster.dev/abort cannot be read: \"x\" is no revision: 8 or more of the digits of its hash",
+            "annotation fleet.muster.dev/abort cannot be read: \"x\" is not a revision: write 8 or more digits of its hash",
         ),
         (
             "approve",

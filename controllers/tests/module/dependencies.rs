@@ -71,7 +71,7 @@ async fn in_each_cluster_it_comes_after_what_it_needs() {
     let message = until_behind(&bed, "web", "eu-1").await;
     assert_eq!(
         message,
-        "it waits for module/base, which is not confirmed at v2 here; next: muster why module/base --cluster eu-1"
+        "waiting for module/base, which is not ready at v2 here; next: muster why module/base --cluster eu-1"
     );
     pass(Duration::from_mins(10)).await;
     assert_eq!(bed.texts("web").await, ["one", "one", "one"]);

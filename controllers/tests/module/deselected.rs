@@ -206,7 +206,7 @@ async fn what_a_person_wants_kept_is_kept() {
         (
             "pin.web",
             "Pinned",
-            "annotation fleet.muster.dev/pin.web on Cluster eu-2: \"x\" is no revision: 8 or more of the digits",
+            "annotation fleet.muster.dev/pin.web on Cluster eu-2: \"x\" is not a revision: write 8 or more digits",
         ),
     ] {
         let key = format!("fleet.muster.dev/{key}");

@@ -458,7 +458,7 @@ async fn gates_behind_which_nobody_waits_are_told_and_then_the_rollout_is_over()
     let stages = json!([{"name": "all", "selector": selector, "gates": [each_minute(1)]}]);
     bed.create::<Module>(module("web", "one", json!({"rollout": {"stages": stages}})))
         .await;
-    let words = "one is ready on 2 of 2 clusters; the rollout is over when it passes gate 1 of stage all";
+    let words = "one is ready on 2 of 2 clusters; the rollout completes when it passes gate 1 of stage all";
     let said = bed.until_said("web", "Ready", "True Succeeded").await;
     assert!(said.starts_with(words), "{said}");
     assert!(bed.told("RolloutFinished").await.is_empty());

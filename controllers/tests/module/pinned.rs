@@ -150,11 +150,11 @@ async fn what_cannot_be_meant_moves_nothing_there_and_is_said() {
     let (one, two) = (revision(&bed, "one").await, revision(&bed, "two").await);
     let before = bed.mark("eu-2", "web").await;
     let cases = [
-        (json!({"pin.web": "v1"}), "Pinned", "\"v1\" is no revision"),
+        (json!({"pin.web": "v1"}), "Pinned", "\"v1\" is not a revision"),
         (
             json!({"pin.web": "0123456789"}),
             "Pinned",
-            "there is no revision 0123456789 of this module",
+            "this module has no revision 0123456789",
         ),
         (json!({"pin.web": "{"}), "Pinned", "it begins with {"),
         (
@@ -198,7 +198,7 @@ async fn what_cannot_be_meant_moves_nothing_there_and_is_said() {
     assert!(
         last.last()
             .unwrap()
-            .contains("it is held as well, and a hold comes before a pin"),
+            .contains("it is also held, and a hold takes precedence over a pin"),
         "{last:#?}"
     );
 
@@ -230,7 +230,7 @@ async fn a_time_that_is_over_before_it_is_seen_changes_nothing_and_is_said_once(
     assert_eq!(bed.marks("web").await, before);
     let mut said = bed.told("ControlWithoutEffect").await;
     said.sort();
-    let rest = "its time has ended by ann until 1969-12-31T00:00:00Z; it had before it was seen, and changes nothing";
+    let rest = "expired by ann until 1969-12-31T00:00:00Z; it had before it was seen, and changes nothing";
     assert_eq!(
         said,
         [
@@ -263,7 +263,7 @@ async fn a_pinned_cluster_neither_goes_back_nor_gets_what_is_condemned() {
         &bed,
         "us-1",
         "Pinned",
-        &format!("revision {bad} is known to be bad, and is given to nobody"),
+        &format!("revision {bad} is known bad and is not assigned"),
     )
     .await;
     pass(Duration::from_mins(2)).await;

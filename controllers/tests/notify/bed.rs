@@ -209,6 +209,17 @@ impl Bed {
         }
         panic!("{:?}", self.revision(name).await.annotations());
     }
+
+    /// Waits until a line is among the metrics.
+    pub async fn counted(&self, line: &str) {
+        for _ in 0..3_000 {
+            if self.metrics.scrape().unwrap().lines().any(|one| one == line) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{line}\n{}", self.metrics.scrape().unwrap());
+    }
 }
 
 fn merge(object: &mut Value, more: Value) {

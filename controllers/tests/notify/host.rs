@@ -11,7 +11,8 @@ use axum::{
     Router,
     body::Bytes,
     extract::{Request, State},
-    http::StatusCode,
+    http::{StatusCode, header::RETRY_AFTER},
+    response::{IntoResponse, Response},
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -62,7 +63,7 @@ impl Host {
         }
     }
 
-    /// The next request to a path is answered so.
+    /// The next request to a path is answered so; who answers 429 wants to be left alone for an hour.
     pub fn answers(&self, path: &str, status: u16) {
         let mut memory = self.memory.lock();
         memory.next.entry(path.to_owned()).or_default().push_back(status);
@@ -102,7 +103,7 @@ impl Host {
     }
 }
 
-async fn answer(State(memory): State<Arc<Mutex<Memory>>>, request: Request) -> (StatusCode, String) {
+async fn answer(State(memory): State<Arc<Mutex<Memory>>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path().to_owned();
     let body: Bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();
@@ -125,7 +126,11 @@ async fn answer(State(memory): State<Arc<Mutex<Memory>>>, request: Request) -> (
         std::future::pending::<()>().await;
     }
     if let Some(status) = next {
-        return (StatusCode::from_u16(status).unwrap(), "no".to_owned());
+        let status = StatusCode::from_u16(status).unwrap();
+        if status == StatusCode::TOO_MANY_REQUESTS {
+            return (status, [(RETRY_AFTER, "3600")]).into_response();
+        }
+        return (status, "no").into_response();
     }
     let said: Value = serde_json::from_str(&text).unwrap();
     let answer = match path.as_str() {
@@ -133,5 +138,5 @@ async fn answer(State(memory): State<Arc<Mutex<Memory>>>, request: Request) -> (
         "/slack/chat.update" => json!({"ok": true, "channel": said["channel"], "ts": said["ts"]}),
         _ => json!({}),
     };
-    (StatusCode::OK, answer.to_string())
+    (StatusCode::OK, answer.to_string()).into_response()
 }

@@ -116,7 +116,7 @@ fn of_channels(chat: &[Heard]) {
     let said = texts(chat, "text");
     assert_eq!(
         said[1],
-        "◐ module/web v1.1.0 is rolling out: 2 of 4 clusters <https://muster.test/module/web|look>"
+        "◐ module/web v1.1.0 is rolling out: 2 of 4 clusters <https://muster.test/module/web|View>"
     );
     assert!(said[2].contains("freeze &lt;!channel&gt;"), "{said:?}");
     assert!(
@@ -322,4 +322,40 @@ async fn who_is_told() {
         (&end[0].body["phase"], &end[0].body["sequence"]),
         (&json!("Good"), &json!(1))
     );
+}
+
+/// A phase that comes back is told again, also by who is not told what was between.
+#[tokio::test]
+async fn a_second_pause_is_told() {
+    let bed = Bed::new("- {name: pauses, kind: webhook, url: HOST/pauses, phases: [Paused, Bad]}").await;
+    bed.module("web", json!({})).await;
+    bed.begins("web").await;
+    let paused = json!({"type": "Paused", "status": "True", "reason": "Paused", "message": "paused by ann", "lastTransitionTime": bed.now()});
+    bed.stands("web", 1, json!({"conditions": [paused]})).await;
+    bed.recorded("web", "pauses", |told| told["phase"] == "Paused")
+        .await;
+    bed.stands("web", 1, json!({"conditions": []})).await;
+    bed.recorded("web", "pauses", |told| told["phase"] == "Rolling")
+        .await;
+    bed.stands("web", 1, json!({"conditions": [paused]})).await;
+    let told = bed.host.until("/pauses", 2).await;
+    assert_eq!(texts(&told, "phase"), ["Paused", "Paused"]);
+    assert_eq!(told[1].body["sequence"], 2);
+}
+
+/// What waits for a receiver that wants to be left alone is counted, whether it was tried or not.
+#[tokio::test]
+async fn what_waits_is_counted() {
+    let bed = Bed::new("- {name: busy, kind: webhook, url: HOST/busy}").await;
+    bed.host.answers("/busy", 429);
+    for name in ["a", "b"] {
+        bed.module(name, json!({})).await;
+    }
+    bed.begins("a").await;
+    bed.counted("muster_notifications_total{receiver=\"busy\",outcome=\"failed\"} 1")
+        .await;
+    bed.begins("b").await;
+    bed.counted("muster_notifications_pending{receiver=\"busy\"} 2")
+        .await;
+    bed.host.until("/busy", 1).await;
 }

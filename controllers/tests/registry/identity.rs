@@ -81,15 +81,15 @@ async fn a_secret_that_leads_elsewhere_stops_writes_before_the_first_one_until_i
         }
     };
     assert!(
-        refused.contains("nothing is sent: it leads to another cluster"),
+        refused.contains("nothing is sent: it points to another cluster"),
         "{refused}"
     );
-    until_refused(&bed, "eu-1", "it leads to another cluster").await;
+    until_refused(&bed, "eu-1", "it points to another cluster").await;
     assert_eq!(
         bed.message("eu-1"),
         format!(
-            "the kubeconfig in Secret fleet/eu-1-kubeconfig is not accepted: it leads to another cluster: the uid of its kube-system is \
-             {there}, and was {here}; nothing is written to it; if it is meant: kubectl annotate -n fleet \
+            "the kubeconfig in Secret fleet/eu-1-kubeconfig is not accepted: it points to another cluster: the uid of its kube-system namespace is \
+             {there}, was {here}; nothing is written to it; if this is intended: kubectl annotate -n fleet \
              clusters.cluster.x-k8s.io/eu-1 --overwrite --field-manager=muster-cli fleet.muster.dev/accept-identity={there}"
         )
     );
@@ -154,7 +154,7 @@ async fn another_server_is_looked_at_like_another_credential() {
     bed.good("eu-1").await;
     bed.until("eu-1", None).await;
     bed.swap_secret("eu-1", &kubeconfig("us-1", "token")).await;
-    until_refused(&bed, "eu-1", "it leads to another cluster").await;
+    until_refused(&bed, "eu-1", "it points to another cluster").await;
     bed.swap_secret("eu-1", &kubeconfig("eu-1", "token")).await;
     assert!(
         bed.until("eu-1", None).await <= SOON,
@@ -172,7 +172,7 @@ async fn the_record_outlives_the_process_and_goes_with_the_cluster() {
     assert!(bed.until("eu-1", None).await <= SOON, "nothing is new");
     bed.swap_secret("eu-1", &kubeconfig("us-1", "token")).await;
     bed.restart();
-    until_refused(&bed, "eu-1", "it leads to another cluster").await;
+    until_refused(&bed, "eu-1", "it points to another cluster").await;
 
     bed.clusters()
         .delete("eu-1", &DeleteParams::default())
@@ -199,10 +199,10 @@ async fn of_two_clusters_that_lead_to_one_the_second_is_refused() {
     bed.until("us-1", None).await;
     bed.cluster("eu-1").await;
     bed.secret("eu-1", &kubeconfig("eu-1", "to-us-1")).await;
-    until_refused(&bed, "eu-1", "it leads to the cluster of Cluster us-1").await;
+    until_refused(&bed, "eu-1", "it points to the cluster of Cluster us-1").await;
     assert_eq!(bed.state("us-1"), None);
     bed.restart();
-    until_refused(&bed, "eu-1", "it leads to the cluster of Cluster us-1").await;
+    until_refused(&bed, "eu-1", "it points to the cluster of Cluster us-1").await;
     bed.until("us-1", None).await;
     bed.clusters()
         .delete("us-1", &DeleteParams::default())
@@ -249,7 +249,7 @@ async fn a_foreign_object_under_the_name_of_a_record_is_left_alone_and_named() {
         .await
         .unwrap();
     bed.secret("eu-1", &kubeconfig("eu-1", "token")).await;
-    until_refused(&bed, "eu-1", "which cluster it leads to cannot be recorded: ").await;
+    until_refused(&bed, "eu-1", "which cluster it points to cannot be recorded: ").await;
     assert!(bed.message("eu-1").contains(&name), "{}", bed.message("eu-1"));
     assert_eq!(config_maps.get(&name).await.unwrap().data.unwrap()["a"], "b");
     config_maps.delete(&name, &DeleteParams::default()).await.unwrap();

@@ -385,7 +385,7 @@ async fn kustomizations_get_the_client_of_a_cluster_or_of_any_other_secret() {
     };
     assert_eq!(
         message("none-kubeconfig").await,
-        "NoKubeconfig: Secret fleet/none-kubeconfig with the kubeconfig in key value or value.yaml is not there"
+        "NoKubeconfig: Secret fleet/none-kubeconfig with the kubeconfig in key value or value.yaml is missing"
     );
     bed.patch_cluster("eu-1", json!({"spec": {"paused": true}})).await;
     bed.until("eu-1", Some(NotReady::ClusterPaused)).await;

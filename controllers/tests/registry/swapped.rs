@@ -76,7 +76,7 @@ async fn each_state_of_a_secret_is_named_and_none_shows_its_content() {
         config["users"].as_array_mut().unwrap().push(entry);
     });
     let rejected = "the kubeconfig in Secret fleet/eu-1-kubeconfig is not accepted: ";
-    let absent = "Secret fleet/eu-1-kubeconfig with the kubeconfig in key value is not there";
+    let absent = "Secret fleet/eu-1-kubeconfig with the kubeconfig in key value is missing";
     let cases: [Case<'_>; 8] = [
         ("no key", vec![], NotReady::NoKubeconfig, absent.to_owned()),
         (

@@ -22,7 +22,7 @@ pub fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef) -> Optio
     let view = snapshot.fleet().module(module.kind, &module.name)?;
     let (spec, status) = snapshot.objects.module(module)?;
     let history = History::of_module(&snapshot.objects, module)?;
-    let lane = Lane::of(view, &snapshot.fleet().clusters, spec, status);
+    let lane = Lane::of(view, &snapshot.fleet().clusters, spec, status, snapshot.at);
     let target = history.revisions.iter().find(|past| past.is_target);
     let began = target.and_then(Past::span);
     let timeline =
@@ -128,7 +128,7 @@ fn controls(snapshot: &Snapshot, module: &ModuleRef) -> Part {
                 @for control in controls {
                     li { code { (parts::text(&control.control)) }
                         @if let Some(cluster) = &control.cluster { " on " (parts::text(cluster)) }
-                        ": " (format!("{:?}", control.effect)) ": " (parts::text(&control.message)) }
+                        ": " (control.effect.as_str()) ": " (parts::text(&control.message)) }
                 }
             }
         }

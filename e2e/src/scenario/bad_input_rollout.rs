@@ -167,14 +167,14 @@ pub async fn words_that_cannot_be_meant(ground: Ground) {
         ),
         ("retry", "0123456789".to_owned(), "retry: revision 0123456789"),
         ("abort", "0123456789".to_owned(), "abort: revision 0123456789"),
-        ("paused", past("true"), "paused: its time has ended"),
-        ("hold", past("eu-2"), "hold: its time has ended"),
+        ("paused", past("true"), "paused: expired"),
+        ("hold", past("eu-2"), "hold: expired"),
         (
             "hold",
             "eu-9".to_owned(),
             "hold: eu-9: the module selects no cluster of this name",
         ),
-        ("pin", past(&format!("eu-2@{pin}")), "pin: its time has ended"),
+        ("pin", past(&format!("eu-2@{pin}")), "pin: expired"),
     ];
     for (key, value, says) in of_module {
         annotate(&bed, kinds::MODULE, "web", key, Some(&value)).await;
@@ -183,20 +183,20 @@ pub async fn words_that_cannot_be_meant(ground: Ground) {
         annotate(&bed, kinds::MODULE, "web", key, None).await;
     }
     let of_cluster = [
-        ("hold", past("true"), "hold: eu-2: its time has ended"),
+        ("hold", past("true"), "hold: eu-2: expired"),
         (
             "hold",
             far("true"),
             "hold: eu-2: it cannot be read: until is 2326",
         ),
-        ("pin.web", past(pin), "pin.web: eu-2: its time has ended"),
+        ("pin.web", past(pin), "pin.web: eu-2: expired"),
         ("pin.web", far(pin), "until is 2326"),
         (
             "pin.web",
             "0123456789".to_owned(),
-            "there is no revision 0123456789 of this module",
+            "this module has no revision 0123456789",
         ),
-        ("pin.web", "v1.0.0".to_owned(), "\"v1.0.0\" is no revision"),
+        ("pin.web", "v1.0.0".to_owned(), "\"v1.0.0\" is not a revision"),
     ];
     for (key, value, says) in of_cluster {
         annotate(&bed, kinds::CLUSTER, "eu-2", key, Some(&value)).await;
@@ -207,7 +207,7 @@ pub async fn words_that_cannot_be_meant(ground: Ground) {
     // Held and pinned: the hold wins.
     annotate(&bed, kinds::MODULE, "web", "hold", Some("eu-2,eu-2")).await;
     annotate(&bed, kinds::CLUSTER, "eu-2", "pin.web", Some(pin)).await;
-    until_without_effect(&bed, "it is held as well, and a hold comes before a pin").await;
+    until_without_effect(&bed, "it is also held, and a hold takes precedence over a pin").await;
     bed.until_named("web", "eu-2", "Held", &["held for this module"], ROLLED)
         .await;
     assert_eq!(
@@ -251,7 +251,7 @@ pub async fn settings_that_cannot_be_meant(ground: Ground) {
         ),
         ("pin", pin, "it names cluster eu-2 twice"),
         ("pin", "eu-2".to_owned(), "is not of the form CLUSTER@REVISION"),
-        ("retry", "now".to_owned(), "\"now\" is no revision"),
+        ("retry", "now".to_owned(), "\"now\" is not a revision"),
     ] {
         annotate(&bed, kinds::MODULE, "web", key, Some(&value)).await;
         stalled(&bed, "InvalidControl", says).await;

@@ -28,7 +28,7 @@ pub async fn leads_elsewhere(ground: Ground) {
         .until_named("web", "eu-1", "KubeconfigRejected", &[], ROLLED)
         .await;
     assert!(
-        words.contains("it leads to the cluster of Cluster us-1") && words.contains("accept-identity="),
+        words.contains("it points to the cluster of Cluster us-1") && words.contains("accept-identity="),
         "{words}"
     );
     until_suspended(&bed, true).await;

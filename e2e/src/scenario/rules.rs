@@ -302,7 +302,7 @@ pub async fn known_bad_is_refused_for_a_joiner(ground: Ground) {
     bed.until_reason("web", "Failed", ROLLED).await;
     let labels = [("env", "prod"), ("region", "eu"), ("stage", "most")];
     bed.join("eu-0", &labels, &[]).await;
-    bed.until_named("web", "eu-0", "Halted", &["eu-1 failed"], ROLLED)
+    bed.until_named("web", "eu-0", "Halted", &["failed on eu-1"], ROLLED)
         .await;
     assert_eq!(bed.order(&workload("web"), &version), ["eu-1"]);
     let version = bed.roll("web", 3, Quality::Good).await;
@@ -361,7 +361,7 @@ pub async fn unreachable_is_waited_for(ground: Ground) {
     bed.until_wanted("eu-1", "web", &version).await;
     bed.obstruct("eu-1", Obstacle::Unreachable).await;
     let module = bed
-        .until_named("web", "eu-1", "Unreachable", &["its slot is kept"], ROLLED)
+        .until_named("web", "eu-1", "Unreachable", &["it has held its slot since"], ROLLED)
         .await;
     println!("{module}");
     bed.pass(ROLLED).await;

@@ -7,7 +7,7 @@ use std::{
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use muster_api::selector::{Matcher, SelectorError};
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
     Project, Receiver, To,
@@ -36,22 +36,47 @@ enum Kind {
     Gitlab,
 }
 
-/// A receiver as it is written: which fields go with which kind is checked by hand, for words that help.
+/// A receiver as it is written.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Written {
     pub name: String,
     kind: Kind,
+    ca_file: Option<PathBuf>,
+    modules: Option<serde_json::Value>,
+    phases: Option<BTreeSet<Phase>>,
+    /// The fields of its kind: read by themselves, so that one too many is refused by the name of the receiver.
+    #[serde(flatten)]
+    fields: serde_json::Map<String, serde_json::Value>,
+}
+
+/// The fields of a webhook.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Webhook {
     url: Option<String>,
     url_file: Option<PathBuf>,
     secret_file: Option<PathBuf>,
-    token_file: Option<PathBuf>,
-    ca_file: Option<PathBuf>,
+}
+
+/// The fields of Slack: an incoming webhook, or a channel and a token.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Slack {
+    url: Option<String>,
+    url_file: Option<PathBuf>,
     channel: Option<String>,
+    token_file: Option<PathBuf>,
     api: Option<String>,
-    repository: Option<String>,
-    modules: Option<serde_json::Value>,
-    phases: Option<BTreeSet<Phase>>,
+}
+
+/// The fields of a host of git.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Git {
+    repository: String,
+    token_file: PathBuf,
+    api: Option<String>,
 }
 
 /// A receiver that was written, or why it cannot be one.
@@ -95,101 +120,77 @@ fn selected(written: Option<&serde_json::Value>) -> Result<Matcher, String> {
 }
 
 fn to(written: &Written, folder: &Path) -> Result<To, String> {
-    let file = |file: &PathBuf| folder.join(file);
-    let token = || {
-        let token = written.token_file.as_ref().map(file);
-        token.ok_or_else(|| "tokenFile: name the file with the token".to_owned())
-    };
-    let unused = |fields: &[(&str, bool)]| match fields.iter().find(|(_, given)| *given) {
-        Some((field, _)) => Err(format!("{field} does not go with this kind")),
-        None => Ok(()),
-    };
-    let Written {
-        secret_file,
-        token_file,
-        channel,
-        api,
-        repository,
-        url,
-        url_file,
-        ..
-    } = written;
-    let of_git = [("api", api.is_some()), ("repository", repository.is_some())];
-    let given = [
-        ("secretFile", secret_file.is_some()),
-        ("channel", channel.is_some()),
-        ("url", url.is_some()),
-        ("urlFile", url_file.is_some()),
-    ];
     match written.kind {
         Kind::Webhook => {
-            unused(&of_git)?;
-            unused(&[
-                ("tokenFile", token_file.is_some()),
-                ("channel", channel.is_some()),
-            ])?;
+            let webhook: Webhook = fields(written)?;
             Ok(To::Webhook {
-                address: address(url.as_deref(), url_file.as_ref().map(file))?,
-                secret: secret_file.as_ref().map(file),
+                address: address(
+                    webhook.url.as_deref(),
+                    webhook.url_file.map(|file| folder.join(file)),
+                )?,
+                secret: webhook.secret_file.map(|file| folder.join(file)),
             })
         }
-        Kind::Slack if token_file.is_some() || channel.is_some() => {
-            unused(&[given[0], given[2], given[3], of_git[1]])?;
-            let channel = channel.clone().filter(|channel| !channel.is_empty());
-            Ok(To::Channel {
-                api: api
-                    .as_deref()
-                    .map_or_else(|| url_of("https://slack.com/api"), url_of)?,
-                channel: channel.ok_or("channel: name it, beside tokenFile")?,
-                token: token()?,
-            })
-        }
-        Kind::Slack => {
-            unused(&of_git)?;
-            unused(&given[..2])?;
-            Ok(To::Incoming {
-                address: address(url.as_deref(), url_file.as_ref().map(file))?,
-            })
-        }
-        Kind::Github | Kind::Gitlab => {
-            unused(&given)?;
-            let written_url = repository
-                .as_deref()
-                .ok_or("repository: name it, as modules do")?;
-            let repository = url_of(written_url)?;
-            let path = repository
-                .path()
-                .trim_matches('/')
-                .trim_end_matches(".git")
-                .to_owned();
-            let is_github = written.kind == Kind::Github;
-            if path.is_empty() || is_github && path.split('/').count() != 2 {
-                return Err(format!("repository: {written_url} names no repository"));
+        Kind::Slack => slack(fields(written)?, folder),
+        Kind::Github => {
+            let project = project(fields(written)?, folder, "/api/v3")?;
+            if project.path.split('/').count() != 2 {
+                return Err(format!("repository: {} names no repository", project.repository));
             }
-            let host = repository.host_str().unwrap_or_default();
-            let usual = match (is_github, host) {
-                (true, "github.com") => "/".to_owned(),
-                (true, _) => "/api/v3".to_owned(),
-                (false, _) => "/api/v4".to_owned(),
-            };
-            let mut usual_api = repository.clone();
-            usual_api.set_path(&usual);
-            if is_github && host == "github.com" {
-                usual_api
-                    .set_host(Some("api.github.com"))
-                    .map_err(|error| error.to_string())?;
-            }
-            let project = Project {
-                api: api.as_deref().map_or(Ok(usual_api), url_of)?,
-                repository: normal(written_url),
-                path,
-                token: token()?,
-            };
-            Ok(if is_github {
-                To::GitHub(project)
-            } else {
-                To::GitLab(project)
-            })
+            Ok(To::GitHub(project))
         }
+        Kind::Gitlab => project(fields(written)?, folder, "/api/v4").map(To::GitLab),
     }
+}
+
+/// The fields of a kind. The error names the field that does not go with it, or is missing.
+fn fields<T: DeserializeOwned>(written: &Written) -> Result<T, String> {
+    serde_json::from_value(written.fields.clone().into()).map_err(|error| error.to_string())
+}
+
+fn slack(slack: Slack, folder: &Path) -> Result<To, String> {
+    let file = |file: PathBuf| folder.join(file);
+    let is_incoming = slack.url.is_some() || slack.url_file.is_some();
+    match (
+        slack.channel.filter(|channel| !channel.is_empty()),
+        slack.token_file,
+    ) {
+        (Some(channel), Some(token)) if !is_incoming => Ok(To::Channel {
+            api: url_of(slack.api.as_deref().unwrap_or("https://slack.com/api"))?,
+            channel,
+            token: file(token),
+        }),
+        (None, None) if slack.api.is_none() => Ok(To::Incoming {
+            address: address(slack.url.as_deref(), slack.url_file.map(file))?,
+        }),
+        _ => Err("name channel and tokenFile (and api), or one of url and urlFile alone".to_owned()),
+    }
+}
+
+/// A repository, and where its host takes statuses: below a path of its own, unless it is GitHub itself.
+fn project(git: Git, folder: &Path, usual_path: &str) -> Result<Project, String> {
+    let repository = url_of(&git.repository)?;
+    let path = repository
+        .path()
+        .trim_matches('/')
+        .trim_end_matches(".git")
+        .to_owned();
+    if path.is_empty() {
+        return Err(format!("repository: {} names no repository", git.repository));
+    }
+    let api = match (git.api, repository.host_str()) {
+        (Some(api), _) => url_of(&api)?,
+        (None, Some("github.com")) => url_of("https://api.github.com")?,
+        (None, _) => {
+            let mut api = repository;
+            api.set_path(usual_path);
+            api
+        }
+    };
+    Ok(Project {
+        api,
+        repository: normal(&git.repository),
+        path,
+        token: folder.join(git.token_file),
+    })
 }

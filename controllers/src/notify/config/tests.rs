@@ -76,19 +76,31 @@ fn what_is_refused() {
     );
     check(
         "{name: a, kind: webhook, url: 'https://a.test', channel: x}",
-        "channel does not go",
+        "receiver \"a\": unknown field `channel`, expected one of `url`, `urlFile`, `secretFile`",
     );
     check("{name: a, kind: slack, channel: x}", "tokenFile");
     check("{name: a, kind: slack, tokenFile: x}", "channel");
+    check(
+        "{name: a, kind: slack, tokenFile: x, channel: chat, urlFile: z}",
+        "or one of url",
+    );
+    check("{name: a, kind: slack, urlFile: x, api: 'https://a.test'}", "api");
+    check(
+        "{name: a, kind: gitlab, repository: 'https://git.test/a', tokenFile: t, url: x}",
+        "unknown field `url`",
+    );
     check(
         "{name: a, kind: github, repository: 'https://github.com/fleet', tokenFile: t}",
         "names no repository",
     );
     check(
         "{name: a, kind: github, repository: 'https://github.com/a/b'}",
-        "tokenFile",
+        "receiver \"a\": missing field `tokenFile`",
     );
-    check("{name: a, kind: gitlab, tokenFile: t}", "repository");
+    check(
+        "{name: a, kind: gitlab, tokenFile: t}",
+        "missing field `repository`",
+    );
     check("{name: A, kind: slack, urlFile: x}", "write a name");
     check("{name: a, kind: slack, urlFile: x, phases: [Rolled]}", "Rolled");
     check("{name: a, kind: slack, urlFiles: x}", "urlFiles");

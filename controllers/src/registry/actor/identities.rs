@@ -134,7 +134,7 @@ impl Actor<'_> {
     pub(super) fn identity_kept(&mut self, name: &str, uid: &str, pin: &Pin, result: Result<Pin, CallError>) {
         let identity = match &result {
             Err(error) if error.is_conflict() => Identity::Refused(format!(
-                "which cluster it leads to cannot be recorded: {}",
+                "which cluster it points to cannot be recorded: {}",
                 explain(error)
             )),
             // What was recorded is judged like what was read; what was not is judged again when it is known what stands there.
