@@ -39,9 +39,8 @@ pub(super) fn decide(
         | (Kubeconfig::Unproven | Kubeconfig::Accepted, Reach::Unknown)
         | (Kubeconfig::Unproven, Reach::Missing(_) | Reach::Answers) => return None,
         (Kubeconfig::Absent, _) => {
-            let message = format!(
-                "Secret {namespace}/{secret} with the kubeconfig in key {KUBECONFIG_KEY} is missing"
-            );
+            let message =
+                format!("Secret {namespace}/{secret} with the kubeconfig in key {KUBECONFIG_KEY} is missing");
             not_ready(NotReady::NoKubeconfig, message)
         }
         (Kubeconfig::Rejected(why), _) => not_ready(

@@ -361,7 +361,13 @@ pub async fn unreachable_is_waited_for(ground: Ground) {
     bed.until_wanted("eu-1", "web", &version).await;
     bed.obstruct("eu-1", Obstacle::Unreachable).await;
     let module = bed
-        .until_named("web", "eu-1", "Unreachable", &["it has held its slot since"], ROLLED)
+        .until_named(
+            "web",
+            "eu-1",
+            "Unreachable",
+            &["it has held its slot since"],
+            ROLLED,
+        )
         .await;
     println!("{module}");
     bed.pass(ROLLED).await;
