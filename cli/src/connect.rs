@@ -2,7 +2,7 @@
 
 use std::env;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use http::{HeaderName, HeaderValue};
 use kube::{
     Client, Config,
@@ -11,7 +11,7 @@ use kube::{
 
 use muster_controllers::runtime::deadline;
 
-use crate::args::ClusterFlags;
+use crate::{args::ClusterFlags, near};
 
 /// A client, and the namespace to work in. The user's own kubeconfig is read as kubectl reads it.
 pub async fn client(flags: &ClusterFlags) -> anyhow::Result<(Client, String)> {
@@ -40,7 +40,7 @@ pub async fn config(flags: &ClusterFlags) -> anyhow::Result<Config> {
     let mut config = found(flags).await?;
     let mut header = |name: &'static str, value: &str| {
         let value = HeaderValue::from_str(value)
-            .with_context(|| format!("{value:?} is no name that can be asked as"))?;
+            .with_context(|| format!("{value:?} is not a valid user or group name"))?;
         config.headers.push((HeaderName::from_static(name), value));
         anyhow::Ok(())
     };
@@ -67,6 +67,7 @@ async fn found(flags: &ClusterFlags) -> anyhow::Result<Config> {
     if let Some(file) = &flags.kubeconfig {
         let what = || format!("kubeconfig {}", file.display());
         let kubeconfig = Kubeconfig::read_from(file).with_context(what)?;
+        has_context(&kubeconfig, flags).with_context(what)?;
         return Config::from_custom_kubeconfig(kubeconfig, &options)
             .await
             .with_context(what);
@@ -77,9 +78,31 @@ async fn found(flags: &ClusterFlags) -> anyhow::Result<Config> {
     if is_inside && !has_own && flags.context.is_none() {
         return Config::incluster().context("the configuration of the cluster that this runs in");
     }
-    Config::from_kubeconfig(&options)
+    let kubeconfig = Kubeconfig::read().with_context(|| unfound(&said))?;
+    has_context(&kubeconfig, flags)?;
+    Config::from_custom_kubeconfig(kubeconfig, &options)
         .await
         .with_context(|| unfound(&said))
+}
+
+/// The context that is asked for has to be there; else those that are there are named.
+fn has_context(kubeconfig: &Kubeconfig, flags: &ClusterFlags) -> anyhow::Result<()> {
+    let Some(asked) = &flags.context else {
+        return Ok(());
+    };
+    let there: Vec<&str> = kubeconfig
+        .contexts
+        .iter()
+        .map(|context| context.name.as_str())
+        .collect();
+    if there.contains(&asked.as_str()) {
+        return Ok(());
+    }
+    let near = near::offer(asked, there.iter().copied());
+    bail!(
+        "there is no context {asked}{near}: there are {}",
+        there.join(", ")
+    )
 }
 
 /// What is said where no kubeconfig can be used: which, if any was named.
@@ -89,6 +112,6 @@ fn unfound(said: &str) -> String {
             .to_owned();
     }
     format!(
-        "KUBECONFIG={said}: no kubeconfig that can be used; next: mend it, or name another with --kubeconfig"
+        "KUBECONFIG={said}: no kubeconfig that can be used; next: fix it, or name another with --kubeconfig"
     )
 }

@@ -24,6 +24,9 @@ use muster_dashboard::Shape;
 /// at its end, and 0 would say so.
 const UNHEARD: i32 = 141;
 
+/// The exit code of a command whose output cannot be written.
+const UNWRITTEN: i32 = 2;
+
 /// Prints a line, as `println!` would.
 macro_rules! say {
     ($($words:tt)*) => { $crate::output::line(&format!($($words)*)) };
@@ -70,8 +73,13 @@ pub fn line(text: &str) {
     }
     let mut out = anstream::stdout().lock();
     let written = writeln!(out, "{}", painted(&safe(text))).and_then(|()| out.flush());
-    // A line that cannot be written for another reason cannot be told of either.
-    let _ = heard(written);
+    if let Err(error) = heard(written)
+        && !SERVES.load(Ordering::Relaxed)
+    {
+        // Such as a full disk: who reads what there is takes it for all.
+        complaint(&format!("error: standard output: {error}"));
+        process::exit(UNWRITTEN);
+    }
 }
 
 /// Prints a line to standard error; if that is closed, there is nobody to tell.
@@ -143,7 +151,7 @@ pub fn cut(text: &str, width: usize) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// A text on lines of at most `width` characters, broken between words; a longer word is cut.
+/// A text on lines of at most `width` characters, broken between words; a longer word is broken where the line ends.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -152,7 +160,10 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
                 line.push(' ');
                 line.push_str(word);
             }
-            _ => lines.push(cut(word, width)),
+            _ => {
+                let letters: Vec<char> = word.chars().collect();
+                lines.extend(letters.chunks(width.max(1)).map(String::from_iter));
+            }
         }
     }
     lines
@@ -235,30 +246,45 @@ pub fn text(text: &str) -> anyhow::Result<()> {
     heard(written).context("standard output")
 }
 
-/// Shows text again and again: in place on a terminal, and into a pipe only the lines that were not there before.
+/// Shows text again and again: in place on a terminal, and into a pipe only the blocks of lines that were not there before.
 #[derive(Default)]
 pub struct Live {
+    /// What was shown, whatever room was between its words: a column that got wider is no news.
     shown: Vec<String>,
     /// Lines on the terminal.
     height: usize,
 }
 
 impl Live {
-    /// Shows the lines as they are now.
+    /// Shows the lines as they are now; each stands for itself.
     pub fn show(&mut self, lines: Vec<String>) {
-        if lines == self.shown {
+        self.show_blocks(lines.into_iter().map(|line| vec![line]).collect());
+    }
+
+    /// Shows blocks of lines as they are now; the lines of one belong together.
+    pub fn show_blocks(&mut self, blocks: Vec<Vec<String>>) {
+        let words = |block: &Vec<String>| {
+            let words: Vec<&str> = block.iter().flat_map(|line| line.split_whitespace()).collect();
+            words.join(" ")
+        };
+        let now: Vec<String> = blocks.iter().map(words).collect();
+        if now == self.shown || QUIET.load(Ordering::Relaxed) {
             return;
         }
         if is_terminal() {
-            let fitting = fitting(&lines, terminal::size().ok());
+            let fitting = fitting(&blocks.concat(), terminal::size().ok());
             // A terminal that cannot be written to is found by what is printed next.
             let _ = self.back();
             print(&fitting);
             self.height = fitting.len();
         } else {
-            print(lines.iter().filter(|line| !self.shown.contains(line)));
+            let fresh = blocks
+                .iter()
+                .zip(&now)
+                .filter(|(_, words)| !self.shown.contains(words));
+            fresh.for_each(|(block, _)| print(block));
         }
-        self.shown = lines;
+        self.shown = now;
     }
 
     /// Up to the first line of before, and all below it cleared.
@@ -332,7 +358,7 @@ mod tests {
     fn text_is_cut_and_broken_between_words() {
         assert_eq!(cut("four", 4), "four");
         assert_eq!(cut("longer", 4), "lon…");
-        assert_eq!(wrapped("a bb ccc dddddd", 4), ["a bb", "ccc", "ddd…"]);
+        assert_eq!(wrapped("a bb ccc dddddd", 4), ["a bb", "ccc", "dddd", "dd"]);
         assert!(wrapped("", 4).is_empty());
     }
 }

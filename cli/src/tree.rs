@@ -29,8 +29,9 @@ Examples:
 const OTHERS: [&str; 3] = ["VERSION", "STATUS", "SINCE"];
 /// A name has this much room at least.
 const NAME: usize = 12;
-/// A message that has less room than this gets lines of its own.
-const ROOM_FOR_A_MESSAGE: usize = 40;
+/// Narrower than this there are no columns.
+const LEAST: usize = 40;
+const MESSAGE: &str = "MESSAGE";
 /// A message that has lines of its own takes no more than these.
 const LINES_OF_A_MESSAGE: usize = 3;
 
@@ -137,36 +138,57 @@ struct Drawn<'a> {
     below: String,
 }
 
-/// The tree as lines of at most `width` characters.
+/// The tree as lines of at most `width` characters. A message stands beside its branch if there is room for all of it, else below.
 pub fn lines(root: &Branch, width: usize, when: When) -> Vec<String> {
     let mut drawn = Vec::new();
     draw(root, String::new(), "", &mut drawn);
+    if width < LEAST {
+        return drawn.iter().flat_map(|drawn| narrow(drawn, width)).collect();
+    }
     let columns = columns(&drawn, width, when);
     let used = columns.iter().map(|line| line.chars().count()).max().unwrap_or(0) + output::GAP;
-    let is_beside = width >= used + ROOM_FOR_A_MESSAGE;
-    let mut lines = Vec::new();
-    for (place, line) in columns.iter().enumerate() {
-        // The first line is the header.
-        let message = place.checked_sub(1).and_then(|place| drawn.get(place));
-        match message {
-            None if is_beside => lines.push(format!("{line:used$}MESSAGE")),
-            Some(drawn) if is_beside && !drawn.branch.message.is_empty() => {
-                lines.push(format!(
-                    "{line:used$}{}",
-                    output::cut(&drawn.branch.message, width - used)
-                ));
-            }
-            // Only a terminal that is narrower than any column has to be cut for.
-            _ => lines.push(output::cut(line, width)),
+    let fits = |message: &str| used + message.chars().count() <= width;
+    let is_any = |drawn: &Drawn<'_>| !drawn.branch.message.is_empty() && fits(&drawn.branch.message);
+    let mut rows = columns.iter();
+    let header = rows.next().map(|line| {
+        if drawn.iter().any(is_any) && fits(MESSAGE) {
+            format!("{line:used$}{MESSAGE}")
+        } else {
+            output::cut(line, width)
         }
-        lines.extend(
-            message
-                .filter(|_| !is_beside)
-                .into_iter()
-                .flat_map(|drawn| own_lines(drawn, width)),
-        );
-    }
+    });
+    let rows = rows.zip(&drawn).flat_map(|(line, drawn)| {
+        let message = &drawn.branch.message;
+        if is_any(drawn) {
+            return vec![format!("{line:used$}{message}")];
+        }
+        let mut lines = vec![output::cut(line, width)];
+        lines.extend(own_lines(drawn, width));
+        lines
+    });
+    header.into_iter().chain(rows).collect()
+}
+
+/// Where there is no room for columns: how it stands first, then who, then its word.
+fn narrow(drawn: &Drawn<'_>, width: usize) -> Vec<String> {
+    let Drawn {
+        branch,
+        before,
+        below,
+    } = drawn;
+    let room = width.saturating_sub(before.chars().count()).max(NAME);
+    let text = format!(
+        "{} {} {}",
+        branch.shape.glyph(),
+        branch.title_with(1),
+        branch.reason
+    );
+    let margin = format!("{below}  ");
+    let lines = output::wrapped(&text, room).into_iter().enumerate();
     lines
+        .map(|(place, line)| format!("{}{line}", if place == 0 { before } else { &margin }))
+        .map(|line| output::cut(&line, width))
+        .collect()
 }
 
 /// The header, and a line for each branch. Names get the room that the other columns leave.
@@ -341,6 +363,20 @@ mod tests {
     #[test]
     fn at_80_columns() {
         insta::assert_snapshot!(drawn(80));
+    }
+
+    #[test]
+    fn at_20_columns_it_is_seen_who_stands_how() {
+        let drawn = drawn(20);
+        for seen in [
+            "✗ Module/podinfo",
+            "✗ Cluster/dev-1",
+            "? Cluster/eu-1",
+            "Unreachable",
+            "● Modules",
+        ] {
+            assert!(drawn.contains(seen), "{seen}:\n{drawn}");
+        }
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub async fn run(cluster: &ClusterFlags, flags: &WhyFlags) -> anyhow::Result<u8>
         let mut live = output::Live::default();
         return fleet::watch(&client, &namespace, |snapshot| {
             let why = answer(&snapshot.objects, snapshot.fleet())?;
-            live.show(lines(&why, output::width()));
+            live.show_blocks(blocks(&why, output::width()));
             Ok(ControlFlow::Continue(()))
         })
         .await;
@@ -78,6 +78,11 @@ fn answer(
 
 /// The answer on lines that fit; a command that is to be typed next is never broken, so that it can be copied.
 pub fn lines(why: &Why, width: usize) -> Vec<String> {
+    blocks(why, width).concat()
+}
+
+/// The same in blocks: what is said of somebody belongs together.
+fn blocks(why: &Why, width: usize) -> Vec<Vec<String>> {
     let Why {
         schema: _,
         headline,
@@ -86,18 +91,19 @@ pub fn lines(why: &Why, width: usize) -> Vec<String> {
         next,
         command,
     } = why;
-    let mut lines = output::wrapped(headline, width);
+    let mut blocks = vec![output::wrapped(headline, width)];
     if checks.is_empty() {
-        lines.extend(steps.iter().flat_map(|step| told(step, width)));
+        blocks.extend(steps.iter().map(|step| told(step, width)));
     } else {
-        lines.extend(checks.iter().flat_map(|check| looked_at(check, width)));
+        blocks.extend(checks.iter().map(|check| looked_at(check, width)));
     }
     if let Some(next) = next {
         let colon = if command.is_some() { ":" } else { "" };
-        lines.extend(output::wrapped(&format!("Next: {next}{colon}"), width));
+        let mut end = output::wrapped(&format!("Next: {next}{colon}"), width);
+        end.extend(command.as_ref().map(|command| format!("  {command}")));
+        blocks.push(end);
     }
-    lines.extend(command.as_ref().map(|command| format!("  {command}")));
-    lines
+    blocks
 }
 
 fn told(step: &Step, width: usize) -> Vec<String> {

@@ -272,3 +272,32 @@ fn a_pipe_that_is_closed_early_ends_it_without_a_word_as_any_command() {
         );
     }
 }
+
+/// What was cut short must not pass for the whole.
+#[test]
+fn a_disk_that_is_full_is_an_error() {
+    for words in [&["crds", "--management"][..], &["version", "--client"], &["man"]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_muster"))
+            .args(words)
+            .stdout(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap())
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+        assert!(said.contains("No space left on device"), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn a_context_that_is_not_there_is_told_with_those_that_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config");
+    let kubeconfig = "{apiVersion: v1, kind: Config, clusters: [], users: [], contexts: [{name: management, context: {cluster: a, user: a}}]}";
+    std::fs::write(&file, kubeconfig).unwrap();
+    let file = file.display().to_string();
+    check(
+        &["matrix", "--kubeconfig", &file, "--context", "managment"],
+        2,
+        "there is no context managment (did you mean management?): there are management",
+    );
+}

@@ -22,7 +22,7 @@ use muster_api::{
 use muster_rollout::StageId;
 use serde::Serialize;
 
-use crate::{ConditionView, Happened, ModuleRef, Shape, group::natural, recall};
+use crate::{ConditionView, Happened, ModuleRef, Shape, group::natural, recall, words::one_line};
 
 /// The objects that a view is computed from, as read.
 #[derive(Debug, Default)]
@@ -256,11 +256,10 @@ fn module_view<K: ModuleObject>(module: &K, members: &[Member], rows: &Rows<'_>)
         version: version(&module.spec().sync.source.git.version, None),
         ready: ready.map_or("Unknown", |ready| &ready.status).to_owned(),
         reason: ready.map_or("Pending", |ready| &ready.reason).to_owned(),
-        message: ready
-            .map_or("muster controller has not looked at it yet", |ready| {
-                &ready.message
-            })
-            .to_owned(),
+        message: ready.map_or_else(
+            || "the controller has not looked at it yet".to_owned(),
+            |ready| one_line(&ready.message),
+        ),
         since: ready.map(|ready| ready.last_transition_time.0),
         observed: status.observed_generation.is_some()
             && status.observed_generation == module.meta().generation,
@@ -276,7 +275,7 @@ fn module_view<K: ModuleObject>(module: &K, members: &[Member], rows: &Rows<'_>)
 /// What a condition says that is there only while something is so.
 fn said(conditions: &[Condition], type_: &str) -> Option<String> {
     let condition = find(conditions, type_).filter(|condition| condition.status == "True")?;
-    Some(condition.message.clone())
+    Some(one_line(&condition.message))
 }
 
 /// The stage whose approval or gates are waited for, if some are: the first that was not passed.
@@ -317,7 +316,7 @@ fn cell<K: ModuleObject>(module: &K, member: &Member, selected: bool, rows: &Row
             shape,
             reason: told.reason.clone(),
             since: told.since.as_ref().map(|since| since.0),
-            message: told.message.clone(),
+            message: one_line(&told.message),
             ..base
         };
     }
@@ -346,7 +345,7 @@ fn cell<K: ModuleObject>(module: &K, member: &Member, selected: bool, rows: &Row
                 return Cell {
                     shape: Shape::Waiting,
                     reason: told.reason.clone(),
-                    message: told.message.clone(),
+                    message: one_line(&told.message),
                     ..base
                 };
             }

@@ -156,7 +156,8 @@ fn module(view: &ModuleView) -> Branch {
     cells.sort_by_key(|cell| (cell.shape.urgency(), &cell.reason, &cell.version, &cell.cluster));
     let alike = |a: &&Cell, b: &&Cell| (a.shape, &a.reason, &a.version) == (b.shape, &b.reason, &b.version);
     let branches = cells.chunk_by(alike).flat_map(clusters).collect();
-    let healthy = view.ready == "True";
+    // The words of a cluster that stands for the same reason are below.
+    let is_told_below = cells.iter().any(|cell| cell.reason == view.reason);
     Branch {
         kind: view.kind.to_string(),
         names: vec![view.name.clone()],
@@ -164,7 +165,7 @@ fn module(view: &ModuleView) -> Branch {
         version: Some(view.version.clone()),
         reason: view.reason.clone(),
         since: view.since,
-        message: if healthy {
+        message: if view.ready == "True" || is_told_below {
             format!("{} clusters", view.summary.clusters)
         } else {
             view.message.clone()

@@ -250,11 +250,13 @@ fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
     let reason: Option<Reason> = cell.reason.parse().ok(); // a word of a newer controller: nothing is known to be done
     match (cell.shape, reason) {
         // Where it is not the revision's fault the status says what to do instead.
-        (Shape::Failed, _) if cell.message.contains("; next: fix the cluster") => {
-            without(format!("fix {cluster}, or commit a version of {name} that needs less of it"))
-        }
+        (Shape::Failed, _) if cell.message.contains("; next: fix the cluster") => without(format!(
+            "fix {cluster}, or commit a version of {name} that needs less of it"
+        )),
         (Shape::Failed, _) | (_, Some(Reason::Halted | Reason::KnownBad)) => with(
-            &format!("commit a fixed version of {name} under a new tag and the rollout continues; or go back, in git"),
+            &format!(
+                "commit a fixed version of {name} under a new tag and the rollout continues; or go back, in git"
+            ),
             format!("muster rollout undo {said}"),
         ),
         (Shape::Unreachable, _) => with(

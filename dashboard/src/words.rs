@@ -37,6 +37,15 @@ pub fn shell_word(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
+/// What an object says, on one line: a line that begins anew could be taken for another thing's.
+pub fn one_line(text: &str) -> String {
+    if text.contains(['\n', '\r', '\t', '\u{2028}', '\u{2029}', '\u{85}']) {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    } else {
+        text.to_owned()
+    }
+}
+
 /// A number and what is counted: `1 cluster`, `2 clusters`.
 pub fn counted(number: usize, word: &str) -> String {
     format!("{number} {word}{}", if number == 1 { "" } else { "s" })

@@ -43,8 +43,8 @@ pub async fn run(cluster: &ClusterFlags, flags: &BundleFlags) -> anyhow::Result<
     let (client, namespace) = connect::client(cluster).await?;
     let asking = client.apiserver_version();
     let server = call_within(DEADLINE, "asking the API server for its version", asking).await;
-    let server =
-        server.context("the management cluster does not answer (--kubeconfig and --context name another)")?;
+    let server = server
+        .context("the management cluster gave no good answer (--kubeconfig and --context name another)")?;
     let now = Clock::system().now();
     let stem = format!("muster-support-{}", now.strftime("%Y%m%d-%H%M%S"));
     let path = flags

@@ -118,7 +118,9 @@ impl Finding {
 
     /// It could not be looked at.
     pub fn unknown(code: Code, what: &str, why: &str) -> Self {
-        Self::new(code, Level::Unknown, format!("{what} could not be looked at")).reason(why)
+        Self::new(code, Level::Unknown, format!("{what} could not be checked"))
+            .reason(why)
+            .remedy("see that the API server is well and that you may read this (kubectl auth can-i), then check again")
     }
 
     /// Which object it is about.

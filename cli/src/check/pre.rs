@@ -25,7 +25,8 @@ pub async fn look(client: &Client, namespace: &str) -> anyhow::Result<Vec<Findin
         client.apiserver_version(),
     )
     .await;
-    let version = version.context("the cluster does not answer (--kubeconfig and --context name another)")?;
+    let version =
+        version.context("the cluster gave no good answer (--kubeconfig and --context name another)")?;
     let installation = install::management(IMAGE, Sync::Builtin, namespace, false);
     let mut findings = vec![judge::server_version(&version.git_version)];
     let mut others = Vec::new();

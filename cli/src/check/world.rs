@@ -75,7 +75,7 @@ pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<World> {
     let version = call_within(DEADLINE, "asking the API server for its version", asking).await;
     let version = version
         .map_err(|error| anyhow::anyhow!(explain(&error)))
-        .context("the management cluster does not answer (--kubeconfig and --context name another)")?;
+        .context("the management cluster gave no good answer (--kubeconfig and --context name another)")?;
     let (definitions, deployments, lease, live, kubeconfigs, identities) = tokio::join!(
         read_definitions(client),
         read_deployments(client),

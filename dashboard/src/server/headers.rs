@@ -54,7 +54,7 @@ impl Guard {
     fn misdirected(&self, request: &Request) -> Option<Response> {
         let said = request.headers().get(HOST).and_then(|host| host.to_str().ok()); // no text: no name
         let host = said.or_else(|| request.uri().host()).unwrap_or_default();
-        let why = "this dashboard does not answer to that name: ask for localhost, or start it with --host-allowed NAME\n";
+        let why = "this dashboard does not answer to that name: ask for localhost, or allow the name where it is started (muster dashboard --host-allowed, muster controller --dashboard-hosts)\n";
         (!self.hosts.admit(host)).then(|| (StatusCode::MISDIRECTED_REQUEST, why).into_response())
     }
 

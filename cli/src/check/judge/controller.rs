@@ -66,12 +66,17 @@ fn deployment(world: &World, all: &[Deployment], here: &[&Deployment]) -> Findin
                 "look there: muster check -n {works}; or install one for {namespace}: {install}"
             ));
         }
-        if is_alive(world) {
+        let alive = is_alive(world);
+        if let Err(why) = alive {
+            return Finding::unknown(Code::Deployment, "whether a controller runs elsewhere", why);
+        }
+        if alive == Ok(true) {
             return Finding::warning(
                 Code::Deployment,
                 "the controller does not run as a Deployment in this cluster",
             )
-            .reason("it runs elsewhere: whether it is well is seen by its Lease and by what it writes");
+            .reason("it runs elsewhere: whether it is well is seen by its Lease and by what it writes")
+            .remedy("nothing, if that is meant; its log is where it was started");
         }
         return Finding::problem(
             Code::Deployment,
@@ -112,24 +117,28 @@ fn deployment(world: &World, all: &[Deployment], here: &[&Deployment]) -> Findin
     }
 }
 
-/// Whether something acts as a controller here: it holds the Lease, or has looked at modules.
-fn is_alive(world: &World) -> bool {
-    let leased = world.lease.as_ref().is_ok_and(Option::is_some);
-    let looked = world.live.as_ref().is_ok_and(|live| {
+/// Whether something acts as a controller here: it holds the Lease, or has looked at modules. What could not be read is no answer.
+fn is_alive(world: &World) -> Result<bool, &str> {
+    let leased = world.lease.as_ref().map(Option::is_some);
+    let looked = world.live.as_ref().map(|live| {
         let statuses = live.modules.iter().map(|module| &module.status);
         let statuses = statuses.chain(live.bootstrap_modules.iter().map(|module| &module.status));
         statuses
             .flatten()
             .any(|status| status.observed_generation.is_some())
     });
-    leased || looked
+    match (leased, looked) {
+        (Ok(true), _) | (_, Ok(true)) => Ok(true),
+        (Err(why), _) | (_, Err(why)) => Err(why),
+        (Ok(false), Ok(false)) => Ok(false),
+    }
 }
 
 fn lease(world: &World, deployed: bool) -> Finding {
     let logs = if deployed {
         "kubectl logs -n muster-system deployment/muster-controller"
     } else {
-        "the log of the process that runs it: muster controller, muster serve or muster demo"
+        "the log of the process that runs it: muster controller or muster demo"
     };
     let lease = match &world.lease {
         Ok(lease) => lease.as_ref().and_then(|lease| lease.spec.as_ref()),
