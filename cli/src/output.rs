@@ -108,6 +108,12 @@ fn colour(character: char) -> Option<AnsiColor> {
     }
 }
 
+/// A count with the words for one, or for any other number.
+pub fn counted<N: fmt::Display + PartialEq + From<u8>>(count: N, one: &str, many: &str) -> String {
+    let words = if count == N::from(1) { one } else { many };
+    format!("{count} {words}")
+}
+
 /// Blanks before what stands beside a table.
 pub const GAP: usize = 3;
 
