@@ -60,6 +60,7 @@ mod rollout;
 mod simulate;
 mod steps;
 mod tree;
+mod trouble;
 mod undo;
 mod unenroll;
 mod uninstall;
@@ -100,26 +101,14 @@ async fn main() -> ExitCode {
     let matches = called_as.command().get_matches_from(words);
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     arguments.manner.take();
+    let cluster = arguments.cluster.clone();
     match run(arguments).await {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            complain!("error: {}", told(&error));
+            complain!("error: {}", trouble::told(&error, &cluster).await);
             ExitCode::from(UNKNOWN)
         }
     }
-}
-
-/// The error and its causes, without those whose words the one before them ends with.
-fn told(error: &anyhow::Error) -> String {
-    let mut words = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if words.is_empty() {
-            words = cause;
-        } else if !words.ends_with(&cause) {
-            words = format!("{words}: {cause}");
-        }
-    }
-    words
 }
 
 /// What was typed. `cargo demo -- --tour` hands its `--` on, which stands there for cargo.
@@ -165,19 +154,5 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Verb::Completion(flags) => completion::run(&flags),
         Verb::Man(flags) => man::run(&flags),
         Verb::Version(flags) => version::run(&cluster, &flags).await,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cause_that_is_told_already_is_not_told_again() {
-        let cause = anyhow::anyhow!("no such file").context("reading a: no such file");
-        assert_eq!(
-            told(&cause.context("no kubeconfig")),
-            "no kubeconfig: reading a: no such file"
-        );
     }
 }
