@@ -11,5 +11,6 @@ mod bed;
 mod bundle;
 mod check;
 mod enroll;
+mod look;
 mod unenroll;
 mod uninstall;
