@@ -288,6 +288,15 @@ fn fitting(lines: &[String], size: Option<(u16, u16)>) -> Vec<String> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn one_is_one() {
+        let files = |count: usize| counted(count, "file", "files");
+        assert_eq!(
+            [files(0), files(1), files(2)],
+            ["0 files", "1 file", "2 files"]
+        );
+    }
+
     fn check(later: i64, expect: &str) {
         let since = Timestamp::UNIX_EPOCH;
         let now = Timestamp::from_second(later).unwrap();
