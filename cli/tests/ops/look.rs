@@ -16,6 +16,11 @@ async fn module(bed: &Bed, name: &str) {
                 "sync": {"source": {"git": {"url": "https://git.example.com/fleet", "version": {"tag": "v1"}}}}}}),
     )
     .await;
+    // A definition is established a moment before its kind is served.
+    bed.until("every kind is served", async || {
+        bed.muster("get all").await.code == Some(0)
+    })
+    .await;
 }
 
 /// What its controller would say.

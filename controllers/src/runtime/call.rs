@@ -212,7 +212,7 @@ mod tests {
     fn what_libraries_say_to_programmers_is_left_out() {
         #[derive(Debug, Error)]
         #[error("{0}")]
-        struct Says(&'static str, #[source] Option<Box<Says>>);
+        struct Says(&'static str, #[source] Option<Box<Self>>);
         let check = |chain: &[&'static str], expect: &str| {
             let error = chain
                 .iter()
