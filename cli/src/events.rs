@@ -7,20 +7,21 @@ use clap::Args;
 use futures::TryStreamExt as _;
 use k8s_openapi::api::events::v1::Event;
 use kube::{
-    Api,
+    Api, Client, ResourceExt,
     api::ListParams,
     runtime::{WatchStreamExt as _, watcher},
 };
 use muster_controllers::runtime::Clock;
 use muster_dashboard::{Happened, ModuleRef};
+use serde::Serialize;
 
 use crate::{
     DONE,
     args::{ClusterFlags, View},
     connect,
-    fleet::happened,
+    fleet::{self, happened},
     output::{self, Age},
-    tree::Top,
+    tree::{Top, below},
 };
 
 pub const EXAMPLES: &str = "\
@@ -28,6 +29,7 @@ Examples:
   muster events                      all that happened, newest last
   muster events module/podinfo -w    of one module, as it happens
   muster events cluster/eu-1
+  muster events -A                   in all namespaces
   muster events -o json | jq '.events[] | select(.warning)'";
 
 /// What is about a cluster, besides its Cluster.
@@ -41,6 +43,9 @@ pub struct EventsFlags {
     /// Go on with what happens, until interrupted
     #[arg(short, long, conflicts_with = "output")]
     pub watch: bool,
+    /// In all namespaces
+    #[arg(short = 'A', long, conflicts_with_all = ["top", "watch"])]
+    pub all_namespaces: bool,
     /// How it is printed
     #[arg(short, long, value_enum, default_value_t = View::Table)]
     pub output: View,
@@ -49,25 +54,32 @@ pub struct EventsFlags {
 /// Prints events.
 pub async fn run(cluster: &ClusterFlags, flags: &EventsFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
-    let api: Api<Event> = Api::namespaced(client, &namespace);
+    let api: Api<Event> = if flags.all_namespaces {
+        Api::all(client.clone())
+    } else {
+        Api::namespaced(client.clone(), &namespace)
+    };
     let listed = api.list(&ListParams::default()).await.context("listing events")?;
-    let mut all: Vec<Happened> = listed.items.iter().filter_map(happened).collect();
-    all.retain(|event| is_about(event, &flags.top));
-    all.sort_by_key(|event| event.at);
+    let mut all: Vec<Told> = listed.items.iter().filter_map(Told::of).collect();
+    all.retain(|told| is_about(&told.happened, &flags.top));
+    all.sort_by_key(|told| told.happened.at);
+    if all.is_empty() {
+        exists(&client, &namespace, &flags.top).await?;
+    }
     match flags.output {
         View::Json => {
             let json = serde_json::json!({"schema": "events/v1", "events": all});
             output::text(&(serde_json::to_string_pretty(&json)? + "\n"))?;
         }
         View::Table if all.is_empty() && !flags.watch => {
-            complain!("Nothing happened that is still told (events are kept for an hour).");
+            complain!("No events found (a cluster keeps them for about an hour).");
         }
-        View::Table => output::print(&table(&all)),
+        View::Table => output::print(&table(&all, flags.all_namespaces)),
     }
     if !flags.watch {
         return Ok(DONE);
     }
-    let mut told = Told::from(listed.metadata.resource_version.as_deref());
+    let mut told = Followed::from(listed.metadata.resource_version.as_deref());
     let mut coming = pin!(watcher::watcher(api, watcher::Config::default()).default_backoff());
     loop {
         match coming.try_next().await {
@@ -85,14 +97,14 @@ pub async fn run(cluster: &ClusterFlags, flags: &EventsFlags) -> anyhow::Result<
 }
 
 /// How far events are told. A watch begins with all that are there, and may have to begin again: what was told is not told twice.
-struct Told {
+struct Followed {
     /// The greatest version that was told.
     upto: u64,
     /// Those of a list that is being read, which are in no order.
     listed: Vec<Event>,
 }
 
-impl Told {
+impl Followed {
     fn from(version: Option<&str>) -> Self {
         Self {
             upto: number(version),
@@ -127,6 +139,31 @@ fn number(version: Option<&str>) -> u64 {
     version.unwrap_or_default().parse().unwrap_or_default() // as above
 }
 
+/// An event, and where it is.
+#[derive(Serialize)]
+struct Told {
+    namespace: String,
+    #[serde(flatten)]
+    happened: Happened,
+}
+
+impl Told {
+    fn of(event: &Event) -> Option<Self> {
+        Some(Self {
+            namespace: event.namespace().unwrap_or_default(), // an event that was read has one
+            happened: happened(event)?,
+        })
+    }
+}
+
+/// An error, with the names that are near, if there is no such module or cluster: of one that is gone events may still tell.
+async fn exists(client: &Client, namespace: &str, top: &Top) -> anyhow::Result<()> {
+    if *top != Top::Fleet {
+        below(&fleet::read(client, namespace).await?, top, namespace)?;
+    }
+    Ok(())
+}
+
 fn is_about(event: &Happened, top: &Top) -> bool {
     match top {
         Top::Fleet => true,
@@ -138,17 +175,21 @@ fn is_about(event: &Happened, top: &Top) -> bool {
     }
 }
 
-fn table(events: &[Happened]) -> Vec<String> {
+fn table(events: &[Told], namespaced: bool) -> Vec<String> {
     let now = Clock::system().now();
-    let mut table = output::table(["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]);
-    for event in events {
-        table.add_row([
-            Age(event.at, now).to_string(),
-            kind_of(event).to_owned(),
-            event.reason.clone(),
-            object(event),
-            event.note.clone(),
-        ]);
+    let namespace = namespaced.then_some("NAMESPACE");
+    let columns = ["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"];
+    let mut table = output::table(namespace.into_iter().chain(columns));
+    for Told { namespace, happened } in events {
+        let cells = [
+            Age(happened.at, now).to_string(),
+            kind_of(happened).to_owned(),
+            happened.reason.clone(),
+            object(happened),
+            happened.note.clone(),
+        ];
+        let namespace = namespaced.then(|| namespace.clone());
+        table.add_row(namespace.into_iter().chain(cells));
     }
     output::lines(&table)
 }
@@ -180,7 +221,7 @@ mod tests {
 
     #[test]
     fn what_was_told_is_not_told_again_when_a_watch_begins_anew() {
-        let mut told = Told::from(Some("7"));
+        let mut told = Followed::from(Some("7"));
         let mut check = |event: watcher::Event<Event>, expect: &[&str]| {
             let news = told.news(event);
             let versions = news

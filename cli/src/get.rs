@@ -26,6 +26,7 @@ Examples:
   muster get clusters -l env=prod -o wide
   muster get modules --status-selector ready=false -A      what is not well, anywhere
   muster get all -o name
+  muster get module/podinfo
   muster get revisions -w                                 each change, until Ctrl-C";
 
 /// What kubectl asks for to get a table.
@@ -47,8 +48,11 @@ pub async fn run(cluster: &ClusterFlags, flags: &GetFlags) -> anyhow::Result<u8>
         );
     }
     let (client, namespace) = connect::client(cluster).await?;
-    let kinds = kinds(&client, flags.what).await?;
-    if let Some(name) = &flags.name {
+    if flags.name.is_some() && flags.what.name.is_some() {
+        anyhow::bail!("one name is enough: write TYPE/NAME, or TYPE NAME");
+    }
+    let kinds = kinds(&client, flags.what.what).await?;
+    if let Some(name) = flags.name() {
         exists(&client, &namespace, &kinds, flags, name).await?;
     }
     if !flags.watch {
@@ -128,10 +132,11 @@ pub async fn kinds(client: &Client, what: What) -> anyhow::Result<Vec<ApiResourc
         What::Clusters | What::All => fleet::served(client)
             .await?
             .map(muster_api::cluster::Version::api_resource),
-        What::Modules | What::Assemblages | What::Revisions => None,
+        What::Modules | What::BootstrapModules | What::Assemblages | What::Revisions => None,
     };
     Ok(match what {
         What::Modules => modules.into(),
+        What::BootstrapModules => modules.into_iter().skip(1).collect(),
         What::Clusters => clusters.into_iter().collect(),
         What::Assemblages => assemblages.into(),
         What::Revisions => revisions.into(),
@@ -201,7 +206,7 @@ async fn print(
                 .into_iter()
                 .map(|(_, item)| item)
                 .collect();
-            let list = match (&flags.name, &items[..]) {
+            let list = match (flags.name(), &items[..]) {
                 (Some(_), [only]) => only.clone(),
                 _ => serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items}),
             };
@@ -330,7 +335,7 @@ async fn items(
 }
 
 fn wanted(object: &Value, flags: &GetFlags) -> bool {
-    flags.name.as_ref().is_none_or(|wanted| name(object) == wanted)
+    flags.name().is_none_or(|wanted| name(object) == wanted)
         && flags
             .status_selector
             .as_ref()

@@ -1,8 +1,16 @@
 //! Log lines of the processes, on standard error.
 
+use std::io;
+
+use anstream::{AutoStream, ColorChoice};
 use tracing_subscriber::EnvFilter;
 
 use crate::args::LogFormat;
+
+/// Whether lines on standard error are in colour: as --color says, and otherwise where a terminal shows them.
+pub fn in_colour() -> bool {
+    AutoStream::choice(&io::stderr()) != ColorChoice::Never
+}
 
 /// Starts logging; `RUST_LOG` changes what is told.
 pub fn start(format: LogFormat) {
@@ -10,7 +18,8 @@ pub fn start(format: LogFormat) {
         EnvFilter::try_from_default_env().unwrap_or_else(|_unset| EnvFilter::new("info,kube_client=warn"));
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(io::stderr)
+        .with_ansi(in_colour())
         .with_target(false);
     // With -v logging has begun, and tells more.
     match format {

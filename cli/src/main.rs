@@ -60,6 +60,7 @@ mod rollout;
 mod simulate;
 mod steps;
 mod tree;
+mod trouble;
 mod undo;
 mod unenroll;
 mod uninstall;
@@ -71,7 +72,6 @@ use std::{ffi::OsString, process::ExitCode};
 use clap::FromArgMatches as _;
 
 use args::{Arguments, Verb};
-use muster_controllers::runtime::call::explain;
 use plugin::CalledAs;
 
 /// Decisions make and free many small pieces of memory, in one thread and in another.
@@ -114,10 +114,11 @@ async fn answer() -> ExitCode {
     let matches = called_as.command().get_matches_from(words);
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     arguments.manner.take();
+    let cluster = arguments.cluster.clone();
     match run(arguments).await {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            complain!("error: {}", explain(error.as_ref()));
+            complain!("error: {}", trouble::told(&error, &cluster).await);
             ExitCode::from(UNKNOWN)
         }
     }

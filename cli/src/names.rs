@@ -12,7 +12,7 @@ use kube::{
 };
 
 use crate::{
-    args::{Arguments, ClusterFlags, What},
+    args::{Arguments, ClusterFlags, Listed, What},
     connect, get,
 };
 
@@ -53,7 +53,12 @@ pub fn command(words: &[OsString]) -> Command {
         return Arguments::command();
     };
     let get = matches.subcommand_matches("get");
-    let what = get.and_then(|get| get.try_get_one::<What>("what").ok().flatten().copied());
+    let what = get.and_then(|get| {
+        get.try_get_one::<Listed>("what")
+            .ok()
+            .flatten()
+            .map(|listed| listed.what)
+    });
     named(Arguments::command(), &Arc::new(Typed { cluster, what }))
 }
 

@@ -7,10 +7,11 @@ use muster_api::{
     control::Control,
     labels::annotation::{ABORT, APPROVE, PROMOTE, RETRY},
 };
+use muster_rollout::{Memory, Revision, Says};
 use serde_json::{Value, json};
 
 use crate::{
-    DONE,
+    DONE, FAILED,
     args::ModuleName,
     control::{self, DryRunFlag},
     fleet::Address,
@@ -78,6 +79,11 @@ pub async fn approve(
     let object = address.get().await?;
     let stage = stage_of(&object, stage.as_deref())?;
     let revision = target(&object)?;
+    let approve = |revision| Says::Approve(revision, stage.as_str().into());
+    if !heeded(&object, &revision, approve) {
+        let why = format!("revision {revision} is not being rolled out, or has passed stage {stage}");
+        return Ok(refuse(module, &why));
+    }
     let (key, verb) = if promote {
         (PROMOTE, "promoted")
     } else {
@@ -94,47 +100,79 @@ pub async fn approve(
 
 /// What is being rolled out goes no further.
 pub async fn abort(client: &Client, namespace: &str, flags: &RevisionFlags) -> anyhow::Result<u8> {
-    let (address, revision) = about_revision(client, namespace, flags, ABORT).await?;
-    control::tell(
-        &address,
-        &format!("revision {revision} aborted"),
-        flags.word.dry_run.by,
-    );
-    Ok(DONE)
+    about_revision(client, namespace, flags, (ABORT, Says::Abort), |revision| {
+        (
+            format!("revision {revision} aborted"),
+            format!("revision {revision} is not being rolled out"),
+        )
+    })
+    .await
 }
 
 /// What was condemned, or aborted, is tried again.
 pub async fn retry(client: &Client, namespace: &str, flags: &RevisionFlags) -> anyhow::Result<u8> {
-    let (address, revision) = about_revision(client, namespace, flags, RETRY).await?;
-    control::tell(
-        &address,
-        &format!("revision {revision} is tried again"),
-        flags.word.dry_run.by,
-    );
-    Ok(DONE)
+    about_revision(client, namespace, flags, (RETRY, Says::Retry), |revision| {
+        (
+            format!("revision {revision} is tried again"),
+            format!("revision {revision} is neither bad nor aborted"),
+        )
+    })
+    .await
 }
 
+/// Says it, and tells that it is said, or why it is not: the two texts of a revision.
 async fn about_revision(
     client: &Client,
     namespace: &str,
     flags: &RevisionFlags,
-    key: &str,
-) -> anyhow::Result<(Address, String)> {
+    (key, says): (&str, fn(Revision) -> Says),
+    texts: impl FnOnce(&str) -> (String, String),
+) -> anyhow::Result<u8> {
     let RevisionFlags {
         module,
         revision,
         word,
     } = flags;
     let address = Address::of(client, namespace, module);
+    let object = address.get().await?;
     let revision = match revision {
         Some(said) => {
             let history = history::read(client, namespace, module).await?.history;
             control::digits(&history.find(said)?.revision).to_owned()
         }
-        None => target(&address.get().await?)?,
+        None => target(&object)?,
     };
+    let (said, why) = texts(&revision);
+    if !heeded(&object, &revision, says) {
+        return Ok(refuse(module, &why));
+    }
     say(client, &address, key, &revision, word).await?;
-    Ok((address, revision))
+    control::tell(&address, &said, word.dry_run.by);
+    Ok(DONE)
+}
+
+/// Whether the rollout would heed it, as far as its memory tells. Where that cannot be read, the controller tells by an event.
+fn heeded(object: &DynamicObject, revision: &str, says: impl Fn(Revision) -> Says) -> bool {
+    let pointer = |pointer: &str| object.data.pointer(pointer).and_then(Value::as_str);
+    let own = pointer("/status/rollout/uid") == object.metadata.uid.as_deref();
+    let memory = pointer("/status/rollout/memory").filter(|_| own);
+    // What this version cannot read, a controller of another version may.
+    let Some(memory) = memory.and_then(|text| serde_json::from_str::<Memory>(text).ok()) else {
+        return true;
+    };
+    let known = memory.bad.keys().copied().chain(memory.run.map(|run| run.target));
+    // A memory keeps the first 32 digits of a hash.
+    let revision = revision.get(..32).unwrap_or(revision).to_ascii_lowercase();
+    let mut meant = known.filter(|known| known.to_string().starts_with(&revision));
+    meant.any(|meant| memory.heeds(&says(meant)))
+}
+
+/// Nothing is written that would have no effect.
+fn refuse(module: &ModuleName, why: &str) -> u8 {
+    complain!(
+        "error: {module}: {why}: nothing was written, it would have no effect; next: muster rollout history {module}"
+    );
+    FAILED
 }
 
 async fn say(client: &Client, address: &Address, key: &str, what: &str, word: &Word) -> anyhow::Result<()> {
@@ -176,6 +214,7 @@ fn stage_of(object: &DynamicObject, given: Option<&str>) -> anyhow::Result<Strin
         (Some(given), _) if names.is_empty() => bail!("there is no stage {given}: the module has no stages"),
         (Some(given), _) => bail!("there is no stage {given}, there are {}", names.join(", ")),
         (None, [only]) => Ok(only.clone()),
+        (None, []) if names.is_empty() => bail!("the module has no stages: there is nothing to approve"),
         (None, []) => bail!("no stage asks for approval: name one with --stage"),
         (None, several) => bail!("{} ask for approval: name one with --stage", several.join(", ")),
     }
@@ -183,6 +222,8 @@ fn stage_of(object: &DynamicObject, given: Option<&str>) -> anyhow::Result<Strin
 
 #[cfg(test)]
 mod tests {
+    use muster_rollout::{Evidence, Millis, Run, RunState, StageId};
+
     use super::*;
 
     fn module(stages: &Value) -> DynamicObject {
@@ -223,12 +264,51 @@ mod tests {
             None,
             Err("no stage asks for approval: name one with --stage"),
         );
+        check(
+            json!([]),
+            None,
+            Err("the module has no stages: there is nothing to approve"),
+        );
         let two = json!([canary, {"name": "eu", "approval": "Required"}]);
         check(
             two,
             None,
             Err("canary, eu ask for approval: name one with --stage"),
         );
+    }
+
+    #[test]
+    fn what_would_have_no_effect_is_known_by_the_memory() {
+        let mut memory = Memory::default();
+        let (running, bad) = (Revision::new([1; 16]), Revision::new([2; 16]));
+        memory.run = Some(Run {
+            id: 1,
+            target: running,
+            from: None,
+            started: Millis(0),
+            state: RunState::Open,
+        });
+        memory.course.passed.insert(StageId::of("canary"));
+        let evidence = Evidence {
+            unit: "eu-1".into(),
+            message: "no".into(),
+            at: Millis(0),
+        };
+        memory.bad.insert(bad, evidence);
+        let mut module = module(&json!([]));
+        module.data["status"]["rollout"] = json!({"memory": serde_json::to_string(&memory).unwrap()});
+        let stage = |name: &'static str| move |revision| Says::Approve(revision, name.into());
+        let (running, bad) = ("01010101", "02020202");
+        assert!(heeded(&module, running, stage("all")));
+        assert!(!heeded(&module, running, stage("canary")), "it was passed");
+        assert!(!heeded(&module, bad, stage("all")));
+        assert!(heeded(&module, running, Says::Abort));
+        assert!(!heeded(&module, bad, Says::Abort));
+        assert!(heeded(&module, bad, Says::Retry));
+        assert!(!heeded(&module, running, Says::Retry));
+        assert!(!heeded(&module, "03030303", Says::Retry));
+        module.data["status"]["rollout"] = json!({"memory": "of a newer version"});
+        assert!(heeded(&module, running, Says::Retry));
     }
 
     #[test]

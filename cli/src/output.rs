@@ -127,6 +127,12 @@ fn colour(character: char) -> Option<AnsiColor> {
     }
 }
 
+/// A count with the words for one, or for any other number.
+pub fn counted(count: usize, one: &str, many: &str) -> String {
+    let words = if count == 1 { one } else { many };
+    format!("{count} {words}")
+}
+
 /// Blanks before what stands beside a table.
 pub const GAP: usize = 3;
 
@@ -316,6 +322,12 @@ fn fitting(lines: &[String], size: Option<(u16, u16)>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_one() {
+        let files = |count: usize| counted(count, "file", "files");
+        assert_eq!([files(0), files(1), files(2)], ["0 files", "1 file", "2 files"]);
+    }
 
     fn check(later: i64, expect: &str) {
         let since = Timestamp::UNIX_EPOCH;

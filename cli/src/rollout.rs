@@ -1,16 +1,17 @@
 //! `muster rollout`: follow a rollout until it is done or has failed; what people say is in `pause` and `once`.
 
-use std::{collections::BTreeMap, ops::ControlFlow};
+use std::{collections::BTreeMap, ops::ControlFlow, time::Duration};
 
 use anyhow::Context as _;
 use kube::Client;
-use muster_api::reasons::Reason;
+use muster_api::{module::Summary, reasons::Reason};
 use muster_controllers::runtime::Clock;
 use muster_dashboard::{Cell, Fleet, ModuleView, Shape, Tree, listed};
+use serde::Serialize;
 
 use crate::{
-    DONE, FAILED,
-    args::{ClusterFlags, RolloutFlags, RolloutVerb, StatusFlags},
+    DONE, FAILED, INTERRUPTED,
+    args::{ClusterFlags, ModuleName, RolloutFlags, RolloutVerb, StatusFlags, View},
     connect, fleet, history, once,
     output::{self, Live, When},
     pause, tree, undo,
@@ -27,7 +28,8 @@ pub const STATUS_EXAMPLES: &str = "\
 Examples:
   muster rollout status module/podinfo
   muster rollout status module/podinfo --tag v1.2.0 --timeout 20m     in a pipeline, after the push
-  muster rollout status module/podinfo --no-watch";
+  muster rollout status module/podinfo --no-watch
+  muster rollout status module/podinfo -o json | jq -r .result";
 
 /// Names on one line; more are counted.
 const LISTED: usize = 3;
@@ -49,24 +51,42 @@ pub async fn run(cluster: &ClusterFlags, flags: &RolloutFlags) -> anyhow::Result
 }
 
 async fn status(client: &Client, namespace: &str, flags: &StatusFlags) -> anyhow::Result<u8> {
-    let following = follow(client, namespace, flags);
-    let Some(timeout) = flags.timeout else {
-        return following.await;
+    let mut teller = Teller {
+        is_silent: flags.output == View::Json,
+        ..Teller::default()
     };
-    if let Ok(ended) = tokio::time::timeout(timeout, following).await {
-        return ended;
+    let timeout = flags.timeout.unwrap_or(Duration::MAX);
+    let ended = tokio::select! {
+        ended = tokio::time::timeout(timeout, follow(client, namespace, flags, &mut teller)) => ended,
+        // A signal that cannot be listened to ends the process by itself.
+        Ok(()) = tokio::signal::ctrl_c() => {
+            complain!("the rollout goes on in the cluster");
+            return Ok(INTERRUPTED);
+        }
+    };
+    // Not done in time.
+    let code = ended.ok().transpose()?;
+    match flags.output {
+        View::Json => {
+            output::text(&(serde_json::to_string_pretty(&teller.end(&flags.module, code))? + "\n"))?;
+        }
+        View::Table if code.is_none() => say!(
+            "{} is not done after {}s; the rollout goes on in the cluster",
+            flags.module,
+            timeout.as_secs()
+        ),
+        View::Table => {}
     }
-    say!(
-        "{} is not done after {}s; the rollout goes on in the cluster",
-        flags.module,
-        timeout.as_secs()
-    );
-    Ok(FAILED)
+    Ok(code.unwrap_or(FAILED))
 }
 
 /// Until the module is ready or stalled. On a terminal its tree is drawn again at each change; into a pipe goes a line for each change.
-async fn follow(client: &Client, namespace: &str, flags: &StatusFlags) -> anyhow::Result<u8> {
-    let mut teller = Teller::default();
+async fn follow(
+    client: &Client,
+    namespace: &str,
+    flags: &StatusFlags,
+    teller: &mut Teller,
+) -> anyhow::Result<u8> {
     if flags.no_watch {
         let fleet = fleet::read(client, namespace).await?;
         return Ok(match teller.look(&fleet, namespace, flags)? {
@@ -80,6 +100,45 @@ async fn follow(client: &Client, namespace: &str, flags: &StatusFlags) -> anyhow
     .await
 }
 
+/// Where a rollout stood when it was followed no longer: `status/v1`.
+#[derive(Serialize)]
+struct End {
+    schema: &'static str,
+    module: String,
+    result: Outcome,
+    /// The version that the module asks for; null, as what follows, if it was never seen.
+    version: Option<String>,
+    message: Option<String>,
+    summary: Option<Summary>,
+}
+
+/// How it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+enum Outcome {
+    Complete,
+    Failed,
+    Aborted,
+    Paused,
+    /// It goes on, and nobody waits any longer.
+    TimedOut,
+    /// It goes on, and nobody waits for it.
+    Progressing,
+}
+
+impl Outcome {
+    /// Of what was seen last; no exit code if the time was over.
+    fn of(view: &ModuleView, code: Option<u8>) -> Self {
+        match (code, view.stalled) {
+            (Some(DONE), _) => Self::Complete,
+            (Some(_), true) if view.reason == Reason::Aborted.as_str() => Self::Aborted,
+            (Some(_), true) => Self::Failed,
+            (_, false) if view.reason == Reason::Paused.as_str() => Self::Paused,
+            (Some(_), false) => Self::Progressing,
+            (None, _) => Self::TimedOut,
+        }
+    }
+}
+
 /// What of a rollout was told.
 #[derive(Default)]
 struct Teller {
@@ -88,6 +147,10 @@ struct Teller {
     words: BTreeMap<String, String>,
     /// What was said of the module as a whole.
     said: String,
+    /// Nothing is told before the end.
+    is_silent: bool,
+    /// The module as it was seen last.
+    seen: Option<ModuleView>,
 }
 
 impl Teller {
@@ -103,13 +166,15 @@ impl Teller {
             no_watch,
             tag,
             timeout: _,
+            output: _,
         } = flags;
         let view = fleet
             .module(module.kind, &module.name)
             .with_context(|| fleet::missing(fleet, module, namespace))?;
+        self.seen = Some(view.clone());
         if let Some(tag) = tag.as_ref().filter(|tag| **tag != view.version) {
             if *no_watch {
-                say!("{module} asks for {}, not for {tag}", view.version);
+                self.say(format!("{module} asks for {}, not for {tag}", view.version));
                 return Ok(ControlFlow::Break(FAILED));
             }
             self.say(format!(
@@ -119,7 +184,7 @@ impl Teller {
             return Ok(ControlFlow::Continue(()));
         }
         // Before the controller has seen the new spec, the words are about the old one.
-        if tag.is_none() || view.observed {
+        if !self.is_silent && (tag.is_none() || view.observed) {
             self.clusters(view);
         }
         let ended = ended(view);
@@ -133,9 +198,22 @@ impl Teller {
         })
     }
 
+    /// Where it stands.
+    fn end(&self, module: &ModuleName, code: Option<u8>) -> End {
+        let view = self.seen.as_ref();
+        End {
+            schema: "status/v1",
+            module: module.to_string(),
+            result: view.map_or(Outcome::TimedOut, |view| Outcome::of(view, code)),
+            version: view.map(|view| view.version.clone()),
+            message: view.map(|view| view.message.clone()),
+            summary: view.map(|view| view.summary.clone()),
+        }
+    }
+
     /// Once in a row.
     fn say(&mut self, text: String) {
-        if self.said != text {
+        if self.said != text && !self.is_silent {
             say!("{text}");
             self.said = text;
             // What is above stays.

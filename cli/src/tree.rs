@@ -114,7 +114,7 @@ pub async fn run(cluster: &ClusterFlags, flags: &TreeFlags) -> anyhow::Result<u8
 }
 
 /// The tree that begins there.
-fn below(fleet: &Fleet, top: &Top, namespace: &str) -> anyhow::Result<Tree> {
+pub fn below(fleet: &Fleet, top: &Top, namespace: &str) -> anyhow::Result<Tree> {
     match top {
         Top::Fleet => Ok(Tree::fleet(fleet, namespace)),
         Top::Module(module) => {

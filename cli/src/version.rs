@@ -4,25 +4,41 @@ use anyhow::Context as _;
 
 use crate::{
     DONE,
-    args::{ClusterFlags, VersionFlags},
-    connect,
+    args::{ClusterFlags, VersionFlags, View},
+    connect, output,
 };
 
 pub const EXAMPLES: &str = "\
 Examples:
   muster version
-  muster version --client";
+  muster version --client
+  muster version -o json";
 
 /// Prints the version of this command, and that of the management cluster's API server.
 pub async fn run(cluster: &ClusterFlags, flags: &VersionFlags) -> anyhow::Result<u8> {
-    say!("muster {}", env!("CARGO_PKG_VERSION"));
-    if !flags.client {
-        let (client, _) = connect::client(cluster).await?;
-        let server = client
-            .apiserver_version()
-            .await
-            .context("the API server does not tell its version (--client: do not ask)")?;
-        say!("API server {}", server.git_version);
+    let own = env!("CARGO_PKG_VERSION");
+    if flags.output == View::Table {
+        say!("muster {own}");
+    }
+    let server = if flags.client {
+        None
+    } else {
+        Some(server(cluster).await?)
+    };
+    match (flags.output, server) {
+        (View::Table, Some(server)) => say!("API server {server}"),
+        (View::Table, None) => {}
+        (View::Json, server) => {
+            let json = serde_json::json!({"schema": "version/v1", "muster": own, "server": server});
+            output::text(&(serde_json::to_string_pretty(&json)? + "\n"))?;
+        }
     }
     Ok(DONE)
+}
+
+async fn server(cluster: &ClusterFlags) -> anyhow::Result<String> {
+    let (client, _) = connect::client(cluster).await?;
+    let server = client.apiserver_version().await;
+    let server = server.context("the API server does not tell its version (--client: do not ask)")?;
+    Ok(server.git_version)
 }

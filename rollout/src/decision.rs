@@ -123,7 +123,7 @@ pub enum Why {
         class: Class,
         /// What it says.
         message: Arc<str>,
-        /// Since when it is charged; None after a run, when it is not.
+        /// When the failure was counted, or since when it is charged if it was not; None after a run, when it is not charged.
         since: Option<Millis>,
         /// When the failure will count, if it does not yet.
         until: Option<Millis>,

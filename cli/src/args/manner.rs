@@ -4,7 +4,7 @@ use anstream::ColorChoice;
 use clap::{ArgAction, Args};
 use tracing_subscriber::EnvFilter;
 
-use crate::output;
+use crate::{logs, output};
 
 /// How it is printed.
 #[derive(Args, Clone, Copy, Debug)]
@@ -42,6 +42,7 @@ impl Manner {
         let _ = tracing_subscriber::fmt()
             .with_env_filter(EnvFilter::new(told))
             .with_writer(std::io::stderr)
+            .with_ansi(logs::in_colour())
             .with_target(false)
             .try_init();
     }

@@ -4,9 +4,12 @@ mod folder;
 mod manner;
 mod process;
 
-use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
+use std::{ffi::OsStr, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{
+    Args, Parser, Subcommand, ValueEnum,
+    builder::{EnumValueParser, PossibleValue, TypedValueParser},
+};
 use muster_api::module::ModuleKind;
 
 use crate::{
@@ -253,9 +256,9 @@ pub enum Verb {
     Dashboard(DashboardFlags),
     /// What happened to the fleet, a module or a cluster
     ///
-    /// With -o json: `schema` (`events/v1`) and events, each with at, warning, reason, note, kind, name and by.
+    /// With -o json: `schema` (`events/v1`) and events, each with namespace, at, warning, reason, note, kind, name and by.
     ///
-    /// Exit codes: 0 printed, 2 could not find out.
+    /// Exit codes: 0 printed, 2 no such module or cluster, or could not find out.
     #[command(before_help = events::EXAMPLES)]
     Events(EventsFlags),
     /// The rollout of a module
@@ -301,6 +304,10 @@ pub enum Verb {
     #[command(before_help = man::EXAMPLES)]
     Man(ManFlags),
     /// The version of this command, and of the management cluster's API server
+    ///
+    /// With -o json: `schema` (`version/v1`), muster, and server (null with --client).
+    ///
+    /// Exit codes: 0 printed, 2 the API server does not answer.
     #[command(before_help = version::EXAMPLES)]
     Version(VersionFlags),
 }
@@ -348,9 +355,9 @@ pub struct CrdsFlags {
 
 #[derive(Args, Debug)]
 pub struct GetFlags {
-    /// What to list
-    #[arg(value_enum)]
-    pub what: What,
+    /// What to list, or TYPE/NAME
+    #[arg(value_parser = ListedParser)]
+    pub what: Listed,
     /// Only this one
     pub name: Option<String>,
     /// Only those with these labels
@@ -399,12 +406,60 @@ impl FromStr for StatusSelector {
     }
 }
 
+impl GetFlags {
+    /// The one that is meant, if it is one.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref().or(self.what.name.as_deref())
+    }
+}
+
+/// What `get` lists, as kubectl takes it: TYPE or TYPE/NAME.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Of which kinds.
+    pub what: What,
+    /// Which one.
+    pub name: Option<String>,
+}
+
+/// Reads it: the type is one of the values that it may have.
+#[derive(Clone)]
+struct ListedParser;
+
+impl TypedValueParser for ListedParser {
+    type Value = Listed;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Listed, clap::Error> {
+        let text = value.to_string_lossy();
+        let (kind, name) = match text.split_once('/') {
+            Some((kind, name)) if !name.is_empty() => (kind, Some(name.to_owned())),
+            _ => (&*text, None),
+        };
+        let what = EnumValueParser::<What>::new().parse_ref(command, arg, OsStr::new(kind))?;
+        Ok(Listed { what, name })
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(
+            What::value_variants().iter().filter_map(What::to_possible_value),
+        ))
+    }
+}
+
 /// What `get` lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum What {
     /// Modules and BootstrapModules
     #[value(alias = "module", alias = "mmod")]
     Modules,
+    /// BootstrapModules alone
+    #[value(name = "bootstrapmodules", alias = "bootstrapmodule", alias = "bmod")]
+    BootstrapModules,
     /// Clusters
     #[value(alias = "cluster")]
     Clusters,
@@ -412,7 +467,12 @@ pub enum What {
     #[value(alias = "assemblage")]
     Assemblages,
     /// ModuleRevisions
-    #[value(alias = "revision", alias = "mrev")]
+    #[value(
+        alias = "revision",
+        alias = "modulerevision",
+        alias = "modulerevisions",
+        alias = "mrev"
+    )]
     Revisions,
     /// All of them
     All,
@@ -486,7 +546,10 @@ pub struct RolloutFlags {
 pub enum RolloutVerb {
     /// Follow a rollout until it is done or has failed
     ///
-    /// Exit codes: 0 done, 1 failed or not done in time, 2 could not find out.
+    /// With -o json one object at the end: `schema` (`status/v1`), module, result (Complete, Failed, Aborted, Paused, TimedOut, or
+    /// Progressing with --no-watch), version, message and summary (clusters by state).
+    ///
+    /// Exit codes: 0 done, 1 failed or not done in time, 2 could not find out, 130 interrupted.
     #[command(before_help = rollout::STATUS_EXAMPLES)]
     Status(StatusFlags),
     /// Let no further cluster begin; what has begun may finish
@@ -507,24 +570,24 @@ pub enum RolloutVerb {
     ///
     /// Writes the annotation fleet.muster.dev/approve for this stage of this revision, with your name, reason and time. It counts once.
     ///
-    /// Exit codes: 0 written, 2 could not be done.
+    /// Exit codes: 0 written, 1 it would have no effect, 2 could not be done.
     #[command(before_help = once::APPROVE_EXAMPLES)]
     Approve(StageFlags),
     /// Let a stage be passed as soon as its clusters are confirmed, without its soak and its gates
     ///
-    /// Exit codes: 0 written, 2 could not be done.
+    /// Exit codes: 0 written, 1 it would have no effect, 2 could not be done.
     #[command(before_help = once::PROMOTE_EXAMPLES)]
     Promote(StageFlags),
     /// Let what is being rolled out go no further
     ///
     /// It ends as if the revision were bad, but nobody is blamed: with onFailure.action Revert clusters go back to the last good one.
     ///
-    /// Exit codes: 0 written, 2 could not be done.
+    /// Exit codes: 0 written, 1 it would have no effect, 2 could not be done.
     #[command(before_help = once::ABORT_EXAMPLES)]
     Abort(RevisionFlags),
     /// Forget that a revision is bad, or was aborted, and roll it out again
     ///
-    /// Exit codes: 0 written, 2 could not be done.
+    /// Exit codes: 0 written, 1 it would have no effect, 2 could not be done.
     #[command(before_help = once::RETRY_EXAMPLES)]
     Retry(RevisionFlags),
     /// What became of each revision: verdict, clusters, when, and what failed
@@ -559,6 +622,9 @@ pub struct StatusFlags {
     /// Give up after this time; exit code 1
     #[arg(long, value_parser = duration)]
     pub timeout: Option<Duration>,
+    /// How it is printed: table as it changes, or json at the end
+    #[arg(short, long, value_enum, default_value_t = View::Table)]
+    pub output: View,
 }
 
 #[derive(Args, Debug)]
@@ -575,6 +641,9 @@ pub struct VersionFlags {
     /// Only of this command
     #[arg(long)]
     pub client: bool,
+    /// How it is printed: table or json
+    #[arg(short, long, value_enum, default_value_t = View::Table)]
+    pub output: View,
 }
 
 /// A module by kind and name.

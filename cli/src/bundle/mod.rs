@@ -7,7 +7,7 @@
 //! Invariant: of Secrets only names and keys are in it; kubeconfigs are not in it; everything else went through `redact`.
 
 mod gather;
-mod redact;
+pub mod redact;
 
 use std::{
     fs::{self, OpenOptions},
@@ -78,7 +78,11 @@ pub async fn run(cluster: &ClusterFlags, flags: &BundleFlags) -> anyhow::Result<
         remove(&path);
     }
     written.with_context(|| format!("writing {}", path.display()))?;
-    say!("{}: {} files", path.display(), gathered.files.len());
+    say!(
+        "{}: {}",
+        path.display(),
+        crate::output::counted(gathered.files.len(), "file", "files")
+    );
     for line in &gathered.failed {
         say!("► not in it: {line}");
     }

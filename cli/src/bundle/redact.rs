@@ -42,6 +42,8 @@ static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         // A field of a telling name. What follows `secret:` in a message is no secret: "reading the secret: not found".
         r#"(?i)(?<before>[a-z0-9_.-]*(?:token|password|passwd|api[_-]?key|access[_-]?key|clientsecret)["']?:[ \t]*["']?)(?<value>[^\s"'&,;{}\[\]]+)"#,
         r"(?i)(?<before>\b(?:bearer|basic)\s+)(?<value>[A-Za-z0-9._~+/=-]{8,})",
+        // Tokens that begin as those of GitLab, Slack, GitHub, AWS, npm, Vault and others do.
+        r"(?<value>\b(?:glpat-|xox[abeprs]-|gh[oprsu]_|github_pat_|AKIA|npm_|hvs\.|sk-)[A-Za-z0-9_.-]{12,})",
         // JSON Web Tokens.
         r"(?<value>\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*)",
         r"(?s)(?<value>-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z))",
@@ -80,6 +82,14 @@ impl Known {
     }
 }
 
+/// A text without what looks like a credential.
+pub fn without_credentials(mut text: String) -> String {
+    for pattern in PATTERNS.iter() {
+        text = pattern.replace_all(&text, masked).into_owned();
+    }
+    text
+}
+
 /// What masks the values that must not appear, and what looks like one.
 pub struct Redactor {
     /// All values at once: a bundle is read once, however many Secrets there are. The longest wins, as one may be a part of another.
@@ -102,10 +112,7 @@ impl Redactor {
             text.push_str(MASK);
             true
         });
-        for pattern in PATTERNS.iter() {
-            text = pattern.replace_all(&text, masked).into_owned();
-        }
-        text
+        without_credentials(text)
     }
 
     /// An object without credentials, and without what only managers need.
@@ -199,7 +206,7 @@ mod tests {
 
     #[test]
     fn every_pattern_is_one() {
-        assert_eq!(PATTERNS.len(), 6);
+        assert_eq!(PATTERNS.len(), 7);
     }
 
     fn nothing_known() -> Redactor {
@@ -221,6 +228,11 @@ mod tests {
             "GET https://x/q?query=up&access_token=canary&a=b",
             "GET https://x/q?query=up&access_token=***&a=b",
         );
+        check(
+            "cloning with glpat-canarycanary failed",
+            "cloning with *** failed",
+        );
+        check("xoxb-1234567890-canary, ghp_canarycanarycanary", "***, ***");
         check("--password=canary", "--password=***");
         check("PASSWORD: canary", "PASSWORD: ***");
         check("Authorization: Bearer canarycanary", "Authorization: Bearer ***");

@@ -85,12 +85,15 @@ pub async fn look(client: &Client, namespace: &str, name: &str) -> anyhow::Resul
 fn silent(server: &str, error: &CallError) -> Finding {
     let why = explain(error);
     match error.code() {
-        Some(401 | 403) => Finding::problem(Code::DeepAnswers, format!("{server} refuses the credential in the Secret"))
+        Some(401 | 403) => Finding::problem(
+            Code::DeepAnswers,
+            format!("{server} refuses the credential in the Secret"),
+        )
+        .reason(why)
+        .remedy("enrol it again: muster enroll CONTEXT --name NAME"),
+        _ => Finding::problem(Code::DeepAnswers, format!("{server} does not answer from here"))
             .reason(why)
-            .remedy("enrol it again: muster enroll CONTEXT --name NAME"),
-        _ => Finding::warning(Code::DeepAnswers, format!("{server} does not answer from here"))
-            .reason(why)
-            .remedy("that proves nothing of the controller, which goes there from where it runs: muster check says what it says"),
+            .remedy("the controller goes there from where it runs: muster check says what it sees"),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::finding::{Finding, Level, Report};
-use crate::output;
+use crate::output::{self, counted};
 
 /// How many findings of one code are shown in full.
 const SHOWN: usize = 3;
@@ -75,8 +75,6 @@ fn result(report: &Report) -> String {
             .filter(|finding| finding.level == level)
             .count()
     };
-    let plural =
-        |count: usize, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
     let mut parts = Vec::new();
     for (level, one, many) in [
         (Level::Problem, "problem", "problems"),
@@ -89,7 +87,7 @@ fn result(report: &Report) -> String {
     ] {
         let count = count(level);
         if count > 0 {
-            parts.push(plural(count, one, many));
+            parts.push(counted(count, one, many));
         }
     }
     if parts.is_empty() {

@@ -13,7 +13,8 @@ use muster_controllers::{
 use serde_json::Value;
 
 use super::{
-    EnrollFlags, accepted, address::Address, objects, objects::ACCOUNT, objects::Access, taken, way::Way,
+    EnrollFlags, accepted, address::Address, labels::Labels, objects, objects::ACCOUNT, objects::Access,
+    taken, way::Way,
 };
 use crate::{
     apply::{self, Applied, DEADLINE, ObjectRef, is_by_command},
@@ -285,7 +286,8 @@ impl Downstream {
             .map_or_else(String::new, |server| format!(" --server {server}"));
         let bootstrap = if flags.bootstrap { " --bootstrap" } else { "" };
         let agent = if flags.no_agent { " --no-agent" } else { "" };
-        format!("{}{file}{server}{bootstrap}{agent}", self.way.context)
+        let labels = Labels::flag(&flags.labels);
+        format!("{}{file}{labels}{server}{bootstrap}{agent}", self.way.context)
     }
 }
 

@@ -11,6 +11,7 @@
 
 pub mod address;
 pub mod downstream;
+mod labels;
 pub mod management;
 pub mod objects;
 mod wait;
@@ -19,7 +20,7 @@ pub mod way;
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use clap::Args;
-use kube::ResourceExt;
+use kube::{ResourceExt, core::DynamicObject};
 use muster_api::{cluster::Version, validate::names as grammar};
 use muster_controllers::{
     registry::kubeconfig as allowed,
@@ -30,6 +31,7 @@ use muster_sync::build::print;
 use self::{
     address::{Address, Reach, proposal},
     downstream::Downstream,
+    labels::Labels,
     management::{PLACE, Plane},
     objects::Access,
     wait::Said,
@@ -65,7 +67,7 @@ pub struct EnrollFlags {
     /// What the cluster is called in the fleet; else as its context
     #[arg(long)]
     pub name: Option<String>,
-    /// Labels of the Cluster, by which modules select it
+    /// Labels of the Cluster, by which modules select it; those that it has and that are not named stay
     #[arg(short, long, value_name = "KEY=VALUE,...", value_delimiter = ',', value_parser = label)]
     pub labels: Vec<(String, String)>,
     /// How the management cluster reaches it, if not as you do: https://HOST:PORT
@@ -132,7 +134,7 @@ pub async fn run(cluster: &ClusterFlags, flags: &EnrollFlags) -> anyhow::Result<
 struct Plan<'a> {
     flags: &'a EnrollFlags,
     name: String,
-    labels: BTreeMap<String, String>,
+    labels: Labels,
     steps: Steps,
 }
 
@@ -153,7 +155,7 @@ async fn enroll(cluster: &ClusterFlags, flags: &EnrollFlags, steps: Steps) -> an
         let plan = Plan {
             flags,
             name,
-            labels: flags.labels.iter().cloned().collect(),
+            labels: Labels::default(),
             steps,
         };
         plan.carry_out(client, namespace, way).await
@@ -172,10 +174,13 @@ fn valid_name(name: &str) -> Step<String> {
 }
 
 impl Plan<'_> {
-    async fn carry_out(&self, client: kube::Client, namespace: String, way: Way) -> Step<u8> {
+    async fn carry_out(mut self, client: kube::Client, namespace: String, way: Way) -> Step<u8> {
         let down = Downstream::look(way, &self.name).await?;
         let objects = Downstream::objects(self.flags)?;
         let plane = self.plane(client, namespace.clone(), &down).await?;
+        let there = plane.as_ref().and_then(|(_, cluster)| cluster.as_ref());
+        self.labels = Labels::of(there, &self.flags.labels);
+        let plane = plane.map(|(plane, _)| plane);
         let address = self.address(&down, plane.as_ref())?;
         if self.flags.dry_run.by == DryRun::Client {
             self.tell_objects(&down, &objects, &namespace, &address);
@@ -195,6 +200,7 @@ impl Plan<'_> {
                 self.steps
                     .note(format!("{} would {} {name}", self.name, would(*applied)));
             }
+            self.tell_management(&namespace, &address);
             self.steps.say("Nothing was written (server dry run).");
             return Ok(DONE);
         }
@@ -210,8 +216,13 @@ impl Plan<'_> {
         self.write(&plane, &down, &access).await
     }
 
-    /// The management cluster; with `--export` it need not be there.
-    async fn plane(&self, client: kube::Client, namespace: String, down: &Downstream) -> Step<Option<Plane>> {
+    /// The management cluster, and the Cluster that it has; with `--export` it need not be there.
+    async fn plane(
+        &self,
+        client: kube::Client,
+        namespace: String,
+        down: &Downstream,
+    ) -> Step<Option<(Plane, Option<DynamicObject>)>> {
         let plane = match Plane::read(client, namespace).await {
             Ok(plane) => plane,
             Err(refusal) if self.flags.export => {
@@ -224,7 +235,7 @@ impl Plan<'_> {
             }
             Err(refusal) => return Err(refusal),
         };
-        plane.enrolled(&self.name).await?;
+        let there = plane.enrolled(&self.name).await?;
         if let Some(identity) = &down.identity
             && let Some(other) = plane.other_of(identity, &self.name).await?
         {
@@ -234,7 +245,7 @@ impl Plan<'_> {
             ))
             .remedy(format!("take it out first: muster unenroll {other}")));
         }
-        Ok(Some(plane))
+        Ok(Some((plane, there)))
     }
 
     /// The address for the management cluster, and what is to be said of it.
@@ -271,7 +282,7 @@ impl Plan<'_> {
             tls_name: None,
             token: "placeholder".to_owned(),
         };
-        for object in self.objects(&plane.namespace, plane.version, &access) {
+        for object in self.objects(&plane.namespace, plane.version, &access, &self.labels.written) {
             apply::apply(&plane.client, &object, true)
                 .await
                 .map_err(|error| taken(PLACE, &error))?;
@@ -283,43 +294,40 @@ impl Plan<'_> {
         Ok(())
     }
 
-    fn objects(&self, namespace: &str, version: Version, access: &Access) -> [serde_json::Value; 2] {
+    fn objects(
+        &self,
+        namespace: &str,
+        version: Version,
+        access: &Access,
+        labels: &BTreeMap<String, String>,
+    ) -> [serde_json::Value; 2] {
         [
             objects::secret(namespace, &self.name, &objects::kubeconfig(&self.name, access)),
-            objects::cluster(version, namespace, &self.name, &self.labels, &access.address),
+            objects::cluster(version, namespace, &self.name, labels, &access.address),
         ]
     }
 
     async fn write(&self, plane: &Plane, down: &Downstream, access: &Access) -> Step<u8> {
         let (name, namespace) = (&self.name, &plane.namespace);
         let mut changed = Vec::new();
-        for object in self.objects(namespace, plane.version, access) {
+        for object in self.objects(namespace, plane.version, access, &self.labels.written) {
             changed.push(
                 apply::apply(&plane.client, &object, false)
                     .await
                     .map_err(|error| taken(PLACE, &error))?,
             );
         }
-        let labels: Vec<String> = self
-            .labels
-            .iter()
-            .map(|(key, value)| format!("{key}={value}"))
-            .collect();
-        let labelled = if labels.is_empty() {
-            "without labels".to_owned()
-        } else {
-            format!("labelled {}", labels.join(" "))
-        };
         let as_before = if changed.iter().all(|applied| *applied == Applied::Same) {
             ": as they were"
         } else {
             ""
         };
         self.steps.done(format!(
-            "Secret {namespace}/{name}-kubeconfig and Cluster {namespace}/{name}, {labelled}{as_before}"
+            "Secret {namespace}/{name}-kubeconfig and Cluster {namespace}/{name}, {}{as_before}",
+            self.labels
         ));
         // What modules select is to know, not to do: a person who may not list them has enrolled all the same.
-        match plane.selecting(&self.labels).await {
+        match plane.selecting(&self.labels.after).await {
             Ok(modules) if modules.is_empty() => self.steps.note(format!("no module selects {name}")),
             Ok(modules) => self
                 .steps
@@ -388,7 +396,7 @@ impl Plan<'_> {
 
     /// What belongs into git, and how the Secret comes there.
     fn export(&self, namespace: &str, version: Version, down: &Downstream, access: &Access) -> Step<()> {
-        let [secret, cluster] = self.objects(namespace, version, access);
+        let [secret, cluster] = self.objects(namespace, version, access, &self.labels.after);
         let mut text = String::new();
         if self.flags.with_secret {
             text += "---\n";
@@ -421,14 +429,21 @@ impl Plan<'_> {
             self.steps
                 .note(format!("would apply {} in {}", ObjectRef::of(object), self.name));
         }
-        if !self.flags.export {
-            self.steps.note(format!(
-                "would apply Secret {namespace}/{name}-kubeconfig (to {}) and Cluster {namespace}/{name} in {PLACE}",
-                address.server,
-                name = self.name
-            ));
-        }
+        self.tell_management(namespace, address);
         self.steps.say("Nothing was written (client dry run).");
+    }
+
+    /// What would be written into the management cluster; with `--export` that is left to git.
+    fn tell_management(&self, namespace: &str, address: &Address) {
+        if self.flags.export {
+            return;
+        }
+        self.steps.note(format!(
+            "would apply Secret {namespace}/{name}-kubeconfig (to {}) and Cluster {namespace}/{name}, {}, in {PLACE}",
+            address.server,
+            self.labels,
+            name = self.name
+        ));
     }
 }
 

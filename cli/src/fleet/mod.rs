@@ -76,12 +76,7 @@ where
         + std::fmt::Debug,
 {
     let api: Api<K> = Api::namespaced(client.clone(), namespace);
-    let what = || {
-        format!(
-            "listing {} (are the definitions applied? muster crds --management)",
-            K::plural(&())
-        )
-    };
+    let what = || format!("listing {}", K::plural(&()));
     Ok(api.list(&ListParams::default()).await.with_context(what)?.items)
 }
 

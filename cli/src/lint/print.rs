@@ -7,7 +7,10 @@ use muster_sync::{source::Files, yaml::Position};
 use serde::Serialize;
 
 use super::{Code, Finding, Level};
-use crate::output;
+use crate::{
+    bundle::redact::{MASK, without_credentials},
+    output::{self, counted},
+};
 
 /// Where each code is explained.
 const CHAPTERS: &str = "docs/lint.md";
@@ -45,14 +48,15 @@ pub fn text(report: &Report, files: &Files) -> String {
     let mut text = String::new();
     for finding in &report.findings {
         let source = texts.get(&*finding.file).map_or("", String::as_str);
+        let (source, span) = shown(source, finding);
         let title = match finding.code.level() {
             Level::Error => Title::ERROR,
             Level::Warning => Title::WARNING,
         };
-        let message = output::safe(&finding.message);
-        let snippet = Snippet::source(source)
+        let message = without_credentials(output::safe(&finding.message).into_owned());
+        let snippet = Snippet::source(&source)
             .path(&*finding.file)
-            .annotation(AnnotationKind::Primary.span(span(source, finding.at)));
+            .annotation(AnnotationKind::Primary.span(span));
         let report = [
             title
                 .primary_title(message)
@@ -68,9 +72,33 @@ pub fn text(report: &Report, files: &Files) -> String {
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "{objects} objects in {files} files: {errors} errors, {warnings} warnings"
+        "{} in {}: {}, {}",
+        counted(*objects, "object", "objects"),
+        counted(*files, "file", "files"),
+        counted(errors, "error", "errors"),
+        counted(warnings, "warning", "warnings")
     );
     text
+}
+
+/// The source with the line of a finding as it may be shown, and the part of it that is marked: no value of a Secret, no credential.
+fn shown(source: &str, finding: &Finding) -> (String, Range<usize>) {
+    let Range { start, end } = span(source, finding.at);
+    let line = source[..start].rfind('\n').map_or(0, |before| before + 1);
+    // What is no YAML may be a Secret as well.
+    let is_secret = finding.code == Code::PlainSecret
+        || (finding.code == Code::Yaml && source.lines().any(|line| line.trim_end() == "kind: Secret"));
+    let without_value = |text: &str| match text.split_once(':') {
+        Some((key, value)) if is_secret && !value.is_empty() => format!("{key}: {MASK}"),
+        _ => without_credentials(text.to_owned()),
+    };
+    let (before, marked) = (
+        without_value(&source[line..start]),
+        without_value(&source[start..end]),
+    );
+    let at = line + before.len();
+    let shown = [&source[..line], &before, &marked, &source[end..]].concat();
+    (shown, at..at + marked.len())
 }
 
 /// The bytes from a place to the end of its line.
@@ -103,7 +131,7 @@ struct JsonFinding<'a> {
     line: usize,
     column: usize,
     object: Option<&'a str>,
-    message: &'a str,
+    message: String,
     remedy: &'static str,
     documentation: String,
 }
@@ -117,7 +145,7 @@ pub fn json(report: &Report) -> anyhow::Result<String> {
         line: finding.at.line,
         column: finding.at.column,
         object: finding.object.as_deref(),
-        message: &finding.message,
+        message: without_credentials(finding.message.clone()),
         remedy: finding.code.remedy(),
         documentation: chapter(finding.code),
     });

@@ -111,13 +111,29 @@ fn what_a_variable_stands_for_is_not_judged() {
 
 #[test]
 fn no_value_of_a_secret_is_shown() {
-    let file = File {
-        path: "s.yaml".to_owned(),
-        bytes: "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\nstringData:\n  password: hunter2\n".into(),
+    let check = |text: String, code: &str| {
+        let file = File {
+            path: "s.yaml".to_owned(),
+            bytes: text.into(),
+        };
+        let files = Files::new([file]);
+        let report = look(&files, &no_variables());
+        let json = super::print::json(&report).unwrap();
+        let text = super::print::text(&report, &files);
+        assert!(text.contains(code), "{code}: {text}");
+        assert!(
+            !text.contains("hunter2") && !json.contains("hunter2"),
+            "{text}{json}"
+        );
     };
-    let files = Files::new([file]);
-    let text = super::print::text(&look(&files, &no_variables()), &files);
-    assert!(text.contains("MST0401") && !text.contains("hunter2"), "{text}");
+    let secret = |data: &str| format!("apiVersion: v1\nkind: Secret\nmetadata: {{name: x}}\n{data}\n");
+    check(secret("stringData:\n  pw: hunter2"), "MST0401");
+    check(secret("stringData: {pw: hunter2}"), "MST0401");
+    check(secret("stringData:\n  pw: hunter2\n  pw: hunter2"), "MST0001");
+    check(secret("stringData: {pw: hunter2, pw: hunter2}"), "MST0001");
+    let url = |url: &str| module("web").replace("https://example.com/fleet.git", url);
+    check(url("https://user:hunter2@example.com/fleet.git"), "MST0104");
+    check(url("http://user:hunter2@example.com/fleet.git"), "MST0");
 }
 
 #[test]

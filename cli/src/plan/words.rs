@@ -4,6 +4,7 @@ use muster_api::Duration;
 use muster_dashboard::listed;
 
 use super::model::{Change, Fate, Field, Gives, ModulePlan, ObjectChange, Step, Target, Took};
+use crate::output::counted;
 
 /// Names in one batch that are shown, after folding.
 const NAMES: usize = 6;
@@ -50,10 +51,8 @@ pub fn revision(module: &ModulePlan) -> Option<String> {
 /// How many clusters it selects, who joins and who leaves.
 pub fn selects(module: &ModulePlan) -> String {
     let names = |names: &[String]| listed(names.iter().map(String::as_str), NAMES);
-    let mut parts = vec![match module.selected.len() {
-        1 => "selects 1 cluster".to_owned(),
-        count => format!("selects {count} clusters"),
-    }];
+    let selected = counted(module.selected.len(), "cluster", "clusters");
+    let mut parts = vec![format!("selects {selected}")];
     if !module.joins.is_empty() {
         parts.push(format!("+{} join: {}", module.joins.len(), names(&module.joins)));
     }
@@ -151,11 +150,15 @@ fn batches(run: &[Step], gives: Gives) -> Vec<String> {
     let (first, rest) = clusters.split_at(FIRST);
     let (middle, last) = rest.split_at(rest.len() - 1);
     let many: usize = middle.iter().map(|clusters| clusters.len()).sum();
-    let counted = format!("… {} more batches with {many} clusters …", middle.len());
+    let told = format!(
+        "… {} with {} …",
+        counted(middle.len(), "more batch", "more batches"),
+        counted(many, "cluster", "clusters")
+    );
     first
         .iter()
         .map(word)
-        .chain([counted])
+        .chain([told])
         .chain(last.iter().map(word))
         .collect()
 }

@@ -14,7 +14,7 @@ use super::{
     story::{What, names},
     timestamp,
 };
-use crate::output;
+use crate::output::{self, counted};
 
 /// Lines around a difference.
 const CONTEXT: usize = 3;
@@ -62,7 +62,10 @@ fn verdict(replay: &Replay) -> anyhow::Result<Vec<String>> {
         now,
     }) = first
     else {
-        return Ok(vec![format!("{decisions} decisions: all come out the same")]);
+        return Ok(vec![format!(
+            "{}: all come out the same",
+            counted(*decisions, "decision", "decisions")
+        )]);
     };
     let mut lines = vec![format!(
         "{decisions} decisions: {differing} come out differently, the first on line {line}, at {}:",

@@ -260,7 +260,7 @@ async fn what_is_wrong_with_a_cluster_has_its_code_and_no_credential_is_shown() 
 }
 
 /// What a module says whose rollout was ended by a bad version.
-fn halted(condition: &impl Fn(&str, &str, &str) -> Value) -> Value {
+fn halted() -> Value {
     json!([
         condition("Ready", "False", "Failed"),
         condition("Halted", "True", "Halted"),
@@ -268,8 +268,8 @@ fn halted(condition: &impl Fn(&str, &str, &str) -> Value) -> Value {
     ])
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn what_modules_say_has_its_code() {
+/// A bed with a cluster and the module web.
+async fn with_a_module() -> Bed {
     let bed = installed().await;
     let client = bed.management.client();
     create(&client, json!({"apiVersion": CLUSTER, "kind": "Cluster", "metadata": {"name": "eu-1", "namespace": "default", "annotations": {"fleet.muster.dev/enrolled": "true"}}, "spec": {}})).await;
@@ -279,31 +279,64 @@ async fn what_modules_say_has_its_code() {
             "spec": {"selector": {"matchLabels": {"env": "prod"}}, "sync": {"source": {"git": {"url": "https://git.example.com/fleet", "version": {"tag": "v1"}}}}}}),
     )
     .await;
+    bed
+}
+
+/// The module says this.
+async fn module_says(bed: &Bed, conditions: Value, annotations: Value, attention: Value) {
+    patch(
+        bed,
+        "fleet.muster.dev/v1alpha1",
+        "Module",
+        Some("default"),
+        "web",
+        json!({"metadata": {"annotations": annotations}}),
+    )
+    .await;
+    let status =
+        json!({"status": {"observedGeneration": 1, "conditions": conditions, "attention": attention}});
+    patch(
+        bed,
+        "fleet.muster.dev/v1alpha1",
+        "Module",
+        Some("default"),
+        "web",
+        status,
+    )
+    .await;
+}
+
+fn condition(type_: &str, status: &str, reason: &str) -> Value {
+    json!({"type": type_, "status": status, "reason": reason, "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1})
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn who_waits_for_a_person_is_not_said_to_wait_for_nobody() {
+    let bed = with_a_module().await;
+    let check = async |reason: &str, attention: Value, says: &str| {
+        let ready = json!([condition("Ready", "False", reason)]);
+        module_says(&bed, ready, json!(null), attention).await;
+        let said = bed.types("check", 1).await;
+        assert!(
+            said.contains(says) && !said.contains("no module waits for a change by a person"),
+            "{reason}: {said}"
+        );
+    };
+    check("WithdrawalHeld", json!(null), "[MST1307]").await;
+    check("WaitingApproval", json!(null), "WaitingApproval  [MST1306]").await;
+    let waits = json!([{"cluster": "eu-1", "reason": "WaitingApproval", "message": "v2 waits; next: kubectl annotate x"}]);
+    check("Updating", waits, "kubectl annotate x").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn what_modules_say_has_its_code() {
+    let bed = with_a_module().await;
+    let client = bed.management.client();
     let check = async |conditions: Value, annotations: Value, attention: Value, code: &str| {
-        patch(
-            &bed,
-            "fleet.muster.dev/v1alpha1",
-            "Module",
-            Some("default"),
-            "web",
-            json!({"metadata": {"annotations": annotations}}),
-        )
-        .await;
-        let status =
-            json!({"status": {"observedGeneration": 1, "conditions": conditions, "attention": attention}});
-        patch(
-            &bed,
-            "fleet.muster.dev/v1alpha1",
-            "Module",
-            Some("default"),
-            "web",
-            status,
-        )
-        .await;
+        module_says(&bed, conditions, annotations, attention).await;
         let unwell = codes(&bed).await.1;
         assert!(unwell.contains(code), "{code}: {unwell:?}");
     };
-    let condition = |type_: &str, status: &str, reason: &str| json!({"type": type_, "status": status, "reason": reason, "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1});
     let ready = |reason: &str| json!([condition("Ready", "False", reason)]);
     let none = || json!(null);
     check(ready("NoClusters"), none(), none(), "MST1301").await;
@@ -326,7 +359,7 @@ async fn what_modules_say_has_its_code() {
     )
     .await;
     check(ready("KnownBad"), none(), none(), "MST1305").await;
-    check(halted(&condition), none(), none(), "MST1305").await;
+    check(halted(), none(), none(), "MST1305").await;
     check(
         json!([
             condition("Ready", "False", "InvalidSpec"),
@@ -378,6 +411,14 @@ async fn one_cluster_is_looked_at_from_here() {
     insta::assert_snapshot!("deep", said);
     let said = bed.types("check --cluster nowhere", 2).await;
     assert!(said.contains("there is no Cluster nowhere"), "{said}");
+    let nobody = Rule::always(Match::default(), Fault::Refuse);
+    let nobody = bed.downstream.faults().add(nobody);
+    let said = bed.types("check --cluster eu-2", 1).await;
+    assert!(
+        said.contains("× https://127.0.0.1:2222 does not answer from here  [MST1401]"),
+        "{said}"
+    );
+    bed.downstream.faults().remove(nobody);
     bed.downstream
         .revoke("system:serviceaccount:muster-system:muster-management");
     let said = bed.types("check --cluster eu-2", 1).await;

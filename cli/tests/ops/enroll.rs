@@ -74,6 +74,33 @@ async fn a_cluster_comes_in_and_doing_it_twice_changes_nothing() {
         "the second time changed something"
     );
 
+    // Labels that are not named stay: without them modules would withdraw.
+    let said = bed
+        .types("enroll --downstream-kubeconfig new --name eu-2", 0)
+        .await;
+    assert!(
+        said.contains("labelled env=prod region=eu: as they were")
+            && said.contains("modules that select eu-2: podinfo"),
+        "{said}"
+    );
+    assert_eq!(everything(&bed).await, before);
+    for asked in ["--dry-run=client", "--dry-run=server"] {
+        let said = bed
+            .types(
+                &format!("enroll --downstream-kubeconfig new --name eu-2 -l env=dev {asked}"),
+                0,
+            )
+            .await;
+        assert!(
+            said.contains(
+                "would apply Secret default/eu-2-kubeconfig (to https://127.0.0.1:2222) and Cluster default/eu-2, \
+                 labelled env=dev (was prod) region=eu, in the management cluster"
+            ),
+            "{asked}: {said}"
+        );
+    }
+    assert_eq!(everything(&bed).await, before);
+
     let said = bed
         .types("enroll --downstream-kubeconfig new --name eu-3", 1)
         .await;
@@ -287,6 +314,14 @@ async fn for_git_the_cluster_is_printed_and_the_token_only_on_demand() {
     assert!(
         told.out.contains("name: eu-2-kubeconfig") && !told.out.contains('#'),
         "{told:?}"
+    );
+    bed.types(&format!("{ENROLL} --no-wait"), 0).await;
+    let told = bed
+        .muster("enroll --downstream-kubeconfig new --name eu-2 -l region=us --export")
+        .await;
+    assert!(
+        told.out.contains("    env: prod\n    region: us\n"),
+        "labels that are there are printed as well: {told:?}"
     );
 }
 

@@ -13,6 +13,7 @@ mod bundle;
 mod check;
 mod enroll;
 mod get;
+mod look;
 mod said;
 mod trouble;
 mod unenroll;

@@ -134,12 +134,22 @@ pub fn explain(error: &(dyn Error + 'static)) -> String {
     let mut next = Some(error);
     while let Some(error) = next {
         let (text, last) = words(error);
-        if !text.is_empty() && !parts.last().is_some_and(|before| before.contains(&text)) {
-            parts.push(text);
+        let text = without_noise(&text, error.source().is_some());
+        if !text.is_empty() && !parts.last().is_some_and(|before| before.contains(text)) {
+            parts.push(text.to_owned());
         }
         next = if last { None } else { error.source() };
     }
     parts.join(": ")
+}
+
+/// What libraries say to programmers, and not to whoever operates a cluster: the step of a client that a cause follows, links to manuals.
+fn without_noise(text: &str, has_cause: bool) -> &str {
+    if has_cause && text.starts_with("client error (") && text.ends_with(')') {
+        return "";
+    }
+    text.split_once(": https://docs.rs/")
+        .map_or(text, |(said, _manual)| said)
 }
 
 /// One error of a chain, and whether it has said what its causes say.
@@ -229,6 +239,43 @@ mod tests {
             let error = call("reading Cluster eu-1", busy).await.unwrap_err();
             assert_eq!(error.retry(), expect, "{seconds}");
         }
+    }
+
+    #[test]
+    fn what_libraries_say_to_programmers_is_left_out() {
+        #[derive(Debug, Error)]
+        #[error("{0}")]
+        struct Says(&'static str, #[source] Option<Box<Self>>);
+        let check = |chain: &[&'static str], expect: &str| {
+            let error = chain
+                .iter()
+                .rev()
+                .fold(None, |cause, says| Some(Box::new(Says(says, cause))));
+            assert_eq!(explain(&*error.unwrap()), expect, "{chain:?}");
+        };
+        check(
+            &[
+                "listing modules",
+                "client error (Connect)",
+                "tcp connect error",
+                "Connection refused",
+            ],
+            "listing modules: tcp connect error: Connection refused",
+        );
+        check(
+            &[
+                "client error (SendRequest)",
+                "client error (SendRequest)",
+                "connection error",
+                "peer closed connection without sending TLS close_notify: https://docs.rs/rustls/latest/rustls/manual/_03_howto/index.html#unexpected-eof",
+            ],
+            "connection error: peer closed connection without sending TLS close_notify",
+        );
+        check(&["client error (Canceled)"], "client error (Canceled)");
+        check(
+            &["cloning https://docs.rs/x", "refused"],
+            "cloning https://docs.rs/x: refused",
+        );
     }
 
     #[tokio::test]

@@ -14,7 +14,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::id::StageId;
-use crate::{Deadlines, Digest, Incarnation, Millis, Outcome, Revision, State, Token, Unit, UnitId, Verdict};
+use crate::{
+    Deadlines, Digest, Incarnation, Millis, Outcome, Revision, Says, State, Token, Unit, UnitId, Verdict,
+};
 
 /// Charges kept; a wider window is filled in waves of so many.
 pub const MAX_CHARGES: usize = 500;
@@ -134,6 +136,16 @@ pub enum RunState {
     KnownBad,
     /// Somebody aborted it.
     Aborted,
+}
+
+impl Run {
+    /// It ended, and not well: a retry begins another one.
+    pub(crate) const fn is_refused(self) -> bool {
+        matches!(
+            self.state,
+            RunState::Halted | RunState::KnownBad | RunState::Aborted
+        )
+    }
 }
 
 /// A unit that is being changed: its slot in the window.
@@ -394,6 +406,19 @@ impl Memory {
     pub fn refuses(&self, revision: Revision) -> bool {
         let aborted = |run: Run| run.target == revision && run.state == RunState::Aborted;
         self.is_bad(revision) || self.run.is_some_and(aborted)
+    }
+
+    /// Whether something that is said once would have an effect, were it heard now. Which stages there are is for whoever knows the spec.
+    pub fn heeds(&self, says: &Says) -> bool {
+        let run_of = |revision: Revision| self.run.filter(|run| run.target == revision);
+        let open = |revision| run_of(revision).is_some_and(|run| run.state == RunState::Open);
+        match says {
+            Says::Abort(revision) => open(*revision),
+            Says::Retry(revision) => self.is_bad(*revision) || run_of(*revision).is_some_and(Run::is_refused),
+            Says::Approve(revision, stage) | Says::Promote(revision, stage) => {
+                open(*revision) && !self.course.passed.contains(&StageId::of(stage))
+            }
+        }
     }
 
     pub(crate) fn refuses_nothing(&self) -> bool {

@@ -18,39 +18,51 @@ impl Pass<'_> {
             if self.memory.rebuilt && !approves {
                 continue; // It may have been taken before the memory was lost, and things have gone on since.
             }
-            let applied = match says {
-                Says::Abort(revision) => self.abort(*revision),
-                Says::Retry(revision) => self.retry(*revision),
-                Says::Approve(revision, stage) => self.approve(*revision, stage, false),
-                Says::Promote(revision, stage) => self.approve(*revision, stage, true),
-            };
+            let applied = self.memory.heeds(says) && self.knows(says);
+            if applied {
+                self.heed(says);
+            }
             self.taken.push((*id, applied));
         }
     }
 
-    fn abort(&mut self, revision: Revision) -> bool {
-        let Some(run) = self.open_run().filter(|run| run.target == revision) else {
-            return false;
-        };
-        self.memory.run = Some(Run {
-            state: RunState::Aborted,
-            ..run
-        });
-        true
+    /// The stage, if it is about one, is one of this spec.
+    fn knows(&self, says: &Says) -> bool {
+        match says {
+            Says::Abort(_) | Says::Retry(_) => true,
+            Says::Approve(_, stage) | Says::Promote(_, stage) => {
+                self.spec.stages.iter().any(|known| known.name == *stage)
+            }
+        }
+    }
+
+    fn heed(&mut self, says: &Says) {
+        let course = &mut self.memory.course;
+        match says {
+            Says::Abort(_) => self.abort(),
+            Says::Retry(revision) => self.retry(*revision),
+            Says::Approve(_, stage) => {
+                course.approved.insert(StageId::of(stage));
+            }
+            Says::Promote(_, stage) => {
+                course.approved.insert(StageId::of(stage));
+                course.promoted.insert(StageId::of(stage));
+            }
+        }
+    }
+
+    fn abort(&mut self) {
+        if let Some(run) = &mut self.memory.run {
+            run.state = RunState::Aborted;
+        }
     }
 
     /// Rule 7: what is known is forgotten. If that ended the run, another one begins, in which nobody has failed yet.
-    fn retry(&mut self, revision: Revision) -> bool {
-        let known = self.memory.bad.remove(&revision).is_some();
-        let ended = |run: &Run| {
-            let over = matches!(
-                run.state,
-                RunState::Halted | RunState::KnownBad | RunState::Aborted
-            );
-            run.target == revision && over
-        };
+    fn retry(&mut self, revision: Revision) {
+        self.memory.bad.remove(&revision);
+        let ended = |run: &Run| run.target == revision && run.is_refused();
         let Some(run) = self.memory.run.filter(ended) else {
-            return known;
+            return;
         };
         let charges = self.memory.charges.iter();
         let failed = charges.filter(|(_, charge)| charge.failed && charge.revision == Some(revision));
@@ -66,21 +78,5 @@ impl Pass<'_> {
             };
             self.memory.charges.insert(id, again);
         }
-        true
-    }
-
-    fn approve(&mut self, revision: Revision, stage: &str, promote: bool) -> bool {
-        let known = self.spec.stages.iter().any(|known| *known.name == *stage);
-        let runs = self.open_run().is_some_and(|run| run.target == revision);
-        let stage = StageId::of(stage);
-        let course = &mut self.memory.course;
-        if !known || !runs || course.passed.contains(&stage) {
-            return false;
-        }
-        course.approved.insert(stage);
-        if promote {
-            course.promoted.insert(stage);
-        }
-        true
     }
 }

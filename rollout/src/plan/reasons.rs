@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{Pass, assign::waits, domain::Domains, withdraw};
 use crate::{
-    Charge, Class, Desired, Eligible, Kind, MAX_CHARGES, Place, Revision, RunState, State, Summary, Unit,
-    UnitId, Why,
+    Charge, Class, Desired, Eligible, Kind, MAX_CHARGES, Millis, Place, Revision, RunState, State, Summary,
+    Unit, UnitId, Why,
 };
 
 /// No window is wider than what can be remembered.
@@ -134,7 +134,7 @@ impl Pass<'_> {
             Some(State::Failed { class, message, .. }) => Why::Failed {
                 class: *class,
                 message: message.clone(),
-                since: Some(since),
+                since: Some(self.failed_since(unit, charge)),
                 until,
             },
             _ if overdue && !charge.was_ready => Why::AlreadyUnready {
@@ -146,6 +146,14 @@ impl Pass<'_> {
             _ if charge.kind == Kind::Relapsed => Why::Relapsed { since, until },
             _ => updating(charge, until, None),
         }
+    }
+
+    /// When its failure was counted, if it was for this intent; else since when it is charged: no other instant is remembered.
+    fn failed_since(&self, unit: &Unit, charge: &Charge) -> Millis {
+        let counted = self.memory.marks.get(&unit.id).copied();
+        counted
+            .filter(|at| charge.failed && *at >= charge.since)
+            .unwrap_or(charge.since)
     }
 
     /// Charged, but its row does not say so yet: on its way, or held back by something.
@@ -190,7 +198,7 @@ impl Pass<'_> {
                 Some(charge) if charge.was_ready => Why::Failed {
                     class,
                     message,
-                    since: Some(charge.since),
+                    since: Some(self.failed_since(unit, charge)),
                     until: None,
                 },
                 _ => Why::AlreadyUnready {
@@ -265,7 +273,7 @@ fn withdrawing(unit: &Unit, charge: &Charge) -> Why {
     }
 }
 
-fn updating(charge: &Charge, until: Option<crate::Millis>, message: Option<Arc<str>>) -> Why {
+fn updating(charge: &Charge, until: Option<Millis>, message: Option<Arc<str>>) -> Why {
     let since = charge.since;
     if charge.kind == Kind::Revert {
         return Why::Reverting {

@@ -50,6 +50,24 @@ fn who_updates_tells_until_when() {
 }
 
 #[test]
+fn who_failed_tells_since_when_that_counts() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.aim("r2");
+    let charged = world.now;
+    world.step();
+    world.pass(Millis::minutes(2));
+    world.report("a", failure(muster_rollout::Class::Revision, true));
+    world.step();
+    let counted = world.now;
+    world.pass(Millis::minutes(2));
+    world.step();
+    let Why::Failed { since, .. } = world.why("a") else {
+        panic!()
+    };
+    assert_eq!(since, Some(counted), "charged at {charged:?}");
+}
+
+#[test]
 fn the_callers_reason_wins_by_its_rank_only() {
     let mut world = World::settled(&["a"], "r1");
     world.fail("a");

@@ -14,7 +14,7 @@ use super::super::{
     finding::{Finding, Level, each},
     world::{Kubeconfig, World},
 };
-use crate::output::Age;
+use crate::output::{Age, counted};
 
 /// How long before its end a credential is told of.
 const SOON: SignedDuration = SignedDuration::from_hours(7 * 24);
@@ -115,7 +115,13 @@ fn ways(world: &World, kubeconfigs: &BTreeMap<String, Kubeconfig>, rows: &[Arc<C
     let count = rows.len();
     let mut findings = each(
         Code::Kubeconfig,
-        || format!("{count} clusters have a Secret with a kubeconfig"),
+        || {
+            counted(
+                count,
+                "cluster has a Secret with a kubeconfig",
+                "clusters have a Secret with a kubeconfig",
+            )
+        },
         absent,
     );
     findings.extend(each(
@@ -191,7 +197,12 @@ fn states(rows: &[Arc<ClusterRow>]) -> Vec<Finding> {
     let count = rows.len();
     let mut findings = each(
         Code::Reachable,
-        || format!("nothing speaks against {count} clusters being reached"),
+        || {
+            format!(
+                "nothing speaks against {} being reached",
+                counted(count, "cluster", "clusters")
+            )
+        },
         of(Code::Reachable, Level::Problem, &away, &|row| {
             format!("from here: muster check --cluster {}", row.name)
         }),

@@ -12,7 +12,7 @@ use muster_api::{
     conditions::{HALTED, PAUSED, READY, STALLED, TAG_MOVED, find, is_true},
     control::Control,
     labels::annotation,
-    module::ModuleObject,
+    module::{Attention, ModuleObject},
     reasons::{ObjectReason, Reason},
 };
 
@@ -21,7 +21,10 @@ use super::super::{
     finding::{Finding, Level, each},
     world::World,
 };
-use crate::{output::Age, plan::live::Live};
+use crate::{
+    output::{Age, counted},
+    plan::live::Live,
+};
 
 /// What was meant for a while and stands for longer than this may be forgotten.
 const LONG: SignedDuration = SignedDuration::from_hours(7 * 24);
@@ -35,6 +38,8 @@ struct Seen {
     name: String,
     meta: ObjectMeta,
     conditions: Vec<Condition>,
+    /// What it says of the clusters that need attention.
+    attention: Vec<Attention>,
     observed: Option<i64>,
     suspended: bool,
 }
@@ -47,6 +52,7 @@ impl Seen {
             name: format!("{}/{name}", M::KIND.as_str().to_lowercase()),
             meta: module.meta().clone(),
             conditions: status.conditions,
+            attention: status.attention,
             observed: status.observed_generation,
             suspended: module.spec().suspend,
         }
@@ -59,6 +65,14 @@ impl Seen {
     fn says(&self, words: &[&str]) -> Option<&Condition> {
         self.ready()
             .filter(|ready| words.contains(&ready.reason.as_str()))
+    }
+
+    /// What it says of this reason: of itself, or of a cluster while others still move.
+    fn awaits(&self, word: Reason) -> Option<&str> {
+        let clusters = || self.attention.iter().find(|one| one.reason == word.as_str());
+        self.says(&[word.as_str()])
+            .map(|ready| ready.message.as_str())
+            .or_else(|| clusters().map(|one| one.message.as_str()))
     }
 
     /// Its rollout was ended, or what it wants is known to be bad.
@@ -95,7 +109,7 @@ pub fn judge(world: &World) -> Vec<Finding> {
         Code::Selects,
         Level::Warning,
         &[ObjectReason::NoClusters.as_str()],
-        || format!("{count} modules select clusters"),
+        || counted(count, "module selects clusters", "modules select clusters"),
     );
     for finding in findings.iter_mut().filter(|finding| finding.level != Level::Ok) {
         let message = finding.reason.take().unwrap_or_default();
@@ -118,12 +132,10 @@ pub fn judge(world: &World) -> Vec<Finding> {
         || "no module wants what is known to be bad".to_owned(),
     ));
     findings.extend(stalled(&all));
-    findings.extend(by_word(
-        &all,
+    findings.extend(each(
         Code::Withdrawal,
-        Level::Warning,
-        &[Reason::WithdrawalHeld.as_str()],
         || "no withdrawal waits for its acknowledgement".to_owned(),
+        awaited(&all, Code::Withdrawal, Reason::WithdrawalHeld),
     ));
     findings.extend(observed(&all));
     findings.extend(moved(&all));
@@ -278,11 +290,42 @@ fn stalled(all: &[Seen]) -> Vec<Finding> {
             .remedy(module.why()),
         )
     });
+    let mut found: Vec<Finding> = found.collect();
+    found.extend(awaited(all, Code::Stalled, Reason::WaitingApproval));
+    let held = || awaited(all, Code::Withdrawal, Reason::WithdrawalHeld);
+    if found.is_empty() && !held().is_empty() {
+        return found; // They wait for a person as well, and are told by a code of their own.
+    }
     each(
         Code::Stalled,
         || "no module waits for a change by a person".to_owned(),
-        found.collect(),
+        found,
     )
+}
+
+/// The modules that wait for the word of a person, each with the command that says it.
+fn awaited(all: &[Seen], code: Code, word: Reason) -> Vec<Finding> {
+    let found = all.iter().filter_map(|module| {
+        let message = module.awaits(word)?;
+        let (reason, command) = command_of(message);
+        Some(
+            Finding::warning(code, word.as_str())
+                .about(&module.name)
+                .reason(reason)
+                .remedy(command.map_or_else(|| module.why(), str::to_owned)),
+        )
+    });
+    found.collect()
+}
+
+/// A message, and the command at its end, if it has one.
+fn command_of(message: &str) -> (&str, Option<&str>) {
+    let Some((reason, _)) = message.split_once("kubectl ") else {
+        return (message, None);
+    };
+    let command = message.get(reason.len()..);
+    let reason = reason.trim_end_matches([' ', ':']);
+    (reason.strip_suffix("; next").unwrap_or(reason), command)
 }
 
 fn observed(all: &[Seen]) -> Vec<Finding> {
@@ -331,6 +374,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_message_ends_with_its_command() {
+        let check = |message: &str, expect: (&str, Option<&str>)| assert_eq!(command_of(message), expect);
+        check("broken", ("broken", None));
+        check(
+            "v2 waits for the approval of stage a; next: kubectl annotate m x=y",
+            (
+                "v2 waits for the approval of stage a",
+                Some("kubectl annotate m x=y"),
+            ),
+        );
+        check(
+            "until that is acknowledged: kubectl annotate m x=y",
+            ("until that is acknowledged", Some("kubectl annotate m x=y")),
+        );
+    }
 
     #[test]
     fn labels_are_named_within_bounds() {

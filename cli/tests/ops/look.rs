@@ -1,0 +1,233 @@
+//! Promise: what is asked of the fleet is answered for people and for programs; what is not there, or cannot be reached, is named, with the
+//! next command.
+
+use kube::api::{Api, Patch, PatchParams};
+use muster_api::Module;
+use serde_json::{Value, json};
+
+use crate::bed::{Bed, create};
+
+/// A module that nobody works on.
+async fn module(bed: &Bed, name: &str) {
+    create(
+        &bed.management.client(),
+        json!({"apiVersion": "fleet.muster.dev/v1alpha1", "kind": "Module", "metadata": {"name": name, "namespace": "default"},
+            "spec": {"selector": {"matchLabels": {"env": "prod"}},
+                "sync": {"source": {"git": {"url": "https://git.example.com/fleet", "version": {"tag": "v1"}}}}}}),
+    )
+    .await;
+    // A definition is established a moment before its kind is served.
+    bed.until("every kind is served", async || {
+        bed.muster("get all").await.code == Some(0)
+    })
+    .await;
+}
+
+/// What its controller would say.
+async fn says(bed: &Bed, name: &str, ready: &str, reason: &str, stalled: bool) {
+    let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "reason": reason, "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1});
+    let mut conditions = vec![condition("Ready", ready)];
+    conditions.extend(stalled.then(|| condition("Stalled", "True")));
+    let modules: Api<Module> = Api::namespaced(bed.management.client(), "default");
+    let status = json!({"status": {"observedGeneration": 1, "conditions": conditions, "summary": {"total": 3, "updated": 1}}});
+    modules
+        .patch_status(name, &PatchParams::default(), &Patch::Merge(status))
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_rollout_has_one_result_for_programs() {
+    let bed = Bed::new().await;
+    module(&bed, "web").await;
+    let check = async |flags: &str, code: i32, result: &str| {
+        let told = bed
+            .muster(&format!("rollout status module/web -o json {flags}"))
+            .await;
+        let said: Value = serde_json::from_str(&told.out).unwrap_or_else(|_| panic!("{told:?}"));
+        assert_eq!(told.code, Some(code), "{told:?}");
+        assert_eq!(
+            said,
+            json!({"schema": "status/v1", "module": "module/web", "result": result, "version": "v1", "message": "m",
+                "summary": said["summary"]})
+        );
+        assert_eq!(said["summary"]["total"], 3);
+    };
+    says(&bed, "web", "True", "Succeeded", false).await;
+    check("", 0, "Complete").await;
+    says(&bed, "web", "False", "Failed", true).await;
+    check("", 1, "Failed").await;
+    says(&bed, "web", "False", "Aborted", true).await;
+    check("", 1, "Aborted").await;
+    says(&bed, "web", "False", "Paused", false).await;
+    check("--timeout 1s", 1, "Paused").await;
+    says(&bed, "web", "False", "Updating", false).await;
+    check("--timeout 1s", 1, "TimedOut").await;
+    check("--no-watch", 1, "Progressing").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn interrupted_it_says_that_the_rollout_goes_on() {
+    let bed = Bed::new().await;
+    module(&bed, "web").await;
+    says(&bed, "web", "False", "WaitingGate", false).await;
+    let mut child = bed
+        .command("rollout status module/web")
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (id, out) = (child.id().to_string(), child.stdout.take().unwrap());
+    let output = tokio::task::spawn_blocking(move || {
+        // It has told something: it follows.
+        let mut line = String::new();
+        let mut out = std::io::BufReader::new(out);
+        std::io::BufRead::read_line(&mut out, &mut line).unwrap();
+        let told = std::process::Command::new("kill").args(["-INT", &id]).status();
+        assert!(told.unwrap().success());
+        child.wait_with_output().unwrap()
+    })
+    .await
+    .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        (output.status.code(), said.as_str()),
+        (Some(130), "the rollout goes on in the cluster\n")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn what_is_not_there_is_named_with_names_that_are_near() {
+    let bed = Bed::new().await;
+    module(&bed, "podinfo").await;
+    let said = bed.types("events module/podinfo", 0).await;
+    assert!(said.contains("Nothing happened"), "{said}");
+    let said = bed.types("events module/podinf", 2).await;
+    assert!(
+        said.contains("there is no module/podinf in namespace default") && said.contains("podinfo?"),
+        "{said}"
+    );
+    let said = bed.types("events cluster/eu-99", 2).await;
+    assert!(
+        said.contains("there is no cluster eu-99 in namespace default"),
+        "{said}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn events_of_all_namespaces_say_where_they_are() {
+    let bed = Bed::new().await;
+    for namespace in ["default", "other"] {
+        if namespace == "other" {
+            create(
+                &bed.management.client(),
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
+            )
+            .await;
+        }
+        create(
+            &bed.management.client(),
+            json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "e", "namespace": namespace},
+                "eventTime": "2026-01-01T00:00:00.000000Z", "type": "Normal", "reason": "Assigned", "action": "Rollout",
+                "note": namespace, "reportingController": "muster", "reportingInstance": "x",
+                "regarding": {"apiVersion": "fleet.muster.dev/v1alpha1", "kind": "Module", "name": "web", "namespace": namespace}}),
+        )
+        .await;
+    }
+    let said = bed.types("events -A", 0).await;
+    assert!(said.starts_with("NAMESPACE"), "{said}");
+    assert_eq!(said.lines().count(), 3, "{said}");
+    let said: Value = serde_json::from_str(&bed.types("events -A -o json", 0).await).unwrap();
+    let mut namespaces: Vec<&str> = said["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|event| event["namespace"].as_str().unwrap())
+        .collect();
+    namespaces.sort_unstable();
+    assert_eq!(namespaces, ["default", "other"]);
+    assert_eq!(bed.types("events", 0).await.lines().count(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn kinds_are_taken_as_kubectl_takes_them() {
+    let bed = Bed::new().await;
+    module(&bed, "web").await;
+    module(&bed, "api").await;
+    let one = bed.types("get modules web", 0).await;
+    assert_eq!(one.lines().count(), 2, "{one}");
+    for words in ["get module/web", "get modules/web", "get mmod web"] {
+        let name = |text: &str| text.lines().nth(1).unwrap().split(' ').next().unwrap().to_owned();
+        assert_eq!(name(&bed.types(words, 0).await), name(&one), "{words}");
+    }
+    for words in [
+        "get bootstrapmodules",
+        "get bootstrapmodule",
+        "get bmod",
+        "get revision",
+        "get cluster",
+    ] {
+        let said = bed.types(words, 0).await;
+        assert!(said.contains("No resources found"), "{words}: {said}");
+    }
+    bed.types("get module/web api", 2).await;
+    bed.types("get pods/web", 2).await;
+    bed.types("get module/nothing", 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_server_that_gives_nothing_is_named_with_the_next_command() {
+    let bed = Bed::new().await;
+    let closed = std::fs::read_to_string(bed.path("management")).unwrap();
+    let address = format!("https://{}", bed.management.address().unwrap());
+    std::fs::write(
+        bed.path("closed"),
+        closed.replace(&address, "https://127.0.0.1:9"),
+    )
+    .unwrap();
+    for words in ["matrix", "get modules"] {
+        let said = bed.types(&format!("{words} --kubeconfig closed"), 2).await;
+        assert!(
+            said.contains("Connection refused")
+                && said.contains("the API server is https://127.0.0.1:9 (context management); next: kubectl config get-contexts")
+                && !said.contains("muster crds")
+                && !said.contains("client error"),
+            "{words}: {said}"
+        );
+        // A cluster without the definitions.
+        let said = bed.types(&format!("{words} --kubeconfig new"), 2).await;
+        assert!(
+            said.contains("https://127.0.0.1:2222 (context new) does not have the definitions of muster; next: muster crds --management"),
+            "{words}: {said}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn the_version_is_told_to_programs() {
+    let bed = Bed::new().await;
+    let said: Value = serde_json::from_str(&bed.types("version -o json", 0).await).unwrap();
+    let own = env!("CARGO_PKG_VERSION");
+    assert_eq!(
+        said,
+        json!({"schema": "version/v1", "muster": own, "server": "v1.36.4"})
+    );
+    let said: Value = serde_json::from_str(&bed.types("version --client -o json", 0).await).unwrap();
+    assert_eq!(
+        said,
+        json!({"schema": "version/v1", "muster": own, "server": null})
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn what_is_told_of_requests_has_no_colour_where_none_is_wanted() {
+    let bed = Bed::new().await;
+    let colour = async |flags: &str| {
+        let told = bed.muster(&format!("matrix -v {flags}")).await;
+        assert!(told.err.contains("DEBUG"), "{told:?}");
+        told.err.contains('\u{1b}')
+    };
+    assert!(!colour("").await, "a pipe");
+    assert!(!colour("--color never").await);
+    assert!(colour("--color always").await);
+}
