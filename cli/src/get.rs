@@ -173,7 +173,7 @@ async fn exists(
         format!("namespace {namespace}")
     };
     bail!(
-        "there is nothing of the name {wanted} among {} in {place}{}",
+        "no resource named {wanted} among {} in {place}{}",
         what.join(", "),
         near::offer(wanted, names.iter().map(String::as_str))
     )

@@ -137,7 +137,7 @@ pub async fn hold(cluster: &ClusterFlags, flags: &HoldFlags) -> anyhow::Result<u
                 }
             };
             control::tell(&address, &verb, term.dry_run.by);
-            say!("No module changes anything there. To go on: muster release {name}");
+            say!("No module will change this cluster. To release it: muster release {name}");
         }
         Held::Cluster(name) => {
             bail!(
@@ -158,16 +158,16 @@ pub async fn hold(cluster: &ClusterFlags, flags: &HoldFlags) -> anyhow::Result<u
             }
             let wanted = term.control(&client, &clusters.join(",")).await?;
             let verb = match joined(annotated(&object, HOLD), wanted, module)? {
-                Wish::Stands(control) => format!("leaves {} alone already{}", control.what, control.told()),
+                Wish::Stands(control) => format!("already holds {}{}", control.what, control.told()),
                 Wish::Write(control) => {
                     let text = json!(control.to_text());
                     control::replace(&address, &object, HOLD, &text, term.dry_run.by).await?;
-                    format!("leaves {} alone{}", control.what, control.told())
+                    format!("holds {}{}", control.what, control.told())
                 }
             };
             control::tell(&address, &verb, term.dry_run.by);
             say!(
-                "To go on: muster release {module} --clusters {}",
+                "To release: muster release {module} --clusters {}",
                 clusters.join(",")
             );
         }
@@ -275,7 +275,9 @@ pub async fn pin(cluster: &ClusterFlags, flags: &PinFlags) -> anyhow::Result<u8>
     if in_force(&object, HOLD).is_some() {
         say!("It is held as well, and a hold comes first: muster release {cluster}");
     }
-    say!("It gets it in its turn, and keeps it. To go on: muster unpin {cluster} --module {module}");
+    say!(
+        "It is applied when the rollout reaches the cluster, and stays until it is unpinned: muster unpin {cluster} --module {module}"
+    );
     Ok(DONE)
 }
 
@@ -422,7 +424,7 @@ async fn still_held(client: &Client, namespace: &str, cluster: &str) -> u8 {
                 kind,
                 name: object.name_any(),
             };
-            say!("{module} still leaves it alone: muster release {module} --clusters {cluster}");
+            say!("{module} still holds it: muster release {module} --clusters {cluster}");
             code = FAILED;
         }
     }

@@ -65,7 +65,7 @@ pub async fn pause(client: &Client, namespace: &str, flags: &PauseFlags) -> anyh
     if set_in_spec(&object) {
         say!("spec.rollout.paused is true besides ({}).", owner(&object));
     }
-    say!("To go on: muster rollout resume {module}");
+    say!("To resume: muster rollout resume {module}");
     Ok(DONE)
 }
 

@@ -119,8 +119,10 @@ pub async fn consent(yes: bool) -> Step<()> {
         return Ok(());
     }
     if !std::io::stdin().is_terminal() {
-        return Err(Refusal::unknown("nothing was done: nobody is there to be asked")
-            .remedy("say that it is meant: --yes"));
+        return Err(Refusal::unknown(
+            "nothing was done: cannot ask for confirmation, standard input is not a terminal",
+        )
+        .remedy("pass --yes to confirm"));
     }
     let (tell, told) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {

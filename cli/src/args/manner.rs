@@ -10,13 +10,13 @@ use crate::{logs, output};
 #[derive(Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Output")]
 pub struct Manner {
-    /// Colours beside shapes; $NO_COLOR is heard as well
+    /// When to use colour; NO_COLOR is honoured
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = clap::ColorChoice::Auto)]
     pub color: clap::ColorChoice,
-    /// Print nothing but errors: the exit code says it
+    /// Print errors only
     #[arg(short, long, global = true)]
     pub quiet: bool,
-    /// Tell each request to the API server on standard error; twice: all that the client does
+    /// Log API requests to standard error; twice: debug
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
 }

@@ -81,19 +81,19 @@ Examples:
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Management cluster")]
 pub struct ClusterFlags {
-    /// The kubeconfig file; else $KUBECONFIG, else ~/.kube/config, else the cluster that this runs in
+    /// Path of the kubeconfig [default: $KUBECONFIG, else ~/.kube/config, else in-cluster]
     #[arg(long, global = true, value_name = "FILE", env = "MUSTER_KUBECONFIG")]
     pub kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig
+    /// Context of the kubeconfig
     #[arg(long, global = true)]
     pub context: Option<String>,
-    /// The namespace of modules and clusters; else the context's
+    /// Namespace of modules and clusters [default: the context's]
     #[arg(short, long, global = true, env = "MUSTER_NAMESPACE")]
     pub namespace: Option<String>,
-    /// Ask as this user
+    /// User to impersonate
     #[arg(long = "as", global = true, value_name = "USER")]
     pub impersonate: Option<String>,
-    /// Ask as a member of this group; may be said several times
+    /// Group to impersonate; can be repeated
     #[arg(
         long = "as-group",
         global = true,
@@ -101,35 +101,35 @@ pub struct ClusterFlags {
         requires = "impersonate"
     )]
     pub impersonate_groups: Vec<String>,
-    /// Give a request up that the API server does not answer within this time, such as 10s
+    /// Time limit of a single request to the API server, such as 10s [default: 30s]
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration)]
     pub request_timeout: Option<Duration>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// A management plane and a fleet of simulated clusters in one process, with a real git repository
+    /// Run a management plane and a fleet of simulated clusters in one process, with a real git repository
     #[command(before_help = demo::EXAMPLES)]
     Demo(DemoFlags),
-    /// The process of the management cluster: modules, assemblages, cluster registry
+    /// Run the controller of the management cluster
     #[command(before_help = CONTROLLER_EXAMPLES)]
     Controller(ControllerFlags),
-    /// The process of a downstream cluster, or of a single one: assemblages, and git repositories where Flux is not
+    /// Run the agent of a downstream cluster, or of a single one
     #[command(before_help = AGENT_EXAMPLES)]
     Agent(ProcessFlags),
-    /// Print what runs muster in a cluster: namespace, rights, Deployment, definitions
+    /// Print the manifests of an installation: namespace, RBAC, Deployment, CRDs
     ///
     /// Exit codes: 0 printed, 2 usage.
     #[command(before_help = install::EXAMPLES)]
     Install(InstallFlags),
-    /// Remove what install made: the process first, so that nothing is touched in clusters
+    /// Remove an installation; nothing in the downstream clusters is touched
     ///
     /// Says first what would be removed, in which order; refuses while modules or enrolled clusters need it.
     ///
     /// Exit codes: 0 removed, or nothing is there, 1 refused, or a step failed, 2 usage, or the cluster does not answer, 130 interrupted.
     #[command(before_help = uninstall::EXAMPLES)]
     Uninstall(UninstallFlags),
-    /// One file with what is needed to find out what is wrong, without secrets
+    /// Collect diagnostics into one archive, secrets redacted
     ///
     /// Objects of muster's kinds, events, logs of muster's pods, muster check -o json; Secrets by name and keys only. Values of Secrets and
     /// what looks like a credential are masked wherever they appear.
@@ -137,20 +137,20 @@ pub enum Verb {
     /// Exit codes: 0 written, 2 could not be written, or the management cluster does not answer.
     #[command(before_help = bundle::EXAMPLES)]
     SupportBundle(BundleFlags),
-    /// Print the CustomResourceDefinitions to apply before the processes
+    /// Print the CustomResourceDefinitions
     ///
     /// Exit codes: 0 printed, 2 usage.
     #[command(before_help = crds::EXAMPLES)]
     Crds(CrdsFlags),
-    /// Whether the installation, its clusters and modules are well: a line for each check, with a code, why, and what to do
+    /// Check the health of the installation, its clusters and modules; each finding has a code, a reason and a remedy
     ///
     /// With -o json: `schema` (`check/v1`), namespace, result and findings; each has code, level (Ok, Warning, Unknown, Problem), group,
     /// about, text, reason, remedy and docs. docs/checks.md explains each code.
     ///
-    /// Exit codes: 0 nothing is broken, 1 something is, 2 usage, or something could not be looked at.
+    /// Exit codes: 0 nothing is broken, 1 something is, 2 usage, or something could not be checked.
     #[command(before_help = check::EXAMPLES)]
     Check(CheckFlags),
-    /// Bring a cluster into the fleet that Cluster API does not manage
+    /// Enroll a cluster that Cluster API does not manage
     ///
     /// Looks first: both clusters answer, everything would be taken, the address can be one for the management cluster. Then writes an
     /// account with few rights and muster agent into the cluster, and a Secret and a Cluster into the management cluster; and waits until
@@ -159,7 +159,7 @@ pub enum Verb {
     /// Exit codes: 0 enrolled, 1 a step failed, or it was not reached in time, 2 usage, or a cluster does not answer, 130 interrupted.
     #[command(before_help = enroll::EXAMPLES)]
     Enroll(EnrollFlags),
-    /// Take a cluster out of the fleet that was enrolled
+    /// Remove an enrolled cluster from the fleet
     ///
     /// Says first what will happen. What modules brought stays, unless --prune; Cluster and Secret are deleted, and where your way into the
     /// cluster is named, the account of the management cluster there. What is left is named, with the command that removes it.
@@ -167,7 +167,7 @@ pub enum Verb {
     /// Exit codes: 0 not in the fleet, 1 a step failed or something is left, 2 usage, or a cluster does not answer, 130 interrupted.
     #[command(before_help = unenroll::EXAMPLES)]
     Unenroll(UnenrollFlags),
-    /// Print the objects that would be applied of a folder, without a cluster
+    /// Render a folder: print the objects that would be applied, without a cluster
     ///
     /// Reads the files on disk as the built-in sync reads a commit of them, with the same refusals; what git ignores does not
     /// count. Secrets are printed as they are written: what would be applied is what this is for.
@@ -175,7 +175,7 @@ pub enum Verb {
     /// Exit codes: 0 printed, 1 something is wrong with the files, 2 usage.
     #[command(before_help = BUILD_EXAMPLES)]
     Build(BuildFlags),
-    /// What applying a folder would change in a cluster, or what in the clusters of a module is not as it should be
+    /// Show what applying a folder would change in a cluster, or how a module's clusters drifted
     ///
     /// Asks API servers by dry runs; nothing is written. Values of Secrets are never shown: `***`, and where one changes
     /// `*** (before)` and `*** (after)`. Of a module, each cluster is asked with the kubeconfig in its Secret, which you must be allowed to
@@ -184,14 +184,14 @@ pub enum Verb {
     /// Exit codes: 0 no difference, 1 differences, 2 could not find out.
     #[command(before_help = DIFF_EXAMPLES)]
     Diff(DiffFlags),
-    /// What is wrong with manifests of a fleet, without a cluster: codes that stay, each with its place and what to do
+    /// Validate fleet manifests offline; findings have stable codes, a source position and a remedy
     ///
     /// With -o json: `schema` (`lint/v1`), files, objects, errors, warnings and findings.
     ///
     /// Exit codes: 0 nothing is wrong, 1 something is (with --strict also a warning), 2 usage, or there is nothing of a fleet.
     #[command(before_help = lint::EXAMPLES)]
     Lint(LintFlags),
-    /// What a commit would do to the fleet, before it is merged: which clusters change, in which order, who is skipped and why
+    /// Preview what a commit would do to the fleet: which clusters change, in which order, which are skipped and why
     ///
     /// Reads modules of a folder, or of both sides of a git range, and what stands in the management cluster; writes nothing, and reads no
     /// Secret but its name. The order is what the shipped decisions make of what is seen now, where everything that is begun succeeds.
@@ -204,14 +204,14 @@ pub enum Verb {
     /// Exit codes: 0 no changes, 1 changes, 2 usage, something is wrong with the files, or could not find out.
     #[command(before_help = plan::EXAMPLES)]
     Plan(PlanFlags),
-    /// How a version would roll over a fleet of a file: the shipped decisions, without any cluster
+    /// Simulate a rollout over a fleet described in a file, with the shipped engine
     ///
     /// With -o json: `schema` (`simulate/v1`), verdict, evidence, seconds, batches, carrying, failed and clusters with their changes.
     ///
     /// Exit codes: 0 printed, whatever became of the version; 2 something is wrong with the file or the flags.
     #[command(before_help = simulate::EXAMPLES)]
     Simulate(SimulateFlags),
-    /// What was decided when, by a record of a controller, and whether it comes out the same here
+    /// Replay a recorded decision log, and verify that each decision is reproduced
     ///
     /// A controller records with --record-decisions. With -o json: `schema` (`replay/v1`), module, recordedBy, decisions, differing,
     /// firstDifference, tornLine and changes; each of these has at, line, what, reason, clusters and text.
@@ -219,12 +219,12 @@ pub enum Verb {
     /// Exit codes: 0 every decision comes out as it was recorded, 1 some do not, 2 no record, or one that cannot be read.
     #[command(before_help = replay::EXAMPLES)]
     Replay(ReplayFlags),
-    /// Modules, clusters, assemblages or revisions, as kubectl shows them
+    /// List modules, clusters, assemblages or revisions, as kubectl does
     ///
     /// Exit codes: 0 printed, 2 nothing is of the name, or could not find out.
     #[command(before_help = get::EXAMPLES)]
     Get(GetFlags),
-    /// Modules by clusters: who is at what
+    /// Show which version of each module runs on each cluster
     ///
     /// With -o json: `schema` (`matrix/v1`), columns (each with title and clusters), rows (each with kind, module, target and cells; a cell
     /// has cluster, shape, reason, version, since and message) and total.
@@ -232,21 +232,22 @@ pub enum Verb {
     /// Exit codes: 0 printed, 2 could not find out.
     #[command(before_help = matrix::EXAMPLES)]
     Matrix(MatrixFlags),
-    /// The fleet, a module or a cluster as a tree: problems in full, what is alike on one line
+    /// Show the fleet, a module or a cluster as a tree: problems in full, equal clusters grouped
     ///
     /// With -o json: `schema` (`tree/v1`) and `root`; each branch has kind, names, shape, version, reason, since, message and branches.
     ///
     /// Exit codes: 0 printed, 2 could not find out.
     #[command(before_help = tree::EXAMPLES)]
     Tree(TreeFlags),
-    /// Why a module is where it is, down to the object that fails
+    /// Explain why a module is where it is, down to the failing object, and what to do next
     ///
-    /// With -o json: `schema` (`why/v1`), headline, steps (each with shape, who, cluster, reason, message and since) and next.
+    /// With -o json: `schema` (`why/v1`), headline, checks (of one cluster; each with holds, shape, what and found), steps (each with
+    /// shape, who, cluster, reason, message and since), next and command.
     ///
     /// Exit codes: 0 printed, 2 no such module, or could not find out.
     #[command(before_help = why::EXAMPLES)]
     Why(WhyFlags),
-    /// The fleet in a browser, live, with your own rights; it only shows
+    /// Serve a read-only dashboard of the fleet, live, with your own rights
     ///
     /// Answers at a loopback address to whoever is on this machine, until Ctrl-C. Nothing is written, and no page has a button that does
     /// something: commands to copy stand instead. docs/dashboard.md has more.
@@ -254,17 +255,17 @@ pub enum Verb {
     /// Exit codes: 0 ended by Ctrl-C, 2 could not begin.
     #[command(before_help = dashboard::EXAMPLES)]
     Dashboard(DashboardFlags),
-    /// What happened to the fleet, a module or a cluster
+    /// Show events of the fleet, a module or a cluster
     ///
     /// With -o json: `schema` (`events/v1`) and events, each with namespace, at, warning, reason, note, kind, name and by.
     ///
     /// Exit codes: 0 printed, 2 no such module or cluster, or could not find out.
     #[command(before_help = events::EXAMPLES)]
     Events(EventsFlags),
-    /// The rollout of a module
+    /// Follow and control the rollout of a module
     #[command(before_help = rollout::EXAMPLES)]
     Rollout(RolloutFlags),
-    /// Keep clusters as they are: a cluster for all modules, or some clusters for one
+    /// Hold clusters at what they have: a cluster for all modules, or some clusters for one module
     ///
     /// Writes the annotation fleet.muster.dev/hold, which git does not own, with your name, reason and time. Doing it twice changes
     /// nothing.
@@ -272,12 +273,12 @@ pub enum Verb {
     /// Exit codes: 0 held, 2 could not be done.
     #[command(before_help = level::HOLD_EXAMPLES)]
     Hold(HoldFlags),
-    /// Take a hold back
+    /// Release a hold
     ///
     /// Exit codes: 0 not held any more, 1 a module still holds the cluster, 2 could not be done.
     #[command(before_help = level::RELEASE_EXAMPLES)]
     Release(ReleaseFlags),
-    /// Give a cluster another revision of a module, and keep it there
+    /// Pin a cluster to another revision of a module
     ///
     /// Writes the annotation fleet.muster.dev/pin.MODULE on the Cluster, which git does not own, with your name, reason and time. The
     /// cluster gets the revision in its turn, like any change, and keeps it until it is unpinned.
@@ -285,25 +286,25 @@ pub enum Verb {
     /// Exit codes: 0 pinned, 2 could not be done.
     #[command(before_help = level::PIN_EXAMPLES)]
     Pin(PinFlags),
-    /// Take a pin back: the cluster gets in its turn what all have
+    /// Remove a pin; the cluster gets the current version in its turn
     ///
     /// Exit codes: 0 not pinned any more, 1 the module itself still pins it, 2 could not be done.
     #[command(before_help = level::UNPIN_EXAMPLES)]
     Unpin(UnpinFlags),
-    /// Look at a module now, not at the next interval
+    /// Reconcile a module now instead of at its next interval
     ///
     /// Exit codes: 0 looked at, 1 not within the time, 2 no such module, or could not find out.
     #[command(before_help = reconcile::EXAMPLES)]
     Reconcile(ReconcileFlags),
-    /// Print the completion of a shell
+    /// Print the completion script of a shell
     #[command(before_help = completion::EXAMPLES)]
     Completion(CompletionFlags),
-    /// Print the manual, made from the definition of the command
+    /// Print the manual pages
     ///
     /// Exit codes: 0 printed or written, 2 could not be written.
     #[command(before_help = man::EXAMPLES)]
     Man(ManFlags),
-    /// The version of this command, and of the management cluster's API server
+    /// Print the version of this command and of the management cluster's API server
     ///
     /// With -o json: `schema` (`version/v1`), muster, and server (null with --client).
     ///
@@ -552,7 +553,7 @@ pub enum RolloutVerb {
     /// Exit codes: 0 done, 1 failed or not done in time, 2 could not find out, 130 interrupted.
     #[command(before_help = rollout::STATUS_EXAMPLES)]
     Status(StatusFlags),
-    /// Let no further cluster begin; what has begun may finish
+    /// Pause: no further cluster starts; those that are updating finish
     ///
     /// Writes the annotation fleet.muster.dev/paused, which git does not own, with your name, reason and time. Doing it twice changes
     /// nothing.
@@ -560,37 +561,37 @@ pub enum RolloutVerb {
     /// Exit codes: 0 paused, 2 could not be done.
     #[command(before_help = pause::PAUSE_EXAMPLES)]
     Pause(PauseFlags),
-    /// Take a pause back
+    /// Resume a paused rollout
     ///
     /// Exit codes: 0 not paused any more, 1 still paused by spec.rollout.paused, which only its owner (git, as a rule) can change,
     /// 2 could not be done.
     #[command(before_help = pause::RESUME_EXAMPLES)]
     Resume(ResumeFlags),
-    /// Let a stage be passed, when its clusters are confirmed, its soak is over and its gates hold
+    /// Approve a stage: it is passed once its clusters are ready, its soak is over and its gates hold
     ///
     /// Writes the annotation fleet.muster.dev/approve for this stage of this revision, with your name, reason and time. It counts once.
     ///
     /// Exit codes: 0 written, 1 it would have no effect, 2 could not be done.
     #[command(before_help = once::APPROVE_EXAMPLES)]
     Approve(StageFlags),
-    /// Let a stage be passed as soon as its clusters are confirmed, without its soak and its gates
+    /// Promote a stage: it is passed once its clusters are ready, without its soak and gates
     ///
     /// Exit codes: 0 written, 1 it would have no effect, 2 could not be done.
     #[command(before_help = once::PROMOTE_EXAMPLES)]
     Promote(StageFlags),
-    /// Let what is being rolled out go no further
+    /// Abort the rollout; the revision is marked Aborted, not Bad
     ///
-    /// It ends as if the revision were bad, but nobody is blamed: with onFailure.action Revert clusters go back to the last good one.
+    /// No further cluster gets it; with onFailure.action Revert clusters go back to the last good revision.
     ///
     /// Exit codes: 0 written, 1 it would have no effect, 2 could not be done.
     #[command(before_help = once::ABORT_EXAMPLES)]
     Abort(RevisionFlags),
-    /// Forget that a revision is bad, or was aborted, and roll it out again
+    /// Retry a revision that is bad or was aborted
     ///
     /// Exit codes: 0 written, 1 it would have no effect, 2 could not be done.
     #[command(before_help = once::RETRY_EXAMPLES)]
     Retry(RevisionFlags),
-    /// What became of each revision: verdict, clusters, when, and what failed
+    /// List the revisions of a module: verdict, clusters, times, and what failed
     ///
     /// With -o json: `schema` (`history/v1`), `module`, and `revisions`, newest first; each has revision, name, version, wanted, commit,
     /// verdict (Good, Bad, Aborted, Superseded, Running, Pending), isTarget, started, finished, counts, evidence and
@@ -599,7 +600,7 @@ pub enum RolloutVerb {
     /// Exit codes: 0 printed, 2 could not find out.
     #[command(before_help = history::EXAMPLES)]
     History(HistoryFlags),
-    /// Set a module back to its last good version, in git
+    /// Go back to the last good version, in git
     ///
     /// Never touches a cluster: prints the patch to the file that has the module, or commits it.
     ///

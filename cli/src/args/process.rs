@@ -23,13 +23,13 @@ pub struct ControllerFlags {
 
 #[derive(Args, Clone, Debug)]
 pub struct ProcessFlags {
-    /// Who carries the Flux kinds out
+    /// What applies GitRepository and Kustomization objects
     #[arg(long, value_enum, default_value_t = Sync::Builtin, env = "MUSTER_SYNC")]
     pub sync: Sync,
-    /// How often a mirrored assemblage is read when it cannot be watched (± 10 %)
+    /// How often a mirrored assemblage is polled when it cannot be watched (± 10 %)
     #[arg(long, default_value = "20s", value_parser = duration, env = "MUSTER_PROXY_POLL_INTERVAL")]
     pub proxy_poll_interval: Duration,
-    /// A kind that bindings, and conditions of gates, may read besides ConfigMap and Cluster, such as apps/v1/Deployment; may be repeated
+    /// A kind that bindings and gates may read besides ConfigMap and Cluster, such as apps/v1/Deployment; can be repeated
     #[arg(
         long,
         value_delimiter = ',',
@@ -37,17 +37,17 @@ pub struct ProcessFlags {
         env = "MUSTER_BINDING_KINDS"
     )]
     pub binding_kinds: Vec<String>,
-    /// Where git mirrors are kept
+    /// Directory of the git mirrors
     #[arg(long, default_value = "/var/lib/muster", env = "MUSTER_DATA_DIR")]
     pub data_dir: PathBuf,
-    /// Allow sources by http and file, and gates by http
+    /// Allow git sources over http and file, and gates over http
     #[arg(long, env = "MUSTER_ALLOW_INSECURE_SOURCES")]
     pub allow_insecure_sources: bool,
-    /// How log lines are written
+    /// Log format
     #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "MUSTER_LOG_FORMAT")]
     pub log_format: LogFormat,
-    /// Act only while holding the Lease muster-controller (of an agent: muster-agent) in the namespace; without, this must be
-    /// the only such process
+    /// Elect a leader by the Lease muster-controller (muster-agent for an agent) in the namespace; without it this must be the only
+    /// such process
     #[arg(
         long,
         default_value_t = true,
@@ -58,11 +58,11 @@ pub struct ProcessFlags {
         env = "MUSTER_LEADER_ELECT"
     )]
     pub leader_elect: bool,
-    /// How long the Lease lasts after its last renewal, 1s to 10m: another process takes over so long after this one fell silent
+    /// Lease duration, 1s to 10m: how long a failover takes at most
     #[arg(long, default_value = "15s", value_parser = process::lease_duration, env = "MUSTER_LEASE_DURATION")]
     pub lease_duration: LeaseDuration,
-    /// Where /metrics, /healthz and /readyz are answered, without TLS and to everybody who can connect, such as 127.0.0.1:8080 or
-    /// :8080 for all addresses; 0 or empty: nowhere
+    /// Listen address of /metrics, /healthz and /readyz (plain HTTP, no authentication), such as 127.0.0.1:8080, or :8080 for all
+    /// addresses; 0 or empty disables
     #[arg(
         long,
         default_value = "0",
@@ -71,8 +71,7 @@ pub struct ProcessFlags {
         env = "MUSTER_METRICS_ADDR"
     )]
     pub metrics_addr: DoorAddress,
-    /// A host that gates of rollouts may ask, at the port of its scheme or at this one; may be repeated. Without any, gates that ask
-    /// by http never pass
+    /// A host that rollout gates may query; can be repeated. Without any, gates that query over HTTP never pass
     #[arg(
         long,
         value_delimiter = ',',
@@ -80,10 +79,10 @@ pub struct ProcessFlags {
         env = "MUSTER_GATE_HOSTS"
     )]
     pub gate_hosts: Vec<GateHost>,
-    /// Record every decision about a module in this folder, for muster replay (docs/operations.md says what that holds and costs)
+    /// Record every rollout decision in this directory, for muster replay
     #[arg(long, value_name = "FOLDER", env = "MUSTER_RECORD_DECISIONS")]
     pub record_decisions: Option<PathBuf>,
-    /// Tell the receivers of this file of rollouts (docs/notifications.md); of use to the controller only
+    /// Notification receivers (docs/notifications.md); used by the controller only
     #[arg(long, value_name = "FILE", env = "MUSTER_NOTIFY_CONFIG")]
     pub notify_config: Option<PathBuf>,
     #[command(flatten)]
@@ -95,37 +94,37 @@ pub struct ProcessFlags {
 #[command(next_help_heading = "Limits of git")]
 #[allow(clippy::struct_field_names, reason = "the names of the flags")]
 pub struct GitFlags {
-    /// Bytes received by one fetch
+    /// Maximum bytes received by one fetch
     #[arg(long, default_value_t = Limits::default().bytes, env = "MUSTER_GIT_MAX_BYTES")]
     pub git_max_bytes: u64,
-    /// Bytes of the list of branches and tags that a server offers
+    /// Maximum bytes of a server's list of branches and tags
     #[arg(long, default_value_t = Limits::default().reference_bytes, env = "MUSTER_GIT_MAX_REFERENCE_BYTES")]
     pub git_max_reference_bytes: u64,
-    /// Bytes of one object that has to be held as a whole: a folder, or a file that comes as a difference
+    /// Maximum bytes of a git object that is held in memory (a tree, or a delta)
     #[arg(long, default_value_t = Limits::default().object_bytes, env = "MUSTER_GIT_MAX_OBJECT_BYTES")]
     pub git_max_object_bytes: u64,
-    /// Bytes of one repository in the data directory before what no source names is taken out
+    /// Bytes of a mirror before unused objects are removed from it
     #[arg(long, default_value_t = Limits::default().spare_bytes, env = "MUSTER_GIT_SPARE_BYTES")]
     pub git_spare_bytes: u64,
-    /// Objects in one fetch, and entries walked in one commit
+    /// Maximum objects in one fetch, and entries walked in one commit
     #[arg(long, default_value_t = Limits::default().objects, env = "MUSTER_GIT_MAX_OBJECTS")]
     pub git_max_objects: usize,
-    /// Manifests below a path
+    /// Maximum manifests below a path
     #[arg(long, default_value_t = Limits::default().files, env = "MUSTER_GIT_MAX_FILES")]
     pub git_max_files: usize,
-    /// Bytes of one manifest
+    /// Maximum bytes of one manifest
     #[arg(long, default_value_t = Limits::default().file_bytes, env = "MUSTER_GIT_MAX_FILE_BYTES")]
     pub git_max_file_bytes: u64,
-    /// Bytes of all manifests of one path together
+    /// Maximum bytes of all manifests below a path
     #[arg(long, default_value_t = Limits::default().total_bytes, env = "MUSTER_GIT_MAX_TOTAL_BYTES")]
     pub git_max_total_bytes: u64,
-    /// Folders within folders
+    /// Maximum directory depth
     #[arg(long, default_value_t = Limits::default().depth, env = "MUSTER_GIT_MAX_DEPTH")]
     pub git_max_depth: usize,
-    /// Total time of one look at a repository, waiting for its turn included
+    /// Time limit of one look at a repository, including the wait for its turn
     #[arg(long, default_value = "1m", value_parser = duration, env = "MUSTER_GIT_TIMEOUT")]
     pub git_timeout: Duration,
-    /// Fetches from one host at a time
+    /// Maximum concurrent fetches from one host
     #[arg(long, default_value_t = Limits::default().per_host, env = "MUSTER_GIT_FETCHES_PER_HOST")]
     pub git_fetches_per_host: usize,
 }
@@ -161,7 +160,7 @@ impl From<GitFlags> for Limits {
     }
 }
 
-/// Who carries the Flux kinds out.
+/// What applies GitRepository and Kustomization objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Sync {
     /// muster itself

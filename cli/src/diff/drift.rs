@@ -127,7 +127,7 @@ pub async fn run(cluster: &ClusterFlags, module: &ModuleName, flags: &DiffFlags)
         .collect();
     if !failed.is_empty() {
         complain!(
-            "Whether objects work is another question than whether they are as written; {} failed: muster why {module}",
+            "This compares content, not health; {} failed: muster why {module}",
             listed(failed, LISTED)
         );
     }

@@ -22,7 +22,9 @@ impl Reach {
     pub const fn words(self) -> Option<&'static str> {
         match self {
             Self::Anybody => None,
-            Self::Loopback => Some("is this machine alone: from anywhere else it leads to that place itself"),
+            Self::Loopback => {
+                Some("is a loopback address: it works only if the controller runs on this machine")
+            }
             Self::PrivateAddress => {
                 Some("is in a private network: the management cluster has to be in it, or routed to it")
             }

@@ -151,13 +151,7 @@ impl Lens {
         let mut findings: Vec<Finding> = schema
             .prune(&mut value)
             .into_iter()
-            .map(|path| {
-                finding(
-                    Code::UnknownField,
-                    &path,
-                    format!("{path}: nobody knows this field"),
-                )
-            })
+            .map(|path| finding(Code::UnknownField, &path, format!("{path}: unknown field")))
             .collect();
         schema.default(&mut value);
         let causes = schema.validate(&value, None);

@@ -331,7 +331,7 @@ fn module<K: ModuleObject>(manifest: &Manifest, namespace: &str) -> Result<Writt
     // What an API server refuses, or drops.
     if let Some(path) = unknown {
         return Err(invalid(format!(
-            "spec.{path}: nobody knows this field; next: remove it, or write it as kubectl explain does"
+            "spec.{path}: unknown field; next: remove it, or write it as kubectl explain does"
         )));
     }
     let parsed = serde_json::from_value::<K>(manifest.object.clone());

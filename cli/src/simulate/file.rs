@@ -139,7 +139,7 @@ impl Source {
             }
             (Ok(_), Some(path)) => Err(self.wrong(
                 &path,
-                "nobody knows this field",
+                "unknown field",
                 "remove it, or write it as docs/rollouts.md does",
             )),
             (Ok(file), None) => Ok(file),
@@ -391,7 +391,7 @@ mod tests {
         );
         check(
             "clusters:\n- name: a\nrollout:\n  maxUnready: 3\n",
-            "fleet.yaml:4:15: rollout.maxUnready: nobody knows this field; remove it, or write it as docs/rollouts.md does",
+            "fleet.yaml:4:15: rollout.maxUnready: unknown field; remove it, or write it as docs/rollouts.md does",
         );
         check(
             "clusters:\n- name: a\nrollout:\n  maxUnreadyClusters: many\n",

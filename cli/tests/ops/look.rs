@@ -101,7 +101,7 @@ async fn what_is_not_there_is_named_with_names_that_are_near() {
     let bed = Bed::new().await;
     module(&bed, "podinfo").await;
     let said = bed.types("events module/podinfo", 0).await;
-    assert!(said.contains("Nothing happened"), "{said}");
+    assert!(said.contains("No events found"), "{said}");
     let said = bed.types("events module/podinf", 2).await;
     assert!(
         said.contains("there is no module/podinf in namespace default") && said.contains("podinfo?"),

@@ -199,7 +199,7 @@ fn states(rows: &[Arc<ClusterRow>]) -> Vec<Finding> {
         Code::Reachable,
         || {
             format!(
-                "nothing speaks against {} being reached",
+                "no reachability problems on {}",
                 counted(count, "cluster", "clusters")
             )
         },
@@ -209,7 +209,7 @@ fn states(rows: &[Arc<ClusterRow>]) -> Vec<Finding> {
     );
     findings.extend(each(
         Code::Agent,
-        || "no cluster is said to lack what an agent needs".to_owned(),
+        || "all clusters have what an agent needs".to_owned(),
         of(Code::Agent, Level::Problem, &[NotReady::KindMissing], &|row| {
             format!(
                 "muster install --export --downstream --crds | kubectl --context {} apply --server-side -f -",

@@ -174,7 +174,7 @@ fn lease(world: &World, deployed: bool) -> Finding {
             Code::Lease,
             format!("{holder} was last seen {} ago", Age(renewed, world.now)),
         )
-        .reason("it holds the Lease and does not renew it; nobody took its place")
+        .reason("it holds the Lease and does not renew it; no other replica took over")
         .remedy(logs)
     } else {
         Finding::ok(Code::Lease, format!("{holder} holds the Lease"))

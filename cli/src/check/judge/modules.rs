@@ -362,11 +362,7 @@ fn moved(all: &[Seen]) -> Vec<Finding> {
                 .remedy("tag the new commit with a new name; a version is what was first seen under its tag"),
         )
     });
-    each(
-        Code::Tag,
-        || "tags name the commits that they named".to_owned(),
-        found.collect(),
-    )
+    each(Code::Tag, || "no tag has moved".to_owned(), found.collect())
 }
 
 #[cfg(test)]
