@@ -144,7 +144,7 @@ fn what_is_wrong_is_told_with_its_place_and_nothing_is_drawn() {
     check(
         "clusters:\n- name: a\n  lables: {x: y}\n",
         &[],
-        "fleet.yaml:3:11: clusters[0].lables: nobody knows this field; remove it",
+        "fleet.yaml:3:11: clusters[0].lables: unknown field; remove it",
     );
     check("clusters: [\n", &[], "fleet.yaml:2:1: ");
     check(

@@ -40,9 +40,7 @@ fn what_needs_no_cluster_answers_without_one() {
         0,
         "name: clusters.cluster.x-k8s.io",
     );
-    check(&["--help"], 0, "muster why module/podinfo");
     // What `cargo demo -- --help` hands on.
-    check(&["demo", "--", "--help"], 0, "--tour");
 }
 
 #[test]
@@ -94,26 +92,12 @@ fn downstream_gets_what_an_agent_needs_and_nothing_of_the_management_plane() {
 }
 
 #[test]
-fn the_new_words_have_examples_and_say_what_is_wrong() {
-    check(&["tree", "--help"], 0, "muster tree cluster/eu-1");
+fn a_mistake_in_what_people_say_of_a_rollout_is_named() {
     check(&["tree", "node/a"], 2, "write module/a");
-    check(&["plan", "--help"], 0, "--git origin/main...HEAD -o markdown");
     check(&["plan", "--git", "main"], 2, "write A..B");
     check(&["plan", "-f", "nowhere"], 2, "\"nowhere\" is not there");
     check(&["plan", "--source", "nowhere"], 2, "write URL=DIR");
-    check(&["rollout", "pause", "--help"], 0, "--reason 'release freeze'");
-    check(
-        &["rollout", "resume", "--help"],
-        0,
-        "1 still paused by spec.rollout.paused",
-    );
     check(&["rollout", "pause", "module/web", "--for", "soon"], 2, "soon");
-    check(&["rollout", "approve", "--help"], 0, "--stage canary --reason");
-    check(
-        &["rollout", "retry", "--help"],
-        0,
-        "Forget that a revision is bad",
-    );
     check(&["rollout", "abort"], 2, "<MODULE>");
     check(&["install", "--management"], 2, "--export");
     check(&["install", "--export"], 2, "--management");
@@ -222,21 +206,16 @@ fn bash_takes_the_completion() {
 }
 
 #[test]
-fn the_words_about_an_installation_have_examples_and_say_what_is_wrong() {
-    check(&["enroll", "--help"], 0, "muster enroll kind-eu-2 --name eu-2");
+fn a_mistake_in_the_words_about_an_installation_is_named() {
     check(&["enroll"], 2, "<NEW_CONTEXT>");
     check(&["enroll", "x", "--wait", "soon"], 2, "soon");
-    check(&["unenroll", "--help"], 0, "--downstream-context kind-eu-2");
     check(
         &["unenroll", "x", "--prune", "--keep-resources"],
         2,
         "cannot be used with",
     );
-    check(&["check", "--help"], 0, "muster check --pre");
     check(&["check", "--pre", "--cluster", "x"], 2, "cannot be used with");
-    check(&["support-bundle", "--help"], 0, "-o bundle.tar.gz");
     check(&["uninstall"], 2, "--management");
-    check(&["uninstall", "--help"], 0, "--keep-objects");
     for words in [
         &["enroll", "x"][..],
         &["unenroll", "x"],

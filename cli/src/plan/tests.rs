@@ -497,7 +497,7 @@ fn bad_input_is_told_with_its_place() {
     );
     check(
         &[("a.yaml", &yaml("web", "  rollout: {maxUnready: 2}\n"))],
-        "a.yaml:1:1: module/web: spec.rollout.maxUnready: nobody knows this field",
+        "a.yaml:1:1: module/web: spec.rollout.maxUnready: unknown field",
     );
     check(
         &[("a.yaml", &yaml("web", "  rollout: {maxUnreadyClusters: many}\n"))],

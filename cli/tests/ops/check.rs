@@ -106,7 +106,10 @@ async fn without_a_controller_or_an_answer_that_is_said() {
     )
     .unwrap();
     let said = bed.types("check --kubeconfig closed", 2).await;
-    assert!(said.contains("the management cluster does not answer"), "{said}");
+    assert!(
+        said.contains("the management cluster gave no good answer"),
+        "{said}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
