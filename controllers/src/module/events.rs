@@ -9,7 +9,7 @@ use muster_api::{
     module::ModuleStatus,
     reasons::{Bucket, EventReason, ObjectReason, Reason},
 };
-use muster_rollout::{Decision, Memory, RunState};
+use muster_rollout::{Decision, Memory, RunState, UnitId};
 
 use super::{
     controls::Controls,
@@ -32,7 +32,7 @@ pub fn between(
     // A cause stands before what it causes.
     let mut events: Vec<Event> = begun(memory, &decision.memory, status).into_iter().collect();
     events.extend(clusters(memory, decision, told, before));
-    events.extend(ended(memory, &decision.memory, status, aborted));
+    events.extend(ended(memory, &decision.memory, told, status, aborted));
     events.extend(conditions(status, before));
     events
 }
@@ -53,7 +53,13 @@ fn begun(before: &Memory, after: &Memory, status: &ModuleStatus) -> Option<Event
 }
 
 /// A run that ended.
-fn ended(before: &Memory, after: &Memory, status: &ModuleStatus, aborted: &str) -> Vec<Event> {
+fn ended(
+    before: &Memory,
+    after: &Memory,
+    told: &[Explained<'_>],
+    status: &ModuleStatus,
+    aborted: &str,
+) -> Vec<Event> {
     let Some(run) = after.run else { return Vec::new() };
     let old = before.run.filter(|old| old.id == run.id);
     if old.map(|old| old.state) == Some(run.state) {
@@ -61,9 +67,12 @@ fn ended(before: &Memory, after: &Memory, status: &ModuleStatus, aborted: &str) 
     }
     let summary = status.summary.clone().unwrap_or_default();
     let version = version(status);
-    let kept = match summary.waiting {
+    let keeps =
+        |told: &&Explained<'_>| matches!(told.reason, Reason::Halted | Reason::KnownBad | Reason::Aborted);
+    let kept = match told.iter().filter(keeps).count() {
         0 => String::new(),
-        waiting => format!("; {waiting} clusters keep what they have"),
+        1 => "; 1 cluster keeps what it has".to_owned(),
+        kept => format!("; {kept} clusters keep what they have"),
     };
     match run.state {
         RunState::Open => Vec::new(),
@@ -78,7 +87,11 @@ fn ended(before: &Memory, after: &Memory, status: &ModuleStatus, aborted: &str) 
         RunState::Halted | RunState::KnownBad => {
             let bad = after.bad.get(&run.target);
             let evidence = bad.map_or_else(String::new, |bad| format!("{}: {}", bad.unit, bad.message));
-            let on = bad.map_or("", |bad| bad.unit.as_str());
+            let mut on: Vec<UnitId> = after.marks.keys().cloned().collect();
+            if on.is_empty() {
+                on.extend(bad.map(|bad| bad.unit.clone()));
+            }
+            let on = reasons::few(&on);
             let halted = format!("{version} is rolled out no further: it failed on {on}{kept}");
             vec![
                 warning(

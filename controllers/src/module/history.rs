@@ -30,6 +30,7 @@ use parking_lot::Mutex;
 
 use super::{
     Error,
+    controls::Controls,
     observe::{Definition, revision_name},
 };
 use crate::runtime::{Context, Index, Key, call, status::patch_if_changed};
@@ -189,17 +190,16 @@ pub async fn record(object: &ModuleRevision, context: &Context) -> Result<(), Er
     }
 }
 
-/// The stories that are to be told differently, by name of the ModuleRevision: pure. `aborted`: who aborted the rollout of the target,
-/// if somebody did.
+/// The stories that are to be told differently, by name of the ModuleRevision: pure.
 pub fn stories(
     revisions: &BTreeMap<String, RevisionRow>,
     memory: &Memory,
     counts: &Summary,
-    aborted: &str,
+    controls: &Controls,
     now: Timestamp,
 ) -> BTreeMap<String, ModuleRevisionStatus> {
     let told = revisions.iter().filter_map(|(name, row)| {
-        let status = story(row, memory, counts, aborted, now)?;
+        let status = story(row, memory, counts, controls, now)?;
         (status != row.status).then(|| (name.clone(), status))
     });
     told.collect()
@@ -209,7 +209,7 @@ fn story(
     row: &RevisionRow,
     memory: &Memory,
     counts: &Summary,
-    aborted: &str,
+    controls: &Controls,
     now: Timestamp,
 ) -> Option<ModuleRevisionStatus> {
     let revision = Revision::parse(&row.revision)?;
@@ -246,7 +246,7 @@ fn story(
         None => status.evidence,
     };
     status.verdict = verdict;
-    let aborted = aborted_by(row, if run.is_some() { aborted } else { "" });
+    let aborted = aborted_by(row, &controls.aborted(&row.revision));
     status.conditions = conditions(verdict, &status, aborted).merge(&row.status.conditions, 1, now);
     Some(status)
 }
@@ -543,7 +543,7 @@ mod tests {
             &rows,
             &memory('a', RunState::Open, None),
             &Summary::default(),
-            "",
+            &Controls::default(),
             Timestamp::UNIX_EPOCH,
         );
         assert_eq!((told["web-a"].verdict, told["web-a"].evidence.len()), (None, 0));
@@ -558,11 +558,11 @@ mod tests {
         };
         let mut rows = rows("ab");
         let mut tell = |memory: &Memory| {
-            let told = stories(&rows, memory, &counts, "", now);
+            let told = stories(&rows, memory, &counts, &Controls::default(), now);
             for (name, status) in &told {
                 rows.get_mut(name).unwrap().status = status.clone();
             }
-            let again = stories(&rows, memory, &counts, "", now);
+            let again = stories(&rows, memory, &counts, &Controls::default(), now);
             let said = told.into_iter().map(|(name, status)| {
                 (
                     name,

@@ -64,8 +64,8 @@ pub(super) enum News {
     Away {
         reason: NotReady,
         message: String,
-        /// It did in the time of this process: else an earlier one may have told it.
-        answered: bool,
+        /// Nothing was known of it before: an earlier process may have told it.
+        first: bool,
     },
     /// It does again.
     Back,
@@ -230,11 +230,11 @@ impl Entry {
                 | NotReady::Unreachable
                 | NotReady::CredentialsRejected),
             ) => {
-                let is_new = self.told.replace(reason) != Some(reason);
-                is_new.then(|| News::Away {
+                let before = self.told.replace(reason);
+                (before != Some(reason)).then(|| News::Away {
                     reason,
                     message: state.message().to_owned(),
-                    answered: self.answered,
+                    first: before.is_none() && !self.answered,
                 })
             }
             Some(

@@ -200,7 +200,7 @@ impl Actor<'_> {
         let Some(news) = entry.take_news() else { return };
         let event = match news {
             // It was so when this process began: the one before has told it.
-            News::Away { answered: false, .. } if known => return,
+            News::Away { first: true, .. } if known => return,
             News::Away { reason, message, .. } => Event::warning(reason.as_str(), "Connect", message),
             News::Back => {
                 let note = format!("the API server of {name} answers");
