@@ -203,7 +203,7 @@ pub struct Summary {
     pub total: u32,
     /// Clusters that are confirmed at the target.
     pub updated: u32,
-    /// Clusters that are ready at whatever revision they have.
+    /// Clusters that are ready at whatever revision they have, and are not changing.
     pub ready: u32,
     /// Clusters that are changing.
     pub updating: u32,

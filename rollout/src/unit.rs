@@ -250,7 +250,7 @@ impl Unit {
     }
 
     /// The report about what the row says it carries; None when there is none or it is about something else.
-    pub(crate) fn state_at_row(&self) -> Option<&State> {
+    pub fn state_at_row(&self) -> Option<&State> {
         let (_, digest) = self.carries()?;
         self.state_at(Some(digest), self.token())
     }

@@ -150,6 +150,15 @@ impl Controls {
         self.once.iter().filter(move |once| once.control.holds(now))
     }
 
+    /// Who aborted the rollout of a revision, why and when, as long as the annotation stands; empty if nothing of it is said.
+    pub fn aborted(&self, revision: &str) -> String {
+        let said = self
+            .once
+            .iter()
+            .find(|once| once.key == annotation::ABORT && revision.starts_with(&once.revision));
+        said.map_or_else(String::new, |once| once.control.told())
+    }
+
     /// The pause, if one holds.
     pub fn paused(&self, now: Timestamp) -> Option<&Control> {
         self.paused.as_ref().filter(|control| control.holds(now))

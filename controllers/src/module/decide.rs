@@ -1,6 +1,6 @@
 //! The pure step: from what was observed to what is to be written.
 
-use std::collections::BTreeMap;
+use std::{cell::LazyCell, collections::BTreeMap};
 
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -105,7 +105,14 @@ pub fn decide<K: ModuleObject>(
     let counts = status.summary.clone().unwrap_or_default();
     let before = &seen.memory.memory;
     let intents = intents(&name, &decision, &units.contents, seen);
-    let mut events = events::between(before, &decision, &told, &status, module.status());
+    let mut events = events::between(
+        before,
+        &decision,
+        &told,
+        &status,
+        module.status(),
+        &background.aborted,
+    );
     events.extend(gates::events(before, &decision.memory, &seen.gates));
     let mut applied = events::applied(&seen.controls, before, &decision, &status, module.status(), now);
     for (control, event) in heard::news(&status.controls, module.status()) {
@@ -120,7 +127,7 @@ pub fn decide<K: ModuleObject>(
         applied,
         standing: seen.ties.any().then(|| standing(module, seen, &told, &intents)),
         intents,
-        stories: history::stories(&seen.revisions, &decision.memory, &counts, now),
+        stories: history::stories(&seen.revisions, &decision.memory, &counts, &seen.controls, now),
         forget: forget(module, seen, &decision.memory),
         questions: gates::questions(module, &decision),
         release: seen.deleting && seen.clusters().iter().all(ClusterSeen::has_nothing),
@@ -191,6 +198,10 @@ pub(super) fn background<'a, K: ModuleObject>(
         },
         version: status::version(module, &seen.target),
         revision: seen.target.definition().map_or("", |target| &target.revision),
+        aborted: seen
+            .target
+            .definition()
+            .map_or_else(String::new, |target| seen.controls.aborted(&target.revision)),
         stuck: module.spec().rollout.on_failure.action == FailureAction::Revert
             && decision.memory.last_good.is_none(),
         gates: Gates {
@@ -240,14 +251,30 @@ fn standing<K: ModuleObject>(
 
 /// What is said of each cluster that is pinned: by whom, to what, and whether it is there.
 fn pins(seen: &Observation, decision: &engine::Decision) -> BTreeMap<String, String> {
+    let charges = || {
+        decision
+            .memory
+            .charges
+            .iter()
+            .filter(|(_, charge)| charge.counts())
+    };
+    let limit = decision.summary.limit;
+    let turn = || {
+        let holders: Vec<engine::UnitId> = charges().map(|(unit, _)| unit.clone()).collect();
+        if u32::try_from(holders.len()).is_ok_and(|held| held < limit) {
+            return "its turn has not come yet".to_owned();
+        }
+        reasons::waiting(&holders, limit, "it")
+    };
+    let turn = LazyCell::new(turn);
     let pins = seen.clusters().iter().filter_map(|cluster| {
         let pinned = cluster.pinned.as_ref()?;
         let charge = decision.memory.charges.get(cluster.name.as_str());
         let carried = cluster.row.as_ref().and_then(|row| row.revision.as_ref());
         let step = match charge {
-            Some(charge) if charge.counts() => "; it is on its way there",
-            _ if carried == Some(&pinned.definition.revision) => "",
-            _ => "; its turn has not come yet",
+            Some(charge) if charge.counts() => "; it is on its way there".to_owned(),
+            _ if carried == Some(&pinned.definition.revision) => String::new(),
+            _ => format!("; {}", *turn),
         };
         Some((cluster.name.clone(), format!("{}{step}", pinned.message)))
     });

@@ -9,7 +9,7 @@ use muster_api::{
     module::ModuleStatus,
     reasons::{Bucket, EventReason, ObjectReason, Reason},
 };
-use muster_rollout::{Decision, Memory, RunState};
+use muster_rollout::{Decision, Memory, RunState, UnitId};
 
 use super::{
     controls::Controls,
@@ -20,70 +20,88 @@ use crate::runtime::Event;
 /// The action that every event of a module is about.
 const ACTION: &str = "Rollout";
 
-/// The events of a decision. `memory` and `status` are those of before.
+/// The events of a decision. `memory` and `before` are those of before; `aborted`: who aborted the rollout, if somebody did.
 pub fn between(
     memory: &Memory,
     decision: &Decision,
     told: &[Explained<'_>],
     status: &ModuleStatus,
     before: Option<&ModuleStatus>,
+    aborted: &str,
 ) -> Vec<Event> {
-    let mut events = run(memory, &decision.memory, status);
+    // A cause stands before what it causes.
+    let mut events: Vec<Event> = begun(memory, &decision.memory, status).into_iter().collect();
     events.extend(clusters(memory, decision, told, before));
+    events.extend(ended(memory, &decision.memory, told, status, aborted));
     events.extend(conditions(status, before));
     events
 }
 
-/// A run that began or ended.
-fn run(before: &Memory, after: &Memory, status: &ModuleStatus) -> Vec<Event> {
-    let Some(run) = after.run else { return Vec::new() };
-    let old = before.run.filter(|old| old.id == run.id);
-    let summary = status.summary.clone().unwrap_or_default();
-    let version = status
+fn version(status: &ModuleStatus) -> &str {
+    status
         .source
         .as_ref()
-        .map_or("", |source| source.tag.as_deref().unwrap_or(&source.commit));
-    let mut events = Vec::new();
-    if old.is_none() {
-        events.push(normal(
-            EventReason::RolloutStarted,
-            format!("rolling out {version} to {} clusters", summary.total),
-        ));
+        .map_or("", |source| source.tag.as_deref().unwrap_or(&source.commit))
+}
+
+/// A run that began.
+fn begun(before: &Memory, after: &Memory, status: &ModuleStatus) -> Option<Event> {
+    let is_new = before.run.map(|old| old.id) != Some(after.run?.id);
+    let total = status.summary.as_ref().map_or(0, |summary| summary.total);
+    let note = format!("rolling out {} to {total} clusters", version(status));
+    is_new.then(|| normal(EventReason::RolloutStarted, note))
+}
+
+/// A run that ended.
+fn ended(
+    before: &Memory,
+    after: &Memory,
+    told: &[Explained<'_>],
+    status: &ModuleStatus,
+    aborted: &str,
+) -> Vec<Event> {
+    let Some(run) = after.run else { return Vec::new() };
+    let old = before.run.filter(|old| old.id == run.id);
+    if old.map(|old| old.state) == Some(run.state) {
+        return Vec::new();
     }
-    if old.map(|old| old.state) != Some(run.state) {
-        match run.state {
-            RunState::Open => {}
-            RunState::Good => events.push(normal(
-                EventReason::RolloutFinished,
-                format!("{version} is ready on {} clusters", summary.clusters),
-            )),
-            RunState::Aborted => events.push(warning(
-                EventReason::RolloutAborted,
-                format!(
-                    "the rollout of {version} stopped; {} clusters have it",
-                    summary.updated
-                ),
-            )),
-            RunState::Halted | RunState::KnownBad => {
-                let evidence = after
-                    .bad
-                    .get(&run.target)
-                    .map_or_else(String::new, |bad| format!("{}: {}", bad.unit, bad.message));
-                events.push(warning(
+    let summary = status.summary.clone().unwrap_or_default();
+    let version = version(status);
+    let keeps =
+        |told: &&Explained<'_>| matches!(told.reason, Reason::Halted | Reason::KnownBad | Reason::Aborted);
+    let kept = match told.iter().filter(keeps).count() {
+        0 => String::new(),
+        1 => "; 1 cluster keeps what it has".to_owned(),
+        kept => format!("; {kept} clusters keep what they have"),
+    };
+    match run.state {
+        RunState::Open => Vec::new(),
+        RunState::Good => vec![normal(
+            EventReason::RolloutFinished,
+            format!("{version} is ready on {} clusters", summary.clusters),
+        )],
+        RunState::Aborted => vec![warning(
+            EventReason::RolloutAborted,
+            format!("{version} is rolled out no further: it was aborted{aborted}{kept}"),
+        )],
+        RunState::Halted | RunState::KnownBad => {
+            let bad = after.bad.get(&run.target);
+            let evidence = bad.map_or_else(String::new, |bad| format!("{}: {}", bad.unit, bad.message));
+            let mut on: Vec<UnitId> = after.marks.keys().cloned().collect();
+            if on.is_empty() {
+                on.extend(bad.map(|bad| bad.unit.clone()));
+            }
+            let on = reasons::few(&on);
+            let halted = format!("{version} is rolled out no further: it failed on {on}{kept}");
+            vec![
+                warning(
                     EventReason::RevisionCondemned,
                     format!("{version} failed: {evidence}"),
-                ));
-                events.push(warning(
-                    EventReason::RolloutHalted,
-                    format!(
-                        "the rollout of {version} stopped; {} clusters have it",
-                        summary.updated
-                    ),
-                ));
-            }
+                ),
+                warning(EventReason::RolloutHalted, halted),
+            ]
         }
     }
-    events
 }
 
 /// Clusters that were confirmed, failed, or were withdrawn from.

@@ -17,7 +17,7 @@ use kube::{
     api::{DeleteParams, PostParams, Preconditions},
 };
 use muster_api::{
-    conditions::{Conditions, Status},
+    conditions::{Conditions, READY, Status, find},
     labels::{self, label},
     module::{ModuleObject, Summary},
     reasons::{ObjectReason, Reason},
@@ -30,6 +30,7 @@ use parking_lot::Mutex;
 
 use super::{
     Error,
+    controls::Controls,
     observe::{Definition, revision_name},
 };
 use crate::runtime::{Context, Index, Key, call, status::patch_if_changed};
@@ -194,10 +195,11 @@ pub fn stories(
     revisions: &BTreeMap<String, RevisionRow>,
     memory: &Memory,
     counts: &Summary,
+    controls: &Controls,
     now: Timestamp,
 ) -> BTreeMap<String, ModuleRevisionStatus> {
     let told = revisions.iter().filter_map(|(name, row)| {
-        let status = story(row, memory, counts, now)?;
+        let status = story(row, memory, counts, controls, now)?;
         (status != row.status).then(|| (name.clone(), status))
     });
     told.collect()
@@ -207,6 +209,7 @@ fn story(
     row: &RevisionRow,
     memory: &Memory,
     counts: &Summary,
+    controls: &Controls,
     now: Timestamp,
 ) -> Option<ModuleRevisionStatus> {
     let revision = Revision::parse(&row.revision)?;
@@ -243,11 +246,22 @@ fn story(
         None => status.evidence,
     };
     status.verdict = verdict;
-    status.conditions = conditions(verdict, &status).merge(&row.status.conditions, 1, now);
+    let aborted = aborted_by(row, &controls.aborted(&row.revision));
+    status.conditions = conditions(verdict, &status, aborted).merge(&row.status.conditions, 1, now);
     Some(status)
 }
 
-fn conditions(verdict: Option<Verdict>, status: &ModuleRevisionStatus) -> Conditions {
+/// Who ended its rollout. The annotation may go: what was told once stays.
+fn aborted_by(row: &RevisionRow, aborted: &str) -> String {
+    let told = find(&row.status.conditions, READY).filter(|ready| ready.reason == Reason::Aborted.as_str());
+    match told {
+        Some(told) if aborted.is_empty() => told.message.clone(),
+        _ if aborted.is_empty() => "ended by a person".to_owned(),
+        _ => format!("aborted{aborted}"),
+    }
+}
+
+fn conditions(verdict: Option<Verdict>, status: &ModuleRevisionStatus, aborted: String) -> Conditions {
     let evidence = || {
         status.evidence.first().map_or_else(String::new, |first| {
             format!("{}: {}", first.cluster, first.message)
@@ -260,7 +274,7 @@ fn conditions(verdict: Option<Verdict>, status: &ModuleRevisionStatus) -> Condit
             "confirmed on every eligible selected cluster",
         ),
         Some(Verdict::Bad) => Conditions::ready(Status::False, Reason::KnownBad, evidence()),
-        Some(Verdict::Aborted) => Conditions::ready(Status::False, Reason::Aborted, "ended by a person"),
+        Some(Verdict::Aborted) => Conditions::ready(Status::False, Reason::Aborted, aborted),
         Some(Verdict::Superseded) => Conditions::ready(
             Status::False,
             ObjectReason::Progressing,
@@ -529,6 +543,7 @@ mod tests {
             &rows,
             &memory('a', RunState::Open, None),
             &Summary::default(),
+            &Controls::default(),
             Timestamp::UNIX_EPOCH,
         );
         assert_eq!((told["web-a"].verdict, told["web-a"].evidence.len()), (None, 0));
@@ -543,11 +558,11 @@ mod tests {
         };
         let mut rows = rows("ab");
         let mut tell = |memory: &Memory| {
-            let told = stories(&rows, memory, &counts, now);
+            let told = stories(&rows, memory, &counts, &Controls::default(), now);
             for (name, status) in &told {
                 rows.get_mut(name).unwrap().status = status.clone();
             }
-            let again = stories(&rows, memory, &counts, now);
+            let again = stories(&rows, memory, &counts, &Controls::default(), now);
             let said = told.into_iter().map(|(name, status)| {
                 (
                     name,

@@ -44,6 +44,8 @@ pub struct Background<'a> {
     pub version: String,
     /// The hash of its revision; empty if it is not known.
     pub revision: &'a str,
+    /// Who aborted its rollout, as far as that is said.
+    pub aborted: String,
     /// What is condemned shall go back, and there is no good revision to go back to.
     pub stuck: bool,
     /// The gates, and what they said last.
@@ -155,6 +157,7 @@ fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
         source,
         version,
         revision: _,
+        aborted,
         stuck: _,
         gates,
     } = background;
@@ -239,7 +242,7 @@ fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
             tail(message.as_deref())
         ),
         Why::Aborted { .. } => format!(
-            "the rollout of {version} was aborted; next: commit another version, or retry it: {}",
+            "the rollout of {version} was aborted{aborted}; next: commit another version, or retry it: {}",
             background.once(annotation::RETRY, None)
         ),
         Why::NotYet { .. } => obstacles
@@ -334,16 +337,16 @@ pub fn few<T: Borrow<str>>(clusters: &[T]) -> String {
 }
 
 /// Whom it waits for.
-fn waiting(holders: &[UnitId], limit: u32, version: &str) -> String {
+pub fn waiting(holders: &[UnitId], limit: u32, what: &str) -> String {
     if limit == 0 {
-        return format!("{version} waits: rollout.maxUnreadyClusters is 0, so no cluster is updated");
+        return format!("{what} waits: rollout.maxUnreadyClusters is 0, so no cluster is updated");
     }
     let who = if holders.is_empty() {
         "a slot".to_owned()
     } else {
         few(holders)
     };
-    format!("{version} waits for {who} (at most {limit} at a time)")
+    format!("{what} waits for {who} (at most {limit} at a time)")
 }
 
 fn by(until: Option<Millis>) -> String {
@@ -384,6 +387,7 @@ mod tests {
             source: Some("https://git.test cannot be reached"),
             version: "v2".to_owned(),
             revision: "0123456789abcdef",
+            aborted: " by ann (wrong branch)".to_owned(),
             stuck: false,
             gates: Gates {
                 stages: &[],

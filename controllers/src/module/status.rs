@@ -72,7 +72,7 @@ pub fn rolling<K: ModuleObject>(
     now: Timestamp,
 ) -> Result<ModuleStatus, serde_json::Error> {
     let before = module.status().cloned().unwrap_or_default();
-    let summary = summary(decision, told);
+    let summary = summary(&seen.sight.units.all, decision, told);
     let attention = attention(told, &before.attention, now);
     let pause = pause(module, seen, now);
     let said = conditions(module, seen, decision, told, open, &summary);
@@ -171,18 +171,13 @@ fn merged<K: ModuleObject>(
     said.merge(before, module.meta().generation.unwrap_or_default(), now)
 }
 
-fn summary(decision: &engine::Decision, told: &[Explained<'_>]) -> Summary {
+fn summary(units: &[engine::Unit], decision: &engine::Decision, told: &[Explained<'_>]) -> Summary {
     let counted = |bucket: Bucket| count(told.iter().filter(|told| told.reason.bucket() == bucket));
-    let engine::Summary {
-        total,
-        updated,
-        ready,
-        ..
-    } = decision.summary;
+    let engine::Summary { total, updated, .. } = decision.summary;
     Summary {
         total,
         updated,
-        ready,
+        ready: ready_as_they_are(units, told),
         updating: counted(Bucket::Updating),
         waiting: counted(Bucket::Waiting),
         failed: counted(Bucket::Failed),
@@ -191,6 +186,17 @@ fn summary(decision: &engine::Decision, told: &[Explained<'_>]) -> Summary {
         withdrawing: counted(Bucket::Withdrawing),
         clusters: format!("{updated}/{total}"),
     }
+}
+
+/// Those that reported success at what they have, be it what they shall have or not: a rollout that was stopped is no outage.
+fn ready_as_they_are(units: &[engine::Unit], told: &[Explained<'_>]) -> u32 {
+    // The engine gives a reason for each unit, in their order.
+    let pairs = units.iter().zip(told);
+    count(pairs.filter(|(unit, told)| {
+        let changing = matches!(told.reason.bucket(), Bucket::Updating | Bucket::Withdrawing);
+        let ready = unit.state_at_row() == Some(&engine::State::Succeeded);
+        unit.selected() && unit.is_eligible() && ready && !changing
+    }))
 }
 
 fn count<T>(items: impl Iterator<Item = T>) -> u32 {
@@ -317,7 +323,7 @@ fn ready<K: ModuleObject>(
             .reconciling(Reason::SourceNotReady, &**message);
     }
     let Some(worst) = worst(told) else {
-        return at_rest(&version, open, summary);
+        return at_rest(&version, open, summary, told);
     };
     let message = format!(
         "{version} on {} clusters: {}: {}",
@@ -345,14 +351,8 @@ fn worst<'a>(told: &'a [Explained<'a>]) -> Option<&'a Explained<'a>> {
     open.min_by_key(|told| (urgency(told.reason), told.reason.rank(), told.cluster))
 }
 
-fn at_rest(version: &str, open: Option<&str>, summary: &Summary) -> Conditions {
-    let Summary {
-        total,
-        updated,
-        skipped,
-        held,
-        ..
-    } = summary;
+fn at_rest(version: &str, open: Option<&str>, summary: &Summary, told: &[Explained<'_>]) -> Conditions {
+    let Summary { total, updated, .. } = summary;
     if *total == 0 {
         return Conditions::ready(
             Status::True,
@@ -360,25 +360,47 @@ fn at_rest(version: &str, open: Option<&str>, summary: &Summary) -> Conditions {
             "spec.selector selects no cluster of this namespace",
         );
     }
-    let apart = [(skipped, "skipped"), (held, "held")];
-    let apart: Vec<String> = apart
-        .iter()
-        .filter(|(count, _)| **count > 0)
-        .map(|(count, word)| format!("{count} {word}"))
-        .collect();
-    let apart = if apart.is_empty() {
-        String::new()
+    // Who cannot be touched, or is held, has it all the same, but is not known to be ready now.
+    let ready = count(told.iter().filter(|told| told.reason == Reason::UpToDate));
+    let where_ = if ready == *updated {
+        format!("ready on {updated} of {total} clusters")
     } else {
-        format!("; {}, see status.attention", apart.join(", "))
+        format!("on {updated} of {total} clusters, ready on {ready}")
     };
+    let apart = apart(told, Bucket::Skipped, "skipped") + &apart(told, Bucket::Held, "held");
     let open = open.map_or_else(String::new, |open| {
         format!("; the rollout completes when it passes {open}")
     });
     Conditions::ready(
         Status::True,
         ObjectReason::Succeeded,
-        format!("{version} is ready on {updated} of {total} clusters{apart}{open}"),
+        format!("{version} is {where_}{apart}{open}"),
     )
+}
+
+/// The clusters that a module at rest does without, and why.
+fn apart(told: &[Explained<'_>], bucket: Bucket, word: &str) -> String {
+    let mut all: Vec<&Explained<'_>> = told
+        .iter()
+        .filter(|told| told.reason.bucket() == bucket)
+        .collect();
+    if all.is_empty() {
+        return String::new();
+    }
+    all.sort_unstable_by_key(|told| (told.reason.rank(), told.cluster));
+    let more = all.len().saturating_sub(MAX_TOLD);
+    let named = all.iter().take(MAX_TOLD);
+    let named: Vec<String> = named
+        .map(|told| format!("{} ({})", told.cluster, told.reason))
+        .collect();
+    format!("; {} {word}: {}{}", all.len(), named.join(", "), and_more(more))
+}
+
+fn and_more(more: usize) -> String {
+    match more {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    }
 }
 
 /// What a deletion waits for, and what would end that.
@@ -428,10 +450,7 @@ fn stuck<K: ModuleObject>(module: &K, left: &[&Explained<'_>], attention: &[Atte
         format!("{} ({}{since}: {})", told.cluster, told.reason, told.message())
     };
     let told: Vec<String> = stuck.iter().take(MAX_TOLD).map(one).collect();
-    let more = match stuck.len().saturating_sub(MAX_TOLD) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let more = and_more(stuck.len().saturating_sub(MAX_TOLD));
     let names: Vec<&str> = stuck.iter().take(MAX_NAMED).map(|told| told.cluster).collect();
     let (namespace, address) = (module.namespace().unwrap_or_default(), address(module));
     let address = Address {

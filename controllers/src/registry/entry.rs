@@ -30,8 +30,10 @@ pub(super) struct Entry {
     recognized: Option<String>,
     pub(super) last_contact: Option<Timestamp>,
     state: Option<(ClusterState, Timestamp)>,
-    /// Why it could not be reached, as it was told last in an event.
+    /// Why it does not answer, as it was told last in an event, or was so before anybody could tell.
     told: Option<NotReady>,
+    /// It answered in the time of this process.
+    answered: bool,
     first_seen: Timestamp,
     /// The generation whose probe is under way or waiting.
     pub(super) probing: Option<u64>,
@@ -54,6 +56,19 @@ pub(super) enum Identity {
     Known(Option<String>),
     /// Another one, or that cannot be said; why, and what to do.
     Refused(String),
+}
+
+/// Whether a cluster answers has changed.
+pub(super) enum News {
+    /// It does not, or is not what it was.
+    Away {
+        reason: NotReady,
+        message: String,
+        /// Nothing was known of it before: an earlier process may have told it.
+        first: bool,
+    },
+    /// It does again.
+    Back,
 }
 
 /// What became of the kubeconfig.
@@ -80,6 +95,7 @@ impl Entry {
             last_contact: None,
             state: None,
             told: None,
+            answered: false,
             first_seen: now,
             probing: None,
             generation,
@@ -196,20 +212,38 @@ impl Entry {
         self.state = Some((state, since));
     }
 
-    /// Why it cannot be reached, once for each reason: what is to be told of a cluster that was never seen.
-    pub(super) fn take_news(&mut self) -> Option<(NotReady, String)> {
+    /// Whether it answers, each time that this changes. What is in the way of calls besides (it is paused, its Secret is gone) says nothing
+    /// of that.
+    pub(super) fn take_news(&mut self) -> Option<News> {
         let (state, _) = self.state.as_ref()?;
-        let reason = state.reason().filter(|reason| {
-            matches!(
-                reason,
-                NotReady::KubeconfigRejected | NotReady::Unreachable | NotReady::CredentialsRejected
-            )
-        });
-        if self.told == reason {
+        // That it leads to another cluster is told where that is judged.
+        if state.reason() == Some(NotReady::KubeconfigRejected) && self.connection().is_some() {
             return None;
         }
-        self.told = reason;
-        Some((reason?, state.message().to_owned()))
+        match state.reason() {
+            None | Some(NotReady::KindMissing) => {
+                self.answered = true;
+                self.told.take().map(|_| News::Back)
+            }
+            Some(
+                reason @ (NotReady::KubeconfigRejected
+                | NotReady::Unreachable
+                | NotReady::CredentialsRejected),
+            ) => {
+                let before = self.told.replace(reason);
+                (before != Some(reason)).then(|| News::Away {
+                    reason,
+                    message: state.message().to_owned(),
+                    first: before.is_none() && !self.answered,
+                })
+            }
+            Some(
+                NotReady::Deleting
+                | NotReady::ClusterPaused
+                | NotReady::ControlPlaneNotReady
+                | NotReady::NoKubeconfig,
+            ) => None,
+        }
     }
 
     /// What the world sees. A cluster of which nothing is known yet says so.

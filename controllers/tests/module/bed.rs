@@ -433,12 +433,22 @@ impl Bed {
 
     /// The notes of all events of a reason.
     pub async fn told(&self, reason: &str) -> Vec<String> {
+        let events = self.events().await.into_iter();
+        let of_reason = events.filter(|(told, _)| told == reason);
+        of_reason.map(|(_, note)| note).collect()
+    }
+
+    /// The reasons and notes of all events, in their order.
+    pub async fn events(&self) -> Vec<(String, String)> {
         let events: Api<Event> = Api::namespaced(self.management.client(), NS);
         let mut all = events.list(&ListParams::default()).await.unwrap().items;
-        all.sort_by_key(|event| event.event_time.clone());
+        // At one time they are told apart by how many were told before.
+        all.sort_by_key(|event| {
+            let name = event.metadata.name.clone().unwrap_or_default();
+            (event.event_time.clone(), name)
+        });
         all.into_iter()
-            .filter(|event| event.reason.as_deref() == Some(reason))
-            .filter_map(|event| event.note)
+            .filter_map(|event| Some((event.reason?, event.note?)))
             .collect()
     }
 

@@ -141,6 +141,12 @@ async fn an_unreachable_cluster_is_waited_for_by_name_until_it_is_given_up() {
         (module["status"]["attention"][0]["reason"] == "Unreachable").then_some(())
     })
     .await;
+    let module = bed.until_ready("web").await;
+    assert_eq!(
+        condition(&module, "Ready").unwrap(),
+        "True Succeeded: v1 is on 3 of 3 clusters, ready on 2; 1 skipped: eu-2 (Unreachable)"
+    );
+    assert_eq!(module["status"]["summary"]["ready"], 2);
     delete(&bed).await;
     let said = bed
         .until("only eu-2 is left", || async {

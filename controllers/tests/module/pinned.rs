@@ -74,9 +74,9 @@ async fn a_pinned_cluster_gets_its_revision_and_keeps_it_until_the_pin_ends() {
         (&summary["held"], &summary["clusters"], &summary["ready"]),
         (&json!(1), &json!("2/3"), &json!(3))
     );
-    assert!(
-        said.starts_with("True Succeeded: two is ready on 2 of 3 clusters; 1 held"),
-        "{said}"
+    assert_eq!(
+        said,
+        "True Succeeded: two is ready on 2 of 3 clusters; 1 held: eu-2 (Pinned)"
     );
     let says = format!(
         "pinned to one (revision {}) by ann (crashes there) until {until}; to unpin it: kubectl annotate",
@@ -121,7 +121,7 @@ async fn pins_in_the_module_keep_the_limit_and_end_with_the_annotation() {
     let pin = format!("eu-1@{one},us-1@{}, eu-9@{one}", &one[..12]);
     bed.annotate("web", "pin", Some(&pin)).await;
     until_texts(&bed, ["one", "two", "two"]).await;
-    let message = until_told(&bed, "us-1", "Pinned", "its turn has not come yet").await;
+    let message = until_told(&bed, "us-1", "Pinned", "it waits for eu-1 (at most 1 at a time)").await;
     assert!(
         message.contains(&format!("fleet.muster.dev/pin=eu-1@{one},eu-9@{one}")),
         "{message}"

@@ -168,6 +168,57 @@ async fn five_failures_in_a_row_and_a_return_after_one_probe() {
     }
 }
 
+/// Who looks for what happened to a cluster finds it there, once for each change.
+#[tokio::test(start_paused = true)]
+async fn that_a_cluster_stops_answering_and_answers_again_is_told_once() {
+    let mut bed = Bed::new(Version::V1Beta2, &["eu-1"]).await;
+    bed.good("eu-1").await;
+    bed.until("eu-1", None).await;
+    assert_eq!(bed.events().await, Vec::<String>::new());
+    bed.break_down("eu-1", Fault::Refuse);
+    bed.until("eu-1", Some(NotReady::Unreachable)).await;
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    // A pause is nothing that the cluster answers.
+    for paused in [true, false] {
+        let expect = if paused {
+            NotReady::ClusterPaused
+        } else {
+            NotReady::Unreachable
+        };
+        bed.patch_cluster("eu-1", json!({"spec": {"paused": paused}}))
+            .await;
+        bed.until("eu-1", Some(expect)).await;
+    }
+    let away = "Unreachable: the API server of eu-1 does not answer: reading namespace muster-system: ";
+    let check = |events: Vec<String>, expect: &[&str]| {
+        let fits = events.len() == expect.len()
+            && events
+                .iter()
+                .zip(expect)
+                .all(|(event, begin)| event.starts_with(begin));
+        assert!(fits, "{events:#?} are not {expect:#?}");
+    };
+    check(bed.events().await, &[away]);
+    // Another process does not tell it again, but that it is over.
+    bed.restart();
+    bed.registry.synced().await;
+    bed.until("eu-1", Some(NotReady::Unreachable)).await;
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    check(bed.events().await, &[away]);
+    bed.repair("eu-1");
+    bed.until("eu-1", None).await;
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    let back = "Answering: the API server of eu-1 answers";
+    check(bed.events().await, &[away, back]);
+    bed.break_down("eu-1", Fault::Status(Failure::Unauthorized));
+    bed.until("eu-1", Some(NotReady::CredentialsRejected)).await;
+    bed.repair("eu-1");
+    bed.until("eu-1", None).await;
+    tokio::time::sleep(SOON).await;
+    let refused = "CredentialsRejected: the API server of eu-1 refuses the credential";
+    check(bed.events().await, &[away, back, refused, back]);
+}
+
 /// Twice the longest pause: the version that was known may be forgotten.
 const NOTICED: Duration = Duration::from_secs(11);
 

@@ -1,6 +1,6 @@
 //! Identities: what was seen of a cluster is judged, recorded where it is new, and opens or shuts the gate of its client.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -14,7 +14,7 @@ use tracing::{info, warn};
 
 use super::{
     super::{
-        entry::{Entry, Identity},
+        entry::{Entry, Identity, News},
         identity::{self, Known, Sight, Verdict},
         pins::{self, Pin, Pins},
     },
@@ -185,25 +185,30 @@ impl Actor<'_> {
         }
     }
 
-    /// A Cluster that was never reached: whoever brought it in waits for what becomes of that. One that was reached before tells it by
-    /// the modules that it keeps waiting.
-    pub(super) fn tell_not_reached(&mut self, name: &str) {
+    /// A Cluster that stopped answering, or answers again. Of one that was never reached it is told only if somebody brought it in, who
+    /// waits for what becomes of that.
+    pub(super) fn tell_reach(&mut self, name: &str) {
         let Some(pins) = &self.pins else { return };
         let Some(entry) = self.entries.get_mut(name) else {
             return;
         };
-        if pins.get(&entry.facts.uid).is_some() || !entry.facts.annotations.contains_key(annotation::ENROLLED)
-        {
+        let known = pins.get(&entry.facts.uid).is_some();
+        let enrolled = entry.facts.annotations.contains_key(annotation::ENROLLED);
+        if !known && !enrolled {
             return;
         }
-        if matches!(entry.identity, Identity::Refused(_)) {
-            return; // told by `tell_refused`
-        }
-        let Some((reason, message)) = entry.take_news() else {
-            return;
+        let Some(news) = entry.take_news() else { return };
+        let event = match news {
+            // It was so when this process began: the one before has told it.
+            News::Away { first: true, .. } if known => return,
+            News::Away { reason, message, .. } => Event::warning(reason.as_str(), "Connect", message),
+            News::Back => {
+                let note = format!("the API server of {name} answers");
+                Event::normal(ObjectReason::Answering, "Connect", note)
+            }
         };
         let facts = entry.facts.clone();
-        self.tell(&facts, Event::warning(reason.as_str(), "Connect", message));
+        self.tell(&facts, event);
     }
 
     fn tell_refused(&self, facts: &Facts, entry: &Entry, why: &str) {
@@ -217,7 +222,7 @@ impl Actor<'_> {
     }
 
     fn tell(&self, facts: &Facts, event: Event) {
-        let events = self.events.clone();
+        let (events, turns) = (self.events.clone(), Arc::clone(&self.turns));
         let about = ObjectReference {
             api_version: Some(facts.api_version.clone()),
             kind: Some("Cluster".to_owned()),
@@ -228,6 +233,8 @@ impl Actor<'_> {
         };
         self.work.push(
             async move {
+                // The semaphore is never closed, so there always comes a permit.
+                let _turn = turns.acquire().await.ok();
                 events.publish_about(about, event).await;
                 Done::Told
             }

@@ -15,7 +15,10 @@ use futures::{
     stream::{BoxStream, FuturesUnordered},
 };
 use muster_api::{cluster::Version, labels::manager};
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, MissedTickBehavior},
+};
 use tracing::info;
 
 use super::{
@@ -32,6 +35,8 @@ use crate::runtime::{CallError, Events};
 const READ_EVERY: Duration = Duration::from_secs(30);
 /// So long the first answers of clusters are waited for before the registry counts as synced.
 const SETTLE: Duration = Duration::from_secs(5);
+/// Events written at once.
+const WRITERS: usize = 8;
 
 /// The owner of all entries.
 pub(super) struct Actor<'a> {
@@ -47,6 +52,8 @@ pub(super) struct Actor<'a> {
     /// What each Cluster is pinned to; `None`: not read yet.
     pins: Option<Pins>,
     events: Events,
+    /// Turns to write events: of a fleet that goes away at once each cluster is told of.
+    turns: Arc<Semaphore>,
 }
 
 /// The watch of Clusters.
@@ -112,6 +119,7 @@ impl<'a> Actor<'a> {
             generation: 0,
             pins: None,
             events,
+            turns: Arc::new(Semaphore::new(WRITERS)),
         }
     }
 
@@ -198,7 +206,7 @@ impl<'a> Actor<'a> {
             );
             self.registry.changes.announce(&name.to_owned());
         }
-        self.tell_not_reached(name);
+        self.tell_reach(name);
     }
 
     fn check_synced(&self) {
