@@ -178,7 +178,7 @@ impl Teller {
                 return Ok(ControlFlow::Break(FAILED));
             }
             self.say(format!(
-                "{module} asks for {}: waiting for a commit that names {tag}",
+                "{module} asks for {}: waiting for a commit that names {tag} (is it committed, and pushed? --timeout ends the wait)",
                 view.version
             ));
             return Ok(ControlFlow::Continue(()));

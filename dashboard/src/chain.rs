@@ -189,11 +189,11 @@ fn reachable(seen: &Seen<'_>) -> Check {
 }
 
 fn left_alone(seen: &Seen<'_>) -> Check {
-    let what = "not held";
+    let what = "holds";
     if seen.bucket() == Some(Bucket::Held) {
         return seen.stops(what);
     }
-    passes(what, "nobody holds or pinned it".to_owned())
+    passes(what, "none".to_owned())
 }
 
 fn in_turn(seen: &Seen<'_>) -> Check {

@@ -295,10 +295,7 @@ fn the_chain_of_a_cluster_ends_at_what_is_in_the_way() {
     check(
         &[("eu-2", "Halted", "v2 is bad; next: commit another")],
         "eu-2",
-        &[
-            "✓ not held: nobody holds or pinned it",
-            "○ its turn: Halted: v2 is bad",
-        ],
+        &["✓ holds: none", "○ its turn: Halted: v2 is bad"],
     );
     check(
         &[("eu-1", "Failed", "Deployment web/web: ImagePullBackOff")],

@@ -28,7 +28,8 @@ after(async () => {
 });
 
 const shot = async (page, name) => {
-  if (SHOTS) await page.screenshot({ path: `${SHOTS}/${name}.png` });
+  // Pages whole, but that of events, which goes on and on.
+  if (SHOTS) await page.screenshot({ path: `${SHOTS}/${name}.png`, fullPage: !name.startsWith("activity") });
 };
 
 const accessible = async (page, what) => {

@@ -91,7 +91,7 @@ fn held(demo: &Demo) {
     assert_eq!(demo.runs("eu-1"), "6.0.0");
     let why = demo.muster(&["why", "module/podinfo", "--cluster", "eu-1"], 0);
     assert!(
-        why.contains("migration") && why.contains("fleet.muster.dev/hold-"),
+        why.contains("migration") && why.contains("muster release eu-1 -n default"),
         "{why}"
     );
 

@@ -178,7 +178,7 @@ async fn a_write_of_a_status_arrives_in_the_browser() {
     let dashboard = Dashboard::start(&kubeconfig);
 
     let page = dashboard.until("/", |page| page.contains("cell:Module:web:eu-1"));
-    assert!(page.contains("1 module × 2 clusters."), "{page}");
+    assert!(page.contains("1 module on 2 clusters: "), "{page}");
     let (status, said) = dashboard.ask("GET /api/v1/matrix.json", "fleet.test");
     let matrix = Command::new(muster())
         .args(["matrix", "-o", "json", "-n", "default", "--kubeconfig"])

@@ -180,4 +180,4 @@ if ! printf '%s\n' "$served" | grep -qx 'fleet.muster.dev/v1alpha1'; then
     say '    muster install --export --downstream --crds | kubectl <flags of the new cluster> apply --server-side -f -'
 fi
 say "$name is enrolled. See what rolls onto it: muster tree cluster/$name"
-say "To undo it: unenrol.sh $name${context:+ --context $context} -n $namespace"
+say "To undo it: $(dirname "$0")/unenrol.sh $name${context:+ --context $context} -n $namespace"

@@ -7,7 +7,7 @@
 mod commit;
 mod find;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use git2::Repository;
@@ -30,7 +30,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   muster rollout undo module/podinfo                             what to write, and where
   muster rollout undo module/podinfo --repo . | git apply        in the work tree of the repository that has the Module
-  muster rollout undo module/podinfo --repo . --commit           the same, as a commit; push it as ever";
+  muster rollout undo module/podinfo --commit                    as a commit in this checkout; push it as ever";
 
 /// Lines around a change.
 const CONTEXT: usize = 3;
@@ -42,11 +42,11 @@ pub struct UndoFlags {
     /// The revision to go back to, by at least 8 digits of its hash; otherwise the last one that was good with another version
     #[arg(long, value_name = "REVISION")]
     pub to_revision: Option<String>,
-    /// The work tree of the git repository that has the Module, or a folder of it
+    /// The work tree of the git repository that has the Module, or a folder of it; with --commit the current one if none is named
     #[arg(long, value_name = "DIR")]
     pub repo: Option<PathBuf>,
     /// Commit the change to the branch that is checked out; hooks and signing of git are left out
-    #[arg(long, requires = "repo")]
+    #[arg(long)]
     pub commit: bool,
     /// Why: it stands in the message of the commit
     #[arg(long, requires = "commit")]
@@ -124,7 +124,8 @@ fn go_back(namespace: &str, flags: &UndoFlags, read: &Read) -> Result<(), Refusa
             "More than the version has changed since: what is rolled out is {version} with the other settings as they are now."
         );
     }
-    let Some(folder) = repo else {
+    let here = commit.then(|| Path::new("."));
+    let Some(folder) = repo.as_deref().or(here) else {
         output_fragment(module, past);
         return Ok(());
     };
@@ -145,7 +146,13 @@ fn go_back(namespace: &str, flags: &UndoFlags, read: &Read) -> Result<(), Refusa
         let id = commit::commit(&repository, path, &edited, &message)?;
         let id: String = id.to_string().chars().take(8).collect();
         say!("{id} {}", message.subject());
-        complain!("Nothing is pushed. Next: git push && {}", follow(module, past));
+        complain!(
+            "Only the version is set back: what {now} changed in its folder stays in the branch (git revert takes that back, too)."
+        );
+        // Without a remote the branch itself is what is followed.
+        let has_remote = repository.remotes().is_ok_and(|remotes| !remotes.is_empty());
+        let push = if has_remote { "git push && " } else { "" };
+        complain!("Next: {push}{}", follow(module, past));
     } else {
         output::text(&patch(path, text, &edited))?;
         complain!(
@@ -240,7 +247,7 @@ fn patch(path: &str, before: &str, after: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path};
+    use std::fs;
 
     use git2::{IndexAddOption, RepositoryInitOptions};
     use tempfile::TempDir;
