@@ -264,11 +264,12 @@ pub struct Live {
 impl Live {
     /// Shows the lines as they are now; each stands for itself.
     pub fn show(&mut self, lines: Vec<String>) {
-        self.show_blocks(lines.into_iter().map(|line| vec![line]).collect());
+        let blocks: Vec<Vec<String>> = lines.into_iter().map(|line| vec![line]).collect();
+        self.show_blocks(&blocks);
     }
 
     /// Shows blocks of lines as they are now; the lines of one belong together.
-    pub fn show_blocks(&mut self, blocks: Vec<Vec<String>>) {
+    pub fn show_blocks(&mut self, blocks: &[Vec<String>]) {
         let words = |block: &Vec<String>| {
             let words: Vec<&str> = block.iter().flat_map(|line| line.split_whitespace()).collect();
             words.join(" ")

@@ -36,7 +36,7 @@ pub async fn run(cluster: &ClusterFlags, flags: &WhyFlags) -> anyhow::Result<u8>
         let mut live = output::Live::default();
         return fleet::watch(&client, &namespace, |snapshot| {
             let why = answer(&snapshot.objects, snapshot.fleet())?;
-            live.show_blocks(blocks(&why, output::width()));
+            live.show_blocks(&blocks(&why, output::width()));
             Ok(ControlFlow::Continue(()))
         })
         .await;

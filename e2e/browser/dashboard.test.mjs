@@ -9,7 +9,7 @@ import { Fleet, Proxy, browser, cells } from "./fleet.mjs";
 
 const AXE = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const SHOTS = process.env.SHOTS;
-const GLYPHS = { ready: "●", updating: "◐", waiting: "○", failed: "✗", held: "⏸", unreachable: "?", notSelected: "·" };
+const GLYPHS = { ready: "●", updating: "◐", waiting: "○", failed: "✗", held: "" /* drawn */, unreachable: "?", notSelected: "·" };
 
 let fleet, chrome, context, page;
 const asked = [];
@@ -77,7 +77,7 @@ test("a stream that drops says so, and nothing is lost", async () => {
   await page.waitForTimeout(500);
   proxy.mend();
   await page.locator("#live.live").waitFor({ timeout: 20_000 });
-  await page.locator('td[id="cell:Module:podinfo:us-1"]', { hasText: "⏸" }).waitFor({ timeout: 5_000 });
+  await page.locator('td.held[id="cell:Module:podinfo:us-1"]').waitFor({ timeout: 5_000 });
   await fleet.muster("release", "us-1");
   await page.locator('td[id="cell:Module:podinfo:us-1"]', { hasText: "●" }).waitFor({ timeout: 10_000 });
   await page.close();

@@ -57,7 +57,7 @@ async fn check(fault: Fault, says: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_silent() {
-    check(Fault::Delay(Duration::from_secs(3600)), "no complete answer").await;
+    check(Fault::Delay(Duration::from_hours(1)), "no complete answer").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
