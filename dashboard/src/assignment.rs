@@ -1,6 +1,5 @@
 //! A module on a cluster: what was assigned, what the cluster says of it, and why it stands as it does.
 
-use kube::ResourceExt;
 use muster_api::{
     assemblage::{
         AssemblageStatus, FailureClass, Intent, SyncPhase, SyncRow, SyncState, TargetedAssemblageSpec,
@@ -9,7 +8,7 @@ use muster_api::{
 };
 use serde::Serialize;
 
-use crate::{Cell, ConditionView, ModuleRef, Snapshot, Why, why_on};
+use crate::{Cell, ConditionView, ModuleRef, Snapshot, Why, chain, why_on};
 
 /// A module on a cluster.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -95,24 +94,11 @@ impl Assignment {
         let view = snapshot.fleet().module(module.kind, &module.name)?;
         let cell = view.cells.iter().find(|cell| cell.cluster == cluster)?;
         let objects = &snapshot.objects;
-        let (assemblage, found) = match module.kind {
-            ModuleKind::Module => {
-                let mut all = objects.proxies.iter();
-                let found = all.find(|proxy| proxy.name_any() == cluster);
-                (
-                    "ProxyAssemblage",
-                    found.map(|found| (&found.spec, found.status.as_ref())),
-                )
-            }
-            ModuleKind::BootstrapModule => {
-                let mut all = objects.remotes.iter();
-                let found = all.find(|remote| remote.name_any() == cluster);
-                (
-                    "RemoteAssemblage",
-                    found.map(|found| (&found.spec, found.status.as_ref())),
-                )
-            }
+        let assemblage = match module.kind {
+            ModuleKind::Module => "ProxyAssemblage",
+            ModuleKind::BootstrapModule => "RemoteAssemblage",
         };
+        let found = chain::assemblage(objects, module.kind, cluster);
         let (row, echo, conditions) = found.map(|found| parts(found, &module.name)).unwrap_or_default();
         Some(Self {
             cell: cell.clone(),

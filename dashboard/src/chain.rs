@@ -113,7 +113,8 @@ impl Seen<'_> {
     }
 }
 
-fn assemblage<'a>(objects: &'a Objects, kind: ModuleKind, cluster: &str) -> Option<Found<'a>> {
+/// What was assigned to a cluster, and what is known of that.
+pub fn assemblage<'a>(objects: &'a Objects, kind: ModuleKind, cluster: &str) -> Option<Found<'a>> {
     match kind {
         ModuleKind::Module => objects
             .proxies

@@ -1,11 +1,10 @@
 //! The fleet in one sentence, and what in it needs a person.
 
-use std::collections::BTreeMap;
-
 use muster_api::reasons::{ObjectReason, Reason};
 
 use crate::{
-    Cell, Fleet, ModuleRef, ModuleView, Place, Shape, Step, Why, listed, shell_word, why, words::counted,
+    Cell, Fleet, Member, ModuleRef, ModuleView, Place, Shape, Step, Why, listed, shell_word, why,
+    why::without_next, words::counted,
 };
 
 /// Names in the sentence; more are counted.
@@ -171,48 +170,38 @@ fn by_cluster(
     is_meant: impl Fn(&Cell) -> bool,
     next: impl Fn(&str, &str) -> (String, String),
 ) -> Vec<Concern> {
-    let mut concerns = Vec::new();
-    for (place, cluster) in fleet.clusters.iter().enumerate() {
-        let on_it = fleet.modules.iter().filter_map(|module| {
-            let cell = module.cells.get(place).filter(|cell| is_meant(cell))?;
-            Some((module, cell))
+    let about = |(place, cluster): (usize, &Member)| {
+        let cell_of = |module: &ModuleView| module.cells.get(place).filter(|cell| is_meant(cell)).cloned();
+        let mut on_it: Vec<(&ModuleView, Cell)> = fleet
+            .modules
+            .iter()
+            .filter_map(|module| Some((module, cell_of(module)?)))
+            .collect();
+        on_it.sort_by(|(_, a), (_, b)| (&a.reason, &a.message).cmp(&(&b.reason, &b.message)));
+        let alike = on_it.chunk_by(|(_, a), (_, b)| (&a.reason, &a.message) == (&b.reason, &b.message));
+        let steps = alike.filter_map(|alike| {
+            let (_, cell) = alike.first()?;
+            Some(Step {
+                shape: cell.shape,
+                who: listed(alike.iter().map(|(module, _)| module.name.as_str()), SHOWN),
+                cluster: None,
+                reason: cell.reason.clone(),
+                message: without_next(&cell.message).to_owned(),
+                since: alike.iter().filter_map(|(_, cell)| cell.since).min(),
+            })
         });
-        let mut alike: BTreeMap<(&str, &str), Vec<&ModuleView>> = BTreeMap::new();
-        for (module, cell) in on_it {
-            alike
-                .entry((&cell.reason, &cell.message))
-                .or_default()
-                .push(module);
-        }
-        let Some(first) = alike.values().next().and_then(|modules| modules.first()) else {
-            continue;
-        };
-        let cells = fleet.modules.iter().filter_map(|module| module.cells.get(place));
-        let Some(cell) = cells.filter(|cell| is_meant(cell)).min_by_key(|cell| cell.since) else {
-            continue;
-        };
-        let (words, command) = next(&cluster.name, &shell_word(&first.namespace));
-        let steps = alike.iter().map(|((reason, message), modules)| Step {
-            shape: cell.shape,
-            who: listed(modules.iter().map(|module| module.name.as_str()), SHOWN),
-            cluster: None,
-            reason: (*reason).to_owned(),
-            message: (*message).to_owned(),
-            since: cell.since,
-        });
-        concerns.push(Concern {
+        let steps: Vec<Step> = steps.collect();
+        let (module, cell) = on_it.first()?;
+        let (words, command) = next(&cluster.name, &shell_word(&module.namespace));
+        let headline = format!("{}: {}", cluster.name, cell.reason);
+        Some(Concern {
             about: Place::Cluster(cluster.name.clone()),
             shape: cell.shape,
             title: cluster.name.clone(),
-            why: Why::of_cluster(
-                format!("{}: {}", cluster.name, cell.reason),
-                steps.collect(),
-                words,
-                command,
-            ),
-        });
-    }
-    concerns
+            why: Why::of_cluster(headline, steps, words, command),
+        })
+    };
+    fleet.clusters.iter().enumerate().filter_map(about).collect()
 }
 
 fn sentence(fleet: &Fleet, attention: &[Concern], moving: &[Concern]) -> String {
