@@ -148,10 +148,10 @@ pub fn lines(root: &Branch, width: usize, when: When) -> Vec<String> {
     let columns = columns(&drawn, width, when);
     let used = columns.iter().map(|line| line.chars().count()).max().unwrap_or(0) + output::GAP;
     let fits = |message: &str| used + message.chars().count() <= width;
-    let is_any = |drawn: &Drawn<'_>| !drawn.branch.message.is_empty() && fits(&drawn.branch.message);
+    let is_beside = |drawn: &Drawn<'_>| !drawn.branch.message.is_empty() && fits(&drawn.branch.message);
     let mut rows = columns.iter();
     let header = rows.next().map(|line| {
-        if drawn.iter().any(is_any) && fits(MESSAGE) {
+        if drawn.iter().any(is_beside) && fits(MESSAGE) {
             format!("{line:used$}{MESSAGE}")
         } else {
             output::cut(line, width)
@@ -159,7 +159,7 @@ pub fn lines(root: &Branch, width: usize, when: When) -> Vec<String> {
     });
     let rows = rows.zip(&drawn).flat_map(|(line, drawn)| {
         let message = &drawn.branch.message;
-        if is_any(drawn) {
+        if is_beside(drawn) {
             return vec![format!("{line:used$}{message}")];
         }
         let mut lines = vec![output::cut(line, width)];

@@ -45,7 +45,7 @@ impl Tour<'_> {
         let tree = self.guide.types("muster tree cluster/ap-1").await?;
         self.guide.check(
             "all modules are ready on it",
-            says(&tree, &["modules that are ready on it: 3 of 3"]),
+            says(&tree, &["3 of 3 modules ready"]),
         )?;
         self.limits()
     }
