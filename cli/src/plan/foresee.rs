@@ -200,6 +200,7 @@ impl Foresight {
                 generation: subject.after.meta().generation,
                 confirmed: course.confirmed(),
                 present: prospect.selected.clone(),
+                shared: BTreeSet::new(),
             }),
         );
         // What is read elsewhere may give other values.
@@ -327,6 +328,7 @@ fn expect<K: ModuleObject>(module: &K, clusters: &[Arc<ClusterRow>], all: &Depen
         generation: module.meta().generation,
         confirmed: BTreeSet::new(),
         present: assemble::selected(Some(module), clusters),
+        shared: BTreeSet::new(),
     };
     all.note(&Name::of(module), Some(standing));
 }
