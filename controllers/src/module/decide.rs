@@ -266,9 +266,7 @@ fn standing<K: ModuleObject>(
 fn waits_for_holder(row: &SeenRow) -> bool {
     let echo = row.echo.as_ref().filter(|_| row.asks == Asks::Carry);
     echo.is_some_and(|echo| {
-        echo.digest == row.digest
-            && echo.token == row.token
-            && echo.reason.as_deref() == Some(SHARED_OBJECT)
+        echo.digest == row.digest && echo.token == row.token && echo.reason.as_deref() == Some(SHARED_OBJECT)
     })
 }
 

@@ -357,24 +357,27 @@ impl Dependencies {
         loop {
             let what = format!("listing {} in {}", K::plural(&()), context.namespace);
             let list = call(what, modules.list_metadata(&page)).await?;
-            let is_known = |module: &PartialObjectMeta<K>| {
-                let name = Name {
-                    kind: K::KIND,
-                    key: Key::of(module),
-                };
-                let meta = &module.metadata;
-                self.nodes.get(&name).is_some_and(|node| {
-                    node.generation == meta.generation && node.deleting == meta.deletion_timestamp.is_some()
-                })
-            };
-            if !list.items.iter().all(is_known) {
-                return Ok(false);
+            for module in list.items.iter().filter(|module| !self.is_known(*module)) {
+                if is_there(&modules, module).await? {
+                    return Ok(false);
+                }
             }
             match list.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => page = page.continue_token(&token),
                 None => return Ok(true),
             }
         }
+    }
+
+    fn is_known<K: ModuleObject>(&self, module: &PartialObjectMeta<K>) -> bool {
+        let name = Name {
+            kind: K::KIND,
+            key: Key::of(module),
+        };
+        let meta = &module.metadata;
+        self.nodes.get(&name).is_some_and(|node| {
+            node.generation == meta.generation && node.deleting == meta.deletion_timestamp.is_some()
+        })
     }
 
     /// What a module needs, and who needs it.
@@ -519,6 +522,19 @@ impl Ties {
         Some(format!(
             "{by} depends on it and is still here; next: withdraw {by} from here too, or remove the dependency"
         ))
+    }
+}
+
+/// Whether a module is there. One that cannot be read takes over nothing, and no watch ever shows it.
+async fn is_there<K: ModuleObject>(
+    modules: &Api<K>,
+    module: &PartialObjectMeta<K>,
+) -> Result<bool, CallError> {
+    let name = module.name_any();
+    match call(format!("reading {} {name}", K::KIND), modules.get_opt(&name)).await {
+        Ok(found) => Ok(found.is_some()),
+        Err(CallError::Api { source, .. }) if matches!(*source, kube::Error::SerdeError(_)) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

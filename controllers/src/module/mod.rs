@@ -55,6 +55,7 @@ pub use self::{
     outlook::{Lists, Outlook, Prospect, outlook},
     reasons::{Explained, few, word},
     source::resolved,
+    succession::Successors,
     units::{absence, wishes},
 };
 use self::{

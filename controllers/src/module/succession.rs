@@ -224,7 +224,10 @@ mod tests {
         check(vec![successor("b", &prod, Some(&["eu-2"]))], true, Some("b"));
         check(vec![successor("b", &prod, Some(&["eu-1"]))], true, None);
         check(
-            vec![successor("b", &prod, None), successor("c", &prod, Some(&["eu-1"]))],
+            vec![
+                successor("b", &prod, None),
+                successor("c", &prod, Some(&["eu-1"])),
+            ],
             true,
             None,
         );

@@ -105,11 +105,7 @@ impl Pass<'_> {
     /// it holds for what is left of its units, and ends when others join them or the brake no longer needs it.
     /// Units that move are not among them.
     fn brake(&mut self, leaving: &[&Unit]) {
-        let leaving: Vec<&Unit> = leaving
-            .iter()
-            .copied()
-            .filter(|unit| !self.moves(unit))
-            .collect();
+        let leaving: Vec<&Unit> = leaving.iter().copied().filter(|unit| !self.moves(unit)).collect();
         let set = leaving
             .iter()
             .fold(0u64, |sum, unit| sum.wrapping_add(hash(unit)));
