@@ -8,7 +8,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::APIResourceList,
 };
 use kube::{
-    Api, Client, ResourceExt,
+    Client, ResourceExt,
     api::{ListParams, PostParams},
 };
 use muster_api::{
@@ -19,6 +19,7 @@ use muster_api::{
     labels::{KUBECONFIG_KEY, SYSTEM_NAMESPACE},
     names,
 };
+use muster_controllers::runtime::Api;
 use muster_controllers::{
     registry::{connect_over_network, kubeconfig},
     runtime::{CallError, call::explain, call_within},

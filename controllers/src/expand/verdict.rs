@@ -164,7 +164,8 @@ fn class(reason: &str, text: &str) -> Option<Class> {
         _ if connection => Class::Infra,
         "HealthCheckFailed" => Class::Revision { terminal: false },
         "ReconciliationFailed" | "PruneFailed" if text.contains(DEADLINE_WORDS) => Class::Infra,
-        "PruneFailed" => Class::Unit,
+        // muster's own: earlier releases applied such a name, and what they applied stays.
+        "PruneFailed" | "MisreadName" => Class::Unit,
         "ReconciliationFailed" if is_about_the_cluster(text) => Class::Unit,
         "ReconciliationFailed" => Class::Revision { terminal: false },
         _ => return None,

@@ -191,6 +191,11 @@ impl Failure {
         Self::new("BuildFailed", message)
     }
 
+    /// The inventory could not record an object under its own name.
+    pub(super) fn misread_name(message: impl Into<String>) -> Self {
+        Self::new("MisreadName", message)
+    }
+
     /// The objects cannot be applied.
     pub(super) fn reconciliation(message: impl Into<String>) -> Self {
         Self::new("ReconciliationFailed", message)

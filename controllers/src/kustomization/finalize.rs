@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::{
     api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use kube::{Api, Resource, ResourceExt, core::CustomResourceExt};
+use kube::{Resource, ResourceExt, core::CustomResourceExt};
 use muster_api::{
     flux::{DeletionPolicy, Kustomization},
     labels::finalizer,
@@ -18,6 +18,7 @@ use muster_sync::{
 use serde::de::DeserializeOwned;
 
 use super::{Error, Kustomizations, act::Outcome, confirm, finalizers, settings, status::Writer};
+use crate::runtime::Api;
 use crate::runtime::{CallError, Context, call};
 
 /// How soon objects that are going are looked for again, at first.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use muster_api::{
     conditions::{Conditions, READY, Status, find},
     flux::{self, Kustomization, KustomizationStatus},
@@ -19,6 +19,7 @@ use super::{
     runs::{Aim, Phase, Run},
     settings::{Refusal, Settings},
 };
+use crate::runtime::Api;
 use crate::runtime::{Action, Context, Event, Key, status::patch_if_changed};
 
 /// How far intervals are spread, so that a fleet does not reconcile in step.

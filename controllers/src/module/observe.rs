@@ -7,7 +7,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use kube::{Api, Resource as _, ResourceExt, api::ListParams};
+use kube::{Resource as _, ResourceExt, api::ListParams};
 use muster_api::{
     control_status::ControlStatus,
     module::{ModuleObject, SourceStatus},
@@ -35,6 +35,7 @@ use super::{
     sight::{self, Again, Moved, Pair, Seen, Sight},
     source, status, units, unseen,
 };
+use crate::runtime::Api;
 use crate::{
     bindings,
     registry::ClusterRow,

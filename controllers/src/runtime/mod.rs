@@ -10,6 +10,7 @@
 //! Invariant: a reconcile starts only after every index of its [`Runner`] has been filled once.
 //! Invariant: no call to an API server is awaited without a total deadline ([`call()`]).
 
+pub mod api;
 pub mod call;
 pub mod changes;
 pub mod clock;
@@ -24,6 +25,7 @@ pub mod retry;
 pub mod status;
 pub mod watch;
 
+pub use api::Api;
 pub use call::{CallError, call, call_within};
 pub use changes::Changes;
 pub use clock::Clock;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{CallError, immutable};
-use crate::inventory::ObjectId;
+use crate::{build::NameProblem, inventory::ObjectId};
 
 /// One object that was refused, or could not be tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +104,21 @@ impl ObjectFailure {
             "NoNamespace",
             "namespace not specified; give it one in the manifest or by spec.targetNamespace",
         )
+    }
+
+    /// No API server can have it.
+    pub(super) fn invalid_name(id: ObjectId, problem: &NameProblem) -> Self {
+        Self::ours(
+            id,
+            "InvalidName",
+            format!("cannot be applied: its name or namespace {problem}"),
+        )
+    }
+
+    /// Its id would be read as that of another object.
+    pub(super) fn misread_name(id: ObjectId) -> Self {
+        let problem = NameProblem::Misread;
+        Self::ours(id, "MisreadName", format!("is not applied: its name {problem}"))
     }
 
     pub(super) fn no_metadata(id: ObjectId) -> Self {
@@ -324,6 +339,8 @@ mod tests {
             ObjectFailure::immutable(a(), &refused(), &fields),
             ObjectFailure::unknown_kind(id("Gadget"), "example.org/v1"),
             ObjectFailure::no_namespace(a()),
+            ObjectFailure::invalid_name(a(), &NameProblem::Kind),
+            ObjectFailure::misread_name(a()),
             ObjectFailure::no_metadata(a()),
             ObjectFailure::labels_are_no_map(a()),
             ObjectFailure::duplicate(a()),

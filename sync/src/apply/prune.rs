@@ -90,7 +90,11 @@ async fn prune_one(
         return Ok(Fate::Gone);
     };
     let Some(live) = cluster.get(&kind, id).await? else {
-        return Ok(Fate::Gone);
+        // It may have been recorded for another name, before such names were refused; the labels say so then.
+        return match id.misread_for() {
+            Some(other) => Box::pin(prune_one(cluster, owner, &other, version)).await,
+            None => Ok(Fate::Gone),
+        };
     };
     if !owner.owns(&live) || Wishes::of(&live).keep {
         return Ok(Fate::Released);
