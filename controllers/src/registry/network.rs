@@ -9,6 +9,7 @@ use rustls::pki_types::{CertificateDer, pem::PemObject};
 use serde_json::{Map, Value};
 
 use super::{connection::ConnectError, kubeconfig::Access};
+use crate::runtime::sendable;
 
 /// A server that sends nothing for so long is gone: longer than the 290 s of a quiet watch.
 const READ_TIMEOUT: Duration = Duration::from_secs(310);
@@ -32,7 +33,7 @@ pub fn connect_over_network(access: &Access) -> Result<Client, ConnectError> {
     config.read_timeout = Some(READ_TIMEOUT);
     config.reset_reader_on_write = true;
     config.default_retry = false;
-    Client::try_from(config).map_err(|error| ConnectError::Client(Box::new(error)))
+    Ok(sendable::client(config, Client::try_from)?)
 }
 
 fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, ConnectError> {
