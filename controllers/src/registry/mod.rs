@@ -49,7 +49,7 @@ pub use self::{
     bounds::BoundError,
     connection::{Connect, ConnectError},
     kubeconfig::{Access, KubeconfigError},
-    network::connect_over_network,
+    network::{configuration, connect_over_network},
     remote::{RemoteClients, RemoteError},
     row::{ClusterRow, ClusterState, owner},
     state::told,

@@ -106,9 +106,11 @@ async fn a_panic_within_a_probe_is_its_clusters_alone() {
                 return Ok(client);
             }
             let send = tower::service_fn(move |request: Request<Body>| {
-                assert!(!panics_while.load(Ordering::Relaxed), "hunter2");
-                let client = client.clone();
-                async move { client.send(request).await as kube::Result<Response<Body>> }
+                let (client, panics) = (client.clone(), panics_while.load(Ordering::Relaxed));
+                async move {
+                    assert!(!panics, "hunter2");
+                    client.send(request).await as kube::Result<Response<Body>>
+                }
             });
             Ok(Client::new(send, "default"))
         })
