@@ -96,7 +96,15 @@ impl Registry {
         };
         let connection =
             self.other_connection((namespace.to_owned(), secret.to_owned(), keys.join("/")), access);
-        let connection = connection.map_err(|error| rejected(namespace, secret, &explain(&error)))?;
+        let connection = connection.map_err(|error| {
+            if let ConnectError::Panicked(panicked) = &error {
+                self.note_panic(
+                    &format!("making a client for Secret {namespace}/{secret}"),
+                    panicked,
+                );
+            }
+            rejected(namespace, secret, &explain(&error))
+        })?;
         Ok(connection.client())
     }
 

@@ -20,7 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument, debug, error, warn};
 
 use super::{
-    Context, Guard, Index, Jitter, Key, Shutdown,
+    Context, Guard, Index, Jitter, Key, Panicked, Shutdown,
     call::explain,
     retry::{Failures, Retry, Retryable},
     watch::{self, Watched},
@@ -231,8 +231,8 @@ enum Failed<E: std::error::Error + 'static> {
     #[error(transparent)]
     Reconcile(E),
     /// A defect of muster: the object is left alone for a while, all others go on.
-    #[error("the reconcile ended by itself: please report this as a defect of muster")]
-    Panicked(#[source] tokio::task::JoinError),
+    #[error(transparent)]
+    Panicked(#[from] Panicked),
 }
 
 impl<E: Retryable> Failed<E> {
@@ -253,7 +253,7 @@ async fn supervised<E: Retryable>(
 ) -> Result<Action, Failed<E>> {
     match AbortOnDropHandle::new(tokio::spawn(work.in_current_span())).await {
         Ok(result) => result.map_err(Failed::Reconcile),
-        Err(error) => Err(Failed::Panicked(error)),
+        Err(error) => Err(Failed::Panicked(error.into())),
     }
 }
 
@@ -277,9 +277,9 @@ fn note<K, E: Retryable>(
             failures.forget(&key);
             counts.gone(&key);
         }
-        Err(ApplierError::ReconcilerFailed(failed @ Failed::Panicked(_), object)) => {
+        Err(ApplierError::ReconcilerFailed(Failed::Panicked(panicked), object)) => {
             counts.panicked();
-            error!(controller = name, %object, error = explain(&failed), "reconcile failed");
+            panicked.log(&format!("the controller {name} reconciled {object}"));
         }
         Err(ApplierError::ReconcilerFailed(failed @ Failed::Reconcile(_), object)) => {
             counts.failed();

@@ -8,6 +8,7 @@
 //! ```
 //!
 //! Invariant: a reconcile starts only after every index of its [`Runner`] has been filled once.
+//! Invariant: a panic over one object is that object's alone ([`isolate`]).
 //! Invariant: no call to an API server is awaited without a total deadline ([`call()`]).
 
 pub mod api;
@@ -20,8 +21,10 @@ pub mod deadline;
 pub mod events;
 pub mod guard;
 pub mod index;
+pub mod isolate;
 pub mod jitter;
 pub mod retry;
+pub mod sendable;
 pub mod status;
 pub mod watch;
 
@@ -34,6 +37,7 @@ pub use controller::Runner;
 pub use events::{Event, EventType, Events};
 pub use guard::Guard;
 pub use index::{Index, Key};
+pub use isolate::{Panicked, isolated, isolated_future};
 pub use jitter::Jitter;
 pub use kube::runtime::controller::Action;
 pub use retry::{Retry, Retryable};
