@@ -22,6 +22,7 @@ pub mod index;
 pub mod jitter;
 pub mod retry;
 pub mod status;
+pub mod unreadable;
 pub mod watch;
 
 pub use call::{CallError, call, call_within};
@@ -36,3 +37,4 @@ pub use jitter::Jitter;
 pub use kube::runtime::controller::Action;
 pub use retry::{Retry, Retryable};
 pub use tokio_util::sync::CancellationToken as Shutdown;
+pub use unreadable::Unreadable;
