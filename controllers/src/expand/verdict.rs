@@ -159,6 +159,8 @@ fn class(reason: &str, text: &str) -> Option<Class> {
         "BuildFailed" | "EmptyWouldPruneAll" => Class::Revision { terminal: true },
         "ArtifactFailed" if text.contains("path not found") => Class::Revision { terminal: true },
         "ArtifactFailed" => Class::Infra,
+        // Muster's own word: another Kustomization of this cluster holds an object, and declares it differently.
+        "SharedObject" => Class::Unit,
         // An object whose status could be read as Failed proves that the cluster answered, whatever its message quotes.
         "HealthCheckFailed" if text.contains("status: 'failed'") => Class::Revision { terminal: true },
         _ if connection => Class::Infra,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
-use muster_api::{flux, labels::finalizer};
+use muster_api::{conditions::SHARED_OBJECT, flux, labels::finalizer};
 
 use super::{
     Error, Kustomizations, apply,
@@ -70,6 +70,8 @@ pub(super) struct Applied {
     pub inventory: Option<flux::Inventory>,
     /// Whether health was asked for.
     pub checked: bool,
+    /// What is said of objects that others hold, if there are any.
+    pub shared: Option<String>,
     /// Whether pruned objects are still there.
     pub leftovers: bool,
     /// What was changed, for people; empty if nothing was.
@@ -199,6 +201,11 @@ impl Failure {
     /// The objects cannot be applied.
     pub(super) fn reconciliation(message: impl Into<String>) -> Self {
         Self::new("ReconciliationFailed", message)
+    }
+
+    /// Others hold objects that they declare differently.
+    pub(super) fn shared(message: impl Into<String>) -> Self {
+        Self::new(SHARED_OBJECT, message)
     }
 
     /// Objects cannot be pruned.

@@ -26,6 +26,7 @@ pub mod jitter;
 pub mod retry;
 pub mod sendable;
 pub mod status;
+pub mod unreadable;
 pub mod watch;
 
 pub use api::Api;
@@ -42,3 +43,4 @@ pub use jitter::Jitter;
 pub use kube::runtime::controller::Action;
 pub use retry::{Retry, Retryable};
 pub use tokio_util::sync::CancellationToken as Shutdown;
+pub use unreadable::Unreadable;

@@ -9,9 +9,13 @@ use kube::{
     api::{
         DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy,
     },
-    core::{DynamicObject, Request, Resource},
+    core::{DynamicObject, ObjectList, Request, Resource},
 };
-use muster_api::path::{self, SegmentError};
+use muster_api::{
+    flux::Kustomization,
+    labels::manager,
+    path::{self, SegmentError},
+};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -144,6 +148,16 @@ impl Cluster {
             .await
     }
 
+    /// What the server would make of an object if `body` were applied beside everything that is applied to it: no field leaves it.
+    pub(super) async fn compare(&self, kind: &Kind, id: &ObjectId, body: &Value) -> Result<Value, CallError> {
+        let params = PatchParams {
+            dry_run: true,
+            ..PatchParams::apply(manager::SYNC_COMPARE).force()
+        };
+        self.call(requests(kind, id).patch(&id.name, &params, &Patch::Apply(body)))
+            .await
+    }
+
     /// What the server would make of an object if it were put in the place of the one that is there.
     pub(super) async fn dry_replace(
         &self,
@@ -177,12 +191,14 @@ impl Cluster {
         self.call(request).await
     }
 
-    /// Deletes the object of that uid and, in the background, what it owns.
-    pub async fn delete(&self, kind: &Kind, id: &ObjectId, uid: &str) -> Result<(), CallError> {
+    /// Deletes the object as it was read and, in the background, what it owns. A conflict if it is another one by then.
+    pub async fn delete(&self, kind: &Kind, id: &ObjectId, live: &Value) -> Result<(), CallError> {
+        let text = |pointer| live.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         let params = DeleteParams {
             preconditions: Some(Preconditions {
-                uid: Some(uid.to_owned()),
-                resource_version: None,
+                // An empty one is no object's.
+                uid: Some(text("/metadata/uid").unwrap_or_default()),
+                resource_version: text("/metadata/resourceVersion"),
             }),
             propagation_policy: Some(PropagationPolicy::Background),
             ..DeleteParams::default()
@@ -190,6 +206,28 @@ impl Cluster {
         let (requests, name) = requests(kind, id)?;
         let _: IgnoredAny = self.call(requests.delete(&name, &params)).await?;
         Ok(())
+    }
+
+    /// The uid of the cluster's `kube-system`, which tells it from every other one. `None` if that may not be read, or is not there.
+    pub async fn identity(&self) -> Result<Option<String>, CallError> {
+        match self.read::<Value>("/api/v1/namespaces/kube-system").await {
+            Ok(namespace) => Ok(namespace
+                .pointer("/metadata/uid")
+                .and_then(Value::as_str)
+                .map(str::to_owned)),
+            Err(CallError::Refused(status)) if matches!(status.code, 403 | 404) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The Kustomizations of a namespace; none where the kind is not served.
+    pub async fn kustomizations(&self, namespace: &str) -> Result<Vec<Kustomization>, CallError> {
+        let path = format!("/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/{namespace}/kustomizations");
+        match self.read::<ObjectList<Kustomization>>(&path).await {
+            Ok(list) => Ok(list.items),
+            Err(error) if error.is_not_found() => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
     }
 
     /// At most `limit` pods of a namespace that a label selector takes.

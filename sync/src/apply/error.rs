@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use muster_api::conditions::SHARED_OBJECT;
+
 use super::{CallError, immutable};
 use crate::{build::NameProblem, inventory::ObjectId};
 
@@ -171,6 +173,28 @@ impl ObjectFailure {
             "Terminating",
             "was deleted to be created again, and is not gone yet; its finalizers hold it",
         )
+    }
+
+    /// Another one holds it, and declares something else.
+    pub(super) fn shared(id: ObjectId, holder: &str, field: &str) -> Self {
+        Self::ours(
+            id,
+            SHARED_OBJECT,
+            format!(
+                "is held by {holder}, and {field} is declared differently there: declare the same in both, or remove the object from one of \
+                 them"
+            ),
+        )
+    }
+
+    /// It cannot be told what else declares it.
+    pub(super) fn unknown_declarers(id: ObjectId, what: &str, why: &str) -> Self {
+        Self::ours(id, "DeclarersUnknown", format!("{what}: {why}"))
+    }
+
+    /// Whether another one holds it, and declares something else.
+    pub fn is_shared(&self) -> bool {
+        self.reason == SHARED_OBJECT
     }
 
     fn ours(id: ObjectId, reason: &str, message: impl Into<String>) -> Self {
@@ -349,6 +373,12 @@ mod tests {
             ObjectFailure::not_established(a(), "not within 30 s"),
             ObjectFailure::not_served(a(), "example.org/v1", "Gadget"),
             ObjectFailure::not_gone(a()),
+            ObjectFailure::shared(a(), "Kustomization fleet/base", "data.key"),
+            ObjectFailure::unknown_declarers(
+                a(),
+                "was not deleted",
+                "Kustomization fleet/base cannot be read",
+            ),
             ObjectFailure::away(a(), "NoKubeconfig: Secret fleet/eu-1 is not there"),
         ];
         insta::assert_snapshot!(lines(all.map(|failure| {

@@ -6,12 +6,12 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::{
-    CallError, Cluster, Heir, Kind, LOOKS, ObjectFailure, Options, Outcome, Prepared,
+    CallError, Cluster, Declarers, Heir, Kind, LOOKS, ObjectFailure, Options, Outcome, Prepared,
     drift::drifted,
     error::immutable_fields,
     handover,
     prepare::{Wishes, text},
-    takeover,
+    shared, takeover,
 };
 
 /// How often an object that was deleted to be created again is looked for.
@@ -22,6 +22,7 @@ pub(super) async fn apply_one(
     cluster: &Cluster,
     object: &Prepared,
     options: &Options,
+    declarers: &dyn Declarers,
 ) -> Result<Outcome, ObjectFailure> {
     if object.wishes.ignore {
         return Ok(Outcome::Skipped);
@@ -37,6 +38,7 @@ pub(super) async fn apply_one(
         kind,
         object,
         options,
+        declarers,
     };
     for _ in 0..LOOKS {
         if let Some(outcome) = one.look().await? {
@@ -52,6 +54,7 @@ struct One<'a> {
     kind: Kind,
     object: &'a Prepared,
     options: &'a Options,
+    declarers: &'a dyn Declarers,
 }
 
 impl One<'_> {
@@ -69,6 +72,10 @@ impl One<'_> {
         if live.pointer("/metadata/deletionTimestamp").is_some() {
             return Err(ObjectFailure::terminating(self.object.id.clone()));
         }
+        if let Some(holder) = self.holder(&live).await? {
+            shared::compare(self.cluster, &self.kind, self.object, &live, &holder).await?;
+            return Ok(Some(Outcome::Shared));
+        }
         let Some((live, inherited)) = self.inherit(live).await? else {
             return Ok(None);
         };
@@ -81,8 +88,15 @@ impl One<'_> {
                 let outcome = self.configure(&live, &wishes, &dry_run).await?;
                 Ok(outcome.map(|outcome| outcome.after(inherited)))
             }
-            Err(error) => self.around_immutable(&live, &wishes, error).await.map(Some),
+            Err(error) => self.around_immutable(&live, &wishes, error).await,
         }
+    }
+
+    /// What holds the object instead of this Kustomization.
+    async fn holder(&self, live: &Value) -> Result<Option<String>, ObjectFailure> {
+        let id = &self.object.id;
+        let holder = self.declarers.holder(id, live).await;
+        holder.map_err(|why| ObjectFailure::unknown_declarers(id.clone(), "was not applied", &why))
     }
 
     /// Takes over what Flux applied for the same Kustomization, and before the dry run: a field that only Flux still holds may not go
@@ -121,13 +135,13 @@ impl One<'_> {
     }
 
     /// After a refused dry run: creates the object anew if a field that cannot be changed is the cause and force was asked
-    /// for.
+    /// for. `None` if it was another object by the time of our write.
     async fn around_immutable(
         &self,
         live: &Value,
         wishes: &Wishes,
         error: CallError,
-    ) -> Result<Outcome, ObjectFailure> {
+    ) -> Result<Option<Outcome>, ObjectFailure> {
         let id = &self.object.id;
         let Some(fields) = immutable_fields(&error) else {
             return Err(self.failed("dry-run", &error));
@@ -136,7 +150,8 @@ impl One<'_> {
             return Err(ObjectFailure::immutable(id.clone(), &error, &fields));
         }
         let uid = text(live, "/metadata/uid");
-        match self.cluster.delete(&self.kind, id, uid).await {
+        match self.cluster.delete(&self.kind, id, live).await {
+            Err(error) if error.is_conflict() => return Ok(None),
             Err(error) if !error.is_not_found() => return Err(self.failed("delete", &error)),
             Ok(()) | Err(_) => {}
         }
@@ -145,7 +160,7 @@ impl One<'_> {
             Err(_elapsed) => return Err(ObjectFailure::not_gone(id.clone())),
         }
         self.apply().await?;
-        Ok(Outcome::Recreated)
+        Ok(Some(Outcome::Recreated))
     }
 
     /// Waits until the object of that uid is not there any more.

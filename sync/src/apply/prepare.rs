@@ -143,6 +143,8 @@ pub fn prepare(manifest: Value, namespaced: bool, options: &Options) -> Result<P
     let Some(labels) = labels.as_object_mut() else {
         return Err(Box::new(ObjectFailure::labels_are_no_map(id)));
     };
+    // It says where an object was applied from, which no manifest can know.
+    labels.remove(label::APPLIED_FROM);
     labels.insert(label::KUSTOMIZE_NAME.into(), options.owner.name.clone().into());
     labels.insert(
         label::KUSTOMIZE_NAMESPACE.into(),
