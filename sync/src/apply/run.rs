@@ -99,7 +99,8 @@ pub async fn run(cluster: &Cluster, plan: &Plan, ledger: &dyn Ledger) -> Result<
             .collect();
         // One future after the other is made: thousands at once would be large. By index, for the compiler cannot tell that a
         // closure over references is Send once it is part of a future.
-        let tries = (0..objects.len()).map(|index| apply_one(cluster, &objects[index], &plan.options));
+        let tries =
+            (0..objects.len()).map(|index| apply_one(cluster, &objects[index], &plan.options, &plan.jobs));
         let outcomes: Vec<_> = stream::iter(tries).buffered(CONCURRENCY).collect().await;
         for (object, outcome) in objects.iter().zip(outcomes) {
             match outcome {
