@@ -99,7 +99,10 @@ pub(super) async fn act(
         Decision::Forget => Outcome::Gone,
         // The change of the object, or of its source, brings the next look.
         Decision::Suspended | Decision::AwaitFetch => Outcome::Idle,
-        Decision::Rest { until } => Outcome::Rest { until },
+        Decision::Rest { until } => {
+            health::observe_jobs(writer.object(), kustomizations).await;
+            Outcome::Rest { until }
+        }
         Decision::Refuse(refusal) => Outcome::Refused(refusal),
         Decision::Hold => {
             // The change of the object brings the next look.
@@ -137,7 +140,10 @@ pub(super) async fn act(
                 .cluster(&namespace, check.settings.remote.as_ref())
                 .await
             {
-                Ok(cluster) => health::check(&cluster, check, &kustomizations.context).await,
+                Ok(cluster) => {
+                    let jobs = kustomizations.runs.jobs(writer.object());
+                    health::check(&cluster, check, &jobs, &kustomizations.context).await
+                }
                 Err(error) => health::unreachable(check, &error, &kustomizations.context),
             }
         }

@@ -2,6 +2,10 @@
 
 use async_trait::async_trait;
 use kube::ResourceExt;
+use muster_api::{
+    conditions::{READY, find},
+    flux::Kustomization,
+};
 use muster_sync::{
     apply::{
         self, ApplyError, Cluster, Ledger, LedgerError, Options, Outcome as Of, Owner, Plan, Pruned,
@@ -18,7 +22,7 @@ use super::{
     decide::Work,
     declarers::Others,
     health, manifests,
-    runs::Target,
+    runs::{Aim, Target},
     settings::Settings,
     status::{self, Writer},
     targets::Identity,
@@ -83,7 +87,8 @@ pub(super) async fn apply(
             ..report
         },
     };
-    Ok(health::check(&cluster, check, context).await)
+    let jobs = kustomizations.runs.jobs(writer.object());
+    Ok(health::check(&cluster, check, &jobs, context).await)
 }
 
 /// What an application came to: everything is applied, and pruned as far as it can be.
@@ -131,6 +136,8 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
         Some(mark) => plan.applied_from(mark),
         None => plan,
     };
+    let jobs = kustomizations.runs.jobs(writer.object());
+    let plan = plan.knowing(jobs, is_ready_at(writer.object(), &work.aim));
     let before = writer.inventory();
     let wanted = plan.inventory();
     admit(&plan, &before, &wanted, work)?;
@@ -167,6 +174,16 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
         cluster,
         targets,
         report,
+    })
+}
+
+/// Whether Ready stands for this generation and revision.
+fn is_ready_at(object: &Kustomization, aim: &Aim) -> bool {
+    object.status.as_ref().is_some_and(|status| {
+        status.last_applied_revision.as_ref() == Some(&aim.revision)
+            && find(&status.conditions, READY).is_some_and(|ready| {
+                ready.status == "True" && ready.observed_generation == Some(aim.generation)
+            })
     })
 }
 

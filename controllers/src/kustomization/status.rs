@@ -197,7 +197,7 @@ fn next(key: &Key, outcome: Outcome, kustomizations: &Kustomizations) -> Action 
             kustomizations.runs.forget(key);
             Action::await_change()
         }
-        Outcome::Rest { until } => Action::requeue(between(now, until)),
+        Outcome::Rest { until } => wake(key, between(now, until), kustomizations),
         Outcome::Waiting {
             after: Some(after), ..
         }
@@ -219,7 +219,7 @@ fn next(key: &Key, outcome: Outcome, kustomizations: &Kustomizations) -> Action 
         } => {
             let phase = Phase::Checking { since, targets };
             kustomizations.runs.put(key.clone(), Run { aim, phase });
-            Action::requeue(poll(between(since, now)))
+            wake(key, poll(between(since, now)), kustomizations)
         }
         Outcome::Failed {
             aim,
@@ -242,7 +242,13 @@ fn rest(key: &Key, aim: Aim, wait: Duration, kustomizations: &Kustomizations) ->
             phase: Phase::Resting { until },
         },
     );
-    Action::requeue(wait)
+    wake(key, wait, kustomizations)
+}
+
+/// Wakes up after that time, or sooner where a running Job might be gone by then.
+fn wake(key: &Key, wait: Duration, kustomizations: &Kustomizations) -> Action {
+    let pace = kustomizations.runs.pace(key).unwrap_or(wait);
+    Action::requeue(wait.min(pace))
 }
 
 /// The time from one to the other; none if it is the other way round, as after a step of the clock.

@@ -20,6 +20,7 @@ mod fields;
 mod flux;
 mod handover;
 mod healthy;
+mod jobs;
 mod many;
 mod pruning;
 mod remote;

@@ -174,6 +174,22 @@ impl Cluster {
             .await
     }
 
+    /// What the server would make of an object by a strategic merge patch.
+    pub(super) async fn dry_merge(
+        &self,
+        kind: &Kind,
+        id: &ObjectId,
+        patch: &Value,
+    ) -> Result<Value, CallError> {
+        let params = PatchParams {
+            dry_run: true,
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        self.call(requests(kind, id).patch(&id.name, &params, &Patch::Strategic(patch)))
+            .await
+    }
+
     /// Carries out a JSON patch; returns the object as it is then. It must replace the resource version by the one that it was made for: then the server
     /// refuses it with a conflict if somebody was faster.
     pub(super) async fn patch(&self, kind: &Kind, id: &ObjectId, patch: &Value) -> Result<Value, CallError> {

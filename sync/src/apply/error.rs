@@ -79,6 +79,15 @@ impl ObjectFailure {
         self.of_cluster || passes.contains(&self.reason.as_str())
     }
 
+    /// A dry run that was refused, with what helps if that is known.
+    pub(super) fn refused(id: ObjectId, error: &CallError, advice: Option<String>) -> Self {
+        let mut failure = Self::call(id, "dry-run", error);
+        if let Some(advice) = advice.filter(|_| failure.reason == "Invalid") {
+            failure.message = format!("{}; {advice}", failure.message);
+        }
+        failure
+    }
+
     /// A field that cannot be changed, and nobody asked for force.
     pub(super) fn immutable(id: ObjectId, error: &CallError, fields: &[String]) -> Self {
         let mut failure = Self::call(id, "dry-run", error);

@@ -21,6 +21,7 @@ pub mod error;
 mod establish;
 pub mod handover;
 pub mod immutable;
+pub mod jobs;
 pub mod kinds;
 mod managed;
 mod masked;
@@ -40,6 +41,7 @@ pub use self::{
     cluster::Cluster,
     error::{ApplyError, ObjectFailure, PlanError},
     handover::{HandedOver, Heir, hand_over},
+    jobs::Jobs,
     kinds::{Kind, Kinds},
     plan::{Plan, plan},
     prepare::{Options, Owner, Prepared},

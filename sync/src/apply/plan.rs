@@ -6,7 +6,7 @@ use muster_api::labels::label;
 use serde_json::Value;
 
 use super::{
-    Cluster, ObjectFailure, Options, PlanError, Prepared,
+    Cluster, Jobs, ObjectFailure, Options, PlanError, Prepared,
     kinds::split,
     prepare::{defined_kinds, duplicates, identity, is_definition, prepare, sort, text},
     stage::{self, Stage},
@@ -21,9 +21,18 @@ pub struct Plan {
     /// What cannot even be tried, by object.
     pub(super) failures: Vec<ObjectFailure>,
     pub(super) options: Options,
+    /// What is known of Jobs that may be gone because they have finished.
+    pub(super) jobs: Jobs,
 }
 
 impl Plan {
+    /// The same plan with what is known of its Jobs, and whether its Kustomization is `ready` at the revision that it is of.
+    #[must_use]
+    pub fn knowing(self, jobs: Jobs, ready: bool) -> Self {
+        jobs.enter(&self.objects, ready);
+        Self { jobs, ..self }
+    }
+
     /// The inventory that the plan makes.
     pub fn inventory(&self) -> Inventory {
         self.objects
@@ -98,6 +107,7 @@ pub async fn plan(cluster: &Cluster, manifests: Vec<Value>, options: Options) ->
         objects,
         failures,
         options,
+        jobs: Jobs::default(),
     })
 }
 

@@ -108,8 +108,7 @@ pub async fn run(
             .collect();
         // One future after the other is made: thousands at once would be large. By index, for the compiler cannot tell that a
         // closure over references is Send once it is part of a future.
-        let tries =
-            (0..objects.len()).map(|index| apply_one(cluster, &objects[index], &plan.options, declarers));
+        let tries = (0..objects.len()).map(|index| apply_one(cluster, &objects[index], plan, declarers));
         let outcomes: Vec<_> = stream::iter(tries).buffered(CONCURRENCY).collect().await;
         for (object, outcome) in objects.iter().zip(outcomes) {
             match outcome {
