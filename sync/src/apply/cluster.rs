@@ -154,7 +154,8 @@ impl Cluster {
             dry_run: true,
             ..PatchParams::apply(manager::SYNC_COMPARE).force()
         };
-        self.call(requests(kind, id).patch(&id.name, &params, &Patch::Apply(body)))
+        let (requests, name) = requests(kind, id)?;
+        self.call(requests.patch(&name, &params, &Patch::Apply(body)))
             .await
     }
 
@@ -186,7 +187,8 @@ impl Cluster {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        self.call(requests(kind, id).patch(&id.name, &params, &Patch::Strategic(patch)))
+        let (requests, name) = requests(kind, id)?;
+        self.call(requests.patch(&name, &params, &Patch::Strategic(patch)))
             .await
     }
 
