@@ -21,6 +21,7 @@ mod flux;
 mod handover;
 mod healthy;
 mod many;
+mod names;
 mod pruning;
 mod remote;
 mod revisions;
