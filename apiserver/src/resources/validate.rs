@@ -1,6 +1,6 @@
 //! What built-in kinds may not be: the checks that users meet.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Resource;
 use crate::crd;
@@ -131,6 +131,7 @@ fn service(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     if ports.is_empty() && !headless {
         causes.push(Cause::required("spec.ports", ""));
     }
+    duplicate_names(&ports, "spec.ports", causes);
     for (index, port) in ports.iter().enumerate() {
         let number = port["port"].as_i64().unwrap_or_default(); // absent is as wrong as 0
         if !(1..=65_535).contains(&number) {
@@ -152,6 +153,44 @@ fn service(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     {
         let detail = "may not change once set";
         causes.push(Cause::invalid("spec.clusterIPs[0]", &spec["clusterIPs"], detail));
+    }
+}
+
+/// Items of a list of which two have the same name; an item without a name is of no interest.
+fn duplicate_names(items: &[&Value], path: &str, causes: &mut Vec<Cause>) {
+    for (index, item) in items.iter().enumerate() {
+        let named = item["name"].as_str().is_some_and(|name| !name.is_empty());
+        if named
+            && items[..index]
+                .iter()
+                .any(|earlier| earlier["name"] == item["name"])
+        {
+            causes.push(Cause::duplicate(format!("{path}[{index}].name"), &item["name"]));
+        }
+    }
+}
+
+/// A strategy that is not a rolling update may not say how to roll.
+fn strategy(resource: &Resource, spec: &Value, causes: &mut Vec<Cause>) {
+    let rolls = |strategy: &Value| !strategy["rollingUpdate"].is_null();
+    let (strategy, update_strategy) = (&spec["strategy"], &spec["updateStrategy"]);
+    match resource.kind.as_str() {
+        "Deployment" if strategy["type"] == "Recreate" && rolls(strategy) => {
+            let detail = "may not be specified when strategy `type` is 'Recreate'";
+            causes.push(Cause::forbidden("spec.strategy.rollingUpdate", detail));
+        }
+        "StatefulSet" if update_strategy["type"] == "OnDelete" && rolls(update_strategy) => {
+            let rolling = &update_strategy["rollingUpdate"];
+            // The real server prints its own type, whose fields have no names in JSON.
+            let printed =
+                json!({"Partition": rolling["partition"], "MaxUnavailable": rolling["maxUnavailable"]});
+            causes.push(Cause::invalid(
+                "spec.updateStrategy.rollingUpdate",
+                &printed,
+                "only allowed for updateStrategy 'RollingUpdate'",
+            ));
+        }
+        _ => {}
     }
 }
 
@@ -183,6 +222,7 @@ fn workload(resource: &Resource, new: &Value, old: Option<&Value>, causes: &mut 
             "must be greater than or equal to 0",
         ));
     }
+    strategy(resource, spec, causes);
     pod_spec(&spec["template"]["spec"], "spec.template.spec", causes);
     let Some(old) = old else { return };
     if resource.kind != "StatefulSet" {
@@ -236,6 +276,77 @@ fn pod_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
         if container["image"].as_str().unwrap_or_default().is_empty() {
             causes.push(Cause::required(format!("{at}.image"), ""));
         }
+        let ports: Vec<&Value> = container["ports"].as_array().into_iter().flatten().collect();
+        duplicate_names(&ports, &format!("{at}.ports"), causes);
+        variables(container, &at, causes);
+    }
+    volumes(spec, path, causes);
+}
+
+/// The types of volumes, in the order in which the real server looks at them.
+const VOLUME_TYPES: [&str; 30] = [
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "persistentVolumeClaim",
+    "rbd",
+    "cinder",
+    "cephfs",
+    "flocker",
+    "downwardAPI",
+    "fc",
+    "configMap",
+    "azureFile",
+    "flexVolume",
+    "vsphereVolume",
+    "quobyte",
+    "azureDisk",
+    "storageos",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "projected",
+    "scaleIO",
+    "csi",
+    "ephemeral",
+    "image",
+];
+
+/// A volume has one type.
+fn volumes(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let volumes = spec["volumes"].as_array().into_iter().flatten();
+    for (index, volume) in volumes.enumerate() {
+        let types = VOLUME_TYPES.iter().filter(|kind| !volume[**kind].is_null());
+        for kind in types.skip(1) {
+            causes.push(Cause::forbidden(
+                format!("{path}.volumes[{index}].{kind}"),
+                "may not specify more than 1 volume type",
+            ));
+        }
+    }
+}
+
+/// A variable has a value, or a source of it.
+fn variables(container: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let variables = container["env"].as_array().into_iter().flatten();
+    for (index, variable) in variables.enumerate() {
+        let sources = variable["valueFrom"].as_object().map_or(0, serde_json::Map::len);
+        let valued = variable["value"].as_str().is_some_and(|value| !value.is_empty());
+        let detail = match (sources, valued) {
+            (0, _) | (1, false) => continue,
+            (_, true) => "may not be specified when `value` is not empty",
+            (_, false) => "may not have more than one field specified at a time",
+        };
+        causes.push(Cause::invalid(
+            format!("{path}.env[{index}].valueFrom"),
+            &"".into(),
+            detail,
+        ));
     }
 }
 

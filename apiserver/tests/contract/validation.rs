@@ -250,3 +250,102 @@ async fn what_was_wrong_before_may_stay_and_not_change() {
         .await
         .is(200);
 }
+
+/// A workload of `kind` with this spec, beside what each has.
+fn workload(kind: &str, spec: &Value, pod: &Value) -> Value {
+    let mut object = json!({
+        "apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "a"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "a"}},
+            "template": {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "main", "image": "nginx"}]}},
+        },
+    });
+    json_patch::merge(&mut object["spec"], spec);
+    json_patch::merge(&mut object["spec"]["template"]["spec"], pod);
+    object
+}
+
+#[tokio::test]
+async fn a_strategy_that_does_not_roll_says_nothing_about_rolling() {
+    let cx = Cx::new().await;
+    let rolling = json!({"strategy": {"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}});
+    let reply = cx
+        .post(&cx.deployments(), &workload("Deployment", &rolling, &json!({})))
+        .await;
+    reply.refuses(422, "Invalid", "").causes(&[
+        "FieldValueForbidden spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'",
+    ]);
+    // What was filled in stands in the way, too, of whoever applies the type alone.
+    let made = workload("Deployment", &json!({}), &json!({}));
+    let path = format!("{}/a", cx.deployments());
+    cx.apply("x", &path, &made).await.is(201);
+    let recreate = workload(
+        "Deployment",
+        &json!({"strategy": {"type": "Recreate"}}),
+        &json!({}),
+    );
+    cx.apply("x", &path, &recreate).await.refuses(
+        422,
+        "Invalid",
+        "Deployment.apps \"a\" is invalid: spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is \
+         'Recreate'",
+    );
+    let sets = cx.deployments().replace("deployments", "statefulsets");
+    let rolling = json!({"serviceName": "a", "updateStrategy": {"type": "OnDelete", "rollingUpdate": {"partition": 0}}});
+    let reply = cx
+        .post(&sets, &workload("StatefulSet", &rolling, &json!({})))
+        .await;
+    assert!(
+        reply
+            .refuses(422, "Invalid", "")
+            .message()
+            .ends_with("only allowed for updateStrategy 'RollingUpdate'"),
+        "{}",
+        reply.text
+    );
+    let sets = cx.deployments().replace("deployments", "daemonsets");
+    let rolling = json!({"updateStrategy": {"type": "OnDelete", "rollingUpdate": {"maxUnavailable": 1}}});
+    cx.post(&sets, &workload("DaemonSet", &rolling, &json!({})))
+        .await
+        .is(201);
+}
+
+#[tokio::test]
+async fn a_volume_has_one_type_and_a_variable_one_source() {
+    let cx = Cx::new().await;
+    let pod = json!({
+        "volumes": [{"name": "v", "emptyDir": {}, "configMap": {"name": "c"}}],
+        "containers": [{
+            "name": "main", "image": "nginx",
+            "env": [{"name": "A", "value": "x", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}],
+        }],
+    });
+    let reply = cx
+        .post(&cx.deployments(), &workload("Deployment", &json!({}), &pod))
+        .await;
+    reply.refuses(422, "Invalid", "").causes(&[
+        "FieldValueForbidden spec.template.spec.volumes[0].configMap: Forbidden: may not specify more than 1 volume type",
+        "FieldValueInvalid spec.template.spec.containers[0].env[0].valueFrom: Invalid value: \"\": may not be specified when `value` \
+         is not empty",
+    ]);
+}
+
+#[tokio::test]
+async fn names_of_ports_are_unique() {
+    let cx = Cx::new().await;
+    let ports = json!([{"name": "http", "port": 80}, {"name": "http", "port": 8080}]);
+    let service =
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}, "spec": {"ports": ports}});
+    let reply = cx.post(&cx.core("services"), &service).await;
+    reply
+        .refuses(422, "Invalid", "")
+        .causes(&["FieldValueDuplicate spec.ports[1].name: Duplicate value: \"http\""]);
+    let ports = json!([{"name": "http", "containerPort": 80}, {"name": "http", "containerPort": 8080}]);
+    let pod = json!({"containers": [{"name": "main", "image": "nginx", "ports": ports}]});
+    let reply = cx
+        .post(&cx.deployments(), &workload("Deployment", &json!({}), &pod))
+        .await;
+    reply.refuses(422, "Invalid", "").causes(&[
+        "FieldValueDuplicate spec.template.spec.containers[0].ports[1].name: Duplicate value: \"http\"",
+    ]);
+}

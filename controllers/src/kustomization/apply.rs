@@ -2,6 +2,10 @@
 
 use async_trait::async_trait;
 use kube::ResourceExt;
+use muster_api::{
+    conditions::{READY, find},
+    flux::Kustomization,
+};
 use muster_sync::{
     apply::{
         self, ApplyError, Cluster, Ledger, LedgerError, Options, Outcome as Of, Owner, Plan, Pruned,
@@ -16,11 +20,14 @@ use super::{
     act::{Applied, Failure, Outcome},
     confirm,
     decide::Work,
+    declarers::Others,
     health, manifests,
-    runs::Target,
+    runs::{Aim, Target},
     settings::Settings,
     status::{self, Writer},
+    targets::Identity,
 };
+use crate::runtime::Key;
 
 /// The longest inventory that is written, in bytes of JSON: etcd takes 1.5 MiB in one write, and the rest of the object, which
 /// is its spec, conditions and managedFields, is left a sixth of it. About 12,000 objects with names of usual length.
@@ -80,7 +87,8 @@ pub(super) async fn apply(
             ..report
         },
     };
-    Ok(health::check(&cluster, check, context).await)
+    let jobs = kustomizations.runs.jobs(writer.object());
+    Ok(health::check(&cluster, check, &jobs, context).await)
 }
 
 /// What an application came to: everything is applied, and pruned as far as it can be.
@@ -103,6 +111,17 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
     let cluster = cluster(&namespace, settings, kustomizations).await?;
     let manifests = manifests::manifests(&files, work, &namespace, context).await?;
     drop(files);
+    let others = Others::new(
+        Key::new(&namespace, &name),
+        settings.remote.as_ref(),
+        &cluster,
+        kustomizations,
+    );
+    let others = others.await.map_err(|why| Failure::reconciliation(why).soon())?;
+    let mark = others
+        .mark()
+        .await
+        .map_err(|why| Failure::reconciliation(why).soon())?;
     let owner = Owner { name, namespace };
     let options = Options {
         owner: owner.clone(),
@@ -113,18 +132,34 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
     let plan = apply::plan(&cluster, manifests, options)
         .await
         .map_err(|error| Failure::reconciliation(error.to_string()).soon())?;
+    let plan = match &mark {
+        Some(mark) => plan.applied_from(mark),
+        None => plan,
+    };
+    let jobs = kustomizations.runs.jobs(writer.object());
+    let plan = plan.knowing(jobs, is_ready_at(writer.object(), &work.aim));
     let before = writer.inventory();
     let wanted = plan.inventory();
     admit(&plan, &before, &wanted, work)?;
     let recorder = Recorder {
         writer: Mutex::new(writer),
         work,
+        kustomizations,
+        cluster: others.identity(),
     };
-    let applied = carry_out(&cluster, &plan, &recorder, settings).await?;
-    let (inventory, pruned) = prune(&cluster, &owner, writer, work, (&before, &wanted)).await?;
+    let applied = carry_out(&cluster, &plan, &recorder, settings, &others).await?;
+    let shared = others.note();
+    let pruning = Pruning {
+        cluster: &cluster,
+        owner: &owner,
+        others: &others,
+        kustomizations,
+    };
+    let (inventory, pruned) = pruning.prune(writer, work, (&before, &wanted)).await?;
     let report = Applied {
         inventory: Some(inventory.to_status()),
         checked: false,
+        shared,
         leftovers: !pruned.is_complete(),
         changes: changes(&applied, &pruned),
     };
@@ -139,6 +174,16 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
         cluster,
         targets,
         report,
+    })
+}
+
+/// Whether Ready stands for this generation and revision.
+fn is_ready_at(object: &Kustomization, aim: &Aim) -> bool {
+    object.status.as_ref().is_some_and(|status| {
+        status.last_applied_revision.as_ref() == Some(&aim.revision)
+            && find(&status.conditions, READY).is_some_and(|ready| {
+                ready.status == "True" && ready.observed_generation == Some(aim.generation)
+            })
     })
 }
 
@@ -182,8 +227,9 @@ async fn carry_out(
     plan: &Plan,
     recorder: &Recorder<'_>,
     settings: &Settings,
+    others: &Others<'_>,
 ) -> Result<apply::Applied, Trouble> {
-    match tokio::time::timeout(settings.timeout, apply::run(cluster, plan, recorder)).await {
+    match tokio::time::timeout(settings.timeout, apply::run(cluster, plan, recorder, others)).await {
         Ok(Ok(applied)) => Ok(applied),
         Ok(Err(ApplyError::Ledger(error))) => Err(Trouble::Error(Error::Ledger(error))),
         Ok(Err(error @ ApplyError::Objects { .. })) => Err(refused(&error).into()),
@@ -197,53 +243,73 @@ async fn carry_out(
     }
 }
 
-/// Deletes what is no longer wanted. Returns the inventory that is left, and what became of what left it.
-async fn prune(
-    cluster: &Cluster,
-    owner: &Owner,
-    writer: &Writer,
-    work: &Work,
-    (before, wanted): (&Inventory, &Inventory),
-) -> Result<(Inventory, Pruned), Trouble> {
-    let settings = &work.settings;
-    let unwanted = before.pruned_by(wanted);
-    let mut inventory = before.clone().merged(wanted);
-    let pruned = if unwanted.is_empty() {
-        Pruned::default()
-    } else if settings.prune {
-        confirm::unchanged(writer.object(), writer.context())
-            .await
-            .map_err(Trouble::Error)?;
-        let pruned = apply::prune(cluster, owner, &unwanted);
-        let pruned = tokio::time::timeout(settings.timeout, pruned).await;
-        pruned.map_err(|_elapsed| {
-            let message = format!(
-                "pruning took longer than {:?}: context deadline exceeded",
-                settings.timeout
-            );
-            Failure::prune(message, inventory.to_status()).soon()
-        })?
-    } else {
-        // As with Flux, what is not to be pruned is let go.
-        Pruned {
-            released: unwanted.into_iter().map(|(id, _)| id).collect(),
-            ..Pruned::default()
+/// What pruning needs beside what is to be pruned.
+struct Pruning<'a> {
+    cluster: &'a Cluster,
+    owner: &'a Owner,
+    others: &'a Others<'a>,
+    kustomizations: &'a Kustomizations,
+}
+
+impl Pruning<'_> {
+    /// Deletes what is no longer wanted. Returns the inventory that is left, and what became of what left it.
+    async fn prune(
+        &self,
+        writer: &Writer,
+        work: &Work,
+        (before, wanted): (&Inventory, &Inventory),
+    ) -> Result<(Inventory, Pruned), Trouble> {
+        let settings = &work.settings;
+        let unwanted = before.pruned_by(wanted);
+        let mut inventory = before.clone().merged(wanted);
+        let _alone;
+        let pruned = if unwanted.is_empty() {
+            Pruned::default()
+        } else if settings.prune {
+            let lock = self.kustomizations.targets.lock(self.others.identity());
+            // Until the inventory without them is known to all that delete.
+            _alone = lock.write_owned().await;
+            confirm::unchanged(writer.object(), writer.context())
+                .await
+                .map_err(Trouble::Error)?;
+            let pruned = apply::prune(self.cluster, self.owner, &unwanted, self.others);
+            let pruned = tokio::time::timeout(settings.timeout, pruned).await;
+            pruned.map_err(|_elapsed| {
+                let message = format!(
+                    "pruning took longer than {:?}: context deadline exceeded",
+                    settings.timeout
+                );
+                Failure::prune(message, inventory.to_status()).soon()
+            })?
+        } else {
+            // As with Flux, what is not to be pruned is let go.
+            Pruned {
+                released: unwanted.into_iter().map(|(id, _)| id).collect(),
+                ..Pruned::default()
+            }
+        };
+        for id in pruned.settled() {
+            inventory.remove(id);
         }
-    };
-    for id in pruned.settled() {
-        inventory.remove(id);
+        self.kustomizations
+            .inventories
+            .settle(writer.object(), &inventory);
+        self.kustomizations.wake(&pruned.heirs);
+        if pruned.failures.is_empty() {
+            return Ok((inventory, pruned));
+        }
+        let message = summary(&pruned.failures, pruned.blocked.len());
+        Err(Failure::prune(message, inventory.to_status()).into())
     }
-    if pruned.failures.is_empty() {
-        return Ok((inventory, pruned));
-    }
-    let message = summary(&pruned.failures, pruned.blocked.len());
-    Err(Failure::prune(message, inventory.to_status()).into())
 }
 
 /// Objects that were refused. If the cluster is the trouble it is likely to pass.
 fn refused(error: &ApplyError) -> Failure {
     let failure = Failure::reconciliation(error.to_string());
     match error {
+        ApplyError::Objects { failures, .. } if failures.iter().all(apply::ObjectFailure::is_shared) => {
+            Failure::shared(error.to_string())
+        }
         ApplyError::Objects { failures, .. } if failures.iter().any(apply::ObjectFailure::is_transient) => {
             failure.soon()
         }
@@ -271,12 +337,21 @@ fn changes(applied: &apply::Applied, pruned: &Pruned) -> String {
 struct Recorder<'a> {
     writer: Mutex<&'a mut Writer>,
     work: &'a Work,
+    kustomizations: &'a Kustomizations,
+    cluster: &'a Identity,
 }
 
 #[async_trait]
 impl Ledger for Recorder<'_> {
     async fn record(&self, planned: &Inventory) -> Result<(), LedgerError> {
         let mut writer = self.writer.lock().await;
+        // What is on record already tells nothing new to whatever deletes objects.
+        let known = self.kustomizations.inventories.of(writer.object());
+        let _lock = if planned.iter().all(|(id, _)| known.contains(id)) {
+            None
+        } else {
+            Some(self.kustomizations.targets.lock(self.cluster).read_owned().await)
+        };
         let recorded = writer.inventory().merged(planned).to_status();
         let status = status::begun(&writer, self.work, recorded);
         writer

@@ -6,15 +6,16 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use muster_api::flux::Kustomization;
 use muster_sync::{
-    apply::{self, CallError, Cluster, Plan},
+    apply::{self, CallError, Cluster, Jobs, Plan},
     health,
     inventory::ObjectId,
 };
 
 use super::{
+    Kustomizations,
     act::{Applied, Failure, Outcome},
     runs::{Aim, Target},
-    settings::Settings,
+    settings::{self, Settings},
 };
 use crate::{registry::RemoteError, runtime::Context};
 
@@ -86,11 +87,11 @@ pub(super) async fn targets(
 }
 
 /// One look.
-pub(super) async fn check(cluster: &Cluster, check: Check, context: &Context) -> Outcome {
+pub(super) async fn check(cluster: &Cluster, check: Check, jobs: &Jobs, context: &Context) -> Outcome {
     let now = context.clock.now();
     let look = tokio::time::timeout(
         check.settings.timeout,
-        health::check::check(cluster, &check.targets, now),
+        health::check::check(cluster, &check.targets, jobs, now),
     )
     .await;
     // A look that takes longer than all looks may is one that found nothing out.
@@ -110,6 +111,20 @@ pub(super) async fn check(cluster: &Cluster, check: Check, context: &Context) ->
         }
         Ok(report) => check.not_yet(report.summary(), now),
         Err(error) => check.not_yet(error.to_string(), now),
+    }
+}
+
+/// Reads Jobs that may have finished and be gone by the next application. What cannot be reached now is read the next time.
+pub(super) async fn observe_jobs(object: &Kustomization, kustomizations: &Kustomizations) {
+    let jobs = kustomizations.runs.jobs(object);
+    if jobs.pace().is_none() {
+        return;
+    }
+    let namespace = object.namespace().unwrap_or_default();
+    let remote = settings::remote(&object.spec);
+    let cluster = kustomizations.targets.cluster(&namespace, remote.as_ref());
+    if let Ok(cluster) = cluster.await {
+        health::check::observe_jobs(&cluster, &jobs).await;
     }
 }
 

@@ -1,13 +1,14 @@
-//! The last run of each Kustomization, in memory.
+//! The last run of each Kustomization and its Jobs, in memory.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
-use kube::runtime::reflector::Store;
+use kube::{ResourceExt, runtime::reflector::Store};
 use muster_api::flux::Kustomization;
-use muster_sync::inventory::ObjectId;
+use muster_sync::{apply::Jobs, inventory::ObjectId};
 use parking_lot::Mutex;
 
+use super::settings::{self, RemoteTarget};
 use crate::runtime::Key;
 
 /// More entries than objects by this many and the ones of objects that are gone are dropped.
@@ -48,6 +49,14 @@ pub(super) type Target = (ObjectId, String);
 pub(super) struct Runs {
     store: Store<Kustomization>,
     last: Mutex<BTreeMap<Key, Run>>,
+    jobs: Mutex<BTreeMap<Key, OwnJobs>>,
+}
+
+/// The Jobs of a Kustomization in the cluster that it is applied to.
+struct OwnJobs {
+    uid: Option<String>,
+    remote: Option<RemoteTarget>,
+    jobs: Jobs,
 }
 
 impl Runs {
@@ -55,6 +64,7 @@ impl Runs {
         Self {
             store,
             last: Mutex::default(),
+            jobs: Mutex::default(),
         }
     }
 
@@ -67,10 +77,37 @@ impl Runs {
         last.insert(key, run);
         if last.len() > self.store.len() + SLACK {
             last.retain(|key, _| self.store.get(&key.object_ref()).is_some());
+            self.jobs.lock().retain(|key, _| last.contains_key(key));
         }
+    }
+
+    /// What is known of the Jobs of a Kustomization.
+    pub(super) fn jobs(&self, object: &Kustomization) -> Jobs {
+        let (uid, remote) = (object.uid(), settings::remote(&object.spec));
+        let mut all = self.jobs.lock();
+        let key = Key::of(object);
+        if let Some(own) = all.get(&key)
+            && (&own.uid, &own.remote) == (&uid, &remote)
+        {
+            return own.jobs.clone();
+        }
+        let jobs = Jobs::default();
+        let own = OwnJobs {
+            uid,
+            remote,
+            jobs: jobs.clone(),
+        };
+        all.insert(key, own);
+        jobs
+    }
+
+    /// How soon the running Jobs of a Kustomization are to be read again, if it has any.
+    pub(super) fn pace(&self, key: &Key) -> Option<Duration> {
+        self.jobs.lock().get(key)?.jobs.pace()
     }
 
     pub(super) fn forget(&self, key: &Key) {
         self.last.lock().remove(key);
+        self.jobs.lock().remove(key);
     }
 }

@@ -7,7 +7,7 @@ use kube::ResourceExt;
 use muster_api::{
     assemblage::{SyncRow, Withdraw},
     module::{ModuleObject, ModuleStatus},
-    reasons::Reason,
+    reasons::{ObjectReason, Reason},
     revision::ModuleRevision,
     rollout::FailureAction,
 };
@@ -26,9 +26,6 @@ use super::{
     units::{self, Contents},
 };
 use crate::{gates::Question, runtime::Event};
-
-/// The reason of a sync whose objects are held by another one.
-const SHARED_OBJECT: &str = "SharedObject";
 
 /// What is to be written about one module, in this order.
 #[derive(Clone, Debug)]
@@ -266,7 +263,9 @@ fn standing<K: ModuleObject>(
 fn waits_for_holder(row: &SeenRow) -> bool {
     let echo = row.echo.as_ref().filter(|_| row.asks == Asks::Carry);
     echo.is_some_and(|echo| {
-        echo.digest == row.digest && echo.token == row.token && echo.reason.as_deref() == Some(SHARED_OBJECT)
+        echo.digest == row.digest
+            && echo.token == row.token
+            && echo.reason.as_deref() == Some(ObjectReason::SharedObject.as_str())
     })
 }
 

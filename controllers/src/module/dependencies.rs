@@ -19,7 +19,7 @@ use std::{
 };
 
 use futures::{Stream, StreamExt, future, stream};
-use kube::{Api, ResourceExt, api::ListParams, core::PartialObjectMeta, runtime::watcher};
+use kube::{ResourceExt, api::ListParams, core::PartialObjectMeta, runtime::watcher};
 use muster_api::{
     module::{BootstrapModule, Dependency, Module, ModuleKind, ModuleObject},
     reasons::ObjectReason,
@@ -32,7 +32,7 @@ use super::{
     observe::Invalid,
     succession::{Content, Successor, Successors},
 };
-use crate::runtime::{CallError, Changes, Context, Index, Key, call, watch};
+use crate::runtime::{Api, CallError, Changes, Context, Index, Key, call, watch};
 
 /// A module of either kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -292,6 +292,7 @@ mod tests {
             deleting: false,
             owner: None,
             syncs: Vec::new(),
+            left: Vec::new(),
         })
     }
 
@@ -310,6 +311,7 @@ mod tests {
                 pinned: None,
                 heard: Vec::new(),
                 row: None,
+                left: None,
                 values: None,
                 last_good_values: None,
             }),

@@ -80,6 +80,11 @@ fn failures_by_reason_and_words() {
             "failed Revision terminal",
         ),
         (
+            "MisreadName",
+            "app/b.yaml:4:9: metadata.name \"a__b\" would be recorded as the name of another object",
+            "failed Unit",
+        ),
+        (
             "EmptyWouldPruneAll",
             "the path holds no objects, and carrying that out would prune everything that was applied",
             "failed Revision terminal",

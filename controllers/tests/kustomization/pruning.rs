@@ -9,7 +9,9 @@ use muster_apiserver::{
 use muster_sync::source::{self, SourceError};
 use serde_json::json;
 
-use crate::support::{Bed, URL, config, config_yaml, ids, kustomization, message, ready, repository};
+use crate::support::{
+    Bed, URL, config, config_yaml, ids, kustomization, message, ready, refused_yaml, repository,
+};
 
 #[tokio::test(start_paused = true)]
 async fn what_leaves_the_source_leaves_the_cluster() {
@@ -113,7 +115,7 @@ async fn nothing_is_pruned_before_everything_is_applied() {
     bed.until_at("app", &first).await;
     bed.commit(&[
         ("app/b.yaml", &config_yaml("b", "x")),
-        ("app/c.yaml", &config_yaml("Not_A_Name", "x")),
+        ("app/c.yaml", &refused_yaml("c")),
     ]);
     let object = bed.until_ready("app", "False ReconciliationFailed").await;
     assert!(bed.read(&config("a")).await.is_some());
@@ -124,9 +126,9 @@ async fn nothing_is_pruned_before_everything_is_applied() {
     assert_eq!(
         ids(&object),
         [
-            "default_Not_A_Name__ConfigMap",
             "default_a__ConfigMap",
-            "default_b__ConfigMap"
+            "default_b__ConfigMap",
+            "default_c__ConfigMap"
         ]
     );
     let third = bed.commit(&[("app/b.yaml", &config_yaml("b", "x"))]);

@@ -502,6 +502,11 @@ pub fn config_yaml(name: &str, value: &str) -> String {
     )
 }
 
+/// A manifest of a ConfigMap that is built, and that API servers refuse: a key with a blank.
+pub fn refused_yaml(name: &str) -> String {
+    config_yaml(name, "x").replace("key:", "'no key':")
+}
+
 /// A manifest of a Deployment.
 pub fn deployment_yaml(name: &str, image: &str) -> String {
     format!(

@@ -8,7 +8,7 @@
 
 use futures::{StreamExt, stream};
 use muster_api::labels::manager;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{CONCURRENCY, CallError, Cluster, FIELD_MANAGER, Kind, LOOKS, ObjectFailure, Owner, managed};
 use crate::inventory::ObjectId;
@@ -128,11 +128,31 @@ pub(super) async fn carry_out(
     }
 }
 
+/// `live` with an account of which manager owns which field. The server begins one at the first apply, and calls what was there before
+/// `before-first-apply`; a dry run of applying nothing asks for it.
+pub(super) async fn accounted(
+    cluster: &Cluster,
+    kind: &Kind,
+    id: &ObjectId,
+    mut live: Value,
+) -> Result<Value, CallError> {
+    if !managed::entries(&live).is_empty() {
+        return Ok(live);
+    }
+    let nothing = json!({
+        "apiVersion": live["apiVersion"], "kind": live["kind"],
+        "metadata": {"name": live["metadata"]["name"], "namespace": live["metadata"]["namespace"]},
+    });
+    let mut begun = cluster.apply(kind, id, &nothing, true).await?;
+    if let Some(entries) = begun.pointer_mut("/metadata/managedFields").map(Value::take) {
+        live["metadata"]["managedFields"] = entries;
+    }
+    Ok(live)
+}
+
 #[cfg(test)]
 #[allow(clippy::needless_pass_by_value, reason = "cases are written as literals")]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     const NAME: &str = "kustomize.toolkit.fluxcd.io/name";
@@ -163,7 +183,7 @@ mod tests {
     fn check(heir: Heir, entries: Value, expect: Value) {
         let expect = (!expect.is_null()).then(|| {
             json!([
-                {"op": "replace", "path": "/metadata/managedFields", "value": expect},
+                {"op": "add", "path": "/metadata/managedFields", "value": expect},
                 {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"},
             ])
         });

@@ -48,9 +48,29 @@ pub(super) fn merged(entries: &[Value], theirs: impl Fn(&Value) -> bool, heir: &
     Some(rest.into_iter().cloned().chain([merged]).collect())
 }
 
-/// The operation of a JSON patch that puts these entries in the place of all.
+/// The entries with these fields in the one that `heir` applied, which is made if there is none.
+pub(super) fn extended(
+    mut entries: Vec<Value>,
+    heir: &str,
+    api_version: &Value,
+    fields: &Map<String, Value>,
+) -> Vec<Value> {
+    let known = entries.iter().position(|entry| is_applied_by(entry, heir));
+    let mut entry = match known {
+        Some(index) => entries.remove(index),
+        None => {
+            json!({"manager": heir, "operation": "Apply", "apiVersion": api_version, "fieldsType": "FieldsV1"})
+        }
+    };
+    let owned = entry["fieldsV1"].as_object().cloned().unwrap_or_default(); // nothing yet
+    entry["fieldsV1"] = Value::Object(union(owned, fields));
+    entries.push(entry);
+    entries
+}
+
+/// The operation of a JSON patch that puts these entries in the place of all, if there are any.
 pub(super) fn replaced(entries: &[Value]) -> Value {
-    json!({"op": "replace", "path": "/metadata/managedFields", "value": entries})
+    json!({"op": "add", "path": "/metadata/managedFields", "value": entries})
 }
 
 /// The operation that makes the server refuse a JSON patch with a conflict if somebody has written since `live` was read.

@@ -6,12 +6,12 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::{
-    CallError, Cluster, Heir, Kind, LOOKS, ObjectFailure, Options, Outcome, Prepared,
+    CallError, Cluster, Declarers, Heir, Jobs, Kind, LOOKS, ObjectFailure, Options, Outcome, Plan, Prepared,
     drift::drifted,
     error::immutable_fields,
     handover,
     prepare::{Wishes, text},
-    takeover,
+    shared, takeover,
 };
 
 /// How often an object that was deleted to be created again is looked for.
@@ -21,7 +21,8 @@ const GONE_POLL: Duration = Duration::from_millis(200);
 pub(super) async fn apply_one(
     cluster: &Cluster,
     object: &Prepared,
-    options: &Options,
+    plan: &Plan,
+    declarers: &dyn Declarers,
 ) -> Result<Outcome, ObjectFailure> {
     if object.wishes.ignore {
         return Ok(Outcome::Skipped);
@@ -36,7 +37,9 @@ pub(super) async fn apply_one(
         cluster,
         kind,
         object,
-        options,
+        options: &plan.options,
+        declarers,
+        jobs: &plan.jobs,
     };
     for _ in 0..LOOKS {
         if let Some(outcome) = one.look().await? {
@@ -52,6 +55,8 @@ struct One<'a> {
     kind: Kind,
     object: &'a Prepared,
     options: &'a Options,
+    declarers: &'a dyn Declarers,
+    jobs: &'a Jobs,
 }
 
 impl One<'_> {
@@ -59,7 +64,11 @@ impl One<'_> {
     async fn look(&self) -> Result<Option<Outcome>, ObjectFailure> {
         let live = self.cluster.get(&self.kind, &self.object.id).await;
         let Some(live) = live.map_err(|error| self.failed("reading it", &error))? else {
+            if self.jobs.is_done(self.object) {
+                return Ok(Some(Outcome::Unchanged));
+            }
             self.apply().await?;
+            self.jobs.applied(self.object, None);
             return Ok(Some(Outcome::Created));
         };
         let wishes = Wishes::of(&live);
@@ -67,9 +76,17 @@ impl One<'_> {
             return Ok(Some(Outcome::Skipped));
         }
         if live.pointer("/metadata/deletionTimestamp").is_some() {
+            self.jobs.observed(&self.object.id, Some(&live));
+            if self.jobs.is_done(self.object) {
+                return Ok(Some(Outcome::Unchanged));
+            }
             return Err(ObjectFailure::terminating(self.object.id.clone()));
         }
-        let Some((live, inherited)) = self.inherit(live).await? else {
+        if let Some(holder) = self.holder(&live).await? {
+            shared::compare(self.cluster, &self.kind, self.object, &live, &holder).await?;
+            return Ok(Some(Outcome::Shared));
+        }
+        let Some((live, taken_over)) = self.take_over(live, &wishes).await? else {
             return Ok(None);
         };
         match self
@@ -78,16 +95,22 @@ impl One<'_> {
             .await
         {
             Ok(dry_run) => {
-                let outcome = self.configure(&live, &wishes, &dry_run).await?;
-                Ok(outcome.map(|outcome| outcome.after(inherited)))
+                let outcome = self.configure(&live, &dry_run).await?;
+                self.jobs.applied(self.object, Some(&live));
+                Ok(Some(outcome.after(taken_over)))
             }
-            Err(error) => self.around_immutable(&live, &wishes, error).await.map(Some),
+            Err(error) => self.around_immutable(&live, &wishes, error).await,
         }
     }
 
-    /// Takes over what Flux applied for the same Kustomization, and before the dry run: a field that only Flux still holds may not go
-    /// together with what is to be applied. Returns the object as it is then, and whether that took a write; `None` if it was another one by
-    /// the time of our write.
+    /// What holds the object instead of this Kustomization.
+    async fn holder(&self, live: &Value) -> Result<Option<String>, ObjectFailure> {
+        let id = &self.object.id;
+        let holder = self.declarers.holder(id, live).await;
+        holder.map_err(|why| ObjectFailure::unknown_declarers(id.clone(), "was not applied", &why))
+    }
+
+    /// Takes over what Flux applied for the same Kustomization.
     async fn inherit(&self, live: Value) -> Result<Option<(Value, bool)>, ObjectFailure> {
         let Some(patch) = handover::patch(&live, &self.options.owner, Heir::Builtin) else {
             return Ok(Some((live, false)));
@@ -97,46 +120,52 @@ impl One<'_> {
         Ok(written.map(|live| (live, true)))
     }
 
-    /// Writes what the dry run shows to be missing, after taking over what people own.
-    async fn configure(
-        &self,
-        live: &Value,
-        wishes: &Wishes,
-        dry_run: &Value,
-    ) -> Result<Option<Outcome>, ObjectFailure> {
+    /// Takes over what Flux applied for the same Kustomization, what people own, and what stands in the way of the manifest. All of it
+    /// before the dry run, which is refused as long as both are there. Returns the object as it is then, and whether that took a write;
+    /// `None` if it was another one by the time of our write.
+    async fn take_over(&self, live: Value, wishes: &Wishes) -> Result<Option<(Value, bool)>, ObjectFailure> {
+        let Some((live, inherited)) = self.inherit(live).await? else {
+            return Ok(None);
+        };
+        let live = handover::accounted(self.cluster, &self.kind, &self.object.id, live).await;
+        let live = live.map_err(|error| self.failed("dry-run", &error))?;
         let merges = self.object.wishes.merge || wishes.merge;
-        let takeover = takeover::patch(live).filter(|_| !merges);
-        if let Some(patch) = &takeover {
-            let written = handover::carry_out(self.cluster, &self.kind, &self.object.id, patch).await;
-            let written = written.map_err(|error| self.failed("taking it over from kubectl", &error))?;
-            if written.is_none() {
-                return Ok(None);
-            }
-        }
-        if takeover.is_none() && !drifted(live, dry_run) {
-            return Ok(Some(Outcome::Unchanged));
+        let Some(patch) = takeover::patch(&live, &self.object.body, merges) else {
+            return Ok(Some((live, inherited)));
+        };
+        let written = handover::carry_out(self.cluster, &self.kind, &self.object.id, &patch).await;
+        let written = written.map_err(|error| self.failed("taking it over from kubectl", &error))?;
+        Ok(written.map(|live| (live, true)))
+    }
+
+    /// Writes what the dry run shows to be missing.
+    async fn configure(&self, live: &Value, dry_run: &Value) -> Result<Outcome, ObjectFailure> {
+        if !drifted(live, dry_run) {
+            return Ok(Outcome::Unchanged);
         }
         self.apply().await?;
-        Ok(Some(Outcome::Configured))
+        Ok(Outcome::Configured)
     }
 
     /// After a refused dry run: creates the object anew if a field that cannot be changed is the cause and force was asked
-    /// for.
+    /// for. `None` if it was another object by the time of our write.
     async fn around_immutable(
         &self,
         live: &Value,
         wishes: &Wishes,
         error: CallError,
-    ) -> Result<Outcome, ObjectFailure> {
+    ) -> Result<Option<Outcome>, ObjectFailure> {
         let id = &self.object.id;
         let Some(fields) = immutable_fields(&error) else {
-            return Err(self.failed("dry-run", &error));
+            let advice = takeover::advice(id, live, &self.object.body);
+            return Err(ObjectFailure::refused(id.clone(), &error, advice));
         };
         if !self.options.force && !self.object.wishes.force && !wishes.force {
             return Err(ObjectFailure::immutable(id.clone(), &error, &fields));
         }
         let uid = text(live, "/metadata/uid");
-        match self.cluster.delete(&self.kind, id, uid).await {
+        match self.cluster.delete(&self.kind, id, live).await {
+            Err(error) if error.is_conflict() => return Ok(None),
             Err(error) if !error.is_not_found() => return Err(self.failed("delete", &error)),
             Ok(()) | Err(_) => {}
         }
@@ -145,7 +174,8 @@ impl One<'_> {
             Err(_elapsed) => return Err(ObjectFailure::not_gone(id.clone())),
         }
         self.apply().await?;
-        Ok(Outcome::Recreated)
+        self.jobs.applied(self.object, None);
+        Ok(Some(Outcome::Recreated))
     }
 
     /// Waits until the object of that uid is not there any more.

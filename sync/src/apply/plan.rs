@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use muster_api::labels::label;
 use serde_json::Value;
 
 use super::{
-    Cluster, ObjectFailure, Options, PlanError, Prepared,
+    Cluster, Jobs, ObjectFailure, Options, PlanError, Prepared,
     kinds::split,
     prepare::{defined_kinds, duplicates, identity, is_definition, prepare, sort, text},
     stage::{self, Stage},
@@ -20,15 +21,39 @@ pub struct Plan {
     /// What cannot even be tried, by object.
     pub(super) failures: Vec<ObjectFailure>,
     pub(super) options: Options,
+    /// What is known of Jobs that may be gone because they have finished.
+    pub(super) jobs: Jobs,
 }
 
 impl Plan {
+    /// The same plan with what is known of its Jobs, and whether its Kustomization is `ready` at the revision that it is of.
+    #[must_use]
+    pub fn knowing(self, jobs: Jobs, ready: bool) -> Self {
+        jobs.enter(&self.objects, ready);
+        Self { jobs, ..self }
+    }
+
     /// The inventory that the plan makes.
     pub fn inventory(&self) -> Inventory {
         self.objects
             .iter()
             .map(|object| (object.id.clone(), object.version.clone()))
             .collect()
+    }
+
+    /// The same plan, carried out through `spec.kubeConfig`: the objects say which cluster they are applied from.
+    #[must_use]
+    pub fn applied_from(mut self, cluster: &str) -> Self {
+        for object in &mut self.objects {
+            if let Some(labels) = object
+                .body
+                .pointer_mut("/metadata/labels")
+                .and_then(Value::as_object_mut)
+            {
+                labels.insert(label::APPLIED_FROM.to_owned(), cluster.into());
+            }
+        }
+        self
     }
 
     /// The objects whose health is to be waited for: all but those that are not ours to look after.
@@ -82,6 +107,7 @@ pub async fn plan(cluster: &Cluster, manifests: Vec<Value>, options: Options) ->
         objects,
         failures,
         options,
+        jobs: Jobs::default(),
     })
 }
 

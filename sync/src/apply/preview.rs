@@ -17,14 +17,12 @@ use super::{
     masked::{self, Sides},
     normalize::SERVER_METADATA,
     prepare::Wishes,
+    shared::{OWNERSHIP, applied_from},
     takeover::{self, LAST_APPLIED},
 };
 use crate::inventory::ObjectId;
 
 pub use super::masked::MASK;
-
-/// The labels that say whose an object is.
-const OWNER: [&str; 2] = [label::KUSTOMIZE_NAME, label::KUSTOMIZE_NAMESPACE];
 
 /// What would become of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -131,16 +129,22 @@ enum Seen {
 /// Whose fields of an object would be taken over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Taken {
-    /// Those of people, who use kubectl.
+    /// Those of people, who use kubectl, and defaults that stand in the way of the manifest.
     peoples: bool,
+    /// Whether people keep theirs.
+    merges: bool,
     /// Those that Flux applied.
     fluxs: bool,
 }
 
 impl Taken {
+    fn is_something(self) -> bool {
+        self.peoples || self.fluxs
+    }
+
     /// Whether an entry of `managedFields` is among them.
     fn holds(self, entry: &Value) -> bool {
-        (self.peoples && takeover::is_peoples(entry))
+        (self.peoples && !self.merges && takeover::is_peoples(entry))
             || (self.fluxs && managed::is_applied_by(entry, Heir::Builtin.predecessor()))
     }
 }
@@ -180,22 +184,54 @@ impl Look<'_> {
         if live.pointer("/metadata/deletionTimestamp").is_some() {
             return Err(ObjectFailure::terminating(id.clone()));
         }
+        let live = handover::accounted(self.cluster, &kind, id, live).await;
+        let live = live.map_err(|error| failed("dry-run", &error))?;
         let body = self.body(object, Some(&live));
-        match self.cluster.apply(&kind, id, &body, true).await {
-            Ok(dry_run) => {
-                let taken = Taken {
-                    peoples: !object.wishes.merge && !wishes.merge && takeover::patch(&live).is_some(),
-                    fluxs: self.inherits(&live),
-                };
-                self.taken_over(object, &kind, live, dry_run, taken).await
-            }
-            Err(error) => match immutable_fields(&error) {
-                None => Err(failed("dry-run", &error)),
-                Some(_) if self.options.force || object.wishes.force || wishes.force => {
-                    Ok(changed(id, Fate::Recreate, Some(live), Some(body)))
+        let merges = object.wishes.merge || wishes.merge;
+        let taken = Taken {
+            peoples: takeover::patch(&live, &body, merges).is_some(),
+            merges,
+            fluxs: self.inherits(&live),
+        };
+        let dry_run = self.cluster.apply(&kind, id, &body, true).await;
+        let refusal = match dry_run {
+            Ok(dry_run) => return self.taken_over(object, &kind, live, dry_run, taken).await,
+            Err(error) if taken.is_something() => {
+                match self.without_leftovers(&kind, id, &live, &body, taken).await {
+                    Ok(Some(after)) => return Ok(changed(id, Fate::Configure, Some(live), Some(after))),
+                    Ok(None) => error,
+                    Err(error) => error,
                 }
-                Some(fields) => Err(ObjectFailure::immutable(id.clone(), &error, &fields)),
-            },
+            }
+            Err(error) => error,
+        };
+        match immutable_fields(&refusal) {
+            None => {
+                let advice = takeover::advice(id, &live, &body);
+                Err(ObjectFailure::refused(id.clone(), &refusal, advice))
+            }
+            Some(_) if self.options.force || object.wishes.force || wishes.force => {
+                Ok(changed(id, Fate::Recreate, Some(live), Some(body)))
+            }
+            Some(fields) => Err(ObjectFailure::immutable(id.clone(), &refusal, &fields)),
+        }
+    }
+
+    /// The object without what the server does not take beside the manifest, and what applying removes once it is taken over. `None` for
+    /// kinds that know no strategic merge: those of definitions.
+    async fn without_leftovers(
+        &self,
+        kind: &Kind,
+        id: &ObjectId,
+        live: &Value,
+        body: &Value,
+        taken: Taken,
+    ) -> Result<Option<Value>, CallError> {
+        let patch = takeover::merge_patch(live, body, |entry| taken.holds(entry));
+        match self.cluster.dry_merge(kind, id, &patch).await {
+            Ok(after) => Ok(Some(after)),
+            Err(CallError::Refused(status)) if status.code == 415 => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
@@ -218,7 +254,7 @@ impl Look<'_> {
         taken: Taken,
     ) -> Result<Seen, ObjectFailure> {
         let id = &object.id;
-        if taken == Taken::default() {
+        if !taken.is_something() {
             return Ok(configured(id, live, dry_run));
         }
         let foretold = takeover::foretold(&live, &dry_run, |entry| taken.holds(entry));
@@ -263,14 +299,22 @@ impl Look<'_> {
     /// What would be sent.
     fn body(&self, object: &Prepared, live: Option<&Value>) -> Value {
         let mut body = object.body.clone();
+        let from = live.and_then(applied_from);
         if self.ownership == Ownership::OfPlan {
+            // The mark is the sync's, as the labels of an owner are.
+            let labels = body
+                .pointer_mut("/metadata/labels")
+                .and_then(Value::as_object_mut);
+            if let (Some(from), Some(labels)) = (from, labels) {
+                labels.insert(label::APPLIED_FROM.to_owned(), from.into());
+            }
             return body;
         }
         let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) else {
             return body;
         };
         if let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) {
-            for label in OWNER {
+            for label in OWNERSHIP {
                 match live.and_then(|live| live.pointer("/metadata/labels")?.get(label)) {
                     Some(owner) => labels.insert(label.to_owned(), owner.clone()),
                     None => labels.remove(label),

@@ -3,56 +3,202 @@
 //! `kubectl apply` and `kubectl edit` leave entries of their own in `managedFields`; a field that such an entry owns stays
 //! when we apply without it. As Flux does, their fields are moved into our entry first: then server-side apply removes what
 //! the manifest does not have. Entries of controllers (an autoscaler's `replicas`) are of other names and stay theirs.
+//!
+//! It comes before the dry run: a field of theirs may not go together with what is to be applied. A port of another number
+//! and the same name, a volume of another type, a `value` beside a `valueFrom` are refused as long as both are there.
+//!
+//! The same goes for defaults that the server filled in, which no manager owns: beside `type: Recreate` a `rollingUpdate`
+//! is refused. Client-side `kubectl apply` sends `rollingUpdate: null` along; server-side apply removes a field only from the
+//! manager that owned it, so such a default becomes ours first, too.
 
 use serde_json::{Map, Value, json};
 
 use super::{
     FIELD_MANAGER,
     managed::{self, union},
+    prepare::text,
 };
+use crate::inventory::ObjectId;
 
 /// What client-side `kubectl apply` compares with the next time: kept, it would bring back what git has dropped. It quotes
 /// the whole object, of a Secret too.
 pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
+/// Where an entry of `managedFields` says that its manager wrote [`LAST_APPLIED`].
+const WROTE_LAST_APPLIED: &str =
+    "/fieldsV1/f:metadata/f:annotations/f:kubectl.kubernetes.io~1last-applied-configuration";
+
 /// By which prefixes people's managers are known: kubectl's own (`kubectl-edit`, `kubectl-client-side-apply`, …), and what
 /// the API server calls fields that were there before anybody applied. The list is Flux's.
 const PEOPLE: [&str; 2] = [muster_api::labels::manager::KUBECTL_PREFIX, "before-first-apply"];
 
-/// The JSON patch after which `live` is ours, as far as it was people's; `None` if nothing of it is.
-pub(super) fn patch(live: &Value) -> Option<Value> {
+/// Strategies of kinds of the group `apps`, each a field of the spec: of another type than `RollingUpdate` they may not have
+/// the `rollingUpdate` that the server filled in. A DaemonSet may.
+const STRATEGIES: [(&str, &str); 2] = [("Deployment", "strategy"), ("StatefulSet", "updateStrategy")];
+
+/// The JSON patch after which `live` is ours, as far as it was people's (unless the object `merges`) or stands in the way of
+/// `body`; `None` if nothing of it is.
+pub(super) fn patch(live: &Value, body: &Value, merges: bool) -> Option<Value> {
     let annotation = live
         .pointer("/metadata/annotations")
         .and_then(|annotations| annotations.get(LAST_APPLIED))
+        .filter(|_| !merges)
         .map(|_| {
             let path = format!("/metadata/annotations/{}", LAST_APPLIED.replace('/', "~1"));
             json!({"op": "remove", "path": path})
         });
-    let entries = managed::merged(managed::entries(live), is_peoples, FIELD_MANAGER);
-    let entries = entries.map(|entries| managed::replaced(&entries));
-    if annotation.is_none() && entries.is_none() {
+    let entries = managed::entries(live);
+    let taken = managed::merged(entries, |entry| !merges && is_peoples(entry), FIELD_MANAGER);
+    let unowned = ruled_out(live, body);
+    let taken = if unowned.is_empty() {
+        taken
+    } else {
+        let entries = taken.unwrap_or_else(|| entries.to_vec());
+        Some(managed::extended(
+            entries,
+            FIELD_MANAGER,
+            &live["apiVersion"],
+            &unowned,
+        ))
+    };
+    if annotation.is_none() && taken.is_none() {
         return None;
     }
     let operations = annotation
         .into_iter()
-        .chain(entries)
+        .chain(taken.map(|entries| managed::replaced(&entries)))
         .chain([managed::on_version(live)]);
     Some(operations.collect())
+}
+
+/// A strategy of a live object that has a `rollingUpdate`, while the manifest asks for a type that has none.
+struct Strategy {
+    /// The field of the spec.
+    field: &'static str,
+    /// The type that the manifest asks for.
+    wanted: String,
+    /// The managers that own something of the `rollingUpdate`.
+    owners: Vec<String>,
+}
+
+fn strategy(live: &Value, body: &Value) -> Option<Strategy> {
+    if !text(live, "/apiVersion").starts_with("apps/") {
+        return None;
+    }
+    let (_, field) = STRATEGIES.into_iter().find(|(kind, _)| live["kind"] == *kind)?;
+    let (ours, theirs) = (&body["spec"][field], &live["spec"][field]);
+    let wanted = ours["type"].as_str()?;
+    if wanted == "RollingUpdate" || !ours["rollingUpdate"].is_null() || theirs["rollingUpdate"].is_null() {
+        return None;
+    }
+    let owned = format!("/fieldsV1/f:spec/f:{field}/f:rollingUpdate");
+    let owners = managed::entries(live)
+        .iter()
+        .filter(|entry| entry.pointer(&owned).is_some());
+    Some(Strategy {
+        field,
+        wanted: wanted.to_owned(),
+        owners: owners.map(|entry| text(entry, "/manager").to_owned()).collect(),
+    })
+}
+
+/// The defaults of `live`, as a `fieldsV1`, that cannot stay beside what `body` declares, and that no manager owns.
+pub(super) fn ruled_out(live: &Value, body: &Value) -> Map<String, Value> {
+    let unowned = strategy(live, body).filter(|strategy| strategy.owners.is_empty());
+    let fields = unowned.map(|strategy| {
+        let field = format!("f:{}", strategy.field);
+        json!({"f:spec": {field: {"f:rollingUpdate": {}}}})
+    });
+    match fields {
+        Some(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    }
+}
+
+/// What helps where `body` is refused for a field of `live` that belongs to other managers.
+pub(super) fn advice(id: &ObjectId, live: &Value, body: &Value) -> Option<String> {
+    let Strategy {
+        field,
+        wanted,
+        owners,
+    } = strategy(live, body).filter(|strategy| !strategy.owners.is_empty())?;
+    let patch = json!([{"op": "replace", "path": format!("/spec/{field}"), "value": {"type": wanted}}]);
+    Some(format!(
+        "spec.{field}.rollingUpdate belongs to {}: remove it there, or once by kubectl patch {} {} -n {} --type=json -p '{patch}'",
+        owners.join(" and "),
+        id.kind.to_lowercase(),
+        id.name,
+        id.namespace,
+    ))
+}
+
+/// `body` as a strategic merge patch of `live`, for the case that the server does not take the dry run of applying it before
+/// what `theirs` are the entries of is ours: it names what applying removes then. Of sets of plain values nothing is removed.
+pub(super) fn merge_patch(live: &Value, body: &Value, theirs: impl Fn(&Value) -> bool) -> Value {
+    let ours = |entry: &Value| theirs(entry) || managed::is_applied_by(entry, FIELD_MANAGER);
+    let gone = union(fields_of(live, &ours), &ruled_out(live, body));
+    let kept = fields_of(live, |entry: &Value| !ours(entry));
+    let mut patch = body.clone();
+    with_removals(&mut patch, &gone, &kept);
+    patch
+}
+
+/// Adds to a strategic merge patch the removal of those fields of `gone` that it does not set and that are not of `kept`.
+fn with_removals(patch: &mut Value, gone: &Map<String, Value>, kept: &Map<String, Value>) {
+    let none = Map::new();
+    for (step, below) in gone {
+        let below = below.as_object().unwrap_or(&none);
+        let keeps = kept.get(step).map(|kept| kept.as_object().unwrap_or(&none));
+        match (step.split_once(':'), &mut *patch) {
+            (Some(("f", name)), Value::Object(fields)) => match fields.get_mut(name) {
+                Some(Value::Object(atomic)) if below.is_empty() => {
+                    atomic.insert("$patch".to_owned(), "replace".into());
+                }
+                Some(child) if !child.is_null() => with_removals(child, below, keeps.unwrap_or(&none)),
+                Some(_) | None if keeps.is_none() => {
+                    fields.insert(name.to_owned(), Value::Null);
+                }
+                Some(_) | None => {}
+            },
+            (Some(("k", keys)), Value::Array(items)) => {
+                let Ok(Value::Object(keys)) = serde_json::from_str(keys) else {
+                    continue;
+                };
+                let same = |item: &&mut Value| {
+                    // What the manifest leaves out of the keys is a default, such as the protocol of a port.
+                    keys.iter()
+                        .all(|(key, value)| item.get(key).is_none_or(|found| found == value))
+                };
+                if let Some(item) = items.iter_mut().find(same) {
+                    with_removals(item, below, keeps.unwrap_or(&none));
+                } else if keeps.is_none() {
+                    let mut removal = keys;
+                    removal.insert("$patch".to_owned(), "delete".into());
+                    items.push(Value::Object(removal));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// All fields of the entries that are `chosen`.
+fn fields_of(object: &Value, chosen: impl Fn(&Value) -> bool) -> Map<String, Value> {
+    let entries = managed::entries(object).iter().filter(|entry| chosen(entry));
+    entries
+        .filter_map(|entry| entry["fieldsV1"].as_object())
+        .fold(Map::new(), union)
 }
 
 /// What `dry_run`, the server's answer to applying onto `live`, comes to once we have what `theirs` are the entries of: without
 /// the fields that nobody else owned. What the server makes of their absence is not in it.
 pub(super) fn foretold(live: &Value, dry_run: &Value, theirs: impl Fn(&Value) -> bool) -> Value {
-    let all = |object: &Value, wanted: bool| {
-        let chosen = managed::entries(object)
-            .iter()
-            .filter(|entry| theirs(entry) == wanted);
-        chosen
-            .filter_map(|entry| entry["fieldsV1"].as_object())
-            .fold(Map::new(), union)
-    };
+    let (gone, kept) = (
+        fields_of(live, &theirs),
+        fields_of(dry_run, |entry| !theirs(entry)),
+    );
     let mut object = dry_run.clone();
-    remove(&mut object, &all(live, true), &all(dry_run, false));
+    remove(&mut object, &gone, &kept);
     object
 }
 
@@ -112,11 +258,15 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Whether an entry is of a person's tool, or left by us from something else than applying.
+/// Whether an entry is of a person's tool, or left by us from something else than applying. `kubectl apply` is known by its
+/// annotation where `--field-manager` gives it another name.
 pub(super) fn is_peoples(entry: &Value) -> bool {
     let manager = entry["manager"].as_str().unwrap_or_default();
-    let left_by_us = manager == FIELD_MANAGER && entry["operation"] == "Update";
-    managed::is_main(entry) && (left_by_us || PEOPLE.iter().any(|prefix| manager.starts_with(prefix)))
+    let updates = entry["operation"] == "Update";
+    let left_by_us = manager == FIELD_MANAGER && updates;
+    let client_side = updates && entry.pointer(WROTE_LAST_APPLIED).is_some();
+    managed::is_main(entry)
+        && (left_by_us || client_side || PEOPLE.iter().any(|prefix| manager.starts_with(prefix)))
 }
 
 #[cfg(test)]
@@ -127,7 +277,7 @@ mod tests {
     #[track_caller]
     fn check(entries: Value, expect: Value) {
         let live = json!({"metadata": {"resourceVersion": "7", "managedFields": entries}});
-        let taken = patch(&live).map(|patch| patch[0]["value"].clone());
+        let taken = patch(&live, &json!({}), false).map(|patch| patch[0]["value"].clone());
         assert_eq!(taken.unwrap_or_default(), expect);
     }
 
@@ -183,5 +333,57 @@ mod tests {
         let mut status = entry("kubectl-edit", "Update", json!({"f:status": {}}));
         status["subresource"] = json!("status");
         check(json!([status]), Value::Null);
+    }
+
+    #[test]
+    fn the_annotation_tells_a_client_side_apply_of_another_name() {
+        let wrote = json!({"f:metadata": {"f:annotations": {".": {}, format!("f:{LAST_APPLIED}"): {}}}});
+        check(
+            json!([entry("ci", "Update", wrote.clone())]),
+            json!([entry("muster-sync", "Apply", wrote.clone())]),
+        );
+        check(json!([entry("ci", "Apply", wrote)]), Value::Null);
+    }
+
+    fn rolling(owners: Value) -> Value {
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"resourceVersion": "7", "managedFields": owners},
+            "spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%"}}},
+        })
+    }
+
+    /// A default that cannot stay becomes ours, so that applying removes it; one that belongs to a manager stays its own.
+    #[test]
+    fn a_default_that_is_ruled_out_becomes_ours() {
+        let strategy = |below: Value| json!({"f:spec": {"f:strategy": below}});
+        let body = |kind: &str| json!({"spec": {"strategy": {"type": kind}}});
+        let entries = |live: &Value, body: &Value, merges: bool| {
+            patch(live, body, merges).map(|patch| patch[0]["value"].clone())
+        };
+        let ours = entry("muster-sync", "Apply", strategy(json!({"f:type": {}})));
+        let claimed = strategy(json!({"f:type": {}, "f:rollingUpdate": {}}));
+        for merges in [false, true] {
+            assert_eq!(
+                entries(&rolling(json!([ours])), &body("Recreate"), merges),
+                Some(json!([entry("muster-sync", "Apply", claimed.clone())]))
+            );
+        }
+        assert_eq!(
+            entries(&rolling(json!([ours])), &body("RollingUpdate"), false),
+            None
+        );
+        // Nothing was applied yet.
+        let claimed = json!({"manager": "muster-sync", "operation": "Apply", "apiVersion": "apps/v1", "fieldsType": "FieldsV1",
+            "fieldsV1": strategy(json!({"f:rollingUpdate": {}}))});
+        assert_eq!(
+            entries(&rolling(json!([])), &body("Recreate"), false),
+            Some(json!([claimed]))
+        );
+        let theirs = entry(
+            "operator",
+            "Update",
+            strategy(json!({"f:rollingUpdate": {"f:maxSurge": {}}})),
+        );
+        assert_eq!(entries(&rolling(json!([theirs])), &body("Recreate"), false), None);
     }
 }

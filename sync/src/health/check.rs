@@ -11,7 +11,7 @@ use super::{
     report::{Report, Unhealthy},
 };
 use crate::{
-    apply::{CONCURRENCY, CallError, Cluster, FIELD_MANAGER},
+    apply::{CONCURRENCY, CallError, Cluster, FIELD_MANAGER, Jobs},
     inventory::ObjectId,
 };
 
@@ -21,16 +21,18 @@ const PODS: u32 = 500;
 
 /// Reads the objects, each with the version it is served in, and reports the first that is not well with its cause.
 ///
+/// A Job that has completed and was deleted for it is as healthy as one that is still there.
 /// An object that the server refuses to show counts as in progress, with the server's reason. An error is returned only
 /// where the cluster itself is the trouble.
 pub async fn check(
     cluster: &Cluster,
     targets: &[(ObjectId, String)],
+    jobs: &Jobs,
     now: Timestamp,
 ) -> Result<Report, CallError> {
     let reads: Vec<_> = targets
         .iter()
-        .map(|(id, version)| look(cluster, id, version, now))
+        .map(|(id, version)| look(cluster, id, version, jobs, now))
         .collect();
     let looks: Vec<Result<(Health, Option<Value>), CallError>> =
         stream::iter(reads).buffered(CONCURRENCY).collect().await;
@@ -65,14 +67,17 @@ async fn look(
     cluster: &Cluster,
     id: &ObjectId,
     version: &str,
+    jobs: &Jobs,
     now: Timestamp,
 ) -> Result<(Health, Option<Value>), CallError> {
-    let live = match cluster.kind(&id.api_version(version), &id.kind).await {
-        Ok(Some(kind)) => cluster.get(&kind, id).await,
-        Ok(None) => Ok(None),
-        Err(error) => Err(error),
-    };
+    let live = read(cluster, id, version).await;
+    if let Ok(live) = &live {
+        jobs.observed(id, live.as_ref());
+    }
     match live {
+        Ok(live) if jobs.has_completed(id) && live.as_ref().is_none_or(is_being_deleted) => {
+            Ok((Health::current("Job Completed, and was deleted"), live))
+        }
         Ok(Some(live)) => Ok((since_our_write(of(&live, now), &live), Some(live))),
         Ok(None) => Ok((Health::not_found(), None)),
         Err(error) if error.is_of_cluster() => Err(error),
@@ -80,6 +85,26 @@ async fn look(
             Health::in_progress(error.reason().to_owned(), error.to_string()),
             None,
         )),
+    }
+}
+
+async fn read(cluster: &Cluster, id: &ObjectId, version: &str) -> Result<Option<Value>, CallError> {
+    match cluster.kind(&id.api_version(version), &id.kind).await? {
+        Some(kind) => cluster.get(&kind, id).await,
+        None => Ok(None),
+    }
+}
+
+fn is_being_deleted(live: &Value) -> bool {
+    live.pointer("/metadata/deletionTimestamp").is_some()
+}
+
+/// Reads the Jobs that run and are deleted once they have finished. What cannot be read now is read the next time.
+pub async fn observe_jobs(cluster: &Cluster, jobs: &Jobs) {
+    for (id, version) in jobs.running() {
+        if let Ok(live) = read(cluster, &id, &version).await {
+            jobs.observed(&id, live.as_ref());
+        }
     }
 }
 

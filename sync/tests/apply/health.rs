@@ -1,7 +1,7 @@
 //! A health check names the first unhealthy object and why, and counts the rest.
 
 use jiff::Timestamp;
-use muster_sync::{health, inventory::ObjectId};
+use muster_sync::{apply::Jobs, health, inventory::ObjectId};
 use serde_json::{Value, json};
 
 use crate::support::{Bed, config_map, deployment, widget, widget_definition};
@@ -18,7 +18,7 @@ fn target(kind: &str, group: &str, name: &str) -> (ObjectId, String) {
 
 async fn summary(bed: &Bed, targets: &[(ObjectId, String)]) -> String {
     let now: Timestamp = "2026-11-21T12:00:00Z".parse().unwrap();
-    health::check::check(&bed.cluster, targets, now)
+    health::check::check(&bed.cluster, targets, &Jobs::default(), now)
         .await
         .unwrap()
         .summary()

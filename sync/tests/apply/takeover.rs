@@ -17,6 +17,9 @@ use crate::support::{Bed, config_map, deployment, hooked, pass};
 
 const CONFIGS: &str = "/api/v1/namespaces/default/configmaps";
 const CONFIG: &str = "/api/v1/namespaces/default/configmaps/a";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/d";
+const SERVICES: &str = "/api/v1/namespaces/default/services";
 const ID: &str = "ConfigMap/default/a";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -186,19 +189,24 @@ async fn who_is_always_faster_is_reported() {
     assert_eq!(failures[0].reason, "Conflict");
 }
 
-/// A refused object is not touched, not even its managers.
+/// A refused object keeps its content. Who owns it is settled before: a later manifest removes what was added by hand.
 #[tokio::test(start_paused = true)]
-async fn nothing_is_taken_over_before_the_dry_run_is_accepted() {
+async fn a_refused_object_keeps_its_content() {
     let bed = Bed::new();
-    bed.applied(&[deployment("d", "nginx")]).await;
-    let path = "/apis/apps/v1/namespaces/default/deployments/d";
-    bed.edit(path, json!({"metadata": {"labels": {"theirs": "x"}}}))
+    let wanted = deployment("d", "nginx");
+    bed.applied(std::slice::from_ref(&wanted)).await;
+    bed.edit(DEPLOYMENT, json!({"metadata": {"labels": {"theirs": "x"}}}))
         .await;
-    let before = bed.read(path).await;
-    let mut invalid = deployment("d", "nginx");
+    let before = bed.read(DEPLOYMENT).await.unwrap();
+    let mut invalid = wanted.clone();
     invalid["spec"]["replicas"] = json!(-1);
     bed.apply(&[invalid]).await.unwrap_err();
-    assert_eq!(bed.read(path).await, before);
+    let after = bed.read(DEPLOYMENT).await.unwrap();
+    assert_eq!(after["spec"], before["spec"]);
+    assert_eq!(after["metadata"]["labels"], before["metadata"]["labels"]);
+    bed.applied(&[wanted]).await;
+    let labels = &bed.read(DEPLOYMENT).await.unwrap()["metadata"]["labels"];
+    assert_eq!(labels.get("theirs"), None);
 }
 
 /// What a preview foretells of an object, and what comes true.
@@ -220,7 +228,6 @@ async fn foretold(bed: &Bed, path: &str, wanted: &Value) -> (Value, Value) {
 /// A preview knows of takeovers, defaults that the server gives anew and items of lists included.
 #[tokio::test(start_paused = true)]
 async fn a_preview_foretells_what_a_takeover_removes() {
-    const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/d";
     let wanted = deployment("d", "nginx");
     for manager in ["kubectl-edit", "operator"] {
         let bed = Bed::new();
@@ -248,8 +255,207 @@ async fn a_preview_foretells_what_a_takeover_removes() {
     let mut made = deployment("d", "nginx:old");
     made["metadata"]["labels"] = json!({"dropped": "x"});
     made["metadata"]["annotations"] = json!({LAST_APPLIED: "{}"});
-    let all = "/apis/apps/v1/namespaces/default/deployments";
-    bed.create_as("kubectl-client-side-apply", all, &made).await;
+    bed.create_as("kubectl-client-side-apply", DEPLOYMENTS, &made)
+        .await;
     let (foretold, came) = foretold(&bed, DEPLOYMENT, &wanted).await;
     assert_eq!(foretold, came);
+}
+
+/// A Deployment whose only container has these fields, too.
+fn with_container(more: &Value) -> Value {
+    let mut object = deployment("d", "nginx");
+    let container = &mut object["spec"]["template"]["spec"]["containers"][0];
+    container
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    object
+}
+
+fn with_volume(source: Value) -> Value {
+    let mut object = deployment("d", "nginx");
+    let mut volume = json!({"name": "v"});
+    volume
+        .as_object_mut()
+        .unwrap()
+        .extend(source.as_object().unwrap().clone());
+    object["spec"]["template"]["spec"]["volumes"] = json!([volume]);
+    object
+}
+
+fn with_strategy(kind: &str, field: &str, strategy: &str) -> Value {
+    let mut object = deployment("d", "nginx");
+    object["kind"] = kind.into();
+    if !strategy.is_empty() {
+        object["spec"][field] = json!({ "type": strategy });
+    }
+    if kind == "StatefulSet" {
+        object["spec"]["serviceName"] = "d".into();
+    }
+    object
+}
+
+fn service(port: i64) -> Value {
+    json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "default"},
+        "spec": {"selector": {"app": "d"}, "ports": [{"name": "http", "port": port}]}})
+}
+
+/// Objects as kubectl made them, and as git declares them: what of them stands at a pointer then. Both together are invalid.
+fn contradictions() -> Vec<(&'static str, Value, Value, &'static str, Value)> {
+    let port = |number: i64| with_container(&json!({"ports": [{"name": "http", "containerPort": number}]}));
+    let variable = |with: Value| {
+        let mut variable = json!({"name": "A"});
+        variable
+            .as_object_mut()
+            .unwrap()
+            .extend(with.as_object().unwrap().clone());
+        with_container(&json!({"env": [variable]}))
+    };
+    let source = json!({"valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}});
+    vec![
+        (
+            SERVICES,
+            service(80),
+            service(8080),
+            "/spec/ports",
+            json!([{"name": "http", "port": 8080, "protocol": "TCP", "targetPort": 8080}]),
+        ),
+        (
+            DEPLOYMENTS,
+            port(80),
+            port(8080),
+            "/spec/template/spec/containers/0/ports",
+            json!([{"name": "http", "containerPort": 8080, "protocol": "TCP"}]),
+        ),
+        (
+            DEPLOYMENTS,
+            with_volume(json!({"emptyDir": {}})),
+            with_volume(json!({"configMap": {"name": "c"}})),
+            "/spec/template/spec/volumes",
+            json!([{"name": "v", "configMap": {"name": "c", "defaultMode": 420}}]),
+        ),
+        (
+            DEPLOYMENTS,
+            variable(json!({"value": "x"})),
+            variable(source.clone()),
+            "/spec/template/spec/containers/0/env",
+            json!([{"name": "A", "valueFrom": source["valueFrom"]}]),
+        ),
+        (
+            DEPLOYMENTS,
+            with_strategy("Deployment", "strategy", ""),
+            with_strategy("Deployment", "strategy", "Recreate"),
+            "/spec/strategy",
+            json!({"type": "Recreate"}),
+        ),
+    ]
+}
+
+/// What kubectl made changes in one go, also where the old and the new cannot be together; and a preview knows.
+#[tokio::test(start_paused = true)]
+async fn what_kubectl_made_is_changed_as_kubectl_changes_it() {
+    for (list, made, wanted, pointer, expect) in contradictions() {
+        // The last one by `kubectl apply --field-manager=ci`.
+        for manager in [
+            "kubectl-client-side-apply",
+            "kubectl-create",
+            "kubectl-edit",
+            "ci",
+        ] {
+            let bed = Bed::new();
+            let mut made = made.clone();
+            if !matches!(manager, "kubectl-create" | "kubectl-edit") {
+                made["metadata"]["annotations"] = json!({LAST_APPLIED: "{}"});
+            }
+            bed.create_as(manager, list, &made).await;
+            let path = format!("{list}/{}", made["metadata"]["name"].as_str().unwrap());
+            let (foretold, came) = foretold(&bed, &path, &wanted).await;
+            assert_eq!(came.pointer(pointer), Some(&expect), "{manager} {pointer}");
+            assert_eq!(foretold, came, "{manager} {pointer}");
+            assert_eq!(
+                bed.managers(&path).await,
+                ["muster-sync Apply"],
+                "{manager} {pointer}"
+            );
+            bed.api.recorder().clear();
+            bed.applied(std::slice::from_ref(&wanted)).await;
+            assert_eq!(bed.writes(), Vec::<String>::new(), "{manager} {pointer}");
+        }
+    }
+}
+
+/// Objects from before the server kept account of fields, or whose account was dropped.
+#[tokio::test(start_paused = true)]
+async fn what_has_no_account_of_fields_is_changed_as_kubectl_changes_it() {
+    for (list, made, wanted, pointer, expect) in contradictions() {
+        let bed = Bed::new();
+        let path = format!("{list}/{}", made["metadata"]["name"].as_str().unwrap());
+        bed.create_as("kubectl-create", list, &made).await;
+        bed.edit(&path, json!({"metadata": {"managedFields": [{}]}}))
+            .await;
+        assert_eq!(
+            bed.read(&path).await.unwrap()["metadata"].get("managedFields"),
+            None
+        );
+        let (foretold, came) = foretold(&bed, &path, &wanted).await;
+        assert_eq!(came.pointer(pointer), Some(&expect), "{pointer}");
+        assert_eq!(foretold, came, "{pointer}");
+        assert_eq!(bed.managers(&path).await, ["muster-sync Apply"], "{pointer}");
+    }
+}
+
+/// Which the server filled in, and which no manager owns: server-side apply would leave it.
+#[tokio::test(start_paused = true)]
+async fn a_default_goes_that_the_strategy_rules_out() {
+    for (kind, field, strategy) in [
+        ("Deployment", "strategy", "Recreate"),
+        ("StatefulSet", "updateStrategy", "OnDelete"),
+        ("DaemonSet", "updateStrategy", "OnDelete"),
+    ] {
+        for before in ["", "RollingUpdate"] {
+            let bed = Bed::new();
+            let path = format!("/apis/apps/v1/namespaces/default/{}s/d", kind.to_lowercase());
+            bed.applied(&[with_strategy(kind, field, before)]).await;
+            let live = bed.read(&path).await.unwrap();
+            assert!(live["spec"][field]["rollingUpdate"].is_object());
+            let wanted = with_strategy(kind, field, strategy);
+            let (foretold, came) = foretold(&bed, &path, &wanted).await;
+            assert_eq!(came["spec"][field]["type"], strategy);
+            assert_eq!(foretold, came, "{kind}");
+            bed.api.recorder().clear();
+            bed.applied(&[wanted]).await;
+            assert_eq!(bed.writes(), Vec::<String>::new(), "{kind}");
+            // And back.
+            bed.applied(&[with_strategy(kind, field, "RollingUpdate")]).await;
+            let live = bed.read(&path).await.unwrap();
+            assert!(live["spec"][field]["rollingUpdate"].is_object());
+        }
+    }
+}
+
+/// What another manager set stays its own, and the refusal says what helps; that helps.
+#[tokio::test(start_paused = true)]
+async fn a_strategy_that_another_manager_holds_is_refused_with_what_helps() {
+    let bed = Bed::new();
+    bed.applied(&[with_strategy("Deployment", "strategy", "")]).await;
+    let theirs = json!({"spec": {"strategy": {"rollingUpdate": {"maxSurge": 2}}}});
+    bed.edit_as("operator", DEPLOYMENT, theirs).await;
+    let wanted = [with_strategy("Deployment", "strategy", "Recreate")];
+    let error = bed.apply(&wanted).await.unwrap_err();
+    insta::assert_snapshot!(error, @r#"Deployment/default/d dry-run failed (Invalid): Deployment.apps "d" is invalid: spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'; spec.strategy.rollingUpdate belongs to operator: remove it there, or once by kubectl patch deployment d -n default --type=json -p '[{"op":"replace","path":"/spec/strategy","value":{"type":"Recreate"}}]'"#);
+    let plan = bed.plan(&wanted).await;
+    let preview = preview::preview(&bed.cluster, &plan, Ownership::OfPlan, &[]).await;
+    assert_eq!(preview.failures[0].to_string(), error.to_string());
+    let patch = json!([{"op": "replace", "path": "/spec/strategy", "value": {"type": "Recreate"}}]);
+    let patch = Request::patch(format!("{DEPLOYMENT}?fieldManager=kubectl-patch"))
+        .header(CONTENT_TYPE, "application/json-patch+json")
+        .body(patch.to_string().into_bytes());
+    bed.api
+        .client_as("somebody")
+        .request::<Value>(patch.unwrap())
+        .await
+        .unwrap();
+    bed.applied(&wanted).await;
+    let live = bed.read(DEPLOYMENT).await.unwrap();
+    assert_eq!(live["spec"]["strategy"], json!({"type": "Recreate"}));
 }

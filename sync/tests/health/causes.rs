@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use muster_apiserver::ApiServer;
 use muster_sync::{
-    apply::Cluster,
+    apply::{Cluster, Jobs},
     health::{
         Health, check,
         report::{Report, Unhealthy},
@@ -97,7 +97,7 @@ async fn of_pod(status: Value) -> String {
     let cluster = Cluster::new(api.client(), Duration::from_secs(10));
     // Long after the pod was created.
     let now: Timestamp = "2200-01-01T00:00:00Z".parse().unwrap();
-    let report = check::check(&cluster, &[(id("Pod", "p"), "v1".into())], now).await;
+    let report = check::check(&cluster, &[(id("Pod", "p"), "v1".into())], &Jobs::default(), now).await;
     report.unwrap().summary().replace("Pod/web/p status: ", "")
 }
 

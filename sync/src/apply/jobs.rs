@@ -1,0 +1,242 @@
+//! Jobs that are deleted once they have finished (`spec.ttlSecondsAfterFinished`): which of them are done, and do not run again.
+//!
+//! Such a Job is done if this process saw it Complete with the content that is to be applied, or if its Kustomization is Ready at
+//! the revision that is to be applied: then it was waited for already. Any other that is not there is created, and runs.
+//!
+//! What is known lives in memory. After a restart of the process the Ready condition speaks for it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use muster_api::digest::sha256_hex;
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use super::Prepared;
+use crate::inventory::ObjectId;
+
+/// The shortest wait between two reads of a Job. One that is deleted at once is still there while its pods go.
+const PACE_MIN: Duration = Duration::from_millis(250);
+
+/// What is known of the Jobs of one Kustomization in one cluster. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Jobs(Arc<Mutex<BTreeMap<ObjectId, Job>>>);
+
+#[derive(Clone, Debug)]
+struct Job {
+    version: String,
+    /// Of what was applied.
+    digest: String,
+    /// How long it stays after it has finished; `None`: until it is deleted by other means.
+    ttl: Option<Duration>,
+    progress: Progress,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    Running,
+    /// It failed, or is gone and was not seen to complete.
+    Ended,
+    /// It completed, and is deleted in time.
+    Done,
+}
+
+impl Jobs {
+    /// Forgets what is not among these objects. Where their Kustomization is `ready` at what they are of, those of which nothing is
+    /// known are done.
+    pub(super) fn enter(&self, objects: &[Prepared], ready: bool) {
+        let mut jobs = self.0.lock();
+        let planned: BTreeSet<&ObjectId> = objects.iter().map(|object| &object.id).collect();
+        jobs.retain(|id, _| planned.contains(id));
+        let unknown = objects.iter().filter(|object| ready && is_job(&object.id));
+        for job in unknown.filter(|object| ttl(&object.body).is_some()) {
+            jobs.entry(job.id.clone())
+                .or_insert_with(|| Job::of(job, Progress::Done));
+        }
+    }
+
+    /// Whether this very object is done: if it is not there, it is not created again.
+    pub(super) fn is_done(&self, object: &Prepared) -> bool {
+        is_job(&object.id)
+            && self
+                .0
+                .lock()
+                .get(&object.id)
+                .is_some_and(|job| job.progress == Progress::Done && job.digest == digest(object))
+    }
+
+    /// An object was applied; `live` as it was before, if it goes on as the same.
+    pub(super) fn applied(&self, object: &Prepared, live: Option<&Value>) {
+        if !is_job(&object.id) {
+            return;
+        }
+        let job = Job::of(object, Progress::Running);
+        self.0.lock().insert(object.id.clone(), job);
+        if live.is_some() {
+            self.observed(&object.id, live);
+        }
+    }
+
+    /// An object was read, or is not there.
+    pub(crate) fn observed(&self, id: &ObjectId, live: Option<&Value>) {
+        let mut jobs = self.0.lock();
+        let Some(job) = jobs.get_mut(id) else { return };
+        if let Some(live) = live {
+            job.ttl = ttl(live);
+        }
+        let ends = live.is_none() || has(live, "Failed") || has(live, "Complete");
+        if has(live, "Complete") && job.ttl.is_some() {
+            job.progress = Progress::Done;
+        } else if ends && job.progress == Progress::Running {
+            job.progress = Progress::Ended;
+        }
+    }
+
+    /// Whether the Job of this id, as it was applied last, is done.
+    pub(crate) fn has_completed(&self, id: &ObjectId) -> bool {
+        let jobs = self.0.lock();
+        jobs.get(id).is_some_and(|job| job.progress == Progress::Done)
+    }
+
+    /// The Jobs that run, and are deleted once they have finished, each with the version that it is read in.
+    pub(crate) fn running(&self) -> Vec<(ObjectId, String)> {
+        let jobs = self.0.lock();
+        let running = jobs.iter().filter(|(_, job)| job.runs());
+        running
+            .map(|(id, job)| (id.clone(), job.version.clone()))
+            .collect()
+    }
+
+    /// How often running Jobs are to be read so that none of them finishes and is gone unseen; `None` if there are none.
+    pub fn pace(&self) -> Option<Duration> {
+        let jobs = self.0.lock();
+        let shortest = jobs
+            .values()
+            .filter(|job| job.runs())
+            .filter_map(|job| job.ttl)
+            .min()?;
+        Some((shortest / 2).max(PACE_MIN))
+    }
+}
+
+impl Job {
+    fn of(object: &Prepared, progress: Progress) -> Self {
+        Self {
+            version: object.version.clone(),
+            digest: digest(object),
+            ttl: ttl(&object.body),
+            progress,
+        }
+    }
+
+    fn runs(&self) -> bool {
+        self.progress == Progress::Running && self.ttl.is_some()
+    }
+}
+
+fn is_job(id: &ObjectId) -> bool {
+    id.group == "batch" && id.kind == "Job"
+}
+
+fn ttl(job: &Value) -> Option<Duration> {
+    let seconds = job.pointer("/spec/ttlSecondsAfterFinished")?.as_u64()?;
+    Some(Duration::from_secs(seconds))
+}
+
+fn digest(object: &Prepared) -> String {
+    sha256_hex(&[&object.body.to_string()])
+}
+
+/// Whether a Job has this condition.
+fn has(job: Option<&Value>, kind: &str) -> bool {
+    let conditions = job.and_then(|job| job.pointer("/status/conditions")?.as_array());
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|condition| condition["type"] == kind && condition["status"] == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::apply::prepare::Wishes;
+
+    fn job(ttl: Option<u64>, image: &str) -> Prepared {
+        Prepared {
+            id: "default_migrate_batch_Job".parse().unwrap(),
+            version: "v1".into(),
+            body: json!({"spec": {"ttlSecondsAfterFinished": ttl, "image": image}}),
+            wishes: Wishes::default(),
+        }
+    }
+
+    fn live(ttl: Option<u64>, condition: &str) -> Value {
+        json!({"spec": {"ttlSecondsAfterFinished": ttl}, "status": {"conditions": [{"type": condition, "status": "True"}]}})
+    }
+
+    /// Applies a Job, lets it come to a condition, or go; returns whether it is done.
+    fn done(ttl: Option<u64>, live: Option<Value>) -> bool {
+        let (jobs, job) = (Jobs::default(), job(ttl, "a"));
+        jobs.applied(&job, None);
+        assert!(!jobs.is_done(&job));
+        jobs.observed(&job.id, live.as_ref());
+        assert_eq!(jobs.is_done(&job), jobs.has_completed(&job.id));
+        jobs.is_done(&job)
+    }
+
+    #[test]
+    fn only_what_completed_and_is_deleted_in_time_is_done() {
+        assert!(done(Some(60), Some(live(Some(60), "Complete"))));
+        // By an admission webhook.
+        assert!(done(None, Some(live(Some(60), "Complete"))));
+        assert!(!done(None, Some(live(None, "Complete"))));
+        assert!(!done(Some(60), Some(live(Some(60), "Failed"))));
+        assert!(!done(Some(60), Some(live(Some(60), "Suspended"))));
+        assert!(!done(Some(60), None));
+    }
+
+    #[test]
+    fn another_content_is_another_job() {
+        let jobs = Jobs::default();
+        jobs.applied(&job(Some(60), "a"), Some(&live(Some(60), "Complete")));
+        assert!(jobs.is_done(&job(Some(60), "a")));
+        assert!(!jobs.is_done(&job(Some(60), "b")));
+        jobs.applied(&job(Some(60), "b"), None);
+        assert!(!jobs.has_completed(&job(Some(60), "b").id));
+    }
+
+    #[test]
+    fn ready_speaks_for_jobs_of_which_nothing_is_known() {
+        let jobs = Jobs::default();
+        let migrate = job(Some(60), "a");
+        jobs.enter(&[migrate.clone()], false);
+        assert!(!jobs.is_done(&migrate));
+        jobs.enter(&[migrate.clone()], true);
+        assert!(jobs.is_done(&migrate));
+        // It is there, and runs.
+        jobs.applied(&migrate, Some(&live(Some(60), "Suspended")));
+        jobs.enter(&[migrate.clone()], true);
+        assert!(!jobs.is_done(&migrate));
+        let stays = job(None, "a");
+        jobs.enter(&[], true);
+        jobs.enter(&[stays.clone()], true);
+        assert!(!jobs.is_done(&stays));
+    }
+
+    #[test]
+    fn jobs_are_read_often_enough_while_they_run() {
+        let jobs = Jobs::default();
+        let pace_of = |ttl| {
+            jobs.applied(&job(ttl, "a"), None);
+            jobs.pace()
+        };
+        assert_eq!(pace_of(Some(60)), Some(Duration::from_secs(30)));
+        assert_eq!(pace_of(Some(0)), Some(PACE_MIN));
+        assert_eq!(pace_of(None), None);
+        jobs.applied(&job(Some(60), "a"), Some(&live(Some(60), "Failed")));
+        assert_eq!((jobs.pace(), jobs.running()), (None, Vec::new()));
+    }
+}
