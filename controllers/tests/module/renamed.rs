@@ -151,6 +151,39 @@ async fn a_bootstrap_module_without_on_delete() {
     a_rename_is_no_outage::<BootstrapModule>(None).await;
 }
 
+/// The deleted module holds the objects, and its successor wants other values: neither may wait for the other.
+async fn a_rename_with_another_version(on_delete: Option<&str>) {
+    let bed = deployed(&CLUSTERS, json!({"onDelete": on_delete})).await;
+    bed.release("v2", &["web", "other"], "two");
+    let before = uids(bed.marks("web").await);
+    bed.create::<Module>(named("webapp", "v2", json!({}))).await;
+    delete(&bed, "web").await;
+    bed.until_gone("web").await;
+    bed.until_ready("webapp").await;
+    pass(Duration::from_mins(15)).await;
+    for cluster in CLUSTERS {
+        let story = ["one", "two"].map(|text| Some(text.to_owned()));
+        assert_eq!(bed.story(cluster, "web"), story, "{cluster}");
+    }
+    assert_eq!(uids(bed.marks("web").await), before);
+    bed.settled().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_another_version_of_a_module_that_is_withdrawn() {
+    a_rename_with_another_version(Some("Withdraw")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_another_version_of_a_module_that_is_orphaned() {
+    a_rename_with_another_version(Some("Orphan")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_another_version_of_a_module_without_on_delete() {
+    a_rename_with_another_version(None).await;
+}
+
 /// Its agent is away: the successor is assigned there and not confirmed.
 #[tokio::test(start_paused = true)]
 async fn a_cluster_waits_for_the_successor_also_over_a_restart() {
@@ -290,15 +323,18 @@ async fn a_successor_that_no_watch_shows_yet_is_waited_for() {
     bed.crash_controller();
     let deciding = bed.decide("second", Duration::ZERO);
     pass(Duration::from_mins(1)).await;
-    let watch = |verbs: &[Verb]| Match {
+    let reads = |verbs: &[Verb], path: &str| Match {
         client: Some("second-dependencies".to_owned()),
         verbs: verbs.to_vec(),
-        path: Some("/modules".to_owned()),
+        path: Some(path.to_owned()),
         ..Match::default()
     };
     let faults = bed.management.faults();
-    let blind = faults.add(Rule::always(watch(&[Verb::Watch, Verb::List]), Fault::Refuse));
-    faults.close_watches(watch(&[]));
+    let blind = faults.add(Rule::always(
+        reads(&[Verb::Watch, Verb::List], "/modules"),
+        Fault::Refuse,
+    ));
+    faults.close_watches(reads(&[], "modules"));
     pass(Duration::from_secs(1)).await;
     rename(&bed, json!({})).await;
     let stays = async || {
