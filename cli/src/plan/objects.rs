@@ -91,10 +91,12 @@ impl<'a> Builder<'a> {
             match (before, after) {
                 (Ok(before), Ok(after)) => {
                     for id in before.keys() {
-                        let fate = match after.contains_key(id) {
-                            true => Fate::Moved,
-                            false if removes => Fate::Removed,
-                            false => continue,
+                        let fate = if after.contains_key(id) {
+                            Fate::Moved
+                        } else if removes {
+                            Fate::Removed
+                        } else {
+                            continue;
                         };
                         note(&mut all.changes, change(fate, id, Vec::new()), cluster);
                     }
