@@ -166,7 +166,10 @@ async fn a_namesake_is_not_deleted() {
         pass(request, client).await
     });
     let bed = bed.through(client);
-    check(&bed.prune(&[]).await, json!({"released": ["ConfigMap/default/a"]}));
+    check(
+        &bed.prune(&[]).await,
+        json!({"released": ["ConfigMap/default/a"]}),
+    );
     assert_eq!(bed.read(CONFIG).await.unwrap()["data"]["k"], "theirs");
     let deleted = bed.api.recorder().requests();
     let refused = deleted.iter().filter(|request| request.code() == 409).count();
