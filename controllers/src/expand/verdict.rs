@@ -119,6 +119,7 @@ fn succeeded(evidence: &Evidence<'_>, ready: &Ready) -> Verdict {
     Verdict {
         phase: SyncPhase::Succeeded,
         reason: Some(ready.reason.clone()),
+        message: evidence.report.shared.clone(),
         ..Verdict::updating()
     }
 }

@@ -111,7 +111,10 @@ impl Targets {
             None => {
                 let cluster = self.cluster(namespace, Some(remote)).await;
                 let cluster = cluster.map_err(|error| format!("failed to build kube client: {error}"))?;
-                cluster.identity().await.map_err(|error| error.to_string())?
+                let uid = cluster.identity().await;
+                uid.map_err(|error| {
+                    format!("cannot read Namespace kube-system of the target cluster: {error}")
+                })?
             }
         };
         let identity = match uid {

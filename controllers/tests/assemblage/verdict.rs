@@ -23,6 +23,7 @@ fn report(ready: Ready) -> Report {
         ready: Some(ready),
         observed_generation: Some(GENERATION),
         handled: None,
+        shared: None,
         applied_commit: Some(COMMIT.to_owned()),
     }
 }
