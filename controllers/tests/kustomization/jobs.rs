@@ -126,7 +126,7 @@ async fn a_job_that_is_gone_before_it_is_done_runs_again() {
     assert_eq!(runs(&bed), 4);
 }
 
-/// The controller of the cluster deletes in the foreground: the Job waits for its pods to go.
+/// The cluster deletes in the foreground: the Job is there until its pods are gone.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_completed_and_is_being_deleted_is_done() {
     let bed = Bed::new().await;
@@ -136,7 +136,7 @@ async fn a_job_that_completed_and_is_being_deleted_is_done() {
     ]);
     bed.deploy(json!({})).await;
     bed.until(JOB, |_| true).await;
-    let held = json!({"metadata": {"finalizers": ["foregroundDeletion"]}});
+    let held = json!({"metadata": {"finalizers": ["example.org/pods"]}});
     bed.edit(JOB, held).await;
     bed.edit(&format!("{JOB}/status"), finished("Complete")).await;
     bed.delete(JOB).await;

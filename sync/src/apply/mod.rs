@@ -12,6 +12,7 @@
 //! Invariant: nothing is deleted but with its uid as precondition and only if its ownership labels are the owner's.
 //! Invariant: every write is server-side apply of what the manifest declares, or carries the uid or resource version it is for.
 //! Invariant: an object that is as it should be costs a read and a dry run, and no write.
+//! Invariant: a Job that completed and was deleted for it is not created again ([`jobs`]).
 
 mod call;
 pub mod cluster;
