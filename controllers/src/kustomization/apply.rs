@@ -11,6 +11,7 @@ use muster_sync::{
         self, ApplyError, Cluster, Ledger, LedgerError, Options, Outcome as Of, Owner, Plan, Pruned,
         error::summary,
     },
+    health::check::while_observing,
     inventory::Inventory,
 };
 use tokio::sync::Mutex;
@@ -119,16 +120,20 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
         .await
         .map_err(|error| Failure::reconciliation(error.to_string()).soon())?;
     let jobs = kustomizations.runs.jobs(writer.object());
-    let plan = plan.knowing(jobs, is_ready_at(writer.object(), &work.aim));
+    let plan = plan.knowing(jobs.clone(), is_ready_at(writer.object(), &work.aim));
     let before = writer.inventory();
     let wanted = plan.inventory();
     admit(&plan, &before, &wanted, work)?;
-    let recorder = Recorder {
-        writer: Mutex::new(writer),
-        work,
+    let changing = async {
+        let recorder = Recorder {
+            writer: Mutex::new(writer),
+            work,
+        };
+        let applied = carry_out(&cluster, &plan, &recorder, settings).await?;
+        let pruned = prune(&cluster, &owner, writer, work, (&before, &wanted)).await?;
+        Ok::<_, Trouble>((applied, pruned))
     };
-    let applied = carry_out(&cluster, &plan, &recorder, settings).await?;
-    let (inventory, pruned) = prune(&cluster, &owner, writer, work, (&before, &wanted)).await?;
+    let (applied, (inventory, pruned)) = while_observing(&cluster, &jobs, changing).await?;
     let report = Applied {
         inventory: Some(inventory.to_status()),
         checked: false,
