@@ -11,6 +11,7 @@ use muster_sync::{
         self, ApplyError, Cluster, Ledger, LedgerError, Options, Outcome as Of, Owner, Plan, Pruned,
         error::summary,
     },
+    health::check::while_observing,
     inventory::Inventory,
 };
 use tokio::sync::Mutex;
@@ -137,25 +138,29 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
         None => plan,
     };
     let jobs = kustomizations.runs.jobs(writer.object());
-    let plan = plan.knowing(jobs, is_ready_at(writer.object(), &work.aim));
+    let plan = plan.knowing(jobs.clone(), is_ready_at(writer.object(), &work.aim));
     let before = writer.inventory();
     let wanted = plan.inventory();
     admit(&plan, &before, &wanted, work)?;
-    let recorder = Recorder {
-        writer: Mutex::new(writer),
-        work,
-        kustomizations,
-        cluster: others.identity(),
+    let changing = async {
+        let recorder = Recorder {
+            writer: Mutex::new(writer),
+            work,
+            kustomizations,
+            cluster: others.identity(),
+        };
+        let applied = carry_out(&cluster, &plan, &recorder, settings, &others).await?;
+        let pruning = Pruning {
+            cluster: &cluster,
+            owner: &owner,
+            others: &others,
+            kustomizations,
+        };
+        let pruned = pruning.prune(writer, work, (&before, &wanted)).await?;
+        Ok::<_, Trouble>((applied, pruned))
     };
-    let applied = carry_out(&cluster, &plan, &recorder, settings, &others).await?;
+    let (applied, (inventory, pruned)) = while_observing(&cluster, &jobs, changing).await?;
     let shared = others.note();
-    let pruning = Pruning {
-        cluster: &cluster,
-        owner: &owner,
-        others: &others,
-        kustomizations,
-    };
-    let (inventory, pruned) = pruning.prune(writer, work, (&before, &wanted)).await?;
     let report = Applied {
         inventory: Some(inventory.to_status()),
         checked: false,
