@@ -16,7 +16,9 @@ use super::{
     act::{Applied, Failure, Outcome},
     confirm,
     decide::Work,
-    health, manifests,
+    finalize,
+    health::{self, Leaving},
+    manifests,
     runs::Target,
     settings::Settings,
     status::{self, Writer},
@@ -62,8 +64,9 @@ pub(super) async fn apply(
         cluster,
         targets,
         report,
+        leaving,
     } = done;
-    if targets.is_empty() {
+    if targets.is_empty() && leaving.is_none() {
         return Ok(Outcome::Succeeded {
             aim: work.aim,
             settings: work.settings,
@@ -74,13 +77,57 @@ pub(super) async fn apply(
         aim: work.aim,
         settings: work.settings,
         since: context.clock.now(),
-        targets,
         report: Applied {
-            checked: true,
+            checked: !targets.is_empty(),
             ..report
         },
+        targets,
+        leaving,
     };
     Ok(health::check(&cluster, check, context).await)
+}
+
+/// Once more after an application: deletes what is to go and was not gone yet, then looks at health.
+pub(super) async fn check_again(
+    writer: &Writer,
+    mut check: health::Check,
+    wanted: Option<Inventory>,
+    kustomizations: &Kustomizations,
+) -> Result<Outcome, Error> {
+    let context = &kustomizations.context;
+    let owner = owner(writer);
+    let remote = check.settings.remote.as_ref();
+    let cluster = match kustomizations.targets.cluster(&owner.namespace, remote).await {
+        Ok(cluster) => cluster,
+        Err(error) => return Ok(health::unreachable(check, wanted, &error, context)),
+    };
+    if let Some(wanted) = wanted {
+        let inventories = (&writer.inventory(), &wanted);
+        match prune(&cluster, &owner, writer, &check.settings, inventories).await {
+            Ok((inventory, pruned)) => {
+                check.report.inventory = Some(inventory.to_status());
+                check.leaving = leaving(&pruned, &wanted);
+            }
+            Err(Trouble::Failure(failure)) => return Ok(check.failed(failure)),
+            Err(Trouble::Error(error)) => return Err(error),
+        }
+    }
+    Ok(health::check(&cluster, check, context).await)
+}
+
+/// What is left of pruning, if something is.
+fn leaving(pruned: &Pruned, wanted: &Inventory) -> Option<Leaving> {
+    finalize::waiting(pruned, true).map(|awaited| Leaving {
+        wanted: wanted.clone(),
+        awaited,
+    })
+}
+
+fn owner(writer: &Writer) -> Owner {
+    Owner {
+        name: writer.object().name_any(),
+        namespace: writer.object().namespace().unwrap_or_default(),
+    }
 }
 
 /// What an application came to: everything is applied, and pruned as far as it can be.
@@ -89,21 +136,18 @@ struct Done {
     /// The objects whose health is to be waited for.
     targets: Vec<Target>,
     report: Applied,
+    leaving: Option<Leaving>,
 }
 
 async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizations) -> Result<Done, Trouble> {
     let context = &kustomizations.context;
-    let (name, namespace) = (
-        writer.object().name_any(),
-        writer.object().namespace().unwrap_or_default(),
-    );
+    let owner = owner(writer);
     let settings = &work.settings;
     // The path first: a revision counts as attempted from then on, whatever becomes of it.
     let files = manifests::read(work, context).await?;
-    let cluster = cluster(&namespace, settings, kustomizations).await?;
-    let manifests = manifests::manifests(&files, work, &namespace, context).await?;
+    let cluster = cluster(&owner.namespace, settings, kustomizations).await?;
+    let manifests = manifests::manifests(&files, work, &owner.namespace, context).await?;
     drop(files);
-    let owner = Owner { name, namespace };
     let options = Options {
         owner: owner.clone(),
         target_namespace: settings.target_namespace.clone(),
@@ -121,11 +165,10 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
         work,
     };
     let applied = carry_out(&cluster, &plan, &recorder, settings).await?;
-    let (inventory, pruned) = prune(&cluster, &owner, writer, work, (&before, &wanted)).await?;
+    let (inventory, pruned) = prune(&cluster, &owner, writer, settings, (&before, &wanted)).await?;
     let report = Applied {
         inventory: Some(inventory.to_status()),
         checked: false,
-        leftovers: !pruned.is_complete(),
         changes: changes(&applied, &pruned),
     };
     let targets = match health::targets(&cluster, settings, &plan, &applied, writer.object()).await {
@@ -139,6 +182,7 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
         cluster,
         targets,
         report,
+        leaving: leaving(&pruned, &wanted),
     })
 }
 
@@ -202,10 +246,9 @@ async fn prune(
     cluster: &Cluster,
     owner: &Owner,
     writer: &Writer,
-    work: &Work,
+    settings: &Settings,
     (before, wanted): (&Inventory, &Inventory),
 ) -> Result<(Inventory, Pruned), Trouble> {
-    let settings = &work.settings;
     let unwanted = before.pruned_by(wanted);
     let mut inventory = before.clone().merged(wanted);
     let pruned = if unwanted.is_empty() {
