@@ -169,7 +169,7 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
     let report = Applied {
         inventory: Some(inventory.to_status()),
         checked: false,
-        changes: changes(&applied, &pruned),
+        changes: changes(&applied, &pruned, work.anew),
     };
     let targets = match health::targets(&cluster, settings, &plan, &applied, writer.object()).await {
         Ok(targets) => targets,
@@ -294,9 +294,9 @@ fn refused(error: &ApplyError) -> Failure {
     }
 }
 
-/// What was changed, in words.
-fn changes(applied: &apply::Applied, pruned: &Pruned) -> String {
-    let deleted = pruned.gone.len() + pruned.waiting.len();
+/// What was changed, in words. What is not gone yet was deleted once, and is not counted each time that its revision is tried again.
+fn changes(applied: &apply::Applied, pruned: &Pruned, anew: bool) -> String {
+    let deleted = pruned.gone.len() + if anew { pruned.waiting.len() } else { 0 };
     [
         (applied.count(Of::Created), "created"),
         (applied.count(Of::Configured), "configured"),

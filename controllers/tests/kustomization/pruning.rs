@@ -32,7 +32,7 @@ async fn what_a_finalizer_holds_is_waited_for_by_name() {
     for wait in [true, false] {
         let bed = Bed::new().await;
         let first = with_a_held_one(&bed, json!({"wait": wait})).await;
-        let second = bed.commit(&[("app/a.yaml", &config_yaml("a", "y"))]);
+        let second = bed.commit(&[("app/a.yaml", &config_yaml("a", "two"))]);
         let awaited = "waiting for the termination of ConfigMap/default/b";
         let object = bed
             .until(&kustomization("app"), |object| {
@@ -52,7 +52,7 @@ async fn what_a_finalizer_holds_is_waited_for_by_name() {
         );
         assert_eq!(ids(&object), ["default_a__ConfigMap", "default_b__ConfigMap"]);
         // All else is done meanwhile.
-        assert_eq!(bed.read(&config("a")).await.unwrap()["data"]["key"], "y");
+        assert_eq!(bed.read(&config("a")).await.unwrap()["data"]["key"], "two");
 
         bed.edit(&config("b"), json!({"metadata": {"finalizers": null}}))
             .await;
