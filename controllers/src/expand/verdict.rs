@@ -93,7 +93,7 @@ pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
         Some(true) => succeeded(evidence, ready),
         Some(false) => failed(evidence, ready),
         // No deadline of a rollout runs meanwhile.
-        None if ready.message.starts_with(TERMINATION_WORDS) => Verdict::waiting(Some(ready), &ready.message),
+        None if ready.awaits_termination() => Verdict::waiting(Some(ready), &ready.message),
         None => Verdict {
             reason: Some(ready.reason.clone()),
             message: Some(object_first(&ready.message)),
@@ -103,10 +103,12 @@ pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
 }
 
 impl Evidence<'_> {
-    /// Its controller is at work on the present generation, and has no verdict yet.
+    /// Its controller is at work on the present generation, and has no verdict yet. That it waits for what it pruned is one.
     pub fn is_looking_again(&self) -> bool {
         let ready = self.report.ready.as_ref();
-        ready.is_some_and(|ready| ready.status.is_none() && ready.generation == Some(self.generation))
+        ready.is_some_and(|ready| {
+            ready.status.is_none() && ready.generation == Some(self.generation) && !ready.awaits_termination()
+        })
     }
 
     /// The present generation was carried out once, at the row's commit.
@@ -114,6 +116,13 @@ impl Evidence<'_> {
         let current = self.report.observed_generation == Some(self.generation);
         let applied = self.report.applied_commit.as_deref() == Some(self.commit);
         current && applied
+    }
+}
+
+impl Ready {
+    /// Whether a pruned object that is not gone is all that is waited for.
+    fn awaits_termination(&self) -> bool {
+        self.status.is_none() && self.message.starts_with(TERMINATION_WORDS)
     }
 }
 

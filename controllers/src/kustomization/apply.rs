@@ -87,7 +87,7 @@ pub(super) async fn apply(
     Ok(health::check(&cluster, check, context).await)
 }
 
-/// Once more after an application: deletes what is to go and was not gone yet, then looks at health.
+/// After an application: prunes what was not gone yet, then checks health.
 pub(super) async fn check_again(
     writer: &Writer,
     mut check: health::Check,

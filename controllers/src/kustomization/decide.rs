@@ -31,7 +31,7 @@ pub(super) enum Decision {
     AwaitDependency { message: String },
     /// Apply.
     Apply(Box<Work>),
-    /// Look at the health of what was applied, and whether what was pruned is gone.
+    /// Check the health of what was applied, and whether what was pruned is gone.
     Check {
         aim: Aim,
         settings: Box<Settings>,
