@@ -179,6 +179,22 @@ fn failures_by_reason_and_words() {
             "delete failed, errors: ConfigMap/shop/a delete failed: admission webhook denied the request",
             "failed Unit",
         ),
+        // What a finalizer holds says nothing about the version that takes it away, or brings it back.
+        (
+            "PruneFailed",
+            "pruning is not done after 5m: waiting for the termination of Widget/a; see metadata.finalizers of the object for what holds it",
+            "updating Infra",
+        ),
+        (
+            "ReconciliationFailed",
+            "Widget/a is being deleted; it is created again once it is gone; 3 of later stages not tried",
+            "updating Infra",
+        ),
+        (
+            "ReconciliationFailed",
+            "Widget/a was deleted to be created again, and is not gone yet; its finalizers hold it",
+            "updating Infra",
+        ),
         // Applying: the network.
         (
             "ReconciliationFailed",
@@ -221,6 +237,15 @@ fn failures_by_reason_and_words() {
     ] {
         check(reason, message, expect);
     }
+}
+
+/// A finalizer may take longer than a rollout waits: meanwhile no deadline of it runs, and the message says what is waited for.
+#[test]
+fn the_end_of_a_pruned_object_is_waited_for_without_a_deadline() {
+    let awaited = "waiting for the termination of Widget/a";
+    let verdict = of(&report(ready(None, "Progressing", awaited)), None, None);
+    assert_eq!(line(&verdict), "updating Infra");
+    assert_eq!(verdict.message.as_deref(), Some(awaited));
 }
 
 #[test]
