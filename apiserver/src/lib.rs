@@ -47,7 +47,7 @@ mod store;
 mod table;
 mod tokens;
 
-pub use api_server::{ApiServer, Builder, StartError};
+pub use api_server::{ApiServer, Builder, Footprint, StartError};
 pub use clock::Clock;
 pub use door::{CredentialsError, Identity, InProcess, ListenError, Login};
 pub use server::{Body, BodyError, Verb};

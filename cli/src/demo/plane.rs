@@ -24,6 +24,7 @@ use tokio::sync::watch;
 use super::{
     Ground, Pace,
     cluster::{Cluster, install, setup},
+    log_limit,
 };
 
 /// Where modules and clusters are: what kubectl takes without `-n`.
@@ -45,6 +46,7 @@ impl Plane {
         let api = ApiServer::builder()
             .name("management")
             .event_log(keeps_log)
+            .log_limit(log_limit(keeps_log))
             .start()
             .await?;
         let mut definitions = crds::management();
