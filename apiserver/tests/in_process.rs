@@ -99,9 +99,9 @@ async fn a_watch_sees_what_comes_goes_and_leaves_the_selection() {
     assert_eq!(seen, ["added", "modified", "modified", "modified", "deleted"]);
 }
 
-/// A merge patch of one large object keeps a version each time: 270 MB of them, before the history was bounded in bytes.
+/// Each merge patch of a large object keeps a version: 75 MB here, before the history was bounded in bytes.
 #[tokio::test(start_paused = true)]
-async fn three_thousand_versions_of_a_large_object_stay_within_the_bound() {
+async fn a_thousand_versions_of_a_large_object_stay_within_the_bound() {
     const BOUND: usize = 32 << 20;
     const SIZE: usize = 75_000;
     let api = ApiServer::builder().log_limit(0).in_process().unwrap();
@@ -111,23 +111,13 @@ async fn three_thousand_versions_of_a_large_object_stay_within_the_bound() {
     let first = made.metadata.resource_version.unwrap();
     let objects = api.footprint().objects;
     let mut awake = Box::pin(maps.watch(&WatchParams::default(), &first).await.unwrap());
-    for number in 0..3_000 {
+    for number in 0..1_000 {
         let patch = Patch::Merge(json!({"data": {"n": number.to_string()}}));
         let patched = maps.patch("a", &PatchParams::default(), &patch).await.unwrap();
-        if number % 100 == 0 {
-            let Some(WatchEvent::Modified(seen)) = awake.try_next().await.unwrap() else {
-                panic!("a watch that is read misses a change");
-            };
-            assert_eq!(seen.metadata.resource_version, patched.metadata.resource_version);
-            awake = Box::pin(
-                maps.watch(
-                    &WatchParams::default(),
-                    &patched.metadata.resource_version.unwrap(),
-                )
-                .await
-                .unwrap(),
-            );
-        }
+        let Some(WatchEvent::Modified(seen)) = awake.try_next().await.unwrap() else {
+            panic!("a watch that is read misses change {number}");
+        };
+        assert_eq!(seen.metadata.resource_version, patched.metadata.resource_version);
     }
     let held = api.footprint();
     assert!(held.history <= BOUND, "{held:?}");

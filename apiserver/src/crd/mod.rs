@@ -172,7 +172,7 @@ fn serve(core: &Arc<Core>, definition: &Value) {
         return; // this very definition is served: its schema need not be read again
     }
     let versions = || spec["versions"].as_array().into_iter().flatten();
-    let Some(stored) = versions()
+    let Some((_, stored)) = versions()
         .find(|version| version["storage"] == true)
         .and_then(schema_of)
     else {
@@ -195,9 +195,8 @@ fn serve(core: &Arc<Core>, definition: &Value) {
     });
 }
 
-fn schema_of(version: &Value) -> Option<Arc<Schema>> {
-    let schema = Schema::parse(&version["schema"]["openAPIV3Schema"]);
-    schema.ok().map(Arc::new) // as above
+fn schema_of(version: &Value) -> Option<(Arc<str>, Arc<Schema>)> {
+    Schema::shared(&version["schema"]["openAPIV3Schema"]).ok() // as above
 }
 
 fn resource(
@@ -207,11 +206,7 @@ fn resource(
     source: &str,
     stored: &Arc<Schema>,
 ) -> Option<Resource> {
-    let schema = if version["storage"] == true {
-        Arc::clone(stored)
-    } else {
-        schema_of(version)?
-    };
+    let (openapi, schema) = schema_of(version)?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let texts = |value: &Value| -> Vec<String> {
         value
@@ -249,7 +244,7 @@ fn resource(
         typing: Typing::Custom(Arc::new(CustomVersion {
             schema,
             stored: Arc::clone(stored),
-            openapi: version["schema"]["openAPIV3Schema"].to_string().into(),
+            openapi,
             columns: version["additionalPrinterColumns"]
                 .as_array()
                 .cloned()
