@@ -11,7 +11,7 @@ use tower::{BoxError, Layer as _, ServiceExt as _, service_fn};
 
 use crate::sandbox;
 
-/// A certificate authority of nobody: most bytes are no certificate, and are refused before anything else is tried.
+/// A certificate authority that signs nothing: most bytes are no certificate, and are refused before anything else is tried.
 const AUTHORITY: &[u8] = b"\
 -----BEGIN CERTIFICATE-----
 MIIBdTCCARugAwIBAgIUG0PyPzTH+yQk/IwXwlg1XNeDNVMwCgYIKoZIzj0EAwIw
