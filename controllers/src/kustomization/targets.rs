@@ -130,6 +130,18 @@ impl Targets {
         Ok(identity)
     }
 
+    /// Whether two kubeconfigs are of two Clusters, which are never one cluster; known even of a cluster that does not answer.
+    pub(super) fn are_two_clusters(&self, one: (&str, &RemoteTarget), other: (&str, &RemoteTarget)) -> bool {
+        let cluster = |(namespace, remote): (&str, &RemoteTarget)| {
+            self.clients
+                .cluster(namespace, &remote.secret, remote.key.as_deref())
+        };
+        match (cluster(one), cluster(other)) {
+            (Some(one), Some(other)) => one != other,
+            (Some(_) | None, _) => false,
+        }
+    }
+
     /// The same as it was last known, without a call where it was known.
     pub(super) async fn known_identity(
         &self,

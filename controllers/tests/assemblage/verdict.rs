@@ -116,6 +116,12 @@ fn failures_by_reason_and_words() {
             "New reconciliation triggered by GitRepository/flux-system/app",
             "updating Infra",
         ),
+        // Another module of this cluster declares an object differently.
+        (
+            "SharedObject",
+            "Namespace/web is held by Kustomization fleet/base, and metadata.labels.team is declared differently there",
+            "failed Unit",
+        ),
         // Health.
         (
             "HealthCheckFailed",
@@ -277,6 +283,12 @@ fn success_is_seen_at_this_generation_and_commit_only() {
         "succeeded",
         "what was seen was seen"
     );
+
+    assert_eq!(of(&good, None, None).message, None);
+    let mut shared = good.clone();
+    shared.shared = Some("Namespace/web is held by Kustomization fleet/base".to_owned());
+    assert_eq!(line(&of(&shared, None, None)), "succeeded");
+    assert_eq!(of(&shared, None, None).message, shared.shared, "a note");
 
     let mut other = good.clone();
     other.applied_commit = Some("f".repeat(40));
