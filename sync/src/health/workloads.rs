@@ -19,6 +19,17 @@ struct Step {
 }
 
 pub(super) fn deployment(object: &Value) -> Health {
+    let health = rollout(object);
+    // A pause is no reason for pods that are there and not ready.
+    let may_be_held = ["LessReplicas", "LessUpdated", "ReplicaSetNotAvailable"];
+    if may_be_held.contains(&health.reason.as_str()) && is_true(object, "/spec/paused") {
+        health.because("the Deployment is paused (spec.paused)")
+    } else {
+        health
+    }
+}
+
+fn rollout(object: &Value) -> Health {
     let deadline = integer_or(object, "/spec/progressDeadlineSeconds", NO_DEADLINE);
     let mut progressed = deadline == NO_DEADLINE;
     let mut available = false;
@@ -71,16 +82,6 @@ pub(super) fn deployment(object: &Value) -> Health {
     })
     .or_else(|| {
         (!available).then(|| Health::in_progress("DeploymentNotAvailable", "Deployment not Available"))
-    })
-    .map(|health| {
-        // Pods that are not ready are no matter of it.
-        let held =
-            ["LessReplicas", "LessUpdated", "ReplicaSetNotAvailable"].contains(&health.reason.as_str());
-        if held && is_true(object, "/spec/paused") {
-            health.because("the Deployment is paused (spec.paused)")
-        } else {
-            health
-        }
     })
     .unwrap_or_else(|| Health::current(format!("Deployment is available. Replicas: {replicas}")))
 }
