@@ -78,8 +78,13 @@ pub struct EventRecord {
     pub at: Instant,
     /// The resource under which the object is stored.
     pub resource: GroupResource,
+    write: Arc<Recorded>,
+}
+
+/// A write, and what the texts of its versions say: read once it is asked for, by whichever copy of the record.
+#[derive(Debug)]
+struct Recorded {
     change: Arc<Change>,
-    /// What the texts of the versions say, once it is asked for.
     object: OnceLock<Value>,
     previous: OnceLock<Option<Value>>,
 }
@@ -87,23 +92,25 @@ pub struct EventRecord {
 impl EventRecord {
     /// What the write did.
     pub fn kind(&self) -> ChangeKind {
-        self.change.kind
+        self.write.change.kind
     }
 
     /// The resource version of the write.
     pub fn revision(&self) -> u64 {
-        self.change.revision
+        self.write.change.revision
     }
 
     /// The object after the write; of a deletion, its last state.
     pub fn object(&self) -> &Value {
-        self.object.get_or_init(|| self.change.object.value())
+        let write = &*self.write;
+        write.object.get_or_init(|| write.change.object.value())
     }
 
     /// The object before the write.
     pub fn previous(&self) -> Option<&Value> {
-        let read = || self.change.previous.as_ref().map(|object| object.value());
-        self.previous.get_or_init(read).as_ref()
+        let write = &*self.write;
+        let read = || write.change.previous.as_ref().map(|object| object.value());
+        write.previous.get_or_init(read).as_ref()
     }
 }
 
@@ -181,9 +188,11 @@ impl Recorder {
             let event = EventRecord {
                 at: change.at,
                 resource: resource.clone(),
-                change: change.clone(),
-                object: OnceLock::new(),
-                previous: OnceLock::new(),
+                write: Arc::new(Recorded {
+                    change: change.clone(),
+                    object: OnceLock::new(),
+                    previous: OnceLock::new(),
+                }),
             };
             self.events.lock().push(event, self.limit);
         }
