@@ -170,6 +170,40 @@ async fn where_all_go_at_once_nothing_is_left() {
     bed.until_gone(&namespace("web")).await;
 }
 
+/// While one deletes an object no other one takes it for confirmed: ids are recorded before, or after.
+#[tokio::test(start_paused = true)]
+async fn what_is_being_deleted_is_not_confirmed_meanwhile() {
+    let bed = Bed::new().await;
+    let keep = config_yaml("l", "two");
+    let first = bed.commit(&[("one/web.yaml", &namespace_yaml("web")), ("two/l.yaml", &keep)]);
+    bed.repository("src", json!({})).await;
+    for name in ["one", "two"] {
+        bed.kustomization(name, json!({})).await;
+        bed.until_at(name, &first).await;
+    }
+    let deleting = Match {
+        verbs: vec![Verb::Delete],
+        path: Some("namespaces/web".into()),
+        ..Match::default()
+    };
+    let slow = Rule::always(deleting, Fault::Delay(Duration::from_secs(20)));
+    bed.api.faults().add(slow);
+    bed.delete(&kustomization("one")).await;
+    bed.pass(Duration::from_secs(1)).await;
+    let second = bed.commit(&[
+        ("one/web.yaml", &namespace_yaml("web")),
+        ("two/l.yaml", &keep),
+        ("two/web.yaml", &namespace_yaml("web")),
+    ]);
+    bed.fetch("now").await;
+    bed.until_at("two", &second).await;
+    let web = bed.read(&namespace("web")).await.expect("two is ready");
+    assert_eq!(
+        (owner(&web), &web["metadata"]["deletionTimestamp"]),
+        ("two", &Value::Null)
+    );
+}
+
 /// What moves from one path to another is not lost on the way, whoever is first.
 #[tokio::test(start_paused = true)]
 async fn what_moves_to_another_is_there_in_the_end() {
