@@ -19,6 +19,8 @@ pub const HALTED: &str = "Halted";
 pub const SELECTS_ALL: &str = "SelectsAll";
 /// Of modules: the tag names another commit than the pinned one; present only while true.
 pub const TAG_MOVED: &str = "TagMoved";
+/// Of Kustomizations: another one holds objects that this one declares too; present only while true.
+pub const SHARED_OBJECT: &str = "SharedObject";
 /// Of ProxyAssemblages: the cluster answers.
 pub const REACHABLE: &str = "Reachable";
 

@@ -26,6 +26,8 @@ pub mod label {
     pub const KUSTOMIZE_NAME: &str = "kustomize.toolkit.fluxcd.io/name";
     /// Flux, on applied objects: the namespace of their Kustomization.
     pub const KUSTOMIZE_NAMESPACE: &str = "kustomize.toolkit.fluxcd.io/namespace";
+    /// On objects that are applied through `spec.kubeConfig`: [`crate::names::applied_from`] of the cluster with their Kustomization.
+    pub const APPLIED_FROM: &str = "fleet.muster.dev/applied-from";
 }
 
 /// Annotations that muster writes or reads.
@@ -100,6 +102,8 @@ pub mod manager {
     pub const AGENT: &str = "muster-agent";
     /// What is applied from git.
     pub const SYNC: &str = "muster-sync";
+    /// Dry runs that compare what a Kustomization declares with an object that another one holds; it never writes.
+    pub const SYNC_COMPARE: &str = "muster-sync-compare";
     /// What Flux's kustomize-controller applies from git.
     pub const FLUX_SYNC: &str = "kustomize-controller";
     /// What receivers of notifications were told.

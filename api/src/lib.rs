@@ -27,6 +27,7 @@ pub mod kind;
 pub mod labels;
 pub mod module;
 pub mod names;
+pub mod path;
 pub mod reasons;
 pub mod revision;
 pub mod rollout;

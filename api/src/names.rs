@@ -29,6 +29,12 @@ pub fn cluster_identity(namespace: &str, cluster: &str, uid: &str) -> String {
     hashed(cluster, &["identity", namespace, uid])
 }
 
+/// The value of the label [`crate::labels::label::APPLIED_FROM`]: which cluster an object was applied from, by the uid of that cluster's
+/// `kube-system`.
+pub fn applied_from(kube_system: &str) -> String {
+    digest::short(&["applied-from", kube_system])
+}
+
 /// The name of the Secret in which Cluster API puts a cluster's kubeconfig.
 pub fn kubeconfig_secret(cluster: &str) -> String {
     format!("{cluster}{}", crate::labels::KUBECONFIG_SUFFIX)

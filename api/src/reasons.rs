@@ -176,6 +176,8 @@ words! {
         MemoryRebuilt,
         /// The API server of the management cluster refused or failed a write.
         WriteFailed,
+        /// An object is declared with other values by another Kustomization, which holds it. A failure of class Unit.
+        SharedObject,
     }
 }
 

@@ -5,11 +5,12 @@
 use std::{fmt, time::Duration};
 
 use kube::{
-    Api, Client,
+    Client,
     api::{DeleteParams, ObjectMeta, Patch, PatchParams},
     core::{ApiResource, DynamicObject, GroupVersionKind},
 };
 use muster_api::labels::manager;
+use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{CallError, call_within};
 use serde_json::Value;
 

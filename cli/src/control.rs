@@ -7,11 +7,12 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{
-    Api, Client, ResourceExt,
+    Client, ResourceExt,
     api::{Patch, PatchParams, PostParams},
     core::DynamicObject,
 };
 use muster_api::{control::Control, labels::manager};
+use muster_controllers::runtime::Api;
 use muster_controllers::runtime::Clock;
 use serde_json::{Value, json};
 

@@ -1,8 +1,9 @@
 //! The definitions of muster's kinds in a cluster, against those of this command.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{Api, Client};
+use kube::Client;
 use muster_api::crds;
+use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{CallError, call_within};
 use serde_json::{Map, Value};
 

@@ -7,10 +7,11 @@ use clap::Args;
 use futures::TryStreamExt as _;
 use k8s_openapi::api::events::v1::Event;
 use kube::{
-    Api, Client, ResourceExt,
+    Client, ResourceExt,
     api::ListParams,
     runtime::{WatchStreamExt as _, watcher},
 };
+use muster_controllers::runtime::Api;
 use muster_controllers::runtime::Clock;
 use muster_dashboard::{Happened, ModuleRef};
 use serde::Serialize;
@@ -80,7 +81,8 @@ pub async fn run(cluster: &ClusterFlags, flags: &EventsFlags) -> anyhow::Result<
         return Ok(DONE);
     }
     let mut told = Followed::from(listed.metadata.resource_version.as_deref());
-    let mut coming = pin!(watcher::watcher(api, watcher::Config::default()).default_backoff());
+    let mut coming =
+        pin!(watcher::watcher(api.for_watching()?, watcher::Config::default()).default_backoff());
     loop {
         match coming.try_next().await {
             Ok(Some(event)) => {

@@ -5,11 +5,12 @@ use std::{collections::BTreeSet, time::Duration};
 use anyhow::{Context as _, bail};
 use futures::{StreamExt as _, future, stream, stream::BoxStream};
 use kube::{
-    Api, Client,
+    Client,
     core::{ApiResource, DynamicObject, PartialObjectMeta},
     runtime::{WatchStreamExt as _, watcher},
 };
-use muster_api::{BootstrapModule, Module, ModuleRevision, ProxyAssemblage, RemoteAssemblage};
+use muster_api::{BootstrapModule, Module, ModuleRevision, ProxyAssemblage, RemoteAssemblage, path};
+use muster_controllers::runtime::Api;
 use muster_sync::build::print;
 use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
@@ -69,7 +70,7 @@ async fn watch(
     kinds: &[ApiResource],
     flags: &GetFlags,
 ) -> anyhow::Result<u8> {
-    let mut changes = changes(client, namespace, kinds, flags);
+    let mut changes = changes(client, namespace, kinds, flags)?;
     let mut live = output::Live::default();
     live.show(tables(client, namespace, kinds, flags).await?);
     let mut pace = interval_at(Instant::now() + PACE, PACE);
@@ -102,7 +103,7 @@ fn changes(
     namespace: &str,
     kinds: &[ApiResource],
     flags: &GetFlags,
-) -> BoxStream<'static, ()> {
+) -> anyhow::Result<BoxStream<'static, ()>> {
     let mut config = watcher::Config::default();
     config.label_selector.clone_from(&flags.selector);
     let all = kinds.iter().map(|kind| {
@@ -111,10 +112,10 @@ fn changes(
         } else {
             Api::namespaced_with(client.clone(), namespace, kind)
         };
-        let events = watcher(api, config.clone()).default_backoff();
-        events.map(drop).boxed()
+        let events = watcher(api.for_watching()?, config.clone()).default_backoff();
+        Ok(events.map(drop).boxed())
     });
-    stream::select_all(all).boxed()
+    Ok(stream::select_all(all.collect::<anyhow::Result<Vec<_>>>()?).boxed())
 }
 
 /// The kinds that are served of what is listed.
@@ -378,7 +379,7 @@ async fn ask(
     let within = if flags.all_namespaces {
         String::new()
     } else {
-        format!("/namespaces/{namespace}")
+        format!("/namespaces/{}", path::segment(namespace)?)
     };
     // Rows of a table bring no more than metadata along, if they are not asked to.
     let rows = flags

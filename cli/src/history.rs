@@ -3,12 +3,13 @@
 use anyhow::Context as _;
 use clap::Args;
 use jiff::Timestamp;
-use kube::{Api, Client, api::ListParams};
+use kube::{Client, api::ListParams};
 use muster_api::{
     ModuleRevision,
     labels::label,
     module::{ModuleSpec, ModuleStatus},
 };
+use muster_controllers::runtime::Api;
 use muster_controllers::runtime::Clock;
 use muster_dashboard::{History, Past};
 use muster_sync::build::print;

@@ -5,11 +5,12 @@ use std::{ffi::OsString, sync::Arc, thread, time::Duration};
 use clap::{Arg, Command, CommandFactory as _, FromArgMatches as _};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use kube::{
-    Api, Client, ResourceExt,
+    Client, ResourceExt,
     api::ListParams,
     config::Kubeconfig,
     core::{ApiResource, DynamicObject},
 };
+use muster_controllers::runtime::Api;
 
 use crate::{
     args::{Arguments, ClusterFlags, Listed, What},

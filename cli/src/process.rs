@@ -12,7 +12,9 @@ use muster_controllers::{
     notify,
     process::{self, ProcessError, Setup},
     registry,
-    runtime::{BindingKind, Clock, GateOptions, Jitter, Options, Shutdown, SyncMode, call::explain},
+    runtime::{
+        BindingKind, Clock, GateOptions, Jitter, Options, Shutdown, SyncMode, call::explain, sendable,
+    },
 };
 use muster_sync::source::{self, GitOptions, GitSource};
 use tokio::{
@@ -149,7 +151,7 @@ fn receivers(file: &Path) -> anyhow::Result<Arc<notify::Config>> {
 }
 
 fn client(config: Config) -> anyhow::Result<Client> {
-    Client::try_from(config).context("the kubeconfig cannot be used")
+    sendable::client(config, Client::try_from).context("the kubeconfig cannot be used")
 }
 
 /// The lease has a client, and so connections, of its own: no burst of other calls is in its way.

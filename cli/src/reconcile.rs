@@ -45,7 +45,10 @@ pub async fn run(cluster: &ClusterFlags, flags: &ReconcileFlags) -> anyhow::Resu
 
 /// What Ready says once the request is echoed.
 async fn handled(address: &Address, asked: &str) -> anyhow::Result<String> {
-    let mut objects = std::pin::pin!(watcher::watch_object(address.api.clone(), &address.name));
+    let mut objects = std::pin::pin!(watcher::watch_object(
+        address.api.clone().for_watching()?,
+        &address.name
+    ));
     while let Some(object) = objects.try_next().await? {
         let object = object.with_context(|| format!("{} is gone", address.name))?;
         if object

@@ -12,7 +12,7 @@ use k8s_openapi::{
     api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
-    Api, CustomResourceExt, ResourceExt,
+    CustomResourceExt, ResourceExt,
     api::PostParams,
     runtime::wait::{await_condition, conditions::is_crd_established},
 };
@@ -22,7 +22,10 @@ use muster_api::{
     crds,
 };
 use muster_apiserver::ApiServer;
-use muster_controllers::{proxyassemblage::copy, runtime::status::patch_if_changed};
+use muster_controllers::{
+    proxyassemblage::copy,
+    runtime::{Api, status::patch_if_changed},
+};
 use serde_json::{Value, json};
 
 const NAMESPACE: &str = "fleet";

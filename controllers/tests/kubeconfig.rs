@@ -260,3 +260,67 @@ fn forms_are_checked() {
         "the kubeconfig has 300000 bytes, at most 262144 are read"
     );
 }
+
+/// `token: |` and `--from-file` leave a line feed behind.
+#[test]
+fn white_space_around_a_value_is_trimmed() {
+    let mut config = with("/users/0/user/token", json!("\t hunter2-token\r\n"));
+    config["clusters"][0]["cluster"]["server"] = json!(" https://eu-1.example.org:6443\n");
+    config["clusters"][0]["cluster"]["tls-server-name"] = json!("kubernetes\n");
+    let access = parse(config.to_string().as_bytes()).unwrap();
+    assert_eq!(
+        access.token.as_ref().map(|token| token.expose().as_str()),
+        Some(TOKEN)
+    );
+    assert_eq!(access.server, "https://eu-1.example.org:6443");
+    assert_eq!(access.tls_server_name.as_deref(), Some("kubernetes"));
+    check(
+        &with("/users/0/user/token", json!(" \n")),
+        "field users[u].user.token or client-certificate-data is missing",
+    );
+}
+
+#[test]
+fn what_cannot_be_sent_is_refused_by_name() {
+    for token in ["hunter2\nhunter2", "hunter2\u{0}", "hunter2\u{1b}[2J"] {
+        check(
+            &with("/users/0/user/token", json!(token)),
+            "field users[u].user.token: must be one line without control characters",
+        );
+    }
+    let port = "must have a port from 1 to 65535, or none";
+    let long = format!("https://eu-1/{}", "x".repeat(5_000));
+    for (server, problem) in [
+        ("https://eu-1:0", port),
+        ("https://eu-1:65536", port),
+        ("https://eu-1:99999999999999999999", port),
+        ("https://eu-1:http", "not a URL"),
+        ("https://eu-1\n.example.org", "not a URL"),
+        ("https://eu-1/\u{7}", "not a URL"),
+        ("https://[::1", "not a URL"),
+        (
+            "https://[::x]:6443",
+            "must name a host by its DNS name or IP address",
+        ),
+        (
+            "https://eu_1..:6443",
+            "must name a host by its DNS name or IP address",
+        ),
+        (
+            "https://eu%201:6443",
+            "must name a host by its DNS name or IP address",
+        ),
+        (long.as_str(), "must not be longer than 4096 bytes"),
+    ] {
+        check(
+            &with("/clusters/0/cluster/server", json!(server)),
+            &format!("field clusters[c].cluster.server: {problem}"),
+        );
+    }
+    for name in ["a b", "a\nb", "-", "a..b", "*.example.org"] {
+        check(
+            &with("/clusters/0/cluster/tls-server-name", json!(name)),
+            "field clusters[c].cluster.tls-server-name: must be a DNS name or an IP address",
+        );
+    }
+}

@@ -77,3 +77,16 @@ async fn a_failure_is_seen_at_once_whatever_the_server_asks_for() {
     assert!(answer.unwrap().is_err());
     assert_eq!(api.recorder().requests().len(), 1, "nothing was sent again");
 }
+
+/// `token: |` leaves a line feed behind; kube's client panics on it.
+#[tokio::test]
+async fn a_token_with_a_line_feed_at_its_end_leads_in() {
+    let api = ApiServer::start().await.unwrap();
+    let identity = api.issue("muster").unwrap();
+    let text = api.kubeconfig_of(&identity, Login::Token).unwrap();
+    let token = parse(text.as_bytes()).unwrap().token.unwrap();
+    let config = text.replace(token.expose(), &format!("\"{}\\n\"", token.expose()));
+    assert_ne!(config, text);
+    let access = parse(config.as_bytes()).unwrap();
+    assert!(names(&access).await.unwrap().contains(&"kube-system".to_owned()));
+}

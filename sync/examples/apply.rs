@@ -99,7 +99,7 @@ async fn planned(cluster: &Cluster, folder: &str) -> Result<Plan> {
 }
 
 async fn run(cluster: &Cluster, plan: &Plan) -> Result<Value> {
-    let applied = apply::run(cluster, plan, &Nowhere).await?;
+    let applied = apply::run(cluster, plan, &Nowhere, &apply::Alone).await?;
     Ok(json!({
         "created": applied.count(Outcome::Created),
         "configured": applied.count(Outcome::Configured),
@@ -111,7 +111,7 @@ async fn run(cluster: &Cluster, plan: &Plan) -> Result<Value> {
 
 async fn prune(cluster: &Cluster, plan: &Plan) -> Value {
     let all = plan.inventory().pruned_by(&Inventory::default());
-    let pruned = apply::prune(cluster, &owner(), &all).await;
+    let pruned = apply::prune(cluster, &owner(), &all, &apply::Alone).await;
     let failures: Vec<String> = pruned.failures.iter().map(ToString::to_string).collect();
     json!({
         "gone": pruned.gone.len(),

@@ -5,6 +5,7 @@
 //!
 //! Invariant: ids are those of Flux (`<namespace>_<name>_<group>_<kind>`, version beside), so that either can go on with
 //! what the other applied.
+//! Invariant: an object goes into an inventory only if its id reads back as itself ([`ObjectId::misread`]).
 
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
@@ -57,6 +58,21 @@ impl ObjectId {
         format!("{}_{name}_{}_{}", self.namespace, self.group, self.kind)
     }
 
+    /// Whether the text of the id would be read as that of another object, by us or by Flux, which reads `__` as a colon in every name.
+    /// Such an object is not applied: nothing could find it again.
+    pub fn misread(&self) -> bool {
+        self.name.contains(COLON) || self.encode().parse().as_ref() != Ok(self)
+    }
+
+    /// The other object that the text of the id may have been written for, before such names were refused: with `__` in its name.
+    pub fn misread_for(&self) -> Option<Self> {
+        let ambiguous = self.group == RBAC_GROUP && self.name.contains(':');
+        ambiguous.then(|| Self {
+            name: self.name.replace(':', COLON),
+            ..self.clone()
+        })
+    }
+
     /// The `apiVersion` of the object when it is served in `version`.
     pub fn api_version(&self, version: &str) -> String {
         if self.group.is_empty() {
@@ -86,7 +102,11 @@ impl FromStr for ObjectId {
         let (namespace, rest) = text.split_once(SEPARATOR).ok_or_else(invalid)?;
         let (rest, kind) = rest.rsplit_once(SEPARATOR).ok_or_else(invalid)?;
         let (name, group) = rest.rsplit_once(SEPARATOR).ok_or_else(invalid)?;
-        let name = name.replace(COLON, ":");
+        // In every other group it was written for what it is, if it was: no name of theirs has colons.
+        let name = match group {
+            RBAC_GROUP => name.replace(COLON, ":"),
+            _ => name.to_owned(),
+        };
         if name.is_empty() || kind.is_empty() {
             return Err(invalid());
         }

@@ -218,8 +218,13 @@ fn secrets_become_credentials_or_an_error_without_a_value() {
     );
     check(&[("identity", b"hunter2")], Err("ssh, which is not supported"));
     check(
-        &[("bearerToken", b"hunter2\n")],
+        &[("bearerToken", b"hunter2\nhunter2")],
         Err("key \"bearerToken\" holds a line feed"),
+    );
+    // What a file leaves behind.
+    check(
+        &[("bearerToken", b"hunter2\n")],
+        Ok("Credentials{\"bearerToken\"}"),
     );
     check(
         &[("bearerToken", b"hunter2\xff")],

@@ -311,6 +311,21 @@ fn files_of_several_documents() {
         "\u{feff}a: 1\r\nb: |\r\n  x\r\n  y\r\n",
         &[json!({"a": 1, "b": "x\ny\n"})],
     );
+    // Files that were joined, each with its byte order mark.
+    let two = [json!({"a": 1}), json!({"b": 2})];
+    for joined in [
+        "a: 1\n---\n\u{feff}b: 2\n",
+        "\u{feff}a: 1\r\n---\r\n\u{feff}b: 2\r\n",
+        "a: 1\n\u{feff}---\nb: 2\n",
+        "\u{feff}---\na: 1\n\u{feff}---\nb: 2\n",
+        "a: 1\n---\n# of b\n\n\u{feff}# here\nb: 2\n",
+        "{\"a\": 1}\n---\n\u{feff}{\"b\": 2}\n",
+    ] {
+        check(joined, &two);
+    }
+    check("a: 1\n---\n\u{feff}", &[json!({"a": 1})]);
+    // In a value it is a character as any other.
+    check("a: |\n  x\n  \u{feff}---\n", &[json!({"a": "x\n\u{feff}---\n"})]);
     check("a: |\n  x", &[json!({"a": "x\n"})]);
     check("a: |-\n  x", &[json!({"a": "x"})]);
     check(
@@ -343,6 +358,9 @@ fn texts_that_are_refused_say_where() {
         "1:5: character U+2028 is not allowed",
     );
     check(b"%YAML 1.2\n---\na: 1\n", "1:1: directives");
+    check("a: 1\n---\n\u{feff}%YAML 1.2\n".as_bytes(), "3:1: directives");
+    check("a: 1\n---\n# b\n\u{feff}b: [\n".as_bytes(), "5:1: ");
+    check("a: 1\n\u{feff}--- b\n".as_bytes(), "2:1: ");
     check(b"a: 1\n...\n%TAG ! tag:x,2020:\n---\nb: 1\n", "3:1: directives");
     check(
         b"a: 1\n...\nb: 2\n",

@@ -87,6 +87,12 @@ fn no_other_byte_changes() {
         "\u{feff}version: {tag: v1}\n",
     );
     check(
+        "\u{feff}a: v2\n---\n\u{feff}version: {tag: v2}\n",
+        "tag",
+        "v1",
+        "\u{feff}a: v2\n---\n\u{feff}version: {tag: v1}\n",
+    );
+    check(
         "a: {tag: v2}\n---\n# of web\nversion:\n    tag:   v2\n---\nb: v2\n",
         "tag",
         "v1",

@@ -90,14 +90,10 @@ pub enum Route {
     Nowhere,
 }
 
-/// Reads a path. Its segments are percent-decoded one by one.
+/// Reads a path. It is percent-decoded as a whole and then split, as Go's `URL.Path` is: an encoded slash is a slash.
 pub fn route(path: &str) -> Route {
-    let segments: Vec<String> = path
-        .trim_matches('/')
-        .split('/')
-        .map(|s| super::query::decoded(s, false))
-        .collect();
-    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    let path = super::query::decoded(path, false);
+    let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
     match segments.as_slice() {
         [""] => Route::Index,
         ["healthz" | "livez" | "readyz", ..] => Route::Health,
@@ -191,6 +187,15 @@ mod tests {
         check(
             "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode",
             "rbac.authorization.k8s.io|v1|clusterroles||system:node|",
+        );
+        check(
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles/my%20role",
+            "rbac.authorization.k8s.io|v1|clusterroles||my role|",
+        );
+        check("/api/v1/namespaces/a%2Fpods", "|v1|pods|a||");
+        check(
+            "/api/v1/namespaces/a/configmaps/x%3Fv=2%23b",
+            "|v1|configmaps|a|x?v=2#b|",
         );
         check("/apis/apps/v1/", "Resources(\"apps\", \"v1\")");
         check("/readyz/ping", "Health");

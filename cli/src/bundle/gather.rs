@@ -3,11 +3,12 @@
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::{
-    Api, Client, ResourceExt,
+    Client, ResourceExt,
     api::{ListParams, LogParams},
     core::{ApiResource, DynamicObject, GroupVersionKind},
 };
 use muster_api::{cluster::Version, labels::SYSTEM_NAMESPACE};
+use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{CallError, call::explain, call_within};
 use muster_sync::build::print;
 use serde_json::Value;

@@ -8,7 +8,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::APIResourceList,
 };
 use kube::{
-    Api, Client, ResourceExt,
+    Client, ResourceExt,
     api::{ListParams, PostParams},
 };
 use muster_api::{
@@ -19,6 +19,7 @@ use muster_api::{
     labels::{KUBECONFIG_KEY, SYSTEM_NAMESPACE},
     names,
 };
+use muster_controllers::runtime::Api;
 use muster_controllers::{
     registry::{connect_over_network, kubeconfig},
     runtime::{CallError, call::explain, call_within},
@@ -60,11 +61,11 @@ pub async fn look(client: &Client, namespace: &str, name: &str) -> anyhow::Resul
         .unwrap_or_default();
     let access = match kubeconfig::parse(&text.0) {
         Ok(access) => access,
-        Err(error) => return Ok(unknown(&format!("its kubeconfig is not accepted: {error}"))),
+        Err(error) => return Ok(vec![rejected(namespace, &secret, name, &explain(&error))]),
     };
     let there = match connect_over_network(&access) {
         Ok(there) => there,
-        Err(error) => return Ok(unknown(&explain(&error))),
+        Err(error) => return Ok(vec![rejected(namespace, &secret, name, &explain(&error))]),
     };
     let version = match call_within(DEADLINE, "asking for its version", there.apiserver_version()).await {
         Ok(version) => version.git_version,
@@ -80,6 +81,16 @@ pub async fn look(client: &Client, namespace: &str, name: &str) -> anyhow::Resul
     findings.push(rights(&there).await);
     findings.push(assemblage(&there, name).await);
     Ok(findings)
+}
+
+/// The controller does not use it either.
+fn rejected(namespace: &str, secret: &str, cluster: &str, why: &str) -> Finding {
+    let text = format!("the kubeconfig in Secret {namespace}/{secret} is not accepted");
+    Finding::problem(Code::DeepAnswers, text)
+        .reason(why)
+        .remedy(format!(
+            "correct the Secret, or enrol the cluster again: muster enroll CONTEXT --name {cluster}"
+        ))
 }
 
 fn silent(server: &str, error: &CallError) -> Finding {

@@ -9,7 +9,8 @@ use k8s_openapi::api::{
     authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
     rbac::v1::PolicyRule,
 };
-use kube::{Api, Client, api::PostParams};
+use kube::{Client, api::PostParams};
+use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{CallError, call::explain, call_within};
 use serde_json::Value;
 

@@ -12,11 +12,12 @@ use k8s_openapi::{
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use kube::{Api, Client, ResourceExt, api::ListParams};
+use kube::{Client, ResourceExt, api::ListParams};
 use muster_api::{
     cluster::{self, cluster_of_secret},
     labels::{CAPI_SECRET_TYPE, KUBECONFIG_KEY, MUSTER, SYSTEM_NAMESPACE, label, manager},
 };
+use muster_controllers::runtime::Api;
 use muster_controllers::{
     registry::kubeconfig,
     runtime::{CallError, Clock, call::explain, call_within},

@@ -7,8 +7,9 @@ use k8s_openapi::api::{
     authentication::v1::{TokenReview, TokenReviewSpec, UserInfo},
     authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
 };
-use kube::{Api, Client, api::PostParams};
+use kube::{Client, api::PostParams};
 use muster_api::kind;
+use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{CallError, call::explain, call_within};
 use muster_dashboard::server::{Admission, Verdict};
 use tracing::warn;

@@ -14,7 +14,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{
-    Api, Client, ResourceExt,
+    Client, ResourceExt,
     api::PostParams,
     runtime::wait::{await_condition, conditions::is_crd_established},
 };
@@ -24,6 +24,7 @@ use muster_apiserver::{
     fault::{Fault, Match, Rule, RuleId},
     player::Speeds,
 };
+use muster_controllers::runtime::Api;
 use muster_controllers::{
     process::{self, Setup},
     registry,
@@ -231,7 +232,7 @@ pub async fn install(
     }
     for definition in definitions {
         let name = definition.name_any();
-        let established = await_condition(crds.clone(), &name, is_crd_established());
+        let established = await_condition(crds.clone().for_watching()?, &name, is_crd_established());
         tokio::time::timeout(ESTABLISHED, established)
             .await
             .with_context(|| format!("{name} is not served within {ESTABLISHED:?}"))?

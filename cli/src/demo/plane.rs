@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Context as _;
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{
-    Api, Client,
+    Client,
     api::{Patch, PatchParams, PostParams},
     core::DynamicObject,
 };
@@ -18,6 +18,7 @@ use muster_api::{
 };
 use muster_apiserver::ApiServer;
 use muster_controllers::process::{self, ProcessError};
+use muster_controllers::runtime::Api;
 use serde_json::json;
 use tokio::sync::watch;
 

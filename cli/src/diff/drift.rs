@@ -9,13 +9,14 @@ use std::{
 use anyhow::{Context as _, anyhow, bail};
 use futures::{StreamExt as _, stream};
 use git2::{Oid, Repository};
-use kube::{Api, Client};
+use kube::Client;
 use muster_api::{
     flux::{GitRepository, Kustomization},
     labels::SYSTEM_NAMESPACE,
     module::ModuleKind,
     names,
 };
+use muster_controllers::runtime::Api;
 use muster_dashboard::{ModuleView, Shape, listed};
 use muster_sync::{
     apply::Cluster,

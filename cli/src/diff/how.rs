@@ -4,11 +4,12 @@ use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Api, Client};
+use kube::Client;
 use muster_api::{
     flux::{Kustomization, PostBuild, SubstituteSourceKind},
     labels::annotation,
 };
+use muster_controllers::runtime::Api;
 use muster_sync::{
     apply::{
         self, Cluster, Options, Owner,

@@ -5,8 +5,9 @@ mod how;
 mod print;
 
 use anyhow::{Context as _, bail};
-use kube::{Api, Client};
+use kube::Client;
 use muster_api::{flux::Kustomization, labels::annotation};
+use muster_controllers::runtime::Api;
 use muster_sync::apply::Cluster;
 
 use self::how::{CALL, How};

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
-use kube::{Api, Client};
+use kube::Client;
 use muster_api::labels::SYSTEM_NAMESPACE;
+use muster_controllers::runtime::Api;
 use muster_controllers::{
     registry::connect_over_network,
     runtime::{CallError, call::explain, call_within},

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kube::{Api, Client, ResourceExt, api::ListParams, core::DynamicObject};
+use kube::{Client, ResourceExt, api::ListParams, core::DynamicObject};
 use muster_api::{
     BootstrapModule, Module,
     cluster::Version,
@@ -11,6 +11,7 @@ use muster_api::{
     module::ModuleObject,
     selector::Matcher,
 };
+use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{CallError, call_within};
 
 use crate::{

@@ -9,7 +9,7 @@ use k8s_openapi::api::{
     coordination::v1::Lease,
     core::v1::{ConfigMap, Event},
 };
-use kube::{Api, ResourceExt, api::ListParams};
+use kube::{ResourceExt, api::ListParams};
 use muster_api::{
     ProxyAssemblage,
     cluster::NotReady,
@@ -17,6 +17,7 @@ use muster_api::{
     labels::manager,
     names,
 };
+use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{CallError, Clock, call_within};
 
 use super::{address::Address, management::Plane};

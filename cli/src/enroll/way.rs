@@ -8,7 +8,7 @@ use kube::{
     config::{Cluster, KubeConfigOptions, Kubeconfig},
 };
 
-use muster_controllers::runtime::call::explain;
+use muster_controllers::runtime::{call::explain, sendable};
 
 use crate::steps::{Refusal, Step};
 
@@ -94,7 +94,7 @@ impl Way {
         let mut config = config.map_err(|error| unusable(&what, &error))?;
         config.connect_timeout = Some(CONNECT);
         config.read_timeout = Some(SILENCE);
-        let client = Client::try_from(config).map_err(|error| unusable(&what, &error))?;
+        let client = sendable::client(config, Client::try_from).map_err(|error| unusable(&what, &error))?;
         let flags = match &wanted.file {
             Some(file) => format!("--kubeconfig {} --context {context}", file.display()),
             None => format!("--context {context}"),

@@ -8,13 +8,14 @@ use std::{sync::Arc, time::Duration};
 use futures::{Stream, StreamExt as _, stream, stream::BoxStream};
 use k8s_openapi::api::events::v1::Event as ApiEvent;
 use kube::{
-    Api, Client, Resource,
+    Client, Resource,
     core::{ApiResource, DynamicObject, NamespaceResourceScope},
     runtime::{watcher, watcher::Event},
 };
 use muster_api::{
     BootstrapModule, Module, ModuleRevision, ProxyAssemblage, RemoteAssemblage, cluster::Version,
 };
+use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{
     Clock, Guard,
     call::explain,

@@ -15,7 +15,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use anyhow::{Context as _, bail};
 use kube::{
-    Api, Client, ResourceExt as _,
+    Client, ResourceExt as _,
     api::ListParams,
     core::{ApiResource, DynamicObject, NamespaceResourceScope},
 };
@@ -24,6 +24,7 @@ use muster_api::{
     cluster::{self, Version},
     module::ModuleKind,
 };
+use muster_controllers::runtime::Api;
 use muster_dashboard::{Fleet, Objects};
 use serde::de::DeserializeOwned;
 

@@ -2,9 +2,10 @@
 
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, Client};
+use kube::Client;
 use muster_api::{cluster::kubeconfig_secret, labels::KUBECONFIG_KEY};
 use muster_controllers::registry::{connect_over_network, kubeconfig};
+use muster_controllers::runtime::Api;
 
 /// A client of a cluster.
 pub async fn there(client: &Client, namespace: &str, cluster: &str) -> anyhow::Result<Client> {

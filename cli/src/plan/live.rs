@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
-    Api, Client, ResourceExt,
+    Client, ResourceExt,
     api::ListParams,
     core::{DynamicObject, object::HasStatus},
 };
@@ -20,6 +20,7 @@ use muster_api::{
     module::ModuleStatus,
 };
 use muster_controllers::registry::{self, ClusterRow};
+use muster_controllers::runtime::Api;
 use serde_json::Value;
 
 use crate::fleet;

@@ -14,8 +14,9 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Api, Client, ResourceExt, core::DynamicObject};
+use kube::{Client, ResourceExt, core::DynamicObject};
 use muster_api::{cluster::kubeconfig_secret, names};
+use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{CallError, call_within};
 
 use self::account::Account;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use kube::{
-    Api, ResourceExt,
+    ResourceExt,
     api::{Patch, PatchParams},
     core::DynamicObject,
 };
@@ -12,6 +12,7 @@ use muster_api::{
     assemblage::{AssemblageStatus, Intent, SyncPhase, SyncRow},
     labels::manager,
 };
+use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{CallError, call_within};
 use serde_json::{Value, json};
 

@@ -17,7 +17,7 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, Pod, Secret, ServiceAccount},
 };
 use kube::{
-    Api, Client, Resource, ResourceExt,
+    Client, Resource, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams},
     core::{ApiResource, DynamicObject, GroupVersionKind, NamespaceResourceScope},
 };
@@ -25,6 +25,7 @@ use muster_api::{
     crds,
     labels::{MUSTER, SYSTEM_NAMESPACE, label, manager},
 };
+use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{CallError, call_within};
 use serde::de::DeserializeOwned;
 use serde_json::json;

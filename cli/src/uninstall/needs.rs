@@ -1,7 +1,7 @@
 //! What still needs an installation: modules and enrolled clusters of a controller, assignments of an agent.
 
 use kube::{
-    Api, Client, ResourceExt,
+    Client, ResourceExt,
     api::ListParams,
     core::{ApiResource, DynamicObject, GroupVersionKind},
 };
@@ -9,6 +9,7 @@ use muster_api::{
     cluster::Version,
     labels::{SYSTEM_NAMESPACE, annotation},
 };
+use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{CallError, call_within};
 
 use super::UninstallFlags;

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::{
-    api::{coordination::v1::Lease, rbac::v1::Role},
+    api::{coordination::v1::Lease, core::v1::Secret, rbac::v1::Role},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
@@ -16,6 +16,7 @@ use muster_apiserver::{
     fault::{Failure, Fault, Match, Rule},
     player::Speeds,
 };
+use muster_controllers::registry;
 use serde_json::{Value, json};
 
 use crate::bed::{Bed, create};
@@ -428,6 +429,62 @@ async fn one_cluster_is_looked_at_from_here() {
     assert!(
         said.contains("refuses the credential in the Secret  [MST1401]"),
         "{said}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_kubeconfig_that_cannot_be_sent_is_a_finding() {
+    let bed = Bed::new().await;
+    bed.start_controller();
+    bed.types("enroll --downstream-kubeconfig new --name eu-2", 0)
+        .await;
+    let secrets: Api<Secret> = Api::namespaced(bed.management.client(), "default");
+    let secret = secrets.get("eu-2-kubeconfig").await.unwrap();
+    let text = String::from_utf8(secret.data.unwrap()["value"].0.clone()).unwrap();
+    let access = registry::kubeconfig::parse(text.as_bytes()).unwrap();
+    let token = access.token.unwrap();
+    let patch = json!({"stringData": {"value": text.replace(token.expose(), "\"hunter2\\u0007\"")}});
+    secrets
+        .patch("eu-2-kubeconfig", &PatchParams::default(), &Patch::Merge(patch))
+        .await
+        .unwrap();
+    let said = bed.types("check --cluster eu-2", 1).await;
+    assert!(
+        said.contains("the kubeconfig in Secret default/eu-2-kubeconfig is not accepted  [MST1401]"),
+        "{said}"
+    );
+    assert!(
+        said.contains("user.token: must be one line without control characters"),
+        "{said}"
+    );
+    assert!(!said.contains("hunter2"), "{said}");
+}
+
+/// A kubeconfig of the user's own, in which the token is another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn the_users_own_kubeconfig_ends_no_command_by_a_panic() {
+    let bed = Bed::new().await;
+    let config = |token: &str| {
+        let server = "https://127.0.0.1:1";
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [{"name": "c", "cluster": {"server": server, "insecure-skip-tls-verify": true}}],
+            "users": [{"name": "u", "user": {"token": token}}],
+        });
+        std::fs::write(bed.path("own"), config.to_string()).unwrap();
+    };
+    config("hunter2\nhunter2");
+    let said = bed.types("get modules --kubeconfig own", 2).await;
+    assert!(
+        said.contains("the kubeconfig cannot be used: token: must be one line without control characters"),
+        "{said}"
+    );
+    assert!(!said.contains("hunter2") && !said.contains("panicked"), "{said}");
+    config("hunter2\n");
+    let said = bed.types("get modules --kubeconfig own", 2).await;
+    assert!(
+        !said.contains("token"),
+        "white space is trimmed, and nothing answers there: {said}"
     );
 }
 

@@ -14,7 +14,7 @@ use futures::{
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
-    Api, Client,
+    Client,
     core::{ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta},
     discovery,
     runtime::watcher,
@@ -26,6 +26,7 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use super::{BindingError, Evaluation, Kinds, Known, ObjectId, Values, evaluate};
+use crate::runtime::Api;
 use crate::runtime::{CallError, Key, Shutdown, call, call::explain, watch as watching};
 
 /// How many rounds of reading one evaluation may take: each needs an object whose name came from the one before.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use futures::{StreamExt, stream};
 use kube::{
-    Api, ResourceExt,
+    ResourceExt,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
 };
 use muster_api::{
@@ -22,6 +22,7 @@ use super::{
     seen::KustomizationRow,
     strict,
 };
+use crate::runtime::Api;
 use crate::runtime::{CallError, call, call::explain};
 
 /// Writes at once: an API server takes about eight writers well.

@@ -10,7 +10,7 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use kube::{
-    Api, Resource,
+    Resource,
     api::{DeleteParams, ListParams, Preconditions},
 };
 use muster_api::{
@@ -26,6 +26,7 @@ use super::{
     expander::{Assembled, Expander},
     seen::SourceRow,
 };
+use crate::runtime::Api;
 use crate::runtime::{CallError, Key, call, call::explain};
 
 /// How long a source outlives its last reference: long enough for a row that is taken back.

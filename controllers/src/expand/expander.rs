@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream};
-use kube::{Api, Resource, ResourceExt, core::NamespaceResourceScope};
+use kube::{Resource, ResourceExt, core::NamespaceResourceScope};
 use muster_api::{
     assemblage::{AssemblageStatus, SyncPhase, SyncRow, SyncState},
     flux::{GitRepository, KubeConfigReference, Kustomization},
@@ -25,6 +25,7 @@ use super::{
     status,
     wish::{Values, wish},
 };
+use crate::runtime::Api;
 use crate::runtime::{
     Action, CallError, Context, Event, Index, Key, Retry, Retryable, call,
     call::explain,

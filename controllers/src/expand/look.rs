@@ -1,6 +1,5 @@
 //! What is there: from the index where it shows an object as derived, else from a live read.
 
-use kube::Api;
 use muster_api::flux::{GitRepository, Kustomization};
 
 use super::{
@@ -9,6 +8,7 @@ use super::{
     print::{Print, kustomization_print, source_print},
     seen::{KustomizationRow, SourceRow},
 };
+use crate::runtime::Api;
 use crate::runtime::{Key, call};
 
 impl Expander {

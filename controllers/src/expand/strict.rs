@@ -4,12 +4,10 @@
 //! `deletionPolicy`, its deletion would empty the cluster.
 
 use http::{Uri, uri::PathAndQuery};
-use kube::{
-    Api, Error, ResourceExt,
-    api::{PostParams, Request},
-    core::request,
-};
+use kube::{Error, ResourceExt, api::PostParams};
 use muster_api::flux::Kustomization;
+
+use crate::runtime::Api;
 
 /// Creates a Kustomization.
 pub(super) async fn create(
@@ -17,8 +15,7 @@ pub(super) async fn create(
     by: &PostParams,
     wanted: &Kustomization,
 ) -> kube::Result<Kustomization> {
-    let request = Request::new(api.resource_url()).create(by, bytes(wanted)?);
-    send(api, request).await
+    send(api, api.request_to_create(by, bytes(wanted)?)?).await
 }
 
 /// Replaces a Kustomization.
@@ -27,16 +24,12 @@ pub(super) async fn replace(
     by: &PostParams,
     wanted: &Kustomization,
 ) -> kube::Result<Kustomization> {
-    let request = Request::new(api.resource_url()).replace(&wanted.name_any(), by, bytes(wanted)?);
+    let request = api.request_to_replace(&wanted.name_any(), by, bytes(wanted)?)?;
     send(api, request).await
 }
 
-async fn send(
-    api: &Api<Kustomization>,
-    request: Result<http::Request<Vec<u8>>, request::Error>,
-) -> kube::Result<Kustomization> {
-    let request = strict(request.map_err(Error::BuildRequest)?);
-    api.clone().into_client().request(request).await
+async fn send(api: &Api<Kustomization>, request: http::Request<Vec<u8>>) -> kube::Result<Kustomization> {
+    api.clone().into_client().request(strict(request)).await
 }
 
 fn bytes(wanted: &Kustomization) -> kube::Result<Vec<u8>> {

@@ -2,7 +2,7 @@
 //!
 //! The way back is no step of its own: a row that may be written again is put right, and what was suspended here is then not as derived.
 
-use kube::{Api, ResourceExt, api::PostParams};
+use kube::{ResourceExt, api::PostParams};
 use muster_api::flux::Kustomization;
 use tracing::warn;
 
@@ -13,6 +13,7 @@ use super::{
     rows::Entry,
     seen::KustomizationRow,
 };
+use crate::runtime::Api;
 use crate::runtime::{Key, call};
 
 impl Expander {

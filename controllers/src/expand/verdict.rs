@@ -159,12 +159,15 @@ fn class(reason: &str, text: &str) -> Option<Class> {
         "BuildFailed" | "EmptyWouldPruneAll" => Class::Revision { terminal: true },
         "ArtifactFailed" if text.contains("path not found") => Class::Revision { terminal: true },
         "ArtifactFailed" => Class::Infra,
+        // Muster's own word: another Kustomization of this cluster holds an object, and declares it differently.
+        "SharedObject" => Class::Unit,
         // An object whose status could be read as Failed proves that the cluster answered, whatever its message quotes.
         "HealthCheckFailed" if text.contains("status: 'failed'") => Class::Revision { terminal: true },
         _ if connection => Class::Infra,
         "HealthCheckFailed" => Class::Revision { terminal: false },
         "ReconciliationFailed" | "PruneFailed" if text.contains(DEADLINE_WORDS) => Class::Infra,
-        "PruneFailed" => Class::Unit,
+        // muster's own: earlier releases applied such a name, and what they applied stays.
+        "PruneFailed" | "MisreadName" => Class::Unit,
         "ReconciliationFailed" if is_about_the_cluster(text) => Class::Unit,
         "ReconciliationFailed" => Class::Revision { terminal: false },
         _ => return None,

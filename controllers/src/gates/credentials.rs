@@ -33,6 +33,11 @@ impl Credentials {
                 return Ok(None);
             };
             let text = std::str::from_utf8(value).map_err(|_| format!("key {key:?} is not UTF-8"))?;
+            // A file leaves a line feed behind; white space around a token is never a part of it, but a password may begin with some.
+            let text = match key {
+                "token" => text.trim(),
+                _ => text.trim_end_matches(['\r', '\n']),
+            };
             if text.chars().any(char::is_control) {
                 return Err(format!(
                     "key {key:?} holds a line feed or another control character"
@@ -113,7 +118,21 @@ mod tests {
             &[("token", "hunter2"), ("username", "ann"), ("password", "x")],
             Err("keep one"),
         );
-        check(&[("token", "hunter2\n")], Err("key \"token\" holds a line feed"));
+        check(
+            &[("token", " hunter2\r\n")],
+            Ok(Some(Login::Bearer("hunter2".to_owned()))),
+        );
+        check(
+            &[("username", "ann\n"), ("password", " hunter2\n")],
+            Ok(Some(Login::Basic("ann".to_owned(), " hunter2".to_owned()))),
+        );
+        for refused in ["hunter2\nhunter2", "hunter2\0", "hunter2\u{7f}"] {
+            check(&[("token", refused)], Err("key \"token\" holds a line feed"));
+            check(
+                &[("username", "ann"), ("password", refused)],
+                Err("key \"password\" holds a line feed"),
+            );
+        }
     }
 
     #[test]

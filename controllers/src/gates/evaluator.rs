@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, Client};
+use kube::Client;
 use muster_api::{
     rollout::{ConditionGate, Gate, HttpGate},
     schema::MAX_MESSAGE,
@@ -18,6 +18,7 @@ use super::{
     judge::{self, Judged},
     turns::Turns,
 };
+use crate::runtime::Api;
 use crate::{
     bindings::Objects,
     runtime::{Clock, Key, call, call::explain},

@@ -1,10 +1,11 @@
 //! The way into a repository: its address, the credentials of its Secret, and failures in Flux's words.
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use muster_api::flux::GitRepository;
 use muster_sync::source::{Credentials, Remote, SourceError, SourceErrorClass};
 
+use crate::runtime::Api;
 use crate::runtime::{CallError, Context, call, call::explain};
 
 /// What a GitRepository says about where its content is.

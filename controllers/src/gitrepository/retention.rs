@@ -4,11 +4,12 @@
 
 use std::{collections::BTreeSet, convert::Infallible, time::Duration};
 
-use kube::{Api, api::ListParams};
+use kube::api::ListParams;
 use muster_api::flux::GitRepository;
 use muster_sync::source::CommitId;
 use tracing::warn;
 
+use crate::runtime::Api;
 use crate::runtime::{CallError, Context, call, call::explain};
 
 /// How often. What nobody names does no harm but to the disk.

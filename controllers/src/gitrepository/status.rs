@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use muster_api::{
     conditions::{Conditions, Status},
     flux::{Artifact, GitRepository, GitRepositoryStatus, commit_of},
@@ -19,6 +19,7 @@ use super::{
     decide::{Decision, Fetch, Refusal},
     remote::Failure,
 };
+use crate::runtime::Api;
 use crate::runtime::{Action, Context, Key, status::patch_if_changed};
 
 /// How far intervals are spread, so that a fleet does not fetch in step.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
-use muster_api::{flux, labels::finalizer};
+use muster_api::{conditions::SHARED_OBJECT, flux, labels::finalizer};
 
 use super::{
     Error, Kustomizations, apply,
@@ -70,6 +70,8 @@ pub(super) struct Applied {
     pub inventory: Option<flux::Inventory>,
     /// Whether health was asked for.
     pub checked: bool,
+    /// What is said of objects that others hold, if there are any.
+    pub shared: Option<String>,
     /// Whether pruned objects are still there.
     pub leftovers: bool,
     /// What was changed, for people; empty if nothing was.
@@ -197,9 +199,19 @@ impl Failure {
         Self::new("BuildFailed", message)
     }
 
+    /// The inventory could not record an object under its own name.
+    pub(super) fn misread_name(message: impl Into<String>) -> Self {
+        Self::new("MisreadName", message)
+    }
+
     /// The objects cannot be applied.
     pub(super) fn reconciliation(message: impl Into<String>) -> Self {
         Self::new("ReconciliationFailed", message)
+    }
+
+    /// Others hold objects that they declare differently.
+    pub(super) fn shared(message: impl Into<String>) -> Self {
+        Self::new(SHARED_OBJECT, message)
     }
 
     /// Objects cannot be pruned.

@@ -21,11 +21,14 @@ use super::{
     act::{Applied, Failure, Outcome},
     confirm,
     decide::Work,
+    declarers::Others,
     health, manifests,
     runs::{Aim, Target},
     settings::Settings,
     status::{self, Writer},
+    targets::Identity,
 };
+use crate::runtime::Key;
 
 /// The longest inventory that is written, in bytes of JSON: etcd takes 1.5 MiB in one write, and the rest of the object, which
 /// is its spec, conditions and managedFields, is left a sixth of it. About 12,000 objects with names of usual length.
@@ -109,6 +112,17 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
     let cluster = cluster(&namespace, settings, kustomizations).await?;
     let manifests = manifests::manifests(&files, work, &namespace, context).await?;
     drop(files);
+    let others = Others::new(
+        Key::new(&namespace, &name),
+        settings.remote.as_ref(),
+        &cluster,
+        kustomizations,
+    );
+    let others = others.await.map_err(|why| Failure::reconciliation(why).soon())?;
+    let mark = others
+        .mark()
+        .await
+        .map_err(|why| Failure::reconciliation(why).soon())?;
     let owner = Owner { name, namespace };
     let options = Options {
         owner: owner.clone(),
@@ -119,6 +133,10 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
     let plan = apply::plan(&cluster, manifests, options)
         .await
         .map_err(|error| Failure::reconciliation(error.to_string()).soon())?;
+    let plan = match &mark {
+        Some(mark) => plan.applied_from(mark),
+        None => plan,
+    };
     let jobs = kustomizations.runs.jobs(writer.object());
     let plan = plan.knowing(jobs.clone(), is_ready_at(writer.object(), &work.aim));
     let before = writer.inventory();
@@ -128,15 +146,25 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
         let recorder = Recorder {
             writer: Mutex::new(writer),
             work,
+            kustomizations,
+            cluster: others.identity(),
         };
-        let applied = carry_out(&cluster, &plan, &recorder, settings).await?;
-        let pruned = prune(&cluster, &owner, writer, work, (&before, &wanted)).await?;
-        Ok::<_, Trouble>((applied, pruned))
+        let applied = carry_out(&cluster, &plan, &recorder, settings, &others).await?;
+        let shared = others.note();
+        let pruning = Pruning {
+            cluster: &cluster,
+            owner: &owner,
+            others: &others,
+            kustomizations,
+        };
+        let pruned = pruning.prune(writer, work, (&before, &wanted)).await?;
+        Ok::<_, Trouble>((applied, shared, pruned))
     };
-    let (applied, (inventory, pruned)) = while_observing(&cluster, &jobs, changing).await?;
+    let (applied, shared, (inventory, pruned)) = while_observing(&cluster, &jobs, changing).await?;
     let report = Applied {
         inventory: Some(inventory.to_status()),
         checked: false,
+        shared,
         leftovers: !pruned.is_complete(),
         changes: changes(&applied, &pruned),
     };
@@ -204,8 +232,9 @@ async fn carry_out(
     plan: &Plan,
     recorder: &Recorder<'_>,
     settings: &Settings,
+    others: &Others<'_>,
 ) -> Result<apply::Applied, Trouble> {
-    match tokio::time::timeout(settings.timeout, apply::run(cluster, plan, recorder)).await {
+    match tokio::time::timeout(settings.timeout, apply::run(cluster, plan, recorder, others)).await {
         Ok(Ok(applied)) => Ok(applied),
         Ok(Err(ApplyError::Ledger(error))) => Err(Trouble::Error(Error::Ledger(error))),
         Ok(Err(error @ ApplyError::Objects { .. })) => Err(refused(&error).into()),
@@ -219,53 +248,73 @@ async fn carry_out(
     }
 }
 
-/// Deletes what is no longer wanted. Returns the inventory that is left, and what became of what left it.
-async fn prune(
-    cluster: &Cluster,
-    owner: &Owner,
-    writer: &Writer,
-    work: &Work,
-    (before, wanted): (&Inventory, &Inventory),
-) -> Result<(Inventory, Pruned), Trouble> {
-    let settings = &work.settings;
-    let unwanted = before.pruned_by(wanted);
-    let mut inventory = before.clone().merged(wanted);
-    let pruned = if unwanted.is_empty() {
-        Pruned::default()
-    } else if settings.prune {
-        confirm::unchanged(writer.object(), writer.context())
-            .await
-            .map_err(Trouble::Error)?;
-        let pruned = apply::prune(cluster, owner, &unwanted);
-        let pruned = tokio::time::timeout(settings.timeout, pruned).await;
-        pruned.map_err(|_elapsed| {
-            let message = format!(
-                "pruning took longer than {:?}: context deadline exceeded",
-                settings.timeout
-            );
-            Failure::prune(message, inventory.to_status()).soon()
-        })?
-    } else {
-        // As with Flux, what is not to be pruned is let go.
-        Pruned {
-            released: unwanted.into_iter().map(|(id, _)| id).collect(),
-            ..Pruned::default()
+/// What pruning needs beside what is to be pruned.
+struct Pruning<'a> {
+    cluster: &'a Cluster,
+    owner: &'a Owner,
+    others: &'a Others<'a>,
+    kustomizations: &'a Kustomizations,
+}
+
+impl Pruning<'_> {
+    /// Deletes what is no longer wanted. Returns the inventory that is left, and what became of what left it.
+    async fn prune(
+        &self,
+        writer: &Writer,
+        work: &Work,
+        (before, wanted): (&Inventory, &Inventory),
+    ) -> Result<(Inventory, Pruned), Trouble> {
+        let settings = &work.settings;
+        let unwanted = before.pruned_by(wanted);
+        let mut inventory = before.clone().merged(wanted);
+        let _alone;
+        let pruned = if unwanted.is_empty() {
+            Pruned::default()
+        } else if settings.prune {
+            let lock = self.kustomizations.targets.lock(self.others.identity());
+            // Until the inventory without them is known to all that delete.
+            _alone = lock.write_owned().await;
+            confirm::unchanged(writer.object(), writer.context())
+                .await
+                .map_err(Trouble::Error)?;
+            let pruned = apply::prune(self.cluster, self.owner, &unwanted, self.others);
+            let pruned = tokio::time::timeout(settings.timeout, pruned).await;
+            pruned.map_err(|_elapsed| {
+                let message = format!(
+                    "pruning took longer than {:?}: context deadline exceeded",
+                    settings.timeout
+                );
+                Failure::prune(message, inventory.to_status()).soon()
+            })?
+        } else {
+            // As with Flux, what is not to be pruned is let go.
+            Pruned {
+                released: unwanted.into_iter().map(|(id, _)| id).collect(),
+                ..Pruned::default()
+            }
+        };
+        for id in pruned.settled() {
+            inventory.remove(id);
         }
-    };
-    for id in pruned.settled() {
-        inventory.remove(id);
+        self.kustomizations
+            .inventories
+            .settle(writer.object(), &inventory);
+        self.kustomizations.wake(&pruned.heirs);
+        if pruned.failures.is_empty() {
+            return Ok((inventory, pruned));
+        }
+        let message = summary(&pruned.failures, pruned.blocked.len());
+        Err(Failure::prune(message, inventory.to_status()).into())
     }
-    if pruned.failures.is_empty() {
-        return Ok((inventory, pruned));
-    }
-    let message = summary(&pruned.failures, pruned.blocked.len());
-    Err(Failure::prune(message, inventory.to_status()).into())
 }
 
 /// Objects that were refused. If the cluster is the trouble it is likely to pass.
 fn refused(error: &ApplyError) -> Failure {
     let failure = Failure::reconciliation(error.to_string());
     match error {
+        ApplyError::Objects { failures, .. } if failures.iter().all(apply::ObjectFailure::is_shared) => {
+            Failure::shared(error.to_string())
+        }
         ApplyError::Objects { failures, .. } if failures.iter().any(apply::ObjectFailure::is_transient) => {
             failure.soon()
         }
@@ -293,12 +342,21 @@ fn changes(applied: &apply::Applied, pruned: &Pruned) -> String {
 struct Recorder<'a> {
     writer: Mutex<&'a mut Writer>,
     work: &'a Work,
+    kustomizations: &'a Kustomizations,
+    cluster: &'a Identity,
 }
 
 #[async_trait]
 impl Ledger for Recorder<'_> {
     async fn record(&self, planned: &Inventory) -> Result<(), LedgerError> {
         let mut writer = self.writer.lock().await;
+        // What is on record already tells nothing new to whatever deletes objects.
+        let known = self.kustomizations.inventories.of(writer.object());
+        let _lock = if planned.iter().all(|(id, _)| known.contains(id)) {
+            None
+        } else {
+            Some(self.kustomizations.targets.lock(self.cluster).read_owned().await)
+        };
         let recorded = writer.inventory().merged(planned).to_status();
         let status = status::begun(&writer, self.work, recorded);
         writer

@@ -3,10 +3,11 @@
 //!
 //! Invariant: nothing is deleted for an object that was not seen, just before, as it was when the deletion was decided.
 
-use kube::{Api, Resource, ResourceExt};
+use kube::{Resource, ResourceExt};
 use muster_api::flux::Kustomization;
 
 use super::Error;
+use crate::runtime::Api;
 use crate::runtime::{Context, Key, call};
 
 /// Reads the object once more. An error unless it is the same object, with the same spec, and still or still not being deleted.

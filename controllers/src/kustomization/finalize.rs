@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::{
     api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use kube::{Api, Resource, ResourceExt, core::CustomResourceExt};
+use kube::{Resource, ResourceExt, core::CustomResourceExt};
 use muster_api::{
     flux::{DeletionPolicy, Kustomization},
     labels::finalizer,
@@ -17,8 +17,11 @@ use muster_sync::{
 };
 use serde::de::DeserializeOwned;
 
-use super::{Error, Kustomizations, act::Outcome, confirm, finalizers, settings, status::Writer};
-use crate::runtime::{CallError, Context, call};
+use super::{
+    Error, Kustomizations, act::Outcome, confirm, declarers::Others, finalizers, settings, status::Writer,
+};
+use crate::runtime::Api;
+use crate::runtime::{CallError, Context, Key, call};
 
 /// How soon objects that are going are looked for again, at first.
 const POLL_MIN: Duration = Duration::from_secs(1);
@@ -37,8 +40,7 @@ pub(super) async fn finalize(writer: &mut Writer, kustomizations: &Kustomization
     let inventory = writer.inventory();
     let context = &kustomizations.context;
     if !inventory.is_empty() && deletes(&object) && !swept_away(&object, context).await? {
-        confirm::unchanged(&object, context).await?;
-        let remaining = empty(&object, inventory, kustomizations).await;
+        let remaining = empty(&object, inventory, kustomizations).await?;
         if let Some(outcome) = remaining {
             return Ok(outcome);
         }
@@ -79,19 +81,19 @@ async fn empty(
     object: &Kustomization,
     mut inventory: Inventory,
     kustomizations: &Kustomizations,
-) -> Option<Outcome> {
+) -> Result<Option<Outcome>, Error> {
     let namespace = object.namespace().unwrap_or_default();
     let owner = Owner {
         name: object.name_any(),
         namespace: namespace.clone(),
     };
     let held = |message, inventory: &Inventory| {
-        Some(Outcome::Finalizing {
+        Ok(Some(Outcome::Finalizing {
             failed: true,
             message,
             inventory: inventory.to_status(),
             after: RETRY,
-        })
+        }))
     };
     let remote = settings::remote(&object.spec);
     if remote.is_none() && object.spec.kube_config.is_some() {
@@ -103,8 +105,16 @@ async fn empty(
         Ok(cluster) => cluster,
         Err(error) => return held(format!("failed to build kube client: {error}"), &inventory),
     };
+    let others = match Others::new(Key::of(object), remote.as_ref(), &cluster, kustomizations).await {
+        Ok(others) => others,
+        Err(why) => return held(why, &inventory),
+    };
+    // Until the inventory without them is known to all that delete.
+    let _alone = kustomizations.targets.lock(others.identity()).write_owned().await;
+    confirm::unchanged(object, &kustomizations.context).await?;
     let all = inventory.pruned_by(&Inventory::default());
-    let Ok(pruned) = tokio::time::timeout(ROUND, apply::prune(&cluster, &owner, &all)).await else {
+    let pruning = apply::prune(&cluster, &owner, &all, &others);
+    let Ok(pruned) = tokio::time::timeout(ROUND, pruning).await else {
         let message = format!(
             "deleting took longer than {} s; it is tried again",
             ROUND.as_secs()
@@ -114,16 +124,18 @@ async fn empty(
     for id in pruned.settled() {
         inventory.remove(id);
     }
+    kustomizations.inventories.settle(object, &inventory);
+    kustomizations.wake(&pruned.heirs);
     if !pruned.failures.is_empty() {
         return held(summary(&pruned.failures, pruned.blocked.len()), &inventory);
     }
     let waits = object.spec.deletion_policy == Some(DeletionPolicy::WaitForTermination);
-    Some(Outcome::Finalizing {
+    Ok(waiting(&pruned, waits).map(|message| Outcome::Finalizing {
         failed: false,
-        message: waiting(&pruned, waits)?,
+        message,
         inventory: inventory.to_status(),
         after: poll(object, kustomizations.context.clock.now()),
-    })
+    }))
 }
 
 /// The wait until the next look: the longer it has taken already, the longer.

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use kube::{
-    Api, Client, Resource, ResourceExt,
+    Client, Resource, ResourceExt,
     api::{Patch, PatchParams},
     core::NamespaceResourceScope,
 };
@@ -11,6 +11,7 @@ use muster_api::labels::manager;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
+use crate::runtime::Api;
 use crate::runtime::{CallError, call};
 
 /// Puts a finalizer on.

@@ -18,7 +18,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use kube::{Api, Resource, ResourceExt, runtime::reflector::Store};
+use kube::{Resource, ResourceExt, runtime::reflector::Store};
 use muster_api::{
     flux::Kustomization,
     labels::{SYSTEM_NAMESPACE, manager},
@@ -31,6 +31,7 @@ use parking_lot::Mutex;
 use tracing::{info, warn};
 
 use super::{Error, WORKERS, settings, targets::Targets};
+use crate::runtime::Api;
 use crate::runtime::{Action, Context, Event, Key, Runner, call};
 
 /// How soon what failed is tried again, at first.

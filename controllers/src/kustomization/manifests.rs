@@ -18,8 +18,13 @@ pub(super) async fn manifests(
     context: &Context,
 ) -> Result<Vec<Value>, Failure> {
     let substitute = variables::gather(&work.settings, namespace, context).await?;
-    let manifests =
-        build(files, &BuildOptions { substitute }).map_err(|errors| Failure::build(errors.to_string()))?;
+    let manifests = build(files, &BuildOptions { substitute }).map_err(|errors| {
+        if errors.only_misread_names() {
+            Failure::misread_name(errors.to_string())
+        } else {
+            Failure::build(errors.to_string())
+        }
+    })?;
     Ok(manifests.into_iter().map(|manifest| manifest.object).collect())
 }
 

@@ -9,8 +9,8 @@
 //! A run is one attempt at one generation of the spec and one revision of the source. It lives in memory: after a restart
 //! everything is applied once more, which changes nothing where nothing is to be changed.
 //!
-//! Two Kustomizations that hold the same object both apply it, each at its interval, as Flux's do: the last writer wins, and only
-//! the one whose labels the object carries can prune it.
+//! Of several Kustomizations that declare an object in one cluster one holds it: the one whose labels it carries and whose inventory has it.
+//! That one applies it, the others compare. What one of them prunes goes to another one, and is deleted only after the last ([`declarers`]).
 //!
 //! Invariant: an id is in `status.inventory` before its object is created, and leaves it after the object was seen gone.
 //! Invariant: nothing is pruned but after a complete read, build and apply of the revision, and nothing is deleted but after a
@@ -23,6 +23,7 @@ mod act;
 mod apply;
 mod confirm;
 mod decide;
+mod declarers;
 mod dependencies;
 mod error;
 mod finalize;
@@ -39,19 +40,23 @@ mod status;
 mod targets;
 mod variables;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream};
 use kube::runtime::{reflector::Store, watcher};
 use muster_api::flux::{GitRepository, Kustomization};
+use muster_sync::apply::Owner;
 
+use self::{declarers::Inventories, presence::Presence, runs::Runs, source::Sources, targets::Targets};
 pub use self::{error::Error, handover::hand_over};
-use self::{presence::Presence, runs::Runs, source::Sources, targets::Targets};
 use crate::runtime::{Action, Context, Key, Runner, watch};
 
 /// Kustomizations in the works at once: all. Each is one waiting future; calls and turns are bounded per cluster, so that a cluster
 /// that hangs holds up none of another.
 const WORKERS: u16 = u16::MAX;
+
+/// How soon an object is taken up again whose last write the watch has not brought yet.
+const BEHIND: Duration = Duration::from_millis(100);
 
 /// What a reconcile of a Kustomization may use.
 struct Kustomizations {
@@ -61,6 +66,7 @@ struct Kustomizations {
     flux: Arc<Presence>,
     runs: Runs,
     targets: Targets,
+    inventories: Arc<Inventories>,
 }
 
 /// Carries Kustomizations out until the context's shutdown.
@@ -81,7 +87,9 @@ pub async fn run(context: Context) {
     let everyone = flux
         .changes(&context)
         .flat_map(move |()| stream::iter(keys(&all)));
+    let inventories = Arc::new(Inventories::new(store.clone(), runner.unreadable()));
     let runner = runner
+        .on(inventories.heirs())
         .on(concerned)
         .after(async move { synced.synced().await })
         .on(everyone)
@@ -89,6 +97,7 @@ pub async fn run(context: Context) {
     let kustomizations = Arc::new(Kustomizations {
         runs: Runs::new(store.clone()),
         targets: Targets::new(&context),
+        inventories,
         context,
         store,
         sources,
@@ -105,6 +114,17 @@ where
     store.state().iter().map(|object| Key::of(&**object)).collect()
 }
 
+impl Kustomizations {
+    /// Lets Kustomizations that objects were handed over to apply them now.
+    fn wake(&self, heirs: &[Owner]) {
+        for heir in heirs {
+            let key = Key::new(&heir.namespace, &heir.name);
+            self.runs.forget(&key);
+            self.inventories.hand_over(&key);
+        }
+    }
+}
+
 async fn reconcile(object: Arc<Kustomization>, kustomizations: Arc<Kustomizations>) -> Result<Action, Error> {
     let _turn = kustomizations.targets.turn(&object).await;
     // It may have waited long for its turn.
@@ -112,9 +132,12 @@ async fn reconcile(object: Arc<Kustomization>, kustomizations: Arc<Kustomization
         .store
         .get(&Key::of(&*object).object_ref())
         .unwrap_or(object);
+    if kustomizations.inventories.is_newer_than(&object) {
+        return Ok(Action::requeue(BEHIND));
+    }
     let observed = observe::observe(&object, &kustomizations);
     let decision = decide::decide(&observed);
-    let mut writer = status::Writer::new(&object, &kustomizations.context);
+    let mut writer = status::Writer::new(&object, &kustomizations);
     let outcome = act::act(&mut writer, decision, &kustomizations).await?;
     status::conclude(&mut writer, outcome, &kustomizations).await
 }

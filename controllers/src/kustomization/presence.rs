@@ -7,10 +7,11 @@ use std::{sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::ObjectReference};
-use kube::{Api, ResourceExt, runtime::watcher};
+use kube::{ResourceExt, runtime::watcher};
 use muster_api::labels::label;
 use tracing::warn;
 
+use crate::runtime::Api;
 use crate::runtime::{Context, Event, Guard, Index, Key, watch};
 
 /// The Deployment that is the sign of Flux.

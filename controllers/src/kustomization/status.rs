@@ -1,11 +1,11 @@
 //! The status: how far a run got, in Flux's words; and when to look again.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use muster_api::{
-    conditions::{Conditions, READY, Status, find},
+    conditions::{Conditions, READY, SHARED_OBJECT, Status, find},
     flux::{self, Kustomization, KustomizationStatus},
     labels::{annotation, manager},
 };
@@ -15,10 +15,12 @@ use super::{
     Error, Kustomizations,
     act::{Applied, Failure, Outcome},
     decide::Work,
+    declarers::Inventories,
     health::poll,
     runs::{Aim, Phase, Run},
     settings::{Refusal, Settings},
 };
+use crate::runtime::Api;
 use crate::runtime::{Action, Context, Event, Key, status::patch_if_changed};
 
 /// How far intervals are spread, so that a fleet does not reconcile in step.
@@ -37,13 +39,15 @@ const HEALTHY: &str = "Healthy";
 pub(super) struct Writer {
     object: Kustomization,
     context: Context,
+    inventories: Arc<Inventories>,
 }
 
 impl Writer {
-    pub(super) fn new(object: &Kustomization, context: &Context) -> Self {
+    pub(super) fn new(object: &Kustomization, kustomizations: &Kustomizations) -> Self {
         Self {
             object: object.clone(),
-            context: context.clone(),
+            context: kustomizations.context.clone(),
+            inventories: Arc::clone(&kustomizations.inventories),
         }
     }
 
@@ -80,6 +84,7 @@ impl Writer {
         if let Some(written) = written {
             self.object = written;
         }
+        self.inventories.wrote(&self.object);
         Ok(())
     }
 
@@ -87,13 +92,16 @@ impl Writer {
         self.object.metadata.generation.unwrap_or_default()
     }
 
-    /// The status with these conditions. Of health it goes on saying what was said last, and of which generation, unless they
+    /// The status with these conditions. Of health, and of what others hold, it goes on saying what was said last, and of which generation, unless they
     /// say something newer.
     fn with(&self, mut status: KustomizationStatus, conditions: &Conditions) -> KustomizationStatus {
         let before = std::mem::take(&mut status.conditions);
         status.conditions = conditions.merge(&before, self.generation(), self.context.clock.now());
         if find(&status.conditions, HEALTHY).is_none() {
             status.conditions.extend(find(&before, HEALTHY).cloned());
+        }
+        if find(&status.conditions, SHARED_OBJECT).is_none() {
+            status.conditions.extend(find(&before, SHARED_OBJECT).cloned());
         }
         status
     }
@@ -105,6 +113,12 @@ impl Writer {
             status.last_handled_reconcile_at = Some(requested.clone());
         }
         status
+    }
+
+    /// What is said of the objects that others hold.
+    fn shared(&self) -> Option<String> {
+        let conditions = &self.object.status.as_ref()?.conditions;
+        find(conditions, SHARED_OBJECT).map(|shared| shared.message.clone())
     }
 
     fn ready(&self) -> Option<(String, String)> {
@@ -252,9 +266,14 @@ fn retry_after(settings: &Settings, failure: &Failure) -> Duration {
 
 /// Writes the status, and an event where Ready became another or something was changed in the cluster.
 async fn say(writer: &mut Writer, status: KustomizationStatus, changes: &str) -> Result<(), Error> {
-    let before = writer.ready();
+    let (before, shared) = (writer.ready(), writer.shared());
     writer.write(status).await?;
     let events = writer.context.events.clone();
+    if let Some(note) = writer.shared().filter(|note| Some(note) != shared.as_ref()) {
+        events
+            .publish(writer.object(), Event::normal(SHARED_OBJECT, "Apply", note))
+            .await;
+    }
     if !changes.is_empty() {
         let event = Event::normal("ReconciliationSucceeded", "Apply", changes);
         events.publish(writer.object(), event).await;
@@ -282,7 +301,8 @@ fn succeeded(writer: &Writer, aim: &Aim, report: &Applied) -> KustomizationStatu
     status.last_attempted_revision = Some(aim.revision.clone());
     status.last_applied_revision = Some(aim.revision.clone());
     let message = format!("Applied revision: {}", aim.revision);
-    let mut conditions = Conditions::ready(Status::True, "ReconciliationSucceeded", message);
+    let conditions = Conditions::ready(Status::True, "ReconciliationSucceeded", message);
+    let mut conditions = shared(&mut status, conditions, report);
     if report.checked {
         conditions = conditions.with(HEALTHY, Status::True, "Succeeded", "Health check passed");
     } else {
@@ -290,6 +310,20 @@ fn succeeded(writer: &Writer, aim: &Aim, report: &Applied) -> KustomizationStatu
         status.conditions.retain(|condition| condition.type_ != HEALTHY);
     }
     writer.with(status, &conditions)
+}
+
+/// The conditions with what applying found of objects that others hold.
+fn shared(status: &mut KustomizationStatus, conditions: Conditions, report: &Applied) -> Conditions {
+    // A health check applies nothing.
+    if report.inventory.is_some() {
+        status
+            .conditions
+            .retain(|condition| condition.type_ != SHARED_OBJECT);
+    }
+    match &report.shared {
+        Some(note) => conditions.with(SHARED_OBJECT, Status::True, "AsDeclared", note),
+        None => conditions,
+    }
 }
 
 fn checking(
@@ -317,7 +351,8 @@ fn checking(
         aim.revision,
         shown(timeout)
     );
-    let conditions = Conditions::ready(Status::Unknown, "Progressing", "Reconciliation in progress")
+    let conditions = Conditions::ready(Status::Unknown, "Progressing", "Reconciliation in progress");
+    let conditions = shared(&mut status, conditions, report)
         .with(
             HEALTHY,
             Status::Unknown,
@@ -338,6 +373,9 @@ fn failed(writer: &Writer, aim: &Aim, failure: &Failure) -> KustomizationStatus 
     }
     let mut conditions = Conditions::ready(Status::False, failure.reason, &failure.message)
         .reconciling("ProgressingWithRetry", &failure.message);
+    if failure.reason == SHARED_OBJECT {
+        conditions = conditions.with(SHARED_OBJECT, Status::True, "Differs", &failure.message);
+    }
     if failure.reason == "HealthCheckFailed" {
         conditions = conditions.with(HEALTHY, Status::False, failure.reason, &failure.message);
     }

@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use muster_api::flux::Kustomization;
 use muster_sync::apply::Cluster;
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, RwLock, Semaphore};
 
 use super::settings::{self, RemoteTarget};
 use crate::{
@@ -29,6 +29,17 @@ const LOCAL_TURNS: usize = 1_024;
 /// A cluster by the Secret of its kubeconfig.
 type Id = (String, RemoteTarget);
 
+/// Which cluster a Kustomization is applied to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Identity {
+    /// The one of this process.
+    Local,
+    /// By the uid of its `kube-system`.
+    Uid(String),
+    /// By the Secret of its kubeconfig: its credential may not read the uid.
+    Secret(String, RemoteTarget),
+}
+
 /// Ways into clusters. What was learnt of one is kept while its credentials change.
 pub(super) struct Targets {
     local: Cluster,
@@ -37,6 +48,12 @@ pub(super) struct Targets {
     local_turns: Arc<Semaphore>,
     /// Of clusters of which something is in the works.
     turns: Mutex<BTreeMap<Id, Weak<Semaphore>>>,
+    /// Of clusters in which ids are recorded, or objects deleted.
+    locks: Mutex<BTreeMap<Identity, Weak<RwLock<()>>>>,
+    /// Which cluster a Secret led to when it was last asked.
+    identities: Mutex<BTreeMap<Id, Identity>>,
+    /// The uid of this cluster's `kube-system`, read once.
+    home: OnceCell<String>,
 }
 
 impl Targets {
@@ -47,6 +64,82 @@ impl Targets {
             remotes: Mutex::default(),
             local_turns: Arc::new(Semaphore::new(LOCAL_TURNS)),
             turns: Mutex::default(),
+            locks: Mutex::default(),
+            identities: Mutex::default(),
+            home: OnceCell::new(),
+        }
+    }
+
+    /// The lock of a cluster. Whatever records ids in inventories holds it with others that do; whatever deletes objects, or hands them over,
+    /// holds it alone.
+    pub(super) fn lock(&self, identity: &Identity) -> Arc<RwLock<()>> {
+        let mut all = self.locks.lock();
+        if let Some(lock) = all.get(identity).and_then(Weak::upgrade) {
+            return lock;
+        }
+        all.retain(|_, lock| lock.strong_count() > 0);
+        let lock = Arc::new(RwLock::new(()));
+        all.insert(identity.clone(), Arc::downgrade(&lock));
+        lock
+    }
+
+    /// The uid of this cluster's `kube-system`; an error in words if it cannot be read.
+    pub(super) async fn home(&self) -> Result<&str, String> {
+        let read = || async {
+            let uid = self.local.identity().await.map_err(|error| error.to_string())?;
+            uid.ok_or_else(|| "it may not be read, or is not there".to_owned())
+        };
+        let home = self.home.get_or_try_init(read).await;
+        home.map(String::as_str)
+            .map_err(|why| format!("cannot read the uid of Namespace kube-system in this cluster: {why}"))
+    }
+
+    /// Which cluster a Kustomization in `namespace` is applied to; an error in words if that cannot be told now.
+    pub(super) async fn identity(
+        &self,
+        namespace: &str,
+        remote: Option<&RemoteTarget>,
+    ) -> Result<Identity, String> {
+        let Some(remote) = remote else {
+            return Ok(Identity::Local);
+        };
+        let known = self
+            .clients
+            .identity(namespace, &remote.secret, remote.key.as_deref());
+        let uid = match known {
+            Some(uid) => Some(uid),
+            None => {
+                let cluster = self.cluster(namespace, Some(remote)).await;
+                let cluster = cluster.map_err(|error| format!("failed to build kube client: {error}"))?;
+                cluster.identity().await.map_err(|error| error.to_string())?
+            }
+        };
+        let identity = match uid {
+            Some(uid) if uid == self.home().await? => Identity::Local,
+            Some(uid) => Identity::Uid(uid),
+            None => Identity::Secret(namespace.to_owned(), remote.clone()),
+        };
+        let mut identities = self.identities.lock();
+        if identities.len() >= REMEMBERED_MAX {
+            identities.clear();
+        }
+        identities.insert((namespace.to_owned(), remote.clone()), identity.clone());
+        Ok(identity)
+    }
+
+    /// The same as it was last known, without a call where it was known.
+    pub(super) async fn known_identity(
+        &self,
+        namespace: &str,
+        remote: Option<&RemoteTarget>,
+    ) -> Result<Identity, String> {
+        let known = remote.and_then(|remote| {
+            let identities = self.identities.lock();
+            identities.get(&(namespace.to_owned(), remote.clone())).cloned()
+        });
+        match known {
+            Some(identity) => Ok(identity),
+            None => self.identity(namespace, remote).await,
         }
     }
 

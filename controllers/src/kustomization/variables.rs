@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::Api;
 use muster_api::flux::{SubstituteReference, SubstituteSourceKind};
 
 use super::{act::Failure, settings::Settings};
+use crate::runtime::Api;
 use crate::runtime::{CallError, Context, call, call::explain};
 
 /// All variables by name: later references win over earlier ones, inline ones over all.

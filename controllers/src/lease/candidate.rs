@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::{Api, api::PostParams};
+use kube::api::PostParams;
 use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
 
@@ -12,6 +12,7 @@ use super::{
     term::Term,
     watched::{Chance, Watched, holder, taken},
 };
+use crate::runtime::Api;
 use crate::runtime::{
     CallError, Clock, Jitter,
     call::{call_within, explain},

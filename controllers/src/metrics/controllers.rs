@@ -114,6 +114,15 @@ impl Controllers {
         }
     }
 
+    /// The panics of what is no controller of its own: it is not waited for.
+    pub(super) fn panics(&self, name: &str) -> Counter {
+        let label = ResultLabel {
+            controller: name.to_owned(),
+            result: "panic",
+        };
+        self.reconciles.get_or_create(&label).clone()
+    }
+
     pub(super) fn not_synced(&self) -> Vec<String> {
         let states = self.states.0.lock();
         let waiting = states.iter().filter(|(_, state)| !*state.synced.lock());

@@ -130,8 +130,9 @@ impl Metrics {
         self.0.leader.set(leads.into());
     }
 
-    /// From now on tells of the clusters of a registry.
+    /// From now on tells of the clusters of a registry, and counts its panics.
     pub fn clusters(&self, registry: Arc<registry::Registry>) {
+        registry.count_panics(self.0.controllers.panics("registry"));
         self.0.sources.clusters(registry);
     }
 

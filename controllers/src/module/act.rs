@@ -7,7 +7,7 @@ use k8s_openapi::{
     api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
-    Api, Resource, ResourceExt,
+    Resource, ResourceExt,
     api::{Patch, PatchParams},
 };
 use muster_api::{
@@ -31,6 +31,7 @@ use super::{
     rows::{AssemblageRow, SeenRow},
     status,
 };
+use crate::runtime::Api;
 use crate::runtime::{Event, Key, call, status::patch_if_changed};
 
 /// Writers of assemblages at once: one API server takes about eight well.

@@ -11,7 +11,7 @@ use muster_api::{
     reasons::Reason,
     selector::{Matcher, SelectorError},
 };
-use muster_rollout::Memory;
+use muster_rollout::{self as engine, Memory};
 
 use super::{
     controls::Address,
@@ -43,6 +43,8 @@ pub struct Candidate {
     domain: Option<String>,
     /// Its row of this module.
     pub row: Option<Arc<SeenRow>>,
+    /// What it reports of this module although it has no row of it.
+    left: Option<engine::Echo>,
     /// The assemblage of its name, whosever it is.
     assemblage: Option<Arc<AssemblageRow>>,
 }
@@ -111,7 +113,8 @@ impl<'a> Concerns<'a> {
             };
         };
         // Another's of its name before it has a row that is none of this cluster's.
-        let row = row.filter(|_| own.is_some_and(|own| cluster.disowns(own.owner.as_deref()).is_none()));
+        let own = own.filter(|own| cluster.disowns(own.owner.as_deref()).is_none());
+        let row = row.filter(|_| own.is_some());
         let selected = self
             .selector
             .is_some_and(|selector| selector.matches(&cluster.labels));
@@ -125,6 +128,7 @@ impl<'a> Concerns<'a> {
             stage: self.stage(cluster),
             domain: self.domain(cluster),
             row: row.cloned(),
+            left: own.and_then(|own| own.left_of(&self.module)).cloned(),
             cluster: Arc::clone(cluster),
             assemblage: assemblage.cloned(),
         }))
@@ -146,6 +150,7 @@ fn orphan(cluster: &str, row: &Arc<SeenRow>) -> ClusterSeen {
         pinned: None,
         heard: Vec::new(),
         row: Some(Arc::clone(row)),
+        left: None,
         values: None,
         last_good_values: None,
     }
@@ -262,6 +267,7 @@ pub fn seen<K: Rolled>(
         stage,
         domain,
         row,
+        left,
         assemblage,
     } = candidate;
     let Said {
@@ -302,6 +308,7 @@ pub fn seen<K: Rolled>(
                     .and_then(in_the_way)
             }),
         row,
+        left,
         values,
         last_good_values,
         pinned,

@@ -17,7 +17,7 @@ use std::{
 };
 
 use futures::{Stream, StreamExt, future, stream};
-use kube::{Api, ResourceExt, runtime::watcher};
+use kube::{ResourceExt, runtime::watcher};
 use muster_api::{
     module::{BootstrapModule, Dependency, Module, ModuleKind, ModuleObject},
     reasons::ObjectReason,
@@ -26,6 +26,7 @@ use muster_api::{
 use parking_lot::Mutex;
 
 use super::observe::Invalid;
+use crate::runtime::Api;
 use crate::runtime::{CallError, Changes, Context, Index, Key, call, watch};
 
 /// A module of either kind.

@@ -13,7 +13,7 @@ use std::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::{
-    Api, ResourceExt,
+    ResourceExt,
     api::{DeleteParams, PostParams, Preconditions},
 };
 use muster_api::{
@@ -33,6 +33,7 @@ use super::{
     controls::Controls,
     observe::{Definition, revision_name},
 };
+use crate::runtime::Api;
 use crate::runtime::{Context, Index, Key, call, status::patch_if_changed};
 
 /// Condemned revisions of one module that are kept, whatever `historyLimit` says: as many as that may be at most.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use kube::{Api, Resource as _, ResourceExt, api::ListParams};
+use kube::{Resource as _, ResourceExt, api::ListParams};
 use muster_api::{
     control_status::ControlStatus,
     module::{ModuleObject, SourceStatus},
@@ -20,7 +20,7 @@ use muster_api::{
     validate::{self, InsecureSources},
 };
 
-use muster_rollout::{RunState, UnitId};
+use muster_rollout::{self as engine, RunState, UnitId};
 
 use super::{
     Error, Modules,
@@ -35,6 +35,7 @@ use super::{
     sight::{self, Again, Moved, Pair, Seen, Sight},
     source, status, units, unseen,
 };
+use crate::runtime::Api;
 use crate::{
     bindings,
     registry::ClusterRow,
@@ -155,6 +156,8 @@ pub struct ClusterSeen {
     pub heard: Vec<ControlStatus>,
     /// Its row of this module.
     pub row: Option<Arc<SeenRow>>,
+    /// What the cluster reports of this module although it has no row of it.
+    pub left: Option<engine::Echo>,
     /// The values of the bindings of what it shall have: the target, or its pin. None: that is not known, or the cluster is not
     /// selected.
     pub values: Option<Result<Values, String>>,

@@ -1,6 +1,7 @@
 //! The rows of assemblages, as far as a module's rollout needs them: small, and all of a fleet's in memory.
 
 use std::{
+    collections::BTreeSet,
     hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
 };
@@ -33,12 +34,21 @@ pub struct AssemblageRow {
     pub owner: Option<String>,
     /// Its syncs.
     pub syncs: Vec<Arc<SeenRow>>,
+    /// What the cluster reports of syncs that have no row here, by name: of modules that were removed, or of before this assemblage was
+    /// made. A row that is made for one of them gets a greater token.
+    pub left: Vec<(String, engine::Echo)>,
 }
 
 impl AssemblageRow {
     /// The row of a module.
     pub fn of(&self, module: &str) -> Option<&Arc<SeenRow>> {
         self.syncs.iter().find(|row| row.name == module)
+    }
+
+    /// What the cluster reports of a module that has no row.
+    pub fn left_of(&self, module: &str) -> Option<&engine::Echo> {
+        let left = self.left.iter().find(|(name, _)| name == module);
+        left.map(|(_, report)| report)
     }
 }
 
@@ -140,14 +150,21 @@ pub fn index<A: Carrier>() -> Index<A, Arc<AssemblageRow>> {
 /// Projects an assemblage.
 pub fn row<A: Carrier>(assemblage: &A) -> AssemblageRow {
     let states = assemblage.status().map_or(&[][..], |status| &status.syncs);
-    let syncs = assemblage.spec().syncs.iter().enumerate();
+    let rows = &assemblage.spec().syncs;
+    let names: BTreeSet<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+    let without = states.iter().filter(|state| !names.contains(state.name.as_str()));
     AssemblageRow {
         name: assemblage.name_any(),
         ours: is_ours(assemblage),
         deleting: assemblage.meta().deletion_timestamp.is_some(),
         owner: registry::owner(assemblage.meta()).map(str::to_owned),
-        syncs: syncs
+        syncs: rows
+            .iter()
+            .enumerate()
             .map(|(position, sync)| Arc::new(seen(position, sync, states)))
+            .collect(),
+        left: without
+            .map(|state| (state.name.clone(), reported(None, state)))
             .collect(),
     }
 }
@@ -181,7 +198,7 @@ fn seen(position: usize, sync: &SyncRow, states: &[SyncState]) -> SeenRow {
         asks,
         echo: state.map(echo),
         assigned: assigned(sync, asks),
-        reported: state.map(|state| reported(sync, state)),
+        reported: state.map(|state| reported(sync.token, state)),
     }
 }
 
@@ -210,8 +227,9 @@ fn assigned(sync: &SyncRow, asks: Asks) -> engine::Row {
     }
 }
 
-fn reported(sync: &SyncRow, state: &SyncState) -> engine::Echo {
-    let believed = sync.token.unwrap_or(0).max(BELIEVED);
+/// `assigned`: the token of its row.
+fn reported(assigned: Option<u64>, state: &SyncState) -> engine::Echo {
+    let believed = assigned.unwrap_or(0).max(BELIEVED);
     let message = || {
         let message = state.message.as_deref().or(state.reason.as_deref());
         message.unwrap_or("no message").into()

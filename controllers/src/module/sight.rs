@@ -292,6 +292,7 @@ mod tests {
             deleting: false,
             owner: None,
             syncs: Vec::new(),
+            left: Vec::new(),
         })
     }
 
@@ -309,6 +310,7 @@ mod tests {
                 pinned: None,
                 heard: Vec::new(),
                 row: None,
+                left: None,
                 values: None,
                 last_good_values: None,
             }),

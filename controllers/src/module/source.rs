@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::Time};
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use muster_api::{
     digest,
     module::{ModuleObject, SourceStatus},
@@ -19,6 +19,7 @@ use super::{
     kind::Rolled,
     observe::{Definition, Target},
 };
+use crate::runtime::Api;
 use crate::runtime::{CallError, Key, call, call::explain};
 
 /// The first wait after a failed look at a repository; it doubles up to the package's `retryInterval`.

@@ -344,7 +344,7 @@ fn unit(
         incarnation: engine::Incarnation::of(&cluster.uid),
         desired: desired(cluster, seen, &choice),
         assigned: row.map(|row| assigned(row, &choice)),
-        observed: row.and_then(|row| row.reported.clone()),
+        observed: row.map_or_else(|| cluster.left.clone(), |row| row.reported.clone()),
         eligible: eligible(cluster, rollout, obstacles),
         place: place(cluster, rollout, pinned),
         domain: None,

@@ -15,9 +15,9 @@ use std::{
 };
 
 use kube::{
-    Api, Resource, ResourceExt,
+    Resource, ResourceExt,
     api::{Patch, PostParams},
-    core::{Request, object::HasSpec},
+    core::object::HasSpec,
 };
 use muster_api::{
     assemblage::{SyncRow, TargetedAssemblageSpec},
@@ -36,6 +36,7 @@ use super::{
     kind::{Carrier, Rolled},
     rows,
 };
+use crate::runtime::Api;
 use crate::{
     registry::{self, ClusterRow},
     runtime::{CallError, Key, call},
@@ -189,16 +190,11 @@ impl<K: Rolled> Modules<K> {
     }
 
     async fn patched(&self, assemblage: &Key, what: &str, patch: json_patch::Patch) -> Result<(), Error> {
-        let url = K::Assemblage::url_path(&(), Some(&assemblage.namespace));
         let patch = Patch::Json::<()>(patch);
-        let request = Request::new(url).patch(&assemblage.name, &parameters(), &patch);
+        let assemblages = self.assemblages(assemblage);
+        let request = assemblages.request_to_patch(&assemblage.name, &parameters(), &patch);
         // What it is now, the watch tells.
-        let answer = async {
-            self.context
-                .client
-                .request::<IgnoredAny>(request.map_err(kube::Error::BuildRequest)?)
-                .await
-        };
+        let answer = async { self.context.client.request::<IgnoredAny>(request?).await };
         match call(what, answer).await {
             Ok(_) => Ok(()),
             // A failed test, or the assemblage is gone: somebody was faster.

@@ -1,7 +1,7 @@
 //! What was told, on record: an annotation of the ModuleRevision for each receiver.
 
 use kube::{
-    Api, Resource, ResourceExt,
+    Resource, ResourceExt,
     api::{Patch, PatchParams},
 };
 use muster_api::{
@@ -12,6 +12,7 @@ use serde_json::json;
 use tracing::warn;
 
 use super::{Concern, Error, Kept, Notifier, config::Receiver, decide::Told};
+use crate::runtime::Api;
 use crate::runtime::{Key, call};
 
 impl Notifier {

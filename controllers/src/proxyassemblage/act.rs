@@ -1,6 +1,6 @@
 //! Writing the mirror.
 
-use kube::{Api, Client, ResourceExt, api::PostParams};
+use kube::{Client, ResourceExt, api::PostParams};
 use muster_api::{
     Assemblage,
     labels::{SYSTEM_NAMESPACE, manager},
@@ -8,6 +8,7 @@ use muster_api::{
 use tracing::info;
 
 use super::{Mirroring, mirror::Mirror, observe::DOWNSTREAM_DEADLINE};
+use crate::runtime::Api;
 use crate::runtime::{CallError, call_within};
 
 /// What became of a mirror.

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, Client, Resource, ResourceExt, api::ListParams};
+use kube::{Client, Resource, ResourceExt, api::ListParams};
 use muster_api::{Assemblage, ProxyAssemblage, cluster::NotReady, labels::SYSTEM_NAMESPACE};
 
 use super::{Mirroring, ProxyError};
+use crate::runtime::Api;
 use crate::{
     expand::decide::Away,
     registry::{RemoteError, owner},

@@ -14,15 +14,13 @@ use std::{
 
 use futures::{Stream, StreamExt};
 use jiff::{SignedDuration, Timestamp};
-use kube::{
-    Api,
-    api::{WatchEvent, WatchParams},
-};
+use kube::api::{WatchEvent, WatchParams};
 use muster_api::Assemblage;
 use parking_lot::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 
+use crate::runtime::Api;
 use crate::{
     expand::Pending,
     runtime::{Clock, Jitter, Key, call::explain},

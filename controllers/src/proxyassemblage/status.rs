@@ -1,7 +1,6 @@
 //! The status of a proxy.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::Api;
 use muster_api::{
     Assemblage, ProxyAssemblage,
     assemblage::{AssemblageStatus, SyncState},
@@ -12,6 +11,7 @@ use muster_api::{
 };
 
 use super::{Mirroring, ProxyError, copy, mirror::Proxy, mirror::unclaimed_rows, values::Rows};
+use crate::runtime::Api;
 use crate::{
     expand::{decide::Away, status as expanded},
     runtime::{CallError, Event, call::explain, status::patch_if_changed},

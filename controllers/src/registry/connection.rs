@@ -22,6 +22,7 @@ use super::{
     bounds::{Answer, Bounds},
     kubeconfig::Access,
 };
+use crate::runtime::{Panicked, sendable::ConfigError};
 
 /// How long a call waits for the gate: two probes and the pause between them.
 const GATE_WAIT: Duration = Duration::from_secs(30);
@@ -43,6 +44,22 @@ pub enum ConnectError {
     /// kube refuses the configuration.
     #[error("no client can be made")]
     Client(#[source] Box<kube::Error>),
+    /// A defect of muster.
+    #[error(transparent)]
+    Panicked(#[from] Panicked),
+}
+
+impl From<ConfigError> for ConnectError {
+    fn from(error: ConfigError) -> Self {
+        match error {
+            ConfigError::Field { field, problem } => Self::Field {
+                field,
+                problem: problem.to_owned(),
+            },
+            ConfigError::Kube(error) => Self::Client(error),
+            ConfigError::Panicked(panicked) => Self::Panicked(panicked),
+        }
+    }
 }
 
 /// A call that was not sent.

@@ -1,6 +1,6 @@
 //! One cluster inside the actor: facts, kubeconfig, contact, and what is published of it. No I/O.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use muster_api::cluster::{self, Facts, NotReady};
@@ -8,15 +8,22 @@ use tokio::sync::Notify;
 
 use super::{
     Connect,
-    connection::{Connection, Gate},
+    connection::{ConnectError, Connection, Gate},
     contact::Contact,
     identity::Sight,
     kubeconfig::Access,
-    probe::Ask,
+    probe::{Ask, Probe},
     row::{ClusterRow, ClusterState},
     state::{self, Kubeconfig},
 };
-use crate::runtime::{Jitter, call::explain};
+use crate::runtime::{Jitter, Panicked, call::explain};
+
+/// How long a cluster is left alone after a panic; twice as long each time, up to [`AFTER_PANIC_MAX`].
+const AFTER_PANIC: Duration = Duration::from_secs(5);
+/// The longest time.
+const AFTER_PANIC_MAX: Duration = Duration::from_mins(5);
+/// So many doublings of [`AFTER_PANIC`] are over [`AFTER_PANIC_MAX`].
+const LONGEST_SHIFT: u32 = 6;
 
 /// What the registry knows of one cluster.
 pub(super) struct Entry {
@@ -37,6 +44,8 @@ pub(super) struct Entry {
     first_seen: Timestamp,
     /// The generation whose probe is under way or waiting.
     pub(super) probing: Option<u64>,
+    /// Panics since it answered last.
+    panics: u32,
     /// Counts connections and credentials: the outcome of a probe that was begun under an earlier one is not taken.
     pub(super) generation: u64,
     /// Brings the next probe forward.
@@ -76,6 +85,8 @@ enum Link {
     Unknown,
     Absent,
     Rejected(String),
+    /// Handling it panicked: nothing is done with it for a while.
+    Broken,
     Up(Arc<Connection>),
 }
 
@@ -98,6 +109,7 @@ impl Entry {
             answered: false,
             first_seen: now,
             probing: None,
+            panics: 0,
             generation,
             poke: Arc::default(),
             jitter,
@@ -105,16 +117,16 @@ impl Entry {
     }
 
     /// Takes in what the Secret says now. Returns whether another credential, or none, is in use: probes that are under way then say nothing.
-    pub(super) fn take_kubeconfig(&mut self, connect: &Connect, found: Found) -> bool {
+    pub(super) fn take_kubeconfig(&mut self, connect: &Connect, found: Found) -> Result<bool, Panicked> {
         let access = match found {
-            None => return self.unlink(Link::Absent),
-            Some(Err(why)) => return self.unlink(Link::Rejected(why)),
+            None => return Ok(self.unlink(Link::Absent)),
+            Some(Err(why)) => return Ok(self.unlink(Link::Rejected(why))),
             Some(Ok(access)) => access,
         };
         let linked = match &self.link {
-            Link::Up(connection) if connection.same_access(&access) => return false,
+            Link::Up(connection) if connection.same_access(&access) => return Ok(false),
             Link::Up(connection) if connection.same_server(&access) => connection.swap(connect, access),
-            Link::Up(_) | Link::Unknown | Link::Absent | Link::Rejected(_) => {
+            Link::Up(_) | Link::Unknown | Link::Absent | Link::Rejected(_) | Link::Broken => {
                 Connection::open(connect, access).map(|connection| {
                     self.link = Link::Up(Arc::new(connection));
                     // What was known of the old server says nothing of another one.
@@ -122,12 +134,40 @@ impl Entry {
                 })
             }
         };
-        if let Err(error) = linked {
-            return self.unlink(Link::Rejected(explain(&error)));
+        match linked {
+            Ok(()) => {}
+            Err(ConnectError::Panicked(panicked)) => return Err(panicked),
+            Err(error) => return Ok(self.unlink(Link::Rejected(explain(&error)))),
         }
         // Another credential may lead to another cluster, also at the same address.
         self.forget_identity();
-        true
+        Ok(true)
+    }
+
+    /// Handling it panicked: what is known of its connection cannot be relied on any more. Returns the pause before it is tried again.
+    pub(super) fn break_off(&mut self, generation: u64) -> Duration {
+        self.unlink(Link::Broken);
+        self.generation = generation;
+        let pause = AFTER_PANIC.saturating_mul(1 << self.panics.min(LONGEST_SHIFT));
+        self.panics = self.panics.saturating_add(1);
+        pause.min(AFTER_PANIC_MAX)
+    }
+
+    /// It is handled again from the start. Returns whether it was broken off.
+    pub(super) fn begin_again(&mut self) -> bool {
+        let broken = matches!(self.link, Link::Broken);
+        if broken {
+            self.unlink(Link::Unknown);
+        }
+        broken
+    }
+
+    /// What a probe found out.
+    pub(super) fn record(&mut self, probe: Probe) {
+        if matches!(probe, Probe::Answered { .. }) {
+            self.panics = 0;
+        }
+        self.contact.record(probe);
     }
 
     fn unlink(&mut self, link: Link) -> bool {
@@ -179,7 +219,7 @@ impl Entry {
     pub(super) fn connection(&self) -> Option<&Arc<Connection>> {
         match &self.link {
             Link::Up(connection) => Some(connection),
-            Link::Unknown | Link::Absent | Link::Rejected(_) => None,
+            Link::Unknown | Link::Absent | Link::Rejected(_) | Link::Broken => None,
         }
     }
 
@@ -198,6 +238,7 @@ impl Entry {
         let kubeconfig = match (&self.link, &self.identity) {
             (Link::Unknown, _) => Kubeconfig::Unknown,
             (Link::Absent, _) => Kubeconfig::Absent,
+            (Link::Broken, _) => Kubeconfig::Broken,
             (Link::Rejected(why), _) | (Link::Up(_), Identity::Refused(why)) => Kubeconfig::Rejected(why),
             (Link::Up(_), Identity::Unchecked | Identity::Keeping) => Kubeconfig::Unproven,
             (Link::Up(_), Identity::Known(_)) => Kubeconfig::Accepted,

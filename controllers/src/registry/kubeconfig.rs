@@ -7,6 +7,8 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
+use crate::runtime::sendable;
+
 /// The largest kubeconfig that is read, in bytes: a Secret holds at most 1 MiB, a kubeconfig a few KiB.
 const TEXT_MAX: usize = 256 * 1024;
 
@@ -118,8 +120,12 @@ pub fn parse(text: &[u8]) -> Result<Access, KubeconfigError> {
         certificate_authority: cluster
             .base64("certificate-authority-data")?
             .ok_or_else(|| cluster.missing("certificate-authority-data"))?,
-        tls_server_name: cluster.optional_text("tls-server-name")?.map(str::to_owned),
-        token: user.optional_text("token")?.map(|token| Secret(token.to_owned())),
+        tls_server_name: cluster
+            .sendable("tls-server-name", sendable::is_server_name, sendable::SERVER_NAME)?
+            .map(str::to_owned),
+        token: user
+            .sendable("token", sendable::is_token, sendable::TOKEN)?
+            .map(|token| Secret(token.to_owned())),
         client_certificate: client_certificate(&user)?,
     };
     if access.token.is_none() && access.client_certificate.is_none() {
@@ -181,7 +187,9 @@ const FILE: &str =
     "it would read a file of this host; put the content into the field with the suffix -data, or into token";
 
 fn server(cluster: &Fields<'_>) -> Result<String, KubeconfigError> {
-    let server = cluster.text("server")?;
+    let server = cluster
+        .trimmed("server")?
+        .ok_or_else(|| cluster.missing("server"))?;
     let invalid = |problem| KubeconfigError::Invalid {
         path: cluster.path("server"),
         problem,
@@ -202,6 +210,9 @@ fn server(cluster: &Fields<'_>) -> Result<String, KubeconfigError> {
         || address.query().is_some()
     {
         return Err(invalid("must have no user and no query"));
+    }
+    if let Some(problem) = sendable::problem_of_server(&address) {
+        return Err(invalid(problem));
     }
     Ok(server.to_owned())
 }
@@ -290,6 +301,29 @@ impl<'a> Fields<'a> {
 
     fn text(&self, field: &str) -> Result<&'a str, KubeconfigError> {
         self.optional_text(field)?.ok_or_else(|| self.missing(field))
+    }
+
+    /// A text without the white space around it: `token: |` and files leave a line feed behind.
+    fn trimmed(&self, field: &str) -> Result<Option<&'a str>, KubeconfigError> {
+        let text = self.optional_text(field)?.map(str::trim);
+        Ok(text.filter(|text| !text.is_empty()))
+    }
+
+    /// A text without the white space around it that can be sent as it is.
+    fn sendable(
+        &self,
+        field: &str,
+        is_sendable: fn(&str) -> bool,
+        problem: &'static str,
+    ) -> Result<Option<&'a str>, KubeconfigError> {
+        let text = self.trimmed(field)?;
+        if text.is_some_and(|text| !is_sendable(text)) {
+            return Err(KubeconfigError::Invalid {
+                path: self.path(field),
+                problem,
+            });
+        }
+        Ok(text)
     }
 
     fn base64(&self, field: &str) -> Result<Option<Vec<u8>>, KubeconfigError> {

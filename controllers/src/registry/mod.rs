@@ -11,6 +11,7 @@
 //! that a Secret names is ever opened.
 //! Invariant: a cluster disappears only by its deletion or a complete list without it.
 //! Invariant: nothing is sent with a credential before it was seen that it leads to the cluster that it led to at first contact.
+//! Invariant: a panic while a cluster is handled is that cluster's alone: it is unreachable, and tried again.
 //! Invariant: no cluster waits for another: probes have a deadline of their own, calls their slots, deadlines and sizes per cluster.
 
 mod actor;
@@ -29,12 +30,17 @@ mod row;
 mod state;
 mod watching;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use futures::Stream;
 use kube::Client;
 use muster_api::cluster::NotReady;
 use parking_lot::RwLock;
+use prometheus_client::metrics::counter::Counter;
 use thiserror::Error;
 use tokio::sync::{Notify, watch};
 
@@ -43,12 +49,15 @@ pub use self::{
     bounds::BoundError,
     connection::{Connect, ConnectError},
     kubeconfig::{Access, KubeconfigError},
-    network::connect_over_network,
+    network::{configuration, connect_over_network},
     remote::{RemoteClients, RemoteError},
     row::{ClusterRow, ClusterState, owner},
     state::told,
 };
-use crate::runtime::{CallError, Changes, Clock, Jitter, Shutdown};
+use crate::runtime::{CallError, Changes, Clock, Jitter, Panicked, Shutdown, isolated_future};
+
+/// The pause after a panic that is no single cluster's.
+const AFTER_PANIC: Duration = Duration::from_secs(5);
 
 /// What a registry needs.
 pub struct Setup {
@@ -72,6 +81,8 @@ pub struct Registry {
     synced: watch::Sender<bool>,
     /// Connections for kubeconfigs that are no Cluster's, by Secret and key.
     others: RwLock<BTreeMap<(String, String, String), Arc<Connection>>>,
+    /// Where panics are counted, once that is known.
+    panics: OnceLock<Counter>,
 }
 
 /// What readers of the registry see of a cluster.
@@ -102,6 +113,7 @@ impl Registry {
             changes: Changes::default(),
             synced: watch::Sender::new(false),
             others: RwLock::default(),
+            panics: OnceLock::new(),
         })
     }
 
@@ -109,7 +121,29 @@ impl Registry {
     pub async fn run(self: Arc<Self>, shutdown: Shutdown) {
         tokio::select! {
             () = shutdown.cancelled() => {}
-            () = actor::Actor::new(&self).run() => {}
+            () = self.act() => {}
+        }
+    }
+
+    /// A panic that is no single cluster's ends the actor, and another one begins: what is published stands until that knows better.
+    async fn act(&self) {
+        while let Err(panicked) = isolated_future(actor::Actor::new(self).run()).await {
+            self.note_panic("keeping the clusters up to date", &panicked);
+            tokio::time::sleep(AFTER_PANIC).await;
+        }
+    }
+
+    /// From now on counts panics there.
+    pub(crate) fn count_panics(&self, counter: Counter) {
+        // The first counter stays: there is one registry in a process, and one set of metrics.
+        let _ = self.panics.set(counter);
+    }
+
+    /// Writes a panic to the log, and counts it.
+    fn note_panic(&self, what: &str, panicked: &Panicked) {
+        panicked.log(what);
+        if let Some(counter) = self.panics.get() {
+            counter.inc();
         }
     }
 

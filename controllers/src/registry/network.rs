@@ -9,14 +9,20 @@ use rustls::pki_types::{CertificateDer, pem::PemObject};
 use serde_json::{Map, Value};
 
 use super::{connection::ConnectError, kubeconfig::Access};
+use crate::runtime::sendable;
 
 /// A server that sends nothing for so long is gone: longer than the 290 s of a quiet watch.
 const READ_TIMEOUT: Duration = Duration::from_secs(310);
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Makes a client: TLS by the CA of the kubeconfig alone, no proxy, no retry that the caller does not see.
+/// Makes a client by [`configuration`].
 pub fn connect_over_network(access: &Access) -> Result<Client, ConnectError> {
+    Ok(sendable::client(configuration(access)?, Client::try_from)?)
+}
+
+/// How a client is made: TLS by the CA of the kubeconfig alone, no proxy, no retry that the caller does not see.
+pub fn configuration(access: &Access) -> Result<Config, ConnectError> {
     let server = access
         .server
         .parse::<http::Uri>()
@@ -32,7 +38,7 @@ pub fn connect_over_network(access: &Access) -> Result<Client, ConnectError> {
     config.read_timeout = Some(READ_TIMEOUT);
     config.reset_reader_on_write = true;
     config.default_retry = false;
-    Client::try_from(config).map_err(|error| ConnectError::Client(Box::new(error)))
+    Ok(config)
 }
 
 fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, ConnectError> {

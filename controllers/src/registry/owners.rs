@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::{Resource as _, api::core::v1::ConfigMap};
 use kube::{
-    Api, Client, ResourceExt,
+    Client, ResourceExt,
     api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams},
 };
 use muster_api::{
@@ -16,6 +16,7 @@ use muster_api::{
 use serde_json::json;
 use tracing::info;
 
+use crate::runtime::Api;
 use crate::runtime::{CallError, call};
 
 /// Objects in one answer: assemblages may be large.

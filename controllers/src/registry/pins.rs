@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{
-    Api, Client, ResourceExt,
+    Client, ResourceExt,
     api::{ListParams, PostParams},
     core::ObjectMeta,
 };
@@ -19,6 +19,7 @@ use muster_api::{
 };
 use tracing::warn;
 
+use crate::runtime::Api;
 use crate::runtime::{CallError, call};
 
 /// The keys in a record.

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use http::Request;
 use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::APIResourceList};
-use kube::{Api, Client};
+use kube::Client;
 use muster_api::{kind, labels::SYSTEM_NAMESPACE};
 
 use super::identity::Sight;
+use crate::runtime::Api;
 use crate::runtime::{CallError, call::explain, call_within};
 
 /// After so long without a complete answer an attempt has failed.

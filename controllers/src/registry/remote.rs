@@ -11,7 +11,7 @@ use muster_api::{
 use thiserror::Error;
 
 use super::{
-    NotConnected, Registry,
+    ClusterRow, NotConnected, Registry,
     connection::{ConnectError, Connection},
     kubeconfig::Access,
     watching,
@@ -30,6 +30,11 @@ const KUBECONFIG_KEYS: [&str; 2] = [KUBECONFIG_KEY, "value.yaml"];
 pub trait RemoteClients: Send + Sync {
     /// A client for the kubeconfig in key `key` of a Secret; without a key, `value`, else `value.yaml`. Its calls need a deadline each, as any other.
     async fn client(&self, namespace: &str, secret: &str, key: Option<&str>) -> Result<Client, RemoteError>;
+
+    /// The uid of `kube-system` where that client leads to, as far as it is known without a call.
+    fn identity(&self, _namespace: &str, _secret: &str, _key: Option<&str>) -> Option<String> {
+        None
+    }
 }
 
 /// No client now.
@@ -51,14 +56,14 @@ pub enum RemoteError {
 #[async_trait]
 impl RemoteClients for Registry {
     async fn client(&self, namespace: &str, secret: &str, key: Option<&str>) -> Result<Client, RemoteError> {
-        let cluster = cluster_of_secret(secret).filter(|name| {
-            let usual = key.is_none_or(|key| key == KUBECONFIG_KEY);
-            namespace == self.setup.namespace && usual && self.get(name).is_some()
-        });
-        match cluster {
-            Some(cluster) => Ok(Self::client(self, cluster)?),
+        match self.cluster_of(namespace, secret, key) {
+            Some(row) => Ok(Self::client(self, &row.name)?),
             None => self.other_client(namespace, secret, key).await,
         }
+    }
+
+    fn identity(&self, namespace: &str, secret: &str, key: Option<&str>) -> Option<String> {
+        self.cluster_of(namespace, secret, key)?.identity.clone()
     }
 }
 
@@ -69,6 +74,13 @@ impl From<NotConnected> for RemoteError {
 }
 
 impl Registry {
+    /// The Cluster whose kubeconfig is in a Secret, if it is one's.
+    fn cluster_of(&self, namespace: &str, secret: &str, key: Option<&str>) -> Option<Arc<ClusterRow>> {
+        let usual = key.is_none_or(|key| key == KUBECONFIG_KEY);
+        let cluster = cluster_of_secret(secret).filter(|_| namespace == self.setup.namespace && usual)?;
+        self.get(cluster)
+    }
+
     /// A client for a Secret that is no Cluster's: read each time, so that a swapped credential is taken; the connection is kept.
     async fn other_client(
         &self,
@@ -96,7 +108,15 @@ impl Registry {
         };
         let connection =
             self.other_connection((namespace.to_owned(), secret.to_owned(), keys.join("/")), access);
-        let connection = connection.map_err(|error| rejected(namespace, secret, &explain(&error)))?;
+        let connection = connection.map_err(|error| {
+            if let ConnectError::Panicked(panicked) = &error {
+                self.note_panic(
+                    &format!("making a client for Secret {namespace}/{secret}"),
+                    panicked,
+                );
+            }
+            rejected(namespace, secret, &explain(&error))
+        })?;
         Ok(connection.client())
     }
 

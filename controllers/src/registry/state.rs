@@ -16,6 +16,8 @@ pub(super) enum Kubeconfig<'a> {
     Absent,
     /// The allow-list refused it, or no client can be made from it, or it leads to another cluster.
     Rejected(&'a str),
+    /// Handling it panicked.
+    Broken,
     /// There is a client; which cluster it leads to is not known yet.
     Unproven,
     /// There is a client.
@@ -46,6 +48,13 @@ pub(super) fn decide(
         (Kubeconfig::Rejected(why), _) => not_ready(
             NotReady::KubeconfigRejected,
             format!("the kubeconfig in Secret {namespace}/{secret} is not accepted: {why}"),
+        ),
+        (Kubeconfig::Broken, _) => not_ready(
+            NotReady::Unreachable,
+            format!(
+                "muster panicked while it handled cluster {name}, and tries again: \
+                 please report this as a defect of muster, with what its log says"
+            ),
         ),
         (Kubeconfig::Unproven | Kubeconfig::Accepted, Reach::Silent(error)) => not_ready(
             NotReady::Unreachable,

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use futures::{Stream, StreamExt};
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::APIGroup};
-use kube::{Api, Client, ResourceExt, core::DynamicObject, runtime::watcher};
+use kube::{Client, ResourceExt, core::DynamicObject, runtime::watcher};
 use muster_api::{
     cluster::{self, Facts, Version, cluster_of_secret},
     labels::{CAPI_SECRET_TYPE, KUBECONFIG_KEY, label},
 };
 
 use super::{entry::Found, kubeconfig, probe};
+use crate::runtime::Api;
 use crate::runtime::{CallError, Guard, Index, Key, call, watch};
 
 /// Clusters by their own key.

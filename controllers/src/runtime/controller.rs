@@ -20,7 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument, debug, error, warn};
 
 use super::{
-    Context, Guard, Index, Jitter, Key, Shutdown,
+    Context, Guard, Index, Jitter, Key, Panicked, Shutdown, Unreadable,
     call::explain,
     retry::{Failures, Retry, Retryable},
     watch::{self, Watched},
@@ -43,6 +43,7 @@ pub struct Runner<K: Resource<DynamicType = ()> + 'static> {
     client: kube::Client,
     namespace: String,
     store: Store<K>,
+    unreadable: Arc<Unreadable>,
     queue: stream::SelectAll<BoxStream<'static, ObjectRef<K>>>,
     gates: Vec<BoxFuture<'static, ()>>,
     workers: u16,
@@ -69,7 +70,10 @@ where
             &context.namespace,
             watcher::Config::default(),
         );
+        let unreadable = Arc::<Unreadable>::default();
+        let invalid = Arc::clone(&unreadable);
         let changed = events
+            .inspect(move |event| invalid.note(event))
             .filter_map(|event| std::future::ready(readable(event)))
             .map(move |event| {
                 writer.apply_watcher_event(&event);
@@ -83,6 +87,7 @@ where
             client: context.client.clone(),
             namespace: context.namespace.clone(),
             store,
+            unreadable,
             queue,
             gates: Vec::new(),
             workers: WORKERS,
@@ -139,6 +144,11 @@ where
         self.store.clone()
     }
 
+    /// The objects of `K` that are there and cannot be read. The store has them as they last could be, or not at all.
+    pub fn unreadable(&self) -> Arc<Unreadable> {
+        Arc::clone(&self.unreadable)
+    }
+
     /// Runs until the context's shutdown; then lets the reconciles in flight finish and returns. Dropping the future ends all at once.
     pub async fn run<Ctx, F, Fut, E>(self, context: Arc<Ctx>, reconcile: F)
     where
@@ -152,6 +162,7 @@ where
             client: _,
             namespace: _,
             store,
+            unreadable: _,
             queue,
             gates,
             workers,
@@ -231,8 +242,8 @@ enum Failed<E: std::error::Error + 'static> {
     #[error(transparent)]
     Reconcile(E),
     /// A defect of muster: the object is left alone for a while, all others go on.
-    #[error("the reconcile ended by itself: please report this as a defect of muster")]
-    Panicked(#[source] tokio::task::JoinError),
+    #[error(transparent)]
+    Panicked(#[from] Panicked),
 }
 
 impl<E: Retryable> Failed<E> {
@@ -253,7 +264,7 @@ async fn supervised<E: Retryable>(
 ) -> Result<Action, Failed<E>> {
     match AbortOnDropHandle::new(tokio::spawn(work.in_current_span())).await {
         Ok(result) => result.map_err(Failed::Reconcile),
-        Err(error) => Err(Failed::Panicked(error)),
+        Err(error) => Err(Failed::Panicked(error.into())),
     }
 }
 
@@ -277,9 +288,9 @@ fn note<K, E: Retryable>(
             failures.forget(&key);
             counts.gone(&key);
         }
-        Err(ApplierError::ReconcilerFailed(failed @ Failed::Panicked(_), object)) => {
+        Err(ApplierError::ReconcilerFailed(Failed::Panicked(panicked), object)) => {
             counts.panicked();
-            error!(controller = name, %object, error = explain(&failed), "reconcile failed");
+            panicked.log(&format!("the controller {name} reconciled {object}"));
         }
         Err(ApplierError::ReconcilerFailed(failed @ Failed::Reconcile(_), object)) => {
             counts.failed();

@@ -15,6 +15,8 @@ use thiserror::Error;
 use tokio::time::{Instant, timeout_at};
 use tower::{BoxError, Layer, Service};
 
+use super::sendable::{self, ConfigError};
+
 /// How long a request may take where nobody says otherwise: a list of some thousand objects takes a few seconds.
 pub const DEFAULT: Duration = Duration::from_secs(30);
 
@@ -27,13 +29,14 @@ const SILENCE: Duration = Duration::from_secs(295);
 pub struct TooSlow(pub Duration);
 
 /// A client whose requests end after `total`, and are sent once: what is to be tried again is tried by who typed it.
-pub fn client(mut config: Config, total: Duration) -> kube::Result<Client> {
+pub fn client(mut config: Config, total: Duration) -> Result<Client, ConfigError> {
     config.default_retry = false;
     // Head and body have their deadline here; this one is for watches, which a server ends within five minutes.
     config.read_timeout = Some(SILENCE);
-    Ok(ClientBuilder::try_from(config)?
-        .with_layer(&Deadline(total))
-        .build())
+    sendable::client(config, |config| {
+        let builder = ClientBuilder::try_from(config)?;
+        Ok(builder.with_layer(&Deadline(total)).build())
+    })
 }
 
 #[derive(Clone, Copy)]

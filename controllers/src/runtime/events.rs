@@ -10,9 +10,10 @@ use k8s_openapi::{
     api::{core::v1::ObjectReference, events::v1::Event as ApiEvent},
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
-use kube::{Api, Client, Resource, api::PostParams};
+use kube::{Client, Resource, api::PostParams};
 use tracing::warn;
 
+use super::Api;
 use super::{Clock, call, call::explain};
 
 /// The API server's limit for a note, in bytes.

@@ -19,7 +19,7 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 use tracing::warn;
 
-use super::Guard;
+use super::{Guard, Panicked, isolated};
 
 /// The identity of an object within its kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -163,8 +163,11 @@ where
                 BTreeSet::new()
             }
             watcher::Event::InitApply(Guard(Ok(object))) => {
-                if let Some(row) = (self.row)(object) {
-                    self.state.write().incoming.insert(Key::of(object), row);
+                let key = Key::of(object);
+                let row = self.project(object);
+                let mut state = self.state.write();
+                if let Some(row) = row.unwrap_or_else(|_panicked| state.rows.get(&key).cloned()) {
+                    state.incoming.insert(key, row);
                 }
                 BTreeSet::new()
             }
@@ -191,10 +194,18 @@ where
     /// An object was added or changed. Returns whom the old and the new row concern; nobody, if the row is the same.
     pub fn apply(&self, object: &K) -> BTreeSet<Key> {
         let key = Key::of(object);
-        match (self.row)(object) {
-            Some(row) => self.put(key, row),
-            None => self.delete(&key),
+        match self.project(object) {
+            Ok(Some(row)) => self.put(key, row),
+            Ok(None) => self.delete(&key),
+            // It keeps its last row, as one that cannot be read.
+            Err(_panicked) => BTreeSet::new(),
         }
+    }
+
+    /// The row of an object. A panic over one object is not the end of the watch of all.
+    fn project(&self, object: &K) -> Result<Option<R>, Panicked> {
+        isolated(|| (self.row)(object))
+            .inspect_err(|panicked| panicked.log(&format!("reading the object {}", Key::of(object))))
     }
 
     /// An object is gone.
@@ -342,6 +353,28 @@ mod tests {
             .map(|(name, _)| name)
             .collect();
         assert_eq!(rows, ["b"]);
+    }
+
+    #[test]
+    fn an_object_over_which_reading_panics_keeps_its_row() {
+        let index: Index<ConfigMap, String> = Index::new(
+            |object: &ConfigMap| {
+                let target = object.labels().get("for").cloned();
+                assert!(target.as_deref() != Some("panic"), "as the test wants it");
+                target
+            },
+            |key, target| vec![Key::new(key.namespace.clone(), target.clone())],
+        );
+        index.apply(&object("a", Some("x")));
+        index.event(&watcher::Event::Apply(Guard(Ok(object("a", Some("panic"))))));
+        assert_eq!(index.get(&Key::new("ns", "a")), Some("x".to_owned()));
+        index.event(&watcher::Event::Init);
+        index.event(&watcher::Event::InitApply(Guard(Ok(object("a", Some("panic"))))));
+        index.event(&watcher::Event::InitApply(Guard(Ok(object("b", Some("panic"))))));
+        index.event(&watcher::Event::InitApply(Guard(Ok(object("c", Some("y"))))));
+        index.event(&watcher::Event::InitDone);
+        let rows = index.with(|rows| rows.keys().map(|key| key.name.clone()).collect::<Vec<_>>());
+        assert_eq!(rows, ["a", "c"], "the others are read");
     }
 
     #[test]

@@ -8,8 +8,10 @@
 //! ```
 //!
 //! Invariant: a reconcile starts only after every index of its [`Runner`] has been filled once.
+//! Invariant: a panic over one object is that object's alone ([`isolate`]).
 //! Invariant: no call to an API server is awaited without a total deadline ([`call()`]).
 
+pub mod api;
 pub mod call;
 pub mod changes;
 pub mod clock;
@@ -19,11 +21,15 @@ pub mod deadline;
 pub mod events;
 pub mod guard;
 pub mod index;
+pub mod isolate;
 pub mod jitter;
 pub mod retry;
+pub mod sendable;
 pub mod status;
+pub mod unreadable;
 pub mod watch;
 
+pub use api::Api;
 pub use call::{CallError, call, call_within};
 pub use changes::Changes;
 pub use clock::Clock;
@@ -32,7 +38,9 @@ pub use controller::Runner;
 pub use events::{Event, EventType, Events};
 pub use guard::Guard;
 pub use index::{Index, Key};
+pub use isolate::{Panicked, isolated, isolated_future};
 pub use jitter::Jitter;
 pub use kube::runtime::controller::Action;
 pub use retry::{Retry, Retryable};
 pub use tokio_util::sync::CancellationToken as Shutdown;
+pub use unreadable::Unreadable;

@@ -3,13 +3,14 @@
 use std::fmt::Debug;
 
 use kube::{
-    Api, Resource, ResourceExt,
+    Resource, ResourceExt,
     api::{Patch, PatchParams},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
+use super::Api;
 use super::call::{CallError, call};
 
 /// A status that could not be written.

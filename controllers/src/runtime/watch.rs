@@ -5,13 +5,14 @@ use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt, stream, stream::BoxStream};
 use kube::{
-    Api, Client, Resource, ResourceExt,
+    Client, Resource, ResourceExt,
     core::NamespaceResourceScope,
     runtime::{WatchStreamExt, utils::Backoff, watcher, watcher::DefaultBackoff},
 };
 use serde::de::DeserializeOwned;
 use tracing::{debug, warn};
 
+use super::Api;
 use super::{Guard, Index, Key, call::explain};
 
 /// After so many refusals in a row to go on from a known version the watch starts with a new list. One may be chance; three cost 6 s of backoff.
@@ -134,7 +135,15 @@ fn start<K>(
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    watcher::watcher(api.clone(), config.clone())
+    let api = match api.clone().for_watching() {
+        Ok(api) => api,
+        // It never will be: said once, and the stream does not end.
+        Err(error) => {
+            let refused = stream::iter([Err(watcher::Error::WatchStartFailed(error))]);
+            return refused.chain(stream::pending()).boxed();
+        }
+    };
+    watcher::watcher(api, config.clone())
         .modify(|object: &mut K| object.managed_fields_mut().clear())
         .backoff(Patience::default())
         .boxed()

@@ -11,6 +11,7 @@
 mod bounds;
 mod identity;
 mod owners;
+mod panics;
 mod states;
 mod support;
 mod swapped;

@@ -42,6 +42,15 @@ pub struct Bed {
 
 impl Bed {
     pub async fn new(version: Version, clusters: &[&'static str]) -> Self {
+        Self::with(version, clusters, |connect| connect).await
+    }
+
+    /// With another way to make clients.
+    pub async fn with(
+        version: Version,
+        clusters: &[&'static str],
+        other: impl FnOnce(Connect) -> Connect,
+    ) -> Self {
         let management = ApiServer::in_process().unwrap();
         let client = management.client();
         create_namespace(&client, NS).await;
@@ -61,7 +70,7 @@ impl Bed {
             .await;
             downstream.insert(name, server);
         }
-        let connect = connect(&downstream);
+        let connect = other(connect(&downstream));
         let (registry, running) = start(client, &connect);
         Self {
             management,

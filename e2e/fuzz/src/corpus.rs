@@ -27,6 +27,8 @@ pub fn seeds(repository: &Path) -> io::Result<BTreeMap<&'static str, Vec<Vec<u8>
     substitutions.extend(forms());
     let structured = || (0..64).map(pseudorandom).collect();
     Ok(BTreeMap::from([
+        ("client", kubeconfigs()),
+        ("credentials", structured()),
         ("door", structured()),
         ("kubeconfig", kubeconfigs()),
         ("patch", structured()),
@@ -39,7 +41,7 @@ pub fn seeds(repository: &Path) -> io::Result<BTreeMap<&'static str, Vec<Vec<u8>
 /// The words of a fuzz target's language, if it has one.
 pub fn dictionary(target: &str) -> Option<&'static [&'static str]> {
     match target {
-        "kubeconfig" => Some(kubeconfig::TOKENS),
+        "client" | "kubeconfig" => Some(kubeconfig::TOKENS),
         "substitute" => Some(substitute::TOKENS),
         "yaml" => Some(yaml::TOKENS),
         _ => None,

@@ -25,6 +25,16 @@ pub const TOKENS: &[&str] = &[
     "    client-certificate-data: Q0E=\n",
     "    client-key-data: Q0E=\n",
     "    tls-server-name: a\n",
+    "    tls-server-name: \"a b\"\n",
+    "    token: |\n      hunter2\n",
+    "    token: \"a\\0hunter2\"\n",
+    "    server: \" https://a:6443/b/\\n\"\n",
+    "    server: https://a:65536\n",
+    "    server: https://a..b\n",
+    "\\n\"\n",
+    "\\u0007",
+    ":0",
+    ":443/",
     "    insecure-skip-tls-verify: ",
     "    certificate-authority: /etc/ca\n",
     "    proxy-url: http://a\n",
@@ -116,16 +126,20 @@ fn assert_is(access: &Access, document: &Value) {
         let harmless = value.is_null() || HARMLESS.contains(&field.as_str()) || said_to_be_off;
         assert!(harmless, "{field} of the {entry} is accepted: {document}");
     }
+    let text = |value: Option<&Value>| {
+        let text = value.and_then(Value::as_str).map(str::trim);
+        text.filter(|text| !text.is_empty()).map(str::to_owned)
+    };
+    let written = text(server.get("server")).unwrap_or_default();
     assert!(
-        server["server"] == access.server.as_str() && access.server.starts_with("https://"),
+        written == access.server && written.starts_with("https://"),
         "{document}"
     );
-    let text = |value: Option<&Value>| {
-        value
-            .and_then(Value::as_str)
-            .filter(|text| !text.is_empty())
-            .map(str::to_owned)
-    };
+    let token = access.token.as_ref().map(kubeconfig::Secret::expose);
+    let sent = [Some(&access.server), access.tls_server_name.as_ref(), token];
+    for text in sent.into_iter().flatten() {
+        assert!(!text.contains(char::is_control), "it cannot be sent: {document}");
+    }
     let decoded = |value: Option<&Value>| {
         let packed = text(value)?.replace(|c: char| c.is_ascii_whitespace(), "");
         STANDARD.decode(packed).ok()

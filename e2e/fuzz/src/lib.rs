@@ -16,7 +16,9 @@
     reason = "a law that does not hold panics, and says why"
 )]
 
+pub mod client;
 pub mod corpus;
+pub mod credentials;
 pub mod door;
 mod json;
 pub mod kubeconfig;
@@ -30,7 +32,9 @@ pub mod yaml;
 pub type Law = fn(&[u8]);
 
 /// Every law by the name of its fuzz target.
-pub const LAWS: [(&str, Law); 6] = [
+pub const LAWS: [(&str, Law); 8] = [
+    ("client", client::check),
+    ("credentials", credentials::check),
     ("door", door::check),
     ("kubeconfig", kubeconfig::check),
     ("patch", patch::check),

@@ -1,6 +1,6 @@
 //! Promise: every law holds for whatever stands in a text, a repository or a patch. (Fuzz targets look for the exception for longer.)
 
-use muster_fuzz::{LAWS, door, kubeconfig, patch, sandbox, substitute, tree, yaml};
+use muster_fuzz::{LAWS, client, credentials, door, kubeconfig, patch, sandbox, substitute, tree, yaml};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -63,6 +63,11 @@ proptest! {
     }
 
     #[test]
+    fn credentials_hold(bytes in bytes()) {
+        credentials::check(&bytes);
+    }
+
+    #[test]
     fn patch_holds(bytes in bytes()) {
         patch::check(&bytes);
     }
@@ -80,6 +85,17 @@ proptest! {
     #[test]
     fn kubeconfig_holds_near_a_good_one(field in prop::sample::select(kubeconfig::TOKENS), other in prop::sample::select(kubeconfig::TOKENS), flow in any::<bool>()) {
         kubeconfig::check(near_a_good_one(field, other, flow).as_bytes());
+    }
+
+    #[test]
+    fn client_holds_near_a_good_one(field in prop::sample::select(kubeconfig::TOKENS), other in prop::sample::select(kubeconfig::TOKENS), flow in any::<bool>()) {
+        client::check(near_a_good_one(field, other, flow).as_bytes());
+    }
+
+    /// Whatever stands where a token and a server stand.
+    #[test]
+    fn client_holds_for_texts(token in ".{0,12}", host in "[a-z0-9.:@%_\\[\\]-]{1,12}", path in "\\PC{0,6}") {
+        client::check(of_texts(&token, &format!("https://{host}/{path}")).as_bytes());
     }
 
     #[test]
@@ -144,6 +160,16 @@ fn near_a_good_one(field: &str, other: &str, flow: bool) -> String {
     format!(
         "current-context: a\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\nclusters:\n- name: a\n  cluster:\n    \
          server: https://a:6443\n    certificate-authority-data: Q0E=\n{other}users:\n{tail}{field}{end}"
+    )
+}
+
+fn of_texts(token: &str, server: &str) -> String {
+    let text = |text: &str| serde_json::Value::from(text).to_string();
+    format!(
+        "current-context: a\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\nclusters:\n- name: a\n  cluster:\n    \
+         server: {}\n    certificate-authority-data: Q0E=\nusers:\n- name: a\n  user:\n    token: {}\n",
+        text(server),
+        text(token)
     )
 }
 

@@ -2,10 +2,11 @@
 
 use muster_rollout::{Class, Content, Echo, Millis, Row, State as Phase};
 
+use crate::eye::Eye;
 use crate::normal::{BEAT, pass};
 use crate::scope::Feature;
 use crate::set::Set;
-use crate::state::{Fit, Flying, Said, State};
+use crate::state::{Cluster, Fit, Flying, Said, State, Told};
 use crate::world::{ABORT, APPROVE, RETRY, World, entries, number_of, sheets};
 use crate::wrong::Wrong;
 
@@ -54,6 +55,8 @@ pub enum Happens {
     GivenUp(usize, bool),
     /// A beat of the clock.
     Beat,
+    /// The module goes with its rows and its memory, and is back. What its clusters have stays there.
+    Back,
 }
 
 impl World {
@@ -74,6 +77,9 @@ impl World {
         if self.scope.has(Feature::Loss) && state.left > 0 && state.module.memory.is_some() {
             let known = state.flying.is_empty() || self.wrong == Wrong::LateOverLoss;
             all.extend(known.then_some(Happens::Forgotten));
+        }
+        if self.scope.has(Feature::Back) && state.left > 0 {
+            all.push(Happens::Back);
         }
         if self.scope.has(Feature::Time) {
             all.push(Happens::Beat);
@@ -118,7 +124,7 @@ impl World {
         if !reachable {
             return;
         }
-        if self.scope.has(Feature::Mirror) && cluster.mirror != cluster.sheet.row {
+        if self.scope.has(Feature::Mirror) && cluster.mirror != self.mirrored(cluster) {
             all.push(Happens::Mirrors(at));
         }
         let Some(ended) = self.ended(state, at) else {
@@ -133,6 +139,26 @@ impl World {
         } else if self.scope.has(Feature::Relapse) && ended.state == Phase::Succeeded && state.left > 0 {
             all.push(Happens::Relapses(at));
         }
+    }
+
+    /// The row in the cluster once it is mirrored. Only a module that comes back meets a greater token there, or what it never wrote.
+    fn mirrored(&self, cluster: &Cluster) -> Option<Row> {
+        let (row, there) = (cluster.sheet.row, cluster.mirror);
+        if !self.scope.has(Feature::Back) {
+            return row;
+        }
+        let Some((row, there)) = row.zip(there) else {
+            return row.or(there);
+        };
+        let withdrawn = |echo: &Echo| echo.token == there.token && echo.state == Phase::Withdrawn;
+        Some(match (row.content, there.content) {
+            _ if there.token > row.token => there,
+            (Content::Nothing, Content::Withdraw) if cluster.sheet.echo.as_ref().is_some_and(withdrawn) => {
+                row
+            }
+            (Content::Nothing, content) => Row { content, ..row },
+            _ => row,
+        })
     }
 
     /// What its agent says in the end about what it has.
@@ -261,10 +287,7 @@ impl World {
             Happens::Dies(at, sent) => self.leads(state, *at, *sent),
             Happens::Arrives(flying) => self.deliver(state, flying),
             Happens::AllLost => state.flying.clear(),
-            Happens::Mirrors(at) => {
-                let row = state.clusters[*at].sheet.row;
-                state.clusters[*at].mirror = row;
-            }
+            Happens::Mirrors(at) => state.clusters[*at].mirror = self.mirrored(&state.clusters[*at]),
             Happens::Begins(at) => self.says(state, *at, Phase::Updating),
             Happens::Ends(at) => {
                 if let Some(ended) = self.ended(state, *at) {
@@ -272,6 +295,7 @@ impl World {
                 }
             }
             Happens::Beat => self.beat(state),
+            Happens::Back => self.back(state),
             event => self.event(state, event),
         }
     }
@@ -303,7 +327,11 @@ impl World {
         };
         let cluster = &mut state.clusters[at];
         let row = cluster.sheet.row;
-        let current = row.is_some_and(|row| row.token == ended.token);
+        let digest = match row.map(|row| row.content) {
+            Some(Content::Carries { digest, .. }) => Some(digest),
+            Some(Content::Withdraw | Content::Nothing) | None => None,
+        };
+        let current = row.is_some_and(|row| row.token == ended.token) && digest == ended.digest;
         let done = matches!(phase, Phase::Succeeded | Phase::Withdrawn);
         if done && current && state.eye.succeeded(at) {
             for leader in &mut state.leaders {
@@ -323,6 +351,28 @@ impl World {
             state: phase,
             ..ended
         });
+    }
+
+    /// Views and writes of before are of objects that are gone: nothing of them is seen, and none arrives.
+    fn back(&self, state: &mut State) {
+        state.left -= 1;
+        let module = &mut state.module;
+        (module.memory, module.told) = (None, Told::default());
+        (module.said, module.acknowledged, module.given_up) = ([None; 3], None, Set::default());
+        for cluster in &mut state.clusters {
+            let sheet = &mut cluster.sheet;
+            (sheet.row, sheet.echo, sheet.fence) = (None, None, None);
+        }
+        state.flying.clear();
+        state.eye = Eye {
+            away: state.eye.away,
+            unseen: state.eye.unseen,
+            ..Eye::default()
+        };
+        let seen = self.looked(state);
+        for leader in &mut state.leaders {
+            *leader = seen.clone();
+        }
     }
 
     fn beat(&self, state: &mut State) {
@@ -447,7 +497,7 @@ impl World {
         for at in (0..state.clusters.len()).filter(|at| !stuck.contains(*at)) {
             let reachable = state.clusters[at].entry.present && state.clusters[at].entry.fit != Fit::Away;
             if reachable {
-                let row = state.clusters[at].sheet.row;
+                let row = self.mirrored(&state.clusters[at]);
                 state.clusters[at].mirror = row.filter(|_| self.scope.has(Feature::Mirror));
                 self.happen(state, &Happens::Ends(at));
             }

@@ -100,6 +100,15 @@ reached! {
     "a tombstone": |_, state| {
         state.clusters.iter().any(|cluster| cluster.sheet.row.is_some_and(|row| !carries(row.content)))
     };
+    "reported without a row": |_, state| {
+        state.clusters.iter().any(|cluster| cluster.sheet.row.is_none() && cluster.sheet.echo.is_some())
+    };
+    "a greater token is reported": |world, state| {
+        cluster(world, state, |at, charge| {
+            let echo = state.clusters[at].sheet.echo.as_ref();
+            charge.zip(echo).is_some_and(|(charge, echo)| echo.token > charge.token)
+        })
+    };
     "another life": |_, state| state.clusters.iter().any(|cluster| cluster.entry.life > 0 && cluster.entry.present);
     "paused in the midst": |_, state| state.module.paused && !state.eye.counted.is_empty();
     "a target that came back": |_, state| {

@@ -47,11 +47,13 @@ pub enum Feature {
     Relapse,
     /// Time passes: deadlines, absences, soaks.
     Time,
+    /// The module goes with its rows and its memory, and comes back; its clusters keep what they have, and report it.
+    Back,
 }
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Leaders,
         Self::Stale,
         Self::Late,
@@ -72,6 +74,7 @@ impl Feature {
         Self::GivenUp,
         Self::Relapse,
         Self::Time,
+        Self::Back,
     ];
 }
 

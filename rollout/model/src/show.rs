@@ -54,6 +54,7 @@ impl World {
             Happens::GivenUp(at, true) => format!("{} is given up", name(at)),
             Happens::GivenUp(at, false) => format!("{} is not given up any more", name(at)),
             Happens::Beat => "time passes".to_owned(),
+            Happens::Back => "the module goes, and is back".to_owned(),
         }
     }
 

@@ -4,8 +4,8 @@
 use muster_rollout::{Absence, Batch, OnFailure, OnJoin};
 
 use crate::scope::Feature::{
-    self, Away, Crash, Domains, Failing, GivenUp, Held, Joins, Late, Leaders, Loss, Mirror, Pause, Relapse,
-    Revert, Stages, Stale, Targets, Time, Withdraw, Words,
+    self, Away, Back, Crash, Domains, Failing, GivenUp, Held, Joins, Late, Leaders, Loss, Mirror, Pause,
+    Relapse, Revert, Stages, Stale, Targets, Time, Withdraw, Words,
 };
 use crate::scope::{Beats, PLAIN, Scope};
 use crate::set::Set;
@@ -150,6 +150,20 @@ pub const SCOPES: &[Scope] = &[
             "charged and not selected",
         ],
         states: 49_213,
+        ..PLAIN
+    },
+    Scope {
+        name: "removed-and-back",
+        features: &[Late, Crash, Mirror, Targets, Withdraw, Back],
+        events: 2,
+        fair: true,
+        short: true,
+        reaches: &[
+            "reported without a row",
+            "a greater token is reported",
+            "the memory is lost",
+        ],
+        states: 1,
         ..PLAIN
     },
     Scope {

@@ -150,7 +150,8 @@ impl World {
     pub(crate) fn put_in_order(&self, state: &mut State) {
         let spec = self.spec(&state.module);
         let returns = self.scope.has(Feature::Away) || self.scope.has(Feature::Held);
-        let all = self.scope.has(Feature::Loss) || self.wrong.is_of_tokens();
+        let lost = self.scope.has(Feature::Loss) || self.scope.has(Feature::Back);
+        let all = lost || self.wrong.is_of_tokens();
         let tokens = if all {
             Tokens::All
         } else {
@@ -233,7 +234,7 @@ impl World {
                 incarnation: incarnation(*entry),
                 desired: Self::desired(module, memory, *entry),
                 assigned: row.map(|row| self.seen_row(row, sheet)),
-                observed: sheet.echo.clone().filter(|_| row.is_some()),
+                observed: sheet.echo.clone().filter(|_| row.is_some() || own),
                 eligible: eligible(self.scope.absence, sheet, *entry),
                 place: self.place(at),
                 domain: self.domain(at),

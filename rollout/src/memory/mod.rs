@@ -300,6 +300,19 @@ impl Charge {
         }
     }
 
+    /// The same intent on the same slot with a greater token. Only a success has to be seen anew: it was of the smaller token.
+    #[must_use]
+    pub(crate) fn above(self, token: Token) -> Self {
+        // The slot of a withdrawal for which nothing was given out but itself.
+        let itself = self.kind.empties() && self.sent == Some(self.token);
+        Self {
+            token,
+            sent: if itself { Some(token) } else { self.sent },
+            succeeded_since: None,
+            ..self
+        }
+    }
+
     /// It takes a slot of the limit: it is neither released, nor a withdrawal, which has a window of its own, nor given up (but see
     /// [`Charge::sent`]).
     pub fn counts(&self) -> bool {
@@ -316,6 +329,18 @@ impl Charge {
     pub(crate) fn is_written(&self, unit: &Unit) -> bool {
         let echoed = unit.observed.as_ref().map(|echo| echo.token);
         unit.token() >= self.token || echoed == Some(self.token)
+    }
+
+    /// The unit reports a row of which nothing is remembered: its token is greater than that of this intent, or it is the same, and here
+    /// no row has it and the report is about something else.
+    pub(crate) fn is_overtaken(&self, unit: &Unit) -> bool {
+        let Some(echo) = &unit.observed else {
+            return false;
+        };
+        let by_chance = echo.token == self.token
+            && unit.token() < self.token
+            && self.digest.is_none_or(|own| echo.digest != Some(own));
+        echo.token > self.token || by_chance
     }
 
     /// What the unit reports about this intent.

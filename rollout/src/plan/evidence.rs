@@ -107,8 +107,10 @@ impl Pass<'_> {
                 ..
             })
         );
-        let counts =
-            unit.is_eligible() && charge.is_written(unit) && charge.succeeded_since.is_none() && !held_up;
+        // Once it runs it does not stop while a greater token is written for the same intent (see `overtake`).
+        let begun = charge.clock != crate::Clock::default() && !self.spec.paused;
+        let written = charge.is_written(unit) || begun;
+        let counts = unit.is_eligible() && written && charge.succeeded_since.is_none() && !held_up;
         charge.clock.set(counts, self.now);
         if unit.selected() && unit.is_eligible() && !charge.failed && self.fails(&charge, report) {
             charge.failed = true;

@@ -10,6 +10,7 @@ mod domain;
 mod evidence;
 mod limit;
 mod order;
+mod overtake;
 mod reasons;
 mod run;
 mod stages;
@@ -44,6 +45,7 @@ pub fn plan(spec: &Spec, memory: &Memory, units: &[Unit], now: Millis) -> Decisi
     pass.take_back();
     pass.pass_stages();
     pass.retarget();
+    pass.overtake();
     pass.begin_batches();
     // Each may make room for the other: no unit changes sides more than once.
     while pass.admit() | pass.withdraw() {}

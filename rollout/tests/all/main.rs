@@ -24,6 +24,7 @@ mod limit;
 mod lost_memory;
 mod memory;
 mod order;
+mod overtake;
 mod pins;
 mod play;
 mod reasons;

@@ -1,6 +1,6 @@
 //! One cluster, as applying needs it: the few verbs, each under a total deadline, and discovery.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use http::{HeaderValue, header::CONTENT_TYPE};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroupList, APIResourceList};
@@ -9,7 +9,12 @@ use kube::{
     api::{
         DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy,
     },
-    core::{DynamicObject, Request, Resource},
+    core::{DynamicObject, ObjectList, Request, Resource},
+};
+use muster_api::{
+    flux::Kustomization,
+    labels::manager,
+    path::{self, SegmentError},
 };
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
@@ -51,6 +56,10 @@ impl Cluster {
     pub async fn kind(&self, api_version: &str, kind: &str) -> Result<Option<Kind>, CallError> {
         if let Some(known) = self.kinds.get(api_version, kind) {
             return Ok(Some(known));
+        }
+        // What cannot be part of a URL is served by no API server, and would be a request for something else.
+        if path::api_version(api_version).is_err() {
+            return Ok(None);
         }
         let root = if api_version.contains('/') { "apis" } else { "api" };
         match self
@@ -108,7 +117,13 @@ impl Cluster {
     }
 
     async fn get_as(&self, kind: &Kind, id: &ObjectId) -> Result<Option<Value>, CallError> {
-        let request = requests(kind, id).get(&id.name, &GetParams::default());
+        // Such an object is in no cluster. An empty namespace is another matter: the scope of the kind may have changed.
+        if path::check(&id.name).is_err() || (!id.namespace.is_empty() && path::check(&id.namespace).is_err())
+        {
+            return Ok(None);
+        }
+        let (requests, name) = requests(kind, id)?;
+        let request = requests.get(&name, &GetParams::default());
         match self.call(request).await {
             Ok(object) => Ok(Some(object)),
             Err(CallError::Refused(status)) if status.code == 404 && status.reason == "NotFound" => Ok(None),
@@ -128,7 +143,19 @@ impl Cluster {
             dry_run,
             ..PatchParams::apply(FIELD_MANAGER).force()
         };
-        self.call(requests(kind, id).patch(&id.name, &params, &Patch::Apply(body)))
+        let (requests, name) = requests(kind, id)?;
+        self.call(requests.patch(&name, &params, &Patch::Apply(body)))
+            .await
+    }
+
+    /// What the server would make of an object if `body` were applied beside everything that is applied to it: no field leaves it.
+    pub(super) async fn compare(&self, kind: &Kind, id: &ObjectId, body: &Value) -> Result<Value, CallError> {
+        let params = PatchParams {
+            dry_run: true,
+            ..PatchParams::apply(manager::SYNC_COMPARE).force()
+        };
+        let (requests, name) = requests(kind, id)?;
+        self.call(requests.patch(&name, &params, &Patch::Apply(body)))
             .await
     }
 
@@ -143,7 +170,8 @@ impl Cluster {
             dry_run: true,
             field_manager: Some(FIELD_MANAGER.to_owned()),
         };
-        self.call(requests(kind, id).replace(&id.name, &params, object.to_string().into_bytes()))
+        let (requests, name) = requests(kind, id)?;
+        self.call(requests.replace(&name, &params, object.to_string().into_bytes()))
             .await
     }
 
@@ -159,7 +187,8 @@ impl Cluster {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        self.call(requests(kind, id).patch(&id.name, &params, &Patch::Strategic(patch)))
+        let (requests, name) = requests(kind, id)?;
+        self.call(requests.patch(&name, &params, &Patch::Strategic(patch)))
             .await
     }
 
@@ -170,7 +199,8 @@ impl Cluster {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        let request = requests(kind, id).patch(&id.name, &params, &Patch::Merge(patch));
+        let (requests, name) = requests(kind, id)?;
+        let request = requests.patch(&name, &params, &Patch::Merge(patch));
         let request = request.map(|mut request| {
             let of_json_patch = HeaderValue::from_static("application/json-patch+json");
             request.headers_mut().insert(CONTENT_TYPE, of_json_patch);
@@ -179,23 +209,49 @@ impl Cluster {
         self.call(request).await
     }
 
-    /// Deletes the object of that uid and, in the background, what it owns.
-    pub async fn delete(&self, kind: &Kind, id: &ObjectId, uid: &str) -> Result<(), CallError> {
+    /// Deletes the object as it was read and, in the background, what it owns. A conflict if it is another one by then.
+    pub async fn delete(&self, kind: &Kind, id: &ObjectId, live: &Value) -> Result<(), CallError> {
+        let text = |pointer| live.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         let params = DeleteParams {
             preconditions: Some(Preconditions {
-                uid: Some(uid.to_owned()),
-                resource_version: None,
+                // An empty one is no object's.
+                uid: Some(text("/metadata/uid").unwrap_or_default()),
+                resource_version: text("/metadata/resourceVersion"),
             }),
             propagation_policy: Some(PropagationPolicy::Background),
             ..DeleteParams::default()
         };
-        let _: IgnoredAny = self.call(requests(kind, id).delete(&id.name, &params)).await?;
+        let (requests, name) = requests(kind, id)?;
+        let _: IgnoredAny = self.call(requests.delete(&name, &params)).await?;
         Ok(())
+    }
+
+    /// The uid of the cluster's `kube-system`, which tells it from every other one. `None` if that may not be read, or is not there.
+    pub async fn identity(&self) -> Result<Option<String>, CallError> {
+        match self.read::<Value>("/api/v1/namespaces/kube-system").await {
+            Ok(namespace) => Ok(namespace
+                .pointer("/metadata/uid")
+                .and_then(Value::as_str)
+                .map(str::to_owned)),
+            Err(CallError::Refused(status)) if matches!(status.code, 403 | 404) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The Kustomizations of a namespace; none where the kind is not served.
+    pub async fn kustomizations(&self, namespace: &str) -> Result<Vec<Kustomization>, CallError> {
+        let path = format!("/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/{namespace}/kustomizations");
+        match self.read::<ObjectList<Kustomization>>(&path).await {
+            Ok(list) => Ok(list.items),
+            Err(error) if error.is_not_found() => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
     }
 
     /// At most `limit` pods of a namespace that a label selector takes.
     pub async fn pods(&self, namespace: &str, selector: &str, limit: u32) -> Result<Vec<Value>, CallError> {
         let params = ListParams::default().labels(selector).limit(limit);
+        let namespace = segment("namespace", namespace)?;
         let request = Request::new(format!("/api/v1/namespaces/{namespace}/pods")).list(&params);
         let mut list: Value = self.call(request).await?;
         Ok(list
@@ -228,8 +284,23 @@ impl Cluster {
     }
 }
 
-/// Requests for objects of a kind, in the namespace of one of them.
-fn requests(kind: &Kind, id: &ObjectId) -> Request {
-    let namespace = kind.namespaced.then_some(id.namespace.as_str());
-    Request::new(DynamicObject::url_path(&kind.resource, namespace))
+/// Requests for objects of a kind, in the namespace of one of them, and its name as a request takes it: kube inserts both as they are.
+fn requests<'a>(kind: &Kind, id: &'a ObjectId) -> Result<(Request, Cow<'a, str>), CallError> {
+    let namespace = if kind.namespaced {
+        Some(segment("namespace", &id.namespace)?)
+    } else {
+        None
+    };
+    let url = DynamicObject::url_path(&kind.resource, namespace.as_deref());
+    path::collection(&url).map_err(|error| cannot_ask("path", &url, &error))?;
+    Ok((Request::new(url), segment("name", &id.name)?))
+}
+
+/// A name as a segment of a path.
+fn segment<'a>(what: &str, text: &'a str) -> Result<Cow<'a, str>, CallError> {
+    path::segment(text).map_err(|error| cannot_ask(what, text, &error))
+}
+
+fn cannot_ask(what: &str, text: &str, error: &SegmentError) -> CallError {
+    CallError::Request(format!("{what} {text:?} cannot be part of a URL: {error}"))
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::FIELD_MANAGER;
 
 /// Fields of metadata that a server moves by itself, or that a dry run cannot foretell.
-const VOLATILE: [&str; 6] = [
+pub(super) const VOLATILE: [&str; 6] = [
     "managedFields",
     "resourceVersion",
     "generation",
@@ -18,10 +18,13 @@ const VOLATILE: [&str; 6] = [
 ///
 /// Ownership counts, because a field that we do not own would stay when it leaves the manifest.
 pub fn drifted(live: &Value, dry_run: &Value) -> bool {
+    drifted_content(live, dry_run) || owned(live) != owned(dry_run)
+}
+
+/// Whether applying would change the content of the object, whoever owns its fields.
+pub(super) fn drifted_content(live: &Value, dry_run: &Value) -> bool {
     let content = |field: &str, _: &Value| !matches!(field, "status" | "metadata");
-    let same = equal(live, dry_run, content)
-        && equal(&live["metadata"], &dry_run["metadata"], is_content_of_metadata);
-    !same || owned(live) != owned(dry_run)
+    !(equal(live, dry_run, content) && equal(&live["metadata"], &dry_run["metadata"], is_content_of_metadata))
 }
 
 /// Whether a field of metadata is what somebody wrote. An empty map is as good as none.

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use muster_api::conditions::SHARED_OBJECT;
+
 use super::{CallError, immutable};
-use crate::inventory::ObjectId;
+use crate::{build::NameProblem, inventory::ObjectId};
 
 /// One object that was refused, or could not be tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,6 +117,21 @@ impl ObjectFailure {
         )
     }
 
+    /// No API server can have it.
+    pub(super) fn invalid_name(id: ObjectId, problem: &NameProblem) -> Self {
+        Self::ours(
+            id,
+            "InvalidName",
+            format!("cannot be applied: its name or namespace {problem}"),
+        )
+    }
+
+    /// Its id would be read as that of another object.
+    pub(super) fn misread_name(id: ObjectId) -> Self {
+        let problem = NameProblem::Misread;
+        Self::ours(id, "MisreadName", format!("is not applied: its name {problem}"))
+    }
+
     pub(super) fn no_metadata(id: ObjectId) -> Self {
         Self::ours(id, "Invalid", "has no metadata")
     }
@@ -165,6 +182,28 @@ impl ObjectFailure {
             "Terminating",
             "was deleted to be created again, and is not gone yet; its finalizers hold it",
         )
+    }
+
+    /// Another one holds it, and declares something else.
+    pub(super) fn shared(id: ObjectId, holder: &str, field: &str) -> Self {
+        Self::ours(
+            id,
+            SHARED_OBJECT,
+            format!(
+                "is held by {holder}, and {field} is declared differently there: declare the same in both, or remove the object from one of \
+                 them"
+            ),
+        )
+    }
+
+    /// It cannot be told what else declares it.
+    pub(super) fn unknown_declarers(id: ObjectId, what: &str, why: &str) -> Self {
+        Self::ours(id, "DeclarersUnknown", format!("{what}: {why}"))
+    }
+
+    /// Whether another one holds it, and declares something else.
+    pub fn is_shared(&self) -> bool {
+        self.reason == SHARED_OBJECT
     }
 
     fn ours(id: ObjectId, reason: &str, message: impl Into<String>) -> Self {
@@ -333,6 +372,8 @@ mod tests {
             ObjectFailure::immutable(a(), &refused(), &fields),
             ObjectFailure::unknown_kind(id("Gadget"), "example.org/v1"),
             ObjectFailure::no_namespace(a()),
+            ObjectFailure::invalid_name(a(), &NameProblem::Kind),
+            ObjectFailure::misread_name(a()),
             ObjectFailure::no_metadata(a()),
             ObjectFailure::labels_are_no_map(a()),
             ObjectFailure::duplicate(a()),
@@ -341,6 +382,12 @@ mod tests {
             ObjectFailure::not_established(a(), "not within 30 s"),
             ObjectFailure::not_served(a(), "example.org/v1", "Gadget"),
             ObjectFailure::not_gone(a()),
+            ObjectFailure::shared(a(), "Kustomization fleet/base", "data.key"),
+            ObjectFailure::unknown_declarers(
+                a(),
+                "was not deleted",
+                "Kustomization fleet/base cannot be read",
+            ),
             ObjectFailure::away(a(), "NoKubeconfig: Secret fleet/eu-1 is not there"),
         ];
         insta::assert_snapshot!(lines(all.map(|failure| {

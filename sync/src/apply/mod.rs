@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Invariant: the ids of all objects of a plan are in the ledger before the first of them is created.
-//! Invariant: nothing is deleted but with its uid as precondition and only if its ownership labels are the owner's.
+//! Invariant: nothing is deleted but with its uid and resource version as preconditions, only if its ownership labels are the owner's, and
+//! only if no other inventory of the cluster has it ([`shared`]).
 //! Invariant: every write is server-side apply of what the manifest declares, or carries the uid or resource version it is for.
 //! Invariant: an object that is as it should be costs a read and a dry run, and no write.
 //! Invariant: a Job that completed and was deleted for it is not created again ([`jobs`]).
@@ -32,6 +33,7 @@ pub mod prepare;
 pub mod preview;
 pub mod prune;
 pub mod run;
+pub mod shared;
 pub mod stage;
 mod takeover;
 
@@ -46,6 +48,7 @@ pub use self::{
     prepare::{Options, Owner, Prepared},
     prune::{Pruned, prune},
     run::{Applied, Ledger, LedgerError, Outcome, run},
+    shared::{Alone, Declarers, Successor},
 };
 
 /// The field manager of everything that is applied. A constant for ever: another name would orphan every field.
@@ -53,6 +56,9 @@ pub const FIELD_MANAGER: &str = muster_api::labels::manager::SYNC;
 
 /// How many objects are in the works at once in one cluster. An API server takes eight writers well; more only queue.
 pub const CONCURRENCY: usize = 8;
+
+/// How often an object that is to be deleted is read, because it was changed between the read and the deletion.
+const DELETE_TRIES: usize = 5;
 
 /// How often an object is looked at anew because somebody wrote to it between our look and our write.
 const LOOKS: usize = 3;

@@ -33,8 +33,31 @@ pub(super) fn normalize(id: &ObjectId, object: &mut Map<String, Value>) {
     }
     match (id.group.as_str(), id.kind.as_str()) {
         ("", "Secret") => encode_string_data(object),
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => drop_placeholder(object),
+        ("rbac.authorization.k8s.io", "ClusterRole") => drop_aggregated_rules(object),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+            let client = object
+                .get_mut("spec")
+                .and_then(|spec| spec.pointer_mut("/conversion/webhook/clientConfig"));
+            drop_placeholder(client);
+        }
+        (
+            "admissionregistration.k8s.io",
+            "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration",
+        ) => {
+            let webhooks = object.get_mut("webhooks").and_then(Value::as_array_mut);
+            for webhook in webhooks.into_iter().flatten() {
+                drop_placeholder(webhook.get_mut("clientConfig"));
+            }
+        }
         _ => {}
+    }
+}
+
+/// The rules of a role that aggregates others are written by a controller in the cluster. Manifests carry `rules: []` as a placeholder,
+/// and whatever is applied there would be overwritten, and applied again, forever.
+fn drop_aggregated_rules(role: &mut Map<String, Value>) {
+    if role.get("aggregationRule").is_some_and(|rule| !rule.is_null()) {
+        role.remove("rules");
     }
 }
 
@@ -60,15 +83,13 @@ fn encode_string_data(secret: &mut Map<String, Value>) {
 }
 
 /// Placeholders for a `caBundle` (cert-manager's is a line feed) are filled in by a controller in the cluster; API servers
-/// since 1.31 refuse them.
-fn drop_placeholder(definition: &mut Map<String, Value>) {
-    let client = definition
-        .get_mut("spec")
-        .and_then(|spec| spec.pointer_mut("/conversion/webhook/clientConfig"))
-        .and_then(Value::as_object_mut);
-    let Some(client) = client else { return };
+/// since 1.31 refuse them in definitions.
+fn drop_placeholder(client: Option<&mut Value>) {
+    let Some(client) = client.and_then(Value::as_object_mut) else {
+        return;
+    };
     let bundle = client.get("caBundle").and_then(Value::as_str);
-    if bundle.is_some_and(|bundle| !bundle.is_empty() && !holds_certificates(bundle)) {
+    if bundle.is_some_and(|bundle| !holds_certificates(bundle)) {
         client.remove("caBundle");
     }
 }

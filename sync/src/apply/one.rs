@@ -6,12 +6,12 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::{
-    CallError, Cluster, Heir, Jobs, Kind, LOOKS, ObjectFailure, Options, Outcome, Prepared,
+    CallError, Cluster, Declarers, Heir, Jobs, Kind, LOOKS, ObjectFailure, Options, Outcome, Plan, Prepared,
     drift::drifted,
     error::immutable_fields,
     handover,
     prepare::{Wishes, text},
-    takeover,
+    shared, takeover,
 };
 
 /// How often an object that was deleted to be created again is looked for.
@@ -21,8 +21,8 @@ const GONE_POLL: Duration = Duration::from_millis(200);
 pub(super) async fn apply_one(
     cluster: &Cluster,
     object: &Prepared,
-    options: &Options,
-    jobs: &Jobs,
+    plan: &Plan,
+    declarers: &dyn Declarers,
 ) -> Result<Outcome, ObjectFailure> {
     if object.wishes.ignore {
         return Ok(Outcome::Skipped);
@@ -37,8 +37,9 @@ pub(super) async fn apply_one(
         cluster,
         kind,
         object,
-        options,
-        jobs,
+        options: &plan.options,
+        declarers,
+        jobs: &plan.jobs,
     };
     for _ in 0..LOOKS {
         if let Some(outcome) = one.look().await? {
@@ -54,6 +55,7 @@ struct One<'a> {
     kind: Kind,
     object: &'a Prepared,
     options: &'a Options,
+    declarers: &'a dyn Declarers,
     jobs: &'a Jobs,
 }
 
@@ -80,6 +82,11 @@ impl One<'_> {
             }
             return Err(ObjectFailure::terminating(self.object.id.clone()));
         }
+        if let Some(holder) = self.holder(&live).await? {
+            shared::compare(self.cluster, &self.kind, self.object, &live, &holder).await?;
+            self.jobs.applied(self.object, Some(&live));
+            return Ok(Some(Outcome::Shared));
+        }
         let Some((live, taken_over)) = self.take_over(live, &wishes).await? else {
             return Ok(None);
         };
@@ -93,8 +100,15 @@ impl One<'_> {
                 self.jobs.applied(self.object, Some(&live));
                 Ok(Some(outcome.after(taken_over)))
             }
-            Err(error) => self.around_immutable(&live, &wishes, error).await.map(Some),
+            Err(error) => self.around_immutable(&live, &wishes, error).await,
         }
+    }
+
+    /// What holds the object instead of this Kustomization.
+    async fn holder(&self, live: &Value) -> Result<Option<String>, ObjectFailure> {
+        let id = &self.object.id;
+        let holder = self.declarers.holder(id, live).await;
+        holder.map_err(|why| ObjectFailure::unknown_declarers(id.clone(), "was not applied", &why))
     }
 
     /// Takes over what Flux applied for the same Kustomization.
@@ -135,13 +149,13 @@ impl One<'_> {
     }
 
     /// After a refused dry run: creates the object anew if a field that cannot be changed is the cause and force was asked
-    /// for.
+    /// for. `None` if it was another object by the time of our write.
     async fn around_immutable(
         &self,
         live: &Value,
         wishes: &Wishes,
         error: CallError,
-    ) -> Result<Outcome, ObjectFailure> {
+    ) -> Result<Option<Outcome>, ObjectFailure> {
         let id = &self.object.id;
         let Some(fields) = immutable_fields(&error) else {
             let advice = takeover::advice(id, live, &self.object.body);
@@ -151,7 +165,8 @@ impl One<'_> {
             return Err(ObjectFailure::immutable(id.clone(), &error, &fields));
         }
         let uid = text(live, "/metadata/uid");
-        match self.cluster.delete(&self.kind, id, uid).await {
+        match self.cluster.delete(&self.kind, id, live).await {
+            Err(error) if error.is_conflict() => return Ok(None),
             Err(error) if !error.is_not_found() => return Err(self.failed("delete", &error)),
             Ok(()) | Err(_) => {}
         }
@@ -161,7 +176,7 @@ impl One<'_> {
         }
         self.apply().await?;
         self.jobs.applied(self.object, None);
-        Ok(Outcome::Recreated)
+        Ok(Some(Outcome::Recreated))
     }
 
     /// Waits until the object of that uid is not there any more.

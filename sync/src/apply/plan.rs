@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use muster_api::labels::label;
 use serde_json::Value;
 
 use super::{
@@ -38,6 +39,21 @@ impl Plan {
             .iter()
             .map(|object| (object.id.clone(), object.version.clone()))
             .collect()
+    }
+
+    /// The same plan, carried out through `spec.kubeConfig`: the objects say which cluster they are applied from.
+    #[must_use]
+    pub fn applied_from(mut self, cluster: &str) -> Self {
+        for object in &mut self.objects {
+            if let Some(labels) = object
+                .body
+                .pointer_mut("/metadata/labels")
+                .and_then(Value::as_object_mut)
+            {
+                labels.insert(label::APPLIED_FROM.to_owned(), cluster.into());
+            }
+        }
+        self
     }
 
     /// The objects whose health is to be waited for: all but those that are not ours to look after.

@@ -6,7 +6,7 @@ use muster_api::labels::{annotation, label};
 use serde_json::{Map, Value};
 
 use super::{error::ObjectFailure, kinds::split, normalize::normalize, stage};
-use crate::inventory::ObjectId;
+use crate::{build::names, inventory::ObjectId};
 
 /// The Kustomization that the objects belong to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,6 +120,7 @@ pub fn prepare(manifest: Value, namespaced: bool, options: &Options) -> Result<P
         (true, None) if id.namespace.is_empty() => return Err(Box::new(ObjectFailure::no_namespace(id))),
         (true, None) => id.namespace,
     };
+    check_names(&id)?;
     let wishes = Wishes::of(&manifest);
     let mut body = manifest;
     if let Some(object) = body.as_object_mut() {
@@ -142,6 +143,8 @@ pub fn prepare(manifest: Value, namespaced: bool, options: &Options) -> Result<P
     let Some(labels) = labels.as_object_mut() else {
         return Err(Box::new(ObjectFailure::labels_are_no_map(id)));
     };
+    // It says where an object was applied from, which no manifest can know.
+    labels.remove(label::APPLIED_FROM);
     labels.insert(label::KUSTOMIZE_NAME.into(), options.owner.name.clone().into());
     labels.insert(
         label::KUSTOMIZE_NAMESPACE.into(),
@@ -153,6 +156,21 @@ pub fn prepare(manifest: Value, namespaced: bool, options: &Options) -> Result<P
         body,
         wishes,
     })
+}
+
+/// Refuses what a build refuses, once more where the namespace is known: from here on an id is a path, and a record.
+fn check_names(id: &ObjectId) -> Result<(), Box<ObjectFailure>> {
+    let namespace = match id.namespace.as_str() {
+        "" => Ok(()),
+        namespace => names::namespace(namespace),
+    };
+    namespace
+        .and_then(|()| names::name(&id.group, &id.kind, &id.name))
+        .map_err(|problem| Box::new(ObjectFailure::invalid_name(id.clone(), &problem)))?;
+    if id.misread() {
+        return Err(Box::new(ObjectFailure::misread_name(id.clone())));
+    }
+    Ok(())
 }
 
 /// The identity that a manifest gives itself; its namespace may be overruled by its scope.

@@ -17,14 +17,12 @@ use super::{
     masked::{self, Sides},
     normalize::SERVER_METADATA,
     prepare::Wishes,
+    shared::{OWNERSHIP, applied_from},
     takeover::{self, LAST_APPLIED},
 };
 use crate::inventory::ObjectId;
 
 pub use super::masked::MASK;
-
-/// The labels that say whose an object is.
-const OWNER: [&str; 2] = [label::KUSTOMIZE_NAME, label::KUSTOMIZE_NAMESPACE];
 
 /// What would become of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -301,14 +299,22 @@ impl Look<'_> {
     /// What would be sent.
     fn body(&self, object: &Prepared, live: Option<&Value>) -> Value {
         let mut body = object.body.clone();
+        let from = live.and_then(applied_from);
         if self.ownership == Ownership::OfPlan {
+            // The mark is the sync's, as the labels of an owner are.
+            let labels = body
+                .pointer_mut("/metadata/labels")
+                .and_then(Value::as_object_mut);
+            if let (Some(from), Some(labels)) = (from, labels) {
+                labels.insert(label::APPLIED_FROM.to_owned(), from.into());
+            }
             return body;
         }
         let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) else {
             return body;
         };
         if let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) {
-            for label in OWNER {
+            for label in OWNERSHIP {
                 match live.and_then(|live| live.pointer("/metadata/labels")?.get(label)) {
                     Some(owner) => labels.insert(label.to_owned(), owner.clone()),
                     None => labels.remove(label),

@@ -1,11 +1,11 @@
 //! Removing what is no longer wanted: last stage first, by uid, and only what is the owner's.
 
 use futures::{StreamExt, stream};
-use serde_json::Value;
 
 use super::{
-    CONCURRENCY, CallError, Cluster, ObjectFailure, Owner,
+    CONCURRENCY, CallError, Cluster, DELETE_TRIES, Declarers, ObjectFailure, Owner,
     prepare::Wishes,
+    shared::release,
     stage::{self, Stage},
 };
 use crate::inventory::ObjectId;
@@ -15,8 +15,11 @@ use crate::inventory::ObjectId;
 pub struct Pruned {
     /// Seen gone: they leave the inventory.
     pub gone: Vec<ObjectId>,
-    /// Left where they are, for good: not the owner's, or not to be pruned by their own wish. They leave the inventory too.
+    /// Left where they are, for good: not the owner's, not to be pruned by their own wish, or another one's from now on. They leave the
+    /// inventory too.
     pub released: Vec<ObjectId>,
+    /// The Kustomizations that objects were handed over to, each once.
+    pub heirs: Vec<Owner>,
     /// Deleted and not gone yet: they stay in the inventory.
     pub waiting: Vec<ObjectId>,
     /// Not tried, because objects of a later stage are not gone yet: they stay in the inventory.
@@ -28,6 +31,7 @@ pub struct Pruned {
 enum Fate {
     Gone,
     Released,
+    HandedOver(Owner),
     Waiting,
 }
 
@@ -45,8 +49,14 @@ impl Pruned {
 
 /// Deletes objects that were recorded for `owner`, each with the version that it was last applied by.
 ///
-/// A stage is begun when the one after it is gone, so that nothing loses its namespace or its definition early.
-pub async fn prune(cluster: &Cluster, owner: &Owner, objects: &[(ObjectId, String)]) -> Pruned {
+/// A stage is begun when the one after it is gone, so that nothing loses its namespace or its definition early. What another one of
+/// `declarers` declares is handed over to it.
+pub async fn prune(
+    cluster: &Cluster,
+    owner: &Owner,
+    objects: &[(ObjectId, String)],
+    declarers: &dyn Declarers,
+) -> Pruned {
     let mut pruned = Pruned::default();
     for stage in Stage::ALL.into_iter().rev() {
         let of_stage: Vec<&(ObjectId, String)> = objects
@@ -62,17 +72,21 @@ pub async fn prune(cluster: &Cluster, owner: &Owner, objects: &[(ObjectId, Strin
         // By index, for the compiler cannot tell that a closure over references is Send once it is part of a future.
         let tries = (0..of_stage.len()).map(|index| {
             let (id, version) = of_stage[index];
-            prune_one(cluster, owner, id, version)
+            prune_one(cluster, owner, id, version, declarers)
         });
         let fates: Vec<_> = stream::iter(tries).buffered(CONCURRENCY).collect().await;
         for ((id, _), fate) in of_stage.into_iter().zip(fates) {
             match fate {
                 Ok(Fate::Gone) => pruned.gone.push(id.clone()),
                 Ok(Fate::Released) => pruned.released.push(id.clone()),
+                Ok(Fate::HandedOver(heir)) => {
+                    pruned.released.push(id.clone());
+                    if !pruned.heirs.contains(&heir) {
+                        pruned.heirs.push(heir);
+                    }
+                }
                 Ok(Fate::Waiting) => pruned.waiting.push(id.clone()),
-                Err(error) => pruned
-                    .failures
-                    .push(ObjectFailure::call(id.clone(), "delete", &error)),
+                Err(failure) => pruned.failures.push(failure),
             }
         }
     }
@@ -84,33 +98,50 @@ async fn prune_one(
     owner: &Owner,
     id: &ObjectId,
     version: &str,
-) -> Result<Fate, CallError> {
-    let Some(kind) = cluster.kind_in_any_version(id, version).await? else {
+    declarers: &dyn Declarers,
+) -> Result<Fate, ObjectFailure> {
+    let failed = |error: CallError| ObjectFailure::call(id.clone(), "delete", &error);
+    let unknown = |why: String| ObjectFailure::unknown_declarers(id.clone(), "was not deleted", &why);
+    let kind = cluster.kind_in_any_version(id, version).await.map_err(failed)?;
+    let Some(kind) = kind else {
         // The kind went, and its objects with it.
         return Ok(Fate::Gone);
     };
-    let Some(live) = cluster.get(&kind, id).await? else {
-        return Ok(Fate::Gone);
-    };
-    if !owner.owns(&live) || Wishes::of(&live).keep {
-        return Ok(Fate::Released);
+    for _ in 0..DELETE_TRIES {
+        let Some(live) = cluster.get(&kind, id).await.map_err(failed)? else {
+            // It may have been recorded for another name, before such names were refused; the labels say so then.
+            return match id.misread_for() {
+                Some(other) => Box::pin(prune_one(cluster, owner, &other, version, declarers)).await,
+                None => Ok(Fate::Gone),
+            };
+        };
+        if !owner.owns(&live) || Wishes::of(&live).keep {
+            return Ok(Fate::Released);
+        }
+        if live.pointer("/metadata/deletionTimestamp").is_some() {
+            return Ok(Fate::Waiting);
+        }
+        // The labels may be those of a Kustomization of the same name that another cluster has.
+        if declarers.holder(id, &live).await.map_err(unknown)?.is_some() {
+            return Ok(Fate::Released);
+        }
+        if let Some(heir) = declarers.heir(id).await.map_err(unknown)? {
+            if release(cluster, &kind, id, &live, &heir).await.map_err(failed)? {
+                return Ok(Fate::HandedOver(heir.owner));
+            }
+            continue;
+        }
+        match cluster.delete(&kind, id, &live).await {
+            Ok(()) => {
+                let left = cluster.get(&kind, id).await.map_err(failed)?;
+                return Ok(left.map_or(Fate::Gone, |_| Fate::Waiting));
+            }
+            Err(error) if error.is_not_found() => return Ok(Fate::Gone),
+            // It was changed, or is another one: whose it is now is to be read again.
+            Err(error) if error.is_conflict() => {}
+            Err(error) => return Err(failed(error)),
+        }
     }
-    if live.pointer("/metadata/deletionTimestamp").is_some() {
-        return Ok(Fate::Waiting);
-    }
-    let uid = live
-        .pointer("/metadata/uid")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    match cluster.delete(&kind, id, uid).await {
-        Ok(()) => {}
-        Err(error) if error.is_not_found() => return Ok(Fate::Gone),
-        // Another object of that name is there by now. The next round looks whose it is.
-        Err(CallError::Refused(status)) if status.code == 409 => return Ok(Fate::Waiting),
-        Err(error) => return Err(error),
-    }
-    Ok(match cluster.get(&kind, id).await? {
-        None => Fate::Gone,
-        Some(_) => Fate::Waiting,
-    })
+    // The next round tries it again.
+    Ok(Fate::Waiting)
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use futures::{StreamExt, stream};
 
 use super::{
-    ApplyError, CONCURRENCY, Cluster, ObjectFailure, Plan, Prepared,
+    ApplyError, CONCURRENCY, Cluster, Declarers, ObjectFailure, Plan, Prepared,
     establish::await_definitions,
     one::apply_one,
     prepare::{is_definition, text},
@@ -27,6 +27,8 @@ pub enum Outcome {
     Unchanged,
     /// Its annotations asked for it to be left alone.
     Skipped,
+    /// Another Kustomization holds it, and it is as declared; nothing was written.
+    Shared,
 }
 
 /// What became of a plan: every object with its outcome, in the order of applying.
@@ -54,7 +56,7 @@ impl Outcome {
     pub fn is_change(self) -> bool {
         match self {
             Self::Created | Self::Configured | Self::Recreated => true,
-            Self::Unchanged | Self::Skipped => false,
+            Self::Unchanged | Self::Skipped | Self::Shared => false,
         }
     }
 
@@ -82,13 +84,20 @@ impl Applied {
     }
 }
 
-/// Carries out a plan. All objects of a stage are tried; a stage with a failure is the last one.
-pub async fn run(cluster: &Cluster, plan: &Plan, ledger: &dyn Ledger) -> Result<Applied, ApplyError> {
+/// Carries out a plan. All objects of a stage are tried; a stage with a failure is the last one. An object that another one of `declarers`
+/// holds and declares differently is a failure that holds up no later stage: it is there.
+pub async fn run(
+    cluster: &Cluster,
+    plan: &Plan,
+    ledger: &dyn Ledger,
+    declarers: &dyn Declarers,
+) -> Result<Applied, ApplyError> {
     ledger
         .record(&plan.inventory())
         .await
         .map_err(ApplyError::Ledger)?;
     let mut applied = Applied::default();
+    let mut shared = Vec::new();
     for stage in Stage::ALL {
         let objects = plan.of_stage(stage);
         let mut failures: Vec<ObjectFailure> = plan
@@ -99,8 +108,7 @@ pub async fn run(cluster: &Cluster, plan: &Plan, ledger: &dyn Ledger) -> Result<
             .collect();
         // One future after the other is made: thousands at once would be large. By index, for the compiler cannot tell that a
         // closure over references is Send once it is part of a future.
-        let tries =
-            (0..objects.len()).map(|index| apply_one(cluster, &objects[index], &plan.options, &plan.jobs));
+        let tries = (0..objects.len()).map(|index| apply_one(cluster, &objects[index], plan, declarers));
         let outcomes: Vec<_> = stream::iter(tries).buffered(CONCURRENCY).collect().await;
         for (object, outcome) in objects.iter().zip(outcomes) {
             match outcome {
@@ -110,6 +118,7 @@ pub async fn run(cluster: &Cluster, plan: &Plan, ledger: &dyn Ledger) -> Result<
                     }
                     applied.outcomes.push((object.id.clone(), outcome));
                 }
+                Err(failure) if failure.is_shared() => shared.push(failure),
                 Err(failure) => failures.push(failure),
             }
         }
@@ -122,8 +131,15 @@ pub async fn run(cluster: &Cluster, plan: &Plan, ledger: &dyn Ledger) -> Result<
                 .iter()
                 .filter(|object| stage::of_id(&object.id) > stage)
                 .count();
+            failures.extend(shared);
             return Err(ApplyError::Objects { failures, not_tried });
         }
+    }
+    if !shared.is_empty() {
+        return Err(ApplyError::Objects {
+            failures: shared,
+            not_tried: 0,
+        });
     }
     Ok(applied)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Identity, Origin};
+use super::{Identity, NameProblem, Origin};
 use crate::substitute::{SubstituteError, SubstituteProblem};
 use crate::yaml::{Position, YamlError};
 
@@ -28,6 +28,18 @@ pub enum BuildError {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// An object that no API server can have.
+    #[error("{origin}: {field} {text:?} {problem}")]
+    Name {
+        /// Where the field is written.
+        origin: Origin,
+        /// The field.
+        field: &'static str,
+        /// What it says.
+        text: String,
+        /// What is wrong with it.
+        problem: NameProblem,
+    },
     /// Two objects of one identity.
     #[error(transparent)]
     Duplicate(Box<Duplicate>),
@@ -40,7 +52,7 @@ impl BuildError {
             Self::Yaml(error) => (&error.file, error.at),
             Self::Substitute(error) => (&error.file, error.at),
             Self::Variables(_) => return None,
-            Self::Field { origin, .. } => (&origin.file, origin.at),
+            Self::Field { origin, .. } | Self::Name { origin, .. } => (&origin.file, origin.at),
             Self::Duplicate(twins) => (&twins.second.file, twins.second.at),
         })
     }
@@ -72,6 +84,20 @@ impl BuildErrors {
         }
         errors.sort_by(|a, b| a.place().cmp(&b.place()));
         Err(Self(errors))
+    }
+
+    /// Whether all that is wrong are names that inventories cannot record: the objects themselves are fine.
+    pub fn only_misread_names(&self) -> bool {
+        let misread = |error: &BuildError| {
+            matches!(
+                error,
+                BuildError::Name {
+                    problem: NameProblem::Misread,
+                    ..
+                }
+            )
+        };
+        self.0.iter().all(misread)
     }
 
     /// In the order of the files.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use kube::core::GroupVersionKind;
 use serde_json::Value;
 
-use super::BuildError;
+use super::{BuildError, names};
+use crate::inventory::ObjectId;
 use crate::yaml::{Document, Position};
 
 /// The name of a whole document in errors.
@@ -86,15 +87,66 @@ impl Manifest {
             Err((DOCUMENT.to_owned(), "must be an object"))
         };
         match checked {
-            Ok(()) => Ok(Self {
-                object,
-                origin: Origin::of(document, &[]),
-            }),
+            Ok(()) => {
+                let origin = Origin::of(document, &[]);
+                let manifest = Self { object, origin };
+                manifest.check_names(document).map(|()| manifest)
+            }
             Err((field, why)) => Err(BuildError::Field {
                 origin: Origin::of(document, &field.splitn(3, '.').collect::<Vec<_>>()),
                 field,
                 why,
             }),
+        }
+    }
+
+    /// Checks the texts that become parts of URLs and of ids.
+    fn check_names(&self, document: &Document) -> Result<(), BuildError> {
+        let id = self.id();
+        let api_version = self.text("/apiVersion");
+        let misread = match id.misread() {
+            true => Err(names::NameProblem::Misread),
+            false => Ok(()),
+        };
+        let checks = [
+            ("apiVersion", api_version, names::api_version(api_version)),
+            ("kind", &id.kind, names::kind(&id.kind)),
+            (
+                "metadata.namespace",
+                &id.namespace,
+                self.namespace().map_or(Ok(()), names::namespace),
+            ),
+            (
+                "metadata.name",
+                &id.name,
+                names::name(&id.group, &id.kind, &id.name),
+            ),
+            ("metadata.name", &id.name, misread),
+        ];
+        for (field, text, checked) in checks {
+            checked.map_err(|problem| BuildError::Name {
+                origin: Origin::of(document, &field.split('.').collect::<Vec<_>>()),
+                field,
+                text: text.to_owned(),
+                problem,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Its id, with the namespace as written.
+    fn id(&self) -> ObjectId {
+        let Identity {
+            group,
+            kind,
+            namespace,
+            name,
+        } = self.identity();
+        ObjectId {
+            namespace,
+            name,
+            group,
+            kind,
         }
     }
 

@@ -10,6 +10,7 @@
 mod error;
 mod list;
 mod manifest;
+pub mod names;
 mod namespace;
 pub mod print;
 
@@ -24,6 +25,7 @@ use crate::yaml;
 
 pub use self::error::{BuildError, BuildErrors, Duplicate};
 pub use self::manifest::{Identity, Manifest, Origin};
+pub use self::names::NameProblem;
 pub use self::namespace::set_namespace;
 
 /// How objects are made of files.

@@ -1,8 +1,9 @@
 //! Health of objects by the rules of kstatus.
 //!
 //! [`of`] looks at one object and says where it stands; it is pure, and the same as the kstatus library with Flux's stricter
-//! rule for Jobs (a Job is current when it completed, not when it runs). The library itself makes the fixtures of the
-//! tests. [`check`] reads live objects and asks their pods for the cause; [`report`] puts the first unhealthy object and its
+//! rule for Jobs (a Job is current when it completed, not when it runs), without waiting for pods of a `DaemonSet` that are
+//! replaced by hand only, and with the words "paused" and "suspended" where they are the reason. The library itself makes the
+//! fixtures of the tests. [`check`] reads live objects and asks their pods for the cause; [`report`] puts the first unhealthy object and its
 //! cause into words.
 //!
 //! ```text
@@ -114,6 +115,12 @@ impl Health {
             message: "Resource not found".into(),
             terminal: false,
         }
+    }
+
+    /// The same, with the reason in its spec that it does not go on.
+    fn because(mut self, why: &str) -> Self {
+        self.message = format!("{}: {why}", self.message);
+        self
     }
 
     /// Whether there is nothing left to wait for.

@@ -72,6 +72,16 @@ pub(super) fn deployment(object: &Value) -> Health {
     .or_else(|| {
         (!available).then(|| Health::in_progress("DeploymentNotAvailable", "Deployment not Available"))
     })
+    .map(|health| {
+        // Pods that are not ready are no matter of it.
+        let held =
+            ["LessReplicas", "LessUpdated", "ReplicaSetNotAvailable"].contains(&health.reason.as_str());
+        if held && is_true(object, "/spec/paused") {
+            health.because("the Deployment is paused (spec.paused)")
+        } else {
+            health
+        }
+    })
     .unwrap_or_else(|| Health::current(format!("Deployment is available. Replicas: {replicas}")))
 }
 
@@ -146,6 +156,13 @@ pub(super) fn daemon_set(object: &Value) -> Health {
         return Health::in_progress("NoDesiredNumber", "Missing .status.desiredNumberScheduled");
     };
     let count = |field: &str| integer_or(object, &format!("/status/{field}"), 0);
+    // Pods that nobody deletes stay as they are: they are not waited for, as those of a StatefulSet are not. kstatus waits forever.
+    let by_hand = text(object, "/spec/updateStrategy/type") == Some("OnDelete");
+    let updated = if by_hand {
+        wanted
+    } else {
+        count("updatedNumberScheduled")
+    };
     first_short(&[
         Step {
             have: count("currentNumberScheduled"),
@@ -154,7 +171,7 @@ pub(super) fn daemon_set(object: &Value) -> Health {
             word: "Current",
         },
         Step {
-            have: count("updatedNumberScheduled"),
+            have: updated,
             want: wanted,
             reason: "LessUpdated",
             word: "Updated",
@@ -222,14 +239,24 @@ pub(super) fn job(object: &Value) -> Health {
             _ => {}
         }
     }
-    if text(object, "/status/startTime").is_none() {
-        return Health::in_progress("JobNotStarted", "Job not started");
+    let health = if text(object, "/status/startTime").is_none() {
+        Health::in_progress("JobNotStarted", "Job not started")
+    } else {
+        let active = count("active");
+        Health::in_progress(
+            "JobInProgress",
+            format!("Job in progress. success: {succeeded}, active: {active}, failed: {failed}"),
+        )
+    };
+    if is_true(object, "/spec/suspend") {
+        health.because("the Job is suspended (spec.suspend)")
+    } else {
+        health
     }
-    let active = count("active");
-    Health::in_progress(
-        "JobInProgress",
-        format!("Job in progress. success: {succeeded}, active: {active}, failed: {failed}"),
-    )
+}
+
+fn is_true(object: &Value, pointer: &str) -> bool {
+    object.pointer(pointer) == Some(&Value::Bool(true))
 }
 
 fn first_short(steps: &[Step]) -> Option<Health> {

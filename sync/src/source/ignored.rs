@@ -97,7 +97,8 @@ fn parse(path: &str, text: &str) -> Result<Gitignore, SourceError> {
         why: error.to_string().replace(char::is_control, "\u{fffd}"),
     };
     let mut builder = GitignoreBuilder::new(".");
-    for line in text.lines() {
+    // As git reads its own: a byte order mark is no part of the first pattern.
+    for line in text.strip_prefix('\u{feff}').unwrap_or(text).lines() {
         builder
             .add_line(None, line)
             .map_err(|error| refuse(line, &error))?;
@@ -115,6 +116,15 @@ mod tests {
             .and_then(|ignored| ignored.with_file("", b"\x1b[31m{"))
             .unwrap_err();
         assert!(!error.to_string().contains(char::is_control), "{error:?}");
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_a_pattern() {
+        let ignored = Ignored::new(&Remote::default())
+            .unwrap()
+            .with_file("", "\u{feff}/secret.yaml\n".as_bytes())
+            .unwrap();
+        assert!(ignored.is_ignored("secret.yaml", false));
     }
 
     #[test]

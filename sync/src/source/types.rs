@@ -149,15 +149,24 @@ impl Credentials {
     /// Reads the data of a Secret. A Secret for ssh is refused by name, half a pair is an error; other keys are not ours.
     pub fn from_secret(data: &BTreeMap<String, Vec<u8>>) -> Result<Self, SourceError> {
         let refuse = |why: &str| Err(SourceError::Credentials { why: why.to_owned() });
-        let text = |key: &str| match data.get(key).map(|v| String::from_utf8(v.clone())) {
-            None => Ok(None),
-            Some(Ok(value)) if value.chars().any(char::is_control) => Err(SourceError::Credentials {
-                why: format!("key {key:?} holds a line feed or another control character"),
-            }),
-            Some(Ok(value)) => Ok(Some(value)),
-            Some(Err(_)) => Err(SourceError::Credentials {
+        let text = |key: &str| {
+            let Some(value) = data.get(key) else {
+                return Ok(None);
+            };
+            let value = std::str::from_utf8(value).map_err(|_| SourceError::Credentials {
                 why: format!("key {key:?} is not UTF-8"),
-            }),
+            })?;
+            // A file leaves a line feed behind; white space around a token is never a part of it, but a password may begin with some.
+            let value = match key {
+                "bearerToken" => value.trim(),
+                _ => value.trim_end_matches(['\r', '\n']),
+            };
+            if value.chars().any(char::is_control) {
+                return Err(SourceError::Credentials {
+                    why: format!("key {key:?} holds a line feed or another control character"),
+                });
+            }
+            Ok(Some(value.to_owned()))
         };
         let pem = |key: &str| data.get(key).cloned();
         let read = Self {

@@ -7,9 +7,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::{Document, Kind, Node, Position, YamlError, documents, value};
-
-const BOM: &str = "\u{feff}";
+use super::{BOM, Document, Kind, Node, Position, YamlError, documents, value};
 
 /// A scalar that is to have another text.
 #[derive(Debug, Clone, Copy)]
@@ -101,12 +99,13 @@ fn spliced(text: &str, edits: &[Edit<'_>], always_quoted: bool) -> Option<String
 
 /// The byte of a place. Lines end with a line feed here; where the parser sees others, what comes out is not what was meant.
 fn offset(text: &str, at: Position) -> Option<usize> {
-    let mark = if text.starts_with(BOM) { BOM.len() } else { 0 };
-    let lines = text[mark..].split_inclusive('\n');
+    let lines = text.split_inclusive('\n');
     let start: usize = lines.clone().take(at.line.checked_sub(1)?).map(str::len).sum();
     let line = lines.clone().nth(at.line.checked_sub(1)?)?;
-    let (column, _) = line.char_indices().nth(at.column.checked_sub(1)?)?;
-    Some(mark + start + column)
+    // A byte order mark is no column.
+    let mark = if line.starts_with(BOM) { BOM.len() } else { 0 };
+    let (column, _) = line[mark..].char_indices().nth(at.column.checked_sub(1)?)?;
+    Some(start + mark + column)
 }
 
 fn is_same(

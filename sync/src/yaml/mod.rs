@@ -27,6 +27,9 @@ pub use self::error::{Position, YamlError, YamlProblem};
 pub use self::node::{Document, Kind, Node, Scalar, Tag};
 use self::text::Chunk;
 
+/// What editors of Windows put at the start of a file.
+const BOM: &str = "\u{feff}";
+
 /// Collections within collections.
 pub const MAX_DEPTH: usize = 100;
 

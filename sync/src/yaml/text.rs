@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::{Position, YamlError, YamlProblem};
+use super::{BOM, Position, YamlError, YamlProblem};
 
 /// Text of one document, without the `---` before it.
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +52,7 @@ pub(super) fn check<'a>(file: &Arc<str>, bytes: &'a [u8]) -> Result<Cow<'a, str>
             ));
         }
     };
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let text = text.strip_prefix(BOM).unwrap_or(text);
     if let Some((index, c)) = unprintable(text) {
         let name = format!("U+{:04X}", u32::from(c));
         return Err(YamlError::new(
@@ -74,28 +74,55 @@ pub(super) fn split<'a>(file: &Arc<str>, whole: Chunk<'a>) -> Result<Vec<Chunk<'
     let mut chunks = Vec::new();
     let (mut rest, mut line) = (whole.text, 1);
     loop {
-        let separator = if rest.starts_with("---") {
-            Some(0)
-        } else {
-            rest.find("\n---").map(|feed| feed + 1)
-        };
+        let separator = separator(rest);
         let (text, behind) = rest.split_at(separator.unwrap_or(rest.len()));
-        let chunk = Chunk {
+        let chunk = without_mark(Chunk {
             start: whole.place(line, 1),
             text,
-        };
+        });
         check_outside(file, &chunk)?;
         chunks.push(chunk);
         if separator.is_none() {
             return Ok(chunks);
         }
         line += text.matches('\n').count();
+        let behind = behind.strip_prefix(BOM).unwrap_or(behind);
         let (separator, behind) = behind.split_once('\n').unwrap_or((behind, ""));
         if !matches!(separator[3..].trim_start().chars().next(), None | Some('#')) {
             return Err(YamlError::new(file, whole.place(line, 1), YamlProblem::Separator));
         }
         (rest, line) = (behind, line + 1);
     }
+}
+
+/// Where the next line starts that begins with `---`, with or without a byte order mark before it.
+fn separator(text: &str) -> Option<usize> {
+    text.match_indices("---").find_map(|(index, _)| {
+        let before = &text[..index];
+        let start = before.strip_suffix(BOM).unwrap_or(before);
+        (start.is_empty() || start.ends_with('\n')).then_some(start.len())
+    })
+}
+
+/// The chunk behind the byte order mark of its document, if it has one: files that were joined have one in the middle, and YAML
+/// allows it before each document. What stands before it is comments.
+fn without_mark(chunk: Chunk<'_>) -> Chunk<'_> {
+    let (mut found, mut offset) = (chunk, 0);
+    for (line, content) in (1..).zip(chunk.text.split_inclusive('\n')) {
+        let text = content.strip_prefix(BOM);
+        if text.is_some() {
+            found = Chunk {
+                start: chunk.place(line, 1),
+                text: &chunk.text[offset + BOM.len()..],
+            };
+        }
+        let text = text.unwrap_or(content).trim_start();
+        if !text.is_empty() && !text.starts_with('#') {
+            break;
+        }
+        offset += content.len();
+    }
+    found
 }
 
 /// Refuses directives, and what stands behind `...`.

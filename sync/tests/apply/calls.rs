@@ -156,7 +156,9 @@ async fn a_wait_of_an_hour_is_thirty_seconds() {
     let patient = Cluster::new(bed.api.client(), Duration::from_secs(60));
     let plan = bed.plan(&wanted()).await;
     let started = Instant::now();
-    apply::run(&patient, &plan, &bed.ledger).await.unwrap();
+    apply::run(&patient, &plan, &bed.ledger, &apply::Alone)
+        .await
+        .unwrap();
     assert_eq!(started.elapsed().as_secs(), 30);
 }
 
@@ -209,8 +211,8 @@ async fn eight_at_a_time() {
     let (one, other) = (bed.cluster.clone(), bed.cluster.clone());
     let runs = async {
         tokio::try_join!(
-            apply::run(&one, &plan, &bed.ledger),
-            apply::run(&other, &plan, &bed.ledger),
+            apply::run(&one, &plan, &bed.ledger, &apply::Alone),
+            apply::run(&other, &plan, &bed.ledger, &apply::Alone),
         )
     };
     let watch = async {
@@ -241,7 +243,9 @@ async fn a_renewed_client_shares_the_bound() {
     let bed = Bed::new();
     let renewed = Arc::new(bed.cluster.through(bed.api.client_as("renewed")));
     let plan = bed.plan(&wanted()).await;
-    apply::run(&renewed, &plan, &bed.ledger).await.unwrap();
+    apply::run(&renewed, &plan, &bed.ledger, &apply::Alone)
+        .await
+        .unwrap();
     let requests = bed.api.recorder().requests();
     let discovery = requests.iter().filter(|request| request.verb.is_none()).count();
     assert_eq!(discovery, 1, "what is known of the cluster stays known");
@@ -261,9 +265,9 @@ async fn applying_and_pruning_can_be_spawned() {
         let plan = apply::plan(&cluster, vec![definition, widget("w", 1)], options.clone())
             .await
             .unwrap();
-        apply::run(&cluster, &plan, &ledger).await.unwrap();
+        apply::run(&cluster, &plan, &ledger, &apply::Alone).await.unwrap();
         let all = plan.inventory().pruned_by(&Inventory::default());
-        apply::prune(&cluster, &options.owner, &all).await
+        apply::prune(&cluster, &options.owner, &all, &apply::Alone).await
     };
     let pruned = tokio::spawn(work).await.unwrap();
     assert_eq!(pruned.gone.len(), 1);

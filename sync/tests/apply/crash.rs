@@ -149,12 +149,12 @@ async fn round(client: Client, bed: &Bed, manifests: &[Value]) -> Result<(), Str
     let plan = apply::plan(&cluster, manifests.to_vec(), bed.options.clone())
         .await
         .map_err(|error| error.to_string())?;
-    apply::run(&cluster, &plan, &record)
+    apply::run(&cluster, &plan, &record, &apply::Alone)
         .await
         .map_err(|error| error.to_string())?;
     let wanted = plan.inventory();
     let unwanted = before.pruned_by(&wanted);
-    let pruned = apply::prune(&cluster, &bed.options.owner, &unwanted).await;
+    let pruned = apply::prune(&cluster, &bed.options.owner, &unwanted, &apply::Alone).await;
     let mut after = before.merged(&wanted);
     for id in pruned.settled() {
         after.remove(id);

@@ -121,6 +121,7 @@ async fn a_placeholder_for_a_ca_bundle_is_not_sent() {
     let real = encode(&certificate);
     let broken = encode("-----BEGIN CERTIFICATE-----\nno\n-----END CERTIFICATE-----\n");
     for (bundle, expect) in [
+        ("", None),
         ("Cg==", None),
         ("not base64", None),
         (broken.as_str(), None),
@@ -137,6 +138,97 @@ async fn a_placeholder_for_a_ca_bundle_is_not_sent() {
         let definition = outcomes["CustomResourceDefinition/widgets.example.org"];
         assert_eq!(definition, Outcome::Unchanged, "{bundle}");
     }
+}
+
+/// The same placeholders stand in the webhooks of admission.
+#[tokio::test(start_paused = true)]
+async fn a_placeholder_in_a_webhook_is_not_sent() {
+    const PATH: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/policy";
+    let certificate = rcgen::generate_simple_self_signed(["webhook".to_owned()])
+        .unwrap()
+        .cert
+        .pem();
+    let real = base64_of(&certificate);
+    let webhook = |bundle: &str| {
+        json!({
+            "name": "policy.example.org", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "clientConfig": {"caBundle": bundle, "service": {"name": "webhook", "namespace": "default"}},
+        })
+    };
+    let configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "policy"}, "webhooks": [webhook("Cg==")],
+    });
+    let bed = Bed::new();
+    bed.applied(&[configuration.clone()]).await;
+    let injected = json!({"webhooks": [webhook(&real)]});
+    bed.edit_as("cainjector", PATH, injected).await;
+    bed.api.recorder().clear();
+    let outcomes = bed.applied(&[configuration]).await;
+    assert_eq!(
+        outcomes["ValidatingWebhookConfiguration/policy"],
+        Outcome::Unchanged
+    );
+    assert_eq!(bed.writes(), Vec::<String>::new());
+    let live = bed.read(PATH).await.unwrap();
+    assert_eq!(live["webhooks"][0]["clientConfig"]["caBundle"], real);
+}
+
+/// The rules of an aggregated role are the aggregation controller's, whatever a manifest has there.
+#[tokio::test(start_paused = true)]
+async fn the_rules_of_an_aggregated_role_stay_as_they_are_filled_in() {
+    const PATH: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/monitoring";
+    let filled = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]);
+    let role = |rules: Value| {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "monitoring"},
+            "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"aggregate": "yes"}}]},
+            "rules": rules,
+        })
+    };
+    for declared in [
+        json!([]),
+        json!([{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}]),
+    ] {
+        let bed = Bed::new();
+        bed.applied(&[role(declared.clone())]).await;
+        let aggregated = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "monitoring"},
+            "rules": filled,
+        });
+        bed.apply_as("clusterrole-aggregation-controller", PATH, &aggregated)
+            .await;
+        let before = bed.read(PATH).await.unwrap();
+        bed.api.recorder().clear();
+        let outcomes = bed.applied(&[role(declared.clone())]).await;
+        assert_eq!(
+            outcomes["ClusterRole/monitoring"],
+            Outcome::Unchanged,
+            "{declared}"
+        );
+        assert_eq!(bed.writes(), Vec::<String>::new(), "{declared}");
+        assert_eq!(bed.read(PATH).await.unwrap(), before, "{declared}");
+        assert_eq!(before["rules"], filled);
+    }
+}
+
+/// A role that aggregates nothing has the rules of its manifest.
+#[tokio::test(start_paused = true)]
+async fn the_rules_of_a_plain_role_are_put_back() {
+    const PATH: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/reader";
+    let rules = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]);
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "reader"},
+        "aggregationRule": null, "rules": rules,
+    });
+    let bed = Bed::new();
+    bed.applied(&[role.clone()]).await;
+    bed.edit_as("somebody", PATH, json!({"rules": []})).await;
+    assert_eq!(
+        bed.applied(&[role]).await["ClusterRole/reader"],
+        Outcome::Configured
+    );
+    assert_eq!(bed.read(PATH).await.unwrap()["rules"], rules);
 }
 
 fn base64_of(text: &str) -> String {

@@ -128,7 +128,7 @@ async fn what_flux_applied_is_pruned() {
     bed.apply_as(FLUX, CONFIG, &by_flux(&json!({"x": "1"}))).await;
     let id: ObjectId = "default_a__ConfigMap".parse().unwrap();
     let unwanted = [(id.clone(), "v1".to_owned())];
-    let pruned = apply::prune(&bed.cluster, &bed.options.owner, &unwanted).await;
+    let pruned = apply::prune(&bed.cluster, &bed.options.owner, &unwanted, &apply::Alone).await;
     assert_eq!(pruned.gone, [id]);
 }
 

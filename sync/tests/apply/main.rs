@@ -20,6 +20,7 @@ mod immutable;
 mod many;
 mod prune;
 mod secrets;
+mod shared;
 mod stages;
 mod support;
 mod takeover;

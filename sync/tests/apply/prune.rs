@@ -166,7 +166,10 @@ async fn a_namesake_is_not_deleted() {
         pass(request, client).await
     });
     let bed = bed.through(client);
-    check(&bed.prune(&[]).await, json!({"waiting": ["ConfigMap/default/a"]}));
+    check(
+        &bed.prune(&[]).await,
+        json!({"released": ["ConfigMap/default/a"]}),
+    );
     assert_eq!(bed.read(CONFIG).await.unwrap()["data"]["k"], "theirs");
     let deleted = bed.api.recorder().requests();
     let refused = deleted.iter().filter(|request| request.code() == 409).count();
@@ -216,8 +219,13 @@ async fn an_object_is_found_in_another_version() {
     bed.applied(&[widget_definition("Namespaced"), widget("w", 1)])
         .await;
     let id = "default_w_example.org_Widget".parse().unwrap();
-    let pruned =
-        muster_sync::apply::prune(&bed.cluster, &bed.options.owner, &[(id, "v1alpha1".into())]).await;
+    let pruned = muster_sync::apply::prune(
+        &bed.cluster,
+        &bed.options.owner,
+        &[(id, "v1alpha1".into())],
+        &muster_sync::apply::Alone,
+    )
+    .await;
     check(&pruned, json!({"gone": ["Widget/default/w"]}));
 }
 
@@ -279,7 +287,13 @@ async fn a_cluster_that_cannot_be_read_loses_nothing() {
         Match::default(),
         Fault::Status(Failure::Unavailable),
     ));
-    let pruned = muster_sync::apply::prune(&bed.cluster, &bed.options.owner, &unwanted).await;
+    let pruned = muster_sync::apply::prune(
+        &bed.cluster,
+        &bed.options.owner,
+        &unwanted,
+        &muster_sync::apply::Alone,
+    )
+    .await;
     assert_eq!(pruned.settled().count(), 0);
     bed.api.faults().remove(rule);
     assert!(

@@ -25,7 +25,9 @@ fn is_silent(said: &str) {
 /// All that can be printed of a failed application.
 async fn said(bed: &Bed, manifest: &Value) -> String {
     let plan = bed.plan(std::slice::from_ref(manifest)).await;
-    let error = apply::run(&bed.cluster, &plan, &bed.ledger).await.unwrap_err();
+    let error = apply::run(&bed.cluster, &plan, &bed.ledger, &apply::Alone)
+        .await
+        .unwrap_err();
     let ApplyError::Objects { failures, .. } = &error else {
         panic!("{error}")
     };
@@ -61,7 +63,9 @@ async fn a_secret_that_drifted() {
     bed.edit(PATH, json!({"stringData": {"k": "other", "theirs": CANARY}}))
         .await;
     let plan = bed.plan(&wanted).await;
-    let applied = apply::run(&bed.cluster, &plan, &bed.ledger).await.unwrap();
+    let applied = apply::run(&bed.cluster, &plan, &bed.ledger, &apply::Alone)
+        .await
+        .unwrap();
     assert_eq!(applied.count(Outcome::Configured), 1);
     is_silent(&format!("{plan:?}{applied:?}{:?}", bed.ledger.recorded.lock()));
 }

@@ -79,7 +79,7 @@ impl Bed {
 
     pub async fn apply(&self, manifests: &[Value]) -> Result<Applied, ApplyError> {
         let plan = self.plan(manifests).await;
-        apply::run(&self.cluster, &plan, &self.ledger).await
+        apply::run(&self.cluster, &plan, &self.ledger, &apply::Alone).await
     }
 
     /// Applies what must be accepted; returns the outcomes by object.
@@ -99,7 +99,7 @@ impl Bed {
     pub async fn prune(&self, manifests: &[Value]) -> Pruned {
         let wanted = self.plan(manifests).await.inventory();
         let unwanted = self.ledger.recorded.lock().pruned_by(&wanted);
-        apply::prune(&self.cluster, &self.options.owner, &unwanted).await
+        apply::prune(&self.cluster, &self.options.owner, &unwanted, &apply::Alone).await
     }
 
     /// Reads what a path serves; `None` if it is not there.

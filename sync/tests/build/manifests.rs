@@ -42,6 +42,14 @@ fn objects_come_in_order_of_path_then_place() {
     assert_eq!(got.unwrap(), expect);
 }
 
+/// As files are that were joined by `cat`, or by an editor that puts the mark at the start of each document.
+#[test]
+fn a_byte_order_mark_before_a_later_document_is_no_part_of_it() {
+    let two = format!("\u{feff}{}---\n\u{feff}{}", config_map("a"), config_map("b"));
+    let got = built(&[("a.yaml", &two)]);
+    assert_eq!(got.unwrap(), ["a.yaml:1:1 ConfigMap a", "a.yaml:6:1 ConfigMap b"]);
+}
+
 #[test]
 fn nothing_is_built_of_nothing() {
     assert_eq!(built(&[]), Ok(vec![]));

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Namespace};
-use kube::{Api, Client, ResourceExt, api::ListParams};
+use kube::{Client, ResourceExt, api::ListParams};
 use muster_api::{Module, ModuleRevision};
+use muster_controllers::runtime::Api;
 
 use super::{
     super::{

@@ -92,9 +92,11 @@ impl Actor<'_> {
         let names: Vec<String> = clusters
             .index
             .with(|rows| rows.keys().map(|key| key.name.clone()).collect());
-        let known: Vec<String> = self.entries.keys().cloned().collect();
+        let mut known: BTreeSet<String> = self.entries.keys().cloned().collect();
+        // Published before a panic ended the actor before this one.
+        known.extend(self.registry.clusters.read().keys().cloned());
         for name in names.iter().chain(&known) {
-            self.cluster_changed(name);
+            self.isolated(name, |actor| actor.cluster_changed(name));
         }
         self.complete();
         self.settle_all();
@@ -167,10 +169,13 @@ impl Actor<'_> {
     }
 
     fn forget(&mut self, name: &str) {
-        if let Some(entry) = self.entries.remove(name) {
+        let entry = self.entries.remove(name);
+        let published = self.registry.clusters.write().remove(name);
+        if entry.is_some() || published.is_some() {
             info!(cluster = name, "the Cluster is gone");
-            self.registry.clusters.write().remove(name);
             self.registry.changes.announce(&name.to_owned());
+        }
+        if let Some(entry) = entry {
             self.release_identity(&entry.facts.uid);
         }
     }

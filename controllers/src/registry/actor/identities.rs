@@ -58,8 +58,10 @@ impl Actor<'_> {
     pub(super) fn settle_all(&mut self) {
         let names: Vec<String> = self.entries.keys().cloned().collect();
         for name in names {
-            self.settle(&name);
-            self.publish(&name);
+            self.isolated(&name, |actor| {
+                actor.settle(&name);
+                actor.publish(&name);
+            });
         }
     }
 

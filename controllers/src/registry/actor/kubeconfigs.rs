@@ -11,7 +11,7 @@ use super::{
     super::{entry::Found, probe::Probe, watching},
     Actor, Done,
 };
-use crate::runtime::{CallError, call::explain};
+use crate::runtime::{CallError, call::explain, isolated_future};
 
 /// After a failed read of a Secret of which nothing is known yet.
 const READ_AGAIN: Duration = Duration::from_secs(2);
@@ -46,7 +46,7 @@ impl Actor<'_> {
             .cloned()
             .collect();
         for name in names {
-            self.look_for_kubeconfig(&name);
+            self.isolated(&name, |actor| actor.look_for_kubeconfig(&name));
         }
     }
 
@@ -56,13 +56,9 @@ impl Actor<'_> {
         self.work.push(
             async move {
                 sleep(pause).await;
-                let found = watching::read_secret(
-                    client,
-                    &namespace,
-                    &kubeconfig_secret(&cluster),
-                    &[KUBECONFIG_KEY],
-                )
-                .await;
+                let secret = kubeconfig_secret(&cluster);
+                let read = watching::read_secret(client, &namespace, &secret, &[KUBECONFIG_KEY]);
+                let found = isolated_future(read).await;
                 Done::Read {
                     cluster,
                     found,
@@ -111,7 +107,7 @@ impl Actor<'_> {
         else {
             return;
         };
-        entry.contact.record(Probe::Refused(error));
+        entry.record(Probe::Refused(error));
         self.publish(name);
         self.probe_again(name);
     }
@@ -121,9 +117,13 @@ impl Actor<'_> {
         let Some(entry) = self.entries.get_mut(name) else {
             return;
         };
-        if entry.take_kubeconfig(&self.registry.setup.connect, found) {
-            entry.generation = generation;
-            self.keep_probing(name, Duration::ZERO);
+        match entry.take_kubeconfig(&self.registry.setup.connect, found) {
+            Ok(true) => {
+                entry.generation = generation;
+                self.keep_probing(name, Duration::ZERO);
+            }
+            Ok(false) => {}
+            Err(panicked) => return self.panicked(name, &panicked),
         }
         self.publish(name);
     }

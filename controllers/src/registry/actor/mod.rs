@@ -17,7 +17,7 @@ use futures::{
 use muster_api::{cluster::Version, labels::manager};
 use tokio::{
     sync::Semaphore,
-    time::{Instant, MissedTickBehavior},
+    time::{Instant, MissedTickBehavior, sleep},
 };
 use tracing::info;
 
@@ -29,7 +29,7 @@ use super::{
     probe::Probe,
     watching::{self, ClusterIndex, SecretIndex},
 };
-use crate::runtime::{CallError, Events};
+use crate::runtime::{CallError, Events, Panicked, isolated};
 
 /// How often Secrets that no watch shows are read.
 const READ_EVERY: Duration = Duration::from_secs(30);
@@ -75,8 +75,7 @@ enum Done {
     Probed {
         cluster: String,
         generation: u64,
-        probe: Probe,
-        sight: Option<Sight>,
+        outcome: Result<(Probe, Option<Sight>), Panicked>,
     },
     /// All records of identities.
     Pins(Result<Pins, CallError>),
@@ -91,9 +90,14 @@ enum Done {
     Told,
     Read {
         cluster: String,
-        found: Result<Found, CallError>,
+        found: Result<Result<Found, CallError>, Panicked>,
         /// The refusal that made the Secret be read, and the generation that it was of.
         refusal: Option<(String, u64)>,
+    },
+    /// The pause after a panic is over.
+    Rested {
+        cluster: String,
+        generation: u64,
     },
     /// The time of [`SETTLE`] is over.
     Settled,
@@ -132,8 +136,8 @@ impl<'a> Actor<'a> {
         self.read_pins_in(Duration::ZERO);
         loop {
             tokio::select! {
-                name = next(&mut self.clusters) => self.cluster_changed(&name),
-                Some(name) = secrets.next() => self.look_for_kubeconfig(&name),
+                name = next(&mut self.clusters) => self.isolated(&name, |actor| actor.cluster_changed(&name)),
+                Some(name) = secrets.next() => self.isolated(&name, |actor| actor.look_for_kubeconfig(&name)),
                 Some(done) = self.work.next() => self.take(done),
                 _ = read.tick() => self.read_unwatched(),
             }
@@ -166,22 +170,77 @@ impl<'a> Actor<'a> {
             Done::Probed {
                 cluster,
                 generation,
-                probe,
-                sight,
-            } => self.probed(&cluster, generation, probe, sight),
+                outcome,
+            } => {
+                let (probe, sight) = outcome.unwrap_or_else(|panicked| {
+                    let what = format!("probing cluster {cluster}");
+                    self.registry.note_panic(&what, &panicked);
+                    (Probe::Failed(panicked.to_string()), None)
+                });
+                self.isolated(&cluster, |actor| actor.probed(&cluster, generation, probe, sight));
+            }
             Done::Read {
                 cluster,
-                found,
+                found: Ok(found),
                 refusal,
-            } => self.secret_read(&cluster, found, refusal),
+            } => self.isolated(&cluster, |actor| actor.secret_read(&cluster, found, refusal)),
+            Done::Read {
+                cluster,
+                found: Err(panicked),
+                refusal: _,
+            } => self.panicked(&cluster, &panicked),
             Done::Pins(pins) => self.pins_read(pins),
             Done::Kept {
                 cluster,
                 uid,
                 pin,
                 result,
-            } => self.identity_kept(&cluster, &uid, &pin, result),
+            } => self.isolated(&cluster, |actor| {
+                actor.identity_kept(&cluster, &uid, &pin, result)
+            }),
+            Done::Rested { cluster, generation } => {
+                self.isolated(&cluster, |actor| actor.begin_again(&cluster, generation));
+            }
             Done::Told | Done::Settled => {}
+        }
+    }
+
+    /// Does what concerns one cluster: a panic is that cluster's alone.
+    fn isolated(&mut self, name: &str, work: impl FnOnce(&mut Self)) {
+        if let Err(panicked) = isolated(|| work(self)) {
+            self.panicked(name, &panicked);
+        }
+    }
+
+    /// A cluster whose handling panicked is unreachable until it is tried again.
+    fn panicked(&mut self, name: &str, panicked: &Panicked) {
+        self.registry
+            .note_panic(&format!("handling cluster {name}"), panicked);
+        let generation = self.fresh_generation();
+        let Some(entry) = self.entries.get_mut(name) else {
+            return;
+        };
+        let pause = entry.break_off(generation);
+        let cluster = name.to_owned();
+        self.work.push(
+            async move {
+                sleep(pause).await;
+                Done::Rested { cluster, generation }
+            }
+            .boxed(),
+        );
+        // What panicked may be the publishing: then the row from before stands.
+        if let Err(panicked) = isolated(|| self.publish(name)) {
+            panicked.log(&format!("publishing the state of cluster {name}"));
+        }
+    }
+
+    /// Handles a cluster from the start again, unless it has changed since its panic.
+    fn begin_again(&mut self, name: &str, generation: u64) {
+        let entry = self.entries.get_mut(name);
+        let entry = entry.filter(|entry| entry.generation == generation);
+        if entry.is_some_and(Entry::begin_again) {
+            self.look_for_kubeconfig(name);
         }
     }
 

@@ -12,6 +12,7 @@ use super::{
     },
     Actor, Done,
 };
+use crate::runtime::isolated_future;
 
 /// ± 10 %: clusters are not probed in step.
 const JITTER: f64 = 0.1;
@@ -41,12 +42,11 @@ impl Actor<'_> {
                 }
                 // Made now, and apart: of ten thousand clusters nearly all wait.
                 let client = connection.probe();
-                let (probe, sight) = probe::probe(&client, ask).boxed().await;
+                let outcome = isolated_future(probe::probe(&client, ask).boxed()).await;
                 Done::Probed {
                     cluster,
                     generation,
-                    probe,
-                    sight,
+                    outcome,
                 }
             }
             .boxed(),
@@ -74,7 +74,7 @@ impl Actor<'_> {
             }
             Probe::Failed(_) => {}
         }
-        entry.contact.record(probe);
+        entry.record(probe);
         self.settle(name);
         self.publish(name);
         self.probe_again(name);

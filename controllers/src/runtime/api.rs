@@ -1,0 +1,272 @@
+//! Objects of an API server, by names that may be anything: [`kube::Api`] with each name and namespace as one segment of the path.
+//!
+//! kube's request builder inserts names into the URL as they are: the request to delete `settings?v=2` would be one to delete
+//! `settings`, and a blank makes no URL at all. Here they are percent-encoded before, as client-go does it, and what cannot be a
+//! segment (`..`) is refused before anything is sent.
+//!
+//! Invariant: product code has no other way to an object (a house rule).
+
+use std::fmt::Debug;
+
+use futures::Stream;
+use kube::{
+    Client, Error, Resource, Result,
+    api::{
+        DeleteParams, ListParams, Log, LogParams, ObjectList, PartialObjectMeta, Patch, PatchParams,
+        PostParams, Request, WatchEvent,
+    },
+    core::{DynamicResourceScope, NamespaceResourceScope, request},
+};
+use muster_api::path::{self, SegmentError};
+use serde::{Serialize, de::DeserializeOwned};
+
+/// The objects of a kind, in one namespace or in all; its methods are those of [`kube::Api`].
+#[derive(Clone, Debug)]
+pub struct Api<K> {
+    inner: kube::Api<K>,
+    /// Why no request is sent: the namespace, or the kind, cannot be part of a path.
+    refused: Option<String>,
+}
+
+impl<K: Resource> Api<K> {
+    fn of(inner: kube::Api<K>, refused: Option<String>) -> Self {
+        let url = inner.resource_url();
+        let refused = refused.or_else(|| {
+            let error = path::collection(url).err()?;
+            Some(format!("{url:?} is no path of an API server: {error}"))
+        });
+        Self { inner, refused }
+    }
+
+    /// Objects of a kind that is known at run time: all of them.
+    pub fn all_with(client: Client, kind: &K::DynamicType) -> Self {
+        Self::of(kube::Api::all_with(client, kind), None)
+    }
+
+    /// Objects of a kind that is known at run time, in a namespace.
+    pub fn namespaced_with(client: Client, namespace: &str, kind: &K::DynamicType) -> Self
+    where
+        K: Resource<Scope = DynamicResourceScope>,
+    {
+        let (namespace, refused) = encoded(namespace);
+        Self::of(kube::Api::namespaced_with(client, &namespace, kind), refused)
+    }
+}
+
+impl<K: Resource> Api<K>
+where
+    K::DynamicType: Default,
+{
+    /// All objects of a kind.
+    pub fn all(client: Client) -> Self {
+        Self::of(kube::Api::all(client), None)
+    }
+
+    /// The objects of a kind in a namespace.
+    pub fn namespaced(client: Client, namespace: &str) -> Self
+    where
+        K: Resource<Scope = NamespaceResourceScope>,
+    {
+        let (namespace, refused) = encoded(namespace);
+        Self::of(kube::Api::namespaced(client, &namespace), refused)
+    }
+}
+
+/// A namespace as kube's builder is to insert it, and why it cannot.
+fn encoded(namespace: &str) -> (String, Option<String>) {
+    match path::segment(namespace) {
+        Ok(namespace) => (namespace.into_owned(), None),
+        Err(error) => (
+            String::new(),
+            Some(format!(
+                "{namespace:?} cannot be the name of a namespace: {error}"
+            )),
+        ),
+    }
+}
+
+fn refusal(words: String) -> Error {
+    Error::BuildRequest(request::Error::Validation(words))
+}
+
+impl<K> Api<K> {
+    /// kube's own API, for its watchers, which take no names; refused as each request would be.
+    pub fn for_watching(self) -> Result<kube::Api<K>> {
+        match self.refused {
+            Some(words) => Err(refusal(words)),
+            None => Ok(self.inner),
+        }
+    }
+
+    fn open(&self) -> Result<&kube::Api<K>> {
+        match &self.refused {
+            Some(words) => Err(refusal(words.clone())),
+            None => Ok(&self.inner),
+        }
+    }
+
+    fn named<'a>(&self, name: &'a str) -> Result<(&kube::Api<K>, std::borrow::Cow<'a, str>)> {
+        let api = self.open()?;
+        let name = path::segment(name)
+            .map_err(|error: SegmentError| refusal(format!("{name:?} cannot be a name: {error}")))?;
+        Ok((api, name))
+    }
+}
+
+/// Requests for what kube's methods have no parameters for. Send them by the client.
+impl<K: Resource> Api<K> {
+    /// The request that creates an object.
+    pub fn request_to_create(&self, by: &PostParams, body: Vec<u8>) -> Result<http::Request<Vec<u8>>> {
+        let request = Request::new(self.open()?.resource_url()).create(by, body);
+        request.map_err(Error::BuildRequest)
+    }
+
+    /// The request that replaces an object.
+    pub fn request_to_replace(
+        &self,
+        name: &str,
+        by: &PostParams,
+        body: Vec<u8>,
+    ) -> Result<http::Request<Vec<u8>>> {
+        let (api, name) = self.named(name)?;
+        let request = Request::new(api.resource_url()).replace(&name, by, body);
+        request.map_err(Error::BuildRequest)
+    }
+
+    /// The request that patches an object.
+    pub fn request_to_patch<P: Serialize>(
+        &self,
+        name: &str,
+        by: &PatchParams,
+        patch: &Patch<P>,
+    ) -> Result<http::Request<Vec<u8>>> {
+        let (api, name) = self.named(name)?;
+        let request = Request::new(api.resource_url()).patch(&name, by, patch);
+        request.map_err(Error::BuildRequest)
+    }
+
+    /// The client that requests go through.
+    pub fn into_client(self) -> Client {
+        self.inner.into_client()
+    }
+}
+
+impl<K: Clone + DeserializeOwned + Debug> Api<K> {
+    /// Reads an object.
+    pub async fn get(&self, name: &str) -> Result<K> {
+        let (api, name) = self.named(name)?;
+        api.get(&name).await
+    }
+
+    /// Reads an object, if it is there.
+    pub async fn get_opt(&self, name: &str) -> Result<Option<K>> {
+        let (api, name) = self.named(name)?;
+        api.get_opt(&name).await
+    }
+
+    /// Reads the metadata of an object.
+    pub async fn get_metadata(&self, name: &str) -> Result<PartialObjectMeta<K>> {
+        let (api, name) = self.named(name)?;
+        api.get_metadata(&name).await
+    }
+
+    /// Reads the metadata of an object, if it is there.
+    pub async fn get_metadata_opt(&self, name: &str) -> Result<Option<PartialObjectMeta<K>>> {
+        let (api, name) = self.named(name)?;
+        api.get_metadata_opt(&name).await
+    }
+
+    /// Lists objects.
+    pub async fn list(&self, by: &ListParams) -> Result<ObjectList<K>> {
+        self.open()?.list(by).await
+    }
+
+    /// Lists the metadata of objects.
+    pub async fn list_metadata(&self, by: &ListParams) -> Result<ObjectList<PartialObjectMeta<K>>> {
+        self.open()?.list_metadata(by).await
+    }
+
+    /// Creates an object; its name is in it.
+    pub async fn create(&self, by: &PostParams, object: &K) -> Result<K>
+    where
+        K: Serialize,
+    {
+        self.open()?.create(by, object).await
+    }
+
+    /// Deletes an object.
+    pub async fn delete(&self, name: &str, by: &DeleteParams) -> Result<()> {
+        let (api, name) = self.named(name)?;
+        // The object as it was, or a status: which one depends on finalizers, and says nothing more.
+        api.delete(&name, by).await.map(drop)
+    }
+
+    /// Patches an object.
+    pub async fn patch<P: Serialize + Debug>(
+        &self,
+        name: &str,
+        by: &PatchParams,
+        patch: &Patch<P>,
+    ) -> Result<K> {
+        let (api, name) = self.named(name)?;
+        api.patch(&name, by, patch).await
+    }
+
+    /// Patches an object; the answer is its metadata only.
+    pub async fn patch_metadata<P: Serialize + Debug>(
+        &self,
+        name: &str,
+        by: &PatchParams,
+        patch: &Patch<P>,
+    ) -> Result<PartialObjectMeta<K>> {
+        let (api, name) = self.named(name)?;
+        api.patch_metadata(&name, by, patch).await
+    }
+
+    /// Patches the status of an object.
+    pub async fn patch_status<P: Serialize + Debug>(
+        &self,
+        name: &str,
+        by: &PatchParams,
+        patch: &Patch<P>,
+    ) -> Result<K> {
+        let (api, name) = self.named(name)?;
+        api.patch_status(&name, by, patch).await
+    }
+
+    /// Replaces an object.
+    pub async fn replace(&self, name: &str, by: &PostParams, object: &K) -> Result<K>
+    where
+        K: Serialize,
+    {
+        let (api, name) = self.named(name)?;
+        api.replace(&name, by, object).await
+    }
+
+    /// Replaces the status of an object.
+    pub async fn replace_status(&self, name: &str, by: &PostParams, object: &K) -> Result<K>
+    where
+        K: Serialize,
+    {
+        let (api, name) = self.named(name)?;
+        api.replace_status(&name, by, object).await
+    }
+
+    /// Watches objects from a version on.
+    pub async fn watch(
+        &self,
+        by: &kube::api::WatchParams,
+        version: &str,
+    ) -> Result<impl Stream<Item = Result<WatchEvent<K>>> + use<K>> {
+        self.open()?.watch(by, version).await
+    }
+
+    /// Reads the log of a container.
+    pub async fn logs(&self, name: &str, by: &LogParams) -> Result<String>
+    where
+        K: Log,
+    {
+        let (api, name) = self.named(name)?;
+        api.logs(&name, by).await
+    }
+}

@@ -1,0 +1,95 @@
+//! A panic is a defect of muster, and ends no more than the work that it happens in: what one object or one Secret brings about is not
+//! the end of the process for all others.
+//!
+//! What a panic says may have parts of what was being read, credentials included: it goes into the log, never into a status.
+
+use std::{
+    any::Any,
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use futures::FutureExt;
+use thiserror::Error;
+use tokio::task::JoinError;
+use tracing::error;
+
+/// Work that panicked.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("muster panicked: please report this as a defect of muster, with what its log says")]
+pub struct Panicked(String);
+
+impl Panicked {
+    fn of(payload: &(dyn Any + Send)) -> Self {
+        let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+        Self(text.unwrap_or_else(|| "without a message".to_owned()))
+    }
+
+    /// What the panic said: for the log alone.
+    pub fn says(&self) -> &str {
+        &self.0
+    }
+
+    /// Writes it to the log. `what` is what was being done.
+    pub fn log(&self, what: &str) {
+        error!(
+            panic = self.says(),
+            "muster panicked while {what}: please report this as a defect of muster"
+        );
+    }
+}
+
+impl From<JoinError> for Panicked {
+    /// A task of ours ends before its work only by a panic: it is cancelled by dropping what waits for it.
+    fn from(error: JoinError) -> Self {
+        match error.try_into_panic() {
+            Ok(payload) => Self::of(&*payload),
+            Err(cancelled) => Self(cancelled.to_string()),
+        }
+    }
+}
+
+/// Does `work`. What it has changed when it panics stays as it is then: the caller makes it whole, or throws it away.
+pub fn isolated<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|payload| Panicked::of(&*payload))
+}
+
+/// Awaits `work`, as [`isolated`].
+pub async fn isolated_future<F: Future>(work: F) -> Result<F::Output, Panicked> {
+    AssertUnwindSafe(work)
+        .catch_unwind()
+        .await
+        .map_err(|payload| Panicked::of(&*payload))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_panic_says_is_for_the_log_alone() {
+        let digits = "hunter2".to_owned();
+        let panicked = isolated(|| digits.parse::<u8>().unwrap()).unwrap_err();
+        assert!(panicked.says().contains("InvalidDigit"), "{}", panicked.says());
+        let panicked = isolated(|| panic!("{digits}")).map(|()| 1).unwrap_err();
+        assert_eq!(panicked.says(), "hunter2");
+        assert!(!panicked.to_string().contains("hunter2"), "{panicked}");
+        assert_eq!(isolated(|| 1), Ok(1));
+    }
+
+    #[tokio::test]
+    async fn a_future_that_panics_after_an_await_is_an_error() {
+        let work = async {
+            tokio::task::yield_now().await;
+            panic!("later")
+        };
+        let panicked = isolated_future(work).await.map(|()| 1).unwrap_err();
+        assert_eq!(panicked.says(), "later");
+        let task = tokio::spawn(async { panic!("in a task") });
+        assert_eq!(
+            Panicked::from(task.await.map(|()| 1).unwrap_err()).says(),
+            "in a task"
+        );
+    }
+}

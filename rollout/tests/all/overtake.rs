@@ -1,0 +1,310 @@
+//! Rule 9 of a unit that reports a greater token than that of its charge: the charge gets one above it, on its slot and with its
+//! deadlines. So what was removed here and not there comes back, and a cluster that lies gains nothing.
+
+use std::collections::BTreeMap;
+
+use muster_rollout::{
+    Content, Echo, Limit, Memory, Millis, OnFailure, Row, State, Step, Token, Verdict, Why,
+};
+use proptest::prelude::*;
+
+use crate::world::{World, digest, rev, row_steps};
+
+/// What a cluster has of a life that is forgotten here.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    token: u64,
+    /// Of revision `r0`; else it is withdrawn.
+    carries: bool,
+    /// It is reported before the first decision.
+    at_once: bool,
+}
+
+/// Clusters whose own rows have a life of their own, as the mirror keeps them: a smaller token changes nothing there.
+struct Fleet {
+    world: World,
+    there: BTreeMap<String, Row>,
+}
+
+impl Fleet {
+    fn new(left: &[(&str, Left)], target: &str) -> Self {
+        let names: Vec<&str> = left.iter().map(|(name, _)| *name).collect();
+        let mut fleet = Self {
+            world: World::new(&names, target),
+            there: BTreeMap::new(),
+        };
+        for (name, left) in left {
+            let content = if left.carries {
+                carries("r0")
+            } else {
+                Content::Withdraw
+            };
+            let row = Row {
+                token: Token(left.token),
+                content,
+            };
+            fleet.there.insert((*name).to_owned(), row);
+            if left.at_once {
+                fleet.report(name);
+            }
+        }
+        fleet
+    }
+
+    /// The mirror, and what the cluster says about the row that it has.
+    fn report(&mut self, name: &str) {
+        let member = self.world.member(name);
+        let own = self.there.get(name).copied();
+        let newer = |row: &Row| own.is_none_or(|own| own.token <= row.token);
+        let Some(row) = member.row.filter(newer).or(own) else {
+            return;
+        };
+        self.there.insert(name.to_owned(), row);
+        let (digest, state) = match row.content {
+            Content::Carries { digest, .. } => (Some(digest), State::Succeeded),
+            Content::Withdraw | Content::Nothing => (None, State::Withdrawn),
+        };
+        member.echo = Some(Echo {
+            digest,
+            token: row.token,
+            state,
+        });
+    }
+
+    /// Who has something else than what was confirmed, by the rows here.
+    fn changing(&self) -> usize {
+        let moves = |name: &String| {
+            let member = &self.world.members[name];
+            let confirmed = |row: Row| {
+                let echo = member.echo.as_ref();
+                echo.is_some_and(|echo| echo.token == row.token && echo.state == State::Succeeded)
+            };
+            member.row.is_some_and(|row| !confirmed(row))
+        };
+        self.there.keys().filter(|name| moves(name)).count()
+    }
+
+    /// A few rounds, in which never more than `limit` change.
+    fn settle(&mut self, limit: usize) {
+        for _ in 0..4 * self.there.len() + 4 {
+            self.world.step();
+            assert!(self.changing() <= limit, "{:?}", self.world.memory.charges);
+            for name in self.world.names() {
+                self.report(&name);
+            }
+        }
+        assert!(row_steps(&self.world.decide()).is_empty(), "it does not settle");
+        assert!(
+            self.world.memory.charges.is_empty(),
+            "{:?}",
+            self.world.memory.charges
+        );
+    }
+}
+
+fn carries(revision: &str) -> Content {
+    Content::Carries {
+        revision: Some(rev(revision)),
+        digest: digest(revision, 0),
+    }
+}
+
+/// The unit reports about this token of another life, whatever its row says.
+fn reports(world: &mut World, name: &str, token: u64) {
+    world.member(name).echo = Some(Echo {
+        digest: None,
+        token: Token(token),
+        state: State::Withdrawn,
+    });
+}
+
+const GONE: Left = Left {
+    token: 5,
+    carries: false,
+    at_once: true,
+};
+
+#[test]
+fn a_new_row_starts_above_what_is_reported_without_one() {
+    let mut fleet = Fleet::new(&[("a", GONE)], "r1");
+    fleet.world.step();
+    assert_eq!(fleet.world.token("a"), 6);
+    fleet.settle(1);
+    assert_eq!(fleet.world.memory.last_good, Some(rev("r1")));
+}
+
+#[test]
+fn a_report_that_comes_after_the_row_raises_its_token_on_its_slot() {
+    let mut world = World::new(&["a", "b"], "r1");
+    world.step();
+    let before = world.memory.charges["a"];
+    reports(&mut world, "a", 5);
+    world.pass(Millis::minutes(1));
+    world.step();
+    let after = world.memory.charges["a"];
+    assert_eq!((world.token("a"), world.token("b")), (6, 0));
+    assert_eq!((after.since, after.sent), (before.since, before.sent));
+    assert_eq!(world.words(), "a:Updating b:WaitingTurn");
+    world.settle();
+    assert_eq!(world.memory.last_good, Some(rev("r1")));
+}
+
+#[test]
+fn a_token_that_another_life_had_by_chance_is_not_taken_for_the_write() {
+    let mut world = World::new(&["a"], "r1");
+    world.remember();
+    reports(&mut world, "a", 1);
+    world.step();
+    assert_eq!(world.token("a"), 2);
+}
+
+#[test]
+fn who_always_reports_a_greater_token_is_not_picked_up_in_time() {
+    for slow in [false, true] {
+        let mut world = World::settled(&["a", "b"], "r1");
+        world.aim("r2");
+        for round in 0..30 {
+            let decision = world.remember();
+            if slow {
+                // The write takes its time, and the module is looked at again before it stands.
+                world.remember();
+            }
+            let first = if round == 0 { 0 } else { 10 };
+            world.pass(Millis::seconds(first));
+            decision.steps.iter().for_each(|step| world.carry_out(step));
+            let token = world.token("a");
+            reports(&mut world, "a", token + 7);
+        }
+        assert_eq!(world.memory.verdict(rev("r2")), None, "{slow}");
+        world.pass(Millis::seconds(20));
+        world.step();
+        assert_eq!(world.memory.verdict(rev("r2")), Some(Verdict::Bad), "{slow}");
+        assert!(matches!(world.why("a"), Why::NotPickedUp { .. }));
+        let token = world.token("a");
+        reports(&mut world, "a", token + 7);
+        world.step();
+        assert_eq!(world.token("a"), token, "it failed: it is not written again");
+    }
+}
+
+#[test]
+fn a_soak_begins_anew_and_what_was_picked_up_stays_so() {
+    let mut world = World::settled(&["a"], "r1");
+    world.spec.min_ready = Millis::minutes(1);
+    world.aim("r2");
+    world.step();
+    world.succeed("a");
+    world.step();
+    let token = world.token("a");
+    reports(&mut world, "a", token + 1);
+    world.step();
+    let charge = world.memory.charges["a"];
+    assert_eq!((charge.picked_up, charge.succeeded_since), (true, None));
+    assert_eq!(charge.token, Token(token + 2));
+}
+
+#[test]
+fn a_row_of_before_is_found_again_where_its_cluster_went_on() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    let token = world.token("a");
+    reports(&mut world, "a", token + 9);
+    world.step();
+    assert_eq!(
+        (world.charged(), world.token("a")),
+        (vec!["a".to_owned()], token + 10)
+    );
+    world.settle();
+    assert_eq!(world.on("r1"), ["a", "b"]);
+}
+
+#[test]
+fn a_withdrawal_is_raised_too() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.deselect(&["a"]);
+    world.step();
+    let token = world.token("a");
+    reports(&mut world, "a", token + 3);
+    world.member("a").echo.as_mut().unwrap().state = State::Succeeded;
+    world.step();
+    assert_eq!(world.token("a"), token + 4);
+    world.settle();
+    assert!(world.charged().is_empty());
+}
+
+#[test]
+fn nothing_is_raised_while_it_is_paused_or_the_unit_is_away() {
+    for paused in [true, false] {
+        let mut world = World::new(&["a"], "r1");
+        world.step();
+        reports(&mut world, "a", 5);
+        world.spec.paused = paused;
+        if !paused {
+            world.lose("a");
+        }
+        world.step();
+        assert_eq!((world.token("a"), world.memory.charges["a"].token), (1, Token(1)));
+        world.spec.paused = false;
+        world.find("a");
+        world.step();
+        assert_eq!(world.token("a"), 6);
+    }
+}
+
+#[test]
+fn a_token_that_no_decision_gave_out_is_not_believed() {
+    let mut world = World::new(&["a"], "r1");
+    world.step();
+    reports(&mut world, "a", u64::MAX);
+    assert!(row_steps(&world.step()).is_empty());
+    assert_eq!(world.token("a"), 1);
+}
+
+fn left() -> impl Strategy<Value = Left> {
+    (1..12_u64, any::<bool>(), any::<bool>()).prop_map(|(token, carries, at_once)| Left {
+        token,
+        carries,
+        at_once,
+    })
+}
+
+proptest! {
+    /// Whatever was left in the clusters, whenever it is reported, and whatever is remembered here: all get the target, never more at a
+    /// time than may, and tokens grow.
+    #[test]
+    fn whatever_was_left_there_all_get_the_target(
+        left in prop::collection::vec(left(), 1..6), limit in 1..3_u32, lost in any::<bool>(), cut in 0..8_usize,
+    ) {
+        let names = ["a", "b", "c", "d", "e"];
+        let left: Vec<(&str, Left)> = names.into_iter().zip(left).collect();
+        let mut fleet = Fleet::new(&left, "r1");
+        fleet.world.spec.limit = Limit::Count(limit);
+        fleet.world.spec.on_failure = OnFailure::Halt;
+        for at in 0..cut {
+            let decision = fleet.world.remember();
+            for step in row_steps(&decision) {
+                let (Step::Assign { token, unit, .. } | Step::Fence { token, unit } | Step::Withdraw { token, unit, .. }
+                    | Step::Abandon { token, unit }) = step else { continue };
+                prop_assert!(token.0 > fleet.world.token(unit.as_str()), "{step:?}");
+                // Every third write is lost.
+                if at % 3 != 2 {
+                    fleet.world.carry_out(step);
+                }
+            }
+            if at % 2 == 1 {
+                for name in fleet.world.names() {
+                    fleet.report(&name);
+                }
+            }
+        }
+        if lost {
+            fleet.world.memory = Memory::rebuild(&fleet.world.view(), None, BTreeMap::new(), fleet.world.now);
+        }
+        fleet.settle(usize::try_from(limit).unwrap());
+        let target = fleet.world.on("r1").len();
+        prop_assert_eq!(target, left.len());
+        prop_assert_eq!(fleet.world.memory.last_good, Some(rev("r1")));
+        for (name, row) in &fleet.there {
+            prop_assert_eq!(Some(*row), fleet.world.members[name].row);
+        }
+    }
+}
