@@ -52,6 +52,24 @@ fn ids_are_written_as_flux_writes_them() {
 }
 
 #[test]
+fn ids_that_read_back_as_others_are_known() {
+    let rbac = "rbac.authorization.k8s.io";
+    for (object, expect) in [
+        (id("", "ops__reader", rbac, "ClusterRole"), true),
+        (id("", "a_:b", rbac, "ClusterRole"), true),
+        (id("ns", "a__b", "example.org", "Widget"), true),
+        (id("n_s", "a", "", "ConfigMap"), true),
+        (id("ns", "a", "", "Config_Map"), true),
+        (id("", "ops:reader", rbac, "ClusterRole"), false),
+        (id("", "my role", rbac, "ClusterRole"), false),
+        (id("", "_a_", rbac, "ClusterRole"), false),
+        (id("ns", "a:b", "example.org", "Widget"), false),
+    ] {
+        assert_eq!(object.misread(), expect, "{object}");
+    }
+}
+
+#[test]
 fn what_is_no_id_is_refused() {
     let said = ["", "a", "a_b", "a_b_c", "_a_b_", "___Kind"]
         .map(|text| text.parse::<ObjectId>().unwrap_err().to_string());
@@ -181,9 +199,40 @@ fn any_id() -> impl Strategy<Value = ObjectId> {
     ]
 }
 
+/// Ids with names of any characters, many of them such as ids are made of.
+fn any_text_id() -> impl Strategy<Value = ObjectId> {
+    let group = prop_oneof![
+        Just("rbac.authorization.k8s.io".to_owned()),
+        Just(String::new()),
+        "[a-z]{1,3}\\.[a-z]{1,3}",
+    ];
+    let name = prop_oneof!["[_:a.]{1,8}", ".{1,8}"];
+    let fields = ("[a-z]{0,3}", name, group, "[A-Z][a-zA-Z]{0,4}");
+    fields.prop_map(|(namespace, name, group, kind)| ObjectId {
+        namespace,
+        name,
+        group,
+        kind,
+    })
+}
+
 proptest! {
+    /// Whatever the names: an id that goes into an inventory reads back as itself, so that two objects never share one.
+    #[test]
+    fn an_id_that_is_recorded_reads_back_as_itself(one in any_text_id(), other in any_text_id()) {
+        for id in [&one, &other] {
+            if !id.misread() {
+                prop_assert_eq!(id.encode().parse::<ObjectId>(), Ok(id.clone()));
+            }
+        }
+        if one != other && !one.misread() && !other.misread() {
+            prop_assert_ne!(one.encode(), other.encode());
+        }
+    }
+
     #[test]
     fn every_id_survives_its_text(id in any_id()) {
+        prop_assert!(!id.misread());
         prop_assert_eq!(id.encode().parse::<ObjectId>(), Ok(id));
     }
 

@@ -42,7 +42,7 @@ const RULES: &[Rule] = &[
         except: &[],
     },
     Rule {
-        pattern: r"\bkube::(api::)?(\{[^}]*\b)?Api\b[^(]|^    Api, [A-Z]|\bRequest::new\b",
+        pattern: r"\bkube::(api::)?(\{[^}]*\b)?Api\b|^    Api, [A-Z]|\bRequest::new\b",
         why: "kube inserts names into URLs as they are: take muster_controllers::runtime::Api, or muster_api::path",
         // The embedded API server stands alone, and its names are its own.
         except: &[

@@ -79,6 +79,9 @@ pub struct EventRecord {
     /// The resource under which the object is stored.
     pub resource: GroupResource,
     change: Arc<Change>,
+    /// What the texts of the versions say, once it is asked for.
+    object: OnceLock<Value>,
+    previous: OnceLock<Option<Value>>,
 }
 
 impl EventRecord {
@@ -94,12 +97,13 @@ impl EventRecord {
 
     /// The object after the write; of a deletion, its last state.
     pub fn object(&self) -> &Value {
-        &self.change.object.value
+        self.object.get_or_init(|| self.change.object.value())
     }
 
     /// The object before the write.
     pub fn previous(&self) -> Option<&Value> {
-        self.change.previous.as_ref().map(|object| &object.value)
+        let read = || self.change.previous.as_ref().map(|object| object.value());
+        self.previous.get_or_init(read).as_ref()
     }
 }
 
@@ -178,6 +182,8 @@ impl Recorder {
                 at: change.at,
                 resource: resource.clone(),
                 change: change.clone(),
+                object: OnceLock::new(),
+                previous: OnceLock::new(),
             };
             self.events.lock().push(event, self.limit);
         }

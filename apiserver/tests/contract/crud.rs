@@ -51,6 +51,54 @@ async fn names_are_dns_subdomains() {
     reply.refuses(422, "Invalid", "a lowercase RFC 1123 subdomain must consist of");
 }
 
+const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+
+#[tokio::test]
+async fn names_of_rbac_have_any_characters_of_a_path_and_are_encoded_in_it() {
+    let cx = Cx::new().await;
+    let (short, long) = (format!("{} my", cx.id), format!("{} my?role=1#2", cx.id));
+    for name in [&short, &long] {
+        let made = cx.post(ROLES, &json!({"metadata": {"name": name}})).await.is(201);
+        assert_eq!(made["metadata"]["name"], name.as_str());
+    }
+    let of_short = format!("{ROLES}/{}%20my", cx.id);
+    let of_long = format!("{of_short}%3Frole=1%232");
+    let merged = cx
+        .merge(&of_long, &json!({"metadata": {"labels": {"a": "b"}}}))
+        .await;
+    assert_eq!(merged.is(200)["metadata"]["name"], long.as_str());
+    cx.get(&format!("{of_long}3"))
+        .await
+        .refuses(404, "NotFound", &format!("{long}3"));
+    cx.delete(&of_long).await.is(200);
+    cx.get(&of_long).await.refuses(404, "NotFound", &long);
+    assert_eq!(
+        cx.get(&of_short).await.is(200)["metadata"]["name"],
+        short.as_str()
+    );
+    cx.delete(&of_short).await.is(200);
+}
+
+#[tokio::test]
+async fn a_name_of_rbac_is_a_segment_of_a_path() {
+    let cx = Cx::new().await;
+    for (name, why) in [
+        ("..", "may not be '..'"),
+        ("a/b", "may not contain '/'"),
+        ("a%2Fb", "may not contain '%'"),
+    ] {
+        let reply = cx.post(ROLES, &json!({"metadata": {"name": name}})).await;
+        reply.refuses(422, "Invalid", why);
+    }
+}
+
+#[tokio::test]
+async fn an_encoded_slash_is_a_slash() {
+    let cx = Cx::new().await;
+    let cm = cx.new_cm("a").await;
+    assert_eq!(cx.get(&format!("{}%2Fa", cx.cm())).await.is(200), cm);
+}
+
 #[tokio::test]
 async fn a_second_create_is_already_exists() {
     let cx = Cx::new().await;

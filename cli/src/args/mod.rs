@@ -10,7 +10,7 @@ use clap::{
     Args, Parser, Subcommand, ValueEnum,
     builder::{EnumValueParser, PossibleValue, TypedValueParser},
 };
-use muster_api::module::ModuleKind;
+use muster_api::{module::ModuleKind, path};
 
 use crate::{
     bundle::{self, BundleFlags},
@@ -699,6 +699,7 @@ impl FromStr for ModuleName {
         if name.is_empty() {
             return Err("the name is missing: write module/NAME".to_owned());
         }
+        path::check(name).map_err(|error| format!("{name:?} cannot be the name of a module: {error}"))?;
         Ok(Self {
             kind,
             name: name.to_owned(),

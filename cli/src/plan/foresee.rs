@@ -31,6 +31,7 @@ use super::{
     objects::{Builder, Difference},
     order::{self, Course, OrderError},
     read::{self, Folder},
+    shared::{self, Rows},
     versions::Versions,
 };
 
@@ -99,6 +100,7 @@ impl Foresight {
             unmentioned: unmentioned(&subjects),
             notes: self.notes(),
         };
+        let mut rows = self.rows(&subjects);
         for subject in &subjects {
             let mut ground = Ground {
                 versions: &mut *versions,
@@ -106,6 +108,7 @@ impl Foresight {
                 changing: &changing,
                 before: &mut before,
                 after: &mut after,
+                rows: &mut rows,
             };
             let one = match subject {
                 Any::Module(subject) => self.module(subject, &self.live.proxies, &mut ground).await?,
@@ -116,6 +119,8 @@ impl Foresight {
                 None => plan.unchanged += 1,
             }
         }
+        let mut builder = Builder::new(versions.clones());
+        shared::warn(&mut plan.modules, &rows, |row| builder.objects(row));
         Ok(plan)
     }
 
@@ -155,6 +160,32 @@ impl Foresight {
         })
     }
 
+    /// The rows that clusters have of modules that are not removed.
+    fn rows(&self, subjects: &[AnySubject]) -> Rows {
+        let removed = |any: &&AnySubject| match any {
+            Any::Module(subject) => subject.change == Some(Change::Removed),
+            Any::Bootstrap(subject) => subject.change == Some(Change::Removed),
+        };
+        let removed: BTreeSet<String> = subjects.iter().filter(removed).map(name).collect();
+        let proxies = self.live.proxies.iter();
+        let proxies = proxies.map(|proxy| (ModuleKind::Module, proxy.name_any(), &proxy.spec.syncs));
+        let remotes = self.live.remotes.iter();
+        let remotes =
+            remotes.map(|remote| (ModuleKind::BootstrapModule, remote.name_any(), &remote.spec.syncs));
+        let mut rows = Rows::new();
+        for (kind, cluster, syncs) in proxies.chain(remotes) {
+            for row in syncs {
+                let module = read::address(kind, &row.name);
+                if row.withdraw.is_none() && !removed.contains(&module) {
+                    rows.entry(cluster.clone())
+                        .or_default()
+                        .insert(module, row.clone());
+                }
+            }
+        }
+        rows
+    }
+
     fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = self.wanted.skipped().into_iter().collect();
         if self.live.enrolled.is_none() {
@@ -189,6 +220,9 @@ impl Foresight {
         let dependencies = ground.dependencies;
         let prospect = self.outlook(&subject.after, commit, assemblages, dependencies, ground.after);
         let prospect = prospect.await?;
+        if !removed {
+            ground.take(&read::address(K::KIND, &subject.after.name_any()), &prospect.rows);
+        }
         let course = if subject.after.spec().suspend && !removed {
             Course::default()
         } else {
@@ -286,6 +320,21 @@ struct Ground<'a> {
     changing: &'a BTreeSet<String>,
     before: &'a mut Surroundings,
     after: &'a mut Surroundings,
+    /// What each cluster would have.
+    rows: &'a mut Rows,
+}
+
+impl Ground<'_> {
+    /// The clusters would have these rows of a module, and no others.
+    fn take(&mut self, module: &str, rows: &BTreeMap<String, SyncRow>) {
+        for known in self.rows.values_mut() {
+            known.remove(module);
+        }
+        for (cluster, row) in rows {
+            let known = self.rows.entry(cluster.clone()).or_default();
+            known.insert(module.to_owned(), row.clone());
+        }
+    }
 }
 
 /// The modules that only the cluster has.

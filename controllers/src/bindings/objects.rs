@@ -15,11 +15,11 @@ use futures::{
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Client,
-    core::{ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta},
+    core::{ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta, request},
     discovery,
     runtime::watcher,
 };
-use muster_api::sync::Binding;
+use muster_api::{path, sync::Binding};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -162,7 +162,15 @@ impl Objects {
         let (group, version) = kind.0.split_once('/').unwrap_or(("", &kind.0));
         let gvk = GroupVersionKind::gvk(group, version, &kind.1);
         let what = format!("looking kind {} ({}) up", kind.1, kind.0);
-        let (resource, _) = call(what, discovery::pinned_kind(&self.client, &gvk)).await?;
+        let asked = async {
+            // It becomes a path.
+            path::api_version(&kind.0).map_err(|error| {
+                let words = format!("{:?} cannot be an apiVersion: {error}", kind.0);
+                kube::Error::BuildRequest(request::Error::Validation(words))
+            })?;
+            discovery::pinned_kind(&self.client, &gvk).await
+        };
+        let (resource, _) = call(what, asked).await?;
         self.state.lock().resources.insert(kind.clone(), resource.clone());
         Ok(resource)
     }

@@ -204,10 +204,13 @@ impl<'a> Others<'a> {
         if remote == self.remote && (remote.is_none() || namespace == self.own.namespace) {
             return Ok(true);
         }
-        let identity = self
-            .kustomizations
-            .targets
-            .known_identity(&namespace, remote.as_ref());
+        let targets = &self.kustomizations.targets;
+        if let (Some(own), Some(remote)) = (&self.remote, &remote)
+            && targets.are_two_clusters((&self.own.namespace, own), (&namespace, remote))
+        {
+            return Ok(false);
+        }
+        let identity = targets.known_identity(&namespace, remote.as_ref());
         let identity = identity.await.map_err(|why| {
             format!(
                 "cannot tell which cluster {} is applied to: {why}",

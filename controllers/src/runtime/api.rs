@@ -270,3 +270,86 @@ impl<K: Clone + DeserializeOwned + Debug> Api<K> {
         api.logs(&name, by).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::{core::v1::ConfigMap, rbac::v1::ClusterRole};
+    use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+    use muster_apiserver::ApiServer;
+    use serde_json::json;
+
+    use super::*;
+    use crate::runtime::{call, call::explain};
+
+    fn role(name: &str) -> ClusterRole {
+        serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_name_is_that_of_one_object_whatever_it_contains() {
+        let server = ApiServer::in_process().unwrap();
+        let roles: Api<ClusterRole> = Api::all(server.client());
+        for name in ["reader", "my role"] {
+            roles.create(&PostParams::default(), &role(name)).await.unwrap();
+        }
+        let merge = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
+        for name in ["reader?v=2", "reader#2", "reader ", "READER"] {
+            assert_eq!(roles.get_opt(name).await.unwrap(), None, "{name}");
+            assert!(roles.get_metadata_opt(name).await.unwrap().is_none(), "{name}");
+            let patched = roles.patch(name, &PatchParams::default(), &merge).await;
+            assert!(
+                matches!(patched, Err(Error::Api(status)) if status.code == 404),
+                "{name}"
+            );
+            let deleted = roles.delete(name, &DeleteParams::default()).await;
+            assert!(
+                matches!(deleted, Err(Error::Api(status)) if status.code == 404),
+                "{name}"
+            );
+        }
+        let reader = roles.get("reader").await.unwrap();
+        assert_eq!(reader.metadata.labels, None);
+        roles
+            .patch("my role", &PatchParams::default(), &merge)
+            .await
+            .unwrap();
+        assert!(roles.get("my role").await.unwrap().metadata.labels.is_some());
+        roles.delete("my role", &DeleteParams::default()).await.unwrap();
+        assert_eq!(roles.get_opt("my role").await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_part_of_a_url_is_not_sent() {
+        let server = ApiServer::in_process().unwrap();
+        let client = server.client();
+        let roles: Api<ClusterRole> = Api::all(client.clone());
+        let here: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+        let elsewhere: Api<ConfigMap> = Api::namespaced(client.clone(), "default/configmaps/a?");
+        let above: Api<ConfigMap> = Api::namespaced(client.clone(), "..");
+        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("example.org", "v1/../../..", "Widget"));
+        let widgets: Api<DynamicObject> = Api::all_with(client, &kind);
+        let said = [
+            explain(&call("reading", roles.get("..")).await.unwrap_err()),
+            explain(&call("reading", roles.get("a/../reader")).await.unwrap_err()),
+            explain(
+                &call("deleting", here.delete("", &DeleteParams::default()))
+                    .await
+                    .unwrap_err(),
+            ),
+            explain(
+                &call("listing", elsewhere.list(&ListParams::default()))
+                    .await
+                    .unwrap_err(),
+            ),
+            explain(&call("reading", above.get("a")).await.unwrap_err()),
+            explain(
+                &call("listing", widgets.list(&ListParams::default()))
+                    .await
+                    .unwrap_err(),
+            ),
+        ];
+        insta::assert_snapshot!(said.join("\n"));
+        assert!(widgets.for_watching().is_err());
+        assert_eq!(server.recorder().requests().len(), 0);
+    }
+}

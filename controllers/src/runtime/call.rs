@@ -4,7 +4,7 @@
 
 use std::{error::Error, fmt::Display, future::Future, time::Duration};
 
-use kube::{client::AuthError, runtime::watcher};
+use kube::{client::AuthError, core::request, runtime::watcher};
 use muster_api::conditions::bounded;
 use thiserror::Error;
 
@@ -177,6 +177,8 @@ fn words(error: &(dyn Error + 'static)) -> (String, bool) {
         {
             (source.to_string(), true)
         }
+        // Ours, too: a name that cannot be part of a URL.
+        Some(kube::Error::BuildRequest(request::Error::Validation(words))) => (words.clone(), true),
         Some(kube::Error::Service(_) | kube::Error::HyperError(_)) => {
             ("the API server could not be reached".to_owned(), false)
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Bed, condition, config, config_yaml, kustomization, message};
+use crate::support::{Bed, condition, config, config_yaml, kustomization, message, refused_yaml};
 
 /// Deploys one file; returns the Ready condition that comes, as `<reason>: <message>`.
 async fn fails(text: &str, extra: Value) -> String {
@@ -31,7 +31,7 @@ async fn what_is_wrong_is_said() {
     let config = config_yaml("a", "x");
     said.push(fails(&config, json!({"path": "nowhere"})).await);
     said.push(fails("apiVersion: v1\nkind: ConfigMap\nkind: Secret\n", json!({})).await);
-    said.push(fails(&config_yaml("Not_A_Name", "x"), json!({})).await);
+    said.push(fails(&refused_yaml("a"), json!({})).await);
     said.push(fails(&config.replace("default", "nowhere"), json!({})).await);
     said.push(
         fails(

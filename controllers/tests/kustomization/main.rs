@@ -22,6 +22,7 @@ mod handover;
 mod healthy;
 mod jobs;
 mod many;
+mod names;
 mod pruning;
 mod remote;
 mod revisions;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Bed, condition, config_yaml, deployment, deployment_yaml, done, kustomization, message, words,
+    Bed, condition, config_yaml, deployment, deployment_yaml, done, kustomization, message, refused_yaml,
+    words,
 };
 
 /// A revision is attempted once it was fetched and has the path, and applied once it is healthy.
@@ -192,7 +193,7 @@ async fn nothing_is_said_twice() {
         ("good/a.yaml", &config_yaml("a", "x")),
         ("broken/b.yaml", "a: [b"),
         ("ill/d.yaml", &deployment_yaml("d", "nginx")),
-        ("refused/e.yaml", &config_yaml("Not_A_Name", "x")),
+        ("refused/e.yaml", &refused_yaml("e")),
     ]);
     bed.repository("src", json!({})).await;
     for (name, extra, outcome) in [

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     Bed, condition, config_yaml, deployment, deployment_yaml, done, ids, kustomization, message, ready,
+    refused_yaml,
 };
 
 /// What is done to a Kustomization that is well.
@@ -222,7 +223,7 @@ async fn what_the_cluster_refuses() {
         path: Some(path.to_owned()),
         ..Match::default()
     };
-    let not_a_name = config_yaml("Not_A_Name", "x");
+    let no_key = refused_yaml("c");
     let nowhere = config_yaml("c", "x").replace("default", "nowhere");
     let unknown = "apiVersion: example.org/v1\nkind: Gadget\nmetadata: {name: g, namespace: default}\n";
     let forbidden = Cause {
@@ -236,7 +237,7 @@ async fn what_the_cluster_refuses() {
     let ill = deployment_yaml("e", "nginx:bad");
     let said = [
         check(
-            files(&[("app/c.yaml", Some(&not_a_name))]),
+            files(&[("app/c.yaml", Some(&no_key))]),
             "False ReconciliationFailed",
         )
         .await,

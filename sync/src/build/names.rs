@@ -23,7 +23,7 @@ pub enum NameProblem {
     Kind,
     /// The id in the inventory would be read as that of another object.
     #[error(
-        "would be recorded as the name of another object, because inventories write \":\" as \"__\": use no \"__\" in it"
+        "would be recorded as the name of another object, because inventories write \":\" as \"__\": use neither \"__\" nor \"_:\" in it"
     )]
     Misread,
 }

@@ -156,7 +156,8 @@ pub(super) fn daemon_set(object: &Value) -> Health {
         return Health::in_progress("NoDesiredNumber", "Missing .status.desiredNumberScheduled");
     };
     let count = |field: &str| integer_or(object, &format!("/status/{field}"), 0);
-    // Pods that nobody deletes stay as they are: they are not waited for, as those of a StatefulSet are not. kstatus waits forever.
+    // A pod keeps its revision until it is deleted by hand: that is not waited for, as it is not with a StatefulSet. kstatus waits
+    // forever.
     let by_hand = text(object, "/spec/updateStrategy/type") == Some("OnDelete");
     let updated = if by_hand {
         wanted

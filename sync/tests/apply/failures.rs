@@ -11,12 +11,13 @@ use crate::support::{Bed, config_map, namespace, widget, widget_definition};
 #[tokio::test(start_paused = true)]
 async fn all_others_of_the_stage_are_tried_and_later_stages_are_not() {
     let bed = Bed::new();
-    let unnamed = namespace("Not_A_Name");
+    let mut refused = namespace("refused");
+    refused["metadata"]["labels"] = json!({"app": "not a value"});
     let error = bed
-        .apply(&[config_map("later", &json!({})), unnamed, namespace("good")])
+        .apply(&[config_map("later", &json!({})), refused, namespace("good")])
         .await
         .unwrap_err();
-    insta::assert_snapshot!(error.to_string().split(": ").next().unwrap(), @"Namespace/Not_A_Name apply failed (Invalid)");
+    insta::assert_snapshot!(error.to_string().split(": ").next().unwrap(), @"Namespace/refused apply failed (Invalid)");
     assert!(
         error.to_string().ends_with("; 1 of later stages not tried"),
         "{error}"
@@ -106,9 +107,10 @@ async fn a_cluster_that_is_away_is_no_fault_of_the_objects() {
 #[tokio::test(start_paused = true)]
 async fn a_long_refusal_is_cut() {
     let bed = Bed::new();
-    let long = format!("Not_A_Name{}", "ä".repeat(10_000));
+    let mut long = namespace("long");
+    long["metadata"]["labels"] = json!({"app": "ä".repeat(10_000)});
     let error = bed
-        .apply(&[namespace(&long), config_map("later", &json!({}))])
+        .apply(&[long, config_map("later", &json!({}))])
         .await
         .unwrap_err();
     let message = error.to_string();

@@ -18,6 +18,7 @@ mod handover;
 mod health;
 mod immutable;
 mod many;
+mod names;
 mod prune;
 mod secrets;
 mod shared;

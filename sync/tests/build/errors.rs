@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use muster_sync::{
-    build::{BuildError, Duplicate, Identity, Origin},
+    build::{BuildError, Duplicate, Identity, NameProblem, Origin},
     source::{FolderError, SourceError},
     substitute::{SubstituteError, SubstituteProblem},
     yaml::{Position, YamlError, YamlProblem},
@@ -46,6 +46,12 @@ fn build_errors() {
             field: "metadata.name".into(),
             why: "is missing",
         },
+        BuildError::Name {
+            origin: origin(10),
+            field: "metadata.name",
+            text: "a__b".into(),
+            problem: NameProblem::Misread,
+        },
         BuildError::Duplicate(Box::new(Duplicate {
             identity,
             first: origin(1),
@@ -59,6 +65,7 @@ fn build_errors() {
             | BuildError::Substitute(_)
             | BuildError::Variables(_)
             | BuildError::Field { .. }
+            | BuildError::Name { .. }
             | BuildError::Duplicate(_) => {}
         }
     }

@@ -244,3 +244,48 @@ fn the_namespace_is_set_where_the_kind_has_one() {
         "{error}"
     );
 }
+
+#[test]
+fn what_no_api_server_can_have_is_refused_with_its_place() {
+    let object = |api_version: &str, kind: &str, name: &str| {
+        format!(
+            "apiVersion: '{api_version}'\nkind: '{kind}'\nmetadata:\n  namespace: web\n  name: '{name}'\n"
+        )
+    };
+    let rbac = "rbac.authorization.k8s.io/v1";
+    for (api_version, kind, name) in [
+        ("v1", "ConfigMap", "a.b-c"),
+        ("v1", "Namespace", "web"),
+        (rbac, "ClusterRole", "my role"),
+        (rbac, "Role", "reader#2?v"),
+        (rbac, "RoleBinding", "system:a_b"),
+        ("networking.k8s.io/v1", "IPAddress", "2001:db8::1"),
+        ("storage.k8s.io/v1", "CSIDriver", "CSI.example.org"),
+        ("example.org/v1", "Widget", "Some Widget"),
+    ] {
+        let built = built(&[("a.yaml", &object(api_version, kind, name))]);
+        assert!(built.is_ok(), "{built:?}");
+    }
+    let wrong = [
+        ("v1", "ConfigMap", "settings?v=2"),
+        ("v1", "Namespace", "x#blue"),
+        ("v1", "Namespace", "a.b"),
+        ("v1", "Service", "a.b"),
+        ("apps/v1", "Deployment", "my web"),
+        ("batch/v1", "Job", "Job"),
+        (rbac, "ClusterRole", ".."),
+        (rbac, "ClusterRole", "a/b"),
+        (rbac, "ClusterRole", "a%2Fb"),
+        (rbac, "ClusterRole", "ops__reader"),
+        (rbac, "ClusterRole", "a_:b"),
+        ("example.org/v1", "Widget", "a__b"),
+        ("example.org/v1", "Widget", "."),
+        ("v1/../..", "ConfigMap", "a"),
+        ("example.org/v1?a", "Widget", "a"),
+        ("v1", "Config_Map", "a"),
+    ]
+    .map(|(api_version, kind, name)| built(&[("a.yaml", &object(api_version, kind, name))]).unwrap_err());
+    let elsewhere = object("v1", "ConfigMap", "a").replace("web", "'../kube-system'");
+    let wrong = [&wrong[..], &[built(&[("a.yaml", &elsewhere)]).unwrap_err()]].concat();
+    insta::assert_snapshot!(wrong.join("\n"));
+}
