@@ -38,7 +38,7 @@ use super::{Ground, Pace, log_limit};
 const ESTABLISHED: Duration = Duration::from_secs(30);
 
 /// How much of the past each cluster keeps for watches: a few dozen versions of the largest objects that a module usually has (75 KiB), a
-/// thousand of what rollouts write (3 KiB). A hundred clusters take 400 MiB at most for it.
+/// thousand of what rollouts write (3 KiB). The fifty clusters that a demo may have take 200 MiB at most for it.
 const HISTORY_BYTES: usize = 4 << 20;
 
 /// As whom an agent is known to its API server.
