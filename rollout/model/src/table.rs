@@ -84,7 +84,7 @@ pub const SCOPES: &[Scope] = &[
         fair: true,
         short: true,
         reaches: &["two views behind", "in doubt"],
-        states: 9_882,
+        states: 10_231,
         ..PLAIN
     },
     Scope {
