@@ -128,6 +128,25 @@ async fn a_job_that_is_gone_before_everything_is_applied_is_done() {
     assert_eq!(runs(&bed), 1);
 }
 
+/// The one that does not hold it knows that it is done, too.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_two_declare_runs_once() {
+    let bed = Bed::new().await;
+    bed.commit(&[("app/job.yaml", &job_yaml("tool:1"))]);
+    bed.deploy(json!({})).await;
+    bed.until(JOB, |_| true).await;
+    bed.kustomization("other", json!({"path": "app"})).await;
+    bed.until_ready("other", "Unknown Progressing").await;
+    finish(&bed, "Complete").await;
+    let commit = bed.commit(&[
+        ("app/job.yaml", &job_yaml("tool:1")),
+        ("app/a.yaml", &config_yaml("a", "x")),
+    ]);
+    bed.until_at("app", &commit).await;
+    bed.until_at("other", &commit).await;
+    assert_eq!(runs(&bed), 1);
+}
+
 /// It was not seen to complete, or it failed: it runs again.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_is_gone_before_it_is_done_runs_again() {
