@@ -15,7 +15,7 @@ use crate::lifecycle::{self, WorkQueue};
 use crate::player::{self, Speeds};
 use crate::record::Recorder;
 use crate::server::{Core, Parts};
-use crate::store::Store;
+use crate::store::{Limits, Store};
 use crate::tokens;
 
 /// The server could not be started.
@@ -32,6 +32,10 @@ pub enum StartError {
 /// How many changes of each resource are kept for watches by default: enough for a burst of writes of a fleet of ten
 /// thousand between two turns of a watcher.
 const HISTORY: usize = 16_384;
+
+/// How many bytes of the past are kept for watches by default: one version more of each object of a fleet of ten thousand, whose rows
+/// (ProxyAssemblages) take about 3 KiB each; so a burst that writes each row once is there in full at a watcher's next turn.
+const HISTORY_BYTES: usize = 32 << 20;
 
 /// The user of the clients that are not named otherwise.
 const ADMIN: &str = "kubernetes-admin";
@@ -52,12 +56,22 @@ pub struct ApiServer {
     address: Mutex<Option<SocketAddr>>,
 }
 
+/// What the objects of a server take in memory, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footprint {
+    /// The live objects.
+    pub objects: usize,
+    /// The versions that only the history holds.
+    pub history: usize,
+}
+
 /// What can be chosen about a server.
 #[derive(Clone, Debug)]
 pub struct Builder {
     clock: Option<Clock>,
     seed: Option<u64>,
     history: usize,
+    history_bytes: usize,
     events: bool,
     log_limit: usize,
     name: String,
@@ -70,6 +84,7 @@ impl Default for Builder {
             clock: None,
             seed: None,
             history: HISTORY,
+            history_bytes: HISTORY_BYTES,
             events: false,
             log_limit: crate::record::DEFAULT_LIMIT,
             name: "muster-apiserver".to_owned(),
@@ -97,6 +112,14 @@ impl Builder {
     #[must_use]
     pub fn history(mut self, changes: usize) -> Self {
         self.history = changes;
+        self
+    }
+
+    /// How many bytes of versions that were replaced or deleted are kept for watches, of all resources together. A watch or list that
+    /// starts before what is kept gets 410.
+    #[must_use]
+    pub fn history_bytes(mut self, bytes: usize) -> Self {
+        self.history_bytes = bytes;
         self
     }
 
@@ -148,7 +171,11 @@ impl Builder {
                 .seed
                 .map_or_else(|| StdRng::from_rng(&mut rand::rng()), StdRng::seed_from_u64),
         };
-        let core = Arc::new(Core::new(Store::new(self.history, observers), parts));
+        let limits = Limits {
+            changes: self.history,
+            bytes: self.history_bytes,
+        };
+        let core = Arc::new(Core::new(Store::new(limits, observers), parts));
         lifecycle::namespaces::make_initial(&core);
         let worker = tokio::spawn(lifecycle::run(core.clone())).abort_handle();
         let server = ApiServer {
@@ -267,6 +294,12 @@ impl ApiServer {
     /// Forgets the history: watches and lists of the past answer 410 from here on.
     pub fn compact(&self) {
         self.core.store.compact();
+    }
+
+    /// What the objects take in memory.
+    pub fn footprint(&self) -> Footprint {
+        let (objects, history) = self.core.store.bytes();
+        Footprint { objects, history }
     }
 
     /// The resource version of the newest write.

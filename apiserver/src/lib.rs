@@ -17,7 +17,8 @@
 //! ```
 //!
 //! - Invariant: one counter of resource versions for all resources of a server.
-//! - Invariant: an object is stored once; store, history and responses share it.
+//! - Invariant: a version of an object is stored once, as JSON text; store, history and responses share it.
+//! - Invariant: the versions that only the history holds are bounded in bytes.
 //! - Invariant: a write that changes nothing is not a write.
 //! - Invariant: nothing blocks a thread and nothing needs a socket unless a door is opened: the server runs on paused
 //!   time, and its clock is tokio's.
@@ -47,7 +48,7 @@ mod store;
 mod table;
 mod tokens;
 
-pub use api_server::{ApiServer, Builder, StartError};
+pub use api_server::{ApiServer, Builder, Footprint, StartError};
 pub use clock::Clock;
 pub use door::{CredentialsError, Identity, InProcess, ListenError, Login};
 pub use server::{Body, BodyError, Verb};

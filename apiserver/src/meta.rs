@@ -59,6 +59,19 @@ pub fn owners(object: &Value) -> impl Iterator<Item = &Value> {
         .flatten()
 }
 
+/// How deep a stored object is nested at most: what serde_json reads, here and in clients.
+pub const MAX_DEPTH: usize = 127;
+
+/// How deep a value is nested: 0 for a number, 1 for an empty list.
+pub fn depth(value: &Value) -> usize {
+    let inner = match value {
+        Value::Array(items) => items.iter().map(depth).max(),
+        Value::Object(fields) => fields.values().map(depth).max(),
+        _ => return 0,
+    };
+    1 + inner.unwrap_or_default() // empty
+}
+
 /// Changes the object at `field`, made if there is none.
 pub fn with_child<T>(
     parent: &mut Value,

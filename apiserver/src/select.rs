@@ -1,9 +1,12 @@
 //! Label and field selectors.
 
+use std::cell::LazyCell;
+
 use serde_json::Value;
 
 use crate::resources::Resource;
 use crate::status::ApiError;
+use crate::store::Stored;
 use crate::table::jsonpath;
 
 /// Which objects a list, watch or collection is about.
@@ -52,11 +55,23 @@ impl Selector {
     }
 
     /// Whether the object is selected.
-    pub fn matches(&self, object: &Value) -> bool {
+    pub fn matches(&self, object: &Stored) -> bool {
         self.labels
             .iter()
-            .all(|requirement| requirement.matches(&object["metadata"]["labels"]))
-            && self.fields.iter().all(|requirement| requirement.matches(object))
+            .all(|requirement| requirement.matches(object.label(&requirement.key)))
+            && self.matches_fields(object)
+    }
+
+    /// The text is read only for fields that are not at hand.
+    fn matches_fields(&self, object: &Stored) -> bool {
+        let value = LazyCell::new(|| object.value());
+        self.fields
+            .iter()
+            .all(|requirement| match requirement.path.as_str() {
+                "metadata.name" => (object.key().name == requirement.value) == requirement.equal,
+                "metadata.namespace" => (object.key().namespace == requirement.value) == requirement.equal,
+                _ => requirement.matches(&value),
+            })
     }
 
     /// Narrows the selection to one name.
@@ -70,8 +85,7 @@ impl Selector {
 }
 
 impl LabelRequirement {
-    fn matches(&self, labels: &Value) -> bool {
-        let value = labels[self.key.as_str()].as_str();
+    fn matches(&self, value: Option<&str>) -> bool {
         let number = || value.and_then(|value| value.parse::<i64>().ok()); // not a number: no match
         match &self.test {
             LabelTest::Exists => value.is_some(),
@@ -292,7 +306,8 @@ fn expression_matches(expression: &Value, labels: &Value) -> bool {
         _ => return false,
     };
     let key = expression["key"].as_str().unwrap_or_default().to_owned();
-    LabelRequirement { key, test }.matches(labels)
+    let value = labels[key.as_str()].as_str();
+    LabelRequirement { key, test }.matches(value)
 }
 
 #[cfg(test)]
@@ -307,7 +322,7 @@ mod tests {
         Some(
             requirements
                 .iter()
-                .all(|requirement| requirement.matches(&object)),
+                .all(|requirement| requirement.matches(object[requirement.key.as_str()].as_str())),
         )
     }
 

@@ -99,6 +99,106 @@ async fn a_watch_sees_what_comes_goes_and_leaves_the_selection() {
     assert_eq!(seen, ["added", "modified", "modified", "modified", "deleted"]);
 }
 
+/// Each merge patch of a large object keeps a version: 75 MB here, before the history was bounded in bytes.
+#[tokio::test(start_paused = true)]
+async fn a_thousand_versions_of_a_large_object_stay_within_the_bound() {
+    const BOUND: usize = 32 << 20;
+    const SIZE: usize = 75_000;
+    let api = ApiServer::builder().log_limit(0).in_process().unwrap();
+    let maps: Api<ConfigMap> = Api::default_namespaced(api.client());
+    let large = config_map("a", &"x".repeat(SIZE));
+    let made = maps.create(&PostParams::default(), &large).await.unwrap();
+    let first = made.metadata.resource_version.unwrap();
+    let objects = api.footprint().objects;
+    let mut awake = Box::pin(maps.watch(&WatchParams::default(), &first).await.unwrap());
+    for number in 0..1_000 {
+        let patch = Patch::Merge(json!({"data": {"n": number.to_string()}}));
+        let patched = maps.patch("a", &PatchParams::default(), &patch).await.unwrap();
+        let Some(WatchEvent::Modified(seen)) = awake.try_next().await.unwrap() else {
+            panic!("a watch that is read misses change {number}");
+        };
+        assert_eq!(seen.metadata.resource_version, patched.metadata.resource_version);
+    }
+    let held = api.footprint();
+    assert!(held.history <= BOUND, "{held:?}");
+    assert!(held.history > BOUND - 2 * SIZE, "{held:?}");
+    assert!(held.objects < objects + 1_000, "{held:?}, before {objects}");
+    let mut late = Box::pin(maps.watch(&WatchParams::default(), &first).await.unwrap());
+    let event = late.try_next().await.unwrap().unwrap();
+    assert!(
+        matches!(&event, WatchEvent::Error(status) if status.code == 410),
+        "{event:?}"
+    );
+    let past = ListParams::default()
+        .at(&first)
+        .matching(kube::api::VersionMatch::Exact);
+    let refusal = maps.list(&past).await.unwrap_err();
+    assert!(
+        matches!(&refusal, kube::Error::Api(status) if status.code == 410),
+        "{refusal}"
+    );
+}
+
+/// The managers of fields are nested as deep as the fields, and a little deeper. What no client reads is not stored.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_read_again_is_refused() {
+    let api = ApiServer::in_process().unwrap();
+    let definitions: Api<CustomResourceDefinition> = Api::all(api.client());
+    let definition = serde_json::from_value(json!({
+        "metadata": {"name": "deeps.t.example"},
+        "spec": {
+            "group": "t.example", "scope": "Namespaced", "names": {"plural": "deeps", "kind": "Deep"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    }))
+    .unwrap();
+    definitions
+        .create(&PostParams::default(), &definition)
+        .await
+        .unwrap();
+    await_condition(
+        definitions.clone(),
+        "deeps.t.example",
+        conditions::is_crd_established(),
+    )
+    .await
+    .unwrap();
+    let kind = ApiResource {
+        group: "t.example".into(),
+        version: "v1".into(),
+        api_version: "t.example/v1".into(),
+        kind: "Deep".into(),
+        plural: "deeps".into(),
+    };
+    let deeps: Api<DynamicObject> = Api::default_namespaced_with(api.client(), &kind);
+    let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!({"x": inner}));
+    let create = async |name: &str, levels: usize| {
+        let deep = DynamicObject::new(name, &kind).data(json!({"spec": nested(levels)}));
+        deeps.create(&PostParams::default(), &deep).await
+    };
+    create("a", 100).await.unwrap();
+    let refusal = create("b", 125).await.unwrap_err();
+    assert!(
+        matches!(&refusal, kube::Error::Api(status) if status.code == 400 && status.message.contains("levels deep")),
+        "{refusal}"
+    );
+    let patch = Patch::Merge(json!({"spec": nested(125)}));
+    let refusal = deeps
+        .patch("a", &PatchParams::default(), &patch)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&refusal, kube::Error::Api(status) if status.code == 400),
+        "{refusal}"
+    );
+    let all = deeps.list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(all.len(), 1);
+    assert_eq!(all[0].data["spec"], nested(100));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_definition_is_established_served_and_cleaned_up() {
     let api = ApiServer::in_process().unwrap();

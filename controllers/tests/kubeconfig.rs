@@ -294,7 +294,7 @@ fn what_cannot_be_sent_is_refused_by_name() {
         ("https://eu-1:0", port),
         ("https://eu-1:65536", port),
         ("https://eu-1:99999999999999999999", port),
-        ("https://eu-1:http", "not a URL"),
+        ("https://eu-1:http", port),
         ("https://eu-1\n.example.org", "not a URL"),
         ("https://eu-1/\u{7}", "not a URL"),
         ("https://[::1", "not a URL"),
@@ -306,10 +306,7 @@ fn what_cannot_be_sent_is_refused_by_name() {
             "https://eu_1..:6443",
             "must name a host by its DNS name or IP address",
         ),
-        (
-            "https://eu%201:6443",
-            "must name a host by its DNS name or IP address",
-        ),
+        ("https://eu%201:6443", "not a URL"),
         (long.as_str(), "must not be longer than 4096 bytes"),
     ] {
         check(

@@ -226,9 +226,13 @@ fn picked_up(seen: &Seen<'_>) -> Check {
 
 fn healthy(seen: &Seen<'_>) -> Check {
     let what = "healthy";
-    match seen.echo().map(|state| state.state) {
-        Some(SyncPhase::Succeeded) if !matches!(seen.cell.shape, Shape::Failed) => {
-            passes(what, format!("applied and ready at {}", seen.module.version))
+    match seen.echo().map(|state| (state.state, state.message.as_deref())) {
+        Some((SyncPhase::Succeeded, note)) if !matches!(seen.cell.shape, Shape::Failed) => {
+            let note = note.map_or_else(String::new, |note| format!("; {note}"));
+            passes(
+                what,
+                format!("applied and ready at {}{note}", seen.module.version),
+            )
         }
         _ => seen.stops(what),
     }

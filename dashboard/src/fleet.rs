@@ -352,9 +352,14 @@ fn cell<K: ModuleObject>(module: &K, member: &Member, selected: bool, rows: &Row
             Reason::WaitingTurn
         }
     };
+    // What a cluster that is up to date says is a note.
+    let note = row
+        .and_then(|(_, echo)| echo.as_ref()?.message.as_deref())
+        .filter(|_| reason == Reason::UpToDate);
     Cell {
         shape: Shape::of(reason),
         reason: reason.into(),
+        message: note.map_or_else(String::new, one_line),
         ..base
     }
 }

@@ -153,8 +153,18 @@ fn module(view: &ModuleView) -> Branch {
         .iter()
         .filter(|cell| cell.shape != Shape::NotSelected)
         .collect();
-    cells.sort_by_key(|cell| (cell.shape.urgency(), &cell.reason, &cell.version, &cell.cluster));
-    let alike = |a: &&Cell, b: &&Cell| (a.shape, &a.reason, &a.version) == (b.shape, &b.reason, &b.version);
+    cells.sort_by_key(|cell| {
+        (
+            cell.shape.urgency(),
+            &cell.reason,
+            &cell.version,
+            note(cell),
+            &cell.cluster,
+        )
+    });
+    let alike = |a: &&Cell, b: &&Cell| {
+        (a.shape, &a.reason, &a.version, note(a)) == (b.shape, &b.reason, &b.version, note(b))
+    };
     let branches = cells.chunk_by(alike).flat_map(clusters).collect();
     // The words of a cluster that stands for the same reason are below.
     let is_told_below = cells.iter().any(|cell| cell.reason == view.reason);
@@ -171,6 +181,15 @@ fn module(view: &ModuleView) -> Branch {
             view.message.clone()
         },
         branches,
+    }
+}
+
+/// What a cluster that is up to date says nevertheless.
+fn note(cell: &Cell) -> &str {
+    if cell.shape == Shape::Ready {
+        &cell.message
+    } else {
+        ""
     }
 }
 

@@ -325,6 +325,34 @@ fn the_chain_of_a_cluster_ends_at_what_is_in_the_way() {
     );
 }
 
+/// A cluster that is up to date says that another module holds an object: `why` and `tree` pass it on.
+#[test]
+fn a_note_of_a_cluster_that_is_up_to_date_is_shown() {
+    let note = "declared here too, and not written: Namespace/web is held by Kustomization fleet/base";
+    let mut objects = objects(&[]);
+    let mut proxy = proxy("dev-1", "v2", "r2", "succeeded");
+    let status = proxy.status.as_mut().unwrap();
+    status.syncs[0].message = Some(note.to_owned());
+    objects.proxies[0] = proxy.into();
+    let fleet = Fleet::of(&objects);
+    let name = ModuleRef {
+        kind: ModuleKind::Module,
+        name: "web".to_owned(),
+    };
+    let why = why_on(&objects, &fleet, &name, "dev-1").unwrap();
+    let healthy = why.checks.last().unwrap();
+    assert!(healthy.holds);
+    assert_eq!(healthy.found, format!("applied and ready at v2; {note}"));
+    let tree = Tree::module(fleet.module(ModuleKind::Module, "web").unwrap());
+    let branches = tree.root.branches.iter();
+    let noted: Vec<_> = branches.filter(|branch| branch.message == note).collect();
+    assert_eq!(noted.len(), 1, "{tree:#?}");
+    assert_eq!(
+        (noted[0].names.clone(), noted[0].shape),
+        (vec!["dev-1".to_owned()], Shape::Ready)
+    );
+}
+
 #[test]
 fn a_matrix_is_grouped_by_a_label() {
     let fleet = fleet();

@@ -51,6 +51,9 @@ impl FieldSet {
     pub(super) fn to_json(&self) -> Value {
         let mut fields = Map::new();
         for step in self.members.iter().chain(self.children.keys()) {
+            if fields.contains_key(step) {
+                continue; // a member that has children: twice at each level would be 2^depth times
+            }
             let mut below = match self.children.get(step).map(Self::to_json) {
                 Some(Value::Object(below)) => below,
                 _ => Map::new(),

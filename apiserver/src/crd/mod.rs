@@ -41,10 +41,11 @@ pub fn look(core: &Arc<Core>, name: &str) {
         withdraw(core, name);
         return;
     };
-    if meta::is_terminating(&definition.value) && meta::has_finalizer(&definition.value, CLEANUP) {
-        serve(core, &definition.value);
-        finish(core, &id, &definition.value);
-    } else if !meta::is_terminating(&definition.value) {
+    let definition = definition.value();
+    if meta::is_terminating(&definition) && meta::has_finalizer(&definition, CLEANUP) {
+        serve(core, &definition);
+        finish(core, &id, &definition);
+    } else if !meta::is_terminating(&definition) {
         establish(core, &id);
     }
 }
@@ -83,10 +84,10 @@ fn establish(core: &Arc<Core>, id: &ObjectId) {
         set_condition(&mut definition, established, &now);
         Some(definition)
     });
-    if let Some(definition) = stored
-        && is_established(&definition.value)
+    if let Some(definition) = stored.map(|stored| stored.value())
+        && is_established(&definition)
     {
-        serve(core, &definition.value);
+        serve(core, &definition);
     }
 }
 
@@ -171,7 +172,7 @@ fn serve(core: &Arc<Core>, definition: &Value) {
         return; // this very definition is served: its schema need not be read again
     }
     let versions = || spec["versions"].as_array().into_iter().flatten();
-    let Some(stored) = versions()
+    let Some((_, stored)) = versions()
         .find(|version| version["storage"] == true)
         .and_then(schema_of)
     else {
@@ -194,9 +195,8 @@ fn serve(core: &Arc<Core>, definition: &Value) {
     });
 }
 
-fn schema_of(version: &Value) -> Option<Arc<Schema>> {
-    let schema = Schema::parse(&version["schema"]["openAPIV3Schema"]);
-    schema.ok().map(Arc::new) // as above
+fn schema_of(version: &Value) -> Option<(Arc<str>, Arc<Schema>)> {
+    Schema::shared(&version["schema"]["openAPIV3Schema"]).ok() // as above
 }
 
 fn resource(
@@ -206,11 +206,7 @@ fn resource(
     source: &str,
     stored: &Arc<Schema>,
 ) -> Option<Resource> {
-    let schema = if version["storage"] == true {
-        Arc::clone(stored)
-    } else {
-        schema_of(version)?
-    };
+    let (openapi, schema) = schema_of(version)?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let texts = |value: &Value| -> Vec<String> {
         value
@@ -248,7 +244,7 @@ fn resource(
         typing: Typing::Custom(Arc::new(CustomVersion {
             schema,
             stored: Arc::clone(stored),
-            openapi: version["schema"]["openAPIV3Schema"].clone(),
+            openapi,
             columns: version["additionalPrinterColumns"]
                 .as_array()
                 .cloned()
@@ -288,12 +284,12 @@ fn finish(core: &Arc<Core>, id: &ObjectId, definition: &Value) {
         &text(&definition["spec"]["names"]["plural"]),
     );
     for object in core.store.all(&resource, None) {
-        if !meta::is_terminating(&object.value) {
+        if !object.is_terminating() {
             let instance = ObjectId {
                 resource: resource.clone(),
-                key: ObjectKey::of(&object.value),
+                key: object.key().clone(),
             };
-            core.remove(&instance, meta::uid(&object.value), Propagation::Background);
+            core.remove(&instance, object.uid(), Propagation::Background);
         }
     }
     let left = core.store.all(&resource, None).len();

@@ -48,7 +48,7 @@ fn content(resources: &Resources) -> u64 {
         )
             .hash(&mut hasher);
         if let Some(custom) = resource.custom() {
-            custom.openapi.to_string().hash(&mut hasher);
+            custom.openapi.hash(&mut hasher);
         }
     }
     hasher.finish()
@@ -111,7 +111,8 @@ fn schema(resource: &Resource, schemas: &mut Map<String, Value>) -> Value {
         ),
     ];
     let mut schema = match &resource.typing {
-        Typing::Custom(custom) => custom.openapi.clone(),
+        // It was written from a value of ours.
+        Typing::Custom(custom) => serde_json::from_str(&custom.openapi).unwrap_or_default(),
         Typing::Builtin(Some(name)) => shapes::schema(name, schemas),
         Typing::Builtin(None) => json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
     };

@@ -8,7 +8,7 @@ use super::removal::{FOREGROUND, ORPHAN, Propagation};
 use crate::meta;
 use crate::server::Core;
 use crate::status::GroupResource;
-use crate::store::{Object, ObjectId};
+use crate::store::ObjectId;
 
 /// What an owner reference leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +28,9 @@ pub fn dependent(core: &Arc<Core>, id: &ObjectId) {
     let Some(object) = core.store.get(&id.resource, &id.key) else {
         return;
     };
-    let found: Vec<(String, Owner)> = meta::owners(&object.value)
-        .map(|reference| (uid_of(reference).to_owned(), find(core, id, &object, reference)))
+    let value = object.value();
+    let found: Vec<(String, Owner)> = meta::owners(&value)
+        .map(|reference| (uid_of(reference).to_owned(), find(core, id, &value, reference)))
         .collect();
     let any = |kind: Owner| found.iter().any(|(_, owner)| *owner == kind);
     if found.is_empty() || any(Owner::Unknown) {
@@ -46,18 +47,18 @@ pub fn dependent(core: &Arc<Core>, id: &ObjectId) {
         }
         return;
     }
-    let uid = meta::uid(&object.value);
+    let uid = object.uid();
     let has_dependents = !core.store.dependents(uid).is_empty();
     let propagation = match (
         any(Owner::Waiting) && has_dependents,
-        meta::has_finalizer(&object.value, ORPHAN),
+        meta::has_finalizer(&value, ORPHAN),
     ) {
         (true, _) => Propagation::Foreground,
         (false, true) => Propagation::Orphan,
-        (false, false) if meta::has_finalizer(&object.value, FOREGROUND) => Propagation::Foreground,
+        (false, false) if meta::has_finalizer(&value, FOREGROUND) => Propagation::Foreground,
         (false, false) => Propagation::Background,
     };
-    if !meta::is_terminating(&object.value) {
+    if !object.is_terminating() {
         core.remove(id, uid, propagation);
     }
 }
@@ -74,16 +75,17 @@ pub fn owner_waiting(core: &Arc<Core>, uid: &str) {
     let Some((id, owner)) = core.store.find_uid(uid) else {
         return;
     };
-    if !meta::is_terminating(&owner.value) {
+    if !owner.is_terminating() {
         return;
     }
     let dependents = core.store.dependents(uid);
-    if meta::has_finalizer(&owner.value, ORPHAN) {
+    let owner = owner.value();
+    if meta::has_finalizer(&owner, ORPHAN) {
         for (dependent, _) in &dependents {
             forget_owners(core, dependent, &[uid]);
         }
         release(core, &id, ORPHAN);
-    } else if meta::has_finalizer(&owner.value, FOREGROUND) {
+    } else if meta::has_finalizer(&owner, FOREGROUND) {
         for (id, _) in &dependents {
             dependent(core, id);
         }
@@ -94,7 +96,7 @@ pub fn owner_waiting(core: &Arc<Core>, uid: &str) {
             .store
             .dependents(uid)
             .iter()
-            .any(|(_, object)| blocks(&object.value))
+            .any(|(_, object)| blocks(&object.value()))
         {
             release(core, &id, FOREGROUND);
         }
@@ -128,7 +130,7 @@ fn uid_of(reference: &Value) -> &str {
     reference["uid"].as_str().unwrap_or_default()
 }
 
-fn find(core: &Arc<Core>, id: &ObjectId, object: &Object, reference: &Value) -> Owner {
+fn find(core: &Arc<Core>, id: &ObjectId, object: &Value, reference: &Value) -> Owner {
     let text = |field: &str| reference[field].as_str().unwrap_or_default();
     let catalog = core.registry.catalog();
     let Some(kind) = catalog.find_kind(text("apiVersion"), text("kind")) else {
@@ -148,13 +150,12 @@ fn find(core: &Arc<Core>, id: &ObjectId, object: &Object, reference: &Value) -> 
         complain(core, id, object, reference);
         return Owner::Absent;
     }
-    let waits = meta::is_terminating(&owner.value) && meta::has_finalizer(&owner.value, FOREGROUND);
+    let waits = owner.is_terminating() && meta::has_finalizer(&owner.value(), FOREGROUND);
     if waits { Owner::Waiting } else { Owner::Solid }
 }
 
 /// The event by which the real collector tells of a reference over namespaces.
-fn complain(core: &Arc<Core>, id: &ObjectId, object: &Object, reference: &Value) {
-    let value = &object.value;
+fn complain(core: &Arc<Core>, id: &ObjectId, value: &Value, reference: &Value) {
     let namespace = if id.key.namespace.is_empty() {
         "default"
     } else {

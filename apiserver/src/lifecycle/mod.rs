@@ -51,7 +51,7 @@ impl Core {
         let changed = self.replace(&id.resource, &id.key, |live| {
             let live = live.ok_or_else(|| ApiError::not_found(&id.resource, &id.key.name))?;
             let Some(new) = edit(&live.value).filter(|new| *new != live.value) else {
-                return Ok(Step::Keep(live.clone(), ()));
+                return Ok(Step::Keep(live.object.clone(), ()));
             };
             let write = if removal::is_due(&resource, &new) {
                 Write::Remove(new)
@@ -73,10 +73,10 @@ impl Core {
         let outcome = self.replace(&id.resource, &id.key, |live| {
             let live = live.ok_or_else(|| ApiError::not_found(&id.resource, &id.key.name))?;
             if meta::uid(&live.value) != uid {
-                return Ok(Step::Keep(live.clone(), ()));
+                return Ok(Step::Keep(live.object.clone(), ()));
             }
             let Some(doomed) = removal::doomed(&resource, &live.value, propagation, None, now) else {
-                return Ok(Step::Keep(live.clone(), ()));
+                return Ok(Step::Keep(live.object.clone(), ()));
             };
             let write = match (
                 removal::is_due(&resource, &doomed),

@@ -41,7 +41,7 @@ pub fn look(core: &Arc<Core>, name: &str) {
     let Some(namespace) = core.store.get(&id.resource, &id.key) else {
         return;
     };
-    if meta::is_terminating(&namespace.value) {
+    if namespace.is_terminating() {
         finish(core, &id, name);
     } else {
         furnish(core, name);
@@ -85,12 +85,12 @@ fn finish(core: &Arc<Core>, id: &ObjectId, name: &str) {
     let namespaced: Vec<&Arc<Resource>> = stores.values().filter(|resource| resource.namespaced).collect();
     for resource in &namespaced {
         for object in core.store.all(&resource.storage, Some(name)) {
-            if !meta::is_terminating(&object.value) {
+            if !object.is_terminating() {
                 let object_id = ObjectId {
                     resource: resource.storage.clone(),
-                    key: ObjectKey::of(&object.value),
+                    key: object.key().clone(),
                 };
-                core.remove(&object_id, meta::uid(&object.value), Propagation::Background);
+                core.remove(&object_id, object.uid(), Propagation::Background);
             }
         }
     }
@@ -99,7 +99,7 @@ fn finish(core: &Arc<Core>, id: &ObjectId, name: &str) {
         for object in core.store.all(&resource.storage, Some(name)) {
             let shown = format!("{}.{}", resource.plural, resource.group);
             *left.resources.entry(shown).or_default() += 1;
-            for finalizer in meta::finalizers(&object.value) {
+            for finalizer in meta::finalizers(&object.value()) {
                 *left.finalizers.entry(finalizer.to_owned()).or_default() += 1;
             }
         }

@@ -8,7 +8,6 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::meta;
 use crate::status::GroupResource;
 use crate::store::{Change, ChangeKind, ObjectId};
 
@@ -82,19 +81,19 @@ impl WorkQueue {
 
     /// Sees a change of the store and notes where to look.
     pub fn note(&self, resource: &GroupResource, change: &Arc<Change>) {
-        let object = &change.object.value;
+        let object = &change.object;
         let is_gone = change.kind == ChangeKind::Deleted;
         let is_core = resource.group.is_empty();
         if is_gone {
-            self.push(Work::OwnerGone(meta::uid(object).to_owned()));
+            self.push(Work::OwnerGone(object.uid().to_owned()));
             if !change.key.namespace.is_empty() {
                 self.push(Work::Namespace(change.key.namespace.clone()));
             }
             if !is_core {
                 self.push(Work::Definition(resource.to_string()));
             }
-        } else if waits_for_dependents(object) {
-            self.push(Work::OwnerWaiting(meta::uid(object).to_owned()));
+        } else if object.waits_for_dependents() {
+            self.push(Work::OwnerWaiting(object.uid().to_owned()));
         }
         match resource.resource.as_str() {
             "namespaces" if is_core => self.push(Work::Namespace(change.key.name.clone())),
@@ -105,27 +104,19 @@ impl WorkQueue {
     }
 
     fn note_owners(&self, resource: &GroupResource, change: &Arc<Change>, is_gone: bool) {
-        let object = &change.object.value;
-        let before = change.previous.as_ref().map(|previous| &previous.value);
-        let old_owners = before.into_iter().flat_map(meta::owners);
-        for owner in meta::owners(object).chain(old_owners) {
-            self.push(Work::OwnerWaiting(
-                owner["uid"].as_str().unwrap_or_default().to_owned(),
-            ));
+        let object = &change.object;
+        let before = change.previous.as_ref();
+        let old_owners = before.into_iter().flat_map(|before| before.owners());
+        for owner in object.owners().chain(old_owners) {
+            self.push(Work::OwnerWaiting(owner.to_owned()));
         }
-        let references = &object["metadata"]["ownerReferences"];
-        let changed = before.is_none_or(|before| &before["metadata"]["ownerReferences"] != references);
-        if !is_gone && changed && !references.is_null() {
+        let references = object.owner_references();
+        let changed = before.is_none_or(|before| before.owner_references() != references);
+        if !is_gone && changed && !references.is_empty() {
             self.push(Work::Dependent(ObjectId {
                 resource: resource.clone(),
                 key: change.key.clone(),
             }));
         }
     }
-}
-
-fn waits_for_dependents(object: &serde_json::Value) -> bool {
-    use super::removal::{FOREGROUND, ORPHAN};
-    meta::is_terminating(object)
-        && (meta::has_finalizer(object, FOREGROUND) || meta::has_finalizer(object, ORPHAN))
 }

@@ -103,3 +103,9 @@ pub fn is_due(resource: &Resource, object: &Value) -> bool {
         && !held_by_namespace
         && !held_by_node
 }
+
+/// Whether an object is being deleted and its dependents come first.
+pub fn waits_for_dependents(object: &Value) -> bool {
+    meta::is_terminating(object)
+        && (meta::has_finalizer(object, FOREGROUND) || meta::has_finalizer(object, ORPHAN))
+}

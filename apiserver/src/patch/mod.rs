@@ -8,11 +8,17 @@ mod tests;
 use json_patch::PatchOperation;
 use serde_json::Value;
 
+use crate::meta::depth;
+
 /// Operations of one JSON patch, as in the real server.
 const MAX_OPERATIONS: usize = 10_000;
 
 /// Bytes that the `copy` operations of one JSON patch may add, as in the real server: a few of them double a value each.
 const MAX_COPIED: usize = 3 << 20;
+
+/// How deep the result of a JSON patch is nested at most: as deep as what is read from a body. Each `copy` of a value into itself nests it
+/// deeper, and what walks the result would overflow the stack.
+const MAX_NESTING: usize = 128;
 
 /// Why a patch could not be carried out.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,6 +43,7 @@ pub fn json(object: &Value, patch: &Value) -> Result<Value, PatchError> {
     }
     let mut patched = object.clone();
     let mut copied = 0;
+    let mut nesting = depth(&patched);
     for operation in operations.iter() {
         copied += size_of_copy(&patched, operation);
         if copied > MAX_COPIED {
@@ -45,8 +52,27 @@ pub fn json(object: &Value, patch: &Value) -> Result<Value, PatchError> {
         // What is half done is dropped here. (`json_patch::patch` would undo it, and panics where it cannot.)
         json_patch::patch_unsafe(&mut patched, std::slice::from_ref(operation))
             .map_err(|_| PatchError::Rejected)?;
+        nesting = nesting.max(nesting_after(nesting, operation));
+        if nesting > MAX_NESTING {
+            nesting = depth(&patched); // the bound was too high, or it is so deep
+        }
+        if nesting > MAX_NESTING {
+            return Err(PatchError::Rejected);
+        }
     }
     Ok(patched)
+}
+
+/// A bound of how deep an operation nests what it puts into an object that is nested `nesting` deep, without a walk over it.
+fn nesting_after(nesting: usize, operation: &PatchOperation) -> usize {
+    let moved = |from: usize, to: usize| to + nesting.saturating_sub(from);
+    match operation {
+        PatchOperation::Add(add) => add.path.count() + depth(&add.value),
+        PatchOperation::Replace(replace) => replace.path.count() + depth(&replace.value),
+        PatchOperation::Copy(copy) => moved(copy.from.count(), copy.path.count()),
+        PatchOperation::Move(taken) => moved(taken.from.count(), taken.path.count()),
+        PatchOperation::Remove(_) | PatchOperation::Test(_) => 0,
+    }
 }
 
 /// How much an operation copies, in bytes of JSON.

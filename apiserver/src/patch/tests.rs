@@ -54,6 +54,33 @@ fn a_json_patch_cannot_grow_a_value_without_end() {
 }
 
 #[test]
+fn a_json_patch_cannot_nest_a_value_without_end() {
+    let copies = |count: usize| vec![json!({"op": "copy", "from": "/a", "path": "/a/x"}); count];
+    let object = json!({"a": {}});
+    assert!(json_patch(&object, &copies(100).into()).is_ok());
+    assert_eq!(
+        json_patch(&object, &copies(200).into()),
+        Err(PatchError::Rejected)
+    );
+    let adds = |count: usize| -> Value {
+        let add = |index| json!({"op": "add", "path": format!("/a{}", "/x".repeat(index + 1)), "value": {}});
+        (0..count).map(add).collect()
+    };
+    assert!(json_patch(&object, &adds(100)).is_ok());
+    assert_eq!(json_patch(&object, &adds(200)), Err(PatchError::Rejected));
+    // There and back again nests nothing.
+    let moves = [
+        json!({"op": "move", "from": "/x", "path": "/y/x"}),
+        json!({"op": "move", "from": "/y/x", "path": "/x"}),
+    ];
+    let object = json!({"x": 1, "y": {}});
+    assert_eq!(
+        json_patch(&object, &vec![moves; 500].concat().into()).as_ref(),
+        Ok(&object)
+    );
+}
+
+#[test]
 fn a_merge_patch_removes_nulls_and_replaces_lists() {
     let object = json!({"a": {"b": 1, "c": 2}, "list": [1, 2]});
     let merged = merge(

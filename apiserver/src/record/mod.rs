@@ -78,28 +78,39 @@ pub struct EventRecord {
     pub at: Instant,
     /// The resource under which the object is stored.
     pub resource: GroupResource,
+    write: Arc<Recorded>,
+}
+
+/// A write, and what the texts of its versions say: read once it is asked for, by whichever copy of the record.
+#[derive(Debug)]
+struct Recorded {
     change: Arc<Change>,
+    object: OnceLock<Value>,
+    previous: OnceLock<Option<Value>>,
 }
 
 impl EventRecord {
     /// What the write did.
     pub fn kind(&self) -> ChangeKind {
-        self.change.kind
+        self.write.change.kind
     }
 
     /// The resource version of the write.
     pub fn revision(&self) -> u64 {
-        self.change.revision
+        self.write.change.revision
     }
 
     /// The object after the write; of a deletion, its last state.
     pub fn object(&self) -> &Value {
-        &self.change.object.value
+        let write = &*self.write;
+        write.object.get_or_init(|| write.change.object.value())
     }
 
     /// The object before the write.
     pub fn previous(&self) -> Option<&Value> {
-        self.change.previous.as_ref().map(|object| &object.value)
+        let write = &*self.write;
+        let read = || write.change.previous.as_ref().map(|object| object.value());
+        write.previous.get_or_init(read).as_ref()
     }
 }
 
@@ -177,7 +188,11 @@ impl Recorder {
             let event = EventRecord {
                 at: change.at,
                 resource: resource.clone(),
-                change: change.clone(),
+                write: Arc::new(Recorded {
+                    change: change.clone(),
+                    object: OnceLock::new(),
+                    previous: OnceLock::new(),
+                }),
             };
             self.events.lock().push(event, self.limit);
         }

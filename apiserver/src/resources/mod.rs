@@ -72,7 +72,7 @@ pub struct CustomVersion {
     /// The schema of the version that is stored: what that lacks is not kept.
     pub stored: Arc<Schema>,
     /// The schema as the definition has it.
-    pub openapi: Value,
+    pub openapi: Arc<str>,
     /// `additionalPrinterColumns`.
     pub columns: Vec<Value>,
     /// Paths of `selectableFields`.

@@ -54,9 +54,9 @@ pub fn assign_address(object: &mut Value, core: &Core) {
 /// An address of 10.96.0.0/16 that no service has.
 fn free_address(core: &Core) -> String {
     let services = core.store.all(&GroupResource::new("", "services"), None);
-    let taken: BTreeSet<&str> = services
+    let taken: BTreeSet<String> = services
         .iter()
-        .filter_map(|service| service.value["spec"]["clusterIP"].as_str())
+        .filter_map(|service| service.value()["spec"]["clusterIP"].as_str().map(str::to_owned))
         .collect();
     let start = core.random_below(65_000);
     // More services than addresses would find none; then the first is given out again, and a network would not work anyway.
@@ -66,7 +66,7 @@ fn free_address(core: &Core) -> String {
     };
     (0..65_000)
         .map(address)
-        .find(|address| !taken.contains(address.as_str()))
+        .find(|address| !taken.contains(address))
         .unwrap_or_else(|| address(0))
 }
 

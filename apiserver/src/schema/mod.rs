@@ -16,6 +16,10 @@ mod value;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 use serde_json::Value;
 
 pub use cause::{Cause, reason};
@@ -41,6 +45,25 @@ impl Schema {
         } else {
             Err(causes)
         }
+    }
+
+    /// As [`Schema::parse`], of a schema as text, once for all servers of the process: each of a hundred simulated clusters has the same
+    /// definitions, and what patterns and rules compile to is larger than they are. Kept as long as a server uses it.
+    pub fn shared(openapi: &Value) -> Result<(Arc<str>, Arc<Self>), Vec<Cause>> {
+        static ALL: Mutex<BTreeMap<Arc<str>, Weak<Schema>>> = Mutex::new(BTreeMap::new());
+        let text: Arc<str> = openapi.to_string().into();
+        let known = |all: &BTreeMap<Arc<str>, Weak<Self>>| {
+            let (text, schema) = all.get_key_value(&text)?;
+            Some((Arc::clone(text), schema.upgrade()?))
+        };
+        if let Some(known) = known(&ALL.lock()) {
+            return Ok(known);
+        }
+        let schema = Arc::new(Self::parse(openapi)?);
+        let mut all = ALL.lock();
+        all.retain(|_, schema| schema.strong_count() > 0);
+        all.insert(Arc::clone(&text), Arc::downgrade(&schema));
+        Ok((text, schema))
     }
 
     /// Drops what the schema does not declare, and unknown metadata fields; returns the paths dropped

@@ -36,7 +36,7 @@ pub(super) fn apply(call: &Call<'_>, options: &mut Options) -> Result<http::Resp
             (code, warnings) = (answer.code, answer.warnings);
             return Ok(Step::Keep(object, ()));
         };
-        let shown = respond::presented(&call.resource, &live.value);
+        let shown = respond::presented(&call.resource, live.value.clone());
         let version = meta::resource_version(applied);
         if !version.is_empty() && version != meta::resource_version(&shown) {
             return Err(ApiError::modified(&call.named(), &call.target.name));

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::intake::Body;
-use super::{Call, Step, decode, read, respond};
+use super::{Call, Live, Step, decode, read, respond};
 use crate::lifecycle::removal::{self, Propagation};
 use crate::meta;
 use crate::status::{self, ApiError};
@@ -46,7 +46,7 @@ pub(super) fn one(call: &Call<'_>) -> Result<http::Response<Body>, ApiError> {
         Outcome::Terminating => respond::object(call, 200, &object),
         Outcome::Gone if returns_object(&call.resource.kind) => respond::object(call, 200, &object),
         Outcome::Gone => {
-            let status = status::deleted(&call.named(), &call.target.name, meta::uid(&object.value));
+            let status = status::deleted(&call.named(), &call.target.name, object.uid());
             respond::formatted(call, 200, &status)
         }
     }
@@ -76,7 +76,7 @@ pub(super) fn collection(call: &Call<'_>) -> Result<http::Response<Body>, ApiErr
     let options = options(call)?;
     let selector = read::selector(call)?;
     let namespace = (!call.target.namespace.is_empty()).then_some(call.target.namespace.as_str());
-    let matches = |object: &Value| selector.matches(object);
+    let matches = |object: &Stored| selector.matches(object);
     let query = PageQuery {
         namespace,
         filter: Some(&matches),
@@ -88,7 +88,7 @@ pub(super) fn collection(call: &Call<'_>) -> Result<http::Response<Body>, ApiErr
         .page(&call.resource.storage, &query)
         .map_err(|_| ApiError::expired("the list expired"))?;
     for object in &page.items {
-        match delete(call, &options, &ObjectKey::of(&object.value)) {
+        match delete(call, &options, object.key()) {
             Ok(_) => {}
             Err(error) if error.code == 404 => {} // somebody else was faster: it is gone, as was wanted
             Err(error) => return Err(error),
@@ -141,7 +141,7 @@ fn delete(call: &Call<'_>, options: &DeleteOptions, key: &ObjectKey) -> Result<(
             options.grace_period_seconds,
             now,
         ) else {
-            return Ok(Step::Keep(live.clone(), Outcome::Terminating));
+            return Ok(Step::Keep(live.object.clone(), Outcome::Terminating));
         };
         let is_due = removal::is_due(resource, &doomed);
         let outcome = if is_due {
@@ -150,7 +150,7 @@ fn delete(call: &Call<'_>, options: &DeleteOptions, key: &ObjectKey) -> Result<(
             Outcome::Terminating
         };
         if dry_run {
-            return Ok(Step::Keep(Stored::unsaved(doomed), outcome));
+            return Ok(Step::Keep(Stored::unsaved(&doomed), outcome));
         }
         // An object that goes at once goes as it was: watchers see no deletionTimestamp.
         let last = if meta::is_terminating(&live.value) {
@@ -167,7 +167,7 @@ fn delete(call: &Call<'_>, options: &DeleteOptions, key: &ObjectKey) -> Result<(
     })
 }
 
-fn check_preconditions(call: &Call<'_>, options: &DeleteOptions, live: &Object) -> Result<(), ApiError> {
+fn check_preconditions(call: &Call<'_>, options: &DeleteOptions, live: &Live) -> Result<(), ApiError> {
     let Some(wanted) = &options.preconditions else {
         return Ok(());
     };

@@ -140,15 +140,15 @@ impl Core {
         &self,
         resource: &GroupResource,
         key: &ObjectKey,
-        mut step: impl FnMut(Option<&Object>) -> Result<Step<T>, ApiError>,
+        mut step: impl FnMut(Option<&Live>) -> Result<Step<T>, ApiError>,
     ) -> Result<(Object, T), ApiError> {
         for _ in 0..RACES {
-            let live = self.store.get(resource, key);
+            let live = self.store.get(resource, key).map(Live::read);
             match step(live.as_ref())? {
                 Step::Keep(object, answer) => return Ok((object, answer)),
                 Step::Again => {}
                 Step::Commit(write, answer) => {
-                    let expected = live.as_ref().map(|object| object.revision);
+                    let expected = live.as_ref().map(|live| live.object.revision);
                     if let Ok(object) = self.store.commit(resource, key, expected, write) {
                         return Ok((object, answer));
                     }
@@ -171,6 +171,21 @@ pub struct Parts {
     pub authority: String,
     /// Source of uids and name suffixes.
     pub random: StdRng,
+}
+
+/// An object as it stands, read once for a write.
+pub(crate) struct Live {
+    /// The version.
+    pub object: Object,
+    /// What its text says.
+    pub value: serde_json::Value,
+}
+
+impl Live {
+    fn read(object: Object) -> Self {
+        let value = object.value();
+        Self { object, value }
+    }
 }
 
 /// What a write decided on the object as it stands.

@@ -5,14 +5,14 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::intake::Body;
 use super::{Call, respond};
 use crate::schema::{Cause, reason};
 use crate::select::Selector;
 use crate::status::{About, ApiError};
-use crate::store::{ObjectKey, PageQuery};
+use crate::store::{ObjectKey, PageQuery, Stored};
 
 /// How long a read waits for a resource version that was not handed out yet.
 const FUTURE_WAIT: Duration = Duration::from_secs(3);
@@ -41,7 +41,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<http::Response<Body>, ApiErr
         limit: limit.and_then(|l| usize::try_from(l).ok()),
         ..PageQuery::default()
     }; // a limit beyond memory is none
-    let matches = |object: &Value| selector.matches(object);
+    let matches = |object: &Stored| selector.matches(object);
     if !selector.is_everything() {
         query.filter = Some(&matches);
     }

@@ -3,7 +3,6 @@
 use bytes::Bytes;
 use http::{HeaderValue, Response, header};
 use serde::Serialize;
-use serde::ser::SerializeMap as _;
 use serde_json::{Value, json};
 
 use super::Call;
@@ -11,7 +10,7 @@ use super::accept::{Format, View};
 use super::intake::{Body, full};
 use crate::resources::{Resource, Typing, events};
 use crate::status::{ApiError, ErrorBody};
-use crate::store::{Object, Page};
+use crate::store::{Object, Page, Stored};
 use crate::table;
 
 /// JSON.
@@ -78,13 +77,13 @@ pub fn with_warnings(mut response: Response<Body>, warnings: &[String]) -> Respo
 pub(super) fn object(call: &Call<'_>, code: u16, object: &Object) -> Result<Response<Body>, ApiError> {
     let resource = &call.resource;
     let value = match call.accept.view {
-        View::Whole if call.accept.format == Format::Json && is_stored_so(resource, &object.value) => {
-            return Ok(typed(code, "application/json", object.value.to_string()));
+        View::Whole if call.accept.format == Format::Json && is_stored_so(resource, object) => {
+            return Ok(typed(code, "application/json", object.json().clone()));
         }
-        View::Whole => presented(resource, &object.value),
-        View::Metadata => table::partial(&object.value),
+        View::Whole => presented(resource, object.value()),
+        View::Metadata => table::partial(&object.value()),
         View::Table => {
-            let value = presented(resource, &object.value);
+            let value = presented(resource, object.value());
             let version = object.revision.to_string();
             table::render(
                 resource,
@@ -132,17 +131,17 @@ pub(super) fn list(call: &Call<'_>, page: &Page, metadata: &Value) -> Result<Res
         }
         View::Whole => json!({
             "kind": resource.list_kind, "apiVersion": resource.api_version(), "metadata": metadata,
-            "items": page.items.iter().map(|object| presented(resource, &object.value)).collect::<Vec<_>>(),
+            "items": page.items.iter().map(|object| presented(resource, object.value())).collect::<Vec<_>>(),
         }),
         View::Metadata => json!({
             "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
-            "items": page.items.iter().map(|object| table::partial(&object.value)).collect::<Vec<_>>(),
+            "items": page.items.iter().map(|object| table::partial(&object.value())).collect::<Vec<_>>(),
         }),
         View::Table => {
             let values: Vec<Value> = page
                 .items
                 .iter()
-                .map(|object| presented(resource, &object.value))
+                .map(|object| presented(resource, object.value()))
                 .collect();
             let values: Vec<&Value> = values.iter().collect();
             table::render(resource, &values, metadata, include(call), call.core.clock.now())
@@ -151,7 +150,7 @@ pub(super) fn list(call: &Call<'_>, page: &Page, metadata: &Value) -> Result<Res
     formatted(call, 200, &value)
 }
 
-/// The text of a list, written object by object: no copy of the objects is made.
+/// The text of a list, put together from the texts of the objects.
 fn whole_list(resource: &Resource, page: &Page, metadata: &Value) -> Result<Vec<u8>, ApiError> {
     let head = format!(
         "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
@@ -163,60 +162,47 @@ fn whole_list(resource: &Resource, page: &Page, metadata: &Value) -> Result<Vec<
         if index > 0 {
             text.push(b',');
         }
-        let written = match &resource.typing {
-            Typing::Custom(_) if is_stored_so(resource, &object.value) => {
-                serde_json::to_writer(&mut text, &object.value)
+        // Items of built-in lists do not repeat their kind.
+        let is_typed = resource.custom().is_some();
+        if !is_stored_so(resource, object) {
+            let mut value = presented(resource, object.value());
+            if let (false, Some(fields)) = (is_typed, value.as_object_mut()) {
+                fields.remove("kind");
+                fields.remove("apiVersion");
             }
-            Typing::Custom(_) => serde_json::to_writer(&mut text, &presented(resource, &object.value)),
-            // Items of built-in lists do not repeat their kind.
-            Typing::Builtin(_) if is_stored_so(resource, &object.value) => {
-                serde_json::to_writer(&mut text, &Untyped(&object.value))
-            }
-            Typing::Builtin(_) => {
-                serde_json::to_writer(&mut text, &Untyped(&presented(resource, &object.value)))
-            }
-        };
-        written.map_err(|error| ApiError::internal(&error.to_string()))?;
+            serde_json::to_writer(&mut text, &value)
+                .map_err(|error| ApiError::internal(&error.to_string()))?;
+        } else if is_typed {
+            text.extend_from_slice(object.json());
+        } else {
+            text.push(b'{');
+            text.extend_from_slice(object.untyped_fields());
+        }
     }
     text.extend_from_slice(b"]}\n");
     Ok(text)
 }
 
-/// An object without its `kind` and `apiVersion`.
-struct Untyped<'a>(&'a Value);
-
-impl Serialize for Untyped<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        for (key, value) in self.0.as_object().into_iter().flatten() {
-            if key != "kind" && key != "apiVersion" {
-                map.serialize_entry(key, value)?;
-            }
-        }
-        map.end()
-    }
-}
-
 /// Whether an object is stored as this resource shows it. Custom objects keep the version at which they were written last, whatever the
 /// definition says now.
-pub fn is_stored_so(resource: &Resource, stored: &Value) -> bool {
+pub fn is_stored_so(resource: &Resource, stored: &Stored) -> bool {
     match resource.typing {
-        Typing::Custom(_) => stored["apiVersion"] == resource.api_version().as_str(),
+        Typing::Custom(_) => stored.has_api_version(&resource.api_version()),
         Typing::Builtin(_) => resource.storage_api_version == resource.api_version(),
     }
 }
 
 /// A stored object as this resource shows it: a version shows only what its schema has.
-pub fn presented(resource: &Resource, stored: &Value) -> Value {
-    let mut value = stored.clone();
-    if !is_stored_so(resource, stored) {
-        match &resource.typing {
-            Typing::Custom(custom) => {
-                value["apiVersion"] = resource.api_version().into();
-                custom.schema.prune(&mut value);
-            }
-            Typing::Builtin(_) => events::from_core(&mut value),
+pub fn presented(resource: &Resource, mut value: Value) -> Value {
+    match &resource.typing {
+        Typing::Custom(custom) if value["apiVersion"] != resource.api_version().as_str() => {
+            value["apiVersion"] = resource.api_version().into();
+            custom.schema.prune(&mut value);
         }
+        Typing::Builtin(_) if resource.storage_api_version != resource.api_version() => {
+            events::from_core(&mut value);
+        }
+        Typing::Custom(_) | Typing::Builtin(_) => {}
     }
     value
 }

@@ -21,7 +21,7 @@ pub(super) fn serve(call: &Call<'_>, verb: Verb) -> Result<http::Response<Body>,
         Verb::Update | Verb::Patch => change(call, scale, verb)?,
         _ => return Err(ApiError::method_not_allowed()),
     };
-    respond::formatted(call, 200, &shown(&object, scale))
+    respond::formatted(call, 200, &shown(&object.value(), scale))
 }
 
 fn change(call: &Call<'_>, scale: &Scale, verb: Verb) -> Result<Object, ApiError> {
@@ -33,14 +33,19 @@ fn change(call: &Call<'_>, scale: &Scale, verb: Verb) -> Result<Object, ApiError
         let wanted = if verb == Verb::Update {
             body.clone()
         } else {
-            write::patched(&call.resource, merge_kind(kind), &shown(live, scale), &body)?
+            write::patched(
+                &call.resource,
+                merge_kind(kind),
+                &shown(&live.value, scale),
+                &body,
+            )?
         };
         let version = meta::resource_version(&wanted);
         if !version.is_empty() && version != meta::resource_version(&live.value) {
             return Err(ApiError::modified(&call.named(), &call.target.name));
         }
         let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or_default(); // absent counts as 0 in this type
-        let mut new = respond::presented(&call.resource, &live.value);
+        let mut new = respond::presented(&call.resource, live.value.clone());
         if let Some(slot) = slot_mut(&mut new, &scale.spec) {
             *slot = replicas.into();
         }
@@ -58,8 +63,7 @@ fn merge_kind(kind: &str) -> &str {
     }
 }
 
-fn shown(object: &Object, scale: &Scale) -> Value {
-    let value = &object.value;
+fn shown(value: &Value, scale: &Scale) -> Value {
     let mut metadata = json!({});
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         if let Some(text) = value["metadata"].get(field) {

@@ -16,7 +16,7 @@ use crate::resources::Resource;
 use crate::schema::Cause;
 use crate::select::Selector;
 use crate::status::{About, ApiError, ErrorBody};
-use crate::store::{Change, ChangeKind, Object, PageQuery};
+use crate::store::{Change, ChangeKind, Object, PageQuery, Stored};
 use crate::table;
 
 /// How long a watch lasts if the client does not say: the lower bound of kube-apiserver's random choice.
@@ -40,7 +40,7 @@ struct Watch {
     /// Everything up to this revision was sent.
     cursor: u64,
     /// Ready to be sent.
-    ready: VecDeque<Bytes>,
+    ready: VecDeque<Ready>,
     bookmarks: bool,
     next_bookmark: Instant,
     deadline: Instant,
@@ -49,6 +49,31 @@ struct Watch {
     caller: Caller,
     sent_columns: bool,
     over: bool,
+}
+
+/// An event that waits for the client.
+enum Ready {
+    /// As it is sent.
+    Text(Bytes),
+    /// A whole object: it shares its text until it is sent.
+    Whole(&'static str, Object),
+}
+
+impl Ready {
+    fn text(self) -> Bytes {
+        let (kind, object) = match self {
+            Self::Text(text) => return text,
+            Self::Whole(kind, object) => (kind, object),
+        };
+        let json = object.json();
+        let mut text = Vec::with_capacity(json.len() + 32);
+        text.extend_from_slice(b"{\"type\":\"");
+        text.extend_from_slice(kind.as_bytes());
+        text.extend_from_slice(b"\",\"object\":");
+        text.extend_from_slice(json);
+        text.extend_from_slice(b"}\n");
+        text.into()
+    }
 }
 
 /// Where a watch starts.
@@ -164,7 +189,7 @@ fn refused(message: &str) -> ApiError {
 impl Watch {
     fn send_initial(&mut self, bookmark: bool) {
         let namespace = (!self.namespace.is_empty()).then_some(self.namespace.as_str());
-        let matches = |object: &Value| self.selector.matches(object);
+        let matches = |object: &Stored| self.selector.matches(object);
         let query = PageQuery {
             namespace,
             filter: Some(&matches),
@@ -186,7 +211,7 @@ impl Watch {
     async fn next(&mut self) -> Option<Result<Bytes, BodyError>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
-                return Some(Ok(event));
+                return Some(Ok(event.text()));
             }
             // The resource is gone, or is served anew.
             if self.over || self.wake.has_changed().is_err() {
@@ -239,7 +264,7 @@ impl Watch {
                 let error = ApiError::too_old(self.cursor, expired.oldest);
                 if let ErrorBody::Status(status) = error.body {
                     self.ready
-                        .push_back(line(&json!({"type": "ERROR", "object": status})));
+                        .push_back(Ready::Text(line(&json!({"type": "ERROR", "object": status}))));
                 }
                 self.over = true;
             }
@@ -247,15 +272,15 @@ impl Watch {
     }
 
     /// What this watch sees of a change: objects come into its selection and leave it.
-    fn seen(&mut self, change: &Change) -> Option<Bytes> {
+    fn seen(&mut self, change: &Change) -> Option<Ready> {
         if !self.namespace.is_empty() && change.key.namespace != self.namespace {
             return None;
         }
         let was = change
             .previous
             .as_ref()
-            .is_some_and(|object| self.selector.matches(&object.value));
-        let is = change.kind != ChangeKind::Deleted && self.selector.matches(&change.object.value);
+            .is_some_and(|object| self.selector.matches(object));
+        let is = change.kind != ChangeKind::Deleted && self.selector.matches(&change.object);
         match (was, is) {
             (false, false) => None,
             (false, true) => Some(self.event("ADDED", &change.object)),
@@ -265,34 +290,27 @@ impl Watch {
             }
             (true, false) => {
                 // It left the selection: its last state within, at the revision of leaving.
-                let mut last = change.previous.as_ref()?.value.clone();
+                let mut last = change.previous.as_ref()?.value();
                 crate::meta::set(&mut last, "resourceVersion", change.revision.to_string().into());
-                Some(self.value_event("DELETED", &last))
+                Some(Ready::Text(self.value_event("DELETED", last)))
             }
         }
     }
 
-    fn event(&mut self, kind: &str, object: &Object) -> Bytes {
-        if self.accept.view == View::Whole && respond::is_stored_so(&self.resource, &object.value) {
-            let json = object.json();
-            let mut text = Vec::with_capacity(json.len() + 32);
-            text.extend_from_slice(b"{\"type\":\"");
-            text.extend_from_slice(kind.as_bytes());
-            text.extend_from_slice(b"\",\"object\":");
-            text.extend_from_slice(&json);
-            text.extend_from_slice(b"}\n");
-            return text.into();
+    fn event(&mut self, kind: &'static str, object: &Object) -> Ready {
+        if self.accept.view == View::Whole && respond::is_stored_so(&self.resource, object) {
+            return Ready::Whole(kind, object.clone());
         }
-        self.value_event(kind, &object.value)
+        Ready::Text(self.value_event(kind, object.value()))
     }
 
-    fn value_event(&mut self, kind: &str, stored: &Value) -> Bytes {
+    fn value_event(&mut self, kind: &str, stored: Value) -> Bytes {
         let object = match self.accept.view {
             View::Whole => respond::presented(&self.resource, stored),
-            View::Metadata => table::partial(stored),
+            View::Metadata => table::partial(&stored),
             View::Table => {
+                let metadata = json!({"resourceVersion": crate::meta::resource_version(&stored)});
                 let value = respond::presented(&self.resource, stored);
-                let metadata = json!({"resourceVersion": crate::meta::resource_version(stored)});
                 let mut table = table::render(
                     &self.resource,
                     &[&value],
@@ -326,7 +344,7 @@ impl Watch {
             }),
         };
         self.ready
-            .push_back(line(&json!({"type": "BOOKMARK", "object": object})));
+            .push_back(Ready::Text(line(&json!({"type": "BOOKMARK", "object": object}))));
     }
 }
 

@@ -9,7 +9,7 @@ use super::decode::{self, Decoded};
 use super::intake::Body;
 use super::query::FieldValidation;
 use super::shape::{problems, refuse_invalid, settle, shape};
-use super::{Call, Step, apply_patch, respond};
+use super::{Call, Live, Step, apply_patch, respond};
 use crate::apply::{UpdateOptions, track_update};
 use crate::lifecycle::{metadata, removal};
 use crate::meta;
@@ -127,18 +127,19 @@ pub(super) fn create_object(
         );
     }
     respond::to_stored(resource, &mut object);
+    refuse_too_deep(&object)?;
     let answer = Answer { code: 201, warnings };
     let key = ObjectKey::new(meta::namespace(&object), &name);
     if let Some(there) = call.core.store.get(&resource.storage, &key) {
         let error = ApiError::already_exists(&call.named(), &name);
-        return Err(if meta::is_terminating(&there.value) {
+        return Err(if there.is_terminating() {
             error.with_prefix("object is being deleted: ")
         } else {
             error
         });
     }
     if options.dry_run {
-        return Ok((Stored::unsaved(object), answer));
+        return Ok((Stored::unsaved(&object), answer));
     }
     let object = call
         .core
@@ -230,7 +231,7 @@ fn admit_creation(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
         let Some(found) = call.core.store.get(&namespaces, &ObjectKey::new("", namespace)) else {
             return Err(ApiError::not_found(&namespaces, namespace));
         };
-        if meta::is_terminating(&found.value) {
+        if found.is_terminating() {
             let why = format!(
                 "unable to create new content in namespace {namespace} because it is being terminated"
             );
@@ -322,7 +323,7 @@ pub(super) fn patch(call: &Call<'_>) -> Response {
     let mut warnings = Vec::new();
     let (object, ()) = call.core.replace(&call.resource.storage, &call.key(), |live| {
         let live = live.ok_or_else(|| call.not_found())?;
-        let shown = respond::presented(&call.resource, &live.value);
+        let shown = respond::presented(&call.resource, live.value.clone());
         let mut new = patched(&call.resource, kind, &shown, &decoded.value)?;
         identify(call, &mut new)?;
         warnings = shape(
@@ -373,16 +374,28 @@ pub(super) fn patched(
     })
 }
 
+/// Refuses what could not be read again: the managers of fields that are nested deeply are nested deeper still.
+fn refuse_too_deep(object: &Value) -> Result<(), ApiError> {
+    let depth = meta::depth(object);
+    if depth > meta::MAX_DEPTH {
+        return Err(ApiError::bad_request(&format!(
+            "the object, with its managed fields, is nested {depth} levels deep: the maximum is {}",
+            meta::MAX_DEPTH
+        )));
+    }
+    Ok(())
+}
+
 /// The last part of every change of an existing object: `new` is what the client wants, in the request's version.
 pub(super) fn finish(
     call: &Call<'_>,
     options: &Options,
-    live: &Object,
+    live: &Live,
     mut new: Value,
     tracking: Tracking,
 ) -> Result<Step<()>, ApiError> {
     let resource = &*call.resource;
-    let old = respond::presented(resource, &live.value);
+    let old = respond::presented(resource, live.value.clone());
     let version = meta::resource_version(&new);
     if !version.is_empty() && version != "0" && version != meta::resource_version(&old) {
         return Err(ApiError::modified(&call.named(), meta::name(&old)));
@@ -416,11 +429,12 @@ pub(super) fn finish(
         );
     }
     respond::to_stored(resource, &mut new);
+    refuse_too_deep(&new)?;
     if new == live.value {
-        return Ok(Step::Keep(live.clone(), ()));
+        return Ok(Step::Keep(live.object.clone(), ()));
     }
     if options.dry_run {
-        return Ok(Step::Keep(Stored::unsaved(new), ()));
+        return Ok(Step::Keep(Stored::unsaved(&new), ()));
     }
     let write = if removal::is_due(resource, &new) {
         Write::Remove(new)

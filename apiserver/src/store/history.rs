@@ -35,6 +35,20 @@ pub struct Change {
     pub at: Instant,
 }
 
+impl Change {
+    /// The bytes that are held for this change alone. The version after the write is the store's, or counts with the change that replaced
+    /// it; so each version of the past counts once.
+    pub(super) fn size(&self) -> usize {
+        let previous = self.previous.as_ref().map_or(0, |object| object.size());
+        let last = if self.kind == ChangeKind::Deleted {
+            self.object.size()
+        } else {
+            0
+        };
+        size_of::<Self>() + self.key.namespace.len() + self.key.name.len() + previous + last
+    }
+}
+
 /// The past that was asked for is forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expired {
@@ -45,6 +59,8 @@ pub struct Expired {
 /// The changes of one resource.
 pub(super) struct History {
     changes: VecDeque<Arc<Change>>,
+    /// The bytes that are held for the changes.
+    bytes: usize,
     /// All changes after this revision are here.
     compacted: u64,
 }
@@ -53,21 +69,36 @@ impl History {
     pub(super) fn new(compacted: u64) -> Self {
         Self {
             changes: VecDeque::new(),
+            bytes: 0,
             compacted,
         }
     }
 
+    /// The bytes that are held for the changes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(super) fn push(&mut self, change: Arc<Change>, limit: usize) {
+        self.bytes += change.size();
         self.changes.push_back(change);
         while self.changes.len() > limit {
-            if let Some(oldest) = self.changes.pop_front() {
-                self.compacted = oldest.revision;
-            }
+            self.forget_oldest();
         }
     }
 
+    /// Forgets the oldest change; answers the bytes that it took.
+    pub(super) fn forget_oldest(&mut self) -> Option<usize> {
+        let oldest = self.changes.pop_front()?;
+        self.compacted = oldest.revision;
+        let freed = oldest.size();
+        self.bytes -= freed;
+        Some(freed)
+    }
+
     pub(super) fn compact(&mut self, revision: u64) {
-        self.changes.clear();
+        self.changes = VecDeque::new();
+        self.bytes = 0;
         self.compacted = revision;
     }
 

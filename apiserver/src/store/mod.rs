@@ -1,18 +1,22 @@
 //! All objects of one server, their history, and who owns whom.
 //!
-//! One counter gives every write its resource version. An object is stored once and shared (`Arc`) between the store,
-//! the watch history and the responses.
+//! One counter gives every write its resource version. A version of an object is one JSON text ([`Stored`]), shared between the
+//! store, the watch history and the responses.
 //!
 //! - Invariant: a write names what it replaces; if that is not there any more it is refused ([`Raced`]) and nothing changes.
 //! - Invariant: the history of a resource is ordered by revision and has no gap after its `compacted` revision.
+//! - Invariant: what only the histories hold is never more than [`Limits::bytes`], but for one change that alone is larger.
 
 mod history;
 mod page;
+mod stored;
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use bytes::Bytes;
 use parking_lot::RwLock;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -20,10 +24,12 @@ use tokio::time::Instant;
 
 pub use history::{Change, ChangeKind, Expired};
 pub use page::{Page, PageQuery};
+pub use stored::{Object, Stored};
 
 use crate::meta;
 use crate::status::GroupResource;
 use history::History;
+use stored::Draft;
 
 /// An object is found by namespace (empty for cluster-scoped kinds) and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,47 +64,6 @@ pub struct ObjectId {
     pub key: ObjectKey,
 }
 
-/// One version of an object.
-#[derive(Debug)]
-pub struct Stored {
-    /// The object, `metadata.resourceVersion` included.
-    pub value: Value,
-    /// Its resource version as a number.
-    pub revision: u64,
-    json: OnceLock<Bytes>,
-}
-
-impl Stored {
-    fn new(mut value: Value, revision: u64) -> Self {
-        meta::set(&mut value, "resourceVersion", revision.to_string().into());
-        Self {
-            value,
-            revision,
-            json: OnceLock::new(),
-        }
-    }
-
-    /// An object that is shown and not stored, as by a dry run.
-    pub fn unsaved(value: Value) -> Object {
-        let revision = meta::resource_version(&value).parse().unwrap_or_default(); // a new one has none
-        Arc::new(Self {
-            value,
-            revision,
-            json: OnceLock::new(),
-        })
-    }
-
-    /// The object as JSON text, made once and shared by all who send it.
-    pub fn json(&self) -> Bytes {
-        self.json
-            .get_or_init(|| Bytes::from(self.value.to_string()))
-            .clone()
-    }
-}
-
-/// A shared version of an object.
-pub type Object = Arc<Stored>;
-
 /// Somebody else wrote first, or the resource is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Raced;
@@ -119,7 +84,16 @@ pub type Observer = Box<dyn Fn(&GroupResource, &Arc<Change>) + Send + Sync>;
 pub struct Store {
     inner: RwLock<Inner>,
     observers: Vec<Observer>,
-    history_limit: usize,
+    limits: Limits,
+}
+
+/// How much of the past is kept; the oldest goes first.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Changes of each resource.
+    pub changes: usize,
+    /// Bytes of all resources together.
+    pub bytes: usize,
 }
 
 struct Inner {
@@ -148,8 +122,8 @@ impl Table {
 }
 
 impl Store {
-    /// An empty store that keeps `history_limit` changes of each resource for watches.
-    pub fn new(history_limit: usize, observers: Vec<Observer>) -> Self {
+    /// An empty store that keeps so much of the past for watches.
+    pub fn new(limits: Limits, observers: Vec<Observer>) -> Self {
         let inner = Inner {
             revision: 1,
             tables: HashMap::new(),
@@ -159,7 +133,7 @@ impl Store {
         Self {
             inner: RwLock::new(inner),
             observers,
-            history_limit,
+            limits,
         }
     }
 
@@ -199,7 +173,7 @@ impl Store {
                 resource: resource.clone(),
                 key,
             };
-            inner.unlink(&id, &object.value);
+            inner.unlink(&id, &object);
         }
     }
 
@@ -260,6 +234,10 @@ impl Store {
         expected: Option<u64>,
         write: Write,
     ) -> Result<Object, Raced> {
+        let (is_put, draft) = match &write {
+            Write::Put(value) => (true, Draft::of(value)),
+            Write::Remove(value) => (false, Draft::of(value)),
+        };
         let mut inner = self.inner.write();
         let revision = inner.revision + 1;
         let table = inner.tables.get_mut(resource).ok_or(Raced)?;
@@ -267,24 +245,17 @@ impl Store {
         if previous.as_ref().map(|object| object.revision) != expected {
             return Err(Raced);
         }
-        let (object, kind) = match write {
-            Write::Put(value) => {
-                let object = Arc::new(Stored::new(value, revision));
-                table.objects.insert(key.clone(), object.clone());
-                (
-                    object,
-                    if previous.is_some() {
-                        ChangeKind::Modified
-                    } else {
-                        ChangeKind::Added
-                    },
-                )
-            }
-            Write::Remove(value) => {
-                table.objects.remove(key);
-                (Arc::new(Stored::new(value, revision)), ChangeKind::Deleted)
-            }
+        let object = draft.numbered(revision);
+        let kind = match (is_put, &previous) {
+            (false, _) => ChangeKind::Deleted,
+            (true, Some(_)) => ChangeKind::Modified,
+            (true, None) => ChangeKind::Added,
         };
+        if is_put {
+            table.objects.insert(key.clone(), object.clone());
+        } else {
+            table.objects.remove(key);
+        }
         let change = Arc::new(Change {
             revision,
             kind,
@@ -293,7 +264,9 @@ impl Store {
             previous: previous.clone(),
             at: Instant::now(),
         });
-        table.history.push(change.clone(), self.history_limit);
+        inner.make_room(self.limits.bytes.saturating_sub(change.size()));
+        let table = inner.tables.get_mut(resource).ok_or(Raced)?;
+        table.history.push(change.clone(), self.limits.changes);
         table.wake.send_replace(revision);
         inner.revision = revision;
         let id = ObjectId {
@@ -301,10 +274,10 @@ impl Store {
             key: key.clone(),
         };
         if let Some(previous) = &previous {
-            inner.unlink(&id, &previous.value);
+            inner.unlink(&id, previous);
         }
-        if kind != ChangeKind::Deleted {
-            inner.link(&id, &object.value);
+        if is_put {
+            inner.link(&id, &object);
         }
         for observer in &self.observers {
             observer(resource, &change);
@@ -337,6 +310,14 @@ impl Store {
         Ok((changes, complete))
     }
 
+    /// The bytes of the live objects, and those that only the histories hold.
+    pub fn bytes(&self) -> (usize, usize) {
+        let inner = self.inner.read();
+        let live = inner.tables.values().flat_map(|table| table.objects.values());
+        let past = inner.tables.values().map(|table| table.history.bytes());
+        (live.map(|object| object.size()).sum(), past.sum())
+    }
+
     /// Forgets all history up to now: watches and lists of the past answer 410 from here on.
     pub fn compact(&self) {
         let mut inner = self.inner.write();
@@ -348,9 +329,25 @@ impl Store {
 }
 
 impl Inner {
-    fn link(&mut self, id: &ObjectId, object: &Value) {
-        self.uids.insert(meta::uid(object).to_owned(), id.clone());
-        for owner in owner_uids(object) {
+    /// Forgets changes until the histories hold no more than `bytes`. The resource whose history is the largest forgets first, so that
+    /// a burst of large objects does not end the watches of the others.
+    fn make_room(&mut self, bytes: usize) {
+        let mut held: usize = self.tables.values().map(|table| table.history.bytes()).sum();
+        while held > bytes {
+            let largest = self
+                .tables
+                .iter_mut()
+                .max_by(|(a, one), (b, other)| (one.history.bytes(), a).cmp(&(other.history.bytes(), b)));
+            let Some(freed) = largest.and_then(|(_, table)| table.history.forget_oldest()) else {
+                return;
+            };
+            held -= freed;
+        }
+    }
+
+    fn link(&mut self, id: &ObjectId, object: &Stored) {
+        self.uids.insert(object.uid().to_owned(), id.clone());
+        for owner in object.owners() {
             self.dependents
                 .entry(owner.to_owned())
                 .or_default()
@@ -358,9 +355,9 @@ impl Inner {
         }
     }
 
-    fn unlink(&mut self, id: &ObjectId, object: &Value) {
-        self.uids.remove(meta::uid(object));
-        for owner in owner_uids(object) {
+    fn unlink(&mut self, id: &ObjectId, object: &Stored) {
+        self.uids.remove(object.uid());
+        for owner in object.owners() {
             if let Some(all) = self.dependents.get_mut(owner) {
                 all.remove(id);
                 if all.is_empty() {
@@ -369,8 +366,4 @@ impl Inner {
             }
         }
     }
-}
-
-fn owner_uids(object: &Value) -> impl Iterator<Item = &str> {
-    meta::owners(object).filter_map(|owner| owner["uid"].as_str())
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use super::history::{Expired, History};
-use super::{Object, ObjectKey};
+use super::{Object, ObjectKey, Stored};
 
 /// Which part of a resource to read.
 #[derive(Default)]
@@ -18,7 +18,7 @@ pub struct PageQuery<'a> {
     /// As it stood at this revision; now if absent.
     pub at: Option<u64>,
     /// Only objects for which this holds.
-    pub filter: Option<&'a (dyn Fn(&serde_json::Value) -> bool + Sync)>,
+    pub filter: Option<&'a (dyn Fn(&Stored) -> bool + Sync)>,
 }
 
 /// What was read.
@@ -80,7 +80,7 @@ pub(super) fn read(
             page.more_after.clone_from(&last);
             continue;
         }
-        if query.filter.is_none_or(|filter| filter(&object.value)) {
+        if query.filter.is_none_or(|filter| filter(object)) {
             page.items.push(object.clone());
         }
         last = Some(key.clone());

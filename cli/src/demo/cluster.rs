@@ -32,10 +32,14 @@ use muster_controllers::{
 };
 use muster_sync::source::{self, GitOptions, GitSource, Limits};
 
-use super::{Ground, Pace};
+use super::{Ground, Pace, log_limit};
 
 /// How long an embedded API server may take until it serves a new kind.
 const ESTABLISHED: Duration = Duration::from_secs(30);
+
+/// How much of the past each cluster keeps for watches: a few dozen versions of the largest objects that a module usually has (75 KiB), a
+/// thousand of what rollouts write (3 KiB). The fifty clusters that a demo may have take 200 MiB at most for it.
+const HISTORY_BYTES: usize = 4 << 20;
 
 /// As whom an agent is known to its API server.
 pub const AGENT: &str = "muster-agent";
@@ -112,6 +116,8 @@ impl Cluster {
         let api = ApiServer::builder()
             .name(&name.to_string())
             .event_log(pace.keeps_log)
+            .log_limit(log_limit(pace.keeps_log))
+            .history_bytes(HISTORY_BYTES)
             .workloads(Speeds {
                 ready_after: pace.ready_after,
                 stop_after: pace.stop_after,

@@ -22,6 +22,7 @@ mod tour;
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use muster_apiserver::record;
 use muster_controllers::runtime::{Clock, Jitter};
 use muster_dashboard::server::Hosts;
 use tokio_util::task::AbortOnDropHandle;
@@ -153,6 +154,11 @@ struct Pace {
     look: &'static str,
     /// Whether every write is kept for an observer.
     keeps_log: bool,
+}
+
+/// How many requests and events each server keeps: only an observer reads them.
+const fn log_limit(keeps_log: bool) -> usize {
+    if keeps_log { record::DEFAULT_LIMIT } else { 0 }
 }
 
 impl Pace {

@@ -25,6 +25,7 @@ use tokio::sync::watch;
 use super::{
     Ground, Pace,
     cluster::{Cluster, install, setup},
+    log_limit,
 };
 
 /// Where modules and clusters are: what kubectl takes without `-n`.
@@ -46,6 +47,7 @@ impl Plane {
         let api = ApiServer::builder()
             .name("management")
             .event_log(keeps_log)
+            .log_limit(log_limit(keeps_log))
             .start()
             .await?;
         let mut definitions = crds::management();

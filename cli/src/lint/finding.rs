@@ -55,6 +55,8 @@ pub enum Code {
     AllAtOnce,
     /// An address without TLS.
     Insecure,
+    /// Two modules that bring the same objects.
+    SharedObjects,
     /// A Secret with its values.
     PlainSecret,
 }
@@ -62,7 +64,7 @@ pub enum Code {
 impl Code {
     /// Every code, in the order of their numbers.
     #[cfg(test)]
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Yaml,
         Self::Twice,
         Self::UnknownKind,
@@ -75,6 +77,7 @@ impl Code {
         Self::EmptyStage,
         Self::AllAtOnce,
         Self::Insecure,
+        Self::SharedObjects,
         Self::PlainSecret,
     ];
 
@@ -93,6 +96,7 @@ impl Code {
             Self::EmptyStage => "MST0302",
             Self::AllAtOnce => "MST0303",
             Self::Insecure => "MST0304",
+            Self::SharedObjects => "MST0305",
             Self::PlainSecret => "MST0401",
         }
     }
@@ -112,6 +116,7 @@ impl Code {
             | Self::EmptyStage
             | Self::AllAtOnce
             | Self::Insecure
+            | Self::SharedObjects
             | Self::PlainSecret => Level::Warning,
         }
     }
@@ -138,6 +143,10 @@ impl Code {
             }
             Self::Insecure => {
                 "use https: the controller refuses this address unless it runs with --allow-insecure-sources"
+            }
+            Self::SharedObjects => {
+                "let one module have the objects and the other depend on it, or select different clusters: only one of them applies an object, \
+                 and where they differ the other one is not confirmed"
             }
             Self::PlainSecret => "keep values out of git: encrypt them, or let an operator make the Secret",
         }

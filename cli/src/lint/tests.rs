@@ -15,7 +15,7 @@ spec:
     matchLabels: {env: prod}
   sync:
     source: {git: {url: https://example.com/fleet.git, version: {tag: v1}}}
-    package: {path: apps/web}
+    package: {path: apps/NAME}
 ";
 
 const CLUSTER: &str = "\
@@ -176,6 +176,30 @@ fn clusters_that_are_there() {
     assert_eq!(
         found(&[&web.replace("spec:\n", stages), CLUSTER]),
         [("MST0302", 8)]
+    );
+}
+
+#[test]
+fn modules_that_bring_the_same_objects() {
+    let (web, shop) = (module("web"), module("shop").replace("apps/shop", "./apps/web/"));
+    assert_eq!(found(&[&web, &shop]), [("MST0305", 10)]);
+    let part = module("shop").replace("apps/shop", "apps/web/base");
+    assert_eq!(found(&[&web, &part]), [("MST0305", 10)]);
+    for other in [
+        shop.replace("apps/web", "apps/website"),
+        shop.replace("fleet.git", "apps.git"),
+        shop.replace("env: prod", "env: dev"),
+        shop.replace("./apps/web/", "./apps/web/, substitute: {NAME: shop}"),
+        shop.replace("./apps/web/", "./apps/web/, targetNamespace: shop"),
+    ] {
+        assert_eq!(found(&[&web, &other]), [], "{other}");
+    }
+    let also = shop.replace("env: prod", "region: eu");
+    let cluster = CLUSTER.replace("env: prod", "env: prod, region: eu");
+    assert_eq!(
+        found(&[&web, &also, &cluster]),
+        [("MST0305", 10)],
+        "one cluster is of both"
     );
 }
 

@@ -69,8 +69,44 @@ impl Fleet {
             findings.extend(self.selection(document, module));
             findings.extend(all_at_once(document, module));
         }
+        findings.extend(self.shared());
         findings.extend(self.twice);
         findings
+    }
+
+    /// Modules that bring the same objects to the same clusters: one package of one repository, or a part of it.
+    fn shared(&self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for (place, (document, module)) in self.modules.iter().enumerate() {
+            let before = self.modules.iter().take(place).map(|(_, before)| before);
+            let mut alike =
+                before.filter(|before| bring_the_same(before, module) && self.meet(before, module));
+            let Some(other) = alike.next() else { continue };
+            let (address, other) = (module.identity.address(), other.identity.address());
+            let message = format!("{address} and {other} bring the same objects to the same clusters");
+            findings.push(Finding::about(
+                Code::SharedObjects,
+                document,
+                &address,
+                "spec.sync.package.path",
+                message,
+            ));
+        }
+        findings
+    }
+
+    /// Whether two modules select a cluster of these files; without any, whether their selectors are the same.
+    fn meet(&self, one: &Written, other: &Written) -> bool {
+        // Selectors are sound here: others were refused before.
+        let matcher = |module: &Written| Matcher::new(module.spec.selector.as_ref()).ok();
+        let (Some(first), Some(second)) = (matcher(one), matcher(other)) else {
+            return false;
+        };
+        if self.clusters.is_empty() {
+            return one.spec.selector == other.spec.selector && !first.selects_none();
+        }
+        let both = |labels: &BTreeMap<String, String>| first.matches(labels) && second.matches(labels);
+        self.clusters.iter().any(|(_, labels)| both(labels))
     }
 
     fn dependencies(&self) -> Vec<Finding> {
@@ -184,6 +220,28 @@ impl Fleet {
         }
         findings
     }
+}
+
+/// Whether two modules have objects in common by where these come from.
+fn bring_the_same(one: &Written, other: &Written) -> bool {
+    let (one_source, other_source) = (&one.spec.sync.source.git.url, &other.spec.sync.source.git.url);
+    let (first, second) = (&one.spec.sync.package, &other.spec.sync.package);
+    let same_place = one.identity.namespace == other.identity.namespace
+        && one.identity != other.identity
+        && one_source.trim_end_matches(".git") == other_source.trim_end_matches(".git");
+    // Other variables or another namespace give objects other names.
+    let alike =
+        (&first.target_namespace, &first.substitute) == (&second.target_namespace, &second.substitute);
+    same_place && alike && (is_below(&first.path, &second.path) || is_below(&second.path, &first.path))
+}
+
+/// Whether a folder is another one, or is in it.
+fn is_below(folder: &str, other: &str) -> bool {
+    let parts = |path: &str| -> Vec<String> {
+        let parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
+        parts.map(str::to_owned).collect()
+    };
+    parts(folder).starts_with(&parts(other))
 }
 
 /// A module by kind, namespace and name.

@@ -31,6 +31,7 @@ use super::{
     objects::{Builder, Difference},
     order::{self, Course, OrderError},
     read::{self, Folder},
+    shared::{self, Rows},
     versions::Versions,
 };
 
@@ -106,6 +107,7 @@ impl Foresight {
             unmentioned: unmentioned(&subjects),
             notes: self.notes(),
         };
+        let mut rows = self.rows(&subjects);
         for subject in &subjects {
             let mut ground = Ground {
                 versions: &mut *versions,
@@ -115,6 +117,7 @@ impl Foresight {
                 rows: &mut rows,
                 before: &mut before,
                 after: &mut after,
+                rows: &mut rows,
             };
             let one = match subject {
                 Any::Module(subject) => self.module(subject, &self.live.proxies, &mut ground).await?,
@@ -125,6 +128,8 @@ impl Foresight {
                 None => plan.unchanged += 1,
             }
         }
+        let mut builder = Builder::new(versions.clones());
+        shared::warn(&mut plan.modules, &rows, |row| builder.objects(row));
         Ok(plan)
     }
 
@@ -164,6 +169,32 @@ impl Foresight {
         })
     }
 
+    /// The rows that clusters have of modules that are not removed.
+    fn rows(&self, subjects: &[AnySubject]) -> Rows {
+        let removed = |any: &&AnySubject| match any {
+            Any::Module(subject) => subject.change == Some(Change::Removed),
+            Any::Bootstrap(subject) => subject.change == Some(Change::Removed),
+        };
+        let removed: BTreeSet<String> = subjects.iter().filter(removed).map(name).collect();
+        let proxies = self.live.proxies.iter();
+        let proxies = proxies.map(|proxy| (ModuleKind::Module, proxy.name_any(), &proxy.spec.syncs));
+        let remotes = self.live.remotes.iter();
+        let remotes =
+            remotes.map(|remote| (ModuleKind::BootstrapModule, remote.name_any(), &remote.spec.syncs));
+        let mut rows = Rows::new();
+        for (kind, cluster, syncs) in proxies.chain(remotes) {
+            for row in syncs {
+                let module = read::address(kind, &row.name);
+                if row.withdraw.is_none() && !removed.contains(&module) {
+                    rows.entry(cluster.clone())
+                        .or_default()
+                        .insert(module, row.clone());
+                }
+            }
+        }
+        rows
+    }
+
     fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = self.wanted.skipped().into_iter().collect();
         if self.live.enrolled.is_none() {
@@ -200,6 +231,9 @@ impl Foresight {
         let dependencies = ground.dependencies;
         let prospect = self.outlook(&subject.after, commit, assemblages, dependencies, ground.after);
         let prospect = prospect.await?;
+        if !removed {
+            ground.take(&read::address(K::KIND, &subject.after.name_any()), &prospect.rows);
+        }
         let course = if subject.after.spec().suspend && !removed {
             Course::default()
         } else {
@@ -307,6 +341,21 @@ struct Ground<'a> {
     rows: &'a mut BTreeMap<String, BTreeMap<String, SyncRow>>,
     before: &'a mut Surroundings,
     after: &'a mut Surroundings,
+    /// What each cluster would have.
+    rows: &'a mut Rows,
+}
+
+impl Ground<'_> {
+    /// The clusters would have these rows of a module, and no others.
+    fn take(&mut self, module: &str, rows: &BTreeMap<String, SyncRow>) {
+        for known in self.rows.values_mut() {
+            known.remove(module);
+        }
+        for (cluster, row) in rows {
+            let known = self.rows.entry(cluster.clone()).or_default();
+            known.insert(module.to_owned(), row.clone());
+        }
+    }
 }
 
 /// The modules that only the cluster has.

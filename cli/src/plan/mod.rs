@@ -21,6 +21,7 @@ mod model;
 mod objects;
 mod order;
 pub mod read;
+mod shared;
 #[cfg(test)]
 mod tests;
 mod text;

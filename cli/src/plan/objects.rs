@@ -20,7 +20,7 @@ use super::{
 };
 
 /// The objects of one row.
-type Objects = BTreeMap<Identity, Value>;
+pub type Objects = BTreeMap<Identity, Value>;
 /// They, or why nobody can say.
 type Built = Result<Arc<Objects>, String>;
 
@@ -109,6 +109,11 @@ impl<'a> Builder<'a> {
             }
         }
         all
+    }
+
+    /// The objects of a row, if they are known.
+    pub fn objects(&mut self, row: &SyncRow) -> Option<Arc<Objects>> {
+        self.built(row)?.ok()
     }
 
     /// The objects of a row; none without a clone of its repository.

@@ -3,6 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
 use kube::ResourceExt;
 use muster_api::{
+    conditions::{SHARED_OBJECT, find},
     flux::{GitRepository, Kustomization, commit_of},
     kind::GROUP,
     labels::{annotation::RECONCILE_REQUESTED_AT, finalizer},
@@ -56,6 +57,8 @@ pub struct Report {
     pub applied_commit: Option<String>,
     /// The last thing that it was asked, and has done.
     pub handled: Option<String>,
+    /// What it says of objects that another Kustomization holds.
+    pub shared: Option<String>,
 }
 
 /// A condition Ready.
@@ -116,6 +119,7 @@ impl KustomizationRow {
                     .and_then(|status| status.last_applied_revision.as_deref())
                     .map(|revision| commit_of(revision).to_owned()),
                 handled: status.and_then(|status| status.last_handled_reconcile_at.clone()),
+                shared: status.and_then(|status| shared(&status.conditions)),
             },
         }
     }
@@ -187,6 +191,15 @@ impl Ready {
             generation: condition.observed_generation,
         })
     }
+}
+
+/// The message of the condition `SharedObject`, if it is there.
+fn shared(conditions: &[Condition]) -> Option<String> {
+    let condition = find(conditions, SHARED_OBJECT)?;
+    Some(crate::runtime::events::cut(
+        condition.message.clone(),
+        muster_api::schema::MAX_MESSAGE,
+    ))
 }
 
 /// Labels can be copied, a name by content cannot be met by chance.

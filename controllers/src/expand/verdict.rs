@@ -73,6 +73,9 @@ const CONNECTION_WORDS: &[&str] = &[
 /// A deadline that passed while talking to the API; in the report of a health check it would be the deadline of the check itself.
 const DEADLINE_WORDS: &str = "context deadline exceeded";
 
+/// A pruned object that is not gone: a finalizer in the cluster holds it, which says nothing about the version that no longer has it.
+const TERMINATION_WORDS: &str = "waiting for the termination of ";
+
 /// Draws the verdict.
 pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
     let Some(ready) = evidence
@@ -89,6 +92,8 @@ pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
     match ready.status {
         Some(true) => succeeded(evidence, ready),
         Some(false) => failed(evidence, ready),
+        // No deadline of a rollout runs meanwhile.
+        None if ready.awaits_termination() => Verdict::waiting(Some(ready), &ready.message),
         None => Verdict {
             reason: Some(ready.reason.clone()),
             message: Some(object_first(&ready.message)),
@@ -98,10 +103,12 @@ pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
 }
 
 impl Evidence<'_> {
-    /// Its controller is at work on the present generation, and has no verdict yet.
+    /// Its controller is at work on the present generation, and has no verdict yet. That it waits for what it pruned is one.
     pub fn is_looking_again(&self) -> bool {
         let ready = self.report.ready.as_ref();
-        ready.is_some_and(|ready| ready.status.is_none() && ready.generation == Some(self.generation))
+        ready.is_some_and(|ready| {
+            ready.status.is_none() && ready.generation == Some(self.generation) && !ready.awaits_termination()
+        })
     }
 
     /// The present generation was carried out once, at the row's commit.
@@ -112,6 +119,13 @@ impl Evidence<'_> {
     }
 }
 
+impl Ready {
+    /// Whether a pruned object that is not gone is all that is waited for.
+    fn awaits_termination(&self) -> bool {
+        self.status.is_none() && self.message.starts_with(TERMINATION_WORDS)
+    }
+}
+
 fn succeeded(evidence: &Evidence<'_>, ready: &Ready) -> Verdict {
     if !evidence.is_carried_out() {
         return Verdict::updating();
@@ -119,6 +133,7 @@ fn succeeded(evidence: &Evidence<'_>, ready: &Ready) -> Verdict {
     Verdict {
         phase: SyncPhase::Succeeded,
         reason: Some(ready.reason.clone()),
+        message: evidence.report.shared.clone(),
         ..Verdict::updating()
     }
 }
@@ -166,12 +181,20 @@ fn class(reason: &str, text: &str) -> Option<Class> {
         _ if connection => Class::Infra,
         "HealthCheckFailed" => Class::Revision { terminal: false },
         "ReconciliationFailed" | "PruneFailed" if text.contains(DEADLINE_WORDS) => Class::Infra,
+        "PruneFailed" if text.contains(TERMINATION_WORDS) => Class::Infra,
         // muster's own: earlier releases applied such a name, and what they applied stays.
         "PruneFailed" | "MisreadName" => Class::Unit,
+        "ReconciliationFailed" if is_terminating(text) => Class::Infra,
         "ReconciliationFailed" if is_about_the_cluster(text) => Class::Unit,
         "ReconciliationFailed" => Class::Revision { terminal: false },
         _ => return None,
     })
+}
+
+/// An object that is to be applied and is still being deleted, in the words of the built-in sync: something in the cluster holds it.
+fn is_terminating(text: &str) -> bool {
+    text.contains("is being deleted; it is created again once it is gone")
+        || text.contains("was deleted to be created again, and is not gone yet")
 }
 
 /// Rights, quota, or a namespace that is not there. A field that may not change is 'Forbidden' too, but that is the content's fault.

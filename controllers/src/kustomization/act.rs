@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::ResourceExt;
 use muster_api::{conditions::SHARED_OBJECT, flux, labels::finalizer};
+use muster_sync::inventory::Inventory;
 
 use super::{
     Error, Kustomizations, apply,
@@ -46,21 +46,31 @@ pub(super) enum Outcome {
         settings: Settings,
         report: Applied,
     },
-    /// Applied; not healthy yet.
+    /// Applied; not healthy yet, or what was pruned is not gone yet.
     Checking {
         aim: Aim,
         since: Timestamp,
         targets: Vec<Target>,
+        wanted: Option<Inventory>,
         timeout: Duration,
-        summary: String,
+        awaited: Awaited,
         report: Applied,
     },
-    /// Not applied, or not healthy in time.
+    /// Not applied, not healthy in time, or what was pruned was not gone in time.
     Failed {
         aim: Aim,
         settings: Settings,
         failure: Failure,
     },
+}
+
+/// What is waited for after applying, in words.
+#[derive(Debug)]
+pub(super) enum Awaited {
+    /// The health of an object.
+    Health(String),
+    /// The end of a pruned object that a finalizer holds.
+    Termination(String),
 }
 
 /// What applying came to; of a later health check nothing but whether health was asked for.
@@ -72,8 +82,6 @@ pub(super) struct Applied {
     pub checked: bool,
     /// What is said of objects that others hold, if there are any.
     pub shared: Option<String>,
-    /// Whether pruned objects are still there.
-    pub leftovers: bool,
     /// What was changed, for people; empty if nothing was.
     pub changes: String,
 }
@@ -126,26 +134,20 @@ pub(super) async fn act(
             settings,
             since,
             targets,
+            wanted,
         } => {
-            let namespace = writer.object().namespace().unwrap_or_default();
             let check = health::Check {
+                report: Applied {
+                    checked: !targets.is_empty(),
+                    ..Applied::default()
+                },
                 aim,
                 settings: *settings,
                 since,
                 targets,
-                report: Applied::again(),
+                leaving: None,
             };
-            match kustomizations
-                .targets
-                .cluster(&namespace, check.settings.remote.as_ref())
-                .await
-            {
-                Ok(cluster) => {
-                    let jobs = kustomizations.runs.jobs(writer.object());
-                    health::check(&cluster, check, &jobs, &kustomizations.context).await
-                }
-                Err(error) => health::unreachable(check, &error, &kustomizations.context),
-            }
+            apply::check_again(writer, check, wanted, kustomizations).await?
         }
     })
 }
@@ -165,16 +167,6 @@ impl Outcome {
             | Self::Waiting { .. }
             | Self::Finalizing { .. }
             | Self::Failed { .. } => "",
-        }
-    }
-}
-
-impl Applied {
-    /// Nothing but a further health check.
-    fn again() -> Self {
-        Self {
-            checked: true,
-            ..Self::default()
         }
     }
 }
@@ -220,6 +212,11 @@ impl Failure {
             inventory: Some(inventory),
             ..Self::new("PruneFailed", message)
         }
+    }
+
+    /// Pruned objects are not gone in time: something in the cluster holds them.
+    pub(super) fn not_gone(message: impl Into<String>) -> Self {
+        Self::new("PruneFailed", message)
     }
 
     /// The record of so many objects does not fit into the status.

@@ -11,6 +11,7 @@ use muster_sync::{
         self, ApplyError, Cluster, Ledger, LedgerError, Options, Outcome as Of, Owner, Plan, Pruned,
         error::summary,
     },
+    health::check::while_observing,
     inventory::Inventory,
 };
 use tokio::sync::Mutex;
@@ -21,7 +22,9 @@ use super::{
     confirm,
     decide::Work,
     declarers::Others,
-    health, manifests,
+    finalize,
+    health::{self, Leaving},
+    manifests,
     runs::{Aim, Target},
     settings::Settings,
     status::{self, Writer},
@@ -69,8 +72,9 @@ pub(super) async fn apply(
         cluster,
         targets,
         report,
+        leaving,
     } = done;
-    if targets.is_empty() {
+    if targets.is_empty() && leaving.is_none() {
         return Ok(Outcome::Succeeded {
             aim: work.aim,
             settings: work.settings,
@@ -81,14 +85,73 @@ pub(super) async fn apply(
         aim: work.aim,
         settings: work.settings,
         since: context.clock.now(),
-        targets,
         report: Applied {
-            checked: true,
+            checked: !targets.is_empty(),
             ..report
         },
+        targets,
+        leaving,
     };
     let jobs = kustomizations.runs.jobs(writer.object());
     Ok(health::check(&cluster, check, &jobs, context).await)
+}
+
+/// After an application: prunes what was not gone yet, then checks health.
+pub(super) async fn check_again(
+    writer: &Writer,
+    mut check: health::Check,
+    wanted: Option<Inventory>,
+    kustomizations: &Kustomizations,
+) -> Result<Outcome, Error> {
+    let context = &kustomizations.context;
+    let owner = owner(writer);
+    let remote = check.settings.remote.as_ref();
+    let cluster = match kustomizations.targets.cluster(&owner.namespace, remote).await {
+        Ok(cluster) => cluster,
+        Err(error) => {
+            let words = format!("failed to build kube client: {error}");
+            return Ok(health::unknown(check, wanted, words, context));
+        }
+    };
+    if let Some(wanted) = wanted {
+        let key = Key::new(&owner.namespace, &owner.name);
+        let others = match Others::new(key, remote, &cluster, kustomizations).await {
+            Ok(others) => others,
+            Err(why) => return Ok(health::unknown(check, Some(wanted), why, context)),
+        };
+        let pruning = Pruning {
+            cluster: &cluster,
+            owner: &owner,
+            others: &others,
+            kustomizations,
+        };
+        let inventories = (&writer.inventory(), &wanted);
+        match pruning.prune(writer, &check.settings, inventories).await {
+            Ok((inventory, pruned)) => {
+                check.report.inventory = Some(inventory.to_status());
+                check.leaving = leaving(&pruned, &wanted);
+            }
+            Err(Trouble::Failure(failure)) => return Ok(check.failed(failure)),
+            Err(Trouble::Error(error)) => return Err(error),
+        }
+    }
+    let jobs = kustomizations.runs.jobs(writer.object());
+    Ok(health::check(&cluster, check, &jobs, context).await)
+}
+
+/// What is left of pruning, if something is.
+fn leaving(pruned: &Pruned, wanted: &Inventory) -> Option<Leaving> {
+    finalize::waiting(pruned, true).map(|awaited| Leaving {
+        wanted: wanted.clone(),
+        awaited,
+    })
+}
+
+fn owner(writer: &Writer) -> Owner {
+    Owner {
+        name: writer.object().name_any(),
+        namespace: writer.object().namespace().unwrap_or_default(),
+    }
 }
 
 /// What an application came to: everything is applied, and pruned as far as it can be.
@@ -97,22 +160,20 @@ struct Done {
     /// The objects whose health is to be waited for.
     targets: Vec<Target>,
     report: Applied,
+    leaving: Option<Leaving>,
 }
 
 async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizations) -> Result<Done, Trouble> {
     let context = &kustomizations.context;
-    let (name, namespace) = (
-        writer.object().name_any(),
-        writer.object().namespace().unwrap_or_default(),
-    );
+    let owner = owner(writer);
     let settings = &work.settings;
     // The path first: a revision counts as attempted from then on, whatever becomes of it.
     let files = manifests::read(work, context).await?;
-    let cluster = cluster(&namespace, settings, kustomizations).await?;
-    let manifests = manifests::manifests(&files, work, &namespace, context).await?;
+    let cluster = cluster(&owner.namespace, settings, kustomizations).await?;
+    let manifests = manifests::manifests(&files, work, &owner.namespace, context).await?;
     drop(files);
     let others = Others::new(
-        Key::new(&namespace, &name),
+        Key::new(&owner.namespace, &owner.name),
         settings.remote.as_ref(),
         &cluster,
         kustomizations,
@@ -122,7 +183,6 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
         .mark()
         .await
         .map_err(|why| Failure::reconciliation(why).soon())?;
-    let owner = Owner { name, namespace };
     let options = Options {
         owner: owner.clone(),
         target_namespace: settings.target_namespace.clone(),
@@ -137,31 +197,33 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
         None => plan,
     };
     let jobs = kustomizations.runs.jobs(writer.object());
-    let plan = plan.knowing(jobs, is_ready_at(writer.object(), &work.aim));
+    let plan = plan.knowing(jobs.clone(), is_ready_at(writer.object(), &work.aim));
     let before = writer.inventory();
     let wanted = plan.inventory();
     admit(&plan, &before, &wanted, work)?;
-    let recorder = Recorder {
-        writer: Mutex::new(writer),
-        work,
-        kustomizations,
-        cluster: others.identity(),
+    let changing = async {
+        let recorder = Recorder {
+            writer: Mutex::new(writer),
+            work,
+            kustomizations,
+            cluster: others.identity(),
+        };
+        let applied = carry_out(&cluster, &plan, &recorder, settings, &others).await?;
+        let pruning = Pruning {
+            cluster: &cluster,
+            owner: &owner,
+            others: &others,
+            kustomizations,
+        };
+        let pruned = pruning.prune(writer, settings, (&before, &wanted)).await?;
+        Ok::<_, Trouble>((applied, pruned))
     };
-    let applied = carry_out(&cluster, &plan, &recorder, settings, &others).await?;
-    let shared = others.note();
-    let pruning = Pruning {
-        cluster: &cluster,
-        owner: &owner,
-        others: &others,
-        kustomizations,
-    };
-    let (inventory, pruned) = pruning.prune(writer, work, (&before, &wanted)).await?;
+    let (applied, (inventory, pruned)) = while_observing(&cluster, &jobs, changing).await?;
     let report = Applied {
         inventory: Some(inventory.to_status()),
         checked: false,
-        shared,
-        leftovers: !pruned.is_complete(),
-        changes: changes(&applied, &pruned),
+        shared: others.note(),
+        changes: changes(&applied, &pruned, work.anew),
     };
     let targets = match health::targets(&cluster, settings, &plan, &applied, writer.object()).await {
         Ok(targets) => targets,
@@ -174,6 +236,7 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
         cluster,
         targets,
         report,
+        leaving: leaving(&pruned, &wanted),
     })
 }
 
@@ -256,10 +319,9 @@ impl Pruning<'_> {
     async fn prune(
         &self,
         writer: &Writer,
-        work: &Work,
+        settings: &Settings,
         (before, wanted): (&Inventory, &Inventory),
     ) -> Result<(Inventory, Pruned), Trouble> {
-        let settings = &work.settings;
         let unwanted = before.pruned_by(wanted);
         let mut inventory = before.clone().merged(wanted);
         let _alone;
@@ -317,9 +379,9 @@ fn refused(error: &ApplyError) -> Failure {
     }
 }
 
-/// What was changed, in words.
-fn changes(applied: &apply::Applied, pruned: &Pruned) -> String {
-    let deleted = pruned.gone.len() + pruned.waiting.len();
+/// What was changed, in words. What is not gone yet was deleted once, and is not counted each time that its revision is tried again.
+fn changes(applied: &apply::Applied, pruned: &Pruned, anew: bool) -> String {
+    let deleted = pruned.gone.len() + if anew { pruned.waiting.len() } else { 0 };
     [
         (applied.count(Of::Created), "created"),
         (applied.count(Of::Configured), "configured"),

@@ -1,6 +1,7 @@
 //! Which step is next. Pure.
 
 use jiff::Timestamp;
+use muster_sync::inventory::Inventory;
 
 use super::{
     observe::Observed,
@@ -30,12 +31,13 @@ pub(super) enum Decision {
     AwaitDependency { message: String },
     /// Apply.
     Apply(Box<Work>),
-    /// Look at the health of what was applied.
+    /// Check the health of what was applied, and whether what was pruned is gone.
     Check {
         aim: Aim,
         settings: Box<Settings>,
         since: Timestamp,
         targets: Vec<Target>,
+        wanted: Option<Inventory>,
     },
     /// Nothing is due before then.
     Rest { until: Timestamp },
@@ -97,12 +99,17 @@ pub(super) fn decide(observed: &Observed) -> Decision {
     };
     let last = observed.run.as_ref().filter(|run| run.aim == aim);
     match last.map(|run| &run.phase) {
-        Some(Phase::Checking { since, targets }) => {
+        Some(Phase::Checking {
+            since,
+            targets,
+            wanted,
+        }) => {
             return Decision::Check {
                 aim,
                 settings: Box::new(settings),
                 since: *since,
                 targets: targets.clone(),
+                wanted: wanted.clone(),
             };
         }
         Some(Phase::Resting { until }) if observed.now < *until => return Decision::Rest { until: *until },
@@ -196,6 +203,7 @@ mod tests {
             phase: Phase::Checking {
                 since,
                 targets: Vec::new(),
+                wanted: None,
             },
         })
     }

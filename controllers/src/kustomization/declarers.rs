@@ -193,21 +193,36 @@ impl<'a> Others<'a> {
         (!named.is_empty()).then(|| format!("declared here too, and not written: {}{more}", named.join("; ")))
     }
 
-    /// Whether another Kustomization of this process is applied to the same cluster.
-    async fn is_beside(&self, other: &Kustomization) -> Result<bool, String> {
-        let namespace = other.namespace().unwrap_or_default();
+    /// Whether another Kustomization of this process is applied to another cluster for certain. Costs no call, and is asked of each one in
+    /// the fleet before its inventory is read.
+    fn is_elsewhere(&self, other: &Kustomization) -> bool {
         let remote = settings::remote(&other.spec);
         if remote.is_none() && other.spec.kube_config.is_some() {
             // Nothing of it is carried out here.
+            return true;
+        }
+        let namespace = other.namespace().unwrap_or_default();
+        let targets = &self.kustomizations.targets;
+        match (&self.remote, &remote) {
+            (Some(own), Some(remote)) => {
+                targets.are_two_clusters((&self.own.namespace, own), (&namespace, remote))
+            }
+            (_, None) | (None, Some(_)) => false,
+        }
+    }
+
+    /// Whether another Kustomization of this process is applied to the same cluster.
+    async fn is_beside(&self, other: &Kustomization) -> Result<bool, String> {
+        if self.is_elsewhere(other) {
             return Ok(false);
         }
+        let namespace = other.namespace().unwrap_or_default();
+        let remote = settings::remote(&other.spec);
         if remote == self.remote && (remote.is_none() || namespace == self.own.namespace) {
             return Ok(true);
         }
-        let identity = self
-            .kustomizations
-            .targets
-            .known_identity(&namespace, remote.as_ref());
+        let targets = &self.kustomizations.targets;
+        let identity = targets.known_identity(&namespace, remote.as_ref());
         let identity = identity.await.map_err(|why| {
             format!(
                 "cannot tell which cluster {} is applied to: {why}",
@@ -223,6 +238,7 @@ impl<'a> Others<'a> {
         let mut declaring = Vec::new();
         for other in inventories.store.state() {
             if Key::of(&*other) != self.own
+                && !self.is_elsewhere(&other)
                 && inventories.of(&other).contains(id)
                 && self.is_beside(&other).await?
             {

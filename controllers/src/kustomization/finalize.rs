@@ -152,7 +152,7 @@ fn poll(object: &Kustomization, now: Timestamp) -> Duration {
 
 /// What the Kustomization waits for, if it does: objects not tried yet, and by the policy that waits also objects that are not
 /// gone yet.
-fn waiting(pruned: &Pruned, waits: bool) -> Option<String> {
+pub(super) fn waiting(pruned: &Pruned, waits: bool) -> Option<String> {
     let (Some(first), true) = (pruned.waiting.first(), waits || !pruned.blocked.is_empty()) else {
         return None;
     };

@@ -8,16 +8,16 @@ use muster_api::flux::Kustomization;
 use muster_sync::{
     apply::{self, CallError, Cluster, Jobs, Plan},
     health,
-    inventory::ObjectId,
+    inventory::{Inventory, ObjectId},
 };
 
 use super::{
     Kustomizations,
-    act::{Applied, Failure, Outcome},
+    act::{Applied, Awaited, Failure, Outcome},
     runs::{Aim, Target},
     settings::{self, Settings},
 };
-use crate::{registry::RemoteError, runtime::Context};
+use crate::runtime::Context;
 
 /// The first wait between two looks.
 const POLL_MIN: Duration = Duration::from_millis(250);
@@ -33,6 +33,16 @@ pub(super) struct Check {
     pub since: Timestamp,
     pub targets: Vec<Target>,
     pub report: Applied,
+    pub leaving: Option<Leaving>,
+}
+
+/// Pruned objects that are not gone yet.
+#[derive(Debug)]
+pub(super) struct Leaving {
+    /// The inventory of the revision: what stays.
+    pub wanted: Inventory,
+    /// What is waited for, in words.
+    pub awaited: String,
 }
 
 /// The wait until the next look: the longer it has taken already, the longer, so that a quick start is noticed quickly.
@@ -97,10 +107,16 @@ pub(super) async fn check(cluster: &Cluster, check: Check, jobs: &Jobs, context:
     // A look that takes longer than all looks may is one that found nothing out.
     let look = look.unwrap_or(Err(CallError::Deadline(check.settings.timeout)));
     match look {
-        Ok(report) if report.is_healthy() => Outcome::Succeeded {
-            aim: check.aim,
-            settings: check.settings,
-            report: check.report,
+        Ok(report) if report.is_healthy() => match &check.leaving {
+            None => Outcome::Succeeded {
+                aim: check.aim,
+                settings: check.settings,
+                report: check.report,
+            },
+            Some(leaving) => {
+                let awaited = Awaited::Termination(leaving.awaited.clone());
+                check.not_yet(awaited, now)
+            }
         },
         Ok(report) if report.is_terminal() => {
             let message = format!(
@@ -109,8 +125,8 @@ pub(super) async fn check(cluster: &Cluster, check: Check, jobs: &Jobs, context:
             );
             check.failed(Failure::unhealthy(message))
         }
-        Ok(report) => check.not_yet(report.summary(), now),
-        Err(error) => check.not_yet(error.to_string(), now),
+        Ok(report) => check.not_yet(Awaited::Health(report.summary()), now),
+        Err(error) => check.not_yet(Awaited::Health(error.to_string()), now),
     }
 }
 
@@ -128,45 +144,64 @@ pub(super) async fn observe_jobs(object: &Kustomization, kustomizations: &Kustom
     }
 }
 
-/// A look that could not be had.
-pub(super) fn unreachable(check: Check, error: &RemoteError, context: &Context) -> Outcome {
-    check.not_yet(
-        format!("failed to build kube client: {error}"),
-        context.clock.now(),
-    )
+/// Nothing can be found out about the cluster now: `words` say why.
+pub(super) fn unknown(
+    mut check: Check,
+    wanted: Option<Inventory>,
+    words: String,
+    context: &Context,
+) -> Outcome {
+    check.leaving = wanted.map(|wanted| Leaving {
+        wanted,
+        awaited: words.clone(),
+    });
+    let awaited = if check.targets.is_empty() {
+        Awaited::Termination(words)
+    } else {
+        Awaited::Health(words)
+    };
+    check.not_yet(awaited, context.clock.now())
 }
 
 impl Check {
-    fn not_yet(self, summary: String, now: Timestamp) -> Outcome {
+    fn not_yet(self, awaited: Awaited, now: Timestamp) -> Outcome {
         let timeout = self.settings.timeout;
         // A span that is negative, as after a step of the clock, is no time at all.
         let elapsed = Duration::try_from(now.duration_since(self.since)).unwrap_or_default();
         if elapsed >= timeout {
             let after =
                 muster_api::Duration::from_millis(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
-            let message = format!("health check failed after {after}: timeout waiting for: [{summary}]");
-            return self.failed(Failure::unhealthy(message));
+            return self.failed(match awaited {
+                Awaited::Health(summary) => Failure::unhealthy(format!(
+                    "health check failed after {after}: timeout waiting for: [{summary}]"
+                )),
+                Awaited::Termination(awaited) => Failure::not_gone(format!(
+                    "pruning is not done after {after}: {awaited}; see metadata.finalizers of the object for what holds it"
+                )),
+            });
         }
         let Self {
             aim,
             since,
             targets,
             report,
+            leaving,
             ..
         } = self;
         Outcome::Checking {
             aim,
             since,
             targets,
+            wanted: leaving.map(|leaving| leaving.wanted),
             timeout,
-            summary,
+            awaited,
             report,
         }
     }
 
-    fn failed(self, failure: Failure) -> Outcome {
+    pub(super) fn failed(self, failure: Failure) -> Outcome {
         let failure = Failure {
-            inventory: self.report.inventory,
+            inventory: failure.inventory.or(self.report.inventory),
             ..failure
         };
         Outcome::Failed {

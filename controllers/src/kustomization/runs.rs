@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, time::Duration};
 use jiff::Timestamp;
 use kube::{ResourceExt, runtime::reflector::Store};
 use muster_api::flux::Kustomization;
-use muster_sync::{apply::Jobs, inventory::ObjectId};
+use muster_sync::{
+    apply::Jobs,
+    inventory::{Inventory, ObjectId},
+};
 use parking_lot::Mutex;
 
 use super::settings::{self, RemoteTarget};
@@ -36,8 +39,13 @@ pub(super) struct Run {
 /// How far a run got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Applied; the health of the targets is waited for.
-    Checking { since: Timestamp, targets: Vec<Target> },
+    /// Applied; the health of the targets is waited for, and the end of what was pruned.
+    Checking {
+        since: Timestamp,
+        targets: Vec<Target>,
+        /// The inventory of the revision, where objects that are not in it are not gone yet.
+        wanted: Option<Inventory>,
+    },
     /// Done or failed; to be applied again then.
     Resting { until: Timestamp },
 }

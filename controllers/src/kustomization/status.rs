@@ -13,7 +13,7 @@ use muster_sync::inventory::Inventory;
 
 use super::{
     Error, Kustomizations,
-    act::{Applied, Failure, Outcome},
+    act::{Applied, Awaited, Failure, Outcome},
     decide::Work,
     declarers::Inventories,
     health::poll,
@@ -28,9 +28,6 @@ const SPREAD: f64 = 0.05;
 
 /// How soon a failure that is likely to pass is tried again, unless the spec says sooner.
 const SOON: Duration = Duration::from_secs(10);
-
-/// How soon pruned objects that are not gone yet are looked for, unless the spec says sooner.
-const LEFTOVERS: Duration = Duration::from_secs(30);
 
 /// The condition beside Ready that says whether what was applied is healthy.
 const HEALTHY: &str = "Healthy";
@@ -180,10 +177,10 @@ fn told(writer: &Writer, outcome: &Outcome) -> Option<KustomizationStatus> {
         Outcome::Checking {
             aim,
             timeout,
-            summary,
+            awaited,
             report,
             ..
-        } => checking(writer, aim, *timeout, summary, report),
+        } => checking(writer, aim, *timeout, awaited, report),
         Outcome::Failed { aim, failure, .. } => failed(writer, aim, failure),
     })
 }
@@ -202,22 +199,19 @@ fn next(key: &Key, outcome: Outcome, kustomizations: &Kustomizations) -> Action 
             after: Some(after), ..
         }
         | Outcome::Finalizing { after, .. } => Action::requeue(after),
-        Outcome::Succeeded {
-            aim,
-            settings,
-            report,
-        } => {
-            let wait = if report.leftovers {
-                settings.interval.min(LEFTOVERS)
-            } else {
-                settings.interval
-            };
-            rest(key, aim, wait, kustomizations)
-        }
+        Outcome::Succeeded { aim, settings, .. } => rest(key, aim, settings.interval, kustomizations),
         Outcome::Checking {
-            aim, since, targets, ..
+            aim,
+            since,
+            targets,
+            wanted,
+            ..
         } => {
-            let phase = Phase::Checking { since, targets };
+            let phase = Phase::Checking {
+                since,
+                targets,
+                wanted,
+            };
             kustomizations.runs.put(key.clone(), Run { aim, phase });
             wake(key, poll(between(since, now)), kustomizations)
         }
@@ -330,7 +324,7 @@ fn checking(
     writer: &Writer,
     aim: &Aim,
     timeout: Duration,
-    summary: &str,
+    awaited: &Awaited,
     report: &Applied,
 ) -> KustomizationStatus {
     let mut status = writer.status();
@@ -340,26 +334,43 @@ fn checking(
     // What failed at this very aim and is only tried again stays failed until it is known to be better.
     let attempted = status.last_attempted_revision.as_deref() == Some(&aim.revision);
     let failed_before = find(&status.conditions, READY).is_some_and(|ready| {
-        ready.reason == "HealthCheckFailed" && ready.observed_generation == Some(aim.generation)
+        let same = match awaited {
+            Awaited::Health(_) => ready.reason == "HealthCheckFailed",
+            Awaited::Termination(awaited) => ready.reason == "PruneFailed" && ready.message.contains(awaited),
+        };
+        same && ready.observed_generation == Some(aim.generation)
     });
     if attempted && failed_before {
         return status;
     }
     status.last_attempted_revision = Some(aim.revision.clone());
-    let message = format!(
-        "Running health checks for revision {} with a timeout of {}: {summary}",
-        aim.revision,
-        shown(timeout)
-    );
-    let conditions = Conditions::ready(Status::Unknown, "Progressing", "Reconciliation in progress");
-    let conditions = shared(&mut status, conditions, report)
-        .with(
-            HEALTHY,
-            Status::Unknown,
-            "Progressing",
-            "Health check in progress",
-        )
-        .reconciling("Progressing", message);
+    let conditions = match awaited {
+        Awaited::Health(summary) => {
+            let message = format!(
+                "Running health checks for revision {} with a timeout of {}: {summary}",
+                aim.revision,
+                shown(timeout)
+            );
+            let conditions = Conditions::ready(Status::Unknown, "Progressing", "Reconciliation in progress");
+            shared(&mut status, conditions, report)
+                .with(
+                    HEALTHY,
+                    Status::Unknown,
+                    "Progressing",
+                    "Health check in progress",
+                )
+                .reconciling("Progressing", message)
+        }
+        Awaited::Termination(awaited) => {
+            let conditions = Conditions::ready(Status::Unknown, "Progressing", awaited);
+            let conditions = shared(&mut status, conditions, report).reconciling("Progressing", awaited);
+            if report.checked {
+                conditions.with(HEALTHY, Status::True, "Succeeded", "Health check passed")
+            } else {
+                conditions
+            }
+        }
+    };
     writer.with(status, &conditions)
 }
 

@@ -111,7 +111,10 @@ impl Targets {
             None => {
                 let cluster = self.cluster(namespace, Some(remote)).await;
                 let cluster = cluster.map_err(|error| format!("failed to build kube client: {error}"))?;
-                cluster.identity().await.map_err(|error| error.to_string())?
+                let uid = cluster.identity().await;
+                uid.map_err(|error| {
+                    format!("cannot read Namespace kube-system of the target cluster: {error}")
+                })?
             }
         };
         let identity = match uid {
@@ -125,6 +128,18 @@ impl Targets {
         }
         identities.insert((namespace.to_owned(), remote.clone()), identity.clone());
         Ok(identity)
+    }
+
+    /// Whether two kubeconfigs are of two Clusters, which are never one cluster; known even of a cluster that does not answer.
+    pub(super) fn are_two_clusters(&self, one: (&str, &RemoteTarget), other: (&str, &RemoteTarget)) -> bool {
+        let cluster = |(namespace, remote): (&str, &RemoteTarget)| {
+            self.clients
+                .cluster(namespace, &remote.secret, remote.key.as_deref())
+        };
+        match (cluster(one), cluster(other)) {
+            (Some(one), Some(other)) => one != other,
+            (Some(_) | None, _) => false,
+        }
     }
 
     /// The same as it was last known, without a call where it was known.

@@ -35,6 +35,11 @@ pub trait RemoteClients: Send + Sync {
     fn identity(&self, _namespace: &str, _secret: &str, _key: Option<&str>) -> Option<String> {
         None
     }
+
+    /// The Cluster whose kubeconfig that Secret has. Two Clusters never lead to one cluster: the second is not let in.
+    fn cluster(&self, _namespace: &str, _secret: &str, _key: Option<&str>) -> Option<String> {
+        None
+    }
 }
 
 /// No client now.
@@ -64,6 +69,10 @@ impl RemoteClients for Registry {
 
     fn identity(&self, namespace: &str, secret: &str, key: Option<&str>) -> Option<String> {
         self.cluster_of(namespace, secret, key)?.identity.clone()
+    }
+
+    fn cluster(&self, namespace: &str, secret: &str, key: Option<&str>) -> Option<String> {
+        Some(self.cluster_of(namespace, secret, key)?.name.clone())
     }
 }
 

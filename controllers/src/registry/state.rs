@@ -52,8 +52,8 @@ pub(super) fn decide(
         (Kubeconfig::Broken, _) => not_ready(
             NotReady::Unreachable,
             format!(
-                "muster panicked while it handled cluster {name}, and tries again: \
-                 please report this as a defect of muster, with what its log says"
+                "muster panicked while handling cluster {name} and will retry; \
+                 please report this bug with the log of the controller"
             ),
         ),
         (Kubeconfig::Unproven | Kubeconfig::Accepted, Reach::Silent(error)) => not_ready(

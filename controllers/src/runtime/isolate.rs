@@ -1,10 +1,11 @@
-//! A panic is a defect of muster, and ends no more than the work that it happens in: what one object or one Secret brings about is not
-//! the end of the process for all others.
+//! A panic is a bug in muster. It ends the work in which it happens, and nothing else: one object or one Secret must not stop the process
+//! for all others.
 //!
-//! What a panic says may have parts of what was being read, credentials included: it goes into the log, never into a status.
+//! The message of a panic may contain parts of the input, even credentials: it goes to the log, never to a status.
 
 use std::{
     any::Any,
+    fmt,
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
 };
@@ -15,9 +16,16 @@ use tokio::task::JoinError;
 use tracing::error;
 
 /// Work that panicked.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("muster panicked: please report this as a defect of muster, with what its log says")]
+#[derive(Clone, PartialEq, Eq, Error)]
+#[error("muster panicked; please report this bug with its log")]
 pub struct Panicked(String);
+
+impl fmt::Debug for Panicked {
+    /// Without the message, as in [`fmt::Display`].
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Panicked")
+    }
+}
 
 impl Panicked {
     fn of(payload: &(dyn Any + Send)) -> Self {
@@ -26,7 +34,7 @@ impl Panicked {
         Self(text.unwrap_or_else(|| "without a message".to_owned()))
     }
 
-    /// What the panic said: for the log alone.
+    /// The message of the panic, for the log only.
     pub fn says(&self) -> &str {
         &self.0
     }
@@ -35,7 +43,7 @@ impl Panicked {
     pub fn log(&self, what: &str) {
         error!(
             panic = self.says(),
-            "muster panicked while {what}: please report this as a defect of muster"
+            "muster panicked while {what}; please report this bug"
         );
     }
 }

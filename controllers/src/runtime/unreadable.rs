@@ -48,3 +48,40 @@ impl Unreadable {
         self.0.lock().keys.first().cloned()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::json;
+
+    use super::*;
+    use crate::runtime::Guard;
+
+    fn object(name: &str, data: &serde_json::Value) -> Guard<ConfigMap> {
+        let object = json!({"metadata": {"name": name, "namespace": "n"}, "data": data});
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_known_until_it_can_or_is_gone() {
+        let unreadable = Unreadable::default();
+        let (good, bad) = (json!({}), json!("no map"));
+        let key = Key::new("n", "a");
+        for (event, expect) in [
+            (watcher::Event::Init, false),
+            (watcher::Event::InitApply(object("a", &bad)), false),
+            (watcher::Event::InitDone, true),
+            (watcher::Event::Apply(object("a", &good)), false),
+            (watcher::Event::Apply(object("a", &bad)), true),
+            // A list that is not complete says nothing about what is not in it yet.
+            (watcher::Event::Init, true),
+            (watcher::Event::InitDone, false),
+            (watcher::Event::Apply(object("a", &bad)), true),
+            (watcher::Event::Delete(object("a", &bad)), false),
+        ] {
+            unreadable.note(&event);
+            assert_eq!(unreadable.contains(&key), expect, "{event:?}");
+            assert_eq!(unreadable.first().is_some(), expect, "{event:?}");
+        }
+    }
+}

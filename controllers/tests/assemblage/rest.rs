@@ -78,6 +78,10 @@ async fn who_looks_once_more_says_nothing_new() {
     assert_eq!(cluster.writes(), writes);
     until("good", "1 Succeeded UpToDate").await;
     until("bad", "2 Failed BuildFailed Revision").await;
+    // That all is well but for what a finalizer holds is news: the failure of before counts no longer.
+    let awaited = "waiting for the termination of ConfigMap/default/b";
+    cluster.report(&bad, "Unknown", "Progressing", awaited).await;
+    until("bad", "2 Updating Progressing Infra").await;
     // What comes of it is news.
     let failed = "timeout waiting for: [a]";
     cluster.report(&good, "False", "HealthCheckFailed", failed).await;

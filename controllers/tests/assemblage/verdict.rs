@@ -23,6 +23,7 @@ fn report(ready: Ready) -> Report {
         ready: Some(ready),
         observed_generation: Some(GENERATION),
         handled: None,
+        shared: None,
         applied_commit: Some(COMMIT.to_owned()),
     }
 }
@@ -115,6 +116,12 @@ fn failures_by_reason_and_words() {
             "New reconciliation triggered by GitRepository/flux-system/app",
             "updating Infra",
         ),
+        // Another module of this cluster declares an object differently.
+        (
+            "SharedObject",
+            "Namespace/web is held by Kustomization fleet/base, and metadata.labels.team is declared differently there",
+            "failed Unit",
+        ),
         // Health.
         (
             "HealthCheckFailed",
@@ -178,6 +185,22 @@ fn failures_by_reason_and_words() {
             "delete failed, errors: ConfigMap/shop/a delete failed: admission webhook denied the request",
             "failed Unit",
         ),
+        // What a finalizer holds says nothing about the version that takes it away, or brings it back.
+        (
+            "PruneFailed",
+            "pruning is not done after 5m: waiting for the termination of Widget/a; see metadata.finalizers of the object for what holds it",
+            "updating Infra",
+        ),
+        (
+            "ReconciliationFailed",
+            "Widget/a is being deleted; it is created again once it is gone; 3 of later stages not tried",
+            "updating Infra",
+        ),
+        (
+            "ReconciliationFailed",
+            "Widget/a was deleted to be created again, and is not gone yet; its finalizers hold it",
+            "updating Infra",
+        ),
         // Applying: the network.
         (
             "ReconciliationFailed",
@@ -222,6 +245,15 @@ fn failures_by_reason_and_words() {
     }
 }
 
+/// A finalizer may take longer than a rollout waits: meanwhile no deadline of it runs, and the message says what is waited for.
+#[test]
+fn the_end_of_a_pruned_object_is_waited_for_without_a_deadline() {
+    let awaited = "waiting for the termination of Widget/a";
+    let verdict = of(&report(ready(None, "Progressing", awaited)), None, None);
+    assert_eq!(line(&verdict), "updating Infra");
+    assert_eq!(verdict.message.as_deref(), Some(awaited));
+}
+
 #[test]
 fn a_failure_is_nobodys_while_source_or_cluster_are_away() {
     let failed = report(ready(Some(false), "BuildFailed", "broken"));
@@ -251,6 +283,12 @@ fn success_is_seen_at_this_generation_and_commit_only() {
         "succeeded",
         "what was seen was seen"
     );
+
+    assert_eq!(of(&good, None, None).message, None);
+    let mut shared = good.clone();
+    shared.shared = Some("Namespace/web is held by Kustomization fleet/base".to_owned());
+    assert_eq!(line(&of(&shared, None, None)), "succeeded");
+    assert_eq!(of(&shared, None, None).message, shared.shared, "a note");
 
     let mut other = good.clone();
     other.applied_commit = Some("f".repeat(40));

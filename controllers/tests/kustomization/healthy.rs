@@ -129,6 +129,67 @@ async fn what_failed_for_good_is_not_waited_for() {
     );
 }
 
+/// A DaemonSet whose pods are replaced by hand is well as soon as those that run are.
+#[tokio::test(start_paused = true)]
+async fn pods_that_are_replaced_by_hand_are_not_waited_for() {
+    let daemons = "/apis/apps/v1/namespaces/default/daemonsets/d";
+    let yaml = |image: &str| {
+        deployment_yaml("d", image)
+            .replace("kind: Deployment", "kind: DaemonSet")
+            .replace(
+                "spec:\n  selector",
+                "spec:\n  updateStrategy: {type: OnDelete}\n  selector",
+            )
+    };
+    let counts = |generation: i64, updated: i64| {
+        json!({"status": {
+            "observedGeneration": generation, "desiredNumberScheduled": 3, "currentNumberScheduled": 3, "numberMisscheduled": 0,
+            "updatedNumberScheduled": updated, "numberAvailable": 3, "numberReady": 3,
+        }})
+    };
+    let bed = Bed::new().await;
+    let first = bed.commit(&[("app/d.yaml", &yaml("nginx:1"))]);
+    bed.deploy(json!({})).await;
+    bed.until(daemons, |_| true).await;
+    bed.edit(&format!("{daemons}/status"), counts(1, 3)).await;
+    bed.until_at("app", &first).await;
+    let second = bed.commit(&[("app/d.yaml", &yaml("nginx:2"))]);
+    bed.until(daemons, |object| object["metadata"]["generation"] == 2)
+        .await;
+    bed.edit(&format!("{daemons}/status"), counts(2, 0)).await;
+    let started = tokio::time::Instant::now();
+    bed.until_at("app", &second).await;
+    assert!(
+        started.elapsed() <= Duration::from_secs(6),
+        "{:?}",
+        started.elapsed()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_paused_or_suspended_says_so() {
+    let paused =
+        deployment_yaml("d", "nginx").replace("spec:\n  selector", "spec:\n  paused: true\n  selector");
+    let suspended = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, namespace: default}\nspec:\n  suspend: true\n  template:\n    \
+                     spec: {restartPolicy: Never, containers: [{name: main, image: nginx}]}\n";
+    for (yaml, expect) in [
+        (
+            paused.as_str(),
+            "Deployment/default/d status: 'InProgress': Replicas: 0/1: the Deployment is paused (spec.paused)",
+        ),
+        (
+            suspended,
+            "Job/default/j status: 'InProgress': Job not started: the Job is suspended (spec.suspend)",
+        ),
+    ] {
+        let bed = Bed::new().await;
+        bed.commit(&[("app/a.yaml", yaml)]);
+        bed.deploy(json!({})).await;
+        let object = bed.until_ready("app", "False HealthCheckFailed").await;
+        assert!(message(&object, "Ready").contains(expect), "{object:#}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn without_wait_only_the_named_objects_count() {
     let bed = Bed::new().await;

@@ -2,16 +2,17 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use muster_apiserver::fault::{Fault, Match, Rule};
 use serde_json::{Value, json};
 
 use crate::support::{Bed, config, config_yaml, deployment, deployment_yaml, done, message};
 
 const JOB: &str = "/apis/batch/v1/namespaces/default/jobs/migrate";
-const TTL: Duration = Duration::from_secs(30);
+const TTL: Duration = Duration::from_secs(4);
 
 fn job_yaml(image: &str) -> String {
     format!(
-        "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: migrate, namespace: default}}\nspec:\n  ttlSecondsAfterFinished: 30\n  \
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: migrate, namespace: default}}\nspec:\n  ttlSecondsAfterFinished: 4\n  \
          template:\n    spec: {{restartPolicy: Never, containers: [{{name: main, image: '{image}'}}]}}\n"
     )
 }
@@ -106,6 +107,46 @@ async fn a_job_runs_once_while_something_else_is_tried_again() {
     }
 }
 
+/// What is applied beside it takes longer than the Job and its time after that.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_gone_before_everything_is_applied_is_done() {
+    let bed = Bed::new().await;
+    let slow = Match {
+        path: Some("/configmaps/slow".into()),
+        ..Match::client("muster")
+    };
+    let delay = Fault::Delay(Duration::from_secs(20));
+    bed.api.faults().add(Rule::always(slow, delay));
+    let commit = bed.commit(&[
+        ("app/job.yaml", &job_yaml("tool:1")),
+        ("app/slow.yaml", &config_yaml("slow", "x")),
+    ]);
+    bed.deploy(json!({})).await;
+    finish(&bed, "Complete").await;
+    assert!(bed.read(&config("slow")).await.is_none());
+    bed.until_at("app", &commit).await;
+    assert_eq!(runs(&bed), 1);
+}
+
+/// The one that does not hold it knows that it is done, too.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_two_declare_runs_once() {
+    let bed = Bed::new().await;
+    bed.commit(&[("app/job.yaml", &job_yaml("tool:1"))]);
+    bed.deploy(json!({})).await;
+    bed.until(JOB, |_| true).await;
+    bed.kustomization("other", json!({"path": "app"})).await;
+    bed.until_ready("other", "Unknown Progressing").await;
+    finish(&bed, "Complete").await;
+    let commit = bed.commit(&[
+        ("app/job.yaml", &job_yaml("tool:1")),
+        ("app/a.yaml", &config_yaml("a", "x")),
+    ]);
+    bed.until_at("app", &commit).await;
+    bed.until_at("other", &commit).await;
+    assert_eq!(runs(&bed), 1);
+}
+
 /// It was not seen to complete, or it failed: it runs again.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_is_gone_before_it_is_done_runs_again() {
@@ -126,7 +167,7 @@ async fn a_job_that_is_gone_before_it_is_done_runs_again() {
     assert_eq!(runs(&bed), 4);
 }
 
-/// The controller of the cluster deletes in the foreground: the Job waits for its pods to go.
+/// The cluster deletes in the foreground: the Job is there until its pods are gone.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_completed_and_is_being_deleted_is_done() {
     let bed = Bed::new().await;
@@ -136,7 +177,7 @@ async fn a_job_that_completed_and_is_being_deleted_is_done() {
     ]);
     bed.deploy(json!({})).await;
     bed.until(JOB, |_| true).await;
-    let held = json!({"metadata": {"finalizers": ["foregroundDeletion"]}});
+    let held = json!({"metadata": {"finalizers": ["example.org/pods"]}});
     bed.edit(JOB, held).await;
     bed.edit(&format!("{JOB}/status"), finished("Complete")).await;
     bed.delete(JOB).await;

@@ -10,8 +10,111 @@ use muster_sync::source::{self, SourceError};
 use serde_json::json;
 
 use crate::support::{
-    Bed, URL, config, config_yaml, ids, kustomization, message, ready, refused_yaml, repository,
+    Bed, URL, condition, config, config_yaml, deployment, deployment_yaml, ids, kustomization, message,
+    ready, refused_yaml, repository,
 };
+
+/// ConfigMaps `a` and `b`, the second with a finalizer that nothing in the cluster removes.
+async fn with_a_held_one(bed: &Bed, extra: serde_json::Value) -> String {
+    let held = config_yaml("b", "x").replace(
+        "namespace: default",
+        "namespace: default, finalizers: [example.org/hold]",
+    );
+    let first = bed.commit(&[("app/a.yaml", &config_yaml("a", "x")), ("app/b.yaml", &held)]);
+    bed.deploy(extra).await;
+    bed.until_at("app", &first).await;
+    first
+}
+
+/// What `why` and every reader of the status are to see, instead of a Ready that hides an object that is still there.
+#[tokio::test(start_paused = true)]
+async fn what_a_finalizer_holds_is_waited_for_by_name() {
+    for wait in [true, false] {
+        let bed = Bed::new().await;
+        let first = with_a_held_one(&bed, json!({"wait": wait})).await;
+        let second = bed.commit(&[("app/a.yaml", &config_yaml("a", "two"))]);
+        let awaited = "waiting for the termination of ConfigMap/default/b";
+        let object = bed
+            .until(&kustomization("app"), |object| {
+                message(object, "Ready") == awaited
+            })
+            .await;
+        assert_eq!(ready(&object), "Unknown Progressing");
+        assert_eq!(message(&object, "Reconciling"), awaited);
+        let healthy = condition(&object, "Healthy").map(|healthy| healthy["status"].clone());
+        assert_eq!(healthy, wait.then(|| json!("True")));
+        bed.pass(Duration::from_secs(200)).await;
+        let object = bed.read(&kustomization("app")).await.unwrap();
+        assert_eq!(ready(&object), "Unknown Progressing");
+        assert_eq!(
+            object["status"]["lastAppliedRevision"],
+            format!("main@sha1:{first}")
+        );
+        assert_eq!(ids(&object), ["default_a__ConfigMap", "default_b__ConfigMap"]);
+        // All else is done meanwhile.
+        assert_eq!(bed.read(&config("a")).await.unwrap()["data"]["key"], "two");
+
+        bed.edit(&config("b"), json!({"metadata": {"finalizers": null}}))
+            .await;
+        let gone = tokio::time::Instant::now();
+        let object = bed.until_at("app", &second).await;
+        assert!(gone.elapsed() <= Duration::from_secs(6), "{:?}", gone.elapsed());
+        assert_eq!(ids(&object), ["default_a__ConfigMap"]);
+        assert!(bed.read(&config("b")).await.is_none());
+    }
+}
+
+/// After the timeout it is a failure, that stays one without a write until the object is gone.
+#[tokio::test(start_paused = true)]
+async fn what_is_not_gone_in_time_is_a_failure_until_it_is() {
+    let bed = Bed::new().await;
+    with_a_held_one(&bed, json!({})).await;
+    let second = bed.commit(&[("app/a.yaml", &config_yaml("a", "x"))]);
+    bed.until(&config("b"), |object| {
+        object["metadata"]["deletionTimestamp"].is_string()
+    })
+    .await;
+    let deleted = tokio::time::Instant::now();
+    let object = bed.until_ready("app", "False PruneFailed").await;
+    let took = deleted.elapsed();
+    assert!((298..=310).contains(&took.as_secs()), "{took:?}");
+    assert_eq!(
+        message(&object, "Ready"),
+        "pruning is not done after 5m: waiting for the termination of ConfigMap/default/b; see metadata.finalizers of the object \
+         for what holds it"
+    );
+    assert_eq!(ids(&object), ["default_a__ConfigMap", "default_b__ConfigMap"]);
+
+    bed.api.recorder().clear();
+    bed.pass(Duration::from_secs(1_500)).await;
+    assert_eq!(
+        ready(&bed.read(&kustomization("app")).await.unwrap()),
+        "False PruneFailed"
+    );
+    assert_eq!(bed.writes(), Vec::<String>::new());
+
+    bed.edit(&config("b"), json!({"metadata": {"finalizers": null}}))
+        .await;
+    let gone = tokio::time::Instant::now();
+    let object = bed.until_at("app", &second).await;
+    assert!(gone.elapsed() <= Duration::from_secs(70), "{:?}", gone.elapsed());
+    assert_eq!(ids(&object), ["default_a__ConfigMap"]);
+}
+
+/// What is not healthy comes first: that is the version's, and the other is the cluster's.
+#[tokio::test(start_paused = true)]
+async fn what_is_not_healthy_is_said_before_what_is_not_gone() {
+    let bed = Bed::new().await;
+    with_a_held_one(&bed, json!({})).await;
+    bed.commit(&[("app/d.yaml", &deployment_yaml("d", "nginx:bad"))]);
+    bed.until(&deployment("d"), |_| true).await;
+    let object = bed.until_ready("app", "False HealthCheckFailed").await;
+    assert!(
+        message(&object, "Ready").contains("Deployment/default/d status: 'InProgress'"),
+        "{object:#}"
+    );
+    assert!(bed.read(&config("a")).await.is_none());
+}
 
 #[tokio::test(start_paused = true)]
 async fn what_leaves_the_source_leaves_the_cluster() {

@@ -78,12 +78,23 @@ impl Bed {
         bed
     }
 
-    /// The same, with nothing that carries anything out.
+    /// The same in another cluster, whose objects have other uids.
+    pub async fn elsewhere() -> Self {
+        let mut bed = Self::seeded(2).await;
+        bed.start();
+        bed
+    }
+
+    /// The same as [`Bed::new`], with nothing that carries anything out.
     pub async fn idle() -> Self {
+        Self::seeded(1).await
+    }
+
+    async fn seeded(seed: u64) -> Self {
         let api = ApiServer::builder()
             .clock(muster_apiserver::Clock::starting_at(START.parse().unwrap()))
             .event_log(true)
-            .seed(1)
+            .seed(seed)
             .in_process()
             .unwrap();
         let clock = Clock::starting_at(START.parse().unwrap());

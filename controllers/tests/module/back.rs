@@ -62,6 +62,22 @@ async fn comes_back(bed: &Bed, text: &str) {
     bed.settled().await;
 }
 
+/// The tokens that the row of `web` had here, in order.
+fn tokens(bed: &Bed, cluster: &str) -> Vec<u64> {
+    let events = bed.management.recorder().events().into_iter();
+    let of_cluster = events.filter(|event| {
+        event.resource.resource == "proxyassemblages" && crate::bed::name(event.object()) == cluster
+    });
+    let token = |object: &Value| {
+        let row = object["spec"]["syncs"]
+            .as_array()?
+            .iter()
+            .find(|row| row["name"] == "web")?;
+        row["token"].as_u64()
+    };
+    of_cluster.filter_map(|event| token(event.object())).collect()
+}
+
 #[tokio::test(start_paused = true)]
 async fn removed_and_named_again() {
     for on_delete in ["Withdraw", "Orphan"] {
@@ -77,6 +93,13 @@ async fn removed_and_named_again() {
         removed(&bed).await;
         bed.create::<Module>(module("web", "three", spec)).await;
         comes_back(&bed, "three").await;
+        for cluster in CLUSTERS {
+            let tokens = tokens(&bed, cluster);
+            assert!(
+                tokens.is_sorted(),
+                "{cluster}: what is reported is known at once: {tokens:?}"
+            );
+        }
     }
 }
 

@@ -66,8 +66,8 @@ async fn a_panic_while_a_client_is_made_is_its_clusters_alone() {
     metrics.clusters(Arc::clone(&bed.registry));
     bed.good("eu-2").await;
     bed.until("eu-2", Some(NotReady::Unreachable)).await;
-    let message = "muster panicked while it handled cluster eu-2, and tries again: \
-                   please report this as a defect of muster, with what its log says";
+    let message = "muster panicked while handling cluster eu-2 and will retry; \
+                   please report this bug with the log of the controller";
     let mut changes = Box::pin(bed.registry.subscribe());
     while bed.message("eu-2") != message {
         tokio::time::timeout(SOON, changes.next()).await.unwrap();

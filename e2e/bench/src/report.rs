@@ -12,6 +12,14 @@ use crate::{
     workload::{Figures, Rollout, Run},
 };
 
+/// The heading from which on the page is written by hand.
+const BY_HAND: &str = "\n## Memory of a demo\n";
+
+/// What was written by hand, with its heading.
+fn by_hand(page: &str) -> &str {
+    page.find(BY_HAND).map_or("", |start| &page[start..])
+}
+
 /// The moments of a rollout, and how long a decision takes in each.
 type Decisions = (&'static str, [Taken; 4]);
 
@@ -20,6 +28,9 @@ pub fn tell(plan: &Plan, decisions: &[Decisions], figures: &Figures) -> anyhow::
     let page = page(plan, decisions, figures)?;
     println!("{page}");
     if let Some(out) = &plan.out {
+        // No file yet: nothing in it to keep.
+        let before = fs::read_to_string(out).unwrap_or_default();
+        let page = page + by_hand(&before);
         fs::write(out, page).with_context(|| format!("{} cannot be written", out.display()))?;
     }
     Ok(())

@@ -1,16 +1,17 @@
 //! Laws of clients: every kubeconfig that is accepted makes a client, and what it sends is what stands in the kubeconfig. Nothing is opened.
 
+use futures::FutureExt as _;
 use http::{HeaderValue, Request, Response, Uri, header::AUTHORIZATION};
 use kube::client::{Body, ConfigExt as _};
 use muster_controllers::registry::{
     Access, configuration, connect_over_network,
     kubeconfig::{self, Secret},
 };
-use tower::{Layer as _, ServiceExt as _, service_fn};
+use tower::{BoxError, Layer as _, ServiceExt as _, service_fn};
 
 use crate::sandbox;
 
-/// A certificate authority of nobody: most bytes are no certificate, and are refused before anything else is tried.
+/// A certificate authority that signs nothing: most bytes are no certificate, and are refused before anything else is tried.
 const AUTHORITY: &[u8] = b"\
 -----BEGIN CERTIFICATE-----
 MIIBdTCCARugAwIBAgIUG0PyPzTH+yQk/IwXwlg1XNeDNVMwCgYIKoZIzj0EAwIw
@@ -59,13 +60,15 @@ fn in_runtime<T>(work: impl FnOnce() -> T) -> T {
 
 /// A request for a path as it would leave this process.
 fn sent(access: &Access, path: &str) -> Request<()> {
-    use futures::FutureExt as _;
     let config = configuration(access).unwrap_or_else(|error| panic!("{error}"));
     let auth = config.auth_layer().unwrap_or_else(|error| panic!("{error}"));
     let (sender, receiver) = std::sync::mpsc::channel();
     let last = service_fn(move |request: Request<Body>| {
         let kept = sender.send(request.map(drop));
-        async move { kept.map(|()| Response::new(Body::empty())) }
+        async move {
+            kept?;
+            Ok::<_, BoxError>(Response::new(Body::empty()))
+        }
     });
     let request = Request::get(path).body(Body::empty());
     let request = request.unwrap_or_else(|error| panic!("{error}"));

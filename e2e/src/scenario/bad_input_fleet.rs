@@ -113,7 +113,7 @@ pub async fn the_longest_names(ground: Ground) {
     let sync = "s".repeat(253);
     let row = json!({
         "name": sync, "commit": commit,
-        "source": {"git": {"url": bed.git.url(), "version": {"tag": "other-v2"}}}, "package": {"path": "apps/other", "substitute": {"CLUSTER": "x"}},
+        "source": {"git": {"url": bed.git.url(), "version": {"tag": "other-v2"}}}, "package": {"path": "apps/other", "substitute": {"CLUSTER": "eu-1"}},
     });
     let theirs =
         json!({"metadata": {"name": "theirs"}, "spec": {"clusterRef": {"name": "eu-1"}, "syncs": [row]}});

@@ -84,7 +84,7 @@ pub const SCOPES: &[Scope] = &[
         fair: true,
         short: true,
         reaches: &["two views behind", "in doubt"],
-        states: 9_882,
+        states: 10_231,
         ..PLAIN
     },
     Scope {
@@ -153,17 +153,13 @@ pub const SCOPES: &[Scope] = &[
         ..PLAIN
     },
     Scope {
-        name: "removed-and-back",
-        features: &[Late, Crash, Mirror, Targets, Withdraw, Back],
-        events: 2,
+        name: "back",
+        features: &[Late, Crash, Mirror, Back],
+        events: 1,
         fair: true,
         short: true,
-        reaches: &[
-            "reported without a row",
-            "a greater token is reported",
-            "the memory is lost",
-        ],
-        states: 1,
+        reaches: &["reported without a row", "a greater token is reported"],
+        states: 729,
         ..PLAIN
     },
     Scope {
@@ -259,7 +255,7 @@ pub const SCOPES: &[Scope] = &[
         subjects: FIRST,
         events: 1,
         reaches: &["another life", "the memory is lost", "two views behind"],
-        states: 213_644,
+        states: 208_806,
         ..PLAIN
     },
     Scope {
@@ -270,7 +266,7 @@ pub const SCOPES: &[Scope] = &[
         subjects: FIRST,
         events: 1,
         reaches: &["two views behind"],
-        states: 11_721,
+        states: 11_733,
         ..PLAIN
     },
     Scope {
@@ -280,7 +276,7 @@ pub const SCOPES: &[Scope] = &[
         revisions: 3,
         events: 2,
         reaches: &["two views behind", "a target that came back"],
-        states: 197_125,
+        states: 202_263,
         ..PLAIN
     },
     Scope {
@@ -289,7 +285,7 @@ pub const SCOPES: &[Scope] = &[
         leaders: 2,
         events: 1,
         reaches: &["two views behind", "relapsed"],
-        states: 11_866,
+        states: 11_412,
         ..PLAIN
     },
     Scope {
@@ -318,7 +314,7 @@ pub const SCOPES: &[Scope] = &[
             "charged and not selected",
             "withdrawing",
         ],
-        states: 968_259,
+        states: 960_268,
         ..PLAIN
     },
     Scope {
@@ -328,7 +324,7 @@ pub const SCOPES: &[Scope] = &[
         clusters: 1,
         events: 2,
         reaches: &["two views behind", "given up in the midst"],
-        states: 823_865,
+        states: 822_441,
         ..PLAIN
     },
     Scope {
@@ -352,6 +348,63 @@ pub const SCOPES: &[Scope] = &[
         beats: CLOCKS,
         reaches: &["charged and away"],
         states: 4_694,
+        ..PLAIN
+    },
+    Scope {
+        name: "removed-and-back",
+        features: &[Late, Mirror, Withdraw, Back],
+        events: 2,
+        subjects: FIRST,
+        fair: true,
+        reaches: &[
+            "reported without a row",
+            "a greater token is reported",
+            "a tombstone",
+        ],
+        states: 55_967,
+        ..PLAIN
+    },
+    Scope {
+        name: "removed-and-back-with-other-targets",
+        features: &[Late, Crash, Mirror, Targets, Withdraw, Back],
+        events: 2,
+        fair: true,
+        reaches: &[
+            "reported without a row",
+            "a greater token is reported",
+            "a fence",
+            "the memory is lost",
+        ],
+        states: 157_689,
+        ..PLAIN
+    },
+    Scope {
+        name: "all-rules-and-back",
+        features: &[
+            Late, Crash, Mirror, Loss, Joins, Away, Held, Pause, Targets, Failing, Withdraw, Words, GivenUp,
+            Relapse, Domains, Stages, Revert, Time, Back,
+        ],
+        failing: B_FAILS,
+        on_failure: OnFailure::Revert,
+        subjects: FIRST,
+        events: 1,
+        beats: Beats {
+            absence: Some(1),
+            soak: Some(1),
+            ..PLAIN.beats
+        },
+        fair: true,
+        reaches: &["reported without a row", "a greater token is reported"],
+        states: 22_584,
+        ..PLAIN
+    },
+    Scope {
+        name: "back-of-two-leaders",
+        features: &[Leaders, Stale, Mirror, Back],
+        leaders: 2,
+        events: 1,
+        reaches: &["two views behind", "a greater token is reported"],
+        states: 8_942,
         ..PLAIN
     },
 ];

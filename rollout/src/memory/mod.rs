@@ -325,27 +325,23 @@ impl Charge {
         !unit.is_quiet() && unit.carries().is_some() && self.sent.is_some_and(|first| unit.token() >= first)
     }
 
-    /// Its intent is in the row, as far as the view tells.
+    /// Its intent is in the row, as far as the view tells. A report that has its token is no proof: without the row it is about one of
+    /// another life, and the write of this one may still be on its way.
     pub(crate) fn is_written(&self, unit: &Unit) -> bool {
-        let echoed = unit.observed.as_ref().map(|echo| echo.token);
-        unit.token() >= self.token || echoed == Some(self.token)
+        unit.token() >= self.token
     }
 
-    /// The unit reports a row of which nothing is remembered: its token is greater than that of this intent, or it is the same, and here
-    /// no row has it and the report is about something else.
+    /// The unit reports about a row of which nothing is remembered: its token is greater than that of this intent, or the same where no
+    /// row has it here.
     pub(crate) fn is_overtaken(&self, unit: &Unit) -> bool {
-        let Some(echo) = &unit.observed else {
-            return false;
-        };
-        let by_chance = echo.token == self.token
-            && unit.token() < self.token
-            && self.digest.is_none_or(|own| echo.digest != Some(own));
-        echo.token > self.token || by_chance
+        let reported = unit.observed.as_ref().map(|echo| echo.token);
+        reported > Some(self.token) || reported == Some(self.token) && !self.is_written(unit)
     }
 
     /// What the unit reports about this intent.
     pub(crate) fn report<'a>(&self, unit: &'a Unit) -> Option<&'a State> {
         unit.state_at(Some(self.digest?), self.token)
+            .filter(|_| self.is_written(unit))
     }
 
     /// When the deadline that runs now ends, if its clock runs.

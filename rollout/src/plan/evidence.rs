@@ -229,7 +229,8 @@ fn read_row(unit: &Unit, mut charge: Charge) -> Fate {
 }
 
 fn weigh_withdrawal(unit: &Unit, mut charge: Charge) -> Fate {
-    let withdrawn = unit.state_at(None, charge.token) == Some(&State::Withdrawn);
+    let reported = unit.state_at(None, charge.token) == Some(&State::Withdrawn);
+    let withdrawn = reported && charge.is_written(unit);
     let tidied = unit
         .assigned
         .is_some_and(|row| row.content == Content::Nothing && row.token >= charge.token);

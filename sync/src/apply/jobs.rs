@@ -19,11 +19,18 @@ use super::Prepared;
 use crate::inventory::ObjectId;
 
 /// The shortest wait between two reads of a Job. One that is deleted at once is still there while its pods go.
-const PACE_MIN: Duration = Duration::from_millis(250);
+pub(crate) const PACE_MIN: Duration = Duration::from_millis(250);
 
 /// What is known of the Jobs of one Kustomization in one cluster. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Jobs(Arc<Mutex<BTreeMap<ObjectId, Job>>>);
+pub struct Jobs(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Whether there are Jobs among the objects that are to be applied.
+    planned: bool,
+    known: BTreeMap<ObjectId, Job>,
+}
 
 #[derive(Clone, Debug)]
 struct Job {
@@ -50,10 +57,12 @@ impl Jobs {
     pub(super) fn enter(&self, objects: &[Prepared], ready: bool) {
         let mut jobs = self.0.lock();
         let planned: BTreeSet<&ObjectId> = objects.iter().map(|object| &object.id).collect();
-        jobs.retain(|id, _| planned.contains(id));
+        jobs.planned = planned.iter().any(|id| is_job(id));
+        jobs.known.retain(|id, _| planned.contains(id));
         let unknown = objects.iter().filter(|object| ready && is_job(&object.id));
         for job in unknown.filter(|object| ttl(&object.body).is_some()) {
-            jobs.entry(job.id.clone())
+            jobs.known
+                .entry(job.id.clone())
                 .or_insert_with(|| Job::of(job, Progress::Done));
         }
     }
@@ -64,6 +73,7 @@ impl Jobs {
             && self
                 .0
                 .lock()
+                .known
                 .get(&object.id)
                 .is_some_and(|job| job.progress == Progress::Done && job.digest == digest(object))
     }
@@ -74,7 +84,7 @@ impl Jobs {
             return;
         }
         let job = Job::of(object, Progress::Running);
-        self.0.lock().insert(object.id.clone(), job);
+        self.0.lock().known.insert(object.id.clone(), job);
         if live.is_some() {
             self.observed(&object.id, live);
         }
@@ -83,7 +93,9 @@ impl Jobs {
     /// An object was read, or is not there.
     pub(crate) fn observed(&self, id: &ObjectId, live: Option<&Value>) {
         let mut jobs = self.0.lock();
-        let Some(job) = jobs.get_mut(id) else { return };
+        let Some(job) = jobs.known.get_mut(id) else {
+            return;
+        };
         if let Some(live) = live {
             job.ttl = ttl(live);
         }
@@ -97,14 +109,19 @@ impl Jobs {
 
     /// Whether the Job of this id, as it was applied last, is done.
     pub(crate) fn has_completed(&self, id: &ObjectId) -> bool {
-        let jobs = self.0.lock();
-        jobs.get(id).is_some_and(|job| job.progress == Progress::Done)
+        let known = &self.0.lock().known;
+        known.get(id).is_some_and(|job| job.progress == Progress::Done)
+    }
+
+    /// Whether there are Jobs among the objects that are to be applied.
+    pub(crate) fn are_planned(&self) -> bool {
+        self.0.lock().planned
     }
 
     /// The Jobs that run, and are deleted once they have finished, each with the version that it is read in.
     pub(crate) fn running(&self) -> Vec<(ObjectId, String)> {
         let jobs = self.0.lock();
-        let running = jobs.iter().filter(|(_, job)| job.runs());
+        let running = jobs.known.iter().filter(|(_, job)| job.runs());
         running
             .map(|(id, job)| (id.clone(), job.version.clone()))
             .collect()
@@ -114,6 +131,7 @@ impl Jobs {
     pub fn pace(&self) -> Option<Duration> {
         let jobs = self.0.lock();
         let shortest = jobs
+            .known
             .values()
             .filter(|job| job.runs())
             .filter_map(|job| job.ttl)
@@ -159,6 +177,8 @@ fn has(job: Option<&Value>, kind: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use serde_json::json;
 
     use super::*;
@@ -178,23 +198,23 @@ mod tests {
     }
 
     /// Applies a Job, lets it come to a condition, or go; returns whether it is done.
-    fn done(ttl: Option<u64>, live: Option<Value>) -> bool {
+    fn done(ttl: Option<u64>, live: Option<&Value>) -> bool {
         let (jobs, job) = (Jobs::default(), job(ttl, "a"));
         jobs.applied(&job, None);
         assert!(!jobs.is_done(&job));
-        jobs.observed(&job.id, live.as_ref());
+        jobs.observed(&job.id, live);
         assert_eq!(jobs.is_done(&job), jobs.has_completed(&job.id));
         jobs.is_done(&job)
     }
 
     #[test]
     fn only_what_completed_and_is_deleted_in_time_is_done() {
-        assert!(done(Some(60), Some(live(Some(60), "Complete"))));
+        assert!(done(Some(60), Some(&live(Some(60), "Complete"))));
         // By an admission webhook.
-        assert!(done(None, Some(live(Some(60), "Complete"))));
-        assert!(!done(None, Some(live(None, "Complete"))));
-        assert!(!done(Some(60), Some(live(Some(60), "Failed"))));
-        assert!(!done(Some(60), Some(live(Some(60), "Suspended"))));
+        assert!(done(None, Some(&live(Some(60), "Complete"))));
+        assert!(!done(None, Some(&live(None, "Complete"))));
+        assert!(!done(Some(60), Some(&live(Some(60), "Failed"))));
+        assert!(!done(Some(60), Some(&live(Some(60), "Suspended"))));
         assert!(!done(Some(60), None));
     }
 
@@ -212,17 +232,17 @@ mod tests {
     fn ready_speaks_for_jobs_of_which_nothing_is_known() {
         let jobs = Jobs::default();
         let migrate = job(Some(60), "a");
-        jobs.enter(&[migrate.clone()], false);
+        jobs.enter(slice::from_ref(&migrate), false);
         assert!(!jobs.is_done(&migrate));
-        jobs.enter(&[migrate.clone()], true);
+        jobs.enter(slice::from_ref(&migrate), true);
         assert!(jobs.is_done(&migrate));
         // It is there, and runs.
         jobs.applied(&migrate, Some(&live(Some(60), "Suspended")));
-        jobs.enter(&[migrate.clone()], true);
+        jobs.enter(slice::from_ref(&migrate), true);
         assert!(!jobs.is_done(&migrate));
         let stays = job(None, "a");
         jobs.enter(&[], true);
-        jobs.enter(&[stays.clone()], true);
+        jobs.enter(slice::from_ref(&stays), true);
         assert!(!jobs.is_done(&stays));
     }
 

@@ -13,6 +13,7 @@
 //! only if no other inventory of the cluster has it ([`shared`]).
 //! Invariant: every write is server-side apply of what the manifest declares, or carries the uid or resource version it is for.
 //! Invariant: an object that is as it should be costs a read and a dry run, and no write.
+//! Invariant: a Job that completed and was deleted for it is not created again ([`jobs`]).
 
 mod call;
 pub mod cluster;

@@ -84,6 +84,7 @@ impl One<'_> {
         }
         if let Some(holder) = self.holder(&live).await? {
             shared::compare(self.cluster, &self.kind, self.object, &live, &holder).await?;
+            self.jobs.applied(self.object, Some(&live));
             return Ok(Some(Outcome::Shared));
         }
         let Some((live, taken_over)) = self.take_over(live, &wishes).await? else {

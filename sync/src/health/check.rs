@@ -1,6 +1,12 @@
 //! Reading the health of live objects, and the cause of the first one that is not well.
 
-use futures::{StreamExt, stream};
+use std::pin::pin;
+
+use futures::{
+    StreamExt,
+    future::{Either, select},
+    stream,
+};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -11,7 +17,7 @@ use super::{
     report::{Report, Unhealthy},
 };
 use crate::{
-    apply::{CONCURRENCY, CallError, Cluster, FIELD_MANAGER, Jobs},
+    apply::{CONCURRENCY, CallError, Cluster, FIELD_MANAGER, Jobs, jobs::PACE_MIN},
     inventory::ObjectId,
 };
 
@@ -105,6 +111,22 @@ pub async fn observe_jobs(cluster: &Cluster, jobs: &Jobs) {
         if let Ok(live) = read(cluster, &id, &version).await {
             jobs.observed(&id, live.as_ref());
         }
+    }
+}
+
+/// Carries out `work`, which applies, while it reads the Jobs that run already: one may be gone before the rest is applied.
+pub async fn while_observing<T>(cluster: &Cluster, jobs: &Jobs, work: impl Future<Output = T>) -> T {
+    if !jobs.are_planned() {
+        return work.await;
+    }
+    let observing = async {
+        loop {
+            tokio::time::sleep(jobs.pace().unwrap_or(PACE_MIN)).await;
+            observe_jobs(cluster, jobs).await;
+        }
+    };
+    match select(pin!(work), pin!(observing)).await {
+        Either::Left((done, _)) | Either::Right((done, _)) => done,
     }
 }
 

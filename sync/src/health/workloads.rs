@@ -19,6 +19,17 @@ struct Step {
 }
 
 pub(super) fn deployment(object: &Value) -> Health {
+    let health = rollout(object);
+    // A pause is no reason for pods that are there and not ready.
+    let may_be_held = ["LessReplicas", "LessUpdated", "ReplicaSetNotAvailable"];
+    if may_be_held.contains(&health.reason.as_str()) && is_true(object, "/spec/paused") {
+        health.because("the Deployment is paused (spec.paused)")
+    } else {
+        health
+    }
+}
+
+fn rollout(object: &Value) -> Health {
     let deadline = integer_or(object, "/spec/progressDeadlineSeconds", NO_DEADLINE);
     let mut progressed = deadline == NO_DEADLINE;
     let mut available = false;
@@ -71,16 +82,6 @@ pub(super) fn deployment(object: &Value) -> Health {
     })
     .or_else(|| {
         (!available).then(|| Health::in_progress("DeploymentNotAvailable", "Deployment not Available"))
-    })
-    .map(|health| {
-        // Pods that are not ready are no matter of it.
-        let held =
-            ["LessReplicas", "LessUpdated", "ReplicaSetNotAvailable"].contains(&health.reason.as_str());
-        if held && is_true(object, "/spec/paused") {
-            health.because("the Deployment is paused (spec.paused)")
-        } else {
-            health
-        }
     })
     .unwrap_or_else(|| Health::current(format!("Deployment is available. Replicas: {replicas}")))
 }
@@ -156,7 +157,8 @@ pub(super) fn daemon_set(object: &Value) -> Health {
         return Health::in_progress("NoDesiredNumber", "Missing .status.desiredNumberScheduled");
     };
     let count = |field: &str| integer_or(object, &format!("/status/{field}"), 0);
-    // Pods that nobody deletes stay as they are: they are not waited for, as those of a StatefulSet are not. kstatus waits forever.
+    // A pod keeps its revision until it is deleted by hand: that is not waited for, as it is not with a StatefulSet. kstatus waits
+    // forever.
     let by_hand = text(object, "/spec/updateStrategy/type") == Some("OnDelete");
     let updated = if by_hand {
         wanted

@@ -39,7 +39,7 @@ async fn what_an_inventory_names_is_no_other_object() {
         id("", "x#blue", "", "Namespace"),
         id("", "..", "", "Namespace"),
     ];
-    let pruned = apply::prune(&bed.cluster, &bed.options.owner, &names).await;
+    let pruned = apply::prune(&bed.cluster, &bed.options.owner, &names, &apply::Alone).await;
     assert_eq!(pruned.failures, []);
     assert_eq!(pruned.gone.len(), names.len(), "{pruned:?}");
     assert_eq!(bed.writes(), Vec::<String>::new());
@@ -86,7 +86,9 @@ async fn a_name_that_cannot_be_is_not_recorded() {
         .await;
     let recorded: Vec<String> = plan.inventory().iter().map(|(id, _)| id.to_string()).collect();
     assert_eq!(recorded, ["ConfigMap/default/good"]);
-    let error = apply::run(&bed.cluster, &plan, &bed.ledger).await.unwrap_err();
+    let error = apply::run(&bed.cluster, &plan, &bed.ledger, &apply::Alone)
+        .await
+        .unwrap_err();
     insta::assert_snapshot!(error);
     assert_eq!(bed.ledger.recorded.lock().len(), 1);
 }
@@ -104,7 +106,7 @@ async fn what_was_recorded_under_another_name_is_found_by_its_labels() {
     }
     let ids =
         ["ops:reader", "ops:writer"].map(|name| id("", name, "rbac.authorization.k8s.io", "ClusterRole"));
-    let pruned = apply::prune(&bed.cluster, &bed.options.owner, &ids).await;
+    let pruned = apply::prune(&bed.cluster, &bed.options.owner, &ids, &apply::Alone).await;
     assert!(pruned.is_complete(), "{pruned:?}");
     assert_eq!(bed.read(&format!("{ROLES}/ops__reader")).await, None);
     assert!(bed.read(&format!("{ROLES}/ops__writer")).await.is_some());

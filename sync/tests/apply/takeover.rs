@@ -355,20 +355,19 @@ fn contradictions() -> Vec<(&'static str, Value, Value, &'static str, Value)> {
 #[tokio::test(start_paused = true)]
 async fn what_kubectl_made_is_changed_as_kubectl_changes_it() {
     for (list, made, wanted, pointer, expect) in contradictions() {
-        // The last one by `kubectl apply --field-manager=ci`.
-        for manager in [
-            "kubectl-client-side-apply",
-            "kubectl-create",
-            "kubectl-edit",
-            "ci",
-        ] {
+        // The last two by `kubectl apply --server-side` and by `kubectl apply --field-manager=ci`.
+        for manager in ["kubectl-client-side-apply", "kubectl-create", "kubectl", "ci"] {
             let bed = Bed::new();
             let mut made = made.clone();
-            if !matches!(manager, "kubectl-create" | "kubectl-edit") {
+            let path = format!("{list}/{}", made["metadata"]["name"].as_str().unwrap());
+            if matches!(manager, "kubectl-client-side-apply" | "ci") {
                 made["metadata"]["annotations"] = json!({LAST_APPLIED: "{}"});
             }
-            bed.create_as(manager, list, &made).await;
-            let path = format!("{list}/{}", made["metadata"]["name"].as_str().unwrap());
+            if manager == "kubectl" {
+                bed.apply_as(manager, &path, &made).await;
+            } else {
+                bed.create_as(manager, list, &made).await;
+            }
             let (foretold, came) = foretold(&bed, &path, &wanted).await;
             assert_eq!(came.pointer(pointer), Some(&expect), "{manager} {pointer}");
             assert_eq!(foretold, came, "{manager} {pointer}");
