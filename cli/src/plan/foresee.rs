@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
-use kube::{Client, ResourceExt, core::object::HasSpec as _};
+use kube::{Client, ResourceExt};
 use muster_api::{
     BootstrapModule, Module,
     assemblage::SyncRow,
@@ -98,7 +98,6 @@ impl Foresight {
             .into_iter()
             .partition(|any| successors(any, &dependencies).is_empty());
         let subjects: Vec<AnySubject> = subjects.into_iter().chain(moving).collect();
-        let mut rows = BTreeMap::new();
         let changing: BTreeSet<String> = subjects.iter().filter(|any| changes(any)).map(name).collect();
         let mut plan = Plan {
             schema: SCHEMA,
@@ -114,7 +113,6 @@ impl Foresight {
                 dependencies: &dependencies,
                 changing: &changing,
                 taken: &taken,
-                rows: &mut rows,
                 before: &mut before,
                 after: &mut after,
                 rows: &mut rows,
@@ -263,7 +261,6 @@ impl Foresight {
             Ok(_) => difference(ground.versions, &now, &prospect, &course),
             Err(_) => Difference::default(),
         };
-        ground.rows.insert(address, prospect.rows.clone());
         let known = subject.before.as_ref();
         let known = known.and_then(|before| ground.versions.known(before)?.ok());
         Ok(assemble::assemble(&Findings {
@@ -337,8 +334,6 @@ struct Ground<'a> {
     /// The modules that are written differently.
     changing: &'a BTreeSet<String>,
     taken: &'a Taken,
-    /// What the clusters of the modules so far are to have.
-    rows: &'a mut BTreeMap<String, BTreeMap<String, SyncRow>>,
     before: &'a mut Surroundings,
     after: &'a mut Surroundings,
     /// What each cluster would have.
@@ -486,12 +481,12 @@ fn moved<K: ModuleObject>(
     now: &BTreeMap<String, &SyncRow>,
     module: &K,
     moves: &[Move],
-    rows: &BTreeMap<String, BTreeMap<String, SyncRow>>,
+    rows: &Rows,
 ) -> Difference {
     let mut all = Vec::new();
     for Move { to, clusters } in moves {
         for cluster in clusters {
-            let after = rows.get(to).and_then(|rows| rows.get(cluster));
+            let after = rows.get(cluster).and_then(|rows| rows.get(to));
             if let (Some(before), Some(after)) = (now.get(cluster), after) {
                 all.push((cluster.as_str(), *before, after));
             }
