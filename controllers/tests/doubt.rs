@@ -171,7 +171,11 @@ async fn served() -> (ApiServer, Api<ProxyAssemblage>) {
         .create(&PostParams::default(), &definition)
         .await
         .unwrap();
-    let established = await_condition(definitions, ProxyAssemblage::crd_name(), is_crd_established());
+    let established = await_condition(
+        definitions.for_watching().unwrap(),
+        ProxyAssemblage::crd_name(),
+        is_crd_established(),
+    );
     tokio::time::timeout(Duration::from_secs(30), established)
         .await
         .unwrap()
