@@ -162,7 +162,7 @@ async fn served() -> (ApiServer, Api<ProxyAssemblage>) {
         .create(&PostParams::default(), &namespace)
         .await
         .unwrap();
-    let definitions: kube::Api<CustomResourceDefinition> = kube::Api::all(client.clone());
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let definition = crds::management()
         .into_iter()
         .find(|definition| definition.name_any() == ProxyAssemblage::crd_name())
