@@ -162,7 +162,7 @@ async fn served() -> (ApiServer, Api<ProxyAssemblage>) {
         .create(&PostParams::default(), &namespace)
         .await
         .unwrap();
-    let definitions: kube::Api<CustomResourceDefinition> = kube::Api::all(client.clone());
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let definition = crds::management()
         .into_iter()
         .find(|definition| definition.name_any() == ProxyAssemblage::crd_name())
@@ -171,7 +171,11 @@ async fn served() -> (ApiServer, Api<ProxyAssemblage>) {
         .create(&PostParams::default(), &definition)
         .await
         .unwrap();
-    let established = await_condition(definitions, ProxyAssemblage::crd_name(), is_crd_established());
+    let established = await_condition(
+        definitions.for_watching().unwrap(),
+        ProxyAssemblage::crd_name(),
+        is_crd_established(),
+    );
     tokio::time::timeout(Duration::from_secs(30), established)
         .await
         .unwrap()
