@@ -287,7 +287,11 @@ fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
             format!("muster rollout retry {said}"),
         ),
         (_, Some(Reason::DependencyBehind)) => with(
-            "see what keeps the module that it depends on",
+            if cell.message.starts_with("moves to ") {
+                "see what keeps the module that takes over"
+            } else {
+                "see what keeps the module that it depends on"
+            },
             cell.message
                 .rsplit_once("next: ")
                 .map_or_else(|| format!("muster why {said}"), |(_, command)| command.to_owned()),

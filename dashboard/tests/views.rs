@@ -207,6 +207,16 @@ fn why_ends_with_what_is_to_be_done() {
         "nothing is withdrawn until that is acknowledged: kubectl annotate x",
         "| kubectl annotate x",
     );
+    check(
+        "DependencyBehind",
+        "waiting for module/base; next: muster why module/base --cluster eu-1",
+        "the module that it depends on | muster why module/base --cluster eu-1 -n fleet",
+    );
+    check(
+        "DependencyBehind",
+        "moves to module/webapp, not confirmed here; next: muster why module/webapp --cluster eu-1",
+        "the module that takes over | muster why module/webapp --cluster eu-1 -n fleet",
+    );
     check("WaitingStage", "m", "nothing to do: it goes on by itself");
 }
 

@@ -237,6 +237,10 @@ pub struct Withdraw {
     pub how: How,
     /// The withdrawal that somebody acknowledged, as named by [`Why::WithdrawalHeld`](crate::Why::WithdrawalHeld).
     pub acknowledged: Option<String>,
+    /// The units whose content moves to another owner: withdrawing from them removes nothing that is wanted, so the brake does not count
+    /// them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub moving: BTreeSet<UnitId>,
 }
 
 impl Default for Withdraw {
@@ -246,6 +250,7 @@ impl Default for Withdraw {
             brake: Some(Limit::Percent(20)),
             how: How::Prune,
             acknowledged: None,
+            moving: BTreeSet::new(),
         }
     }
 }

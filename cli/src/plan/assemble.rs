@@ -22,7 +22,7 @@ use serde_json::Value;
 use super::{
     change::{self, Subject},
     fields,
-    model::{Change, Field, ModulePlan, Skipped, Target, Took},
+    model::{Change, Field, ModulePlan, Move, Skipped, Target, Took},
     objects::Difference,
     order::Course,
     read,
@@ -52,6 +52,8 @@ pub struct Findings<'a, K> {
     pub rows_before: Option<&'a BTreeMap<String, SyncRow>>,
     /// What changes in their objects, as far as that is known.
     pub difference: Difference,
+    /// The modules that take over from it.
+    pub moves: Vec<Move>,
     /// The modules that change and that it needs.
     pub after_modules: &'a [String],
     /// The revisions of all modules.
@@ -95,6 +97,7 @@ pub fn assemble<K: ModuleObject>(findings: &Findings<'_, K>) -> Option<ModulePla
         fields: changed_fields(subject),
         skipped: skipped(prospect, course, rollout, &selected),
         warnings: warnings(findings, &selected),
+        moves: findings.moves.clone(),
         order: course.steps.clone(),
         objects: findings.difference.changes.clone(),
         digests: if is_known {

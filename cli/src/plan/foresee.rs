@@ -7,27 +7,27 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
-use kube::{Client, ResourceExt, core::object::HasSpec as _};
+use kube::{Client, ResourceExt};
 use muster_api::{
     BootstrapModule, Module,
     assemblage::SyncRow,
-    module::{ModuleKind, ModuleObject},
+    module::{ModuleKind, ModuleObject, OnDelete},
     validate::InsecureSources,
 };
 use muster_controllers::{
     bindings::{Kinds, Known, ObjectId, Objects},
-    module::{self, Dependencies, Lists, Name, Outlook, Prospect, Rolled, Standing},
+    module::{self, Carrier, Dependencies, Lists, Name, Outlook, Prospect, Rolled, Standing, Successors},
     registry::ClusterRow,
     runtime::BindingKind,
 };
-use muster_rollout::Millis;
+use muster_rollout::{Content, Millis, Unit};
 use serde_json::Value;
 
 use super::{
     assemble::{self, Findings},
     change::{self, Any, Sides, Subject},
     live::Live,
-    model::{Change, ModulePlan, Plan, SCHEMA},
+    model::{Change, ModulePlan, Move, Plan, SCHEMA},
     objects::{Builder, Difference},
     order::{self, Course, OrderError},
     read::{self, Folder},
@@ -92,6 +92,12 @@ impl Foresight {
         let mut after = self.surroundings(&self.wanted.clusters, &self.wanted.objects);
         let subjects = self.subjects();
         let dependencies = dependencies(&subjects, &after.clusters);
+        let taken = taken(&subjects, &dependencies, &after.clusters);
+        // A module that moves is withdrawn from where its successor is by then.
+        let (subjects, moving): (Vec<_>, Vec<_>) = subjects
+            .into_iter()
+            .partition(|any| successors(any, &dependencies).is_empty());
+        let subjects: Vec<AnySubject> = subjects.into_iter().chain(moving).collect();
         let changing: BTreeSet<String> = subjects.iter().filter(|any| changes(any)).map(name).collect();
         let mut plan = Plan {
             schema: SCHEMA,
@@ -106,6 +112,7 @@ impl Foresight {
                 versions: &mut *versions,
                 dependencies: &dependencies,
                 changing: &changing,
+                taken: &taken,
                 before: &mut before,
                 after: &mut after,
                 rows: &mut rows,
@@ -206,7 +213,9 @@ impl Foresight {
     ) -> anyhow::Result<Option<ModulePlan>> {
         let (before, after) = (&ground.before, &ground.after);
         let moves_around = after.clusters != before.clusters || after.written != before.written;
-        let is_needed = ground.dependencies.is_needed(&Name::of(&subject.after));
+        let address = read::address(K::KIND, &subject.after.name_any());
+        let is_needed =
+            ground.dependencies.is_needed(&Name::of(&subject.after)) || ground.taken.contains_key(&address);
         if subject.change.is_none() && !moves_around && !is_needed {
             return Ok(None);
         }
@@ -234,6 +243,7 @@ impl Foresight {
                 generation: subject.after.meta().generation,
                 confirmed: course.confirmed(),
                 present: prospect.selected.clone(),
+                shared: BTreeSet::new(),
             }),
         );
         // What is read elsewhere may give other values.
@@ -243,6 +253,13 @@ impl Foresight {
                 Some(outlook.await?.rows)
             }
             _ => None,
+        };
+        let moves = moves(dependencies, &subject.after, &prospect, &ground.after.clusters);
+        let now = rows_now(assemblages, &subject.after.name_any(), ground.taken.get(&address));
+        let difference = match &after {
+            Ok(_) if !moves.is_empty() => moved(ground.versions, &now, &subject.after, &moves, ground.rows),
+            Ok(_) => difference(ground.versions, &now, &prospect, &course),
+            Err(_) => Difference::default(),
         };
         let known = subject.before.as_ref();
         let known = known.and_then(|before| ground.versions.known(before)?.ok());
@@ -254,10 +271,8 @@ impl Foresight {
             prospect: &prospect,
             course: &course,
             rows_before: rows_before.as_ref(),
-            difference: match &after {
-                Ok(_) => difference(ground.versions, &subject.after, assemblages, &prospect, &course),
-                Err(_) => Difference::default(),
-            },
+            difference,
+            moves,
             after,
             after_modules: &needed(&subject.after, ground.changing),
             revisions: &self.live.revisions,
@@ -318,6 +333,7 @@ struct Ground<'a> {
     dependencies: &'a Dependencies,
     /// The modules that are written differently.
     changing: &'a BTreeSet<String>,
+    taken: &'a Taken,
     before: &'a mut Surroundings,
     after: &'a mut Surroundings,
     /// What each cluster would have.
@@ -376,6 +392,7 @@ fn expect<K: ModuleObject>(module: &K, clusters: &[Arc<ClusterRow>], all: &Depen
         generation: module.meta().generation,
         confirmed: BTreeSet::new(),
         present: assemble::selected(Some(module), clusters),
+        shared: BTreeSet::new(),
     };
     all.note(&Name::of(module), Some(standing));
 }
@@ -387,23 +404,106 @@ fn needed<K: ModuleObject>(module: &K, changing: &BTreeSet<String>) -> Vec<Strin
     needs.filter(|need| changing.contains(need)).collect()
 }
 
-/// What changes in the objects of the clusters that are changed.
-fn difference<K: Rolled>(
-    versions: &Versions,
+/// What modules take over: by successor and cluster, the name of the module that is removed.
+type Taken = BTreeMap<String, BTreeMap<String, String>>;
+
+fn taken(subjects: &[AnySubject], dependencies: &Dependencies, clusters: &[Arc<ClusterRow>]) -> Taken {
+    let mut taken = Taken::new();
+    for any in subjects {
+        let removed = match any {
+            Any::Module(subject) => subject.after.name_any(),
+            Any::Bootstrap(subject) => subject.after.name_any(),
+        };
+        let by_cluster = successors(any, dependencies).by_cluster(labelled(clusters));
+        for (successor, clusters) in by_cluster {
+            let clusters = clusters.into_iter().map(|cluster| (cluster, removed.clone()));
+            taken.entry(successor).or_default().extend(clusters);
+        }
+    }
+    taken
+}
+
+fn successors(any: &AnySubject, dependencies: &Dependencies) -> Successors {
+    match any {
+        Any::Module(subject) => dependencies.successors(&subject.after),
+        Any::Bootstrap(subject) => dependencies.successors(&subject.after),
+    }
+}
+
+fn labelled(clusters: &[Arc<ClusterRow>]) -> impl Iterator<Item = (&str, &BTreeMap<String, String>)> {
+    clusters
+        .iter()
+        .map(|cluster| (cluster.name.as_str(), &cluster.labels))
+}
+
+/// The modules that take over from one that is removed, in the clusters that have something of it.
+fn moves<K: ModuleObject>(
+    dependencies: &Dependencies,
     module: &K,
-    assemblages: &[K::Assemblage],
+    prospect: &Prospect,
+    clusters: &[Arc<ClusterRow>],
+) -> Vec<Move> {
+    let carries = |unit: &&Unit| {
+        unit.assigned
+            .is_some_and(|row| matches!(row.content, Content::Carries { .. }))
+    };
+    let carrying = prospect.units.iter().filter(carries);
+    let carrying: BTreeSet<&str> = carrying.map(|unit| unit.id.as_str()).collect();
+    let left = labelled(clusters).filter(|(cluster, _)| carrying.contains(cluster));
+    let by_successor = dependencies.successors(module).by_cluster(left);
+    by_successor
+        .into_iter()
+        .map(|(to, clusters)| Move {
+            to,
+            clusters: clusters.into_iter().collect(),
+        })
+        .collect()
+}
+
+/// What the rows of a module say now; where it has none, what the row of the module says that it takes over from.
+fn rows_now<'a, A: Carrier>(
+    assemblages: &'a [A],
+    name: &str,
+    taken: Option<&BTreeMap<String, String>>,
+) -> BTreeMap<String, &'a SyncRow> {
+    let row = |assemblage: &'a A| {
+        let cluster = assemblage.name_any();
+        let of = |name: &str| assemblage.spec().syncs.iter().find(|row| row.name == name);
+        let row = of(name).or_else(|| of(taken?.get(&cluster)?))?;
+        Some((cluster, row))
+    };
+    assemblages.iter().filter_map(row).collect()
+}
+
+/// What becomes of the objects of a module that is removed, in the clusters where others take over.
+fn moved<K: ModuleObject>(
+    versions: &Versions,
+    now: &BTreeMap<String, &SyncRow>,
+    module: &K,
+    moves: &[Move],
+    rows: &Rows,
+) -> Difference {
+    let mut all = Vec::new();
+    for Move { to, clusters } in moves {
+        for cluster in clusters {
+            let after = rows.get(cluster).and_then(|rows| rows.get(to));
+            if let (Some(before), Some(after)) = (now.get(cluster), after) {
+                all.push((cluster.as_str(), *before, after));
+            }
+        }
+    }
+    let removes = module.spec().on_delete != Some(OnDelete::Orphan);
+    Builder::new(versions.clones()).moved(all.into_iter(), removes)
+}
+
+/// What changes in the objects of the clusters that are changed.
+fn difference(
+    versions: &Versions,
+    now: &BTreeMap<String, &SyncRow>,
     prospect: &Prospect,
     course: &Course,
 ) -> Difference {
-    let name = module.name_any();
     let touched = order::touched(&course.steps);
-    let now: BTreeMap<String, &SyncRow> = assemblages
-        .iter()
-        .filter_map(|assemblage| {
-            let row = assemblage.spec().syncs.iter().find(|row| row.name == name)?;
-            Some((assemblage.name_any(), row))
-        })
-        .collect();
     let changed = prospect
         .rows
         .iter()

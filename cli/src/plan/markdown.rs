@@ -36,6 +36,7 @@ fn lines(module: &ModulePlan) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(words::revision(module).map(|revision| format!("revision {}", plain(&revision))));
     lines.push(plain(&words::selects(module)));
+    lines.extend(module.moves.iter().map(|to| plain(&words::moves(to))));
     let fields = module.fields.iter().map(|field| plain(&words::field(field)));
     lines.extend(fields);
     if module.touched().is_empty() {

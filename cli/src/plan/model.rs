@@ -44,6 +44,8 @@ pub struct ModulePlan {
     pub joins: Vec<String>,
     /// The clusters that it would not select any more.
     pub leaves: Vec<String>,
+    /// The modules that take over from one that is removed, and in which clusters.
+    pub moves: Vec<Move>,
     /// What is done, in this order, where all goes well.
     pub order: Vec<Step>,
     /// What changes in the objects of the clusters that are changed, where a clone of their repository is at hand.
@@ -56,6 +58,16 @@ pub struct ModulePlan {
     pub digests: std::collections::BTreeMap<String, String>,
     /// How long rollouts of this module took lately.
     pub took: Option<Took>,
+}
+
+/// A module that takes over what a removed one has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Move {
+    /// The module that takes over: `module/webapp`.
+    pub to: String,
+    /// Where.
+    pub clusters: Vec<String>,
 }
 
 /// What becomes of a module itself.
@@ -139,6 +151,8 @@ pub enum Gives {
     Pin,
     /// What it has is withdrawn.
     Withdrawal,
+    /// It is withdrawn, and another module has its objects by then.
+    Move,
 }
 
 /// What becomes of one object, alike in some clusters.
@@ -164,6 +178,8 @@ pub enum Fate {
     Changed,
     /// It is removed.
     Removed,
+    /// It stays, and belongs to another module from then on.
+    Moved,
 }
 
 /// Clusters that are not changed, for one reason.

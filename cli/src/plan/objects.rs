@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::{
     fields,
-    model::{Fate, ObjectChange},
+    model::{Fate, Field, ObjectChange},
     read,
 };
 
@@ -77,6 +77,40 @@ impl<'a> Builder<'a> {
         all
     }
 
+    /// What becomes of the objects of these clusters, whose rows say `before` and are withdrawn once another module has what `after` says.
+    pub fn moved<'r>(
+        &mut self,
+        clusters: impl Iterator<Item = (&'r str, &'r SyncRow, &'r SyncRow)>,
+        removes: bool,
+    ) -> Difference {
+        let mut all = Difference::default();
+        for (cluster, before, after) in clusters {
+            let (Some(before), Some(after)) = (self.built(before), self.built(after)) else {
+                continue;
+            };
+            match (before, after) {
+                (Ok(before), Ok(after)) => {
+                    for id in before.keys() {
+                        let fate = if after.contains_key(id) {
+                            Fate::Moved
+                        } else if removes {
+                            Fate::Removed
+                        } else {
+                            continue;
+                        };
+                        note(&mut all.changes, change(fate, id, Vec::new()), cluster);
+                    }
+                }
+                (Err(why), _) | (_, Err(why)) => {
+                    if !all.unknown.contains(&why) {
+                        all.unknown.push(why);
+                    }
+                }
+            }
+        }
+        all
+    }
+
     /// The objects of a row, if they are known.
     pub fn objects(&mut self, row: &SyncRow) -> Option<Arc<Objects>> {
         self.built(row)?.ok()
@@ -124,12 +158,6 @@ fn objects(clone: &Path, commit: &str, package: &Package) -> Built {
 }
 
 fn between(before: &Objects, after: &Objects, prunes: bool) -> Vec<ObjectChange> {
-    let change = |fate: Fate, id: &Identity, fields| ObjectChange {
-        fate,
-        object: id.to_string(),
-        fields,
-        clusters: Vec::new(),
-    };
     let written = after.iter().filter_map(|(id, object)| match before.get(id) {
         None => Some(change(Fate::Created, id, Vec::new())),
         Some(old) if old == object => None,
@@ -140,6 +168,15 @@ fn between(before: &Objects, after: &Objects, prunes: bool) -> Vec<ObjectChange>
     written
         .chain(gone.map(|id| change(Fate::Removed, id, Vec::new())))
         .collect()
+}
+
+fn change(fate: Fate, id: &Identity, fields: Vec<Field>) -> ObjectChange {
+    ObjectChange {
+        fate,
+        object: id.to_string(),
+        fields,
+        clusters: Vec::new(),
+    }
 }
 
 fn is_secret(id: &Identity) -> bool {

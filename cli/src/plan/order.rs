@@ -154,6 +154,8 @@ struct Watcher {
     places: BTreeMap<UnitId, (Option<String>, bool)>,
     /// What stands between each stage and the next.
     stages: Vec<(StageId, Step)>,
+    /// The clusters where another module takes over.
+    moving: BTreeSet<UnitId>,
     passed: BTreeSet<StageId>,
     steps: Vec<Step>,
     /// When the last of them was done.
@@ -186,6 +188,7 @@ impl Watcher {
             target: prospect.spec.target,
             places: places.collect(),
             stages: stages.collect(),
+            moving: prospect.spec.withdraw.moving.clone(),
             passed: prospect.memory.course.passed.iter().copied().collect(),
             steps: Vec::new(),
             last: None,
@@ -197,7 +200,7 @@ impl Watcher {
     fn changes(&mut self, unit: &UnitId, given: Gives, now: Millis) {
         let of = self.places.get(unit).and_then(|(stage, _)| stage.clone());
         // Who is left is left in no order of stages.
-        let of = of.filter(|_| given != Gives::Withdrawal);
+        let of = of.filter(|_| !matches!(given, Gives::Withdrawal | Gives::Move));
         let together = self.last.replace(now) == Some(now);
         if let (
             true,
@@ -262,6 +265,7 @@ impl Witness for Watcher {
                 self.changes(unit, Gives::Target, now);
             }
             Some(Content::Carries { .. }) => self.changes(unit, Gives::LastGood, now),
+            Some(Content::Withdraw) if self.moving.contains(unit) => self.changes(unit, Gives::Move, now),
             Some(Content::Withdraw) => self.changes(unit, Gives::Withdrawal, now),
             // A row that was tidied, or a fence: nothing in the cluster changes.
             Some(Content::Nothing) | None => {}

@@ -139,6 +139,7 @@ mod tests {
             selected: Vec::new(),
             joins: Vec::new(),
             leaves: Vec::new(),
+            moves: Vec::new(),
             order: Vec::new(),
             objects: Vec::new(),
             skipped: Vec::new(),

@@ -381,6 +381,68 @@ async fn who_leaves_is_withdrawn_from_once_that_is_acknowledged() {
     );
 }
 
+/// Renames `web` in the folder.
+fn rename(world: &mut World, rollout: &Value) {
+    world.folder.remove("web");
+    world.rolls("webapp", OLD, rollout);
+    world.prune = true;
+}
+
+#[tokio::test]
+async fn what_is_renamed_moves_where_its_successor_is() {
+    let mut world = World::new(&["web"]);
+    rename(&mut world, &json!({"strategy": "Replace"}));
+    assert_eq!(
+        world.orders().await,
+        [
+            "module/webapp: [dev-1, eu-{1..3} (3), us-1, us-2]",
+            "module/web: dev-1 (moved) → eu-1 (moved) → eu-2 (moved) → eu-3 (moved) → us-1 (moved) → us-2 (moved)",
+        ]
+    );
+    let plan = world.plan().await;
+    let clusters = ["dev-1", "eu-1", "eu-2", "eu-3", "us-1", "us-2"];
+    let moves = &plan.modules[1].moves;
+    assert_eq!(moves.len(), 1);
+    assert_eq!(
+        (moves[0].to.as_str(), &moves[0].clusters[..]),
+        ("module/webapp", &clusters.map(str::to_owned)[..])
+    );
+    let drawn = text::draw(&plan, 200);
+    assert!(
+        drawn.contains("  moves to module/webapp on dev-1, eu-{1..3}"),
+        "{drawn}"
+    );
+    assert!(!drawn.contains("acknowledge"), "{drawn}");
+
+    // Where the successor is not confirmed, or does not want to be, it stays or is withdrawn.
+    world.spec("webapp")["selector"] = json!({"matchLabels": {"region": "eu"}});
+    world.annotate("eu-2", "fleet.muster.dev/hold", r#"{"for": ""}"#);
+    let orders = world.orders().await;
+    assert_eq!(orders[0], "module/webapp: [dev-1, eu-1, eu-3] | eu-2 Held");
+    assert!(orders[1].contains("dev-1 (moved)"), "{orders:?}");
+    assert!(
+        orders[1].contains("⏸ acknowledgement of 2 withdrawals at once"),
+        "{orders:?}"
+    );
+    assert!(
+        orders[1].contains("us-1 (withdrawn) → us-2 (withdrawn)"),
+        "{orders:?}"
+    );
+    assert!(orders[1].ends_with(" | eu-2 Held"), "{orders:?}");
+}
+
+#[tokio::test]
+async fn a_successor_that_is_there_already_need_not_change() {
+    let mut world = World::new(&["web", "webapp"]);
+    rename(&mut world, &json!({}));
+    let orders = world.orders().await;
+    assert_eq!(orders.len(), 1, "{orders:?}");
+    assert!(
+        orders[0].starts_with("module/web: dev-1 (moved) → eu-1 (moved)"),
+        "{orders:?}"
+    );
+}
+
 #[tokio::test]
 async fn what_the_other_needs_comes_first() {
     let mut world = World::new(&["app", "web"]);
@@ -616,6 +678,18 @@ fn what_changes_in_objects_is_told_once_and_nothing_of_secrets() {
             "~ Secret key on eu-1, eu-2, us-1",
         ]
     );
+    let (before, after) = (row(&old, "eu"), row(&new, "eu"));
+    let moved = |removes: bool| {
+        let rows = [("eu-1", &before, &after), ("eu-2", &before, &after)];
+        let difference = Builder::new(&clones).moved(rows.into_iter(), removes);
+        let mut lines: Vec<String> = difference.changes.iter().map(words::object).collect();
+        lines.sort();
+        lines
+    };
+    let stays = ["→ ConfigMap settings on eu-1, eu-2", "→ Secret key on eu-1, eu-2"];
+    assert_eq!(moved(false), stays);
+    let removed = ["- ConfigMap gone on eu-1, eu-2"];
+    assert_eq!(moved(true), [&removed[..], &stays[..]].concat());
     let nowhere = row("3333333333333333333333333333333333333333", "eu");
     let difference = Builder::new(&clones).difference([("eu-1", None, &nowhere)].into_iter());
     assert!(

@@ -37,6 +37,9 @@ fn of(module: &ModulePlan, width: usize) -> Vec<String> {
         lines.extend(entry("  revision: ", &revision, width));
     }
     lines.extend(entry("  ", &words::selects(module), width));
+    for to in &module.moves {
+        lines.extend(entry("  ", &words::moves(to), width));
+    }
     for field in module.fields.iter().take(FIELDS) {
         lines.extend(entry("  ~ ", &words::field(field), width));
     }

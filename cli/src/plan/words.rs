@@ -3,7 +3,7 @@
 use muster_api::Duration;
 use muster_dashboard::listed;
 
-use super::model::{Change, Fate, Field, Gives, ModulePlan, ObjectChange, Step, Target, Took};
+use super::model::{Change, Fate, Field, Gives, ModulePlan, Move, ObjectChange, Step, Target, Took};
 use crate::output::counted;
 
 /// Names in one batch that are shown, after folding.
@@ -66,6 +66,11 @@ pub fn selects(module: &ModulePlan) -> String {
     parts.join("; ")
 }
 
+/// Which module takes over, and where.
+pub fn moves(to: &Move) -> String {
+    format!("moves to {} on {}", to.to, who(&to.clusters))
+}
+
 /// A field that changes.
 pub fn field(field: &Field) -> String {
     let Field { path, from, to } = field;
@@ -89,6 +94,7 @@ pub fn object(change: &ObjectChange) -> String {
         Fate::Created => '+',
         Fate::Changed => '~',
         Fate::Removed => '-',
+        Fate::Moved => '→',
     };
     let told: Vec<String> = fields.iter().take(LEAVES).map(field).collect();
     let more = match fields.len().saturating_sub(LEAVES) {
@@ -115,7 +121,8 @@ pub fn order(steps: &[Step]) -> Vec<String> {
             words.extend(run.iter().map(stop));
             continue;
         };
-        let heading = (has_stages && *gives != Gives::Withdrawal && told != Some(stage))
+        let leaves = matches!(gives, Gives::Withdrawal | Gives::Move);
+        let heading = (has_stages && !leaves && told != Some(stage))
             .then(|| format!("{}: ", stage.as_deref().unwrap_or("others")));
         told = Some(stage);
         let mut batches = batches(run, *gives);
@@ -175,6 +182,7 @@ fn batch(clusters: &[String], gives: Gives) -> String {
         Gives::LastGood => format!("{names} (the last good version first)"),
         Gives::Pin => format!("{names} (what it is pinned to)"),
         Gives::Withdrawal => format!("{names} (withdrawn)"),
+        Gives::Move => format!("{names} (moved)"),
     }
 }
 

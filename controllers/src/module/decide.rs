@@ -7,7 +7,7 @@ use kube::ResourceExt;
 use muster_api::{
     assemblage::{SyncRow, Withdraw},
     module::{ModuleObject, ModuleStatus},
-    reasons::Reason,
+    reasons::{ObjectReason, Reason},
     revision::ModuleRevision,
     rollout::FailureAction,
 };
@@ -21,7 +21,7 @@ use super::{
     intent::{Change, Intent},
     observe::{ClusterSeen, Observation, Target},
     reasons::{self, Background, Explained},
-    rows::SeenRow,
+    rows::{Asks, SeenRow},
     status,
     units::{self, Contents},
 };
@@ -148,6 +148,13 @@ impl Plan {
         self.intents.iter().any(assigns)
     }
 
+    /// Whether some cluster is to be withdrawn from.
+    pub fn withdraws(&self) -> bool {
+        let withdraws =
+            |intent: &Intent| matches!(&intent.change, Change::Put(row) if row.withdraw.is_some());
+        self.intents.iter().any(withdraws)
+    }
+
     /// Nothing moves; only the status says why.
     fn only(status: ModuleStatus, before: Option<&ModuleStatus>) -> Self {
         Self {
@@ -238,6 +245,8 @@ fn standing<K: ModuleObject>(
         row && !cluster.uid.is_empty()
     });
     let assigned = intents.iter().filter(|intent| assigns(intent));
+    let waits = |cluster: &&ClusterSeen| cluster.row.as_deref().is_some_and(waits_for_holder);
+    let shared = seen.clusters().iter().filter(waits);
     Standing {
         generation: module.meta().generation,
         confirmed: confirmed.map(|told| told.cluster.to_owned()).collect(),
@@ -246,7 +255,18 @@ fn standing<K: ModuleObject>(
             .chain(assigned.map(|intent| &intent.cluster))
             .cloned()
             .collect(),
+        shared: shared.map(|cluster| cluster.name.clone()).collect(),
     }
+}
+
+/// It reports about what it was assigned that another module holds some of its objects: it has recorded all of them by then.
+fn waits_for_holder(row: &SeenRow) -> bool {
+    let echo = row.echo.as_ref().filter(|_| row.asks == Asks::Carry);
+    echo.is_some_and(|echo| {
+        echo.digest == row.digest
+            && echo.token == row.token
+            && echo.reason.as_deref() == Some(ObjectReason::SharedObject.as_str())
+    })
 }
 
 /// What is said of each cluster that is pinned: by whom, to what, and whether it is there.

@@ -7,6 +7,8 @@
 //!                        └─► whoever it concerns decides again
 //! ```
 //!
+//! A module that is being deleted is tied in the same way to its successors, which apply the same content ([`super::succession`]).
+//!
 //! Invariant: a cluster is behind unless the last decision about what is needed, at its present generation, says that it is confirmed
 //! there: what was not decided yet, as after a restart, counts as not there.
 //! Invariant: what is needed is left only after everything that needs it; what was not decided yet counts as there.
@@ -17,17 +19,20 @@ use std::{
 };
 
 use futures::{Stream, StreamExt, future, stream};
-use kube::{ResourceExt, runtime::watcher};
+use kube::{ResourceExt, api::ListParams, core::PartialObjectMeta, runtime::watcher};
 use muster_api::{
     module::{BootstrapModule, Dependency, Module, ModuleKind, ModuleObject},
     reasons::ObjectReason,
+    selector::Matcher,
     sync::GitVersion,
 };
 use parking_lot::Mutex;
 
-use super::observe::Invalid;
-use crate::runtime::Api;
-use crate::runtime::{CallError, Changes, Context, Index, Key, call, watch};
+use super::{
+    observe::Invalid,
+    succession::{Content, Successor, Successors},
+};
+use crate::runtime::{Api, CallError, Changes, Context, Index, Key, call, watch};
 
 /// A module of either kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,6 +48,10 @@ struct Node {
     /// The tag or commit that it shall have.
     version: String,
     needs: Vec<Name>,
+    deleting: bool,
+    content: Arc<Content>,
+    /// None: it is invalid.
+    selector: Option<Matcher>,
 }
 
 /// How a module stands, by its last decision.
@@ -54,15 +63,22 @@ pub struct Standing {
     pub confirmed: BTreeSet<String>,
     /// The clusters that have something of it, or are about to.
     pub present: BTreeSet<String>,
+    /// The clusters where its objects are recorded, and all that it waits for is another module that holds some of them.
+    pub shared: BTreeSet<String>,
 }
+
+/// The modules in one page of a list of their metadata.
+const PAGE: u32 = 500;
 
 /// The modules of a namespace, and how they stand.
 #[derive(Default)]
 pub struct Dependencies {
     nodes: Nodes,
-    standings: Mutex<BTreeMap<Name, Arc<Standing>>>,
+    standings: Mutex<Standings>,
     concerned: Changes<Name>,
 }
+
+type Standings = BTreeMap<Name, Arc<Standing>>;
 
 struct Nodes {
     modules: Arc<Index<Module, Node>>,
@@ -76,6 +92,10 @@ pub struct Ties {
     pub wrong: Option<Invalid>,
     needs: Vec<Need>,
     needed_by: Vec<NeededBy>,
+    /// The modules that take over from this one, which is being deleted.
+    successors: Successors,
+    /// It takes over from a module that is being deleted.
+    succeeds: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -151,6 +171,42 @@ impl Nodes {
         all
     }
 
+    /// The modules that take over from this one, or from which this one takes over.
+    fn related(&self, name: &Name, own: &Node) -> Vec<(Name, Node)> {
+        let among = |rows: &BTreeMap<Key, Node>| -> Vec<(Name, Node)> {
+            let others = rows.iter().filter(|(key, node)| {
+                **key != name.key
+                    && key.namespace == name.key.namespace
+                    && node.deleting != own.deleting
+                    && node.content == own.content
+            });
+            let kind = name.kind;
+            others
+                .map(|(key, node)| {
+                    let key = key.clone();
+                    (Name { kind, key }, node.clone())
+                })
+                .collect()
+        };
+        match name.kind {
+            ModuleKind::Module => self.modules.with(among),
+            ModuleKind::BootstrapModule => self.bootstrap_modules.with(among),
+        }
+    }
+
+    /// The modules of a kind that are being deleted.
+    fn deleting(&self, kind: ModuleKind) -> Vec<Name> {
+        let among = |rows: &BTreeMap<Key, Node>| -> Vec<Name> {
+            let deleting = rows.iter().filter(|(_, node)| node.deleting);
+            let keys = deleting.map(|(key, _)| key.clone());
+            keys.map(|key| Name { kind, key }).collect()
+        };
+        match kind {
+            ModuleKind::Module => self.modules.with(among),
+            ModuleKind::BootstrapModule => self.bootstrap_modules.with(among),
+        }
+    }
+
     /// A way along what is needed from `start`, which needs `needs`, to `goal`.
     fn way(&self, start: &Name, needs: &[Name], goal: &Name) -> Option<Vec<Name>> {
         let first = |need: &Name| vec![start.clone(), need.clone()];
@@ -184,6 +240,9 @@ fn node<K: ModuleObject>(module: &K) -> Node {
         generation: module.meta().generation,
         version: version(&spec.sync.source.git.version),
         needs: needs.map(|needed| Name::needed(needed, &namespace)).collect(),
+        deleting: module.meta().deletion_timestamp.is_some(),
+        content: Arc::new(Content::of(spec)),
+        selector: Matcher::new(spec.selector.as_ref()).ok(),
     }
 }
 
@@ -224,6 +283,10 @@ impl Dependencies {
         );
         let watched = stream::select(modules, bootstrap).for_each(|name| {
             self.announce(&name);
+            // What was a successor and is gone, or has other content now, is related to nothing any more.
+            for deleting in self.nodes.deleting(name.kind) {
+                self.concerned.announce(&deleting);
+            }
             future::ready(())
         });
         // Told to end, or the watches ended, which they do not.
@@ -263,6 +326,60 @@ impl Dependencies {
         !self.nodes.needing(name).is_empty()
     }
 
+    /// The modules that take over from this one, if it is being deleted.
+    pub fn successors<K: ModuleObject>(&self, module: &K) -> Successors {
+        self.successors_of(&Name::of(module), &node(module), &self.standings.lock())
+    }
+
+    fn successors_of(&self, name: &Name, own: &Node, standings: &Standings) -> Successors {
+        if !own.deleting {
+            return Successors::default();
+        }
+        let related = self.nodes.related(name, own).into_iter();
+        let successors = related.map(|(name, node)| {
+            let standing = standings.get(&name);
+            Successor {
+                address: name.address(),
+                standing: standing
+                    .filter(|standing| standing.generation == node.generation)
+                    .cloned(),
+                selector: node.selector,
+            }
+        });
+        Successors::new(successors.collect())
+    }
+
+    /// Whether all modules of the kind are known as they are now. The watch of modules may be behind the one that showed the deletion, and
+    /// one commit adds a module and removes another: so they are listed once more before a deleted module is withdrawn.
+    pub async fn are_current<K: ModuleObject>(&self, context: &Context) -> Result<bool, CallError> {
+        let modules: Api<K> = Api::namespaced(context.client.clone(), &context.namespace);
+        let mut page = ListParams::default().limit(PAGE);
+        loop {
+            let what = format!("listing {} in {}", K::plural(&()), context.namespace);
+            let list = call(what, modules.list_metadata(&page)).await?;
+            for module in list.items.iter().filter(|module| !self.is_known(*module)) {
+                if is_there(&modules, module).await? {
+                    return Ok(false);
+                }
+            }
+            match list.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => page = page.continue_token(&token),
+                None => return Ok(true),
+            }
+        }
+    }
+
+    fn is_known<K: ModuleObject>(&self, module: &PartialObjectMeta<K>) -> bool {
+        let name = Name {
+            kind: K::KIND,
+            key: Key::of(module),
+        };
+        let meta = &module.metadata;
+        self.nodes.get(&name).is_some_and(|node| {
+            node.generation == meta.generation && node.deleting == meta.deletion_timestamp.is_some()
+        })
+    }
+
     /// What a module needs, and who needs it.
     pub fn look<K: ModuleObject>(&self, module: &K) -> Ties {
         let (name, own) = (Name::of(module), node(module));
@@ -281,6 +398,8 @@ impl Dependencies {
             })
         };
         Ties {
+            successors: self.successors_of(&name, &own, &standings),
+            succeeds: !own.deleting && !self.nodes.related(&name, &own).is_empty(),
             wrong: self.wrong(&name, &own.needs),
             needs: own.needs.iter().filter_map(need).collect(),
             needed_by: needed_by
@@ -317,9 +436,14 @@ impl Dependencies {
         })
     }
 
-    /// Whoever needs it, and whoever it needs, may decide otherwise now.
+    /// The modules that depend on it, that it depends on, that take over from it, or from which it takes over may decide otherwise now.
     fn announce(&self, name: &Name) {
-        let needs = self.nodes.get(name).map(|node| node.needs).unwrap_or_default();
+        let node = self.nodes.get(name);
+        let related = node.iter().flat_map(|node| self.nodes.related(name, node));
+        for (concerned, _) in related {
+            self.concerned.announce(&concerned);
+        }
+        let needs = node.map(|node| node.needs).unwrap_or_default();
         for concerned in self.nodes.needing(name).iter().chain(&needs) {
             self.concerned.announce(concerned);
         }
@@ -357,16 +481,26 @@ impl Ties {
 
     /// Whether there are any.
     pub fn any(&self) -> bool {
-        !self.needs.is_empty() || !self.needed_by.is_empty()
+        !self.needs.is_empty() || !self.needed_by.is_empty() || !self.successors.is_empty() || self.succeeds
     }
 
     /// Why the turn of a cluster has not come yet: of one that shall get something, or of one that is to be left.
-    pub fn not_yet(&self, cluster: &str, selected: bool) -> Option<String> {
+    pub fn not_yet(
+        &self,
+        cluster: &str,
+        labels: &BTreeMap<String, String>,
+        selected: bool,
+    ) -> Option<String> {
         if selected {
-            self.behind(cluster)
-        } else {
-            self.needed(cluster)
+            return self.behind(cluster);
         }
+        self.needed(cluster)
+            .or_else(|| self.successors.not_yet(cluster, labels))
+    }
+
+    /// Whether what a cluster has of it moves to another module.
+    pub fn moves(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.successors.take_over(labels)
     }
 
     fn behind(&self, cluster: &str) -> Option<String> {
@@ -388,6 +522,19 @@ impl Ties {
         Some(format!(
             "{by} depends on it and is still here; next: withdraw {by} from here too, or remove the dependency"
         ))
+    }
+}
+
+/// Whether a module is there. One that cannot be read takes over nothing, and no watch ever shows it.
+async fn is_there<K: ModuleObject>(
+    modules: &Api<K>,
+    module: &PartialObjectMeta<K>,
+) -> Result<bool, CallError> {
+    let name = module.name_any();
+    match call(format!("reading {} {name}", K::KIND), modules.get_opt(&name)).await {
+        Ok(found) => Ok(found.is_some()),
+        Err(CallError::Api { source, .. }) if matches!(*source, kube::Error::SerdeError(_)) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

@@ -36,6 +36,7 @@ mod rows;
 mod sight;
 mod source;
 mod status;
+mod succession;
 mod units;
 mod unseen;
 mod writers;
@@ -54,6 +55,7 @@ pub use self::{
     outlook::{Lists, Outlook, Prospect, outlook},
     reasons::{Explained, few, word},
     source::resolved,
+    succession::Successors,
     units::{absence, wishes},
 };
 use self::{
@@ -204,6 +206,10 @@ async fn reconcile<K: Rolled>(module: Arc<K>, modules: Arc<Modules<K>>) -> Resul
     }
     if plan.assigns() && !seen.ties.are_current(&modules.context).await? {
         let what = format!("what {} depends on", module.name_any());
+        return Err(Error::Overtaken { what });
+    }
+    if seen.deleting && plan.withdraws() && !modules.dependencies.are_current::<K>(&modules.context).await? {
+        let what = format!("the modules that may take over from {}", module.name_any());
         return Err(Error::Overtaken { what });
     }
     modules

@@ -148,6 +148,8 @@ pub struct ClusterSeen {
     pub obstacle: Option<(Reason, String)>,
     /// Why its turn has not come yet, where that is for another module's sake.
     pub not_yet: Option<String>,
+    /// The module is being deleted, and another one takes over what it has here.
+    pub moves: bool,
     /// When a person's wish to keep it as it is, or at a revision, ends by itself.
     pub held_until: Option<Timestamp>,
     /// What it is pinned to.

@@ -306,6 +306,7 @@ mod tests {
                 domain: None,
                 obstacle: None,
                 not_yet: None,
+                moves: false,
                 held_until: None,
                 pinned: None,
                 heard: Vec::new(),

@@ -252,12 +252,19 @@ pub fn spec(module: &ModuleSpec, seen: &Observation, now: Timestamp) -> engine::
                 .controls
                 .acknowledged(now)
                 .map(|control| control.what.clone()),
+            moving: moving(seen),
             ..wishes.withdraw
         },
         paused: !deleting && (wishes.paused || seen.controls.paused(now).is_some()),
         abandoned: seen.controls.given_up(now),
         ..wishes
     }
+}
+
+/// The clusters where a successor takes over from a module that is being deleted.
+fn moving(seen: &Observation) -> BTreeSet<engine::UnitId> {
+    let moving = seen.clusters().iter().filter(|cluster| cluster.moves);
+    moving.map(|cluster| cluster.name.as_str().into()).collect()
 }
 
 /// What `spec.rollout` says, of a complete read: no reconcile starts before every list is complete.

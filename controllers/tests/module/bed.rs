@@ -216,10 +216,15 @@ impl Bed {
         };
         let shutdown = setup.shutdown;
         let dependencies = Arc::<module::Dependencies>::default();
+        // By a client of its own, so that it can be behind.
+        let knowing = Context {
+            client: self.management.client_as(&format!("{client}-dependencies")),
+            ..context.clone()
+        };
         let tasks = [
             tokio::spawn(registry.run(shutdown.clone())),
             tokio::spawn(Arc::clone(&objects).run(shutdown)),
-            tokio::spawn(Arc::clone(&dependencies).run(context.clone())),
+            tokio::spawn(Arc::clone(&dependencies).run(knowing)),
             tokio::spawn(module::run::<Module>(
                 context.clone(),
                 Arc::clone(&objects),

@@ -99,7 +99,8 @@ impl<'a> Pass<'a> {
             self.charge_of(unit)
                 .is_some_and(|charge| charge.kind == Kind::Withdraw)
         };
-        let waiting = |unit: &&&Unit| !unit.selected() && unit.carries().is_some() && !begun(unit);
+        let waiting =
+            |unit: &&&Unit| !unit.selected() && unit.carries().is_some() && !begun(unit) && !self.moves(unit);
         let sum = |units: &mut dyn Iterator<Item = &&Unit>| {
             units.fold(0u64, |sum, unit| sum.wrapping_add(withdraw::hash(unit)))
         };

@@ -91,7 +91,7 @@ impl Pass<'_> {
                 withdrawing(unit, charge)
             }
             _ if unit.carries().is_none() => Why::Excluded,
-            (Some((acknowledge, units)), _) => Why::WithdrawalHeld {
+            (Some((acknowledge, units)), _) if !self.moves(unit) => Why::WithdrawalHeld {
                 acknowledge: acknowledge.clone(),
                 units: *units,
             },

@@ -48,9 +48,10 @@ impl Pass<'_> {
             leaving.extend(self.units.iter().copied().filter(|unit| self.leaves(unit)));
         }
         self.brake(&leaving);
-        if self.held.is_some() || self.spec.paused {
+        if self.spec.paused {
             return false;
         }
+        let held = self.held.is_some();
         // One that is taken back and not written goes no further: it must not keep out the one whose slot it waits for.
         let goes_on = |unit: &Unit, charge: &Charge| !unit.selected() || charge.is_written(unit);
         let active = count(self.memory.charges.iter().filter(|(id, charge)| {
@@ -58,7 +59,10 @@ impl Pass<'_> {
         }));
         let mut room = self.withdraw_limit().saturating_sub(active);
         let may = |unit: &&Unit| unit.eligible == Eligible::Yes;
-        for unit in leaving.into_iter().filter(may) {
+        let (moving, others): (Vec<&Unit>, Vec<&Unit>) =
+            leaving.into_iter().filter(may).partition(|unit| self.moves(unit));
+        let others = others.into_iter().filter(|_| !held);
+        for unit in moving.into_iter().chain(others) {
             if room == 0 {
                 return any;
             }
@@ -76,7 +80,8 @@ impl Pass<'_> {
             any = true;
             self.issue();
             room -= 1;
-            if let Some(acknowledged) = &mut self.memory.acknowledged {
+            let counted = !self.moves(unit);
+            if let Some(acknowledged) = self.memory.acknowledged.as_mut().filter(|_| counted) {
                 acknowledged.left = acknowledged.left.wrapping_sub(hash(unit));
             }
         }
@@ -91,9 +96,16 @@ impl Pass<'_> {
         !unit.selected() && unit.carries().is_some() && !begun && !self.gives_up(unit)
     }
 
+    /// What it carries goes over to another owner, by the caller's word.
+    pub(super) fn moves(&self, unit: &Unit) -> bool {
+        !unit.selected() && self.spec.withdraw.moving.contains(&unit.id)
+    }
+
     /// More than the brake allows are held until somebody names exactly them. An acknowledgement is taken once;
     /// it holds for what is left of its units, and ends when others join them or the brake no longer needs it.
+    /// Units that move are not among them.
     fn brake(&mut self, leaving: &[&Unit]) {
+        let leaving: Vec<&Unit> = leaving.iter().copied().filter(|unit| !self.moves(unit)).collect();
         let set = leaving
             .iter()
             .fold(0u64, |sum, unit| sum.wrapping_add(hash(unit)));

@@ -1,8 +1,8 @@
 //! Rule 14: withdrawal, its window and its brake.
 
-use muster_rollout::{How, Limit, State, Step, Why};
+use muster_rollout::{Absence, Eligible, How, Limit, State, Step, Why};
 
-use crate::world::{World, row_steps};
+use crate::world::{World, ineligible, row_steps};
 
 fn fleet(size: usize) -> World {
     let names: Vec<String> = (0..size).map(|at| format!("u{at:02}")).collect();
@@ -234,4 +234,53 @@ fn who_is_selected_again_gets_its_withdrawal_fenced_off_when_nothing_is_wanted()
     world.succeed("u00");
     world.step();
     assert!(world.charged().is_empty());
+}
+
+fn move_units(world: &mut World, names: &[&str]) {
+    world.spec.withdraw.moving = names.iter().map(|name| (*name).into()).collect();
+}
+
+#[test]
+fn units_that_move_are_not_counted_by_the_brake_nor_held_by_it() {
+    let mut world = fleet(10);
+    let leaving = ["u00", "u01", "u02", "u03", "u04"];
+    world.deselect(&leaving);
+    move_units(&mut world, &leaving);
+    assert_eq!(withdrawn(&mut world), 1, "ten percent of ten");
+
+    let mut world = fleet(10);
+    world.deselect(&leaving);
+    move_units(&mut world, &leaving[..2]);
+    assert_eq!(withdrawn(&mut world), 1, "only u00, which moves");
+    let Why::WithdrawalHeld { units, .. } = world.why("u02") else {
+        panic!("{}", world.words())
+    };
+    assert_eq!(units, 3);
+    assert!(
+        world
+            .words()
+            .starts_with("u00:Withdrawing u01:WaitingTurn u02:WithdrawalHeld")
+    );
+    acknowledge(&mut world, "u02");
+    for name in leaving {
+        world.report(name, State::Withdrawn);
+        world.step();
+    }
+    world.settle();
+    assert_eq!(world.on("r1").len(), 5, "{}", world.words());
+}
+
+#[test]
+fn a_unit_that_moves_no_more_ends_the_acknowledgement() {
+    let mut world = fleet(10);
+    world.deselect(&["u00", "u01", "u02", "u03"]);
+    move_units(&mut world, &["u00"]);
+    world.member("u00").eligible = Eligible::NotYet(ineligible(30, Absence::Skip));
+    world.step();
+    acknowledge(&mut world, "u01");
+    assert_eq!(withdrawn(&mut world), 1);
+    world.report("u01", State::Withdrawn);
+    move_units(&mut world, &[]);
+    assert_eq!(withdrawn(&mut world), 0, "another withdrawal: u00 joined it");
+    assert!(matches!(world.why("u00"), Why::WithdrawalHeld { units: 3, .. }));
 }

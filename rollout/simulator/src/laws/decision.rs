@@ -66,6 +66,7 @@ fn examine_brake(case: &Case<'_>) -> Verdict {
     let leaving = view
         .iter()
         .filter(|unit| !unit.selected() && !begun.contains(&unit.id) && !spec.abandoned.contains(&unit.id))
+        .filter(|unit| !spec.withdraw.moving.contains(&unit.id))
         .filter(carries);
     let leaving: BTreeSet<_> = leaving.map(|unit| unit.id.clone()).collect();
     let new = withdrawing(&decision.memory).intersection(&leaving).count();
