@@ -570,7 +570,7 @@ async fn server(namespace: &str, kinds: Vec<CustomResourceDefinition>) -> ApiSer
 pub fn connect(clusters: &BTreeMap<String, ApiServer>) -> Connect {
     let doors: BTreeMap<String, Client> = clusters
         .iter()
-        .map(|(name, server)| (format!("https://{name}.test"), server.client_as("controller")))
+        .map(|(name, server)| (address(name), server.client_as("controller")))
         .collect();
     Arc::new(move |access: &Access| {
         doors
@@ -583,10 +583,17 @@ pub fn connect(clusters: &BTreeMap<String, ApiServer>) -> Connect {
     })
 }
 
+/// The address of a cluster. A label of a host has 63 characters at most; that of a Cluster's name may be longer.
+fn address(name: &str) -> String {
+    let labels = name.split('.').flat_map(|label| label.as_bytes().chunks(60));
+    let labels: Vec<_> = labels.map(String::from_utf8_lossy).collect();
+    format!("https://{}.test", labels.join("."))
+}
+
 fn kubeconfig(cluster: &str) -> String {
     json!({
         "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": format!("https://{cluster}.test"), "certificate-authority-data": "Q0E="}}],
+        "clusters": [{"name": "c", "cluster": {"server": address(cluster), "certificate-authority-data": "Q0E="}}],
         "users": [{"name": "u", "user": {"token": "t"}}],
     })
     .to_string()

@@ -298,9 +298,11 @@ fn sign_of_flux() -> Value {
     })
 }
 
-/// The address of a cluster on paused time.
+/// The address of a cluster on paused time. A label of a host has 63 characters at most; that of a Cluster's name may be longer.
 fn address(name: &str) -> String {
-    format!("https://{name}.test")
+    let labels = name.split('.').flat_map(|label| label.as_bytes().chunks(60));
+    let labels: Vec<_> = labels.map(String::from_utf8_lossy).collect();
+    format!("https://{}.test", labels.join("."))
 }
 
 /// An API server of which all is known that happens in it; with a player of workloads.
