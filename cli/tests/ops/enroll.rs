@@ -1,8 +1,14 @@
 //! Promise: a cluster comes into the fleet by one command that says each step, and only if the management side reached it is that success;
 //! doing it twice changes nothing; what is wrong is said before anything is written; the token is shown nowhere.
 
-use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Api, ListParams};
+use k8s_openapi::{
+    api::core::v1::Secret, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    ResourceExt,
+    api::{Api, ListParams},
+    runtime::wait::{await_condition, conditions::is_crd_established},
+};
 use muster_apiserver::fault::{Failure, Fault, Match, Rule};
 use serde_json::json;
 
@@ -65,6 +71,12 @@ async fn a_cluster_comes_in_and_doing_it_twice_changes_nothing() {
     let clusters = objects(&bed.management.client(), CLUSTER, "Cluster").await;
     assert_eq!(clusters[0].metadata.labels.as_ref().unwrap()["region"], "eu");
 
+    // The API server itself writes a definition once more when it serves it.
+    let definitions: Api<CustomResourceDefinition> = Api::all(bed.downstream.client());
+    for definition in definitions.list(&ListParams::default()).await.unwrap() {
+        let served = await_condition(definitions.clone(), &definition.name_any(), is_crd_established());
+        tokio::time::timeout(SOON, served).await.unwrap().unwrap();
+    }
     let before = everything(&bed).await;
     let said = bed.types(ENROLL, 0).await;
     insta::assert_snapshot!("enrolled_twice", said);
