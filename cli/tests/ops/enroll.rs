@@ -74,7 +74,8 @@ async fn a_cluster_comes_in_and_doing_it_twice_changes_nothing() {
     // The API server itself writes a definition once more when it serves it.
     let definitions: Api<CustomResourceDefinition> = Api::all(bed.downstream.client());
     for definition in definitions.list(&ListParams::default()).await.unwrap() {
-        let served = await_condition(definitions.clone(), &definition.name_any(), is_crd_established());
+        let name = definition.name_any();
+        let served = await_condition(definitions.clone(), &name, is_crd_established());
         tokio::time::timeout(SOON, served).await.unwrap().unwrap();
     }
     let before = everything(&bed).await;
