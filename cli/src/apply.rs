@@ -87,7 +87,7 @@ impl ObjectRef {
         let api = self.api(client);
         let deleting = api.delete(&self.name, &parameters);
         match call_within(DEADLINE, format!("deleting {self}"), deleting).await {
-            Ok(_) => Ok(true),
+            Ok(()) => Ok(true),
             Err(error) if error.is_not_found() => Ok(false),
             Err(error) => Err(error),
         }

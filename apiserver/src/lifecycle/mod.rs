@@ -102,7 +102,7 @@ impl Core {
         let key = ObjectKey::of(&object);
         if self
             .store
-            .commit(resource, &key, None, Write::Put(object))
+            .commit(resource, &key, None, &Write::Put(object))
             .is_err()
         {
             tracing::debug!(name = key.name, "the object is there already");

@@ -149,7 +149,7 @@ impl Core {
                 Step::Again => {}
                 Step::Commit(write, answer) => {
                     let expected = live.as_ref().map(|live| live.object.revision);
-                    if let Ok(object) = self.store.commit(resource, key, expected, write) {
+                    if let Ok(object) = self.store.commit(resource, key, expected, &write) {
                         return Ok((object, answer));
                     }
                 }

@@ -144,7 +144,7 @@ pub(super) fn create_object(
     let object = call
         .core
         .store
-        .commit(&resource.storage, &key, None, Write::Put(object))
+        .commit(&resource.storage, &key, None, &Write::Put(object))
         .map_err(|_| ApiError::already_exists(&call.named(), &name))?;
     Ok((object, answer))
 }

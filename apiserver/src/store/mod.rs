@@ -232,9 +232,9 @@ impl Store {
         resource: &GroupResource,
         key: &ObjectKey,
         expected: Option<u64>,
-        write: Write,
+        write: &Write,
     ) -> Result<Object, Raced> {
-        let (is_put, draft) = match &write {
+        let (is_put, draft) = match write {
             Write::Put(value) => (true, Draft::of(value)),
             Write::Remove(value) => (false, Draft::of(value)),
         };

@@ -32,7 +32,9 @@ fn map(size: usize) -> Value {
 fn put(store: &Store, resource: &GroupResource, value: Value) -> Object {
     let key = ObjectKey::of(&value);
     let expected = store.get(resource, &key).map(|object| object.revision);
-    store.commit(resource, &key, expected, Write::Put(value)).unwrap()
+    store
+        .commit(resource, &key, expected, &Write::Put(value))
+        .unwrap()
 }
 
 fn changes(store: &Store, resource: &GroupResource, after: u64) -> Option<usize> {
@@ -67,7 +69,7 @@ fn each_version_of_the_past_counts_once() {
     let key = ObjectKey::new("a", "b");
     let live = store.get(&maps(), &key).unwrap();
     store
-        .commit(&maps(), &key, Some(live.revision), Write::Remove(live.value()))
+        .commit(&maps(), &key, Some(live.revision), &Write::Remove(live.value()))
         .unwrap();
     let (live, past) = store.bytes();
     assert_eq!(live, 0);

@@ -269,7 +269,7 @@ impl Uninstall<'_> {
         let parameters = DeleteParams::foreground();
         let deleting = api.delete(&name.name, &parameters);
         match call_within(DEADLINE, format!("deleting {name}"), deleting).await {
-            Ok(_) => {}
+            Ok(()) => {}
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(of_call(error)),
         }

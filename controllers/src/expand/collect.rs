@@ -110,7 +110,7 @@ impl Expander {
         )
         .await
         {
-            Ok(_) => info!(source = name, "deleted a source that nothing refers to"),
+            Ok(()) => info!(source = name, "deleted a source that nothing refers to"),
             // Gone, or changed since: the next round sees.
             Err(error) if error.is_not_found() || error.is_conflict() => {}
             Err(error) => return Err(error),

@@ -57,7 +57,7 @@ pub(super) async fn apply(
     kustomizations: &Kustomizations,
 ) -> Result<Outcome, Error> {
     let context = &kustomizations.context;
-    let done = match attempt(writer, &work, kustomizations).await {
+    let done = match Box::pin(attempt(writer, &work, kustomizations)).await {
         Ok(done) => done,
         Err(Trouble::Failure(failure)) => {
             return Ok(Outcome::Failed {

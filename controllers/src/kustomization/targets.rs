@@ -106,16 +106,13 @@ impl Targets {
         let known = self
             .clients
             .identity(namespace, &remote.secret, remote.key.as_deref());
-        let uid = match known {
-            Some(uid) => Some(uid),
-            None => {
-                let cluster = self.cluster(namespace, Some(remote)).await;
-                let cluster = cluster.map_err(|error| format!("failed to build kube client: {error}"))?;
-                let uid = cluster.identity().await;
-                uid.map_err(|error| {
-                    format!("cannot read Namespace kube-system of the target cluster: {error}")
-                })?
-            }
+        let uid = if known.is_some() {
+            known
+        } else {
+            let cluster = self.cluster(namespace, Some(remote)).await;
+            let cluster = cluster.map_err(|error| format!("failed to build kube client: {error}"))?;
+            let uid = cluster.identity().await;
+            uid.map_err(|error| format!("cannot read Namespace kube-system of the target cluster: {error}"))?
         };
         let identity = match uid {
             Some(uid) if uid == self.home().await? => Identity::Local,

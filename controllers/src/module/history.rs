@@ -428,7 +428,7 @@ pub async fn forget(namespace: &str, name: &str, row: &RevisionRow, context: &Co
     )
     .await
     {
-        Ok(_) => Ok(()),
+        Ok(()) => Ok(()),
         Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
         Err(error) => Err(error.into()),
     }

@@ -1,7 +1,9 @@
 //! Laws of clients: every kubeconfig that is accepted makes a client, and what it sends is what stands in the kubeconfig. Nothing is opened.
 
+#![expect(clippy::panic, reason = "a law that does not hold ends the run")]
+
 use futures::FutureExt as _;
-use http::{HeaderValue, Request, Response, Uri, header::AUTHORIZATION};
+use http::{HeaderValue, Request, Response, Uri, header::AUTHORIZATION, uri::PathAndQuery};
 use kube::client::{Body, ConfigExt as _};
 use muster_controllers::registry::{
     Access, configuration, connect_over_network,
@@ -88,7 +90,7 @@ fn assert_is(access: &Access, path: &str, sent: &Request<()>) {
     assert_eq!(uri.authority(), server.authority());
     assert_eq!(uri.scheme_str(), Some("https"));
     assert_eq!(
-        uri.path_and_query().map(|sent| sent.as_str()),
+        uri.path_and_query().map(PathAndQuery::as_str),
         Some(format!("{asked}{path}").as_str())
     );
     let token = access.token.as_ref().map(Secret::expose);

@@ -131,8 +131,8 @@ fn of_repositories(secret: &Data, url: &str) {
                 }
             }
             let shown = format!("{:?}", Remote::new(url).with_credentials(read));
-            let shows = !url.contains(CANARY) && shown.contains(CANARY);
-            assert!(!shows, "a value is shown: {shown}");
+            let leaks = !url.contains(CANARY) && shown.contains(CANARY);
+            assert!(!leaks, "a value is shown: {shown}");
         }
     }
 }

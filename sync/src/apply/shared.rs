@@ -144,10 +144,8 @@ fn different(one: &Value, other: &Value) -> Option<String> {
             changed.next()
         }
         (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
-            let items = one.iter().zip(other).enumerate();
-            items
-                .filter_map(|(index, (one, other))| Some(format!("[{index}]{}", different(one, other)?)))
-                .next()
+            let mut items = one.iter().zip(other).enumerate();
+            items.find_map(|(index, (one, other))| Some(format!("[{index}]{}", different(one, other)?)))
         }
         _ => Some(String::new()),
     }

@@ -136,7 +136,7 @@ pub(super) fn advice(id: &ObjectId, live: &Value, body: &Value) -> Option<String
 /// what `theirs` are the entries of is ours: it names what applying removes then. Of sets of plain values nothing is removed.
 pub(super) fn merge_patch(live: &Value, body: &Value, theirs: impl Fn(&Value) -> bool) -> Value {
     let ours = |entry: &Value| theirs(entry) || managed::is_applied_by(entry, FIELD_MANAGER);
-    let gone = union(fields_of(live, &ours), &ruled_out(live, body));
+    let gone = union(fields_of(live, ours), &ruled_out(live, body));
     let kept = fields_of(live, |entry: &Value| !ours(entry));
     let mut patch = body.clone();
     with_removals(&mut patch, &gone, &kept);

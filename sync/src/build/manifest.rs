@@ -104,9 +104,10 @@ impl Manifest {
     fn check_names(&self, document: &Document) -> Result<(), BuildError> {
         let id = self.id();
         let api_version = self.text("/apiVersion");
-        let misread = match id.misread() {
-            true => Err(names::NameProblem::Misread),
-            false => Ok(()),
+        let misread = if id.misread() {
+            Err(names::NameProblem::Misread)
+        } else {
+            Ok(())
         };
         let checks = [
             ("apiVersion", api_version, names::api_version(api_version)),

@@ -160,7 +160,7 @@ async fn a_placeholder_in_a_webhook_is_not_sent() {
         "metadata": {"name": "policy"}, "webhooks": [webhook("Cg==")],
     });
     let bed = Bed::new();
-    bed.applied(&[configuration.clone()]).await;
+    bed.applied(std::slice::from_ref(&configuration)).await;
     let injected = json!({"webhooks": [webhook(&real)]});
     bed.edit_as("cainjector", PATH, injected).await;
     bed.api.recorder().clear();
@@ -222,7 +222,7 @@ async fn the_rules_of_a_plain_role_are_put_back() {
         "aggregationRule": null, "rules": rules,
     });
     let bed = Bed::new();
-    bed.applied(&[role.clone()]).await;
+    bed.applied(std::slice::from_ref(&role)).await;
     bed.edit_as("somebody", PATH, json!({"rules": []})).await;
     assert_eq!(
         bed.applied(&[role]).await["ClusterRole/reader"],

@@ -196,7 +196,7 @@ impl<'a> Actor<'a> {
                 pin,
                 result,
             } => self.isolated(&cluster, |actor| {
-                actor.identity_kept(&cluster, &uid, &pin, result)
+                actor.identity_kept(&cluster, &uid, &pin, result);
             }),
             Done::Rested { cluster, generation } => {
                 self.isolated(&cluster, |actor| actor.begin_again(&cluster, generation));
