@@ -1,4 +1,4 @@
-//! Laws of clients: every kubeconfig that is accepted makes a client, and what it sends is what stands in the kubeconfig. Nothing is opened.
+//! Laws of clients: every kubeconfig that is accepted makes a client, and what it sends is what stands in the kubeconfig.
 
 #![expect(clippy::panic, reason = "a law that does not hold ends the run")]
 
@@ -10,8 +10,6 @@ use muster_controllers::registry::{
     kubeconfig::{self, Secret},
 };
 use tower::{BoxError, Layer as _, ServiceExt as _, service_fn};
-
-use crate::sandbox;
 
 /// A certificate authority that signs nothing: most bytes are no certificate, and are refused before anything else is tried.
 const AUTHORITY: &[u8] = b"\
@@ -35,21 +33,19 @@ pub fn check(bytes: &[u8]) {
     let Ok(access) = kubeconfig::parse(bytes) else {
         return;
     };
-    sandbox::run(|| {
-        // Certificates that are none are refused, which is no panic.
-        drop(in_runtime(|| connect_over_network(&access).map(drop)));
-        let access = Access {
-            certificate_authority: AUTHORITY.to_vec(),
-            client_certificate: None,
-            ..access
-        };
-        let made = in_runtime(|| connect_over_network(&access).map(drop));
-        assert!(made.is_ok(), "accepted, and no client can be made: {made:?}");
-        for path in ["/api".to_owned(), format!("/{}?a=b", "x".repeat(PATH_MAX))] {
-            let sent = in_runtime(|| sent(&access, &path));
-            assert_is(&access, &path, &sent);
-        }
-    });
+    // Certificates that are none are refused, which is no panic.
+    drop(in_runtime(|| connect_over_network(&access).map(drop)));
+    let access = Access {
+        certificate_authority: AUTHORITY.to_vec(),
+        client_certificate: None,
+        ..access
+    };
+    let made = in_runtime(|| connect_over_network(&access).map(drop));
+    assert!(made.is_ok(), "accepted, and no client can be made: {made:?}");
+    for path in ["/api".to_owned(), format!("/{}?a=b", "x".repeat(PATH_MAX))] {
+        let sent = in_runtime(|| sent(&access, &path));
+        assert_is(&access, &path, &sent);
+    }
 }
 
 /// A client has a task of its own, and so needs a runtime; without drivers, as nothing is connected.

@@ -1,17 +1,11 @@
 //! A thread that may open, run or connect to nothing: the kernel ends the process if it tries.
 
-/// Four of these are more than the allocator keeps, and each is less than it takes from the system for itself.
-const GIVEN_BACK: usize = 100 * 1024;
-
 /// Runs a function without files, processes and sockets. On other systems than Linux it just runs.
 pub fn run<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let done = std::thread::scope(|scope| {
         let sandboxed = scope.spawn(|| {
-            // The allocator looks at the machine once for each thread, and once more when it first gives memory back.
+            // The allocator looks at the machine once for each thread.
             drop(std::hint::black_box(vec![0_u8; 64]));
-            drop(std::hint::black_box(
-                [GIVEN_BACK; 4].map(Vec::<u8>::with_capacity),
-            ));
             #[cfg(target_os = "linux")]
             filter::apply();
             work()
