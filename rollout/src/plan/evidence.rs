@@ -98,6 +98,8 @@ impl Pass<'_> {
                 }
             }
             Some(State::Updating | State::Failed { .. }) => charge.succeeded_since = None,
+            // What succeeded is no longer what the cluster has: the deadline runs on at once, not only in the next decision.
+            None if !self.spec.paused && self.is_overtaken(unit, &charge) => charge.succeeded_since = None,
             Some(State::Unknown | State::Withdrawn) | None => {}
         }
         let held_up = matches!(

@@ -26,7 +26,7 @@ impl Pass<'_> {
     }
 
     /// A token that this pass could not exceed is not believed (see `greatest_token`).
-    fn is_overtaken(&self, unit: &Unit, charge: &Charge) -> bool {
+    pub(super) fn is_overtaken(&self, unit: &Unit, charge: &Charge) -> bool {
         let reported = unit.observed.as_ref().map(|echo| echo.token);
         reported.is_some_and(|token| token < self.token) && charge.is_overtaken(unit)
     }

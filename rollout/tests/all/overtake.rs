@@ -197,10 +197,31 @@ fn a_soak_begins_anew_and_what_was_picked_up_stays_so() {
     world.step();
     let token = world.token("a");
     reports(&mut world, "a", token + 1);
-    world.step();
+    world.remember();
     let charge = world.memory.charges["a"];
     assert_eq!((charge.picked_up, charge.succeeded_since), (true, None));
     assert_eq!(charge.token, Token(token + 2));
+    assert_eq!(charge.clock.from, Some(world.now), "its deadline runs on");
+    assert_eq!(world.decide().memory, world.memory, "decided again");
+}
+
+#[test]
+fn a_success_that_came_late_and_was_overtaken_fails_in_the_same_decision() {
+    let mut world = World::settled(&["a"], "r1");
+    world.spec.min_ready = Millis::minutes(1);
+    world.aim("r2");
+    world.step();
+    let (token, progress) = (world.token("a"), world.spec.deadlines.progress);
+    world.report("a", State::Updating);
+    world.step();
+    world.pass(progress);
+    world.succeed("a");
+    world.step();
+    assert!(!world.memory.charges["a"].failed);
+    reports(&mut world, "a", token + 1);
+    world.remember();
+    assert!(world.memory.charges["a"].failed);
+    assert_eq!(world.decide().memory, world.memory, "decided again");
 }
 
 #[test]
