@@ -4,6 +4,14 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
+/// The field of a cause that is about the object itself.
+const NO_FIELD: &str = "<nil>";
+
+const RULES_NOT_CHECKED: &str = concat!(
+    "some validation rules were not checked because the object was invalid; ",
+    "correct the existing errors to complete validation"
+);
+
 /// The reasons that `metav1.CauseType` knows.
 pub mod reason {
     /// The value is not allowed.
@@ -44,13 +52,23 @@ impl Cause {
     pub fn new(reason: &str, field: impl Into<String>, message: impl Into<String>) -> Self {
         let mut field = field.into();
         if field.is_empty() {
-            "<nil>".clone_into(&mut field);
+            NO_FIELD.clone_into(&mut field);
         }
         Self {
             reason: reason.to_owned(),
             message: message.into(),
             field,
         }
+    }
+
+    /// Rules were not checked, because of the other causes.
+    pub fn incomplete_check() -> Self {
+        Self::invalid("", &Value::Null, RULES_NOT_CHECKED)
+    }
+
+    /// Whether it says no more than that rules were not checked.
+    pub fn is_incomplete_check(&self) -> bool {
+        self.field == NO_FIELD && self.message.contains(RULES_NOT_CHECKED)
     }
 
     /// `Required value: DETAIL`.

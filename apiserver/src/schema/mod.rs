@@ -122,7 +122,7 @@ impl Schema {
         }
         if self.root.has_rules() {
             if causes.iter().any(Cause::blocks_rules) {
-                causes.push(Cause::invalid("", &Value::Null, RULES_NOT_CHECKED));
+                causes.push(Cause::incomplete_check());
             } else {
                 causes.extend(rules::run(new, old, &self.root));
             }
@@ -161,8 +161,3 @@ impl Schema {
         })
     }
 }
-
-const RULES_NOT_CHECKED: &str = concat!(
-    "some validation rules were not checked because the object was invalid; ",
-    "correct the existing errors to complete validation"
-);

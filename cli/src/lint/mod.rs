@@ -25,7 +25,7 @@ use muster_sync::{
 
 use crate::{DONE, FAILED, UNKNOWN, args::Variable, output};
 use finding::{Code, Finding, Level};
-use object::Lens;
+pub use object::{Lens, Refused};
 use print::Report;
 
 pub const EXAMPLES: &str = "\

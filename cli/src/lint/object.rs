@@ -8,7 +8,7 @@ use muster_api::{
     module::{ModuleKind, ModuleObject, ModuleSpec},
     validate::{self, InsecureSources, Invalid},
 };
-use muster_apiserver::schema::Schema;
+use muster_apiserver::schema::{Cause, Schema};
 use muster_sync::yaml::Document;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -20,6 +20,14 @@ use super::{
 
 /// The definitions of muster's kinds, by `apiVersion` and kind.
 pub struct Lens(BTreeMap<(String, String), Schema>);
+
+/// What an API server does not take of an object.
+pub struct Refused {
+    /// Fields that it drops, from `metadata` or `spec` on.
+    pub unknown: Vec<String>,
+    /// Why it refuses the object.
+    pub causes: Vec<Cause>,
+}
 
 /// What was seen of a document.
 pub struct Seen {
@@ -102,6 +110,17 @@ impl Lens {
         Self(schemas)
     }
 
+    /// What an API server does not take as it is. Drops it from `value` where it is unknown, and fills in defaults. None: the kind is unknown.
+    pub fn refused(&self, api_version: &str, kind: &str, value: &mut Value) -> Option<Refused> {
+        let schema = self.0.get(&(api_version.to_owned(), kind.to_owned()))?;
+        let unknown = schema.prune(value);
+        schema.default(value);
+        let mut causes = schema.validate(value, None);
+        // It says nothing that helps to correct the others.
+        causes.retain(|cause| !cause.is_incomplete_check());
+        Some(Refused { unknown, causes })
+    }
+
     /// Looks at a document.
     pub fn look(&self, document: &Document, value: Value) -> Seen {
         let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
@@ -139,7 +158,7 @@ impl Lens {
     ) -> Seen {
         let address = identity.address();
         let finding = |code, field: &str, message| Finding::about(code, document, &address, field, message);
-        let Some(schema) = self.0.get(gvk) else {
+        let Some(refused) = self.refused(&gvk.0, &gvk.1, &mut value) else {
             let (version, kind) = gvk;
             let message = format!("{version} has no kind {kind:?}");
             return Seen {
@@ -148,13 +167,11 @@ impl Lens {
                 object: Object::None,
             };
         };
-        let mut findings: Vec<Finding> = schema
-            .prune(&mut value)
-            .into_iter()
-            .map(|path| finding(Code::UnknownField, &path, format!("{path}: unknown field")))
+        let Refused { unknown, causes } = refused;
+        let unknown = unknown.iter();
+        let mut findings: Vec<Finding> = unknown
+            .map(|path| finding(Code::UnknownField, path, format!("{path}: unknown field")))
             .collect();
-        schema.default(&mut value);
-        let causes = schema.validate(&value, None);
         let is_known = |field: &str| !place::has_variable(&document.root, field);
         findings.extend(causes.iter().filter(|cause| is_known(&cause.field)).map(|cause| {
             let message = format!("{}: {}", cause.field, cause.message);

@@ -10,7 +10,7 @@ use kube::ResourceExt;
 use muster_api::{
     BootstrapModule, Module, cluster,
     kind::GROUP,
-    module::{ModuleKind, ModuleObject, ModuleSpec},
+    module::{ModuleKind, ModuleObject},
     validate::{self, InsecureSources},
 };
 use muster_controllers::bindings::ObjectId;
@@ -20,6 +20,8 @@ use muster_sync::{
 };
 use serde_json::Value;
 use thiserror::Error;
+
+use crate::lint::{Lens, Refused};
 
 /// What a manifest's file may be called, as the sync has it.
 const EXTENSIONS: [&str; 2] = ["yaml", "yml"];
@@ -267,6 +269,7 @@ pub fn folder(
         substitute: variables.clone(),
     };
     let manifests = build::build(files, &options).map_err(|errors| ReadError::Build { errors })?;
+    let definitions = Lens::new();
     let mut folder = Folder::default();
     for manifest in manifests {
         if let Some(other) = manifest.namespace().filter(|named| *named != namespace) {
@@ -275,8 +278,10 @@ pub fn folder(
         }
         let gvk = manifest.gvk();
         match (gvk.group.as_str(), gvk.kind.as_str()) {
-            (GROUP, "Module") => put(&mut folder.modules, &manifest, namespace)?,
-            (GROUP, "BootstrapModule") => put(&mut folder.bootstrap_modules, &manifest, namespace)?,
+            (GROUP, "Module") => put(&mut folder.modules, &manifest, namespace, &definitions)?,
+            (GROUP, "BootstrapModule") => {
+                put(&mut folder.bootstrap_modules, &manifest, namespace, &definitions)?;
+            }
             (cluster::GROUP, "Cluster") => {
                 folder
                     .clusters
@@ -299,8 +304,9 @@ fn put<K: ModuleObject>(
     all: &mut BTreeMap<String, Written<K>>,
     manifest: &Manifest,
     namespace: &str,
+    definitions: &Lens,
 ) -> Result<(), ReadError> {
-    let written = module::<K>(manifest, namespace)?;
+    let written = module::<K>(manifest, namespace, definitions)?;
     let name = written.object.name_any();
     if let Some(first) = all.get(&name) {
         return Err(ReadError::Twice {
@@ -314,32 +320,44 @@ fn put<K: ModuleObject>(
 }
 
 /// A module of a manifest, checked as far as that needs no cluster.
-fn module<K: ModuleObject>(manifest: &Manifest, namespace: &str) -> Result<Written<K>, ReadError> {
+fn module<K: ModuleObject>(
+    manifest: &Manifest,
+    namespace: &str,
+    definitions: &Lens,
+) -> Result<Written<K>, ReadError> {
     let invalid = |what: String| ReadError::Invalid {
         origin: manifest.origin.clone(),
         module: address(K::KIND, manifest.name()),
         what,
     };
-    let mut unknown = None;
-    let mut track = serde_path_to_error::Track::new();
-    let spec = manifest.object.get("spec").unwrap_or(&Value::Null);
-    let tracked = serde_path_to_error::Deserializer::new(spec, &mut track);
-    let parsed: Result<ModuleSpec, _> = serde_ignored::deserialize(tracked, |path| {
-        unknown.get_or_insert_with(|| path.to_string());
-    });
-    parsed.map_err(|error| invalid(format!("spec.{}: {error}", track.path())))?;
-    // What an API server refuses, or drops.
-    if let Some(path) = unknown {
+    let missing = variables(&manifest.object.get("spec").unwrap_or(&Value::Null).to_string());
+    let gvk = manifest.gvk();
+    let refused = definitions.refused(&gvk.api_version(), &gvk.kind, &mut manifest.object.clone());
+    let Some(Refused { unknown, causes }) = refused else {
+        return Err(invalid(format!("{} is no version of it", gvk.api_version())));
+    };
+    if let Some(path) = unknown.first() {
         return Err(invalid(format!(
-            "spec.{path}: unknown field; next: remove it, or write it as kubectl explain does"
+            "{path}: unknown field; next: remove it, or write it as kubectl explain does"
         )));
     }
+    if !causes.is_empty() && !missing.is_empty() {
+        return Err(invalid(not_given(&missing)));
+    }
     let parsed = serde_json::from_value::<K>(manifest.object.clone());
-    let mut object = parsed.map_err(|error| invalid(error.to_string()))?;
+    let mut object = parsed.map_err(|error| {
+        // What cannot be read has better words, and the definition knows where it stands.
+        let field = causes.first().map(|cause| format!("{}: ", cause.field));
+        invalid(field.unwrap_or_default() + &error.to_string())
+    })?;
+    if !causes.is_empty() {
+        let causes = causes.iter();
+        let words = causes.map(|cause| format!("{}: {}", cause.field, cause.message));
+        return Err(invalid(words.collect::<Vec<_>>().join("; ")));
+    }
     // Whether addresses without TLS are allowed is known to the controller only.
     let problems = validate::module(&object.name_any(), object.spec(), InsecureSources::Allowed);
     if !problems.is_empty() {
-        let missing = variables(&spec.to_string());
         return Err(invalid(if missing.is_empty() {
             validate::message(&problems)
         } else {

@@ -26,8 +26,7 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use super::{BindingError, Evaluation, Kinds, Known, ObjectId, Values, evaluate};
-use crate::runtime::Api;
-use crate::runtime::{CallError, Key, Shutdown, call, call::explain, watch as watching};
+use crate::runtime::{Api, CallError, Key, Shutdown, call, call::explain, watch as watching};
 
 /// How many rounds of reading one evaluation may take: each needs an object whose name came from the one before.
 const ROUNDS: usize = 8;

@@ -22,8 +22,7 @@ use super::{
     seen::KustomizationRow,
     strict,
 };
-use crate::runtime::Api;
-use crate::runtime::{CallError, call, call::explain};
+use crate::runtime::{Api, CallError, call, call::explain};
 
 /// Writes at once: an API server takes about eight writers well.
 const WRITERS: usize = 8;

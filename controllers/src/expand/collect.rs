@@ -26,8 +26,7 @@ use super::{
     expander::{Assembled, Expander},
     seen::SourceRow,
 };
-use crate::runtime::Api;
-use crate::runtime::{CallError, Key, call, call::explain};
+use crate::runtime::{Api, CallError, Key, call, call::explain};
 
 /// How long a source outlives its last reference: long enough for a row that is taken back.
 pub const LINGER: SignedDuration = SignedDuration::from_mins(10);

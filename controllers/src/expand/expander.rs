@@ -25,9 +25,8 @@ use super::{
     status,
     wish::{Values, wish},
 };
-use crate::runtime::Api;
 use crate::runtime::{
-    Action, CallError, Context, Event, Index, Key, Retry, Retryable, call,
+    Action, Api, CallError, Context, Event, Index, Key, Retry, Retryable, call,
     call::explain,
     status::{StatusError, patch_if_changed},
 };

@@ -8,8 +8,7 @@ use super::{
     print::{Print, kustomization_print, source_print},
     seen::{KustomizationRow, SourceRow},
 };
-use crate::runtime::Api;
-use crate::runtime::{Key, call};
+use crate::runtime::{Api, Key, call};
 
 impl Expander {
     /// The Kustomization of that name; read whole unless it is exactly `wanted`.

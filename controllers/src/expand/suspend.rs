@@ -13,8 +13,7 @@ use super::{
     rows::Entry,
     seen::KustomizationRow,
 };
-use crate::runtime::Api;
-use crate::runtime::{Key, call};
+use crate::runtime::{Api, Key, call};
 
 impl Expander {
     /// Suspends what belongs to an assemblage. Whether all of it is suspended now.

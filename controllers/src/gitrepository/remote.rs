@@ -5,8 +5,7 @@ use kube::ResourceExt;
 use muster_api::flux::GitRepository;
 use muster_sync::source::{Credentials, Remote, SourceError, SourceErrorClass};
 
-use crate::runtime::Api;
-use crate::runtime::{CallError, Context, call, call::explain};
+use crate::runtime::{Api, CallError, Context, call, call::explain};
 
 /// What a GitRepository says about where its content is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,8 +9,7 @@ use muster_api::flux::GitRepository;
 use muster_sync::source::CommitId;
 use tracing::warn;
 
-use crate::runtime::Api;
-use crate::runtime::{CallError, Context, call, call::explain};
+use crate::runtime::{Api, CallError, Context, call, call::explain};
 
 /// How often. What nobody names does no harm but to the disk.
 const PERIOD: Duration = Duration::from_hours(1);

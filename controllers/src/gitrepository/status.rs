@@ -19,8 +19,7 @@ use super::{
     decide::{Decision, Fetch, Refusal},
     remote::Failure,
 };
-use crate::runtime::Api;
-use crate::runtime::{Action, Context, Key, status::patch_if_changed};
+use crate::runtime::{Action, Api, Context, Key, status::patch_if_changed};
 
 /// How far intervals are spread, so that a fleet does not fetch in step.
 const SPREAD: f64 = 0.05;

@@ -146,7 +146,7 @@ pub(super) struct Others<'a> {
 }
 
 impl<'a> Others<'a> {
-    /// An error in words if it cannot be told which cluster it is.
+    /// An error in words if the identity of the cluster is unknown.
     pub(super) async fn new(
         own: Key,
         remote: Option<&RemoteTarget>,

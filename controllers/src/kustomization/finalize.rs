@@ -20,8 +20,7 @@ use serde::de::DeserializeOwned;
 use super::{
     Error, Kustomizations, act::Outcome, confirm, declarers::Others, finalizers, settings, status::Writer,
 };
-use crate::runtime::Api;
-use crate::runtime::{CallError, Context, Key, call};
+use crate::runtime::{Api, CallError, Context, Key, call};
 
 /// How soon objects that are going are looked for again, at first.
 const POLL_MIN: Duration = Duration::from_secs(1);

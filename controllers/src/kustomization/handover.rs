@@ -31,8 +31,7 @@ use parking_lot::Mutex;
 use tracing::{info, warn};
 
 use super::{Error, WORKERS, settings, targets::Targets};
-use crate::runtime::Api;
-use crate::runtime::{Action, Context, Event, Key, Runner, call};
+use crate::runtime::{Action, Api, Context, Event, Key, Runner, call};
 
 /// How soon what failed is tried again, at first.
 const RETRY_MIN: Duration = Duration::from_mins(1);

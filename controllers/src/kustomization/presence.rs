@@ -11,8 +11,7 @@ use kube::{ResourceExt, runtime::watcher};
 use muster_api::labels::label;
 use tracing::warn;
 
-use crate::runtime::Api;
-use crate::runtime::{Context, Event, Guard, Index, Key, watch};
+use crate::runtime::{Api, Context, Event, Guard, Index, Key, watch};
 
 /// The Deployment that is the sign of Flux.
 const SIGN: &str = "kustomize-controller";

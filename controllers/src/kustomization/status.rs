@@ -20,8 +20,7 @@ use super::{
     runs::{Aim, Phase, Run},
     settings::{Refusal, Settings},
 };
-use crate::runtime::Api;
-use crate::runtime::{Action, Context, Event, Key, status::patch_if_changed};
+use crate::runtime::{Action, Api, Context, Event, Key, status::patch_if_changed};
 
 /// How far intervals are spread, so that a fleet does not reconcile in step.
 const SPREAD: f64 = 0.05;

@@ -94,7 +94,7 @@ impl Targets {
             .map_err(|why| format!("cannot read the uid of Namespace kube-system in this cluster: {why}"))
     }
 
-    /// Which cluster a Kustomization in `namespace` is applied to; an error in words if that cannot be told now.
+    /// Which cluster a Kustomization in `namespace` is applied to; an error in words if that is unknown now.
     pub(super) async fn identity(
         &self,
         namespace: &str,

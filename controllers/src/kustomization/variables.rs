@@ -6,8 +6,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use muster_api::flux::{SubstituteReference, SubstituteSourceKind};
 
 use super::{act::Failure, settings::Settings};
-use crate::runtime::Api;
-use crate::runtime::{CallError, Context, call, call::explain};
+use crate::runtime::{Api, CallError, Context, call, call::explain};
 
 /// All variables by name: later references win over earlier ones, inline ones over all.
 pub(super) async fn gather(

@@ -12,9 +12,8 @@ use super::{
     term::Term,
     watched::{Chance, Watched, holder, taken},
 };
-use crate::runtime::Api;
 use crate::runtime::{
-    CallError, Clock, Jitter,
+    Api, CallError, Clock, Jitter,
     call::{call_within, explain},
 };
 

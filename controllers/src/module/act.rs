@@ -31,8 +31,7 @@ use super::{
     rows::{AssemblageRow, SeenRow},
     status,
 };
-use crate::runtime::Api;
-use crate::runtime::{Event, Key, call, status::patch_if_changed};
+use crate::runtime::{Api, Event, Key, call, status::patch_if_changed};
 
 /// Writers of assemblages at once: one API server takes about eight well.
 const WRITERS: usize = 8;

@@ -33,8 +33,7 @@ use super::{
     controls::Controls,
     observe::{Definition, revision_name},
 };
-use crate::runtime::Api;
-use crate::runtime::{Context, Index, Key, call, status::patch_if_changed};
+use crate::runtime::{Api, Context, Index, Key, call, status::patch_if_changed};
 
 /// Condemned revisions of one module that are kept, whatever `historyLimit` says: as many as that may be at most.
 const MOST_BAD: usize = 100;

@@ -19,8 +19,7 @@ use super::{
     kind::Rolled,
     observe::{Definition, Target},
 };
-use crate::runtime::Api;
-use crate::runtime::{CallError, Key, call, call::explain};
+use crate::runtime::{Api, CallError, Key, call, call::explain};
 
 /// The first wait after a failed look at a repository; it doubles up to the package's `retryInterval`.
 const FIRST_RETRY: Duration = Duration::from_secs(1);

@@ -12,8 +12,7 @@ use serde_json::json;
 use tracing::warn;
 
 use super::{Concern, Error, Kept, Notifier, config::Receiver, decide::Told};
-use crate::runtime::Api;
-use crate::runtime::{Key, call};
+use crate::runtime::{Api, Key, call};
 
 impl Notifier {
     /// What was told and is not seen on record yet.

@@ -8,8 +8,7 @@ use muster_api::{
 use tracing::info;
 
 use super::{Mirroring, mirror::Mirror, observe::DOWNSTREAM_DEADLINE};
-use crate::runtime::Api;
-use crate::runtime::{CallError, call_within};
+use crate::runtime::{Api, CallError, call_within};
 
 /// What became of a mirror.
 #[derive(Debug, Default)]

@@ -16,8 +16,7 @@ use muster_api::{
 use serde_json::json;
 use tracing::info;
 
-use crate::runtime::Api;
-use crate::runtime::{CallError, call};
+use crate::runtime::{Api, CallError, call};
 
 /// Objects in one answer: assemblages may be large.
 const PAGE: u32 = 100;

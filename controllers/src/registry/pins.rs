@@ -19,8 +19,7 @@ use muster_api::{
 };
 use tracing::warn;
 
-use crate::runtime::Api;
-use crate::runtime::{CallError, call};
+use crate::runtime::{Api, CallError, call};
 
 /// The keys in a record.
 const CLUSTER: &str = "cluster";

@@ -8,8 +8,7 @@ use kube::Client;
 use muster_api::{kind, labels::SYSTEM_NAMESPACE};
 
 use super::identity::Sight;
-use crate::runtime::Api;
-use crate::runtime::{CallError, call::explain, call_within};
+use crate::runtime::{Api, CallError, call::explain, call_within};
 
 /// After so long without a complete answer an attempt has failed.
 const SILENCE: Duration = Duration::from_secs(10);

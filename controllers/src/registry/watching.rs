@@ -11,8 +11,7 @@ use muster_api::{
 };
 
 use super::{entry::Found, kubeconfig, probe};
-use crate::runtime::Api;
-use crate::runtime::{CallError, Guard, Index, Key, call, watch};
+use crate::runtime::{Api, CallError, Guard, Index, Key, call, watch};
 
 /// Clusters by their own key.
 pub(super) type ClusterIndex = Index<DynamicObject, Facts>;

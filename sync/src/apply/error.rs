@@ -196,7 +196,7 @@ impl ObjectFailure {
         )
     }
 
-    /// It cannot be told what else declares it.
+    /// Which other Kustomizations declare it is unknown.
     pub(super) fn unknown_declarers(id: ObjectId, what: &str, why: &str) -> Self {
         Self::ours(id, "DeclarersUnknown", format!("{what}: {why}"))
     }

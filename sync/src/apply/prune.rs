@@ -15,8 +15,7 @@ use crate::inventory::ObjectId;
 pub struct Pruned {
     /// Seen gone: they leave the inventory.
     pub gone: Vec<ObjectId>,
-    /// Left where they are, for good: not the owner's, not to be pruned by their own wish, or another one's from now on. They leave the
-    /// inventory too.
+    /// Left in the cluster: not the owner's, annotated not to be pruned, or handed over to another owner. They leave the inventory too.
     pub released: Vec<ObjectId>,
     /// The Kustomizations that objects were handed over to, each once.
     pub heirs: Vec<Owner>,

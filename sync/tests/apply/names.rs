@@ -67,7 +67,7 @@ async fn a_name_with_a_blank_is_applied_changed_and_pruned() {
     assert_eq!(bed.read(&format!("{ROLES}/my%20role")).await, None);
 }
 
-/// A build refuses them with their place; here nothing of them is recorded.
+/// A build refuses them with file and line; here nothing of them is recorded.
 #[tokio::test(start_paused = true)]
 async fn a_name_that_cannot_be_is_not_recorded() {
     let bed = Bed::new();

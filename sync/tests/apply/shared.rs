@@ -59,7 +59,7 @@ impl Declarers for Others {
     }
 }
 
-/// What cannot be told.
+/// Declarers that are unknown.
 struct Unknown;
 
 #[async_trait]
