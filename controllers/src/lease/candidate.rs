@@ -12,10 +12,7 @@ use super::{
     term::Term,
     watched::{Chance, Watched, holder, taken},
 };
-use crate::runtime::{
-    Api, CallError, Clock, Jitter,
-    call::{call_within, explain},
-};
+use crate::runtime::{Api, CallError, Clock, Jitter, call::call_within, call::explain};
 
 /// A process that would lead.
 pub struct Candidate {
