@@ -127,6 +127,8 @@ pub struct Folder {
     pub objects: BTreeMap<ObjectId, Value>,
     /// How many manifests are of another namespace, and not looked at.
     pub elsewhere: BTreeMap<String, usize>,
+    /// The modules among them.
+    pub modules_elsewhere: BTreeSet<String>,
 }
 
 impl Folder {
@@ -197,6 +199,13 @@ fn named<'a>(repository: &'a Repository, folder: &Path, said: &str) -> Result<Co
         }
         _ => ReadError::Git(error),
     })
+}
+
+/// The path of a folder in the repository that it is of; none if it is of none.
+pub fn path_in_repository(folder: &Path) -> Option<PathBuf> {
+    let repository = Repository::discover(folder).ok()?; // no repository, no path in it
+    repository.workdir()?;
+    Some(below(&repository, folder))
 }
 
 /// The path of a folder from the root of its repository on; empty for the root itself.
@@ -274,6 +283,10 @@ pub fn folder(
     for manifest in manifests {
         if let Some(other) = manifest.namespace().filter(|named| *named != namespace) {
             *folder.elsewhere.entry(other.to_owned()).or_default() += 1;
+            if let Some(kind) = module_kind(&manifest) {
+                let module = address(kind, manifest.name());
+                folder.modules_elsewhere.insert(module);
+            }
             continue;
         }
         let gvk = manifest.gvk();
@@ -298,6 +311,14 @@ pub fn folder(
         }
     }
     Ok(folder)
+}
+
+/// The kind of module that a manifest is; none: it is none.
+fn module_kind(manifest: &Manifest) -> Option<ModuleKind> {
+    let gvk = manifest.gvk();
+    let kinds = [ModuleKind::Module, ModuleKind::BootstrapModule];
+    let is = |kind: &ModuleKind| gvk.group == GROUP && gvk.kind == kind.as_str();
+    kinds.into_iter().find(is)
 }
 
 fn put<K: ModuleObject>(
@@ -386,7 +407,7 @@ fn not_given(variables: &BTreeSet<String>) -> String {
     let each = |write: fn(&String) -> String| variables.iter().map(write).collect::<Vec<_>>();
     let names = each(|name| format!("${{{name}}}")).join(", ");
     let flags = each(|name| format!("--substitute {name}=VALUE")).join(" ");
-    format!("nobody says what {names} is; next: give it with {flags}")
+    format!("{names}: no Kustomization that applies this folder gives a value; next: give it with {flags}")
 }
 
 /// As commands have it: `module/podinfo`.
