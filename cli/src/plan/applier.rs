@@ -112,7 +112,7 @@ impl Appliers {
 
     /// What becomes of a live module that the folder does not have.
     pub fn missing<K: ModuleObject>(&self, module: &K, planned: &Planned) -> Missing {
-        let left = |why: String| Missing::Left(why);
+        let left = Missing::Left;
         if module.meta().deletion_timestamp.is_some() {
             return Missing::Deleted;
         }

@@ -21,7 +21,7 @@ use muster_sync::{
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::lint::{Lens, Refused};
+use crate::lint::{Code, Lens, Problem, Refused};
 
 /// What a manifest's file may be called, as the sync has it.
 const EXTENSIONS: [&str; 2] = ["yaml", "yml"];
@@ -357,24 +357,28 @@ fn module<K: ModuleObject>(
     let Some(Refused { unknown, causes }) = refused else {
         return Err(invalid(format!("{} is no version of it", gvk.api_version())));
     };
-    if let Some(path) = unknown.first() {
-        return Err(invalid(format!(
-            "{path}: unknown field; next: remove it, or write it as kubectl explain does"
-        )));
+    let words = |problems: &[Problem]| {
+        let words = problems.iter().map(ToString::to_string);
+        words.collect::<Vec<_>>().join("; ")
+    };
+    if !unknown.is_empty() {
+        let words = words(&unknown);
+        return Err(invalid(format!("{words}; next: {}", Code::UnknownField.remedy())));
     }
     if !causes.is_empty() && !missing.is_empty() {
         return Err(invalid(not_given(&missing)));
     }
     let parsed = serde_json::from_value::<K>(manifest.object.clone());
     let mut object = parsed.map_err(|error| {
+        if causes.iter().any(|cause| cause.is_advice) {
+            return invalid(words(&causes));
+        }
         // What cannot be read has better words, and the definition knows where it stands.
         let field = causes.first().map(|cause| format!("{}: ", cause.field));
         invalid(field.unwrap_or_default() + &error.to_string())
     })?;
     if !causes.is_empty() {
-        let causes = causes.iter();
-        let words = causes.map(|cause| format!("{}: {}", cause.field, cause.message));
-        return Err(invalid(words.collect::<Vec<_>>().join("; ")));
+        return Err(invalid(words(&causes)));
     }
     // Whether addresses without TLS are allowed is known to the controller only.
     let problems = validate::module(&object.name_any(), object.spec(), InsecureSources::Allowed);

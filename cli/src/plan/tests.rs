@@ -746,7 +746,22 @@ fn bad_input_is_told_with_its_place() {
     );
     check(
         &[("a.yaml", &yaml("web", "  rollout: {maxUnready: 2}\n"))],
-        "a.yaml:1:1: module/web: spec.rollout.maxUnready: unknown field",
+        "a.yaml:1:1: module/web: spec.rollout.maxUnready: unknown field (did you mean maxUnreadyClusters",
+    );
+    check(
+        &[(
+            "a.yaml",
+            &yaml(
+                "web",
+                "  rollout: {stages: [{name: canary, selector: {}, soak: 10}]}\n",
+            ),
+        )],
+        "a.yaml:1:1: module/web: spec.rollout.stages[0].soak: 10 is not a duration: write a duration such as 10s",
+    );
+    check(
+        &[("a.yaml", &yaml("web", "  rollout: {strategy: Replce}\n"))],
+        "a.yaml:1:1: module/web: spec.rollout.strategy: Unsupported value: \"Replce\": supported values: \"Replace\", \"Incremental\" (did you mean \
+         Replace?)",
     );
     check(
         &[("a.yaml", &yaml("web", "  rollout: {maxUnreadyClusters: many}\n"))],
@@ -847,6 +862,12 @@ fn variables_are_those_of_the_kustomization_or_of_the_live_modules() {
         json!({"substitute": {"OTHER": "x"}, "substituteFrom": [{"kind": "ConfigMap", "name": "hosts"}]});
     world.applied(&["web", "base"], &spec);
     assert_eq!(known(&world), (URL.to_owned(), Some(says.to_owned())));
+
+    let odd = Files::new([File {
+        path: "odd.yaml".to_owned(),
+        bytes: b"- a\n---\nb\n---\nkind: List\nitems: 1\n".to_vec().into(),
+    }]);
+    assert_eq!(Known::of([&odd], &world.live, &world.appliers), Known::default());
 }
 
 #[tokio::test]

@@ -94,11 +94,11 @@ fn modules(files: &Files) -> Vec<(String, Value)> {
         .filter_map(|file| yaml::documents(&file.path, &file.bytes).ok())
         .flatten();
     let values = documents.filter_map(|document| document.value().ok());
-    let objects = values.flat_map(|mut value| match value["items"].take() {
-        Value::Array(items) if value["kind"] == "List" => items,
-        items => {
-            value["items"] = items;
-            vec![value]
+    let objects = values.flat_map(|mut value| {
+        let is_list = value["kind"] == "List";
+        match value.get_mut("items").filter(|_| is_list).map(Value::take) {
+            Some(Value::Array(items)) => items,
+            _ => vec![value],
         }
     });
     objects.filter_map(module).collect()
