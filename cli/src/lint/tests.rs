@@ -158,6 +158,12 @@ fn a_finding_says_what_to_write() {
         ["spec.onUnreachable: unknown field (did you mean spec.rollout.onUnreachable?)"]
     );
     assert_eq!(
+        said(&module("web").replace("spec:\n", "spec:\n  maxUnreadyClusters: 1\n")),
+        [
+            "spec.maxUnreadyClusters: unknown field (did you mean spec.rollout.maxUnreadyClusters, spec.rollout.stages[].maxUnreadyClusters?)"
+        ]
+    );
+    assert_eq!(
         said(&module("web").replace("spec:\n", "spec:\n  zzz: 1\n")),
         ["spec.zzz: unknown field"]
     );

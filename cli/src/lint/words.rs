@@ -9,6 +9,9 @@ use serde_json::{Map, Value};
 use super::place::steps;
 use crate::near;
 
+/// So many fields of one name are offered.
+const ALIKE: usize = 2;
+
 /// The field of a cause that is about the whole object.
 const NO_FIELD: &str = "<nil>";
 
@@ -44,8 +47,10 @@ impl Problem {
         if meant.is_empty() {
             same_name(definition, "", last, &mut same);
         }
-        if let [only] = &same[..] {
-            meant = format!(" (did you mean {only}?)");
+        // It stands at another place, or at many, of which none is meant more than the others.
+        same.sort_by_key(String::len);
+        if (1..=ALIKE).contains(&same.len()) {
+            meant = format!(" (did you mean {}?)", same.join(", "));
         }
         Self {
             message: format!("unknown field{meant}"),

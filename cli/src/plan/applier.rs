@@ -61,13 +61,28 @@ impl Id {
 #[derive(Clone, Debug, Default)]
 pub struct Appliers(pub BTreeMap<Id, Result<Kustomization, String>>);
 
+/// Where a folder is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// At this path of a repository.
+    Repository(PathBuf),
+    /// At this path of the disk, in no work tree.
+    Disk(PathBuf),
+}
+
+impl Default for Location {
+    fn default() -> Self {
+        Self::Repository(PathBuf::new())
+    }
+}
+
 /// Which folder is planned, as far as that is known.
 #[derive(Clone, Debug, Default)]
 pub struct Planned {
     /// The Kustomizations of live modules that are in the folder.
     pub appliers: BTreeSet<Id>,
-    /// Its path in its repository; none outside of a work tree.
-    pub path: Option<PathBuf>,
+    /// Where it is.
+    pub path: Location,
     /// The modules that it has for another namespace.
     pub elsewhere: BTreeSet<String>,
 }
@@ -152,7 +167,7 @@ impl Appliers {
 
 impl Planned {
     /// The folder at a path, with these live modules in it.
-    pub fn new(live: &Live, folder: &Folder, path: Option<PathBuf>) -> Self {
+    pub fn new(live: &Live, folder: &Folder, path: Location) -> Self {
         let modules = live.modules.iter();
         let modules = modules.filter(|module| folder.modules.contains_key(&module.name_any()));
         let bootstrap = live.bootstrap_modules.iter();
@@ -173,10 +188,12 @@ impl Planned {
                 .filter(|part| matches!(part, Component::Normal(_)))
                 .collect()
         };
-        let Some(folder) = &self.path else {
-            return true;
-        };
-        normal(Path::new(path)).starts_with(normal(folder))
+        let path = normal(Path::new(path));
+        match &self.path {
+            Location::Repository(folder) => path.starts_with(normal(folder)),
+            // A copy of the folder has its name, too.
+            Location::Disk(folder) => !path.as_os_str().is_empty() && folder.ends_with(&path),
+        }
     }
 }
 

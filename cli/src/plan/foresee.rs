@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
     sync::Arc,
 };
 
@@ -25,7 +24,7 @@ use muster_rollout::{Content, Millis, Unit};
 use serde_json::Value;
 
 use super::{
-    applier::{self, Appliers, Missing, Planned},
+    applier::{self, Appliers, Location, Missing, Planned},
     assemble::{self, Findings},
     change::{self, Any, Sides, Subject},
     live::Live,
@@ -56,8 +55,8 @@ pub struct Foresight {
     pub prune: bool,
     /// What applies the live modules.
     pub appliers: Appliers,
-    /// The path of the folder in its repository; none outside of a work tree.
-    pub path: Option<PathBuf>,
+    /// Where the folder is.
+    pub path: Location,
     /// Which kinds bindings may read.
     pub kinds: Kinds,
     /// Now.

@@ -34,9 +34,15 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 use muster_controllers::runtime::Clock;
+use muster_sync::source::Files;
 
 use self::{
-    applier::Appliers, foresee::Foresight, model::Plan, read::Folder, variables::Known, versions::Versions,
+    applier::Appliers,
+    foresee::Foresight,
+    model::Plan,
+    read::{Folder, ReadError},
+    variables::Known,
+    versions::Versions,
 };
 use crate::{
     DONE, FAILED,
@@ -46,7 +52,7 @@ use crate::{
 
 pub const EXAMPLES: &str = "\
 Examples:
-  muster plan -f modules                            what applying the folder would do: which clusters change, in which order
+  muster plan -f modules                            what applying the folder would do to which clusters, in order
   muster plan -f modules --git origin/main...HEAD -o markdown
                                                     of a pull request, as a comment for it; exit code 1: there are changes
   muster plan --source https://github.com/acme/apps.git=../apps
@@ -114,21 +120,17 @@ pub async fn run(cluster: &ClusterFlags, flags: &PlanFlags) -> anyhow::Result<u8
     let given = flags.substitute.iter().cloned();
     let given: BTreeMap<String, String> = given.map(|variable| (variable.name, variable.value)).collect();
     let known = Known::of(files.0.iter().chain([&files.1]), &live, &appliers);
-    let note = known.note(&given);
-    let mut variables = known.values;
-    variables.extend(given);
-    let folder = |files| read::folder(files, &variables, &namespace);
-    let (base, wanted) = (files.0.as_ref().map(folder).transpose()?, folder(&files.1)?);
+    let (base, wanted, note) = folders(&files, &known, &given, &namespace)?;
     if is_empty(&wanted) && base.as_ref().is_none_or(is_empty) {
         let place = flags.filename.display().to_string();
         let skipped = wanted
             .skipped()
             .map_or_else(String::new, |skipped| format!(" ({skipped})"));
-        return Err(read::ReadError::NoModules { place, skipped }.into());
+        return Err(ReadError::NoModules { place, skipped }.into());
     }
     let foresight = Foresight {
         appliers,
-        path: read::path_in_repository(&flags.filename),
+        path: read::location(&flags.filename),
         live,
         client,
         base,
@@ -142,6 +144,29 @@ pub async fn run(cluster: &ClusterFlags, flags: &PlanFlags) -> anyhow::Result<u8
     plan.notes.extend(note);
     output::text(&shown(&plan, flags.output)?)?;
     Ok(code(&plan))
+}
+
+/// Both sides with their variables, and what is to be said of those.
+fn folders(
+    (base, wanted): &(Option<Files>, Files),
+    known: &Known,
+    given: &BTreeMap<String, String>,
+    namespace: &str,
+) -> Result<(Option<Folder>, Folder, Option<String>), ReadError> {
+    let read = |variables: &BTreeMap<String, String>| {
+        let folder = |files| read::folder(files, variables, namespace);
+        Ok((base.as_ref().map(folder).transpose()?, folder(wanted)?))
+    };
+    let all = known.with(given);
+    match read(&all) {
+        Ok((base, wanted)) => Ok((base, wanted, known.note(given))),
+        // A folder that holds more than the Kustomization applies may have variables of others.
+        Err(error @ ReadError::Build { .. }) if all != *given => match read(given) {
+            Ok((base, wanted)) => Ok((base, wanted, Some(Known::unused(&error)))),
+            Err(_) => Err(error),
+        },
+        Err(error) => Err(error),
+    }
 }
 
 /// 1 if something is different afterwards.

@@ -21,6 +21,7 @@ use muster_sync::{
 use serde_json::Value;
 use thiserror::Error;
 
+use super::applier::Location;
 use crate::lint::{Code, Lens, Problem, Refused};
 
 /// What a manifest's file may be called, as the sync has it.
@@ -201,11 +202,13 @@ fn named<'a>(repository: &'a Repository, folder: &Path, said: &str) -> Result<Co
     })
 }
 
-/// The path of a folder in the repository that it is of; none if it is of none.
-pub fn path_in_repository(folder: &Path) -> Option<PathBuf> {
-    let repository = Repository::discover(folder).ok()?; // no repository, no path in it
-    repository.workdir()?;
-    Some(below(&repository, folder))
+/// Where a folder is: in a work tree of git, or just on disk.
+pub fn location(folder: &Path) -> Location {
+    match Repository::discover(folder) {
+        Ok(repository) if repository.workdir().is_some() => Location::Repository(below(&repository, folder)),
+        // The path as it is written is better than none.
+        _ => Location::Disk(folder.canonicalize().unwrap_or_else(|_| folder.to_owned())),
+    }
 }
 
 /// The path of a folder from the root of its repository on; empty for the root itself.

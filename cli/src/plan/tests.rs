@@ -1,6 +1,6 @@
 //! Promise: a plan says what the controller would do with what stands there: who changes, in which order, who does not, and why.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::collections::BTreeMap;
 
 use kube::ResourceExt;
 use muster_api::{
@@ -14,8 +14,8 @@ use muster_sync::source::{File, Files};
 use serde_json::{Value, json};
 
 use super::{
-    applier::{Appliers, Id},
-    code,
+    applier::{Appliers, Id, Location},
+    code, folders,
     foresee::Foresight,
     live::Live,
     markdown,
@@ -51,8 +51,8 @@ struct World {
     base: Option<BTreeMap<String, Value>>,
     prune: bool,
     appliers: Appliers,
-    /// The path of the folder in its repository.
-    path: Option<PathBuf>,
+    /// Where the folder is.
+    path: Location,
 }
 
 fn module(name: &str, commit: &str, rollout: &Value) -> Value {
@@ -108,7 +108,7 @@ impl World {
             base: None,
             prune: false,
             appliers: Appliers::default(),
-            path: None,
+            path: Location::default(),
         }
     }
 
@@ -493,10 +493,14 @@ fn without_web() -> World {
 
 #[tokio::test]
 async fn what_its_kustomization_prunes_is_removed_without_the_flag() {
-    for path in [None, Some(""), Some("modules")] {
+    for path in [
+        Location::Repository("".into()),
+        Location::Repository("modules".into()),
+        Location::Disk("/home/ann/fleet/modules".into()),
+    ] {
         let mut world = without_web();
         world.applied(&["web", "base"], &kustomization("./modules", true));
-        world.path = path.map(PathBuf::from);
+        world.path = path.clone();
         let plan = world.plan().await;
         let drawn = text::draw(&plan, 200);
         assert!(drawn.starts_with("module/web: removed"), "{path:?}: {drawn}");
@@ -531,8 +535,13 @@ async fn what_is_not_known_to_be_pruned_is_named() {
     // Another folder, or a part of it.
     let other = "module/web is live but not in this folder, and Kustomization sys/fleet applies the folder modules: --prune plans its removal";
     world.applied(&["web"], &kustomization("modules", true));
-    world.path = Some("modules/team-a".into());
-    check(&world, other).await;
+    for path in [
+        Location::Repository("modules/team-a".into()),
+        Location::Disk("/home/ann/modules/team-a".into()),
+    ] {
+        world.path = path;
+        check(&world, other).await;
+    }
     let mut world = without_web();
     world.applied(&["web"], &kustomization("modules", true));
     check(&world, other).await;
@@ -868,6 +877,35 @@ fn variables_are_those_of_the_kustomization_or_of_the_live_modules() {
         bytes: b"- a\n---\nb\n---\nkind: List\nitems: 1\n".to_vec().into(),
     }]);
     assert_eq!(Known::of([&odd], &world.live, &world.appliers), Known::default());
+}
+
+#[test]
+fn variables_of_a_kustomization_that_applies_less_are_not_used() {
+    let files = |bucket: &str| {
+        let config_map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"bucket": bucket}});
+        let manifests = [module("web", OLD, &json!({})), config_map];
+        let file = |(number, manifest): (usize, Value)| File {
+            path: format!("{number}.yaml"),
+            bytes: serde_json::to_vec(&manifest).unwrap().into(),
+        };
+        (None, Files::new(manifests.into_iter().enumerate().map(file)))
+    };
+    let mut world = World::new(&["web"]);
+    let mut spec = kustomization("modules", true);
+    spec["postBuild"] = json!({"substitute": {"HOST": "git.test"}});
+    world.applied(&["web"], &spec);
+    let check = |bucket: &str, expect: &str, says: Option<&str>| {
+        let files = files(bucket);
+        let known = Known::of([&files.1], &world.live, &world.appliers);
+        let (_, wanted, note) = folders(&files, &known, &BTreeMap::new(), NS).unwrap();
+        let object = wanted.objects.values().next().unwrap();
+        assert_eq!(object["data"]["bucket"], expect);
+        assert_eq!(note.as_deref(), says);
+    };
+    check("${HOST}", "git.test", None);
+    let says = "the variables of its Kustomization are not used: 1.yaml:1:37: variable BUCKET is not set and has no default (known: HOST); write \
+                $${ for a literal ${";
+    check("${BUCKET}", "${BUCKET}", Some(says));
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{
     applier::{Appliers, Id},
     live::Live,
-    read,
+    read::{self, ReadError},
 };
 
 /// The variables that nobody has to write on the command line.
@@ -61,6 +61,22 @@ impl Known {
         let names = shown.keys().cloned().collect();
         values.extend(shown);
         Self { values, shown: names }
+    }
+
+    /// These, and those that are given over them.
+    pub fn with(&self, given: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let mut all = self.values.clone();
+        all.extend(given.clone());
+        all
+    }
+
+    /// What a plan says where the folder cannot be built with them, and can without.
+    pub fn unused(error: &ReadError) -> String {
+        let what = match error {
+            ReadError::Build { errors } => errors.to_string(),
+            other => other.to_string(),
+        };
+        format!("the variables of its Kustomization are not used: {what}")
     }
 
     /// What a plan says of variables that are not certain.
