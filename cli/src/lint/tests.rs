@@ -120,7 +120,7 @@ fn a_finding_says_what_to_write() {
     };
     let stage = |text: &str| rollout(&format!("stages: [{{name: canary, selector: {{}}, {text}}}]"));
     let soak = "spec.rollout.stages[0].soak";
-    // The API server adds that rules were not checked, which helps nobody.
+    // The API server adds that rules were not checked, which does not help.
     assert_eq!(
         stage("soak: 10"),
         [format!(

@@ -70,14 +70,8 @@ pub enum Location {
     Disk(PathBuf),
 }
 
-impl Default for Location {
-    fn default() -> Self {
-        Self::Repository(PathBuf::new())
-    }
-}
-
 /// Which folder is planned, as far as that is known.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Planned {
     /// The Kustomizations of live modules that are in the folder.
     pub appliers: BTreeSet<Id>,

@@ -108,7 +108,7 @@ impl World {
             base: None,
             prune: false,
             appliers: Appliers::default(),
-            path: Location::default(),
+            path: Location::Repository("modules".into()),
         }
     }
 

@@ -17,7 +17,7 @@ use super::{
     read::{self, ReadError},
 };
 
-/// The variables that nobody has to write on the command line.
+/// The variables that need not be given on the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
     /// By name.

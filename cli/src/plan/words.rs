@@ -214,7 +214,11 @@ fn stop(step: &Step) -> String {
             format!("⏸ {stage}: {}", parts.join(", "))
         }
         Step::Acknowledge { clusters, .. } => {
-            let withdrawals = counted(*clusters as usize, "withdrawal", "withdrawals");
+            let withdrawals = counted(
+                usize::try_from(*clusters).unwrap_or(usize::MAX),
+                "withdrawal",
+                "withdrawals",
+            );
             format!("⏸ the brake (rollout.withdraw.brake) holds {withdrawals} until acknowledged")
         }
         Step::Change { .. } => String::new(),
