@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use kube::{Client, ResourceExt};
+use kube::{Client, ResourceExt, api::ListParams};
 use muster_api::{
     flux::Kustomization,
     labels::{annotation, label},
@@ -116,7 +116,37 @@ impl Appliers {
             };
             read.insert(id, found);
         }
+        // The others of this namespace matter only before the first module of a folder is live: without the right to list them the
+        // variables have to be given.
+        let own: Api<Kustomization> = Api::namespaced(client.clone(), &*live.namespace);
+        let own = own.list(&ListParams::default()).await;
+        for kustomization in own.map(|list| list.items).unwrap_or_default() {
+            let id = Id {
+                namespace: live.namespace.clone(),
+                name: kustomization.name_any(),
+            };
+            if kustomization.spec.kube_config.is_none() {
+                read.entry(id).or_insert(Ok(kustomization));
+            }
+        }
         Ok(Self(read))
+    }
+
+    /// The only Kustomization that applies the folder at this place; none where there are several, or the place is not known.
+    pub fn at(&self, location: &Location) -> Option<&Kustomization> {
+        let Location::Repository(folder) = location else {
+            return None;
+        };
+        let applies = |kustomization: &&Kustomization| {
+            let path = kustomization.spec.path.as_deref().unwrap_or(".");
+            normal(Path::new(path)) == normal(folder)
+        };
+        let known = self.0.values().filter_map(|read| read.as_ref().ok());
+        let mut all = known.filter(applies);
+        match (all.next(), all.next()) {
+            (Some(only), None) => Some(only),
+            _ => None,
+        }
     }
 
     /// What becomes of a live module that the folder does not have.
@@ -176,12 +206,6 @@ impl Planned {
 
     /// Whether everything that a Kustomization applies from this path of its repository is in the folder.
     fn covers(&self, path: &str) -> bool {
-        let normal = |path: &Path| -> PathBuf {
-            let parts = path.components();
-            parts
-                .filter(|part| matches!(part, Component::Normal(_)))
-                .collect()
-        };
         let path = normal(Path::new(path));
         match &self.path {
             Location::Repository(folder) => path.starts_with(normal(folder)),
@@ -189,6 +213,14 @@ impl Planned {
             Location::Disk(folder) => !path.as_os_str().is_empty() && folder.ends_with(&path),
         }
     }
+}
+
+/// A path from the root of a repository on: `./modules/` is `modules`.
+fn normal(path: &Path) -> PathBuf {
+    let parts = path.components();
+    parts
+        .filter(|part| matches!(part, Component::Normal(_)))
+        .collect()
 }
 
 /// What a plan says of the live modules that are not in its folder and are not planned as removed: a line for each reason.

@@ -119,7 +119,8 @@ pub async fn run(cluster: &ClusterFlags, flags: &PlanFlags) -> anyhow::Result<u8
     let appliers = Appliers::read(&client, &live).await?;
     let given = flags.substitute.iter().cloned();
     let given: BTreeMap<String, String> = given.map(|variable| (variable.name, variable.value)).collect();
-    let known = Known::of(files.0.iter().chain([&files.1]), &live, &appliers);
+    let path = read::location(&flags.filename);
+    let known = Known::of(files.0.iter().chain([&files.1]), &live, &appliers, &path);
     let (base, wanted, note) = folders(&files, &known, &given, &namespace)?;
     if is_empty(&wanted) && base.as_ref().is_none_or(is_empty) {
         let place = flags.filename.display().to_string();
@@ -130,7 +131,7 @@ pub async fn run(cluster: &ClusterFlags, flags: &PlanFlags) -> anyhow::Result<u8
     }
     let foresight = Foresight {
         appliers,
-        path: read::location(&flags.filename),
+        path,
         live,
         client,
         base,

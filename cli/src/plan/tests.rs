@@ -849,7 +849,7 @@ fn variables_are_those_of_the_kustomization_or_of_the_live_modules() {
             bytes: serde_json::to_vec(manifest).unwrap().into(),
         });
         let files = Files::new(files);
-        let known = Known::of([&files], &world.live, &world.appliers);
+        let known = Known::of([&files], &world.live, &world.appliers, &world.path);
         let folder = read::folder(&files, &known.values, NS).unwrap();
         let url = folder.modules["web"].object.spec.sync.source.git.url.clone();
         (url, known.note(&BTreeMap::new()))
@@ -872,11 +872,21 @@ fn variables_are_those_of_the_kustomization_or_of_the_live_modules() {
     world.applied(&["web", "base"], &spec);
     assert_eq!(known(&world), (URL.to_owned(), Some(says.to_owned())));
 
+    // None of its modules is live yet: that of the folder.
+    world.live.modules.clear();
+    spec["postBuild"] = json!({"substitute": {"HOST": "first.test"}});
+    world.applied(&[], &spec);
+    assert_eq!(known(&world), ("https://first.test/fleet.git".to_owned(), None));
+    world.appliers = Appliers::default();
+
     let odd = Files::new([File {
         path: "odd.yaml".to_owned(),
         bytes: b"- a\n---\nb\n---\nkind: List\nitems: 1\n".to_vec().into(),
     }]);
-    assert_eq!(Known::of([&odd], &world.live, &world.appliers), Known::default());
+    assert_eq!(
+        Known::of([&odd], &world.live, &world.appliers, &world.path),
+        Known::default()
+    );
 }
 
 #[test]
@@ -896,7 +906,7 @@ fn variables_of_a_kustomization_that_applies_less_are_not_used() {
     world.applied(&["web"], &spec);
     let check = |bucket: &str, expect: &str, says: Option<&str>| {
         let files = files(bucket);
-        let known = Known::of([&files.1], &world.live, &world.appliers);
+        let known = Known::of([&files.1], &world.live, &world.appliers, &world.path);
         let (_, wanted, note) = folders(&files, &known, &BTreeMap::new(), NS).unwrap();
         let object = wanted.objects.values().next().unwrap();
         assert_eq!(object["data"]["bucket"], expect);

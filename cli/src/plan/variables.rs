@@ -12,7 +12,7 @@ use muster_sync::{source::Files, yaml};
 use serde_json::Value;
 
 use super::{
-    applier::{Appliers, Id},
+    applier::{Appliers, Id, Location},
     live::Live,
     read::{self, ReadError},
 };
@@ -28,7 +28,12 @@ pub struct Known {
 
 impl Known {
     /// Of the modules in these files, as far as they are live.
-    pub fn of<'a>(files: impl IntoIterator<Item = &'a Files>, live: &Live, appliers: &Appliers) -> Self {
+    pub fn of<'a>(
+        files: impl IntoIterator<Item = &'a Files>,
+        live: &Live,
+        appliers: &Appliers,
+        location: &Location,
+    ) -> Self {
         let live = live_modules(live);
         let written: Vec<(&(Option<Id>, Value), Value)> = files
             .into_iter()
@@ -39,6 +44,8 @@ impl Known {
         let mut ids = ids.into_iter();
         let only = match (ids.next(), ids.next()) {
             (Some(only), None) => appliers.0.get(only).and_then(|read| read.as_ref().ok()),
+            // None of its modules is live yet.
+            (None, _) if written.is_empty() => appliers.at(location),
             _ => None,
         };
         let build = only.map(|only| only.spec.post_build.clone().unwrap_or_default());
