@@ -239,8 +239,14 @@ fn warnings<K: ModuleObject>(findings: &Findings<'_, K>, selected: &BTreeSet<Str
     if let Some(id) = findings.pruned {
         warnings.push(format!("{id} prunes it: the folder does not have it any more"));
     }
-    if removed && spec.on_delete == Some(OnDelete::Orphan) {
-        warnings.push("its objects stay in the clusters (onDelete: Orphan)".to_owned());
+    match spec.on_delete.filter(|_| removed) {
+        Some(OnDelete::Orphan) => {
+            warnings.push("its objects stay in the clusters (onDelete: Orphan)".to_owned());
+        }
+        Some(OnDelete::Withdraw) => {
+            warnings.push("the brake does not hold it: onDelete: Withdraw is explicit".to_owned());
+        }
+        None => {}
     }
     if spec.suspend && !removed {
         warnings.push("spec.suspend is true: nothing is assigned or withdrawn".to_owned());
