@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Context as _, bail};
+use clap::ValueEnum as _;
 use futures::{StreamExt as _, future, stream, stream::BoxStream};
 use kube::{
     Client,
@@ -23,6 +24,7 @@ use crate::{
 
 pub const EXAMPLES: &str = "\
 Examples:
+  muster get                                              what can be listed
   muster get modules
   muster get clusters -l env=prod -o wide
   muster get modules --status-selector ready=false -A      what is not well, anywhere
@@ -48,11 +50,15 @@ pub async fn run(cluster: &ClusterFlags, flags: &GetFlags) -> anyhow::Result<u8>
             "-w shows tables: leave -o out, or write -o wide (each change as JSON: kubectl get -w -o json)"
         );
     }
+    let Some(what) = &flags.what else {
+        output::print(&types());
+        return Ok(DONE);
+    };
     let (client, namespace) = connect::client(cluster).await?;
-    if flags.name.is_some() && flags.what.name.is_some() {
+    if flags.name.is_some() && what.name.is_some() {
         anyhow::bail!("one name is enough: write TYPE/NAME, or TYPE NAME");
     }
-    let kinds = kinds(&client, flags.what.what).await?;
+    let kinds = kinds(&client, what.what).await?;
     if let Some(name) = flags.name() {
         exists(&client, &namespace, &kinds, flags, name).await?;
     }
@@ -61,6 +67,24 @@ pub async fn run(cluster: &ClusterFlags, flags: &GetFlags) -> anyhow::Result<u8>
         return Ok(DONE);
     }
     watch(&client, &namespace, &kinds, flags).await
+}
+
+/// What can be listed, and how it is written.
+fn types() -> Vec<String> {
+    let mut table = output::table(["TYPE", "ALSO", "LISTS"]);
+    for value in What::value_variants().iter().filter_map(What::to_possible_value) {
+        let also: Vec<&str> = value.get_name_and_aliases().skip(1).collect();
+        let help = value.get_help().map(ToString::to_string);
+        table.add_row([
+            value.get_name().to_owned(),
+            also.join(", "),
+            help.unwrap_or_default(),
+        ]);
+    }
+    let mut lines = output::lines(&table);
+    lines.push(String::new());
+    lines.push("muster get TYPE lists all, muster get TYPE/NAME shows one.".to_owned());
+    lines
 }
 
 /// Shows tables again at each change. What is wrong at first is an error; what fails later is told once, and tried again.

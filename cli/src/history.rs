@@ -19,11 +19,13 @@ use crate::{
     DONE,
     args::{ModuleName, Output},
     fleet::Address,
+    histories,
     output::{self, Age},
 };
 
 pub const EXAMPLES: &str = "\
 Examples:
+  muster rollout history                                         the modules that there are
   muster rollout history module/podinfo
   muster rollout history module/podinfo --revision 1a2b3c4d      one of them in full, with what failed
   muster rollout history module/podinfo -o json | jq '.revisions[] | select(.verdict == \"Bad\")'";
@@ -33,10 +35,10 @@ const MESSAGE: usize = 60;
 
 #[derive(Args, Debug)]
 pub struct HistoryFlags {
-    /// module/NAME or bootstrapmodule/NAME
-    pub module: ModuleName,
+    /// module/NAME or bootstrapmodule/NAME; without it: the modules that there are
+    pub module: Option<ModuleName>,
     /// Only this one, in full, by at least 8 digits of its hash
-    #[arg(long)]
+    #[arg(long, requires = "module")]
     pub revision: Option<String>,
     /// How it is printed
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
@@ -86,6 +88,9 @@ pub async fn history(client: &Client, namespace: &str, flags: &HistoryFlags) -> 
         revision,
         output,
     } = flags;
+    let Some(module) = module else {
+        return histories::list(client, namespace, *output).await;
+    };
     let mut history = read(client, namespace, module).await?.history;
     let only = match revision {
         Some(said) => Some(history.find(said)?.clone()),

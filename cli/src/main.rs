@@ -38,6 +38,7 @@ mod events;
 mod fleet;
 mod folder;
 mod get;
+mod histories;
 mod history;
 mod install;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow, time::Duration};
 
-use anyhow::Context as _;
+use anyhow::bail;
 use kube::Client;
 use muster_api::{module::Summary, reasons::Reason};
 use muster_controllers::runtime::Clock;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::{
     DONE, FAILED, INTERRUPTED,
     args::{ClusterFlags, ModuleName, RolloutFlags, RolloutVerb, StatusFlags, View},
-    connect, fleet, history, once,
+    connect, fleet, history, near, once,
     output::{self, Live, When},
     pause, tree, undo,
 };
@@ -70,6 +70,12 @@ async fn status(client: &Client, namespace: &str, flags: &StatusFlags) -> anyhow
         View::Json => {
             output::text(&(serde_json::to_string_pretty(&teller.end(&flags.module, code))? + "\n"))?;
         }
+        View::Table if code.is_none() && teller.seen.is_none() => say!(
+            "{} did not appear in namespace {namespace} within {}s: is its commit pushed, and does its Kustomization apply it? See kubectl get \
+             gitrepositories,kustomizations -A",
+            flags.module,
+            timeout.as_secs()
+        ),
         View::Table if code.is_none() => say!(
             "{} is not done after {}s; the rollout goes on in the cluster",
             flags.module,
@@ -168,9 +174,13 @@ impl Teller {
             timeout: _,
             output: _,
         } = flags;
-        let view = fleet
-            .module(module.kind, &module.name)
-            .with_context(|| fleet::missing(fleet, module, namespace))?;
+        let Some(view) = fleet.module(module.kind, &module.name) else {
+            let (Some(tag), false, None) = (tag, *no_watch, &self.seen) else {
+                bail!(fleet::missing(fleet, module, namespace));
+            };
+            self.say(awaited(fleet, module, namespace, tag));
+            return Ok(ControlFlow::Continue(()));
+        };
         self.seen = Some(view.clone());
         if let Some(tag) = tag.as_ref().filter(|tag| **tag != view.version) {
             if *no_watch {
@@ -264,6 +274,21 @@ impl Teller {
             );
         }
     }
+}
+
+/// What a module that does not exist yet is waited for with.
+fn awaited(fleet: &Fleet, module: &ModuleName, namespace: &str, tag: &str) -> String {
+    let twin = module.twin();
+    let near = if fleet.module(twin.kind, &twin.name).is_some() {
+        format!(" (did you mean {twin}?)")
+    } else {
+        let alike = fleet.modules.iter().filter(|view| view.kind == module.kind);
+        near::offer(&module.name, alike.map(|view| view.name.as_str()))
+    };
+    format!(
+        "there is no {module} in namespace {namespace} yet{near}: waiting for a commit that adds it at {tag} (is it committed, and pushed? --timeout \
+         ends the wait)"
+    )
 }
 
 /// The exit code, once nothing moves by itself any more.

@@ -40,6 +40,8 @@ fn what_needs_no_cluster_answers_without_one() {
         0,
         "name: clusters.cluster.x-k8s.io",
     );
+    check(&["get"], 0, "muster get TYPE/NAME shows one");
+    check(&["get"], 0, "bootstrapmodule, bmod");
     // What `cargo demo -- --help` hands on.
 }
 

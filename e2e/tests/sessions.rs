@@ -118,14 +118,7 @@ const BY_HAND: &[&[&str]] = &[
     &["unpin", "eu-1", "--module", "podinfo"],
     &["reconcile", "module/podinfo"],
     &["events", "module/backup"],
-    &[
-        "plan",
-        "-f",
-        "modules",
-        "--substitute",
-        "FLEET_URL=file://DEMO/fleet",
-        "--allow-insecure-sources",
-    ],
+    &["plan", "-f", "modules"],
     &["build", "apps/podinfo"],
     &[
         "enroll",

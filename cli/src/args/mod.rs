@@ -198,8 +198,8 @@ pub enum Verb {
     /// What changes in objects is shown where a clone of their repository is at hand (--source), alike clusters together, and of Secrets
     /// never more than that they change.
     ///
-    /// With -o json: `schema` (`plan/v1`), modules (each with module, place, change, from, to, fields, selected, joins, leaves, order,
-    /// objects, skipped, warnings, digests, took), unchanged, unmentioned and notes.
+    /// With -o json: `schema` (`plan/v1`), modules (each with module, namespace, place, change, from, to, fields, selected, joins, leaves,
+    /// loses, moves, order, objects, skipped, warnings, digests, took), unchanged, unmentioned and notes.
     ///
     /// Exit codes: 0 no changes, 1 changes, 2 usage, something is wrong with the files, or could not find out.
     #[command(before_help = plan::EXAMPLES)]
@@ -356,9 +356,9 @@ pub struct CrdsFlags {
 
 #[derive(Args, Debug)]
 pub struct GetFlags {
-    /// What to list, or TYPE/NAME
+    /// What to list, or TYPE/NAME; without it: the types that there are
     #[arg(value_parser = ListedParser)]
-    pub what: Listed,
+    pub what: Option<Listed>,
     /// Only this one
     pub name: Option<String>,
     /// Only those with these labels
@@ -410,7 +410,8 @@ impl FromStr for StatusSelector {
 impl GetFlags {
     /// The one that is meant, if it is one.
     pub fn name(&self) -> Option<&str> {
-        self.name.as_deref().or(self.what.name.as_deref())
+        let listed = self.what.as_ref().and_then(|what| what.name.as_deref());
+        self.name.as_deref().or(listed)
     }
 }
 
@@ -617,7 +618,7 @@ pub struct StatusFlags {
     /// Say where it stands now, and do not follow it
     #[arg(long)]
     pub no_watch: bool,
-    /// Follow only once the module asks for this tag: after a commit that is on its way
+    /// Follow only once the module asks for this tag: after a commit that is on its way, also one that adds the module
     #[arg(long)]
     pub tag: Option<String>,
     /// Give up after this time; exit code 1

@@ -51,6 +51,7 @@ fn what_next(folder: &Folder, clusters: &[Name]) {
 /// The rest of the invitation; the tour (`muster demo --tour`) plays it.
 const NEXT: &str = "  sed -i 's/podinfo:6.0.0/podinfo:6.1.0/' apps/podinfo/deployment.yaml
   sed -i 's/tag: v1.0.0/tag: v1.1.0/' modules/podinfo.yaml
+  muster plan -f modules            # what it would do; nothing is written
   git commit -am 'podinfo 6.1.0' && git tag v1.1.0
   muster rollout status module/podinfo --tag v1.1.0
 

@@ -12,6 +12,7 @@ mod object;
 mod place;
 mod print;
 mod together;
+mod words;
 
 use std::path::PathBuf;
 
@@ -24,9 +25,11 @@ use muster_sync::{
 };
 
 use crate::{DONE, FAILED, UNKNOWN, args::Variable, output};
-use finding::{Code, Finding, Level};
+pub use finding::Code;
+use finding::{Finding, Level};
 pub use object::{Lens, Refused};
 use print::Report;
+pub use words::Problem;
 
 pub const EXAMPLES: &str = "\
 Examples:

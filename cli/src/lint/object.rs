@@ -8,7 +8,7 @@ use muster_api::{
     module::{ModuleKind, ModuleObject, ModuleSpec},
     validate::{self, InsecureSources, Invalid},
 };
-use muster_apiserver::schema::{Cause, Schema};
+use muster_apiserver::schema::Schema;
 use muster_sync::yaml::Document;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -16,17 +16,24 @@ use serde_json::Value;
 use super::{
     finding::{Code, Finding},
     place,
+    words::Problem,
 };
 
 /// The definitions of muster's kinds, by `apiVersion` and kind.
-pub struct Lens(BTreeMap<(String, String), Schema>);
+pub struct Lens(BTreeMap<(String, String), Definition>);
+
+/// The definition of a kind, as it is applied and as it is written.
+struct Definition {
+    schema: Schema,
+    text: Value,
+}
 
 /// What an API server does not take of an object.
 pub struct Refused {
     /// Fields that it drops, from `metadata` or `spec` on.
-    pub unknown: Vec<String>,
+    pub unknown: Vec<Problem>,
     /// Why it refuses the object.
-    pub causes: Vec<Cause>,
+    pub causes: Vec<Problem>,
 }
 
 /// What was seen of a document.
@@ -102,8 +109,10 @@ impl Lens {
                     .and_then(|schema| schema.open_api_v3_schema.as_ref());
                 let schema = schema.and_then(|schema| serde_json::to_value(schema).ok());
                 // Our own definitions are sound: a test applies each to an API server.
-                if let Some(schema) = schema.and_then(|schema| Schema::parse(&schema).ok()) {
-                    schemas.insert((format!("{GROUP}/{}", version.name), kind.clone()), schema);
+                let parsed = schema.and_then(|text| Some((Schema::parse(&text).ok()?, text)));
+                if let Some((schema, text)) = parsed {
+                    let definition = Definition { schema, text };
+                    schemas.insert((format!("{GROUP}/{}", version.name), kind.clone()), definition);
                 }
             }
         }
@@ -112,13 +121,18 @@ impl Lens {
 
     /// What an API server does not take as it is. Drops it from `value` where it is unknown, and fills in defaults. None: the kind is unknown.
     pub fn refused(&self, api_version: &str, kind: &str, value: &mut Value) -> Option<Refused> {
-        let schema = self.0.get(&(api_version.to_owned(), kind.to_owned()))?;
+        let Definition { schema, text } = self.0.get(&(api_version.to_owned(), kind.to_owned()))?;
         let unknown = schema.prune(value);
         schema.default(value);
         let mut causes = schema.validate(value, None);
         // It says nothing that helps to correct the others.
         causes.retain(|cause| !cause.is_incomplete_check());
-        Some(Refused { unknown, causes })
+        let unknown = unknown.into_iter().map(|path| Problem::unknown(path, text));
+        let causes = causes.iter().map(|cause| Problem::of(cause, value, text));
+        Some(Refused {
+            unknown: unknown.collect(),
+            causes: causes.collect(),
+        })
     }
 
     /// Looks at a document.
@@ -170,13 +184,15 @@ impl Lens {
         let Refused { unknown, causes } = refused;
         let unknown = unknown.iter();
         let mut findings: Vec<Finding> = unknown
-            .map(|path| finding(Code::UnknownField, path, format!("{path}: unknown field")))
+            .map(|problem| finding(Code::UnknownField, &problem.field, problem.to_string()))
             .collect();
         let is_known = |field: &str| !place::has_variable(&document.root, field);
-        findings.extend(causes.iter().filter(|cause| is_known(&cause.field)).map(|cause| {
-            let message = format!("{}: {}", cause.field, cause.message);
-            finding(Code::Definition, &cause.field, message)
-        }));
+        findings.extend(
+            causes
+                .iter()
+                .filter(|cause| is_known(&cause.field))
+                .map(|cause| finding(Code::Definition, &cause.field, cause.to_string())),
+        );
         let is_allowed = causes.is_empty();
         let module = match gvk.1.as_str() {
             "Module" => parsed::<Module>(&value),

@@ -37,7 +37,7 @@ fn nearest<'a>(root: &'a Node, path: &str) -> (&'a Node, Position) {
 }
 
 /// `a.b[0][x.y/z]` is a, b, 0 and x.y/z.
-fn steps(path: &str) -> impl Iterator<Item = &str> {
+pub fn steps(path: &str) -> impl Iterator<Item = &str> {
     path.split('[').enumerate().flat_map(|(place, part)| {
         let (key, rest) = match part.split_once(']') {
             Some((key, rest)) if place > 0 => (Some(key), rest),

@@ -46,7 +46,14 @@ pub fn text(report: &Report, files: &Files) -> String {
         .collect();
     let renderer = Renderer::styled().term_width(output::width().clamp(40, 160));
     let mut text = String::new();
-    for finding in &report.findings {
+    // What helps with one finding helps with all of its kind: it stands behind the last of them.
+    let last: BTreeMap<Code, usize> = report
+        .findings
+        .iter()
+        .enumerate()
+        .map(|(number, finding)| (finding.code, number))
+        .collect();
+    for (number, finding) in report.findings.iter().enumerate() {
         let source = texts.get(&*finding.file).map_or("", String::as_str);
         let (source, span) = shown(source, finding);
         let title = match finding.code.level() {
@@ -57,13 +64,10 @@ pub fn text(report: &Report, files: &Files) -> String {
         let snippet = Snippet::source(&source)
             .path(&*finding.file)
             .annotation(AnnotationKind::Primary.span(span));
-        let report = [
-            title
-                .primary_title(message)
-                .id(finding.code.id())
-                .element(snippet),
-            Group::with_title(Title::HELP.secondary_title(finding.code.remedy())),
-        ];
+        let is_last = last.get(&finding.code) == Some(&number);
+        let help = is_last.then(|| Group::with_title(Title::HELP.secondary_title(finding.code.remedy())));
+        let finding = title.primary_title(message).id(finding.code.id());
+        let report: Vec<Group<'_>> = [finding.element(snippet)].into_iter().chain(help).collect();
         text.push_str(&renderer.render(&report));
         text.push_str("\n\n");
     }

@@ -101,6 +101,97 @@ fn one_object_by_itself() {
     );
 }
 
+/// What is said of a text, in order.
+fn said(text: &str) -> Vec<String> {
+    let file = File {
+        path: "m.yaml".to_owned(),
+        bytes: text.to_owned().into(),
+    };
+    let report = look(&Files::new([file]), &no_variables());
+    let findings = report.findings.into_iter();
+    findings.map(|finding| finding.message).collect()
+}
+
+#[test]
+fn a_finding_says_what_to_write() {
+    let rollout = |text: &str| {
+        let rollout = format!("spec:\n  rollout: {{{text}}}\n");
+        said(&module("web").replace("spec:\n", &rollout))
+    };
+    let stage = |text: &str| rollout(&format!("stages: [{{name: canary, selector: {{}}, {text}}}]"));
+    let soak = "spec.rollout.stages[0].soak";
+    // The API server adds that rules were not checked, which does not help.
+    assert_eq!(
+        stage("soak: 10"),
+        [format!(
+            "{soak}: 10 is not a duration: write a duration such as 10s"
+        )]
+    );
+    assert_eq!(
+        stage("soak: '90'"),
+        [format!(
+            "{soak}: \"90\" is not a duration: write a duration such as 90s"
+        )]
+    );
+    assert_eq!(
+        stage("soak: ten minutes"),
+        [format!(
+            "{soak}: \"ten minutes\" is not a duration: write a duration such as 10s"
+        )]
+    );
+    assert_eq!(
+        stage("approval: Requird"),
+        [
+            "spec.rollout.stages[0].approval: Unsupported value: \"Requird\": supported values: \"None\", \"Required\" (did you mean Required?)"
+        ]
+    );
+    assert_eq!(
+        rollout("strategy: zzz"),
+        ["spec.rollout.strategy: Unsupported value: \"zzz\": supported values: \"Replace\", \"Incremental\""]
+    );
+    assert_eq!(
+        rollout("maxUnreadyCluster: 1"),
+        ["spec.rollout.maxUnreadyCluster: unknown field (did you mean maxUnreadyClusters?)"]
+    );
+    assert_eq!(
+        said(&module("web").replace("spec:\n", "spec:\n  onUnreachable: Skip\n")),
+        ["spec.onUnreachable: unknown field (did you mean spec.rollout.onUnreachable?)"]
+    );
+    assert_eq!(
+        said(&module("web").replace("spec:\n", "spec:\n  maxUnreadyClusters: 1\n")),
+        [
+            "spec.maxUnreadyClusters: unknown field (did you mean spec.rollout.maxUnreadyClusters, spec.rollout.stages[].maxUnreadyClusters?)"
+        ]
+    );
+    assert_eq!(
+        said(&module("web").replace("spec:\n", "spec:\n  zzz: 1\n")),
+        ["spec.zzz: unknown field"]
+    );
+    for odd in ["true", "[1]", "{}"] {
+        let said = rollout(&format!("maxUnreadyClusters: {odd}"));
+        assert!(!said.is_empty() && !said.concat().contains("<nil>"), "{said:?}");
+    }
+}
+
+#[test]
+fn what_helps_stands_once_behind_the_last_of_a_kind() {
+    let text = module("web").replace(
+        "spec:\n",
+        "spec:\n  zzz: 1\n  yyy: 2\n  rollout: {strategy: zzz}\n",
+    );
+    let files = Files::new([File {
+        path: "m.yaml".to_owned(),
+        bytes: text.into(),
+    }]);
+    let text = super::print::text(&look(&files, &no_variables()), &files);
+    let count = |what: &str| text.matches(what).count();
+    assert_eq!(count("unknown field"), 2, "{text}");
+    let help = Code::UnknownField.remedy();
+    assert_eq!((count(help), count(Code::Definition.remedy())), (1, 1), "{text}");
+    let (first, second) = text.split_at(text.find("spec.yyy").unwrap());
+    assert!(!first.contains(help) && second.contains(help), "{text}");
+}
+
 #[test]
 fn what_a_variable_stands_for_is_not_judged() {
     check(

@@ -9,17 +9,18 @@ use muster_api::{
     ModuleRevision,
     assemblage::SyncRow,
     digest,
-    module::ModuleObject,
+    module::{ModuleObject, OnDelete},
     reasons::Reason,
     revision::Verdict,
     rollout::{OnUnreachable, Rollout},
     selector::Matcher,
 };
 use muster_controllers::{module::Prospect, registry::ClusterRow};
-use muster_rollout::RunState;
+use muster_rollout::{Content, Row, RunState, Unit};
 use serde_json::Value;
 
 use super::{
+    applier::Id,
     change::{self, Subject},
     fields,
     model::{Change, Field, ModulePlan, Move, Skipped, Target, Took},
@@ -34,6 +35,10 @@ const LATELY: usize = 5;
 
 /// Everything that is known about one module.
 pub struct Findings<'a, K> {
+    /// The namespace of the module.
+    pub namespace: &'a str,
+    /// The Kustomization that removes it.
+    pub pruned: Option<&'a Id>,
     /// The module on both sides.
     pub subject: &'a Subject<K>,
     /// The commit that it is at before, as far as that is known.
@@ -87,6 +92,7 @@ pub fn assemble<K: ModuleObject>(findings: &Findings<'_, K>) -> Option<ModulePla
     let is_known = findings.after.is_ok() && !is_removed;
     Some(ModulePlan {
         module: read::address(K::KIND, &name),
+        namespace: findings.namespace.to_owned(),
         place: subject.origin.as_ref().map(ToString::to_string),
         change,
         from: subject
@@ -97,6 +103,7 @@ pub fn assemble<K: ModuleObject>(findings: &Findings<'_, K>) -> Option<ModulePla
         fields: changed_fields(subject),
         skipped: skipped(prospect, course, rollout, &selected),
         warnings: warnings(findings, &selected),
+        loses: loses(prospect, &findings.moves),
         moves: findings.moves.clone(),
         order: course.steps.clone(),
         objects: findings.difference.changes.clone(),
@@ -110,6 +117,18 @@ pub fn assemble<K: ModuleObject>(findings: &Findings<'_, K>) -> Option<ModulePla
         joins,
         leaves,
     })
+}
+
+/// The clusters that have something of it and shall not, where no other module takes over.
+fn loses(prospect: &Prospect, moves: &[Move]) -> Vec<String> {
+    let carries = |unit: &&Unit| {
+        let carries = |row: Row| matches!(row.content, Content::Carries { .. });
+        !unit.selected() && unit.assigned.is_some_and(carries)
+    };
+    let moves = |cluster: &String| moves.iter().any(|to| to.clusters.contains(cluster));
+    let leaving = prospect.units.iter().filter(carries);
+    let clusters = leaving.map(|unit| unit.id.to_string());
+    clusters.filter(|cluster| !moves(cluster)).collect()
 }
 
 fn digests(rows: &BTreeMap<String, SyncRow>) -> BTreeMap<String, String> {
@@ -216,6 +235,18 @@ fn warnings<K: ModuleObject>(findings: &Findings<'_, K>, selected: &BTreeSet<Str
     let mut warnings = Vec::new();
     if let Some(wrong) = &prospect.wrong {
         warnings.push(wrong.clone());
+    }
+    if let Some(id) = findings.pruned {
+        warnings.push(format!("{id} prunes it: the folder does not have it any more"));
+    }
+    match spec.on_delete.filter(|_| removed) {
+        Some(OnDelete::Orphan) => {
+            warnings.push("its objects stay in the clusters (onDelete: Orphan)".to_owned());
+        }
+        Some(OnDelete::Withdraw) => {
+            warnings.push("the brake does not hold it: onDelete: Withdraw is explicit".to_owned());
+        }
+        None => {}
     }
     if spec.suspend && !removed {
         warnings.push("spec.suspend is true: nothing is assigned or withdrawn".to_owned());

@@ -31,8 +31,8 @@ pub struct Sides<'a, K> {
     pub base: Option<&'a BTreeMap<String, Written<K>>>,
     /// What would be applied.
     pub wanted: &'a BTreeMap<String, Written<K>>,
-    /// What is not written any more is removed.
-    pub prune: bool,
+    /// The live modules that are removed where they are not written any more.
+    pub removed: &'a BTreeSet<String>,
 }
 
 impl<K: ModuleObject> Sides<'_, K> {
@@ -57,7 +57,7 @@ impl<K: ModuleObject> Sides<'_, K> {
             None => live.cloned(),
         };
         let Some(written) = self.wanted.get(name) else {
-            let gone = before.is_some() && (self.base.is_some() || self.prune);
+            let gone = before.is_some() && (self.base.is_some() || self.removed.contains(name));
             // What only the one side of a range has, and no cluster, is not there to be removed.
             let after = live.cloned()?;
             return Some(Subject {

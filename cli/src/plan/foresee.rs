@@ -24,6 +24,7 @@ use muster_rollout::{Content, Millis, Unit};
 use serde_json::Value;
 
 use super::{
+    applier::{self, Appliers, Location, Missing, Planned},
     assemble::{self, Findings},
     change::{self, Any, Sides, Subject},
     live::Live,
@@ -50,8 +51,12 @@ pub struct Foresight {
     pub base: Option<Folder>,
     /// What would be applied.
     pub wanted: Folder,
-    /// What is not written any more is removed.
+    /// What is not written any more is removed, whatever applies the folder.
     pub prune: bool,
+    /// What applies the live modules.
+    pub appliers: Appliers,
+    /// Where the folder is.
+    pub path: Location,
     /// Which kinds bindings may read.
     pub kinds: Kinds,
     /// Now.
@@ -90,7 +95,8 @@ impl Foresight {
         let based = self.base.as_ref().map(|base| &base.objects);
         let mut before = self.surroundings(&BTreeMap::new(), based.unwrap_or(&nothing));
         let mut after = self.surroundings(&self.wanted.clusters, &self.wanted.objects);
-        let subjects = self.subjects();
+        let missing = self.missing();
+        let subjects = self.subjects(&missing);
         let dependencies = dependencies(&subjects, &after.clusters);
         let taken = taken(&subjects, &dependencies, &after.clusters);
         // A module that moves is withdrawn from where its successor is by then.
@@ -104,7 +110,7 @@ impl Foresight {
             modules: Vec::new(),
             unchanged: 0,
             unmentioned: unmentioned(&subjects),
-            notes: self.notes(),
+            notes: self.notes(&missing),
         };
         let mut rows = self.rows(&subjects);
         for subject in &subjects {
@@ -113,6 +119,7 @@ impl Foresight {
                 dependencies: &dependencies,
                 changing: &changing,
                 taken: &taken,
+                missing: &missing,
                 before: &mut before,
                 after: &mut after,
                 rows: &mut rows,
@@ -145,19 +152,52 @@ impl Foresight {
         }
     }
 
-    fn subjects(&self) -> Vec<AnySubject> {
+    /// The live modules that the folder does not have, and what becomes of them.
+    fn missing(&self) -> BTreeMap<String, Missing> {
+        let planned = Planned::new(&self.live, &self.wanted, self.path.clone());
+        let mut missing = BTreeMap::new();
+        for module in &self.live.modules {
+            let name = module.name_any();
+            if !self.wanted.modules.contains_key(&name) {
+                let address = read::address(ModuleKind::Module, &name);
+                missing.insert(address, self.appliers.missing(module, &planned));
+            }
+        }
+        for module in &self.live.bootstrap_modules {
+            let name = module.name_any();
+            if !self.wanted.bootstrap_modules.contains_key(&name) {
+                let address = read::address(ModuleKind::BootstrapModule, &name);
+                missing.insert(address, self.appliers.missing(module, &planned));
+            }
+        }
+        missing
+    }
+
+    /// The names of live modules of a kind that are removed where they are not written any more.
+    fn removed(&self, kind: ModuleKind, missing: &BTreeMap<String, Missing>) -> BTreeSet<String> {
+        let prefix = read::address(kind, "");
+        let removed = missing
+            .iter()
+            .filter(|(_, missing)| self.prune || matches!(missing, Missing::Pruned(_)));
+        let names = removed.filter_map(|(module, _)| module.strip_prefix(&prefix));
+        names.map(str::to_owned).collect()
+    }
+
+    fn subjects(&self, missing: &BTreeMap<String, Missing>) -> Vec<AnySubject> {
         let base = self.base.as_ref();
+        let removed = |kind| self.removed(kind, missing);
+        let (gone, bootstrap_gone) = (removed(ModuleKind::Module), removed(ModuleKind::BootstrapModule));
         let modules = Sides {
             live: &self.live.modules,
             base: base.map(|base| &base.modules),
             wanted: &self.wanted.modules,
-            prune: self.prune,
+            removed: &gone,
         };
         let bootstrap = Sides {
             live: &self.live.bootstrap_modules,
             base: base.map(|base| &base.bootstrap_modules),
             wanted: &self.wanted.bootstrap_modules,
-            prune: self.prune,
+            removed: &bootstrap_gone,
         };
         let modules = modules.subjects(self.now).into_iter().map(Any::Module);
         let bootstrap = bootstrap.subjects(self.now).into_iter().map(Any::Bootstrap);
@@ -193,8 +233,12 @@ impl Foresight {
         rows
     }
 
-    fn notes(&self) -> Vec<String> {
-        let mut notes: Vec<String> = self.wanted.skipped().into_iter().collect();
+    fn notes(&self, missing: &BTreeMap<String, Missing>) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.base.is_none() && !self.prune {
+            notes.extend(applier::left(missing));
+        }
+        notes.extend(self.wanted.skipped());
         if self.live.enrolled.is_none() {
             notes.push(
                 "Secrets may not be listed: a cluster without a kubeconfig is known only where muster told of it"
@@ -263,7 +307,13 @@ impl Foresight {
         };
         let known = subject.before.as_ref();
         let known = known.and_then(|before| ground.versions.known(before)?.ok());
+        let pruned = match ground.missing.get(&address) {
+            Some(Missing::Pruned(id)) if removed && self.base.is_none() => Some(id),
+            _ => None,
+        };
         Ok(assemble::assemble(&Findings {
+            namespace: &self.live.namespace,
+            pruned,
             subject,
             before: known,
             clusters_before: &ground.before.clusters,
@@ -334,6 +384,8 @@ struct Ground<'a> {
     /// The modules that are written differently.
     changing: &'a BTreeSet<String>,
     taken: &'a Taken,
+    /// The live modules that the folder does not have.
+    missing: &'a BTreeMap<String, Missing>,
     before: &'a mut Surroundings,
     after: &'a mut Surroundings,
     /// What each cluster would have.

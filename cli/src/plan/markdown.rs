@@ -21,10 +21,6 @@ pub fn draw(plan: &Plan) -> String {
         }
         text.push('\n');
     }
-    if !plan.unmentioned.is_empty() {
-        let names = plain(&words::who(&plan.unmentioned));
-        let _ = writeln!(text, "{names}: written nowhere here, and left alone.\n");
-    }
     for note in &plan.notes {
         let _ = writeln!(text, "{}\n", plain(note));
     }

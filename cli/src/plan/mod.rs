@@ -11,6 +11,7 @@
 //! Invariant: the order is what the shipped decision function does with what is seen now; nothing here decides.
 //! Invariant: nothing is written, and no Secret is read but its name.
 
+mod applier;
 mod assemble;
 mod change;
 mod fields;
@@ -25,6 +26,7 @@ mod shared;
 #[cfg(test)]
 mod tests;
 mod text;
+mod variables;
 pub mod versions;
 mod words;
 
@@ -32,8 +34,16 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 use muster_controllers::runtime::Clock;
+use muster_sync::source::Files;
 
-use self::{foresee::Foresight, model::Plan, read::Folder, versions::Versions};
+use self::{
+    applier::Appliers,
+    foresee::Foresight,
+    model::Plan,
+    read::{Folder, ReadError},
+    variables::Known,
+    versions::Versions,
+};
 use crate::{
     DONE, FAILED,
     args::{ClusterFlags, Variable},
@@ -42,8 +52,8 @@ use crate::{
 
 pub const EXAMPLES: &str = "\
 Examples:
-  muster plan -f fleet/modules                      what applying the folder would do: who changes, in which order
-  muster plan -f fleet/modules --git origin/main...HEAD -o markdown
+  muster plan -f modules                            what applying the folder would do to which clusters, in order
+  muster plan -f modules --git origin/main...HEAD -o markdown
                                                     of a pull request, as a comment for it; exit code 1: there are changes
   muster plan --source https://github.com/acme/apps.git=../apps
                                                     tags are looked up in a clone
@@ -57,10 +67,11 @@ pub struct PlanFlags {
     /// Compare two commits of the repository of the folder, instead of the folder with the cluster; A...B: what B changed since it left A
     #[arg(long, value_name = "A..B")]
     pub git: Option<String>,
-    /// Modules that stand in the cluster and not in the folder are removed, as by whatever applies it with pruning
+    /// Plan the removal of all modules that are live and not in the folder. Without it: of those that the Kustomization of the folder prunes
     #[arg(long, conflicts_with = "git")]
     pub prune: bool,
-    /// A variable of the manifests; may be repeated. Without any, nothing is substituted
+    /// A variable of the manifests; may be repeated. Others are taken from the Kustomization that applies the folder; without any, nothing is
+    /// substituted
     #[arg(long = "substitute", value_name = "NAME=VALUE")]
     pub substitute: Vec<Variable>,
     /// A clone of a repository that modules name: tags are looked up there, and what changes in objects is shown; may be repeated. The
@@ -104,21 +115,24 @@ pub async fn run(cluster: &ClusterFlags, flags: &PlanFlags) -> anyhow::Result<u8
         None => (None, read::on_disk(&flags.filename)?),
     };
     let (client, namespace) = connect::client(cluster).await?;
-    let variables = flags.substitute.iter().cloned();
-    let variables: BTreeMap<String, String> = variables
-        .map(|variable| (variable.name, variable.value))
-        .collect();
-    let folder = |files| read::folder(files, &variables, &namespace);
-    let (base, wanted) = (files.0.as_ref().map(folder).transpose()?, folder(&files.1)?);
+    let live = live::read(&client, &namespace).await?;
+    let appliers = Appliers::read(&client, &live).await?;
+    let given = flags.substitute.iter().cloned();
+    let given: BTreeMap<String, String> = given.map(|variable| (variable.name, variable.value)).collect();
+    let path = read::location(&flags.filename);
+    let known = Known::of(files.0.iter().chain([&files.1]), &live, &appliers, &path);
+    let (base, wanted, note) = folders(&files, &known, &given, &namespace)?;
     if is_empty(&wanted) && base.as_ref().is_none_or(is_empty) {
         let place = flags.filename.display().to_string();
         let skipped = wanted
             .skipped()
             .map_or_else(String::new, |skipped| format!(" ({skipped})"));
-        return Err(read::ReadError::NoModules { place, skipped }.into());
+        return Err(ReadError::NoModules { place, skipped }.into());
     }
     let foresight = Foresight {
-        live: live::read(&client, &namespace).await?,
+        appliers,
+        path,
+        live,
         client,
         base,
         wanted,
@@ -127,9 +141,33 @@ pub async fn run(cluster: &ClusterFlags, flags: &PlanFlags) -> anyhow::Result<u8
         now: Clock::system().now(),
     };
     let mut versions = Versions::new(&flags.source, &flags.filename, flags.allow_insecure_sources);
-    let plan = foresight.plan(&mut versions).await?;
+    let mut plan = foresight.plan(&mut versions).await?;
+    plan.notes.extend(note);
     output::text(&shown(&plan, flags.output)?)?;
     Ok(code(&plan))
+}
+
+/// Both sides with their variables, and what is to be said of those.
+fn folders(
+    (base, wanted): &(Option<Files>, Files),
+    known: &Known,
+    given: &BTreeMap<String, String>,
+    namespace: &str,
+) -> Result<(Option<Folder>, Folder, Option<String>), ReadError> {
+    let read = |variables: &BTreeMap<String, String>| {
+        let folder = |files| read::folder(files, variables, namespace);
+        Ok((base.as_ref().map(folder).transpose()?, folder(wanted)?))
+    };
+    let all = known.with(given);
+    match read(&all) {
+        Ok((base, wanted)) => Ok((base, wanted, known.note(given))),
+        // A folder that holds more than the Kustomization applies may have variables of others.
+        Err(error @ ReadError::Build { .. }) if all != *given => match read(given) {
+            Ok((base, wanted)) => Ok((base, wanted, Some(Known::unused(&error)))),
+            Err(_) => Err(error),
+        },
+        Err(error) => Err(error),
+    }
 }
 
 /// 1 if something is different afterwards.

@@ -13,7 +13,7 @@ pub struct Plan {
     pub modules: Vec<ModulePlan>,
     /// How many modules were looked at and do not change.
     pub unchanged: usize,
-    /// The modules that stand in the cluster and in no file, and are left alone.
+    /// The modules that are live and in no file, and stay as they are.
     pub unmentioned: Vec<String>,
     /// What could not be looked at, and what that leaves open.
     pub notes: Vec<String>,
@@ -28,6 +28,8 @@ pub const SCHEMA: &str = "plan/v1";
 pub struct ModulePlan {
     /// The module: `module/podinfo`.
     pub module: String,
+    /// Its namespace.
+    pub namespace: String,
     /// Where it is written: `file:line:column`; none for one that is removed.
     pub place: Option<String>,
     /// What becomes of the module itself.
@@ -44,6 +46,8 @@ pub struct ModulePlan {
     pub joins: Vec<String>,
     /// The clusters that it would not select any more.
     pub leaves: Vec<String>,
+    /// The clusters that have something of it and lose it: it does not select them any more, and no other module takes over.
+    pub loses: Vec<String>,
     /// The modules that take over from one that is removed, and in which clusters.
     pub moves: Vec<Move>,
     /// What is done, in this order, where all goes well.

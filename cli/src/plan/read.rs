@@ -21,7 +21,8 @@ use muster_sync::{
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::lint::{Lens, Refused};
+use super::applier::Location;
+use crate::lint::{Code, Lens, Problem, Refused};
 
 /// What a manifest's file may be called, as the sync has it.
 const EXTENSIONS: [&str; 2] = ["yaml", "yml"];
@@ -127,6 +128,8 @@ pub struct Folder {
     pub objects: BTreeMap<ObjectId, Value>,
     /// How many manifests are of another namespace, and not looked at.
     pub elsewhere: BTreeMap<String, usize>,
+    /// The modules among them.
+    pub modules_elsewhere: BTreeSet<String>,
 }
 
 impl Folder {
@@ -197,6 +200,15 @@ fn named<'a>(repository: &'a Repository, folder: &Path, said: &str) -> Result<Co
         }
         _ => ReadError::Git(error),
     })
+}
+
+/// Where a folder is: in a work tree of git, or just on disk.
+pub fn location(folder: &Path) -> Location {
+    match Repository::discover(folder) {
+        Ok(repository) if repository.workdir().is_some() => Location::Repository(below(&repository, folder)),
+        // The path as it is written is better than none.
+        _ => Location::Disk(folder.canonicalize().unwrap_or_else(|_| folder.to_owned())),
+    }
 }
 
 /// The path of a folder from the root of its repository on; empty for the root itself.
@@ -274,6 +286,10 @@ pub fn folder(
     for manifest in manifests {
         if let Some(other) = manifest.namespace().filter(|named| *named != namespace) {
             *folder.elsewhere.entry(other.to_owned()).or_default() += 1;
+            if let Some(kind) = module_kind(&manifest) {
+                let module = address(kind, manifest.name());
+                folder.modules_elsewhere.insert(module);
+            }
             continue;
         }
         let gvk = manifest.gvk();
@@ -298,6 +314,14 @@ pub fn folder(
         }
     }
     Ok(folder)
+}
+
+/// The kind of module that a manifest is; none: it is none.
+fn module_kind(manifest: &Manifest) -> Option<ModuleKind> {
+    let gvk = manifest.gvk();
+    let kinds = [ModuleKind::Module, ModuleKind::BootstrapModule];
+    let is = |kind: &ModuleKind| gvk.group == GROUP && gvk.kind == kind.as_str();
+    kinds.into_iter().find(is)
 }
 
 fn put<K: ModuleObject>(
@@ -336,24 +360,28 @@ fn module<K: ModuleObject>(
     let Some(Refused { unknown, causes }) = refused else {
         return Err(invalid(format!("{} is no version of it", gvk.api_version())));
     };
-    if let Some(path) = unknown.first() {
-        return Err(invalid(format!(
-            "{path}: unknown field; next: remove it, or write it as kubectl explain does"
-        )));
+    let words = |problems: &[Problem]| {
+        let words = problems.iter().map(ToString::to_string);
+        words.collect::<Vec<_>>().join("; ")
+    };
+    if !unknown.is_empty() {
+        let words = words(&unknown);
+        return Err(invalid(format!("{words}; next: {}", Code::UnknownField.remedy())));
     }
     if !causes.is_empty() && !missing.is_empty() {
         return Err(invalid(not_given(&missing)));
     }
     let parsed = serde_json::from_value::<K>(manifest.object.clone());
     let mut object = parsed.map_err(|error| {
+        if causes.iter().any(|cause| cause.is_advice) {
+            return invalid(words(&causes));
+        }
         // What cannot be read has better words, and the definition knows where it stands.
         let field = causes.first().map(|cause| format!("{}: ", cause.field));
         invalid(field.unwrap_or_default() + &error.to_string())
     })?;
     if !causes.is_empty() {
-        let causes = causes.iter();
-        let words = causes.map(|cause| format!("{}: {}", cause.field, cause.message));
-        return Err(invalid(words.collect::<Vec<_>>().join("; ")));
+        return Err(invalid(words(&causes)));
     }
     // Whether addresses without TLS are allowed is known to the controller only.
     let problems = validate::module(&object.name_any(), object.spec(), InsecureSources::Allowed);
@@ -386,7 +414,7 @@ fn not_given(variables: &BTreeSet<String>) -> String {
     let each = |write: fn(&String) -> String| variables.iter().map(write).collect::<Vec<_>>();
     let names = each(|name| format!("${{{name}}}")).join(", ");
     let flags = each(|name| format!("--substitute {name}=VALUE")).join(" ");
-    format!("nobody says what {names} is; next: give it with {flags}")
+    format!("{names}: no Kustomization that applies this folder gives a value; next: give it with {flags}")
 }
 
 /// As commands have it: `module/podinfo`.

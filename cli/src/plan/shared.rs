@@ -131,6 +131,8 @@ mod tests {
     fn plan(module: &str) -> ModulePlan {
         ModulePlan {
             module: module.to_owned(),
+            namespace: "fleet".to_owned(),
+            loses: Vec::new(),
             place: None,
             change: Change::Changed,
             from: None,

@@ -9,12 +9,22 @@ use muster_api::{
 };
 use muster_apiserver::ApiServer;
 use muster_controllers::bindings::Kinds;
+use muster_rollout::{Memory, Millis, Revision, Run, RunState};
 use muster_sync::source::{File, Files};
 use serde_json::{Value, json};
 
 use super::{
-    code, foresee::Foresight, live::Live, markdown, model::Plan, objects::Builder, read, text,
-    versions::Versions, words,
+    applier::{Appliers, Id, Location},
+    code, folders,
+    foresee::Foresight,
+    live::Live,
+    markdown,
+    model::Plan,
+    objects::Builder,
+    read, text,
+    variables::Known,
+    versions::Versions,
+    words,
 };
 use crate::{DONE, FAILED};
 
@@ -40,6 +50,9 @@ struct World {
     /// The other side of a range.
     base: Option<BTreeMap<String, Value>>,
     prune: bool,
+    appliers: Appliers,
+    /// Where the folder is.
+    path: Location,
 }
 
 fn module(name: &str, commit: &str, rollout: &Value) -> Value {
@@ -94,6 +107,8 @@ impl World {
             folder,
             base: None,
             prune: false,
+            appliers: Appliers::default(),
+            path: Location::Repository("modules".into()),
         }
     }
 
@@ -133,6 +148,8 @@ impl World {
             base: self.base.as_ref().map(folder),
             wanted: folder(&self.folder),
             prune: self.prune,
+            appliers: self.appliers.clone(),
+            path: self.path.clone(),
             kinds: Kinds::default(),
             now: "2026-01-02T03:04:05Z".parse().unwrap(),
         };
@@ -370,14 +387,196 @@ async fn who_leaves_is_withdrawn_from_once_that_is_acknowledged() {
     let order = words::order(&plan.modules[0].order);
     assert_eq!(plan.modules[0].leaves, ["us-1", "us-2"]);
     assert!(
-        order[0].starts_with("⏸ acknowledgement of 2 withdrawals at once ("),
+        order[0].starts_with("⏸ the brake (rollout.withdraw.brake) holds 2 withdrawals"),
         "{order:?}"
     );
     assert_eq!(order[1..], ["us-1 (withdrawn)", "us-2 (withdrawn)"]);
     let commands = words::commands(&plan.modules[0]);
-    assert!(
-        commands[0].contains("fleet.muster.dev/acknowledge-withdrawal="),
-        "{commands:?}"
+    assert_eq!(
+        commands,
+        ["muster rollout withdraw module/web --acknowledge -n fleet"]
+    );
+}
+
+#[tokio::test]
+async fn a_removal_says_who_loses_the_module_and_has_no_stages() {
+    let mut world = World::new(&["web"]);
+    world.live.modules[0].spec.rollout = serde_json::from_value(stages()).unwrap();
+    world.rolls_out_since_yesterday();
+    world.folder.remove("web");
+    world.prune = true;
+    let drawn = text::draw(&world.plan().await, 200);
+    let expect = "\
+module/web: removed, was at 11111111
+  6 clusters lose it: dev-1, eu-{1..3} (3), us-1, us-2
+  order: ⏸ the brake (rollout.withdraw.brake) holds 6 withdrawals until acknowledged → dev-1 (withdrawn) → eu-1 (withdrawn) → eu-2 \
+(withdrawn) → eu-3 (withdrawn) → us-1 (withdrawn) → us-2 (withdrawn)
+  ⏸ muster rollout withdraw module/web --acknowledge -n fleet
+
+";
+    let unfolded = drawn.replace("\n         ", " ");
+    assert!(unfolded.starts_with(expect), "{drawn}");
+
+    // An explicit onDelete releases the brake, and Orphan keeps the objects.
+    for (on_delete, says) in [
+        (
+            "Withdraw",
+            "! the brake does not hold it: onDelete: Withdraw is explicit",
+        ),
+        ("Orphan", "! its objects stay in the clusters (onDelete: Orphan)"),
+    ] {
+        world.live.modules[0].spec.on_delete = Some(serde_json::from_value(json!(on_delete)).unwrap());
+        let drawn = text::draw(&world.plan().await, 200);
+        assert!(
+            drawn.contains("6 clusters lose it") && drawn.contains(says),
+            "{drawn}"
+        );
+        assert!(
+            !drawn.contains("rollout.withdraw.brake") && !drawn.contains("acknowledge"),
+            "{drawn}"
+        );
+    }
+}
+
+impl World {
+    /// The rollout of the first module is under way.
+    fn rolls_out_since_yesterday(&mut self) {
+        let spec = &self.live.modules[0].spec;
+        let revision = digest::revision(OLD, &spec.sync, &spec.control_plane_bindings);
+        let run = Run {
+            id: 1,
+            target: Revision::parse(&revision).unwrap(),
+            from: None,
+            started: Millis(1),
+            state: RunState::Open,
+        };
+        let memory = Memory {
+            run: Some(run),
+            ..Memory::default()
+        };
+        let memory = serde_json::to_string(&memory).unwrap();
+        let status = json!({"rollout": {"version": 1, "uid": "uid-web", "memory": memory}});
+        self.live.modules[0].status = Some(serde_json::from_value(status).unwrap());
+    }
+
+    /// The Kustomization `fleet` applied these live modules.
+    fn applied(&mut self, names: &[&str], spec: &Value) {
+        for module in &mut self.live.modules {
+            if names.contains(&&*module.name_any()) {
+                let labels = module.labels_mut();
+                labels.insert("kustomize.toolkit.fluxcd.io/name".to_owned(), "fleet".to_owned());
+                labels.insert(
+                    "kustomize.toolkit.fluxcd.io/namespace".to_owned(),
+                    "sys".to_owned(),
+                );
+            }
+        }
+        let kustomization = json!({
+            "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "metadata": {"name": "fleet", "namespace": "sys"},
+            "spec": spec,
+        });
+        let id = Id {
+            namespace: "sys".to_owned(),
+            name: "fleet".to_owned(),
+        };
+        self.appliers.0 = [(id, Ok(serde_json::from_value(kustomization).unwrap()))].into();
+    }
+}
+
+fn kustomization(path: &str, prune: bool) -> Value {
+    json!({"sourceRef": {"kind": "GitRepository", "name": "fleet"}, "path": path, "prune": prune, "interval": "1m"})
+}
+
+/// The folder has `base` alone; `web` is live, too.
+fn without_web() -> World {
+    let mut world = World::new(&["web", "base"]);
+    world.folder.remove("web");
+    world
+}
+
+#[tokio::test]
+async fn what_its_kustomization_prunes_is_removed_without_the_flag() {
+    for path in [
+        Location::Repository("".into()),
+        Location::Repository("modules".into()),
+        Location::Disk("/home/ann/fleet/modules".into()),
+    ] {
+        let mut world = without_web();
+        world.applied(&["web", "base"], &kustomization("./modules", true));
+        world.path = path.clone();
+        let plan = world.plan().await;
+        let drawn = text::draw(&plan, 200);
+        assert!(drawn.starts_with("module/web: removed"), "{path:?}: {drawn}");
+        assert!(
+            drawn.contains("! Kustomization sys/fleet prunes it: the folder does not have it any more"),
+            "{drawn}"
+        );
+        assert_eq!((code(&plan), &plan.notes[..]), (FAILED, &[][..]));
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_known_to_be_pruned_is_named() {
+    let check = async |world: &World, says: &str| {
+        let plan = world.plan().await;
+        let drawn = text::draw(&plan, 200);
+        assert_eq!(drawn.lines().next(), Some(says));
+        assert_eq!((code(&plan), plan.modules.len()), (DONE, 0), "{drawn}");
+        assert!(markdown::draw(&plan).contains("is live but not in"), "{drawn}");
+    };
+    let mut world = without_web();
+    check(
+        &world,
+        "module/web is live but not in this folder: --prune plans its removal",
+    )
+    .await;
+
+    world.applied(&["web", "base"], &kustomization("modules", false));
+    let says = "module/web is live but not in this folder, and Kustomization sys/fleet does not prune: --prune plans its removal";
+    check(&world, says).await;
+
+    // Another folder, or a part of it.
+    let other = "module/web is live but not in this folder, and Kustomization sys/fleet applies the folder modules: --prune plans its removal";
+    world.applied(&["web"], &kustomization("modules", true));
+    for path in [
+        Location::Repository("modules/team-a".into()),
+        Location::Disk("/home/ann/modules/team-a".into()),
+    ] {
+        world.path = path;
+        check(&world, other).await;
+    }
+    let mut world = without_web();
+    world.applied(&["web"], &kustomization("modules", true));
+    check(&world, other).await;
+
+    world.applied(&["base"], &kustomization("modules", true));
+    for read in world.appliers.0.values_mut() {
+        *read = Err("may not be read with these rights".to_owned());
+    }
+    let says = "module/web is live but not in this folder, and Kustomization sys/fleet may not be read with these rights: --prune plans \
+                its removal";
+    check(&world, says).await;
+
+    // It may be applied to this namespace all the same.
+    let mut world = without_web();
+    world.applied(&["web", "base"], &kustomization("modules", true));
+    let mut manifest = module("web", OLD, &json!({}));
+    manifest["metadata"]["namespace"] = json!("apps");
+    world.folder.insert("web".to_owned(), manifest);
+    let says = "module/web is live but not in this folder for this namespace: --prune plans its removal";
+    check(&world, says).await;
+}
+
+#[tokio::test]
+async fn what_is_being_deleted_is_no_news() {
+    let mut world = without_web();
+    world.applied(&["web", "base"], &kustomization("modules", true));
+    world.live.modules[0].metadata.deletion_timestamp =
+        Some(serde_json::from_value(json!("2026-01-02T00:00:00Z")).unwrap());
+    let plan = world.plan().await;
+    assert_eq!(
+        (plan.modules.len(), &plan.notes[..]),
+        (0, &["module/web is being deleted".to_owned()][..])
     );
 }
 
@@ -421,7 +620,7 @@ async fn what_is_renamed_moves_where_its_successor_is() {
     assert_eq!(orders[0], "module/webapp: [dev-1, eu-1, eu-3] | eu-2 Held");
     assert!(orders[1].contains("dev-1 (moved)"), "{orders:?}");
     assert!(
-        orders[1].contains("⏸ acknowledgement of 2 withdrawals at once"),
+        orders[1].contains("holds 2 withdrawals until acknowledged"),
         "{orders:?}"
     );
     assert!(
@@ -559,7 +758,22 @@ fn bad_input_is_told_with_its_place() {
     );
     check(
         &[("a.yaml", &yaml("web", "  rollout: {maxUnready: 2}\n"))],
-        "a.yaml:1:1: module/web: spec.rollout.maxUnready: unknown field",
+        "a.yaml:1:1: module/web: spec.rollout.maxUnready: unknown field (did you mean maxUnreadyClusters",
+    );
+    check(
+        &[(
+            "a.yaml",
+            &yaml(
+                "web",
+                "  rollout: {stages: [{name: canary, selector: {}, soak: 10}]}\n",
+            ),
+        )],
+        "a.yaml:1:1: module/web: spec.rollout.stages[0].soak: 10 is not a duration: write a duration such as 10s",
+    );
+    check(
+        &[("a.yaml", &yaml("web", "  rollout: {strategy: Replce}\n"))],
+        "a.yaml:1:1: module/web: spec.rollout.strategy: Unsupported value: \"Replce\": supported values: \"Replace\", \"Incremental\" (did you mean \
+         Replace?)",
     );
     check(
         &[("a.yaml", &yaml("web", "  rollout: {maxUnreadyClusters: many}\n"))],
@@ -620,10 +834,113 @@ fn a_variable_that_nobody_gives_is_named() {
         .to_string();
     assert!(
         error.ends_with(
-            "module/web: nobody says what ${FLEET_URL} is; next: give it with --substitute FLEET_URL=VALUE"
+            "module/web: ${FLEET_URL}: no Kustomization that applies this folder gives a value; next: give it with --substitute FLEET_URL=VALUE"
         ),
         "{error}"
     );
+}
+
+#[test]
+fn variables_are_those_of_the_kustomization_or_of_the_live_modules() {
+    const URL: &str = "https://git.test/fleet.git";
+    let mut world = World::new(&["web", "base"]);
+    let git = &mut world.spec("web")["sync"]["source"]["git"];
+    git["url"] = json!("https://${HOST}/fleet.git");
+    let known = |world: &World| {
+        let files = world.folder.iter().map(|(name, manifest)| File {
+            path: format!("{name}.yaml"),
+            bytes: serde_json::to_vec(manifest).unwrap().into(),
+        });
+        let files = Files::new(files);
+        let known = Known::of([&files], &world.live, &world.appliers, &world.path);
+        let folder = read::folder(&files, &known.values, NS).unwrap();
+        let url = folder.modules["web"].object.spec.sync.source.git.url.clone();
+        (url, known.note(&BTreeMap::new()))
+    };
+    // No Kustomization is known: what the live module has.
+    let (url, note) = known(&world);
+    assert_eq!(url, URL);
+    let says = "HOST: taken from the live modules, as their Kustomization is not known; another value: --substitute NAME=VALUE";
+    assert_eq!(note.as_deref(), Some(says));
+
+    // Its variables win over what is live.
+    let mut spec = kustomization("modules", true);
+    spec["postBuild"] = json!({"substitute": {"HOST": "new.test", "OTHER": "x"}});
+    world.applied(&["web", "base"], &spec);
+    assert_eq!(known(&world), ("https://new.test/fleet.git".to_owned(), None));
+
+    // A ConfigMap has the others.
+    spec["postBuild"] =
+        json!({"substitute": {"OTHER": "x"}, "substituteFrom": [{"kind": "ConfigMap", "name": "hosts"}]});
+    world.applied(&["web", "base"], &spec);
+    assert_eq!(known(&world), (URL.to_owned(), Some(says.to_owned())));
+
+    // None of its modules is live yet: that of the folder.
+    world.live.modules.clear();
+    spec["postBuild"] = json!({"substitute": {"HOST": "first.test"}});
+    world.applied(&[], &spec);
+    assert_eq!(known(&world), ("https://first.test/fleet.git".to_owned(), None));
+    world.appliers = Appliers::default();
+
+    let odd = Files::new([File {
+        path: "odd.yaml".to_owned(),
+        bytes: b"- a\n---\nb\n---\nkind: List\nitems: 1\n".to_vec().into(),
+    }]);
+    assert_eq!(
+        Known::of([&odd], &world.live, &world.appliers, &world.path),
+        Known::default()
+    );
+}
+
+#[test]
+fn variables_of_a_kustomization_that_applies_less_are_not_used() {
+    let files = |bucket: &str| {
+        let config_map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"bucket": bucket}});
+        let manifests = [module("web", OLD, &json!({})), config_map];
+        let file = |(number, manifest): (usize, Value)| File {
+            path: format!("{number}.yaml"),
+            bytes: serde_json::to_vec(&manifest).unwrap().into(),
+        };
+        (None, Files::new(manifests.into_iter().enumerate().map(file)))
+    };
+    let mut world = World::new(&["web"]);
+    let mut spec = kustomization("modules", true);
+    spec["postBuild"] = json!({"substitute": {"HOST": "git.test"}});
+    world.applied(&["web"], &spec);
+    let check = |bucket: &str, expect: &str, says: Option<&str>| {
+        let files = files(bucket);
+        let known = Known::of([&files.1], &world.live, &world.appliers, &world.path);
+        let (_, wanted, note) = folders(&files, &known, &BTreeMap::new(), NS).unwrap();
+        let object = wanted.objects.values().next().unwrap();
+        assert_eq!(object["data"]["bucket"], expect);
+        assert_eq!(note.as_deref(), says);
+    };
+    check("${HOST}", "git.test", None);
+    let says = "the variables of its Kustomization are not used: 1.yaml:1:37: variable BUCKET is not set and has no default (known: HOST); write \
+                $${ for a literal ${";
+    check("${BUCKET}", "${BUCKET}", Some(says));
+}
+
+#[tokio::test]
+async fn before_a_tag_is_made_the_plan_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let repository = git2::Repository::init(folder.path()).unwrap();
+    std::fs::write(folder.path().join("a.yaml"), "a: b\n").unwrap();
+    commit(&repository);
+    let mut manifest = module("web", OLD, &json!({}));
+    manifest["spec"]["sync"]["source"]["git"]["version"] = json!({"tag": "web-1.0"});
+    let module: Module = serde_json::from_value(manifest).unwrap();
+    let clone = format!("https://git.test/fleet.git={}", folder.path().display());
+    let nowhere = std::path::Path::new("/nowhere");
+    let mut versions = Versions::new(&[clone.parse().unwrap()], nowhere, false);
+    let expect = format!(
+        "no tag web-1.0 yet in {}: git tag web-1.0, or fetch it (git fetch --tags)",
+        folder.path().display()
+    );
+    assert_eq!(versions.commit(&module).await.unwrap_err().to_string(), expect);
+    let head = repository.head().unwrap().peel(git2::ObjectType::Commit).unwrap();
+    repository.tag_lightweight("web-1.0", &head, false).unwrap();
+    assert_eq!(versions.commit(&module).await.unwrap(), head.id().to_string());
 }
 
 #[test]

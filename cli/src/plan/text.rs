@@ -19,11 +19,6 @@ pub fn draw(plan: &Plan, width: usize) -> String {
         lines.extend(of(module, width));
         lines.push(String::new());
     }
-    if !plan.unmentioned.is_empty() {
-        let names = words::who(&plan.unmentioned);
-        let text = format!("{names}: written nowhere here, and left alone (--prune: removed)");
-        lines.extend(entry("", &text, width));
-    }
     for note in &plan.notes {
         lines.extend(entry("", note, width));
     }

@@ -7,13 +7,13 @@ use std::{
     str::FromStr,
 };
 
-use git2::Repository;
+use git2::{ErrorClass, ErrorCode, Repository};
 use muster_api::{
     module::ModuleObject,
     sync::{GitSource as Wanted, GitVersion},
 };
 use muster_controllers::{module, runtime::call::explain};
-use muster_sync::source::{Clock, GitOptions, GitSource, Limits, Remote, Source as _, Want};
+use muster_sync::source::{Clock, GitOptions, GitSource, Limits, Remote, Source as _, SourceError, Want};
 
 /// A clone of a repository that modules name: `URL=DIR`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,11 +126,16 @@ impl Versions {
         };
         let source = GitSource::new(options, Clock::system()).map_err(|error| failed(&error))?;
         let found = source
-            .resolve(&Remote::new(git.url.clone()), &Want::Tag(tag))
+            .resolve(&Remote::new(git.url.clone()), &Want::Tag(tag.clone()))
             .await;
         found
             .map(|found| found.commit.to_string())
-            .map_err(|error| failed(&error))
+            .map_err(|error| match error {
+                SourceError::UnknownTag { url, .. } => Unknown(format!(
+                    "no tag {tag} yet in {url}: git tag {tag}, and push it; or {clone}"
+                )),
+                error => failed(&error),
+            })
     }
 }
 
@@ -141,11 +146,14 @@ fn tagged(folder: &Path, tag: &str) -> Result<String, Unknown> {
         Ok(object.peel_to_commit()?.id().to_string())
     });
     found.map_err(|error| {
-        Unknown(format!(
-            "{}: {}; next: git fetch --tags there",
-            folder.display(),
-            error.message()
-        ))
+        let folder = folder.display();
+        Unknown(
+            if error.code() == ErrorCode::NotFound && error.class() == ErrorClass::Reference {
+                format!("no tag {tag} yet in {folder}: git tag {tag}, or fetch it (git fetch --tags)")
+            } else {
+                format!("{folder}: {}; next: git fetch --tags there", error.message())
+            },
+        )
     })
 }
 
@@ -154,8 +162,11 @@ fn remotes(folder: &Path) -> BTreeMap<String, PathBuf> {
     let Ok(repository) = Repository::discover(folder) else {
         return BTreeMap::new();
     };
-    let itself = repository.workdir().and_then(|root| root.canonicalize().ok());
-    let itself = itself.map(|root| (format!("file://{}", root.display()), folder.to_owned()));
+    let root = repository.workdir().and_then(|root| root.canonicalize().ok());
+    let itself = root
+        .clone()
+        .map(|root| (format!("file://{}", root.display()), root));
+    let root = root.unwrap_or_else(|| folder.to_owned());
     // A remote that cannot be read is none that could be named.
     let names = repository.remotes().map(|names| {
         let names = names.iter().flatten().flatten().map(str::to_owned);
@@ -163,7 +174,7 @@ fn remotes(folder: &Path) -> BTreeMap<String, PathBuf> {
     });
     let urls = names.unwrap_or_default().into_iter().filter_map(|name| {
         let remote = repository.find_remote(&name).ok()?; // as above
-        Some((remote.url().ok()?.to_owned(), folder.to_owned()))
+        Some((remote.url().ok()?.to_owned(), root.clone()))
     });
     urls.chain(itself).collect()
 }

@@ -48,9 +48,17 @@ pub fn revision(module: &ModulePlan) -> Option<String> {
     }
 }
 
-/// How many clusters it selects, who joins and who leaves.
+/// How many clusters it selects, which join and which leave; of one that is removed, which lose it.
 pub fn selects(module: &ModulePlan) -> String {
     let names = |names: &[String]| listed(names.iter().map(String::as_str), NAMES);
+    if module.change == Change::Removed {
+        let loses = &module.loses;
+        return match &loses[..] {
+            [] => "no cluster loses it".to_owned(),
+            [only] => format!("1 cluster loses it: {only}"),
+            _ => format!("{} clusters lose it: {}", loses.len(), names(loses)),
+        };
+    }
     let selected = counted(module.selected.len(), "cluster", "clusters");
     let mut parts = vec![format!("selects {selected}")];
     if !module.joins.is_empty() {
@@ -205,8 +213,13 @@ fn stop(step: &Step) -> String {
             let parts: Vec<String> = soak.into_iter().chain(gates).chain(approval).collect();
             format!("⏸ {stage}: {}", parts.join(", "))
         }
-        Step::Acknowledge { withdrawal, clusters } => {
-            format!("⏸ acknowledgement of {clusters} withdrawals at once ({withdrawal})")
+        Step::Acknowledge { clusters, .. } => {
+            let withdrawals = counted(
+                usize::try_from(*clusters).unwrap_or(usize::MAX),
+                "withdrawal",
+                "withdrawals",
+            );
+            format!("⏸ the brake (rollout.withdraw.brake) holds {withdrawals} until acknowledged")
         }
         Step::Change { .. } => String::new(),
     }
@@ -220,13 +233,12 @@ pub fn commands(module: &ModulePlan) -> Vec<String> {
             approval: true,
             ..
         } => Some(format!(
-            "muster rollout approve {} --stage {stage}",
-            module.module
+            "muster rollout approve {} --stage {stage} -n {}",
+            module.module, module.namespace
         )),
-        Step::Acknowledge { withdrawal, .. } => Some(format!(
-            "kubectl annotate --field-manager=muster-cli {} --overwrite {}={withdrawal}",
-            module.module,
-            muster_api::labels::annotation::ACKNOWLEDGE_WITHDRAWAL
+        Step::Acknowledge { .. } => Some(format!(
+            "muster rollout withdraw {} --acknowledge -n {}",
+            module.module, module.namespace
         )),
         Step::Pass { .. } | Step::Change { .. } => None,
     });

@@ -114,6 +114,95 @@ async fn what_is_not_there_is_named_with_names_that_are_near() {
     );
 }
 
+/// Right after the first commit the module is not there yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_module_that_is_on_its_way_is_waited_for_with_a_tag() {
+    let bed = Bed::new().await;
+    module(&bed, "podinfo").await;
+    let said = bed
+        .types("rollout status module/podinof --tag v1 --timeout 1s", 1)
+        .await;
+    assert!(
+        said.contains(
+            "there is no module/podinof in namespace default yet (did you mean podinfo?): waiting for a commit that adds it at v1"
+        ) && said.contains("module/podinof did not appear in namespace default within 1s"),
+        "{said}"
+    );
+    let said = bed
+        .types("rollout status bootstrapmodule/podinfo --tag v1 --timeout 1s", 1)
+        .await;
+    assert!(said.contains("(did you mean module/podinfo?)"), "{said}");
+    let said = bed
+        .types("rollout status module/new --tag v1 --timeout 1s -o json", 1)
+        .await;
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(
+        (&said["result"], &said["version"]),
+        (&json!("TimedOut"), &Value::Null)
+    );
+    for flags in ["", "--tag v1 --no-watch"] {
+        let said = bed.types(&format!("rollout status module/new {flags}"), 2).await;
+        assert!(
+            said.contains("there is no module/new in namespace default"),
+            "{said}"
+        );
+    }
+
+    let out = bed.path("out");
+    let mut child = bed
+        .command("rollout status module/new --tag v1")
+        .stdout(std::fs::File::create(&out).unwrap())
+        .spawn()
+        .unwrap();
+    let printed = || std::fs::read_to_string(&out).unwrap();
+    bed.until("it says what it waits for", async || {
+        printed().contains("waiting for a commit that adds it at v1")
+    })
+    .await;
+    module(&bed, "new").await;
+    says(&bed, "new", "True", "Succeeded", false).await;
+    let status = tokio::task::spawn_blocking(move || child.wait().unwrap())
+        .await
+        .unwrap();
+    assert_eq!(status.code(), Some(0), "{}", printed());
+    assert!(printed().ends_with("module/new Succeeded: m\n"), "{}", printed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn without_a_name_what_there_is_is_listed() {
+    let bed = Bed::new().await;
+    assert_eq!(
+        bed.types("rollout history", 0).await,
+        "No modules found in default namespace.\n"
+    );
+    module(&bed, "web").await;
+    module(&bed, "api").await;
+    says(&bed, "web", "True", "Succeeded", false).await;
+    let said = bed.types("rollout history", 0).await;
+    let lines: Vec<Vec<&str>> = said
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(lines[0], ["MODULE", "VERSION", "STATUS", "CLUSTERS"]);
+    assert_eq!(lines[1][..2], ["module/api", "v1"]);
+    assert_eq!(lines[2][..3], ["module/web", "v1", "Succeeded"]);
+    assert!(
+        said.ends_with("The revisions of one: muster rollout history module/api -n default\n"),
+        "{said}"
+    );
+    assert_eq!(
+        bed.types("rollout history -o name", 0).await,
+        "module.fleet.muster.dev/api\nmodule.fleet.muster.dev/web\n"
+    );
+    let said: Value = serde_json::from_str(&bed.types("rollout history -o json", 0).await).unwrap();
+    assert_eq!(said["schema"], "modules/v1");
+    assert_eq!(
+        (&said["modules"][1]["module"], &said["modules"][1]["reason"]),
+        (&json!("module/web"), &json!("Succeeded"))
+    );
+    bed.types("rollout history --revision 1a2b3c4d", 2).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn events_of_all_namespaces_say_where_they_are() {
     let bed = Bed::new().await;

@@ -58,7 +58,13 @@ impl Tour<'_> {
             "A commit changes the image and the version that the module names; a tag is that exact state. Nothing else is needed: no \
              push to a cluster, no command to muster.",
         );
-        self.commit("6.0.0", "6.1.0", "v1.0.0", "v1.1.0").await?;
+        self.edit("6.0.0", "6.1.0", "v1.0.0", "v1.1.0").await?;
+        let plan = self.guide.types_expecting("muster plan -f modules", 1).await?;
+        self.guide.check(
+            "the plan knows the variables, the order, and that the tag is still to come",
+            says(&plan, &["dev-1 → eu-1 → eu-2 → us-1 → us-2", "no tag v1.1.0 yet"]),
+        )?;
+        self.record("6.1.0", "v1.1.0").await?;
         self.guide
             .types("muster rollout status module/podinfo --tag v1.1.0 --timeout 60s")
             .await?;
@@ -189,6 +195,12 @@ impl Tour<'_> {
         from_tag: &str,
         to_tag: &str,
     ) -> anyhow::Result<()> {
+        self.edit(from, to, from_tag, to_tag).await?;
+        self.record(to, to_tag).await
+    }
+
+    /// The version in the files.
+    async fn edit(&mut self, from: &str, to: &str, from_tag: &str, to_tag: &str) -> anyhow::Result<()> {
         self.guide
             .types(&format!(
                 "sed -i 's/podinfo:{from}/podinfo:{to}/' apps/podinfo/deployment.yaml"
@@ -199,8 +211,13 @@ impl Tour<'_> {
                 "sed -i 's/tag: {from_tag}/tag: {to_tag}/' modules/podinfo.yaml"
             ))
             .await?;
+        Ok(())
+    }
+
+    /// Its commit and its tag.
+    async fn record(&mut self, version: &str, tag: &str) -> anyhow::Result<()> {
         self.guide
-            .types(&format!("git commit -qam 'podinfo {to}' && git tag {to_tag}"))
+            .types(&format!("git commit -qam 'podinfo {version}' && git tag {tag}"))
             .await?;
         Ok(())
     }
