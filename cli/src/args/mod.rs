@@ -668,13 +668,6 @@ impl ModuleName {
             name: self.name.clone(),
         }
     }
-
-    /// What to say if there is none of this name.
-    pub fn missing(&self, namespace: &str) -> String {
-        format!(
-            "there is no {self} in namespace {namespace}: see muster get modules -n {namespace}, or name another with -n"
-        )
-    }
 }
 
 impl FromStr for ModuleName {
