@@ -129,7 +129,13 @@ fn table(revisions: &[Past], wide: bool, now: Timestamp) -> Vec<String> {
         return Vec::new();
     }
     let mut titles = vec![
-        "REVISION", "VERSION", "VERDICT", "NOW", "AT END", "STARTED", "TOOK",
+        "REVISION",
+        "VERSION",
+        "VERDICT",
+        "CLUSTERS NOW",
+        "AT END",
+        "STARTED",
+        "TOOK",
     ];
     titles.extend(wide.then_some(["COMMIT", "NAME"]).into_iter().flatten());
     titles.push("EVIDENCE");
