@@ -70,6 +70,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_diff_is_offered_as_it_works() {
+        let check =
+            |url: &str, expect: &str| assert_eq!(diff_command("module/web", " -n fleet", url), expect);
+        check("https://git.test/fleet", "muster diff module/web -n fleet");
+        let allowed = "muster diff module/web -n fleet --allow-insecure-sources";
+        check("file:///tmp/fleet", allowed);
+        check("http://127.0.0.1/fleet", allowed);
+        check("httpd://x", "muster diff module/web -n fleet");
+    }
+
+    #[test]
     fn words_for_a_shell() {
         assert_eq!(shell_word("module/web"), "module/web");
         assert_eq!(shell_word("a b; rm -rf ~"), "'a b; rm -rf ~'");
