@@ -57,8 +57,9 @@ pub async fn objects(client: &Client, namespace: &str) -> anyhow::Result<Objects
 /// What to say if there is no module of this name in a fleet.
 pub fn missing(fleet: &Fleet, module: &ModuleName, namespace: &str) -> String {
     let names = fleet.modules.iter().map(|view| view.name.as_str());
+    let twin = Some(module.twin()).filter(|twin| fleet.module(twin.kind, &twin.name).is_some());
     let is_cluster = fleet.clusters.iter().any(|cluster| cluster.name == module.name);
-    no_module(module, namespace, names, is_cluster)
+    no_module(module, namespace, names, twin, is_cluster)
 }
 
 /// What to say if there is no cluster of this name in a fleet.
@@ -75,14 +76,18 @@ pub fn missing_cluster(fleet: &Fleet, name: &str, namespace: &str) -> String {
 /// The command that shows a module: a verb, and what follows the module.
 const SEE: (&str, &str) = ("tree", "");
 
-/// There is no module of this name: a cluster has it, or names are near.
+/// There is no module of this name: one of the other kind has it, or a cluster, or names are near.
 fn no_module<'a>(
     module: &ModuleName,
     namespace: &str,
     names: impl IntoIterator<Item = &'a str>,
+    twin: Option<ModuleName>,
     is_cluster: bool,
 ) -> String {
     let name = &module.name;
+    if let Some(twin) = twin {
+        return format!("there is no {module} in namespace {namespace}; there is {twin}");
+    }
     if is_cluster {
         return format!(
             "there is no {module} in namespace {namespace}; {name} is a cluster: muster tree cluster/{name} -n {namespace}"
@@ -271,7 +276,10 @@ impl Address {
                     Ok(cluster) => matches!(cluster.find().await, Ok(Some(_))),
                     Err(_none_is_served) => false,
                 };
-                bail!(no_module(module, namespace, names, is_cluster))
+                let twin = module.twin();
+                let has_twin = matches!(Self::of(client, namespace, &twin).find().await, Ok(Some(_)));
+                let twin = has_twin.then_some(twin);
+                bail!(no_module(module, namespace, names, twin, is_cluster))
             }
             What::Cluster(verb) => {
                 let mut module = None;

@@ -186,6 +186,7 @@ async fn what_is_not_there_is_said_in_the_same_words_by_every_verb() {
     let no_module = "there is no module/wep in namespace default: see muster get modules -n default, or name another with -n (did you mean web?)";
     let no_cluster = "there is no cluster eu-2 in namespace default (did you mean eu-1?): see muster get clusters -n default";
     let is_cluster = "there is no module/eu-1 in namespace default; eu-1 is a cluster: muster tree cluster/eu-1 -n default";
+    let other_kind = "there is no bootstrapmodule/web in namespace default; there is module/web";
     let is_module = "there is no cluster web in namespace default; web is a module: ";
     for (words, says, next) in [
         ("why wep", no_module, ""),
@@ -199,6 +200,8 @@ async fn what_is_not_there_is_said_in_the_same_words_by_every_verb() {
         ("why web --cluster eu-2", no_cluster, ""),
         ("hold eu-2", no_cluster, ""),
         ("hold module/web --clusters eu-2", no_cluster, ""),
+        ("why bootstrapmodule/web", other_kind, ""),
+        ("rollout pause bootstrapmodule/web", other_kind, ""),
         ("why eu-1", is_cluster, ""),
         ("tree eu-1", is_cluster, ""),
         ("rollout pause eu-1", is_cluster, ""),
