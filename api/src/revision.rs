@@ -65,6 +65,9 @@ pub struct ModuleRevisionStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
+    /// The first of its rollouts, if it was rolled out several times; the other fields are about the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<FirstRollout>,
     /// When its rollout began; if it was rolled out several times, the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<Time>,
@@ -81,6 +84,24 @@ pub struct ModuleRevisionStatus {
     /// The clusters in numbers when it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<Summary>,
+}
+
+/// The first rollout of a revision that was rolled out again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FirstRollout {
+    /// When it began.
+    pub started: Time,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished: Option<Time>,
+    /// What became of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    /// Updated clusters of all selected ones when it ended, such as 5/5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::MAX_LABEL))]
+    pub clusters: Option<String>,
 }
 
 /// What became of a revision.

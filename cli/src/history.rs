@@ -1,5 +1,7 @@
 //! `muster rollout history`: what became of each revision of a module.
 
+use std::cmp::Reverse;
+
 use anyhow::Context as _;
 use clap::Args;
 use jiff::Timestamp;
@@ -7,11 +9,11 @@ use kube::{Client, api::ListParams};
 use muster_api::{
     ModuleRevision,
     labels::label,
-    module::{ModuleSpec, ModuleStatus},
+    module::{ModuleSpec, ModuleStatus, Summary},
 };
 use muster_controllers::runtime::Api;
 use muster_controllers::runtime::Clock;
-use muster_dashboard::{History, Past};
+use muster_dashboard::{First, History, Past};
 use muster_sync::build::print;
 use serde_json::Value;
 
@@ -125,15 +127,24 @@ pub async fn history(client: &Client, namespace: &str, flags: &HistoryFlags) -> 
     Ok(DONE)
 }
 
-/// A line for each; the one that the module asks for now has a star.
+/// A line for each rollout; the revision that the module asks for now has a star at its last one. Of a revision that was rolled out
+/// several times the first and the last rollout are on record.
 fn table(revisions: &[Past], wide: bool, now: Timestamp) -> Vec<String> {
     if revisions.is_empty() {
         return Vec::new();
     }
-    let mut titles = vec!["REVISION", "VERSION", "VERDICT", "CLUSTERS", "STARTED", "TOOK"];
+    let mut titles = vec![
+        "REVISION",
+        "VERSION",
+        "VERDICT",
+        "CLUSTERS NOW",
+        "AT END",
+        "STARTED",
+        "TOOK",
+    ];
     titles.extend(wide.then_some(["COMMIT", "NAME"]).into_iter().flatten());
     titles.push("EVIDENCE");
-    let mut table = output::table(titles);
+    let mut rows: Vec<(Option<Timestamp>, Vec<String>)> = Vec::new();
     for past in revisions {
         let star = if past.is_target { "*" } else { "" };
         let evidence = past
@@ -144,25 +155,60 @@ fn table(revisions: &[Past], wide: bool, now: Timestamp) -> Vec<String> {
             format!("{}{star}", past.short()),
             past.version.clone(),
             past.verdict.as_str().to_owned(),
-            past.counts
-                .as_ref()
-                .map_or_else(String::new, |counts| counts.clusters.clone()),
-            past.started
-                .map_or_else(String::new, |started| format!("{} ago", Age(started, now))),
-            took(past),
+            clusters(past.counts_now.as_ref()),
+            clusters(past.counts.as_ref().filter(|_| past.finished.is_some())),
+            ago(past.started, now),
+            took(past.started, past.finished),
         ];
         if wide {
             cells.extend([past.commit.clone(), past.name.clone(), evidence]);
         } else {
             cells.push(output::cut(&evidence, MESSAGE));
         }
-        table.add_row(cells);
+        rows.push((past.started, cells));
+        rows.extend(
+            past.first
+                .as_ref()
+                .map(|first| (Some(first.started), first_row(past, first, wide, now))),
+        );
     }
+    // Newest first, as the revisions are; what has not begun stays on top.
+    rows.sort_by_key(|(started, _)| Reverse(started.unwrap_or(Timestamp::MAX)));
+    let mut table = output::table(titles);
+    table.add_rows(rows.into_iter().map(|(_, cells)| cells));
     output::lines(&table)
 }
 
-fn took(past: &Past) -> String {
-    let both = past.started.zip(past.finished);
+/// The first rollout of a revision that was rolled out again.
+fn first_row(past: &Past, first: &First, wide: bool, now: Timestamp) -> Vec<String> {
+    let mut cells = vec![
+        past.short().to_owned(),
+        past.version.clone(),
+        first
+            .verdict
+            .map_or_else(String::new, |verdict| verdict.as_str().to_owned()),
+        String::new(),
+        first.clusters.clone().unwrap_or_default(),
+        ago(Some(first.started), now),
+        took(Some(first.started), first.finished),
+    ];
+    if wide {
+        cells.extend([past.commit.clone(), past.name.clone()]);
+    }
+    cells.push("rolled out again later".to_owned());
+    cells
+}
+
+fn clusters(counts: Option<&Summary>) -> String {
+    counts.map_or_else(String::new, |counts| counts.clusters.clone())
+}
+
+fn ago(started: Option<Timestamp>, now: Timestamp) -> String {
+    started.map_or_else(String::new, |started| format!("{} ago", Age(started, now)))
+}
+
+fn took(started: Option<Timestamp>, finished: Option<Timestamp>) -> String {
+    let both = started.zip(finished);
     both.map_or_else(String::new, |(started, finished)| {
         Age(started, finished).to_string()
     })
@@ -176,7 +222,7 @@ fn whole(past: &Past, now: Timestamp) -> Vec<String> {
     } else {
         "no"
     };
-    let counts = past.counts.as_ref().map(|counts| {
+    let numbers = |counts: &Summary| {
         let named = [
             ("ready", counts.ready),
             ("updating", counts.updating),
@@ -189,6 +235,26 @@ fn whole(past: &Past, now: Timestamp) -> Vec<String> {
         let more = named.into_iter().filter(|(_, count)| *count > 0);
         let more: Vec<String> = more.map(|(word, count)| format!("{count} {word}")).collect();
         format!("{} updated; {}", counts.clusters, more.join(", "))
+    };
+    let first = past.first.as_ref().map(|first| {
+        let took = Some(took(Some(first.started), first.finished)).filter(|took| !took.is_empty());
+        [
+            Some(format!(
+                "started {} ({} ago)",
+                first.started,
+                Age(first.started, now)
+            )),
+            took.map(|took| format!("took {took}")),
+            first.verdict.map(|verdict| verdict.as_str().to_owned()),
+            first
+                .clusters
+                .as_ref()
+                .map(|clusters| format!("{clusters} updated")),
+        ]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(", ")
     });
     let fields = [
         ("Revision", Some(past.revision.clone())),
@@ -197,10 +263,21 @@ fn whole(past: &Past, now: Timestamp) -> Vec<String> {
         ("Commit", Some(past.commit.clone())),
         ("Verdict", Some(past.verdict.as_str().to_owned())),
         ("Target", Some(target.to_owned())),
+        ("First", first),
         ("Started", at(past.started)),
         ("Finished", at(past.finished)),
-        ("Took", Some(took(past)).filter(|took| !took.is_empty())),
-        ("Clusters", counts),
+        (
+            "Took",
+            Some(took(past.started, past.finished)).filter(|took| !took.is_empty()),
+        ),
+        ("Now", past.counts_now.as_ref().map(numbers)),
+        (
+            "At end",
+            past.counts
+                .as_ref()
+                .filter(|_| past.finished.is_some())
+                .map(numbers),
+        ),
     ];
     let mut lines: Vec<String> = fields
         .into_iter()
@@ -288,6 +365,43 @@ pub mod tests {
     #[test]
     fn as_a_wide_table() {
         insta::assert_snapshot!(table(&sample().revisions, true, now()).join("\n"));
+    }
+
+    /// A version that was rolled back to when 4 of 5 clusters had it, and that all 5 have by now.
+    fn twice() -> History {
+        let counts = |clusters: &str| {
+            json!({"total": 5, "updated": 4, "ready": 5, "updating": 0, "waiting": 0, "failed": 0, "skipped": 0, "held": 0,
+                "withdrawing": 0, "clusters": clusters})
+        };
+        let all = [
+            revision(
+                'a',
+                "v1",
+                &json!({
+                    "first": {"started": "2026-01-01T01:00:00Z", "finished": "2026-01-01T01:04:00Z", "verdict": "Good", "clusters": "5/5"},
+                    "started": "2026-01-03T01:00:00Z", "finished": "2026-01-03T01:00:00Z", "verdict": "Good", "counts": counts("4/5"),
+                }),
+            ),
+            revision(
+                'b',
+                "v2",
+                &json!({"started": "2026-01-02T01:00:00Z", "finished": "2026-01-02T01:00:30Z", "verdict": "Aborted", "counts": counts("1/5")}),
+            ),
+        ];
+        let spec: ModuleSpec = serde_json::from_value(json!({
+            "sync": {"source": {"git": {"url": "https://git.test/fleet", "version": {"tag": "v1"}}}},
+        }))
+        .unwrap();
+        let status =
+            serde_json::from_value(json!({"revision": "a".repeat(64), "summary": counts("5/5")})).unwrap();
+        History::of("module/web", &spec, Some(&status), &all)
+    }
+
+    #[test]
+    fn a_version_that_was_rolled_out_twice() {
+        let history = twice();
+        insta::assert_snapshot!(table(&history.revisions, false, now()).join("\n"));
+        insta::assert_snapshot!(whole(history.find("aaaaaaaa").unwrap(), now()).join("\n"));
     }
 
     #[test]

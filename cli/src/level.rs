@@ -36,10 +36,12 @@ Examples:
 pub const PIN_EXAMPLES: &str = "\
 Examples:
   muster rollout history module/podinfo                          which revisions there are
-  muster pin eu-1 --module podinfo --revision 1a2b3c4d --reason 'crashes there' --for 24h";
+  muster pin eu-1 --module podinfo --revision v1.4.0 --reason 'crashes there' --for 24h
+  muster pin eu-1 --module podinfo --revision 1a2b3c4d           where several revisions have the version";
 
 pub const UNPIN_EXAMPLES: &str = "\
 Examples:
+  muster unpin eu-1                                              where one module pins it
   muster unpin eu-1 --module podinfo";
 
 #[derive(Args, Debug)]
@@ -71,7 +73,7 @@ pub struct PinFlags {
     /// The module: NAME, module/NAME or bootstrapmodule/NAME
     #[arg(long, short)]
     pub module: ModuleName,
-    /// The revision that the cluster gets and keeps, or at least 8 digits of it
+    /// What the cluster gets and keeps: a version that was rolled out, or a revision by at least 8 digits of its hash
     #[arg(long)]
     pub revision: String,
     #[command(flatten)]
@@ -82,9 +84,9 @@ pub struct PinFlags {
 pub struct UnpinFlags {
     /// The cluster
     pub cluster: String,
-    /// The module: NAME, module/NAME or bootstrapmodule/NAME
+    /// The module: NAME, module/NAME or bootstrapmodule/NAME; may be left out where the cluster has one pin
     #[arg(long, short)]
-    pub module: ModuleName,
+    pub module: Option<ModuleName>,
     #[command(flatten)]
     pub dry_run: DryRunFlag,
 }
@@ -127,6 +129,7 @@ pub async fn hold(cluster: &ClusterFlags, flags: &HoldFlags) -> anyhow::Result<u
     match top {
         Held::Cluster(name) if clusters.is_empty() => {
             let address = Address::of_cluster(&client, &namespace, name).await?;
+            let address = address.or_module("hold", " --clusters CLUSTERS");
             let object = address.get().await?;
             let wanted = term.control(&client, "true").await?;
             let verb = match wish(annotated(&object, HOLD), wanted, control::now(), |_| true) {
@@ -186,6 +189,7 @@ pub async fn release(cluster: &ClusterFlags, flags: &ReleaseFlags) -> anyhow::Re
     match top {
         Held::Cluster(name) if clusters.is_empty() => {
             let address = Address::of_cluster(&client, &namespace, name).await?;
+            let address = address.or_module("release", "");
             let object = address.get().await?;
             let verb = taken_away(&address, &object, HOLD, dry_run.by, ("released", "is not held")).await?;
             control::tell(&address, verb, dry_run.by);
@@ -242,7 +246,7 @@ pub async fn pin(cluster: &ClusterFlags, flags: &PinFlags) -> anyhow::Result<u8>
     );
     let object = address.get().await?;
     let history = history::read(&client, &namespace, module).await?.history;
-    let past = history.find(revision)?;
+    let past = history.named(revision)?;
     if past.verdict == Outcome::Bad {
         bail!(
             "{} (revision {}) is known to be bad and is given to nobody; next: choose another (muster rollout history {module})",
@@ -289,31 +293,71 @@ pub async fn unpin(cluster: &ClusterFlags, flags: &UnpinFlags) -> anyhow::Result
         module,
         dry_run,
     } = flags;
-    let (key, address) = (
-        key(module, cluster)?,
-        Address::of_cluster(&client, &namespace, cluster).await?,
-    );
+    let key = module.as_ref().map(|module| key(module, cluster)).transpose()?;
+    let address = Address::of_cluster(&client, &namespace, cluster).await?;
     let object = address.get().await?;
-    let verb = taken_away(&address, &object, &key, dry_run.by, ("unpinned", "is not pinned")).await?;
-    control::tell(&address, verb, dry_run.by);
-    // It is unpinned, whatever is found out now; a module that is gone pins nothing.
-    let of_module = match Address::of(&client, &namespace, module).find().await {
-        Ok(found) => found,
-        Err(error) => {
-            complain!("warning: whether {module} pins it besides is not known: {error:#}");
-            None
-        }
+    let key = match key {
+        Some(key) => Some(key),
+        None => only_pin(&object, cluster)?,
     };
-    let by_module = of_module.and_then(|object| in_force(&object, PIN));
-    let named = by_module.is_some_and(|control| {
-        let mut names = control.names().into_iter();
-        names.any(|name| name.split_once('@').is_some_and(|(name, _)| name == cluster))
-    });
-    if named {
-        say!("It stays pinned by the annotation {PIN} of {module}: take it out of that, too.");
-        return Ok(FAILED);
+    let words = ("unpinned", "is not pinned");
+    let verb = match key {
+        Some(key) => taken_away(&address, &object, &key, dry_run.by, words).await?,
+        None => words.1,
+    };
+    control::tell(&address, verb, dry_run.by);
+    Ok(still_pinned(&client, &namespace, module.as_ref(), cluster).await)
+}
+
+/// The annotation of a Cluster that pins it, if it has one; an error if it has several.
+fn only_pin(object: &DynamicObject, cluster: &str) -> anyhow::Result<Option<String>> {
+    let keys = object.annotations().keys();
+    let pins: Vec<&String> = keys.filter(|key| key.starts_with(PIN_PREFIX)).collect();
+    match &pins[..] {
+        [] => Ok(None),
+        [only] => Ok(Some((*only).clone())),
+        several => {
+            let modules = several.iter().filter_map(|key| key.strip_prefix(PIN_PREFIX));
+            let modules: Vec<&str> = modules.collect();
+            let first = modules.first().copied().unwrap_or_default();
+            bail!(
+                "{cluster} is pinned for {}; next: name one, such as muster unpin {cluster} --module {first}",
+                modules.join(", ")
+            )
+        }
     }
-    Ok(DONE)
+}
+
+/// Says whether this module, or any if none is named, still pins a cluster that was unpinned; exit code 1 if so.
+async fn still_pinned(client: &Client, namespace: &str, module: Option<&ModuleName>, cluster: &str) -> u8 {
+    let found = match module {
+        // A module that is gone pins nothing.
+        Some(module) => {
+            let found = Address::of(client, namespace, module).find().await;
+            found.map(|found| found.map(|object| (module.kind, object)).into_iter().collect())
+        }
+        None => fleet::modules(client, namespace).await,
+    };
+    // It is unpinned, whatever is found out now.
+    let found: Vec<_> = found.unwrap_or_else(|error| {
+        let what = module.map_or_else(|| "a module".to_owned(), ToString::to_string);
+        complain!("warning: whether {what} pins it besides is not known: {error:#}");
+        Vec::new()
+    });
+    let mut code = DONE;
+    for (kind, object) in found {
+        let named = in_force(&object, PIN).is_some_and(|control| {
+            let mut names = control.names().into_iter();
+            names.any(|name| name.split_once('@').is_some_and(|(name, _)| name == cluster))
+        });
+        if named {
+            let name = object.name_any();
+            let module = ModuleName { kind, name };
+            say!("It stays pinned by the annotation {PIN} of {module}: take it out of that, too.");
+            code = FAILED;
+        }
+    }
+    code
 }
 
 fn annotated<'a>(object: &'a DynamicObject, key: &str) -> Option<&'a str> {

@@ -11,8 +11,7 @@ use crate::{
     DONE,
     args::{ClusterFlags, ModuleName, View},
     connect,
-    fleet::{self, missing},
-    near,
+    fleet::{self, missing, missing_cluster},
     output::{self, When},
 };
 
@@ -119,13 +118,13 @@ pub fn below(fleet: &Fleet, top: &Top, namespace: &str) -> anyhow::Result<Tree> 
         Top::Fleet => Ok(Tree::fleet(fleet, namespace)),
         Top::Module(module) => {
             let view = fleet.module(module.kind, &module.name);
-            Ok(Tree::module(view.with_context(|| missing(fleet, module, namespace))?))
+            Ok(Tree::module(
+                view.with_context(|| missing(fleet, module, namespace))?,
+            ))
         }
-        Top::Cluster(name) => Tree::cluster(fleet, name).with_context(|| {
-            let clusters = fleet.clusters.iter().map(|cluster| cluster.name.as_str());
-            let offer = near::offer(name, clusters);
-            format!("there is no cluster {name} in namespace {namespace}{offer}: see muster get clusters -n {namespace}")
-        }),
+        Top::Cluster(name) => {
+            Tree::cluster(fleet, name).with_context(|| missing_cluster(fleet, name, namespace))
+        }
     }
 }
 

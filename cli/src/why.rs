@@ -9,8 +9,8 @@ use crate::{
     DONE,
     args::{ClusterFlags, ModuleName, View, WhyFlags},
     connect,
-    fleet::{self, missing},
-    near, output,
+    fleet::{self, missing, missing_cluster},
+    output,
 };
 
 pub const EXAMPLES: &str = "\
@@ -67,13 +67,8 @@ fn answer(
         kind: module.kind,
         name: module.name.clone(),
     };
-    muster_dashboard::why_on(objects, fleet, &reference, name).with_context(|| {
-        let names = view.cells.iter().map(|cell| cell.cluster.as_str());
-        format!(
-            "there is no cluster {name} in namespace {namespace}{}: see muster get clusters -n {namespace}",
-            near::offer(name, names)
-        )
-    })
+    muster_dashboard::why_on(objects, fleet, &reference, name)
+        .with_context(|| missing_cluster(fleet, name, namespace))
 }
 
 /// The answer on lines that fit; a command that is to be typed next is never broken, so that it can be copied.

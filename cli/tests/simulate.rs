@@ -43,6 +43,35 @@ fn the_example_at_two_widths() {
     }
 }
 
+/// A shell makes several words of `--fail eu-{2..3}` and `--slow us-{1..2}=5m`.
+#[test]
+fn what_a_shell_expands_is_as_what_it_leaves() {
+    let quoted = drawn(&[EXAMPLE, "--fail", "eu-{1..3}", "--slow", "us-{1..2}=5m"]);
+    let expanded = drawn(&[
+        EXAMPLE, "--fail", "eu-1", "eu-2", "eu-3", "--slow", "us-1=5m", "us-2=5m",
+    ]);
+    assert_eq!(quoted, expanded);
+    for (arguments, says) in [
+        (
+            &[EXAMPLE, "eu-1"][..],
+            "eu-1: one file is simulated; name clusters by --fail eu-1",
+        ),
+        (
+            &[EXAMPLE, "--slow", "us-1=5m", "eu-1"],
+            "eu-1: one file is simulated",
+        ),
+        (
+            &[EXAMPLE, "--fail", "eu-1", "eu-9"],
+            "--fail eu-9: the file has no such cluster",
+        ),
+    ] {
+        let output = simulate(arguments);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(says), "{said}");
+    }
+}
+
 #[test]
 fn a_version_that_fails_and_a_slow_cluster() {
     let text = drawn(&[

@@ -22,7 +22,9 @@ use muster_api::{
 use muster_rollout::StageId;
 use serde::Serialize;
 
-use crate::{ConditionView, Happened, ModuleRef, Shape, group::natural, recall, words::one_line};
+use crate::{
+    ConditionView, Happened, ModuleRef, Shape, group::natural, recall, verbs::with_verbs, words::one_line,
+};
 
 /// The objects that a view is computed from, as read.
 #[derive(Debug, Default)]
@@ -258,18 +260,24 @@ fn module_view<K: ModuleObject>(module: &K, members: &[Member], rows: &Rows<'_>)
         reason: ready.map_or("Pending", |ready| &ready.reason).to_owned(),
         message: ready.map_or_else(
             || "the controller has not looked at it yet".to_owned(),
-            |ready| one_line(&ready.message),
+            |ready| in_verbs(module, None, &ready.message),
         ),
         since: ready.map(|ready| ready.last_transition_time.0),
         observed: status.observed_generation.is_some()
             && status.observed_generation == module.meta().generation,
         stalled: is_true(&status.conditions, STALLED),
         tag_moved: said(&status.conditions, TAG_MOVED),
-        paused: said(&status.conditions, PAUSED),
+        paused: said(&status.conditions, PAUSED).map(|message| in_verbs(module, None, &message)),
         waits_at: waits_at(module.spec(), &status),
         summary: status.summary.unwrap_or_default(),
         cells: cells.collect(),
     }
+}
+
+/// What a module says, or says about a cluster, on one line and in our verbs.
+fn in_verbs<K: ModuleObject>(module: &K, cluster: Option<&str>, message: &str) -> String {
+    let said = format!("{}/{}", K::KIND.as_str().to_lowercase(), module.name_any());
+    with_verbs(&one_line(message), &said, cluster)
 }
 
 /// What a condition says that is there only while something is so.
@@ -316,7 +324,7 @@ fn cell<K: ModuleObject>(module: &K, member: &Member, selected: bool, rows: &Row
             shape,
             reason: told.reason.clone(),
             since: told.since.as_ref().map(|since| since.0),
-            message: one_line(&told.message),
+            message: in_verbs(module, Some(&member.name), &told.message),
             ..base
         };
     }
@@ -345,7 +353,7 @@ fn cell<K: ModuleObject>(module: &K, member: &Member, selected: bool, rows: &Row
                 return Cell {
                     shape: Shape::Waiting,
                     reason: told.reason.clone(),
-                    message: one_line(&told.message),
+                    message: in_verbs(module, Some(&member.name), &told.message),
                     ..base
                 };
             }

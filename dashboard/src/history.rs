@@ -18,6 +18,9 @@ use crate::{ModuleRef, Objects, Span};
 /// Digits of a hash by which people name a revision.
 const DIGITS: usize = 8;
 
+/// Revisions that an error names.
+const KNOWN: usize = 5;
+
 /// The revisions of a module, with the version of this form.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -48,16 +51,34 @@ pub struct Past {
     pub verdict: Outcome,
     /// It is what the module asks for now.
     pub is_target: bool,
+    /// The first of its rollouts, if it was rolled out several times; the other fields are about the last one.
+    pub first: Option<First>,
     /// When its rollout began.
     pub started: Option<Timestamp>,
     /// When that ended.
     pub finished: Option<Timestamp>,
     /// The clusters in numbers: when it ended, or now if it is being rolled out.
     pub counts: Option<Summary>,
+    /// The clusters in numbers now, of what the module asks for.
+    pub counts_now: Option<Summary>,
     /// What the verdict rests on.
     pub evidence: Vec<Seen>,
     /// But for its version it is what the module asks for now.
     pub differs_by_version_only: bool,
+}
+
+/// The first rollout of a revision that was rolled out again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct First {
+    /// What became of it.
+    pub verdict: Option<Outcome>,
+    /// When it began.
+    pub started: Timestamp,
+    /// When it ended.
+    pub finished: Option<Timestamp>,
+    /// Updated clusters of all selected ones when it ended.
+    pub clusters: Option<String>,
 }
 
 /// What became of a revision.
@@ -109,6 +130,30 @@ pub enum NoSuchRevision {
         module: String,
         /// How many there are.
         count: usize,
+    },
+    /// No revision has this version.
+    #[error(
+        "there is no revision or version {said} of {module}; there are {known}; next: muster rollout history {module}"
+    )]
+    NoVersion {
+        /// What is asked for.
+        said: String,
+        /// The module.
+        module: String,
+        /// The newest ones, with their versions.
+        known: String,
+    },
+    /// Several revisions have this version.
+    #[error(
+        "several revisions of {module} have the version {said}: {known}; next: name one of them by its hash"
+    )]
+    SameVersion {
+        /// The version.
+        said: String,
+        /// The module.
+        module: String,
+        /// They.
+        known: String,
     },
     /// It is no revision at all.
     #[error(
@@ -232,6 +277,45 @@ impl History {
         }
     }
 
+    /// The one revision of this version, or whose hash begins so.
+    pub fn named(&self, said: &str) -> Result<&Past, NoSuchRevision> {
+        let mut same = self.revisions.iter().filter(|past| past.version == said);
+        match (same.next(), same.next()) {
+            (Some(only), None) => Ok(only),
+            (Some(first), Some(second)) => {
+                let all = [first, second].into_iter().chain(same).map(Past::short);
+                Err(NoSuchRevision::SameVersion {
+                    said: said.to_owned(),
+                    module: self.module.clone(),
+                    known: all.collect::<Vec<_>>().join(", "),
+                })
+            }
+            (None, _) => self.find(said).map_err(|error| match error {
+                ambiguous @ NoSuchRevision::Ambiguous { .. } => ambiguous,
+                _ if self.revisions.is_empty() => NoSuchRevision::Unknown {
+                    said: said.to_owned(),
+                    module: self.module.clone(),
+                },
+                _ => NoSuchRevision::NoVersion {
+                    said: said.to_owned(),
+                    module: self.module.clone(),
+                    known: self.newest(),
+                },
+            }),
+        }
+    }
+
+    /// The newest revisions, with their versions.
+    fn newest(&self) -> String {
+        let newest = self.revisions.iter().take(KNOWN);
+        let newest = newest.map(|past| format!("{} ({})", past.version, past.short()));
+        let newest = newest.collect::<Vec<_>>().join(", ");
+        match self.revisions.len().saturating_sub(KNOWN) {
+            0 => newest,
+            more => format!("{newest} and {more} more"),
+        }
+    }
+
     /// The revision that a module goes back to: the one that is said, else the last one that was good with another version than
     /// that which it asks for now.
     pub fn back(&self, now: &GitVersion, to: Option<&str>) -> Result<&Past, NoWayBack> {
@@ -283,6 +367,17 @@ impl Past {
     }
 }
 
+impl From<Verdict> for Outcome {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Good => Self::Good,
+            Verdict::Bad => Self::Bad,
+            Verdict::Aborted => Self::Aborted,
+            Verdict::Superseded => Self::Superseded,
+        }
+    }
+}
+
 impl Outcome {
     /// The word.
     pub const fn as_str(self) -> &'static str {
@@ -302,14 +397,13 @@ fn past(revision: &ModuleRevision, spec: &ModuleSpec, status: Option<&ModuleStat
     let content = &revision.spec;
     let is_target = status.and_then(|status| status.revision.as_ref()) == Some(&content.revision);
     let verdict = match story.verdict {
-        Some(Verdict::Good) => Outcome::Good,
-        Some(Verdict::Bad) => Outcome::Bad,
-        Some(Verdict::Aborted) => Outcome::Aborted,
-        Some(Verdict::Superseded) => Outcome::Superseded,
+        Some(verdict) => verdict.into(),
         None if story.started.is_some() => Outcome::Running,
         None => Outcome::Pending,
     };
-    let now = status.filter(|_| is_target && verdict == Outcome::Running);
+    let now = status
+        .filter(|_| is_target)
+        .and_then(|status| status.summary.clone());
     let wanted = content.sync.source.git.version.clone();
     Past {
         revision: content.revision.clone(),
@@ -321,9 +415,18 @@ fn past(revision: &ModuleRevision, spec: &ModuleSpec, status: Option<&ModuleStat
         commit: content.commit.clone(),
         verdict,
         is_target,
+        first: story.first.map(|first| First {
+            verdict: first.verdict.map(Outcome::from),
+            started: first.started.0,
+            finished: first.finished.map(|time| time.0),
+            clusters: first.clusters,
+        }),
         started: story.started.map(|time| time.0),
         finished: story.finished.map(|time| time.0),
-        counts: story.counts.or_else(|| now.and_then(|now| now.summary.clone())),
+        counts: story
+            .counts
+            .or_else(|| now.clone().filter(|_| verdict == Outcome::Running)),
+        counts_now: now,
         evidence: story
             .evidence
             .into_iter()

@@ -37,6 +37,20 @@ pub fn shell_word(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
+/// The scheme of a repository that `muster diff` reads only with `--allow-insecure-sources`.
+pub fn insecure_scheme(url: &str) -> Option<&'static str> {
+    ["http", "file"].into_iter().find(|scheme| {
+        url.strip_prefix(scheme)
+            .is_some_and(|rest| rest.starts_with("://"))
+    })
+}
+
+/// The command that compares a module with its clusters, as it works for this repository.
+pub fn diff_command(module: &str, flags: &str, url: &str) -> String {
+    let allow = insecure_scheme(url).map_or("", |_| " --allow-insecure-sources");
+    format!("muster diff {module}{flags}{allow}")
+}
+
 /// What an object says, on one line: a line that begins anew could be taken for another thing's.
 pub fn one_line(text: &str) -> String {
     if text.contains(['\n', '\r', '\t', '\u{2028}', '\u{2029}', '\u{85}']) {
@@ -54,6 +68,17 @@ pub fn counted(number: usize, word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_diff_is_offered_as_it_works() {
+        let check =
+            |url: &str, expect: &str| assert_eq!(diff_command("module/web", " -n fleet", url), expect);
+        check("https://git.test/fleet", "muster diff module/web -n fleet");
+        let allowed = "muster diff module/web -n fleet --allow-insecure-sources";
+        check("file:///tmp/fleet", allowed);
+        check("http://127.0.0.1/fleet", allowed);
+        check("httpd://x", "muster diff module/web -n fleet");
+    }
 
     #[test]
     fn words_for_a_shell() {

@@ -7,7 +7,7 @@
 )]
 
 use muster_api::{ModuleRevision, module::ModuleSpec};
-use muster_dashboard::{History, NoWayBack, Outcome};
+use muster_dashboard::{History, NoWayBack, Outcome, Past};
 use serde_json::{Value, json};
 
 fn revision(digit: char, tag: &str, path: &str, status: &Value) -> ModuleRevision {
@@ -98,6 +98,39 @@ fn newest_first_and_what_is_told_of_each() {
             ("v1", Outcome::Good, true),
         ]
     );
+}
+
+#[test]
+fn a_revision_is_named_by_its_version_or_hash() {
+    let all: Vec<ModuleRevision> = ('a'..='f')
+        .zip(["v1", "v2", "v3", "v3", "deadbeef", "v5"])
+        .zip(1..)
+        .map(|((digit, tag), day)| revision(digit, tag, "web", &story(day, "Good")))
+        .collect();
+    let history = history("v5", &all);
+    let check = |said: &str, expect: Result<&str, &str>| {
+        let found = history
+            .named(said)
+            .map(Past::short)
+            .map_err(|error| error.to_string());
+        assert_eq!(found, expect.map_err(str::to_owned), "{said}");
+    };
+    check("v1", Ok("aaaaaaaa"));
+    check("BBBBBBBB", Ok("bbbbbbbb"));
+    check("deadbeef", Ok("eeeeeeee"));
+    check(
+        "v3",
+        Err(
+            "several revisions of module/web have the version v3: dddddddd, cccccccc; next: name one of them by its hash",
+        ),
+    );
+    let known = "v5 (ffffffff), deadbeef (eeeeeeee), v3 (dddddddd), v3 (cccccccc), v2 (bbbbbbbb) and 1 more";
+    for said in ["v9", "01234567", ""] {
+        let words = format!(
+            "there is no revision or version {said} of module/web; there are {known}; next: muster rollout history module/web"
+        );
+        check(said, Err(&words));
+    }
 }
 
 #[test]

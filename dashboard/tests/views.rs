@@ -220,6 +220,27 @@ fn why_ends_with_what_is_to_be_done() {
     check("WaitingStage", "m", "nothing to do: it goes on by itself");
 }
 
+/// A status says it in kubectl's words, for those who read it without muster.
+#[test]
+fn every_view_names_the_verb_that_why_names() {
+    let kubectl = "kubectl annotate --namespace fleet --field-manager=muster-cli module/web --overwrite fleet.muster.dev/approve=canary@1a2b3c4d";
+    let muster = "muster rollout approve module/web --stage canary -n fleet";
+    let waits = |next: &str| format!("v2 waits for approval of stage canary; next: {next}");
+    let mut objects = objects(&[("eu-1", "WaitingApproval", &waits(kubectl))]);
+    let mut module = (*objects.modules[0]).clone();
+    for condition in &mut module.status.as_mut().unwrap().conditions {
+        condition.message = waits(kubectl);
+    }
+    objects.modules = vec![module.into()];
+    let fleet = Fleet::of(&objects);
+    let view = fleet.module(ModuleKind::Module, "web").unwrap();
+    assert_eq!(view.message, waits(muster));
+    let cell = view.cells.iter().find(|cell| cell.cluster == "eu-1").unwrap();
+    assert_eq!(cell.message, waits(muster));
+    let tree = serde_json::to_string(&Tree::module(view)).unwrap();
+    assert!(tree.contains(muster) && !tree.contains("kubectl"), "{tree}");
+}
+
 #[test]
 fn what_a_person_can_do_comes_before_what_nobody_can() {
     let fleet = told(&[

@@ -113,6 +113,13 @@ fn a_cluster_comes_and_goes_by_kubectl_alone() {
     let before = person.written();
     person.types(ENROL, 0);
     assert_eq!(person.written(), before, "the second time changed something");
+    // A label that is not named stays: without it modules would withdraw.
+    let said = person.types(&ENROL.replace(",region=ap", ""), 0);
+    assert!(
+        said.contains("kept, though not named by --labels: region=ap"),
+        "{said}"
+    );
+    assert_eq!(person.written(), before, "a label was dropped");
 
     leaves(&person);
     installs(&person);
@@ -231,6 +238,10 @@ fn a_mistake_in_the_words_is_exit_code_2_before_anything_is_asked() {
     check(
         "./enrol.sh ap-1 --downstream-context x --labels 'env prod'",
         "labels are written as",
+    );
+    check(
+        "./enrol.sh ap-1 --downstream-context x --labels env",
+        "or KEY- to remove one",
     );
     check("./unenrol.sh ap-1 --revoke", "--downstream-kubeconfig");
 }

@@ -14,7 +14,8 @@ The management cluster is the one that kubectl speaks to without further flags (
   --downstream-context CONTEXT   its context in that file (default: the current one)
   --context CONTEXT              the context of the management cluster (default: the current one)
   -n, --namespace NAMESPACE      the namespace of modules and clusters (default: default)
-  --labels KEY=VALUE,...         labels of the Cluster, by which modules select it
+  --labels KEY=VALUE,...         labels of the Cluster, by which modules select it; those that it has and that are not named stay.
+                                 KEY- removes one, as kubectl label does: modules that select by it withdraw
   --server URL                   how the management cluster reaches the new one, if not as you do
   --bootstrap                    also the right to apply anything there: BootstrapModules need it, Modules do not
 
@@ -58,8 +59,9 @@ printf '%s\n' "$name" | grep -Eqx '[a-z0-9]([-a-z0-9]*[a-z0-9])?' || misused "$n
 [ "${#name}" -le 63 ] || misused 'a name has at most 63 characters'
 [ -n "$down_kubeconfig$down_context" ] || misused 'name the new cluster by --downstream-kubeconfig or --downstream-context'
 if [ -n "$labels" ]; then
-    printf '%s\n' "$labels" | grep -Eqx '[A-Za-z0-9._/-]+=[A-Za-z0-9._-]*(,[A-Za-z0-9._/-]+=[A-Za-z0-9._-]*)*' \
-        || misused "labels are written as env=prod,region=eu, not $labels"
+    label='[A-Za-z0-9._/-]+(=[A-Za-z0-9._-]*|-)'
+    printf '%s\n' "$labels" | grep -Eqx "$label(,$label)*" \
+        || misused "labels are written as env=prod,region=eu, or KEY- to remove one, not $labels"
 fi
 here=$(dirname "$0")
 [ -f "$here/enrol-account.yaml" ] || fail "$here/enrol-account.yaml is not there" 'this script needs the files beside it'
@@ -88,6 +90,10 @@ case $old in
     '' | "$name muster") ;;
     *) fail "there is a Cluster $namespace/$name that was not enrolled by this script" 'choose another name' ;;
 esac
+# Its labels, KEY=VALUE in a line each, and the keys of those that enrolment wrote: an apply that leaves one of these out would remove it.
+about_cluster() { up get clusters.cluster.x-k8s.io "$name" -n "$namespace" --ignore-not-found -o "jsonpath=$1" | tr -d '{}"' | tr ',' '\n'; }
+there=$(about_cluster '{.metadata.labels}' | sed 's/:/=/')
+own=$(about_cluster '{.metadata.managedFields[?(@.manager=="muster-cli")].fieldsV1.f:metadata.f:labels}' | sed 's/^f:\(.*\):$/\1/')
 up get namespace "$namespace" >/dev/null 2>&1 || fail "there is no namespace $namespace in the management cluster" \
     "kubectl create namespace $namespace"
 
@@ -148,7 +154,37 @@ data:
   value: $(printf '%s' "$kubeconfig" | base64 | tr -d '\n')
 YAML
 
-say "5/5 management cluster: Cluster $namespace/$name${labels:+ with labels $labels}"
+# What becomes of each label, as "write LABEL", "shown LABEL (was VALUE)", "kept LABEL" and "removed LABEL".
+decided=$(
+    {
+        printf '%s\n' "$there" | sed 's/^/there /'
+        printf '%s\n' "$own" | sed 's/^/own /'
+        printf '%s\n' "$labels" | tr ',' '\n' | sed 's/^/named /'
+    } | awk '
+        NF < 2 { next }
+        { at = index($2, "="); key = at ? substr($2, 1, at - 1) : $2; value = substr($2, at + 1) }
+        $1 == "there" { before[key] = after[key] = value }
+        $1 == "own" { own[key] }
+        $1 == "named" && at { named[key]; after[key] = value }
+        $1 == "named" && !at { sub(/-$/, "", key); delete after[key] }
+        END {
+            for (key in after) {
+                label = key "=" after[key]
+                if (key in own || key in named) print "write", label
+                print "shown", label (key in before && before[key] != after[key] ? " (was " before[key] ")" : "")
+                if (!(key in named)) print "kept", label
+            }
+            for (key in before) if (!(key in after)) print "removed", key "=" before[key]
+        }' | sort
+)
+decided() { printf '%s\n' "$decided" | sed -n "s/^$1 //p"; }
+on_a_line() { decided "$1" | tr '\n' ' ' | sed 's/ $//'; }
+shown=$(on_a_line shown) kept=$(on_a_line kept)
+
+say "5/5 management cluster: Cluster $namespace/$name${shown:+ labelled $shown}"
+if [ -n "$kept" ]; then
+    say "    kept, though not named by --labels: $kept (to remove a label: --labels ${kept%%=*}-)"
+fi
 address=${server#https://}
 address=${address%%/*}
 case $address in
@@ -156,7 +192,7 @@ case $address in
     *:*) host=${address%:*} port=${address##*:} ;;
     *) host=$address port=443 ;;
 esac
-label_lines=$(printf '%s' "$labels" | tr ',' '\n' | sed -e '/^$/d' -e 's/^\([^=]*\)=\(.*\)$/    "\1": "\2"/')
+label_lines=$(decided write | sed -e 's/^\([^=]*\)=\(.*\)$/    "\1": "\2"/')
 up $apply <<YAML || fail 'the Cluster cannot be written: see above'
 apiVersion: $version
 kind: Cluster
@@ -173,6 +209,11 @@ spec:
     host: "$host"
     port: $port
 YAML
+for label in $(decided removed); do
+    # What enrolment wrote is gone already; what others wrote goes as if they removed it.
+    up label clusters.cluster.x-k8s.io "$name" -n "$namespace" "${label%%=*}-" >/dev/null || fail "label $label cannot be removed: see above"
+    say "    removed: $label; modules that select by it withdraw from $name"
+done
 
 served=$(down api-versions) || fail "$name does not say what it serves"
 if ! printf '%s\n' "$served" | grep -qx 'fleet.muster.dev/v1alpha1'; then

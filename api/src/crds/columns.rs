@@ -85,7 +85,7 @@ pub fn module_revision() -> Vec<CustomResourceColumnDefinition> {
             "Clusters",
             "string",
             ".status.counts.clusters",
-            "Updated clusters of all selected ones.",
+            "Updated clusters of all selected ones when its rollout ended.",
         ),
         column("Started", "date", ".status.started", "When its rollout began."),
         age(),

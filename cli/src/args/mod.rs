@@ -594,8 +594,11 @@ pub enum RolloutVerb {
     Retry(RevisionFlags),
     /// List the revisions of a module: verdict, clusters, times, and what failed
     ///
+    /// CLUSTERS NOW counts the clusters that have the present revision, AT END those that had a revision when its rollout ended. Of a
+    /// revision that was rolled out several times the first and the last rollout are on record, a line each.
+    ///
     /// With -o json: `schema` (`history/v1`), `module`, and `revisions`, newest first; each has revision, name, version, wanted, commit,
-    /// verdict (Good, Bad, Aborted, Superseded, Running, Pending), isTarget, started, finished, counts, evidence and
+    /// verdict (Good, Bad, Aborted, Superseded, Running, Pending), isTarget, first, started, finished, counts, countsNow, evidence and
     /// differsByVersionOnly.
     ///
     /// Exit codes: 0 printed, 2 could not find out.
@@ -668,13 +671,6 @@ impl ModuleName {
             kind,
             name: self.name.clone(),
         }
-    }
-
-    /// What to say if there is none of this name.
-    pub fn missing(&self, namespace: &str) -> String {
-        format!(
-            "there is no {self} in namespace {namespace}: see muster get modules -n {namespace}, or name another with -n"
-        )
     }
 }
 

@@ -31,8 +31,12 @@ pub fn how_to_look(folder: &Folder, clusters: &[Name]) {
     say!("  alias muster={command}");
     say!("  muster matrix -w                 # Ctrl-C ends it; in a browser: muster dashboard");
     if let Some(first) = names.first() {
-        say!("  kubectl --kubeconfig {path}/clusters/{first}.kubeconfig get deployments -A\n");
+        say!("  kubectl --kubeconfig {path}/clusters/{first}.kubeconfig get deployments -A");
     }
+    // A module alone never makes `diff` read a folder of this machine.
+    say!(
+        "  muster diff module/podinfo --allow-insecure-sources   # drift; the repository is a file:// URL\n"
+    );
 }
 
 /// Printed once everything is there and the first rollout is done.

@@ -17,7 +17,7 @@ use muster_api::{
     names,
 };
 use muster_controllers::runtime::Api;
-use muster_dashboard::{ModuleView, Shape, listed};
+use muster_dashboard::{ModuleView, Shape, insecure_scheme, listed, shell_word};
 use muster_sync::{
     apply::Cluster,
     build::{self, BuildOptions},
@@ -78,7 +78,11 @@ pub async fn run(cluster: &ClusterFlags, module: &ModuleName, flags: &DiffFlags)
         .iter()
         .map(|name| assigned(&client, &namespace, module, name));
     let assigned: Vec<anyhow::Result<Assigned>> = stream::iter(looked).buffered(AT_ONCE).collect().await;
-    let mut sources = Sources::new(flags);
+    let allow = format!(
+        "muster diff {module} -n {} --allow-insecure-sources",
+        shell_word(&namespace)
+    );
+    let mut sources = Sources::new(flags, allow);
     for origin in assigned.iter().flatten().map(|assigned| &assigned.origin) {
         sources.fetch(origin).await;
     }
@@ -233,6 +237,8 @@ async fn compare(assigned: Assigned, sources: &Sources<'_>) -> anyhow::Result<To
 /// Where commits are read: in clones that are at hand, or fetched into a folder that is gone afterwards.
 struct Sources<'a> {
     flags: &'a DiffFlags,
+    /// The command that reads repositories by http and file as well.
+    allow: String,
     fetched: HashMap<Origin, Result<Fetched, String>>,
 }
 
@@ -245,9 +251,10 @@ struct Fetched {
 }
 
 impl<'a> Sources<'a> {
-    fn new(flags: &'a DiffFlags) -> Self {
+    fn new(flags: &'a DiffFlags, allow: String) -> Self {
         Self {
             flags,
+            allow,
             fetched: HashMap::new(),
         }
     }
@@ -262,8 +269,15 @@ impl<'a> Sources<'a> {
         if self.clone_of(&origin.url).is_some() || self.fetched.contains_key(origin) {
             return;
         }
-        let next = format!("next: name a clone of it with --source {}=DIR", origin.url);
-        let fetched = if origin.needs_secret {
+        let mut next = format!("next: name a clone of it with --source {}=DIR", origin.url);
+        // A module alone never makes this command read a folder of this machine.
+        let insecure = insecure_scheme(&origin.url).filter(|_| !self.flags.allow_insecure_sources);
+        let fetched = if let Some(scheme) = insecure {
+            next = format!("next: {}", self.allow);
+            Err(anyhow!(
+                "its repository is a {scheme} URL, which is read only if you allow it"
+            ))
+        } else if origin.needs_secret {
             Err(anyhow!(
                 "its repository needs a Secret, which is not read for a diff"
             ))
@@ -315,4 +329,56 @@ fn in_clone(folder: &Path, commit: &str, path: &str) -> anyhow::Result<Files> {
     let below = path.trim_start_matches("./").trim_matches('/');
     let below = if below == "." { "" } else { below };
     Ok(read::files(&repository, &tree, Path::new(below))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A repository in a folder, and its only commit.
+    fn repository() -> (tempfile::TempDir, Origin) {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a.yaml"), "a: b\n").unwrap();
+        let repository = Repository::init(folder.path()).unwrap();
+        let mut index = repository.index().unwrap();
+        index.add_path(Path::new("a.yaml")).unwrap();
+        let tree = repository.find_tree(index.write_tree().unwrap()).unwrap();
+        let author = git2::Signature::now("Ann", "ann@example.com").unwrap();
+        let commit = repository.commit(Some("HEAD"), &author, &author, "first", &tree, &[]);
+        let origin = Origin {
+            url: format!("file://{}", folder.path().display()),
+            commit: commit.unwrap().to_string(),
+            needs_secret: false,
+        };
+        drop(tree);
+        (folder, origin)
+    }
+
+    /// What is read of it, or why nothing is.
+    async fn read(origin: &Origin, allow_insecure_sources: bool) -> Result<usize, String> {
+        let flags = DiffFlags {
+            what: "module/web".into(),
+            substitute: Vec::new(),
+            kustomization: None,
+            cluster: Vec::new(),
+            source: Vec::new(),
+            allow_insecure_sources,
+        };
+        let mut sources = Sources::new(&flags, "muster diff module/web -n fleet --allow".to_owned());
+        sources.fetch(origin).await;
+        let files = sources.read(origin, "").await;
+        files.map(|files| files.len()).map_err(|error| error.to_string())
+    }
+
+    #[tokio::test]
+    async fn a_folder_of_this_machine_is_read_only_if_that_is_allowed() {
+        let (_folder, origin) = repository();
+        assert_eq!(
+            read(&origin, false).await.unwrap_err(),
+            "its repository is a file URL, which is read only if you allow it; next: muster diff module/web -n fleet --allow"
+        );
+        assert_eq!(read(&origin, true).await, Ok(1));
+    }
 }

@@ -67,7 +67,7 @@ pub struct EnrollFlags {
     /// What the cluster is called in the fleet; else as its context
     #[arg(long)]
     pub name: Option<String>,
-    /// Labels of the Cluster, by which modules select it; those that it has and that are not named stay
+    /// Labels of the Cluster, by which modules select it; those that it has and that are not named stay (to remove one: kubectl label clusters NAME KEY-)
     #[arg(short, long, value_name = "KEY=VALUE,...", value_delimiter = ',', value_parser = label)]
     pub labels: Vec<(String, String)>,
     /// How the management cluster reaches it, if not as you do: https://HOST:PORT

@@ -54,13 +54,66 @@ pub async fn objects(client: &Client, namespace: &str) -> anyhow::Result<Objects
     })
 }
 
-/// What to say if there is no module of this name: which names are near.
+/// What to say if there is no module of this name in a fleet.
 pub fn missing(fleet: &Fleet, module: &ModuleName, namespace: &str) -> String {
     let names = fleet.modules.iter().map(|view| view.name.as_str());
+    let twin = Some(module.twin()).filter(|twin| fleet.module(twin.kind, &twin.name).is_some());
+    let is_cluster = fleet.clusters.iter().any(|cluster| cluster.name == module.name);
+    no_module(module, namespace, names, twin, is_cluster)
+}
+
+/// What to say if there is no cluster of this name in a fleet.
+pub fn missing_cluster(fleet: &Fleet, name: &str, namespace: &str) -> String {
+    let names = fleet.clusters.iter().map(|cluster| cluster.name.as_str());
+    let module = fleet.modules.iter().find(|view| view.name == name);
+    let module = module.map(|view| ModuleName {
+        kind: view.kind,
+        name: view.name.clone(),
+    });
+    no_cluster(name, namespace, names, module.map(|module| (module, SEE)))
+}
+
+/// The command that shows a module: a verb, and what follows the module.
+const SEE: (&str, &str) = ("tree", "");
+
+/// There is no module of this name: one of the other kind has it, or a cluster, or names are near.
+fn no_module<'a>(
+    module: &ModuleName,
+    namespace: &str,
+    names: impl IntoIterator<Item = &'a str>,
+    twin: Option<ModuleName>,
+    is_cluster: bool,
+) -> String {
+    let name = &module.name;
+    if let Some(twin) = twin {
+        return format!("there is no {module} in namespace {namespace}; there is {twin}");
+    }
+    if is_cluster {
+        return format!(
+            "there is no {module} in namespace {namespace}; {name} is a cluster: muster tree cluster/{name} -n {namespace}"
+        );
+    }
+    let near = near::offer(name, names);
     format!(
-        "{}{}",
-        module.missing(namespace),
-        near::offer(&module.name, names)
+        "there is no {module} in namespace {namespace}: see muster get modules -n {namespace}, or name another with -n{near}"
+    )
+}
+
+/// There is no cluster of this name: a module has it, which the verb takes as well, or names are near.
+fn no_cluster<'a>(
+    name: &str,
+    namespace: &str,
+    names: impl IntoIterator<Item = &'a str>,
+    module: Option<(ModuleName, (&str, &str))>,
+) -> String {
+    if let Some((module, (verb, rest))) = module {
+        return format!(
+            "there is no cluster {name} in namespace {namespace}; {name} is a module: muster {verb} {module}{rest} -n {namespace}"
+        );
+    }
+    let near = near::offer(name, names);
+    format!(
+        "there is no cluster {name} in namespace {namespace}{near}: see muster get clusters -n {namespace}"
     )
 }
 
@@ -152,14 +205,22 @@ pub struct Address {
     pub resource: String,
     /// Its name.
     pub name: String,
-    /// What it is, and how those that are there are listed.
-    what: (&'static str, &'static str),
+    namespace: String,
+    client: Client,
+    what: What,
+}
+
+/// What an address is of.
+enum What {
+    Module(ModuleName),
+    /// The verb that takes a module as well, and what follows the module then.
+    Cluster((&'static str, &'static str)),
 }
 
 impl Address {
     /// Where a module is found.
     pub fn of(client: &Client, namespace: &str, module: &crate::args::ModuleName) -> Self {
-        let what = ("module", "muster get modules");
+        let what = What::Module(module.clone());
         Self::at(client, namespace, &resource(module.kind), &module.name, what)
     }
 
@@ -168,21 +229,23 @@ impl Address {
         let version = served(client)
             .await?
             .context("Clusters are not served here (muster crds --management --cluster-api)")?;
-        let what = ("Cluster", "muster get clusters");
+        let what = What::Cluster(SEE);
         Ok(Self::at(client, namespace, &version.api_resource(), name, what))
     }
 
-    fn at(
-        client: &Client,
-        namespace: &str,
-        resource: &ApiResource,
-        name: &str,
-        what: (&'static str, &'static str),
-    ) -> Self {
+    /// For a verb that takes a module as well, and what follows the module then: offered where a module has the name of the cluster.
+    pub fn or_module(mut self, verb: &'static str, rest: &'static str) -> Self {
+        self.what = What::Cluster((verb, rest));
+        self
+    }
+
+    fn at(client: &Client, namespace: &str, resource: &ApiResource, name: &str, what: What) -> Self {
         Self {
             api: Api::namespaced_with(client.clone(), namespace, resource),
             resource: format!("{}.{}", resource.kind.to_lowercase(), resource.group),
             name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            client: client.clone(),
             what,
         }
     }
@@ -205,13 +268,30 @@ impl Address {
             .flatten()
             .map(|object| object.name_any())
             .collect();
-        let ((what, list), near) = (
-            self.what,
-            near::offer(&self.name, names.iter().map(String::as_str)),
-        );
-        bail!(
-            "there is no {what} {} in this namespace ({list}){near}",
-            self.name
-        )
+        let names = names.iter().map(String::as_str);
+        let (client, namespace, name) = (&self.client, &self.namespace, &self.name);
+        match &self.what {
+            What::Module(module) => {
+                let is_cluster = match Self::of_cluster(client, namespace, name).await {
+                    Ok(cluster) => matches!(cluster.find().await, Ok(Some(_))),
+                    Err(_none_is_served) => false,
+                };
+                let twin = module.twin();
+                let has_twin = matches!(Self::of(client, namespace, &twin).find().await, Ok(Some(_)));
+                let twin = has_twin.then_some(twin);
+                bail!(no_module(module, namespace, names, twin, is_cluster))
+            }
+            What::Cluster(verb) => {
+                let mut module = None;
+                for kind in [ModuleKind::BootstrapModule, ModuleKind::Module] {
+                    let name = name.clone();
+                    let of_kind = ModuleName { kind, name };
+                    if matches!(Self::of(client, namespace, &of_kind).find().await, Ok(Some(_))) {
+                        module = Some((of_kind, *verb));
+                    }
+                }
+                bail!(no_cluster(name, namespace, names, module))
+            }
+        }
     }
 }

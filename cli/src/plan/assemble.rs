@@ -286,11 +286,18 @@ fn took<K: ModuleObject>(revisions: &[ModuleRevision], name: &str) -> Option<Too
         module.kind == K::KIND && module.name == name
     });
     let mut good: Vec<(jiff::Timestamp, u64)> = own
-        .filter_map(|revision| {
-            let status = revision.status.as_ref()?;
-            let (started, finished) = (status.started.as_ref()?.0, status.finished.as_ref()?.0);
+        .filter_map(|revision| revision.status.as_ref())
+        .flat_map(|status| {
+            let last = (status.verdict, status.started.as_ref(), status.finished.as_ref());
+            let first = status.first.as_ref();
+            let first = first.map(|first| (first.verdict, Some(&first.started), first.finished.as_ref()));
+            first.into_iter().chain([last])
+        })
+        .filter_map(|(verdict, started, finished)| {
+            let (started, finished) = (started?.0, finished?.0);
             let seconds = u64::try_from(finished.duration_since(started).as_secs()).ok()?;
-            (status.verdict == Some(Verdict::Good)).then_some((finished, seconds))
+            // One that found its version everywhere changed nothing, and says nothing about one that does.
+            (verdict == Some(Verdict::Good) && seconds > 0).then_some((finished, seconds))
         })
         .collect();
     good.sort_unstable();

@@ -43,6 +43,12 @@ pub enum FleetError {
         /// Some that there are.
         known: String,
     },
+    /// A word that belongs to no flag.
+    #[error("{said}: one file is simulated; name clusters by --fail {said}, or --slow {said}=5m")]
+    Stray {
+        /// The word.
+        said: String,
+    },
     /// It did not come to an end.
     #[error(
         "the rollout does not come to rest after {events} events: make the fleet smaller, or report the file"

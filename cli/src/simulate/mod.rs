@@ -27,6 +27,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   muster simulate fleet.yaml                         how a version would roll over the clusters of the file
   muster simulate fleet.yaml --fail eu-2             and if it fails on eu-2
+  muster simulate fleet.yaml --fail 'eu-{1..3}'      on several, in quotes: the shell has braces of its own
   muster simulate fleet.yaml --slow us-1=5m --seed 7
   muster simulate fleet.yaml -o svg > rollout.svg
 A file to begin with: examples/simulate/fleet.yaml";
@@ -41,9 +42,12 @@ pub struct SimulateFlags {
     /// The fleet: clusters with labels, spec.rollout of a module, how long things take
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// The version fails on this cluster, such as eu-2 or eu-{1..3}; may be repeated
+    /// The version fails on this cluster, such as eu-2 or 'eu-{1..3}'; may be repeated
     #[arg(long, value_name = "CLUSTER")]
     pub fail: Vec<String>,
+    /// What a shell makes of eu-{1..3} without quotes, but for the first
+    #[arg(value_name = "CLUSTER", hide = true)]
+    pub more: Vec<String>,
     /// This cluster takes so long to be ready; may be repeated
     #[arg(long, value_name = "CLUSTER=TIME", value_parser = slow)]
     pub slow: Vec<(String, muster_api::Duration)>,
@@ -84,10 +88,11 @@ pub fn run(flags: &SimulateFlags) -> anyhow::Result<u8> {
 
 fn simulated(flags: &SimulateFlags) -> Result<String, FleetError> {
     let mut fleet = Fleet::read(&flags.file)?;
-    for name in &flags.fail {
+    let (more_fail, more_slow) = expanded(flags)?;
+    for name in flags.fail.iter().chain(&more_fail) {
         fleet.fail(name)?;
     }
-    for (name, time) in &flags.slow {
+    for (name, time) in flags.slow.iter().chain(&more_slow) {
         fleet.slow(name, *time)?;
     }
     let story = play::play(&fleet, flags.seed)?;
@@ -102,6 +107,19 @@ fn simulated(flags: &SimulateFlags) -> Result<String, FleetError> {
         Drawn::Svg => svg::draw(&story),
         Drawn::Json => story.json(),
     })
+}
+
+/// Clusters of --fail and CLUSTER=TIME of --slow, but for the first of each, where a shell expanded eu-{1..3}.
+fn expanded(flags: &SimulateFlags) -> Result<(Vec<String>, Vec<(String, muster_api::Duration)>), FleetError> {
+    let (mut fail, mut more_slow) = (Vec::new(), Vec::new());
+    for said in &flags.more {
+        match slow(said) {
+            Ok(one) if !flags.slow.is_empty() => more_slow.push(one),
+            Err(_no_time) if !flags.fail.is_empty() => fail.push(said.clone()),
+            _ => return Err(FleetError::Stray { said: said.clone() }),
+        }
+    }
+    Ok((fail, more_slow))
 }
 
 fn slow(text: &str) -> Result<(String, muster_api::Duration), String> {

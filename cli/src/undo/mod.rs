@@ -13,7 +13,7 @@ use clap::Args;
 use git2::Repository;
 use kube::Client;
 use muster_api::sync::GitVersion;
-use muster_dashboard::{NoWayBack, Past};
+use muster_dashboard::{NoWayBack, Past, shell_word};
 use muster_sync::yaml::edit::{self, Edit, EditError};
 use similar::TextDiff;
 use thiserror::Error;
@@ -29,7 +29,7 @@ use find::{Found, NotFound, Wanted};
 pub const EXAMPLES: &str = "\
 Examples:
   muster rollout undo module/podinfo                             what to write, and where
-  muster rollout undo module/podinfo --repo . | git apply        in the work tree of the repository that has the Module
+  muster rollout undo module/podinfo | git apply                 in the work tree of the repository that has the Module
   muster rollout undo module/podinfo --commit                    as a commit in this checkout; push it as ever";
 
 /// Lines around a change.
@@ -42,7 +42,7 @@ pub struct UndoFlags {
     /// The revision to go back to, by at least 8 digits of its hash; otherwise the last one that was good with another version
     #[arg(long, value_name = "REVISION")]
     pub to_revision: Option<String>,
-    /// The work tree of the git repository that has the Module, or a folder of it; with --commit the current one if none is named
+    /// The work tree of the git repository that has the Module, or a folder of it; if none is named the current one, where it has it
     #[arg(long, value_name = "DIR")]
     pub repo: Option<PathBuf>,
     /// Commit the change to the branch that is checked out; hooks and signing of git are left out
@@ -124,9 +124,10 @@ fn go_back(namespace: &str, flags: &UndoFlags, read: &Read) -> Result<(), Refusa
             "More than the version has changed since: what is rolled out is {version} with the other settings as they are now."
         );
     }
-    let here = commit.then(|| Path::new("."));
-    let Some(folder) = repo.as_deref().or(here) else {
-        output_fragment(module, past);
+    let here = Path::new(".");
+    let is_here = *commit || repo.is_none() && found(namespace, module, here).is_ok();
+    let Some(folder) = repo.as_deref().or(is_here.then_some(here)) else {
+        output_fragment(namespace, flags, past);
         return Ok(());
     };
     let (repository, found) = found(namespace, module, folder)?;
@@ -151,26 +152,48 @@ fn go_back(namespace: &str, flags: &UndoFlags, read: &Read) -> Result<(), Refusa
         );
         // Without a remote the branch itself is what is followed.
         let has_remote = repository.remotes().is_ok_and(|remotes| !remotes.is_empty());
-        let push = if has_remote { "git push && " } else { "" };
-        complain!("Next: {push}{}", follow(module, past));
+        let push = has_remote.then(|| format!("git{} push", in_folder(repo.as_deref(), "-C")));
+        next(push.into_iter().chain([follow(namespace, module, past)]));
     } else {
         output::text(&patch(path, text, &edited))?;
-        complain!(
-            "Next: apply it (git apply), or let it be committed (--commit), push, and {}",
-            follow(module, past)
-        );
+        next([committing(namespace, flags)]);
     }
     Ok(())
 }
 
+/// What to do next, a command on each line, so that each can be copied.
+fn next(commands: impl IntoIterator<Item = String>) {
+    complain!("Next:");
+    for command in commands {
+        complain!("  {command}");
+    }
+}
+
+/// The command that commits the way back, in the work tree that was named.
+fn committing(namespace: &str, flags: &UndoFlags) -> String {
+    let to = flags.to_revision.as_ref();
+    let to = to.map_or_else(String::new, |to| format!(" --to-revision {}", shell_word(to)));
+    let repo = in_folder(flags.repo.as_deref(), "--repo");
+    let at = shell_word(namespace);
+    format!("muster rollout undo {}{to}{repo} --commit -n {at}", flags.module)
+}
+
+/// A flag that names a folder, unless it is the one that this runs in.
+fn in_folder(folder: Option<&Path>, flag: &str) -> String {
+    let folder = folder.filter(|folder| *folder != Path::new("."));
+    folder.map_or_else(String::new, |folder| {
+        format!(" {flag} {}", shell_word(&folder.display().to_string()))
+    })
+}
+
 /// What follows the rollout that comes of it.
-fn follow(module: &ModuleName, past: &Past) -> String {
+fn follow(namespace: &str, module: &ModuleName, past: &Past) -> String {
     let tag = past
         .wanted
         .tag
         .as_ref()
-        .map_or_else(String::new, |tag| format!(" --tag {tag}"));
-    format!("muster rollout status {module}{tag}")
+        .map_or_else(String::new, |tag| format!(" --tag {}", shell_word(tag)));
+    format!("muster rollout status {module}{tag} -n {}", shell_word(namespace))
 }
 
 fn said(version: &GitVersion) -> String {
@@ -182,15 +205,15 @@ fn said(version: &GitVersion) -> String {
 }
 
 /// The fields as YAML, and what to do with them.
-fn output_fragment(module: &ModuleName, past: &Past) {
+fn output_fragment(namespace: &str, flags: &UndoFlags, past: &Past) {
     let (key, value) = pair(&past.wanted);
     let value = serde_json::Value::from(value);
     say!(
-        "# In the file of {module} in git:\nspec:\n  sync:\n    source:\n      git:\n        version:\n          {key}: {value}"
+        "# In the file of {} in git:\nspec:\n  sync:\n    source:\n      git:\n        version:\n          {key}: {value}",
+        flags.module
     );
-    complain!(
-        "Next: change that and push it; in its work tree: muster rollout undo {module} --repo . (--commit)"
-    );
+    complain!("Change that and push it; or in the work tree of the repository that has it:");
+    complain!("  {}", committing(namespace, flags));
 }
 
 fn found(
@@ -383,6 +406,31 @@ mod tests {
         assert_eq!(
             repository.head().unwrap().peel_to_commit().unwrap().id(),
             head.id()
+        );
+    }
+
+    #[test]
+    fn each_hint_is_a_command() {
+        let flags = |repo: Option<&str>, to: Option<&str>| UndoFlags {
+            module: "module/web".parse().unwrap(),
+            to_revision: to.map(str::to_owned),
+            repo: repo.map(PathBuf::from),
+            commit: false,
+            reason: None,
+        };
+        let check = |flags: UndoFlags, expect: &str| assert_eq!(committing("fleet", &flags), expect);
+        let here = "muster rollout undo module/web --commit -n fleet";
+        check(flags(None, None), here);
+        check(flags(Some("."), None), here);
+        check(
+            flags(Some("my fleet"), Some("aaaaaaaa")),
+            "muster rollout undo module/web --to-revision aaaaaaaa --repo 'my fleet' --commit -n fleet",
+        );
+        let read = sample_at("v3");
+        let past = read.history.find("aaaaaaaa").unwrap();
+        assert_eq!(
+            follow("fleet", &"module/web".parse().unwrap(), past),
+            "muster rollout status module/web --tag v1 -n fleet"
         );
     }
 

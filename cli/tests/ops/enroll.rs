@@ -363,6 +363,70 @@ async fn the_script_and_the_command_write_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn the_script_keeps_labels_that_it_does_not_name() {
+    let bed = Bed::new().await;
+    let types = async |labels: &str| {
+        let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/enrol/enrol.sh");
+        let mut script = std::process::Command::new(script);
+        script
+            .args(["eu-2", "--downstream-kubeconfig", "new"])
+            .args(["--labels", labels].iter().filter(|_| !labels.is_empty()))
+            .current_dir(bed.path(""))
+            .env("KUBECONFIG", bed.path("management"));
+        let output = tokio::task::spawn_blocking(move || script.output().unwrap())
+            .await
+            .unwrap();
+        assert!(output.status.success(), "{labels}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let client = bed.management.client();
+    let has = async || {
+        let cluster = objects(&client, CLUSTER, "Cluster").await.remove(0);
+        let labels = cluster.metadata.labels.unwrap_or_default();
+        let labels: Vec<String> = labels
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        labels.join(",")
+    };
+    types("env=prod,region=eu").await;
+    let labelled = std::process::Command::new("kubectl")
+        .args([
+            "label",
+            "clusters.cluster.x-k8s.io",
+            "eu-2",
+            "team.example.com/name=blue",
+        ])
+        .env("KUBECONFIG", bed.path("management"))
+        .output()
+        .unwrap();
+    assert!(labelled.status.success(), "{labelled:?}");
+    let before = versions(&client, MANAGEMENT).await;
+
+    let said = types("env=prod").await;
+    assert_eq!(has().await, "env=prod,region=eu,team.example.com/name=blue");
+    assert!(
+        said.contains("kept, though not named by --labels: region=eu team.example.com/name=blue (to remove a label: --labels region-)"),
+        "{said}"
+    );
+    types("").await;
+    assert_eq!(versions(&client, MANAGEMENT).await, before, "nothing is written");
+
+    let said = types("env=dev").await;
+    assert_eq!(has().await, "env=dev,region=eu,team.example.com/name=blue");
+    assert!(said.contains("labelled env=dev (was prod) region=eu"), "{said}");
+
+    let said = types("region-,team.example.com/name-,zone=a").await;
+    assert_eq!(has().await, "env=dev,zone=a");
+    assert!(
+        said.contains("removed: region=eu; modules that select by it withdraw from eu-2")
+            && said.contains("removed: team.example.com/name=blue;")
+            && said.contains("kept, though not named by --labels: env=dev"),
+        "{said}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_server_that_is_silent_is_not_waited_for_for_ever() {
     let bed = Bed::new().await;
     // Connections are accepted by the kernel, and nobody ever answers.

@@ -177,6 +177,96 @@ async fn a_name_that_is_not_there_is_answered_with_those_that_are_near() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn what_is_not_there_is_said_in_the_same_words_by_every_verb() {
+    let bed = bed().await;
+    bed.until("every kind is served", async || {
+        bed.muster("get all").await.code == Some(0)
+    })
+    .await;
+    let no_module = "there is no module/wep in namespace default: see muster get modules -n default, or name another with -n (did you mean web?)";
+    let no_cluster = "there is no cluster eu-2 in namespace default (did you mean eu-1?): see muster get clusters -n default";
+    let is_cluster = "there is no module/eu-1 in namespace default; eu-1 is a cluster: muster tree cluster/eu-1 -n default";
+    let other_kind = "there is no bootstrapmodule/web in namespace default; there is module/web";
+    let is_module = "there is no cluster web in namespace default; web is a module: ";
+    for (words, says, next) in [
+        ("why wep", no_module, ""),
+        ("tree wep", no_module, ""),
+        ("reconcile wep", no_module, ""),
+        ("rollout status module/wep", no_module, ""),
+        ("rollout pause wep", no_module, ""),
+        ("rollout history wep", no_module, ""),
+        ("diff module/wep", no_module, ""),
+        ("tree cluster/eu-2", no_cluster, ""),
+        ("why web --cluster eu-2", no_cluster, ""),
+        ("hold eu-2", no_cluster, ""),
+        ("hold module/web --clusters eu-2", no_cluster, ""),
+        ("why bootstrapmodule/web", other_kind, ""),
+        ("rollout pause bootstrapmodule/web", other_kind, ""),
+        ("why eu-1", is_cluster, ""),
+        ("tree eu-1", is_cluster, ""),
+        ("rollout pause eu-1", is_cluster, ""),
+        (
+            "hold web",
+            is_module,
+            "muster hold module/web --clusters CLUSTERS -n default",
+        ),
+        ("release web", is_module, "muster release module/web -n default"),
+        ("tree cluster/web", is_module, "muster tree module/web -n default"),
+        (
+            "unpin web --module web",
+            is_module,
+            "muster tree module/web -n default",
+        ),
+    ] {
+        let said = bed.types(words, 2).await;
+        assert!(said.contains(&format!("{says}{next}")), "{words}: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_pin_names_a_version_and_goes_without_its_module() {
+    let bed = bed().await;
+    let clusters = clusters(&bed);
+    let said = bed.types("pin eu-1 --module web --revision v9", 2).await;
+    assert!(
+        said.contains(
+            "there is no revision or version v9 of module/web; there are v1 (aaaaaaaa); next: muster rollout history module/web"
+        ),
+        "{said}"
+    );
+    assert_eq!(annotation(&clusters, "eu-1", "pin.web").await, None);
+    let said = bed.types("pin eu-1 --module web --revision v1", 0).await;
+    assert!(
+        said.contains("pinned to v1 (revision aaaaaaaa) of module/web"),
+        "{said}"
+    );
+    let written = annotation(&clusters, "eu-1", "pin.web").await.unwrap();
+    assert!(written.contains(r#""for":"aaaaaaaaaaaaaaaa""#), "{written}");
+
+    annotate(&clusters, "eu-1", "pin.base", "aaaaaaaa").await;
+    let said = bed.types("unpin eu-1", 2).await;
+    assert!(
+        said.contains(
+            "eu-1 is pinned for base, web; next: name one, such as muster unpin eu-1 --module base"
+        ),
+        "{said}"
+    );
+    assert!(annotation(&clusters, "eu-1", "pin.web").await.is_some());
+    bed.types("unpin eu-1 --module base", 0).await;
+    let said = bed.types("unpin eu-1", 0).await;
+    assert!(said.contains("eu-1 unpinned"), "{said}");
+    assert_eq!(annotation(&clusters, "eu-1", "pin.web").await, None);
+    let said = bed.types("unpin eu-1", 0).await;
+    assert!(said.contains("eu-1 is not pinned"), "{said}");
+    annotate(&modules(&bed), "web", "pin", "eu-1@aaaaaaaa").await;
+    let said = bed.types("unpin eu-1", 1).await;
+    assert!(
+        said.contains("It stays pinned by the annotation fleet.muster.dev/pin of module/web"),
+        "{said}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_dry_run_asks_the_api_server_only_where_that_is_said() {
     let bed = bed().await;
     for (words, says, asked) in [

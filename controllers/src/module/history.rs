@@ -22,7 +22,8 @@ use muster_api::{
     module::{ModuleObject, Summary},
     reasons::{ObjectReason, Reason},
     revision::{
-        Evidence, ModuleReference, ModuleRevision, ModuleRevisionSpec, ModuleRevisionStatus, Verdict,
+        Evidence, FirstRollout, ModuleReference, ModuleRevision, ModuleRevisionSpec, ModuleRevisionStatus,
+        Verdict,
     },
 };
 use muster_rollout::{Memory, Millis, Revision, RunState, Unit};
@@ -226,7 +227,23 @@ fn story(
     let mut status = row.status.clone();
     let open = run.is_some_and(|run| run.state == RunState::Open);
     if let Some(run) = run {
-        status.started = Some(time(run.started));
+        let began = time(run.started);
+        if let Some(before) = status
+            .started
+            .take()
+            .filter(|before| !same_second(before, &began))
+        {
+            // It is rolled out again, which may be over at once: every cluster may have it already. The first rollout stays on record.
+            let finished = status.finished.take();
+            let counts = status.counts.take();
+            status.first.get_or_insert(FirstRollout {
+                started: before,
+                finished,
+                verdict: row.status.verdict,
+                clusters: counts.map(|counts| counts.clusters),
+            });
+        }
+        status.started = Some(began);
     }
     if open {
         (status.finished, status.counts) = (None, None);
@@ -249,6 +266,11 @@ fn story(
     let aborted = aborted_by(row, &controls.aborted(&row.revision));
     status.conditions = conditions(verdict, &status, aborted).merge(&row.status.conditions, 1, now);
     Some(status)
+}
+
+/// Times of objects are whole seconds; those of the engine are finer.
+fn same_second(one: &Time, other: &Time) -> bool {
+    one.0.as_second() == other.0.as_second()
 }
 
 /// Who ended its rollout. The annotation may go: what was told once stays.
@@ -587,6 +609,46 @@ mod tests {
         let (said, _) = tell(&memory('a', RunState::Good, Some('a')));
         let b = said.iter().find(|(name, ..)| name == "web-b").unwrap();
         assert_eq!(b.1, Some(Verdict::Superseded));
+    }
+
+    #[test]
+    fn a_revision_that_is_rolled_out_again_keeps_its_first_rollout() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let counts = Summary {
+            clusters: "4/5".to_owned(),
+            ..Summary::default()
+        };
+        let mut rows = rows("a");
+        let mut tell = |started: u64, state, now| {
+            let mut memory = memory('a', state, Some('a'));
+            memory.run.as_mut().unwrap().started = Millis(started * 1_000 + 7);
+            let told = stories(&rows, &memory, &counts, &Controls::default(), at(now));
+            if let Some(status) = told.get("web-a") {
+                // As it comes back from the API server.
+                let read = serde_json::from_value(serde_json::to_value(status).unwrap()).unwrap();
+                rows.get_mut("web-a").unwrap().status = read;
+            }
+            let status = rows["web-a"].status.clone();
+            let span = |from: &Time, to: Option<&Time>| (from.0.as_second(), to.map(|to| to.0.as_second()));
+            let first = status.first.as_ref();
+            (
+                span(status.started.as_ref().unwrap(), status.finished.as_ref()),
+                first.map(|first| span(&first.started, first.finished.as_ref())),
+                first.and_then(|first| Some((first.verdict?, first.clusters.clone()?))),
+            )
+        };
+        assert_eq!(tell(10, RunState::Open, 10), ((10, None), None, None));
+        assert_eq!(tell(10, RunState::Good, 70), ((10, Some(70)), None, None));
+        assert_eq!(tell(10, RunState::Good, 80), ((10, Some(70)), None, None));
+        // The engine found every cluster at it already: it began and ended in one decision.
+        let first = Some((10, Some(70)));
+        let good = Some((Verdict::Good, "4/5".to_owned()));
+        assert_eq!(
+            tell(100, RunState::Good, 100),
+            ((100, Some(100)), first, good.clone())
+        );
+        assert_eq!(tell(200, RunState::Open, 200), ((200, None), first, good.clone()));
+        assert_eq!(tell(200, RunState::Good, 260), ((200, Some(260)), first, good));
     }
 
     #[test]

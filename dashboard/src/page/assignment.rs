@@ -3,10 +3,14 @@
 use maud::{Markup, html};
 
 use super::{Page, Part, Request, layout, lists, module, parts};
-use crate::{Assignment, EchoView, ModuleRef, ObjectName, Place, RowView, Shape, Snapshot, shell_word};
+use crate::{
+    Assignment, EchoView, ModuleRef, ObjectName, Place, RowView, Shape, Snapshot, shell_word,
+    words::diff_command,
+};
 
 pub fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef, cluster: &str) -> Option<Page> {
     let view = Assignment::of(snapshot, module, cluster)?;
+    let url = &snapshot.objects.module(module)?.0.sync.source.git.url;
     Some(Page {
         title: format!("{} on {cluster}", module.said()),
         is_found: true,
@@ -18,7 +22,7 @@ pub fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef, cluster:
             said(view.echo.as_ref()),
             assigned(view.row.as_ref(), module, request),
             Part::whole("conditions", lists::conditions(&view.conditions)),
-            commands(&view, module, &snapshot.namespace),
+            commands(&view, module, url, &snapshot.namespace),
         ],
     })
 }
@@ -107,7 +111,7 @@ fn fact(what: &str, value: Option<&str>) -> Markup {
     html! { @if let Some(value) = value { dt { (what) } dd.version { (parts::text(value)) } } }
 }
 
-fn commands(view: &Assignment, module: &ModuleRef, namespace: &str) -> Part {
+fn commands(view: &Assignment, module: &ModuleRef, url: &str, namespace: &str) -> Part {
     let (said, at) = (shell_word(&module.said()), shell_word(namespace));
     let cluster = shell_word(&view.cell.cluster);
     let assemblage = format!("{}s.fleet.muster.dev", view.assemblage.to_lowercase());
@@ -121,7 +125,7 @@ fn commands(view: &Assignment, module: &ModuleRef, namespace: &str) -> Part {
                 } else {
                     ("hold", format!("muster hold {said} --clusters {cluster} -n {at}"))
                 },
-                ("compare", format!("muster diff {said} --cluster {cluster} -n {at}")),
+                ("compare", diff_command(&said, &format!(" --cluster {cluster} -n {at}"), url)),
                 ("as YAML", format!("kubectl get {assemblage} {cluster} -o yaml -n {at}")),
             ]))
         }

@@ -8,7 +8,7 @@ use crate::{
     Cell, History, Lane, ModuleRef, ModuleView, Outcome, Past, Place, Shape, Snapshot, StageView, Timeline,
     Why, why,
     why::without_next,
-    words::{self, shell_word},
+    words::{self, diff_command, shell_word},
 };
 
 /// Clusters that are shown one by one; of more the most urgent.
@@ -252,7 +252,7 @@ fn revisions(history: &History, module: &ModuleRef, request: &Request) -> Part {
         section #revisions.scroll tabindex="0" role="region" aria-labelledby="revisions-title" {
             table {
                 caption #revisions-title { "Revisions, newest first" }
-                thead { tr { @for title in ["Revision", "Version", "Commit", "Verdict", "Clusters", "Began", "Ended", "Evidence"] { th scope="col" { (title) } } } }
+                thead { tr { @for title in ["Revision", "Version", "Commit", "Verdict", "Clusters now", "Clusters at its end", "Began", "Ended", "Evidence"] { th scope="col" { (title) } } } }
                 tbody {
                     @for past in history.revisions.iter().take(REVISIONS) {
                         tr {
@@ -263,7 +263,8 @@ fn revisions(history: &History, module: &ModuleRef, request: &Request) -> Part {
                             td.version { (parts::text(&past.version)) }
                             td.version title=(parts::text(&past.commit)) { (parts::text(past.commit.get(..8).unwrap_or(&past.commit))) }
                             td { (verdict(past.verdict)) }
-                            td { @if let Some(counts) = &past.counts { (parts::text(&counts.clusters)) } }
+                            td { @if let Some(counts) = &past.counts_now { (parts::text(&counts.clusters)) } }
+                            td { @if let (Some(counts), Some(_)) = (&past.counts, past.finished) { (parts::text(&counts.clusters)) } }
                             td { @if let Some(started) = past.started { (parts::time(started)) } }
                             td { @if let Some(finished) = past.finished { (parts::time(finished)) } }
                             td { @if let Some(seen) = past.evidence.first() { (parts::text(&seen.cluster)) ": " (parts::text(&seen.message)) } }
@@ -321,7 +322,11 @@ fn commands(snapshot: &Snapshot, view: &ModuleView, module: &ModuleRef, spec: &M
         all.push(("try again", format!("muster rollout retry {said} -n {at}")));
     }
     if spec.selector.is_some() {
-        all.push(("compare with the clusters", format!("muster diff {said} -n {at}")));
+        let url = &spec.sync.source.git.url;
+        all.push((
+            "compare with the clusters",
+            diff_command(&said, &format!(" -n {at}"), url),
+        ));
     }
     all.push(("look now", format!("muster reconcile {said} -n {at}")));
     all.push(("as YAML", format!("kubectl get {kind} {name} -o yaml -n {at}")));

@@ -1,6 +1,7 @@
 //! The page of a revision: what became of it, what that rests on, and what happened meanwhile.
 
 use maud::html;
+use muster_api::module::Summary;
 
 use super::{
     Page, Part, Request, layout, lists,
@@ -69,17 +70,30 @@ fn facts(past: &Past) -> Part {
                 dt { "version" } dd.version { (parts::text(&past.version)) }
                 dt { "commit" } dd.version { (parts::text(&past.commit)) }
                 dt { "revision" } dd.version { (parts::text(&past.revision)) }
+                @if let Some(first) = &past.first {
+                    dt { "first rollout" }
+                    dd {
+                        "began " (parts::time(first.started))
+                        @if let Some(finished) = first.finished { ", ended " (parts::time(finished)) }
+                        @if let Some(verdict) = first.verdict { ": " (verdict.as_str()) }
+                        @if let Some(clusters) = &first.clusters { ", " (parts::text(clusters)) " updated" }
+                    }
+                }
                 @if let Some(started) = past.started { dt { "began" } dd { (parts::time(started)) } }
                 @if let Some(finished) = past.finished { dt { "ended" } dd { (parts::time(finished)) } }
-                @if let Some(counts) = &past.counts {
-                    dt { "clusters" }
-                    dd { (parts::text(&counts.clusters)) " updated, " (counts.ready) " ready, " (counts.failed) " failed, " (counts.waiting) " waiting, "
-                        (counts.skipped) " skipped, " (counts.held) " held" }
-                }
+                @if let Some(counts) = &past.counts_now { dt { "clusters now" } dd { (in_numbers(counts)) } }
+                @if let (Some(counts), Some(_)) = (&past.counts, past.finished) { dt { "clusters at its end" } dd { (in_numbers(counts)) } }
             }
         }
     };
     Part::whole("facts", markup)
+}
+
+fn in_numbers(counts: &Summary) -> String {
+    format!(
+        "{} updated, {} ready, {} failed, {} waiting, {} skipped, {} held",
+        counts.clusters, counts.ready, counts.failed, counts.waiting, counts.skipped, counts.held
+    )
 }
 
 fn evidence(past: &Past, module: &ModuleRef, request: &Request) -> Part {

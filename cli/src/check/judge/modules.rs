@@ -312,7 +312,10 @@ fn awaited(all: &[Seen], code: Code, word: Reason) -> Vec<Finding> {
             Finding::warning(code, word.as_str())
                 .about(&module.name)
                 .reason(reason)
-                .remedy(command.map_or_else(|| module.why(), str::to_owned)),
+                .remedy(command.map_or_else(
+                    || module.why(),
+                    |command| muster_dashboard::with_verbs(command, &module.name, None),
+                )),
         )
     });
     found.collect()

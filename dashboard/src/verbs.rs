@@ -1,0 +1,189 @@
+//! Commands of kubectl in a status, as the verbs of muster that do the same: a status is read without muster as well, a view is not.
+
+use muster_api::labels::annotation::{APPROVE, HOLD, PAUSED, PIN_PREFIX, PROMOTE, RETRY};
+
+use crate::shell_word;
+
+/// How the commands begin that controllers write into a status.
+const BEGIN: &str = "kubectl annotate --namespace ";
+
+/// What a module says, or says about one of its clusters. A command that no verb does stays as it is.
+pub fn with_verbs(message: &str, module: &str, cluster: Option<&str>) -> String {
+    let mut text = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some((before, command)) = rest.find(BEGIN).and_then(|at| rest.split_at_checked(at)) {
+        text.push_str(before);
+        let (words, length) = words(command);
+        let verb = verb(&words, module, cluster);
+        let (raw, after) = command.split_at_checked(length).unwrap_or((command, ""));
+        text.push_str(verb.as_deref().unwrap_or(raw));
+        rest = after;
+    }
+    text.push_str(rest);
+    text
+}
+
+/// `kubectl annotate --namespace N --field-manager=M OBJECT (KEY- | --overwrite KEY=VALUE)`.
+fn verb(words: &[String], module: &str, cluster: Option<&str>) -> Option<String> {
+    let (namespace, object, last) = match words {
+        [_, _, _, namespace, _, object, flag, last] if flag == "--overwrite" => (namespace, object, last),
+        [_, _, _, namespace, _, object, last] => (namespace, object, last),
+        _ => return None,
+    };
+    let of_cluster = object.strip_prefix("cluster/");
+    let verb = match (last.split_once('='), of_cluster) {
+        (None, Some(cluster)) => match last.strip_suffix('-')? {
+            HOLD => format!("release {}", shell_word(cluster)),
+            key if key.starts_with(PIN_PREFIX) => {
+                format!("unpin {} --module {}", shell_word(cluster), shell_word(module))
+            }
+            _ => return None,
+        },
+        (None, None) if last.strip_suffix('-') == Some(PAUSED) => {
+            format!("rollout resume {}", shell_word(object))
+        }
+        // Of several clusters that one annotation holds the others stay named in it.
+        (said, None) if said.map_or(last.strip_suffix('-'), |(key, _)| Some(key)) == Some(HOLD) => {
+            format!(
+                "release {} --clusters {}",
+                shell_word(object),
+                shell_word(cluster?)
+            )
+        }
+        (Some((key @ (APPROVE | PROMOTE), said)), None) => {
+            let verb = if key == APPROVE { "approve" } else { "promote" };
+            let (stage, _) = said.rsplit_once('@')?;
+            format!(
+                "rollout {verb} {} --stage {}",
+                shell_word(object),
+                shell_word(stage)
+            )
+        }
+        (Some((RETRY, revision)), None) => {
+            format!(
+                "rollout retry {} --revision {}",
+                shell_word(object),
+                shell_word(revision)
+            )
+        }
+        _ => return None,
+    };
+    Some(format!("muster {verb} -n {}", shell_word(namespace)))
+}
+
+/// The words of a command as a shell reads them, up to the one that is the annotation, and the bytes that they take.
+fn words(command: &str) -> (Vec<String>, usize) {
+    let (mut words, mut word) = (Vec::new(), String::new());
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let mut length = command.len();
+    for (at, letter) in command.char_indices() {
+        match letter {
+            _ if is_escaped => {
+                word.push(letter);
+                is_escaped = false;
+            }
+            '\\' if !is_quoted => is_escaped = true,
+            '\'' => is_quoted = !is_quoted,
+            // The sentence goes on.
+            ';' | ')' if !is_quoted => {
+                length = at;
+                break;
+            }
+            ' ' if !is_quoted => {
+                let is_last = word.contains(".dev/");
+                words.push(std::mem::take(&mut word));
+                if is_last {
+                    return (words, at);
+                }
+            }
+            _ => word.push(letter),
+        }
+    }
+    words.push(word);
+    (words, length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_of_kubectl_is_the_verb_that_does_it() {
+        let check = |object: &str, annotation: &str, expect: &str| {
+            let kubectl = format!(
+                "kubectl annotate --namespace fleet --field-manager=muster-cli {object} {annotation}"
+            );
+            let expect = if expect.is_empty() { &kubectl } else { expect };
+            for (before, after) in [
+                ("waits; next: ", ""),
+                ("so (", "), and then"),
+                ("", "; more"),
+                ("", " and more"),
+            ] {
+                assert_eq!(
+                    with_verbs(&format!("{before}{kubectl}{after}"), "module/web", Some("eu-1")),
+                    format!("{before}{expect}{after}")
+                );
+            }
+        };
+        let web = "module/web";
+        check(
+            web,
+            "--overwrite fleet.muster.dev/approve=canary@1a2b3c4d",
+            "muster rollout approve module/web --stage canary -n fleet",
+        );
+        check(
+            web,
+            "--overwrite fleet.muster.dev/promote='it'\\''s (1); 2@1a2b3c4d'",
+            "muster rollout promote module/web --stage 'it'\\''s (1); 2' -n fleet",
+        );
+        check(
+            web,
+            "--overwrite fleet.muster.dev/retry=1a2b3c4d",
+            "muster rollout retry module/web --revision 1a2b3c4d -n fleet",
+        );
+        check(
+            web,
+            "fleet.muster.dev/paused-",
+            "muster rollout resume module/web -n fleet",
+        );
+        let release = "muster release module/web --clusters eu-1 -n fleet";
+        check(web, "fleet.muster.dev/hold-", release);
+        check(web, "--overwrite fleet.muster.dev/hold=eu-2,eu-3", release);
+        check(
+            "cluster/eu-1",
+            "fleet.muster.dev/hold-",
+            "muster release eu-1 -n fleet",
+        );
+        check(
+            "cluster/eu-1",
+            "fleet.muster.dev/pin.web-",
+            "muster unpin eu-1 --module module/web -n fleet",
+        );
+        // No verb does these.
+        check(web, "fleet.muster.dev/pin-", "");
+        check(web, "--overwrite fleet.muster.dev/abandon=eu-1,eu-2", "");
+        check("cluster/eu-1", "fleet.muster.dev/other-", "");
+    }
+
+    #[test]
+    fn several_commands_and_none() {
+        let pause = "kubectl annotate --namespace fleet --field-manager=muster-cli module/web fleet.muster.dev/paused-";
+        assert_eq!(
+            with_verbs(&format!("{pause} and {pause}"), "module/web", None),
+            "muster rollout resume module/web -n fleet and muster rollout resume module/web -n fleet"
+        );
+        for text in [
+            "",
+            "nothing",
+            "kubectl annotate --namespace ",
+            "kubectl annotate --namespace é '",
+        ] {
+            assert_eq!(with_verbs(text, "module/web", None), text);
+        }
+        // Which cluster is meant is not known.
+        let hold =
+            "kubectl annotate --namespace fleet --field-manager=muster-cli module/web fleet.muster.dev/hold-";
+        assert_eq!(with_verbs(hold, "module/web", None), hold);
+    }
+}
