@@ -45,6 +45,7 @@ pub async fn run(cluster: &ClusterFlags, flags: &RolloutFlags) -> anyhow::Result
         RolloutVerb::Promote(flags) => once::approve(&client, &namespace, flags, true).await,
         RolloutVerb::Abort(flags) => once::abort(&client, &namespace, flags).await,
         RolloutVerb::Retry(flags) => once::retry(&client, &namespace, flags).await,
+        RolloutVerb::Withdraw(flags) => once::withdraw(&client, &namespace, flags).await,
         RolloutVerb::History(flags) => history::history(&client, &namespace, flags).await,
         RolloutVerb::Undo(flags) => undo::undo(&client, &namespace, flags).await,
     }

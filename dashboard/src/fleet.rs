@@ -16,13 +16,14 @@ use muster_api::{
         Attention, BootstrapModule, Module, ModuleKind, ModuleObject, ModuleSpec, ModuleStatus, Summary,
     },
     reasons::{Bucket, Reason},
+    schema::MAX_ATTENTION,
     selector::Matcher,
     sync::GitVersion,
 };
 use muster_rollout::StageId;
 use serde::Serialize;
 
-use crate::{ConditionView, Happened, ModuleRef, Shape, group::natural, recall, words::one_line};
+use crate::{ConditionView, Happened, ModuleRef, Shape, group::natural, recall, withdrawal, words::one_line};
 
 /// The objects that a view is computed from, as read.
 #[derive(Debug, Default)]
@@ -106,6 +107,9 @@ pub struct ModuleView {
     pub message: String,
     /// Since when.
     pub since: Option<Timestamp>,
+    /// It is being deleted: nothing of it is to stay in any cluster.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub deleting: bool,
     /// The controller has seen the spec as it is now.
     pub observed: bool,
     /// Nothing goes on without a change by someone.
@@ -144,6 +148,11 @@ pub struct Cell {
 }
 
 impl ModuleView {
+    /// Kind and name, as commands take them: `module/web`.
+    pub fn address(&self) -> String {
+        format!("{}/{}", self.kind.as_str().to_lowercase(), self.name)
+    }
+
     /// How the module stands as a whole, by its own word.
     pub fn shape(&self) -> Shape {
         match (self.ready.as_str(), self.stalled) {
@@ -243,13 +252,16 @@ fn module_view<K: ModuleObject>(module: &K, members: &[Member], rows: &Rows<'_>)
     let ready = find(&status.conditions, READY);
     // A selector that cannot be read selects nothing; the module's own condition says what is wrong with it.
     let matcher = Matcher::new(module.spec().selector.as_ref()).ok();
+    // What is being deleted selects nothing any more.
+    let deleting = module.meta().deletion_timestamp.is_some();
+    let matcher = matcher.filter(|_| !deleting);
     let cells = members.iter().map(|member| {
         let selected = matcher
             .as_ref()
             .is_some_and(|matcher| matcher.matches(&member.labels));
         cell(module, member, selected, rows)
     });
-    ModuleView {
+    let mut view = ModuleView {
         kind: K::KIND,
         name: module.name_any(),
         namespace: module.namespace().unwrap_or_default(),
@@ -261,6 +273,7 @@ fn module_view<K: ModuleObject>(module: &K, members: &[Member], rows: &Rows<'_>)
             |ready| one_line(&ready.message),
         ),
         since: ready.map(|ready| ready.last_transition_time.0),
+        deleting,
         observed: status.observed_generation.is_some()
             && status.observed_generation == module.meta().generation,
         stalled: is_true(&status.conditions, STALLED),
@@ -269,7 +282,15 @@ fn module_view<K: ModuleObject>(module: &K, members: &[Member], rows: &Rows<'_>)
         waits_at: waits_at(module.spec(), &status),
         summary: status.summary.unwrap_or_default(),
         cells: cells.collect(),
+    };
+    if view.cells.iter().any(|cell| cell.shape == Shape::WaitsForYou) {
+        let verb = withdrawal::acknowledgement(&view);
+        let words = view.cells.iter_mut().map(|cell| &mut cell.message);
+        for message in words.chain([&mut view.message]) {
+            *message = withdrawal::with_verb(message, &verb);
+        }
     }
+    view
 }
 
 /// What a condition says that is there only while something is so.
@@ -320,10 +341,30 @@ fn cell<K: ModuleObject>(module: &K, member: &Member, selected: bool, rows: &Row
             ..base
         };
     }
+    let last = module.status().and_then(|status| status.attention.last());
+    let stands = |told: &&Attention, bucket: Bucket| {
+        told.reason
+            .parse()
+            .is_ok_and(|reason: Reason| reason.bucket() == bucket)
+    };
     if !selected {
-        return Cell {
-            reason: Reason::Excluded.into(),
-            ..base
+        // A status has no room for more clusters: the others that still have the module stand as the last one does.
+        let is_full = module
+            .status()
+            .is_some_and(|status| status.attention.len() >= MAX_ATTENTION);
+        let leaves =
+            |told: &&Attention| is_full && base.version.is_some() && stands(told, Bucket::Withdrawing);
+        return match last.filter(leaves) {
+            Some(told) => Cell {
+                shape: told.reason.parse().map_or(Shape::Unreachable, Shape::of),
+                reason: told.reason.clone(),
+                message: one_line(&told.message),
+                ..base
+            },
+            None => Cell {
+                reason: Reason::Excluded.into(),
+                ..base
+            },
         };
     }
     // Everything that is not ready is told, or the list was too long: then the row says as much as is known, and what waits does so for the
@@ -335,13 +376,7 @@ fn cell<K: ModuleObject>(module: &K, member: &Member, selected: bool, rows: &Row
         }
         Some((row, _)) if row.revision.as_deref() == target => Reason::Updating,
         _ => {
-            let last = module.status().and_then(|status| status.attention.last());
-            let waits = |told: &&Attention| {
-                told.reason
-                    .parse()
-                    .is_ok_and(|reason: Reason| reason.bucket() == Bucket::Waiting)
-            };
-            if let Some(told) = last.filter(waits) {
+            if let Some(told) = last.filter(|told| stands(told, Bucket::Waiting)) {
                 return Cell {
                     shape: Shape::Waiting,
                     reason: told.reason.clone(),

@@ -33,6 +33,7 @@ mod snapshot;
 mod timeline;
 mod tree;
 mod why;
+mod withdrawal;
 mod words;
 
 pub use assignment::{Assignment, EchoView, ObjectName, RowView};
@@ -52,4 +53,5 @@ pub use snapshot::{Happened, Snapshot, Trouble};
 pub use timeline::{Bar, Span, Timeline};
 pub use tree::{Branch, Tree};
 pub use why::{Step, Why, why, why_on};
+pub use withdrawal::{Choice, HeldWithdrawal, name as withdrawal_name};
 pub use words::shell_word;

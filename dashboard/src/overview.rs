@@ -74,7 +74,7 @@ impl Overview {
 /// Whether a cluster stays as it is with this module until somebody does something.
 fn needs_person(cell: &Cell) -> bool {
     match cell.shape {
-        Shape::Failed => true,
+        Shape::Failed | Shape::WaitsForYou => true,
         Shape::Unreachable => !is_of_cluster(cell),
         Shape::Waiting => cell.reason.parse().is_ok_and(|reason| {
             matches!(
@@ -87,8 +87,7 @@ fn needs_person(cell: &Cell) -> bool {
                     | Reason::SourceNotReady
             )
         }),
-        Shape::Updating => cell.reason == Reason::WithdrawalHeld.as_str(),
-        Shape::Held | Shape::Ready | Shape::NotSelected => false,
+        Shape::Updating | Shape::Held | Shape::Ready | Shape::NotSelected => false,
     }
 }
 
@@ -134,6 +133,8 @@ fn concern(module: &ModuleView, worst: Option<&Cell>) -> Concern {
         }),
         shape: worst.map_or_else(|| module.shape(), |cell| cell.shape),
         title: match worst {
+            // It is one matter, however many clusters it is about.
+            Some(cell) if cell.shape == Shape::WaitsForYou => format!("{} waits for you", module.name),
             Some(cell) => format!("{} on {}", module.name, cell.cluster),
             None => module.name.clone(),
         },

@@ -12,9 +12,11 @@ use kube::core::DynamicObject;
 use muster_api::{
     Module, ProxyAssemblage,
     module::{Attention, ModuleKind},
+    schema::MAX_ATTENTION,
 };
 use muster_dashboard::{
-    Branch, Concern, Fleet, Matrix, ModuleRef, ModuleView, Objects, Overview, Shape, Tree, why, why_on,
+    Branch, Concern, Fleet, HeldWithdrawal, Matrix, ModuleRef, ModuleView, Objects, Overview, Shape, Tree,
+    why, why_on,
 };
 use serde_json::{Value, json};
 
@@ -204,8 +206,8 @@ fn why_ends_with_what_is_to_be_done() {
     check("Unreachable", "m", "| muster check --cluster eu-1 -n fleet");
     check(
         "WithdrawalHeld",
-        "nothing is withdrawn until that is acknowledged: kubectl annotate x",
-        "| kubectl annotate x",
+        HELD,
+        "| muster rollout withdraw module/web --acknowledge -n fleet",
     );
     check(
         "DependencyBehind",
@@ -218,6 +220,112 @@ fn why_ends_with_what_is_to_be_done() {
         "the module that takes over | muster why module/webapp --cluster eu-1 -n fleet",
     );
     check("WaitingStage", "m", "nothing to do: it goes on by itself");
+}
+
+/// What a status says of each cluster whose withdrawal the brake holds.
+const HELD: &str = "2 clusters would be withdrawn at once, more than rollout.withdraw.brake allows; nothing is withdrawn until this is \
+                    acknowledged: kubectl annotate --namespace fleet --field-manager=muster-cli module/web --overwrite \
+                    fleet.muster.dev/acknowledge-withdrawal=0a1b";
+
+/// A module whose withdrawal from two of its four clusters is held, because it is deleted or because a change deselects them.
+fn held(deleted: bool) -> Objects {
+    let mut objects = objects(&[]);
+    let mut module = module(&[("eu-1", "WithdrawalHeld", HELD), ("eu-2", "WithdrawalHeld", HELD)]);
+    let status = module.status.as_mut().unwrap();
+    "WithdrawalHeld".clone_into(&mut status.conditions[0].reason);
+    if deleted {
+        module.metadata.deletion_timestamp = Some(Time("2026-01-02T03:04:05Z".parse().unwrap()));
+        objects.proxies.truncate(3);
+    }
+    objects.modules = vec![module.into()];
+    objects
+}
+
+#[test]
+fn a_held_withdrawal_waits_for_a_person_and_is_told_once() {
+    let check = |deleted: bool, sentence: &str, keep: &str, keeps: Option<&str>| {
+        let objects = held(deleted);
+        let fleet = Fleet::of(&objects);
+        let view = &fleet.modules[0];
+        let why = why(view);
+        assert_eq!(why.headline, sentence);
+        let told = why.steps.iter().filter(|step| step.reason == "WithdrawalHeld");
+        let steps: Vec<String> = told
+            .map(|step| format!("{} {}: {}", step.shape.word(), step.who, step.message))
+            .collect();
+        assert_eq!(
+            steps,
+            [
+                "waits for you eu-1, eu-2: 2 clusters would be withdrawn at once, more than rollout.withdraw.brake allows"
+            ]
+        );
+        let verb = "muster rollout withdraw module/web --acknowledge -n fleet";
+        assert_eq!(why.command.as_deref(), Some(verb));
+        let other = why.otherwise.unwrap();
+        assert_eq!((other.what.as_str(), other.command.as_deref()), (keep, keeps));
+
+        let tree = Tree::module(view).root;
+        assert_eq!(
+            (tree.shape, tree.message.as_str()),
+            (Shape::WaitsForYou, sentence)
+        );
+        assert_eq!(tree.branches[0].names, ["eu-1", "eu-2"]);
+        let said = &tree.branches[0].message;
+        assert!(said.ends_with(verb) && !said.contains("kubectl"), "{said}");
+
+        let overview = Overview::of(&fleet);
+        assert_eq!(overview.sentence, "1 needs attention: web waits for you");
+        assert_eq!((overview.shape, overview.moving.len()), (Shape::WaitsForYou, 0));
+
+        let name = ModuleRef {
+            kind: ModuleKind::Module,
+            name: "web".to_owned(),
+        };
+        let on_one = why_on(&objects, &fleet, &name, "eu-1").unwrap();
+        assert_eq!(
+            on_one.headline,
+            "web on eu-1 has v2, and would lose it: WithdrawalHeld"
+        );
+        assert_eq!(on_one.command.as_deref(), Some(verb));
+    };
+    check(
+        true,
+        "module/web is being deleted; 2 of 3 clusters would lose it (eu-1, eu-2)",
+        "to keep it, leave its objects in place, and put the module back in git, which takes them over",
+        Some(
+            r#"kubectl patch -n fleet module/web --field-manager=muster-cli --type=merge -p '{"spec":{"onDelete":"Orphan"}}'"#,
+        ),
+    );
+    check(
+        false,
+        "module/web no longer selects all of its clusters; 2 of 4 clusters would lose it (eu-1, eu-2)",
+        "to keep it, take back the change of the selector or of the labels",
+        None,
+    );
+}
+
+/// A status has room for some clusters only: the others that still have the module would lose it, too.
+#[test]
+fn clusters_that_a_status_has_no_room_for_are_held_as_well() {
+    let names: Vec<String> = (1..=30).map(|number| format!("eu-{number}")).collect();
+    let mut objects = held(true);
+    let told: Vec<(&str, &str, &str)> = names[..MAX_ATTENTION]
+        .iter()
+        .map(|name| (name.as_str(), "WithdrawalHeld", HELD))
+        .collect();
+    let mut module = module(&told);
+    module.metadata.deletion_timestamp = Some(Time("2026-01-02T03:04:05Z".parse().unwrap()));
+    objects.modules = vec![module.into()];
+    objects.clusters = names.iter().map(|name| cluster(name, "prod").into()).collect();
+    let carrying = names[..28].iter();
+    objects.proxies = carrying
+        .map(|name| proxy(name, "v2", "r2", "succeeded").into())
+        .collect();
+    let held = HeldWithdrawal::of(&Fleet::of(&objects).modules[0]).unwrap();
+    assert_eq!(
+        held.sentence,
+        "module/web is being deleted; 28 of 28 clusters would lose it (eu-{1..28} (28))"
+    );
 }
 
 #[test]

@@ -96,6 +96,10 @@ pub fn next(why: &Why) -> Markup {
     html! {
         @if let Some(next) = &why.next { p.next { strong { "Next: " } (parts::text(next)) @if why.command.is_some() { ":" } } }
         @if let Some(command) = &why.command { p { (parts::command(command)) } }
+        @if let Some(choice) = &why.otherwise {
+            p.next { strong { "Or: " } (parts::text(&choice.what)) @if choice.command.is_some() { ":" } }
+            @if let Some(command) = &choice.command { p { (parts::command(command)) } }
+        }
     }
 }
 
