@@ -105,7 +105,7 @@ pub struct ModuleView {
     pub reason: String,
     /// Its message.
     pub message: String,
-    /// Since when.
+    /// Since when: of a failure its own time, though the rollout is older.
     pub since: Option<Timestamp>,
     /// It is being deleted: nothing of it is to stay in any cluster.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -145,6 +145,17 @@ pub struct Cell {
     pub since: Option<Timestamp>,
     /// For people.
     pub message: String,
+}
+
+impl Cell {
+    /// The word for the legend and for counts: a pin is kept at a version, and is no hold.
+    pub fn word(&self) -> &'static str {
+        if self.reason == Reason::Pinned.as_str() {
+            "pinned"
+        } else {
+            self.shape.word()
+        }
+    }
 }
 
 impl ModuleView {
@@ -216,8 +227,8 @@ impl Fleet {
             .find(|module| module.kind == kind && module.name == name)
     }
 
-    /// How many selected cells there are of each shape.
-    pub fn counts(&self) -> BTreeMap<Shape, usize> {
+    /// How many selected cells there are of each shape, those that are pinned apart.
+    pub fn counts(&self) -> BTreeMap<(Shape, &'static str), usize> {
         let mut counts = BTreeMap::new();
         for cell in self
             .modules
@@ -225,7 +236,15 @@ impl Fleet {
             .flat_map(|module| &module.cells)
             .filter(|cell| cell.shape != Shape::NotSelected)
         {
-            *counts.entry(cell.shape).or_default() += 1;
+            *counts.entry((cell.shape, cell.word())).or_default() += 1;
+        }
+        if let Some(several) = counts.remove(&(Shape::WaitsForYou, Shape::WaitsForYou.word())) {
+            let word = if several == 1 {
+                "waits for you"
+            } else {
+                "wait for you"
+            };
+            counts.insert((Shape::WaitsForYou, word), several);
         }
         counts
     }
@@ -283,6 +302,7 @@ fn module_view<K: ModuleObject>(module: &K, members: &[Member], rows: &Rows<'_>)
         summary: status.summary.unwrap_or_default(),
         cells: cells.collect(),
     };
+    view.since = failed_since(&view).or(view.since);
     if view.cells.iter().any(|cell| cell.shape == Shape::WaitsForYou) {
         let verb = withdrawal::acknowledgement(&view);
         let words = view.cells.iter_mut().map(|cell| &mut cell.message);
@@ -291,6 +311,17 @@ fn module_view<K: ModuleObject>(module: &K, members: &[Member], rows: &Rows<'_>)
         }
     }
     view
+}
+
+/// When the failure was that keeps a module from being ready. The condition Ready is false from the start of its rollout on.
+fn failed_since(view: &ModuleView) -> Option<Timestamp> {
+    let is_failure = |cell: &&Cell| cell.shape == Shape::Failed;
+    let is_why = |cell: &&Cell| view.stalled && cell.reason == view.reason;
+    let first = |cells: &dyn Fn(&&Cell) -> bool| {
+        let since = view.cells.iter().filter(cells).filter_map(|cell| cell.since);
+        since.min()
+    };
+    first(&is_failure).or_else(|| first(&is_why))
 }
 
 /// What a condition says that is there only while something is so.

@@ -44,7 +44,7 @@ fn module(attention: &[(&str, &str, &str)]) -> Module {
         "status": {
             "observedGeneration": 2, "revision": "r2", "attention": told,
             "summary": {"total": 4, "updated": 1, "ready": 1, "updating": 0, "waiting": 0, "failed": 0, "skipped": 0, "held": 0, "withdrawing": 0, "clusters": "1/4"},
-            "conditions": [{"type": "Ready", "status": "False", "reason": "Failed", "message": "m", "lastTransitionTime": "2026-01-02T03:04:05Z"}],
+            "conditions": [{"type": "Ready", "status": "False", "reason": "Failed", "message": "m", "lastTransitionTime": "2026-01-02T03:00:00Z"}],
         },
     });
     serde_json::from_value(object).unwrap()
@@ -273,6 +273,8 @@ fn a_held_withdrawal_waits_for_a_person_and_is_told_once() {
         let said = &tree.branches[0].message;
         assert!(said.ends_with(verb) && !said.contains("kubectl"), "{said}");
 
+        let total = Matrix::of(&fleet, 12).total;
+        assert!(total.contains("2 wait for you"), "{total}");
         let overview = Overview::of(&fleet);
         assert_eq!(overview.sentence, "1 needs attention: web waits for you");
         assert_eq!((overview.shape, overview.moving.len()), (Shape::WaitsForYou, 0));
@@ -496,6 +498,63 @@ fn a_cluster_that_is_away_is_told_once_and_a_hold_is_no_alarm() {
     assert_eq!(titles(&overview.held), ["eu-2"]);
 }
 
+/// What is held or pinned is well, and said: a person left it so, and may have forgotten it.
+#[test]
+fn what_is_well_on_purpose_is_named() {
+    let check = |attention: &[(&str, &str, &str)], sentence: &str, total: &str, legend: &str| {
+        let mut objects = objects(attention);
+        let mut module = module(attention);
+        let ready = &mut module.status.as_mut().unwrap().conditions[0];
+        "True".clone_into(&mut ready.status);
+        "Succeeded".clone_into(&mut ready.reason);
+        objects.modules = vec![module.into()];
+        objects.proxies = ["dev-1", "eu-1", "eu-2", "eu-3"]
+            .map(|name| proxy(name, "v2", "r2", "succeeded").into())
+            .into();
+        let fleet = Fleet::of(&objects);
+        assert_eq!(Overview::of(&fleet).sentence, sentence);
+        let matrix = Matrix::of(&fleet, 12);
+        assert_eq!(matrix.total, format!("1 module × 5 clusters: {total}"));
+        let words = matrix.legend().into_iter().map(|(_, words)| words);
+        assert_eq!(words.collect::<Vec<_>>().join(" "), legend);
+    };
+    check(&[], "all is well", "4 ready", "ready not selected");
+    check(
+        &[("eu-1", "Held", "held by ann")],
+        "all is well; 1 cluster held on purpose: eu-1",
+        "3 ready, 1 held",
+        "ready held not selected",
+    );
+    check(
+        &[
+            ("eu-1", "Held", "held by ann"),
+            ("eu-2", "Pinned", "pinned by bob"),
+        ],
+        "all is well; 1 cluster held on purpose: eu-1; 1 cluster pinned: eu-2",
+        "2 ready, 1 held, 1 pinned",
+        "ready held or pinned not selected",
+    );
+    check(
+        &["dev-1", "eu-1", "eu-2", "eu-3"].map(|name| (name, "Held", "held by ann")),
+        "all is well; 4 clusters held on purpose: dev-1, eu-1, eu-2 and 1 more",
+        "4 held",
+        "held not selected",
+    );
+}
+
+/// Ready is false since the rollout began; what is asked is since when it fails.
+#[test]
+fn a_failed_module_is_so_since_its_failure() {
+    let fleet = fleet();
+    let failed = &fleet.modules[0];
+    assert_eq!(failed.since, Some("2026-01-02T03:04:05Z".parse().unwrap()));
+    let fleet = told(&[("eu-1", "Updating", "m")]);
+    assert_eq!(
+        fleet.modules[0].since,
+        Some("2026-01-02T03:00:00Z".parse().unwrap())
+    );
+}
+
 #[test]
 fn the_shapes_as_json_are_on_record() {
     let fleet = fleet();
@@ -532,9 +591,9 @@ fn a_failed_cluster_is_not_counted_as_ready_though_its_row_is_the_target() {
     let counts = fleet().counts();
     assert_eq!(
         (
-            counts.get(&Shape::Ready),
-            counts.get(&Shape::Failed),
-            counts.get(&Shape::Waiting)
+            counts.get(&(Shape::Ready, "ready")),
+            counts.get(&(Shape::Failed, "failed")),
+            counts.get(&(Shape::Waiting, "waiting"))
         ),
         (Some(&1), Some(&1), Some(&2))
     );
