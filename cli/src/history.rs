@@ -30,6 +30,8 @@ Examples:
 
 /// Characters of what failed in a table; it is whole with --revision.
 const MESSAGE: usize = 60;
+/// The last column.
+const EVIDENCE: &str = "EVIDENCE";
 
 #[derive(Args, Debug)]
 pub struct HistoryFlags {
@@ -106,7 +108,8 @@ pub async fn history(client: &Client, namespace: &str, flags: &HistoryFlags) -> 
             if history.revisions.is_empty() {
                 complain!("{module} has no revision yet: nothing was rolled out.");
             }
-            output::print(&table(&history.revisions, *output == Output::Wide, now));
+            let is_wide = *output == Output::Wide;
+            output::print(&table(&history.revisions, is_wide, output::width(), now));
         }
         Output::Table | Output::Wide => {
             let whole: Vec<String> = history
@@ -121,13 +124,13 @@ pub async fn history(client: &Client, namespace: &str, flags: &HistoryFlags) -> 
 }
 
 /// A line for each; the one that the module asks for now has a star.
-fn table(revisions: &[Past], wide: bool, now: Timestamp) -> Vec<String> {
+fn table(revisions: &[Past], wide: bool, width: usize, now: Timestamp) -> Vec<String> {
     if revisions.is_empty() {
         return Vec::new();
     }
     let mut titles = vec!["REVISION", "VERSION", "VERDICT", "CLUSTERS", "STARTED", "TOOK"];
     titles.extend(wide.then_some(["COMMIT", "NAME"]).into_iter().flatten());
-    titles.push("EVIDENCE");
+    titles.push(EVIDENCE);
     let mut table = output::table(titles);
     for past in revisions {
         let star = if past.is_target { "*" } else { "" };
@@ -147,13 +150,22 @@ fn table(revisions: &[Past], wide: bool, now: Timestamp) -> Vec<String> {
             took(past),
         ];
         if wide {
-            cells.extend([past.commit.clone(), past.name.clone(), evidence]);
-        } else {
-            cells.push(output::cut(&evidence, MESSAGE));
+            cells.extend([past.commit.clone(), past.name.clone()]);
         }
+        cells.push(evidence);
         table.add_row(cells);
     }
-    output::lines(&table)
+    let lines = output::lines(&table);
+    if wide {
+        return lines;
+    }
+    // Evidence has the room that the other columns leave.
+    let others = lines
+        .first()
+        .and_then(|header| header.find(EVIDENCE))
+        .unwrap_or(0);
+    let room = width.max(others.saturating_add(MESSAGE));
+    lines.iter().map(|line| output::cut(line, room)).collect()
 }
 
 fn took(past: &Past) -> String {
@@ -172,8 +184,7 @@ fn whole(past: &Past, now: Timestamp) -> Vec<String> {
         "no"
     };
     let counts = past.counts.as_ref().map(|counts| {
-        let named = [
-            ("ready", counts.ready),
+        let others = [
             ("updating", counts.updating),
             ("waiting", counts.waiting),
             ("failed", counts.failed),
@@ -181,9 +192,20 @@ fn whole(past: &Past, now: Timestamp) -> Vec<String> {
             ("held", counts.held),
             ("withdrawing", counts.withdrawing),
         ];
-        let more = named.into_iter().filter(|(_, count)| *count > 0);
-        let more: Vec<String> = more.map(|(word, count)| format!("{count} {word}")).collect();
-        format!("{} updated; {}", counts.clusters, more.join(", "))
+        let others = others.into_iter().filter(|(_, count)| *count > 0);
+        let others = others.map(|(word, count)| format!(", {count} {word}"));
+        // Those at another version are among the ones above: they are told apart.
+        let ready = format!(
+            "; {} of all are ready at the version that they have",
+            counts.ready
+        );
+        let ready = Some(ready).filter(|_| counts.ready != counts.updated);
+        format!(
+            "{} updated{}{}",
+            counts.clusters,
+            others.collect::<String>(),
+            ready.unwrap_or_default()
+        )
     });
     let fields = [
         ("Revision", Some(past.revision.clone())),
@@ -277,12 +299,12 @@ pub mod tests {
 
     #[test]
     fn as_a_table() {
-        insta::assert_snapshot!(table(&sample().revisions, false, now()).join("\n"));
+        insta::assert_snapshot!(table(&sample().revisions, false, 80, now()).join("\n"));
     }
 
     #[test]
     fn as_a_wide_table() {
-        insta::assert_snapshot!(table(&sample().revisions, true, now()).join("\n"));
+        insta::assert_snapshot!(table(&sample().revisions, true, 80, now()).join("\n"));
     }
 
     #[test]

@@ -164,6 +164,16 @@ impl ModuleView {
         format!("{}/{}", self.kind.as_str().to_lowercase(), self.name)
     }
 
+    /// The message of one of its cells, without the evidence of a failure that another of its cells has in full.
+    pub fn message_of<'a>(&self, cell: &'a Cell) -> &'a str {
+        const STOPPED: &str = " and is rolled out no further";
+        let is_shown = self.cells.iter().any(|cell| cell.shape == Shape::Failed);
+        let is_stopped = cell.reason == Reason::Halted.as_str();
+        let end = cell.message.find(STOPPED).filter(|_| is_stopped && is_shown);
+        let short = end.and_then(|end| cell.message.get(..end + STOPPED.len()));
+        short.unwrap_or(&cell.message)
+    }
+
     /// How the module stands as a whole, by its own word.
     pub fn shape(&self) -> Shape {
         match (self.ready.as_str(), self.stalled) {

@@ -165,7 +165,10 @@ fn module(view: &ModuleView) -> Branch {
     let alike = |a: &&Cell, b: &&Cell| {
         (a.shape, &a.reason, version(a), note(a)) == (b.shape, &b.reason, version(b), note(b))
     };
-    let branches = cells.chunk_by(alike).flat_map(clusters).collect();
+    let branches = cells
+        .chunk_by(alike)
+        .flat_map(|alike| clusters(view, alike))
+        .collect();
     // The words of a cluster that stands for the same reason are below.
     let is_told_below = cells.iter().any(|cell| cell.reason == view.reason);
     let held = HeldWithdrawal::of(view).filter(|_| view.shape() == Shape::WaitsForYou);
@@ -204,7 +207,7 @@ fn note(cell: &Cell) -> &str {
 }
 
 /// Clusters that stand alike: problems and what moves one by one up to a number, all else as one branch.
-fn clusters(alike: &[&Cell]) -> Vec<Branch> {
+fn clusters(view: &ModuleView, alike: &[&Cell]) -> Vec<Branch> {
     let is_quiet = alike
         .first()
         .is_some_and(|cell| matches!(cell.shape, Shape::Ready | Shape::Waiting | Shape::WaitsForYou));
@@ -216,7 +219,11 @@ fn clusters(alike: &[&Cell]) -> Vec<Branch> {
         _ => SHOWN,
     };
     let (single, rest) = alike.split_at(shown);
-    let mut branches: Vec<Branch> = single.iter().map(|cell| leaf(cell)).collect();
+    let of = |cell: &Cell| Branch {
+        message: view.message_of(cell).to_owned(),
+        ..leaf(cell)
+    };
+    let mut branches: Vec<Branch> = single.iter().map(|cell| of(cell)).collect();
     if let Some(first) = rest.first() {
         branches.push(Branch {
             kind: "Clusters".to_owned(),
@@ -226,7 +233,7 @@ fn clusters(alike: &[&Cell]) -> Vec<Branch> {
                 .clone()
                 .filter(|version| rest.iter().all(|cell| cell.version.as_ref() == Some(version))),
             since: None,
-            ..leaf(first)
+            ..of(first)
         });
     }
     branches

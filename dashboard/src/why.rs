@@ -113,7 +113,7 @@ pub fn why(module: &ModuleView) -> Why {
         let single = alike.first().is_some_and(|cell| !together.contains(&cell.shape));
         let shown = if single { SHOWN.min(alike.len()) } else { 0 };
         steps.extend(alike.iter().take(shown).map(|cell| step(cell)));
-        steps.extend(grouped(&alike[shown..]));
+        steps.extend(grouped(module, &alike[shown..]));
     }
     if steps.is_empty() && module.ready != "True" {
         // Nothing is wrong on any cluster: it is the module itself.
@@ -208,12 +208,13 @@ fn otherwise(held: Option<HeldWithdrawal>, command: Option<&str>) -> Option<Choi
 }
 
 /// Several clusters that stand alike, in one line, with the words of the first.
-fn grouped(alike: &[&Cell]) -> Option<Step> {
+fn grouped(module: &ModuleView, alike: &[&Cell]) -> Option<Step> {
     let first = alike.first()?;
     Some(Step {
         who: listed(alike.iter().map(|cell| cell.cluster.as_str()), LISTED),
         cluster: (alike.len() == 1).then(|| first.cluster.clone()),
         since: None,
+        message: without_next(module.message_of(first)).to_owned(),
         ..step(first)
     })
 }

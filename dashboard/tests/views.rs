@@ -357,6 +357,39 @@ fn what_a_person_can_do_comes_before_what_nobody_can() {
     );
 }
 
+/// What failed stands with the cluster where it failed, and not again with those that it keeps from the version.
+#[test]
+fn a_failure_is_told_once() {
+    let evidence = "Deployment web/web: ImagePullBackOff";
+    let halted = format!(
+        "v2 (revision r2) failed on eu-1 at 03:04:05 and is rolled out no further: {evidence}; next: commit a fixed version"
+    );
+    let short = "v2 (revision r2) failed on eu-1 at 03:04:05 and is rolled out no further";
+    let check = |failed: &str, expect: &str| {
+        let objects = objects(&[
+            ("eu-1", failed, evidence),
+            ("eu-2", "Halted", &halted),
+            ("eu-3", "Halted", &halted),
+        ]);
+        let fleet = Fleet::of(&objects);
+        let steps = why(&fleet.modules[0]).steps;
+        let told = steps.iter().find(|step| step.reason == "Halted").unwrap();
+        assert_eq!(told.message, expect.split("; next").next().unwrap());
+        let branches = Tree::module(&fleet.modules[0]).root.branches;
+        let told = branches.iter().find(|branch| branch.reason == "Halted").unwrap();
+        assert_eq!(told.message, expect);
+        // Alone, a cluster says it all.
+        let name = ModuleRef {
+            kind: ModuleKind::Module,
+            name: "web".to_owned(),
+        };
+        let alone = why_on(&objects, &fleet, &name, "eu-2").unwrap();
+        assert!(alone.checks.last().unwrap().found.ends_with(evidence));
+    };
+    check("Failed", short);
+    check("Unreachable", &halted);
+}
+
 #[test]
 fn clusters_that_stand_alike_are_together_whatever_their_names() {
     let fleet = told(&[
