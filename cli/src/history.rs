@@ -28,10 +28,12 @@ Examples:
   muster rollout history module/podinfo --revision 1a2b3c4d      one of them in full, with what failed
   muster rollout history module/podinfo -o json | jq '.revisions[] | select(.verdict == \"Bad\")'";
 
-/// Characters of what failed in a table; it is whole with --revision.
-const MESSAGE: usize = 60;
 /// The last column.
 const EVIDENCE: &str = "EVIDENCE";
+/// Blanks between columns.
+const BLANKS: usize = 2;
+/// Evidence below its revision takes no more lines than these; it is whole with --revision.
+const LINES: usize = 3;
 
 #[derive(Args, Debug)]
 pub struct HistoryFlags {
@@ -123,21 +125,16 @@ pub async fn history(client: &Client, namespace: &str, flags: &HistoryFlags) -> 
     Ok(DONE)
 }
 
-/// A line for each; the one that the module asks for now has a star.
+/// A line for each; the one that the module asks for now has a star. Evidence that does not fit beside its revision stands below it.
 fn table(revisions: &[Past], wide: bool, width: usize, now: Timestamp) -> Vec<String> {
     if revisions.is_empty() {
         return Vec::new();
     }
     let mut titles = vec!["REVISION", "VERSION", "VERDICT", "CLUSTERS", "STARTED", "TOOK"];
     titles.extend(wide.then_some(["COMMIT", "NAME"]).into_iter().flatten());
-    titles.push(EVIDENCE);
     let mut table = output::table(titles);
     for past in revisions {
         let star = if past.is_target { "*" } else { "" };
-        let evidence = past
-            .evidence
-            .first()
-            .map_or_else(String::new, |seen| format!("{}: {}", seen.cluster, seen.message));
         let mut cells = vec![
             format!("{}{star}", past.short()),
             past.version.clone(),
@@ -152,20 +149,45 @@ fn table(revisions: &[Past], wide: bool, width: usize, now: Timestamp) -> Vec<St
         if wide {
             cells.extend([past.commit.clone(), past.name.clone()]);
         }
-        cells.push(evidence);
         table.add_row(cells);
     }
-    let lines = output::lines(&table);
-    if wide {
-        return lines;
-    }
-    // Evidence has the room that the other columns leave.
-    let others = lines
+    let rows = output::lines(&table);
+    let used = rows.iter().map(|row| row.chars().count()).max().unwrap_or(0) + BLANKS;
+    let fits = |text: &str| wide || used.saturating_add(text.chars().count()) <= width;
+    let evidence: Vec<String> = revisions.iter().map(evidence).collect();
+    let is_below = |text: &String| !fits(text);
+    let title = if evidence.iter().any(is_below) {
+        ""
+    } else {
+        EVIDENCE
+    };
+    let texts = std::iter::once(title).chain(evidence.iter().map(String::as_str));
+    let with_evidence = |(row, text): (&String, &str)| match text {
+        "" => vec![row.clone()],
+        text if !title.is_empty() => vec![format!("{row:used$}{text}")],
+        text => std::iter::once(row.clone()).chain(below(text, width)).collect(),
+    };
+    rows.iter().zip(texts).flat_map(with_evidence).collect()
+}
+
+/// What failed first, and where; empty if nothing did.
+fn evidence(past: &Past) -> String {
+    past.evidence
         .first()
-        .and_then(|header| header.find(EVIDENCE))
-        .unwrap_or(0);
-    let room = width.max(others.saturating_add(MESSAGE));
-    lines.iter().map(|line| output::cut(line, room)).collect()
+        .map_or_else(String::new, |seen| format!("{}: {}", seen.cluster, seen.message))
+}
+
+/// A text on a few lines of its own.
+fn below(text: &str, width: usize) -> Vec<String> {
+    let room = width.saturating_sub(BLANKS);
+    let mut lines = output::wrapped(text, room);
+    if lines.len() > LINES {
+        lines.truncate(LINES);
+        if let Some(last) = lines.last_mut() {
+            *last = output::cut(&format!("{last} …"), room);
+        }
+    }
+    lines.into_iter().map(|line| format!("  {line}")).collect()
 }
 
 fn took(past: &Past) -> String {
