@@ -215,7 +215,7 @@ fn whole(past: &Past, now: Timestamp) -> Vec<String> {
             ("withdrawing", counts.withdrawing),
         ];
         let others = others.into_iter().filter(|(_, count)| *count > 0);
-        let others = others.map(|(word, count)| format!(", {count} {word}"));
+        let others: Vec<String> = others.map(|(word, count)| format!(", {count} {word}")).collect();
         // Those at another version are among the ones above: they are told apart.
         let ready = format!(
             "; {} of all are ready at the version that they have",
@@ -225,7 +225,7 @@ fn whole(past: &Past, now: Timestamp) -> Vec<String> {
         format!(
             "{} updated{}{}",
             counts.clusters,
-            others.collect::<String>(),
+            others.concat(),
             ready.unwrap_or_default()
         )
     });
