@@ -148,6 +148,11 @@ pub struct ModuleStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
+    /// How the module stands, for the column STATUS of kubectl get: the reason of Ready, and Paused, Held and Pinned where that is so, such as
+    /// Succeeded,Held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub state: Option<String>,
     /// What the version was resolved to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceStatus>,

@@ -32,8 +32,15 @@ Examples:
   muster rollout history module/podinfo --revision 1a2b3c4d      one of them in full, with what failed
   muster rollout history module/podinfo -o json | jq '.revisions[] | select(.verdict == \"Bad\")'";
 
-/// Characters of what failed in a table; it is whole with --revision.
-const MESSAGE: usize = 60;
+/// The last column.
+const EVIDENCE: &str = "EVIDENCE";
+
+/// What stands beside the first rollout of a revision.
+const AGAIN: &str = "rolled out again later";
+/// Blanks between columns.
+const BLANKS: usize = 2;
+/// Evidence below its revision takes no more lines than these; it is whole with --revision.
+const LINES: usize = 3;
 
 #[derive(Args, Debug)]
 pub struct HistoryFlags {
@@ -113,7 +120,8 @@ pub async fn history(client: &Client, namespace: &str, flags: &HistoryFlags) -> 
             if history.revisions.is_empty() {
                 complain!("{module} has no revision yet: nothing was rolled out.");
             }
-            output::print(&table(&history.revisions, *output == Output::Wide, now));
+            let is_wide = *output == Output::Wide;
+            output::print(&table(&history.revisions, is_wide, output::width(), now));
         }
         Output::Table | Output::Wide => {
             let whole: Vec<String> = history
@@ -128,8 +136,8 @@ pub async fn history(client: &Client, namespace: &str, flags: &HistoryFlags) -> 
 }
 
 /// A line for each rollout; the revision that the module asks for now has a star at its last one. Of a revision that was rolled out
-/// several times the first and the last rollout are on record.
-fn table(revisions: &[Past], wide: bool, now: Timestamp) -> Vec<String> {
+/// several times the first and the last rollout are on record. Evidence that does not fit beside its revision stands below it.
+fn table(revisions: &[Past], wide: bool, width: usize, now: Timestamp) -> Vec<String> {
     if revisions.is_empty() {
         return Vec::new();
     }
@@ -143,14 +151,9 @@ fn table(revisions: &[Past], wide: bool, now: Timestamp) -> Vec<String> {
         "TOOK",
     ];
     titles.extend(wide.then_some(["COMMIT", "NAME"]).into_iter().flatten());
-    titles.push("EVIDENCE");
-    let mut rows: Vec<(Option<Timestamp>, Vec<String>)> = Vec::new();
+    let mut rows: Vec<(Option<Timestamp>, Vec<String>, String)> = Vec::new();
     for past in revisions {
         let star = if past.is_target { "*" } else { "" };
-        let evidence = past
-            .evidence
-            .first()
-            .map_or_else(String::new, |seen| format!("{}: {}", seen.cluster, seen.message));
         let mut cells = vec![
             format!("{}{star}", past.short()),
             past.version.clone(),
@@ -161,22 +164,61 @@ fn table(revisions: &[Past], wide: bool, now: Timestamp) -> Vec<String> {
             took(past.started, past.finished),
         ];
         if wide {
-            cells.extend([past.commit.clone(), past.name.clone(), evidence]);
-        } else {
-            cells.push(output::cut(&evidence, MESSAGE));
+            cells.extend([past.commit.clone(), past.name.clone()]);
         }
-        rows.push((past.started, cells));
-        rows.extend(
-            past.first
-                .as_ref()
-                .map(|first| (Some(first.started), first_row(past, first, wide, now))),
-        );
+        rows.push((past.started, cells, evidence(past)));
+        rows.extend(past.first.as_ref().map(|first| {
+            (
+                Some(first.started),
+                first_row(past, first, wide, now),
+                AGAIN.to_owned(),
+            )
+        }));
     }
     // Newest first, as the revisions are; what has not begun stays on top.
-    rows.sort_by_key(|(started, _)| Reverse(started.unwrap_or(Timestamp::MAX)));
+    rows.sort_by_key(|(started, ..)| Reverse(started.unwrap_or(Timestamp::MAX)));
     let mut table = output::table(titles);
-    table.add_rows(rows.into_iter().map(|(_, cells)| cells));
-    output::lines(&table)
+    let mut evidence = Vec::new();
+    for (_, cells, text) in rows {
+        table.add_row(cells);
+        evidence.push(text);
+    }
+    let rows = output::lines(&table);
+    let used = rows.iter().map(|row| row.chars().count()).max().unwrap_or(0) + BLANKS;
+    let fits = |text: &str| wide || used.saturating_add(text.chars().count()) <= width;
+    let is_below = |text: &String| !fits(text);
+    let title = if evidence.iter().any(is_below) {
+        ""
+    } else {
+        EVIDENCE
+    };
+    let texts = std::iter::once(title).chain(evidence.iter().map(String::as_str));
+    let with_evidence = |(row, text): (&String, &str)| match text {
+        "" => vec![row.clone()],
+        text if !title.is_empty() => vec![format!("{row:used$}{text}")],
+        text => std::iter::once(row.clone()).chain(below(text, width)).collect(),
+    };
+    rows.iter().zip(texts).flat_map(with_evidence).collect()
+}
+
+/// What failed first, and where; empty if nothing did.
+fn evidence(past: &Past) -> String {
+    past.evidence
+        .first()
+        .map_or_else(String::new, |seen| format!("{}: {}", seen.cluster, seen.message))
+}
+
+/// A text on a few lines of its own.
+fn below(text: &str, width: usize) -> Vec<String> {
+    let room = width.saturating_sub(BLANKS);
+    let mut lines = output::wrapped(text, room);
+    if lines.len() > LINES {
+        lines.truncate(LINES);
+        if let Some(last) = lines.last_mut() {
+            *last = output::cut(&format!("{last} …"), room);
+        }
+    }
+    lines.into_iter().map(|line| format!("  {line}")).collect()
 }
 
 /// The first rollout of a revision that was rolled out again.
@@ -195,7 +237,6 @@ fn first_row(past: &Past, first: &First, wide: bool, now: Timestamp) -> Vec<Stri
     if wide {
         cells.extend([past.commit.clone(), past.name.clone()]);
     }
-    cells.push("rolled out again later".to_owned());
     cells
 }
 
@@ -223,8 +264,7 @@ fn whole(past: &Past, now: Timestamp) -> Vec<String> {
         "no"
     };
     let numbers = |counts: &Summary| {
-        let named = [
-            ("ready", counts.ready),
+        let others = [
             ("updating", counts.updating),
             ("waiting", counts.waiting),
             ("failed", counts.failed),
@@ -232,9 +272,20 @@ fn whole(past: &Past, now: Timestamp) -> Vec<String> {
             ("held", counts.held),
             ("withdrawing", counts.withdrawing),
         ];
-        let more = named.into_iter().filter(|(_, count)| *count > 0);
-        let more: Vec<String> = more.map(|(word, count)| format!("{count} {word}")).collect();
-        format!("{} updated; {}", counts.clusters, more.join(", "))
+        let others = others.into_iter().filter(|(_, count)| *count > 0);
+        let others: Vec<String> = others.map(|(word, count)| format!(", {count} {word}")).collect();
+        // Those at another version are among the ones above: they are told apart.
+        let ready = format!(
+            "; {} of all are ready at the version that they have",
+            counts.ready
+        );
+        let ready = Some(ready).filter(|_| counts.ready != counts.updated);
+        format!(
+            "{} updated{}{}",
+            counts.clusters,
+            others.concat(),
+            ready.unwrap_or_default()
+        )
     };
     let first = past.first.as_ref().map(|first| {
         let took = Some(took(Some(first.started), first.finished)).filter(|took| !took.is_empty());
@@ -359,12 +410,12 @@ pub mod tests {
 
     #[test]
     fn as_a_table() {
-        insta::assert_snapshot!(table(&sample().revisions, false, now()).join("\n"));
+        insta::assert_snapshot!(table(&sample().revisions, false, 80, now()).join("\n"));
     }
 
     #[test]
     fn as_a_wide_table() {
-        insta::assert_snapshot!(table(&sample().revisions, true, now()).join("\n"));
+        insta::assert_snapshot!(table(&sample().revisions, true, 80, now()).join("\n"));
     }
 
     /// A version that was rolled back to when 4 of 5 clusters had it, and that all 5 have by now.
@@ -400,7 +451,7 @@ pub mod tests {
     #[test]
     fn a_version_that_was_rolled_out_twice() {
         let history = twice();
-        insta::assert_snapshot!(table(&history.revisions, false, now()).join("\n"));
+        insta::assert_snapshot!(table(&history.revisions, false, 80, now()).join("\n"));
         insta::assert_snapshot!(whole(history.find("aaaaaaaa").unwrap(), now()).join("\n"));
     }
 

@@ -53,6 +53,7 @@ fn fleet(clusters: usize) -> Fleet {
         reason: if module == 0 { "Failed" } else { "Succeeded" }.to_owned(),
         message: String::new(),
         since: None,
+        deleting: false,
         observed: true,
         stalled: module == 0,
         tag_moved: None,

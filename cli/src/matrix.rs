@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
-use muster_dashboard::{Cell, Filter, Fleet, Matrix, Shape};
+use muster_dashboard::{Cell, Filter, Fleet, Matrix};
 
 use crate::{
     DONE,
@@ -70,15 +70,10 @@ pub fn lines(matrix: &Matrix, width: usize) -> Vec<String> {
         .find(|lines| lines.iter().all(|line| line.chars().count() <= width))
         .unwrap_or_else(|| list(matrix, width));
     lines.extend(output::wrapped(&matrix.total, width));
-    let used = Shape::ALL.into_iter().filter(|shape| {
-        matrix
-            .rows
-            .iter()
-            .flat_map(|row| &row.cells)
-            .any(|cell| cell.shape == *shape)
-    });
-    let legend: Vec<String> = used
-        .map(|shape| format!("{} {}", shape.glyph(), shape.word()))
+    let legend: Vec<String> = matrix
+        .legend()
+        .into_iter()
+        .map(|(shape, words)| format!("{} {words}", shape.glyph()))
         .collect();
     let legend = legend.join("  ");
     if legend.chars().count() <= width {
@@ -147,7 +142,7 @@ fn cell(cell: &Cell) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use muster_dashboard::{Column, Row};
+    use muster_dashboard::{Column, Row, Shape};
 
     fn matrix() -> Matrix {
         let cell = |cluster: &str, shape, version: &str| Cell {

@@ -1,12 +1,13 @@
-//! `muster rollout approve`, `promote`, `abort` and `retry`: what a person says once about a stage, or about a revision.
+//! `muster rollout approve`, `promote`, `abort`, `retry` and `withdraw`: what a person says once about a stage, a revision, or a withdrawal.
 
 use anyhow::{Context as _, bail};
 use clap::Args;
 use kube::{Client, core::DynamicObject};
 use muster_api::{
     control::Control,
-    labels::annotation::{ABORT, APPROVE, PROMOTE, RETRY},
+    labels::annotation::{ABORT, ACKNOWLEDGE_WITHDRAWAL, APPROVE, PROMOTE, RETRY},
 };
+use muster_dashboard::{Choice, Fleet, HeldWithdrawal, ModuleRef, listed, withdrawal_name};
 use muster_rollout::{Memory, Revision, Says};
 use serde_json::{Value, json};
 
@@ -14,8 +15,8 @@ use crate::{
     DONE, FAILED,
     args::ModuleName,
     control::{self, DryRunFlag},
-    fleet::Address,
-    history,
+    fleet::{self, Address},
+    history, output, why,
 };
 
 pub const APPROVE_EXAMPLES: &str = "\
@@ -35,6 +36,17 @@ pub const RETRY_EXAMPLES: &str = "\
 Examples:
   muster rollout retry module/podinfo --reason 'the registry was down'";
 
+pub const WITHDRAW_EXAMPLES: &str = "\
+Examples:
+  muster rollout withdraw module/podinfo                      which clusters would lose it
+  muster rollout withdraw module/podinfo --acknowledge --reason 'it moved to another team'";
+
+/// Names of clusters on one line; more are counted.
+const LISTED: usize = 5;
+
+/// While the status is about an older spec.
+const NOT_OBSERVED: &str = "the controller has not seen this change of the module yet: try again in a moment";
+
 #[derive(Args, Debug)]
 pub struct StageFlags {
     /// module/NAME or bootstrapmodule/NAME
@@ -53,6 +65,17 @@ pub struct RevisionFlags {
     /// The revision, or at least 8 digits of it; otherwise what the module asks for now
     #[arg(long)]
     pub revision: Option<String>,
+    #[command(flatten)]
+    pub word: Word,
+}
+
+#[derive(Args, Debug)]
+pub struct WithdrawFlags {
+    /// module/NAME or bootstrapmodule/NAME
+    pub module: ModuleName,
+    /// Remove the module from these clusters; otherwise they are only shown
+    #[arg(long)]
+    pub acknowledge: bool,
     #[command(flatten)]
     pub word: Word,
 }
@@ -118,6 +141,74 @@ pub async fn retry(client: &Client, namespace: &str, flags: &RevisionFlags) -> a
         )
     })
     .await
+}
+
+/// What the brake holds is shown, or is withdrawn.
+pub async fn withdraw(client: &Client, namespace: &str, flags: &WithdrawFlags) -> anyhow::Result<u8> {
+    let WithdrawFlags {
+        module,
+        acknowledge,
+        word,
+    } = flags;
+    let objects = fleet::objects(client, namespace).await?;
+    let fleet = Fleet::of(&objects);
+    let view = fleet
+        .module(module.kind, &module.name)
+        .with_context(|| fleet::missing(&fleet, module, namespace))?;
+    if !view.observed {
+        bail!(NOT_OBSERVED);
+    }
+    let Some(held) = HeldWithdrawal::of(view) else {
+        let words = format!("no withdrawal of {module} is held: nothing was written");
+        if *acknowledge {
+            complain!("error: {words}; next: muster why {module} -n {namespace}");
+            return Ok(FAILED);
+        }
+        say!("{words}");
+        return Ok(DONE);
+    };
+    if !acknowledge {
+        output::print(&shown(&held, output::width()));
+        return Ok(DONE);
+    }
+    let reference = ModuleRef {
+        kind: module.kind,
+        name: module.name.clone(),
+    };
+    let status = objects.module(&reference).and_then(|(_, status)| status);
+    let name = status.and_then(withdrawal_name).with_context(|| {
+        format!("the status does not name the withdrawal: see kubectl get {module} -n {namespace} -o yaml")
+    })?;
+    let address = Address::of(client, namespace, module);
+    say(client, &address, ACKNOWLEDGE_WITHDRAWAL, name, word).await?;
+    let clusters = listed(held.clusters.iter().map(String::as_str), LISTED);
+    control::tell(
+        &address,
+        &format!("withdrawal from {clusters} acknowledged"),
+        word.dry_run.by,
+    );
+    Ok(DONE)
+}
+
+/// What would be lost, and both ways on.
+fn shown(held: &HeldWithdrawal, width: usize) -> Vec<String> {
+    let HeldWithdrawal {
+        clusters: _,
+        sentence,
+        remove,
+        keep: Choice { what, command },
+    } = held;
+    let mut lines = output::wrapped(
+        &format!("{sentence}; nothing is withdrawn until you say so"),
+        width,
+    );
+    lines.extend(why::advice(
+        "Next: to remove it from these clusters",
+        Some(remove),
+        width,
+    ));
+    lines.extend(why::advice(&format!("Or: {what}"), command.as_deref(), width));
+    lines
 }
 
 /// Says it, and tells that it is said, or why it is not: the two texts of a revision.
@@ -191,7 +282,7 @@ fn target(object: &DynamicObject) -> anyhow::Result<String> {
     let pointer = |pointer: &str| object.data.pointer(pointer);
     let observed = pointer("/status/observedGeneration").and_then(Value::as_i64);
     if observed != object.metadata.generation {
-        bail!("the controller has not seen this change of the module yet: try again in a moment");
+        bail!(NOT_OBSERVED);
     }
     let revision = pointer("/status/revision").and_then(Value::as_str);
     let revision = revision.context("the module's version is not resolved yet (muster why)")?;

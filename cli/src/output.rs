@@ -123,6 +123,7 @@ fn colour(character: char) -> Option<AnsiColor> {
         Shape::Updating => Some(AnsiColor::Yellow),
         Shape::Failed => Some(AnsiColor::Red),
         Shape::Held => Some(AnsiColor::Magenta),
+        Shape::WaitsForYou => Some(AnsiColor::Cyan),
         Shape::Waiting | Shape::Unreachable | Shape::NotSelected => None,
     }
 }

@@ -1,6 +1,10 @@
 //! `muster rollout`: follow a rollout until it is done or has failed; what people say is in `pause` and `once`.
 
-use std::{collections::BTreeMap, ops::ControlFlow, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+    time::Duration,
+};
 
 use anyhow::bail;
 use kube::Client;
@@ -45,6 +49,7 @@ pub async fn run(cluster: &ClusterFlags, flags: &RolloutFlags) -> anyhow::Result
         RolloutVerb::Promote(flags) => once::approve(&client, &namespace, flags, true).await,
         RolloutVerb::Abort(flags) => once::abort(&client, &namespace, flags).await,
         RolloutVerb::Retry(flags) => once::retry(&client, &namespace, flags).await,
+        RolloutVerb::Withdraw(flags) => once::withdraw(&client, &namespace, flags).await,
         RolloutVerb::History(flags) => history::history(&client, &namespace, flags).await,
         RolloutVerb::Undo(flags) => undo::undo(&client, &namespace, flags).await,
     }
@@ -151,6 +156,8 @@ struct Teller {
     live: Live,
     /// The word of each cluster.
     words: BTreeMap<String, String>,
+    /// The messages of clusters that were told, in full.
+    messages: BTreeSet<String>,
     /// What was said of the module as a whole.
     said: String,
     /// Nothing is told before the end.
@@ -200,12 +207,25 @@ impl Teller {
         let ended = ended(view);
         // What a gate reads changes while all clusters wait for the same.
         if ended.is_some() || *no_watch || view.reason == Reason::WaitingGate.as_str() {
-            self.say(format!("{module} {}: {}", view.reason, view.message));
+            self.say(format!("{module} {}: {}", view.reason, self.rest(view)));
         }
         Ok(match ended {
             Some(code) => ControlFlow::Break(code),
             None => ControlFlow::Continue(()),
         })
+    }
+
+    /// The message of a module, without what was told of a cluster at its end: a long text stands once.
+    fn rest<'a>(&self, view: &'a ModuleView) -> &'a str {
+        if view.reason == Reason::WaitingGate.as_str() {
+            return &view.message; // it changes again and again, and back
+        }
+        let told = view
+            .cells
+            .iter()
+            .filter(|cell| self.messages.contains(&cell.message));
+        let mut rests = told.filter_map(|cell| view.message.strip_suffix(&cell.message)?.strip_suffix(": "));
+        rests.next().unwrap_or(&view.message)
     }
 
     /// Where it stands.
@@ -254,7 +274,7 @@ impl Teller {
                     cell.shape,
                     cell.reason.clone(),
                     cell.version.clone(),
-                    cell.message.clone(),
+                    view.message_of(cell).to_owned(),
                 )
             };
             match alike.iter_mut().find(|(first, _)| says(first) == says(cell)) {
@@ -264,14 +284,17 @@ impl Teller {
         }
         for (cell, names) in alike {
             let version = cell.version.as_deref().unwrap_or("nothing");
-            let colon = if cell.message.is_empty() { "" } else { ": " };
+            let message = view.message_of(cell);
+            let colon = if message.is_empty() { "" } else { ": " };
             say!(
-                "{} {} {} ({version}){colon}{}",
+                "{} {} {} ({version}){colon}{message}",
                 cell.shape.glyph(),
                 listed(names, LISTED),
                 cell.reason,
-                cell.message
             );
+            if !message.is_empty() {
+                self.messages.insert(message.to_owned());
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use anyhow::Context as _;
-use muster_dashboard::{Check, Fleet, ModuleRef, Objects, Step, Why};
+use muster_dashboard::{Check, Choice, Fleet, ModuleRef, Objects, Step, Why};
 
 use crate::{
     DONE,
@@ -85,6 +85,7 @@ fn blocks(why: &Why, width: usize) -> Vec<Vec<String>> {
         steps,
         next,
         command,
+        otherwise,
     } = why;
     let mut blocks = vec![output::wrapped(headline, width)];
     if checks.is_empty() {
@@ -93,12 +94,20 @@ fn blocks(why: &Why, width: usize) -> Vec<Vec<String>> {
         blocks.extend(checks.iter().map(|check| looked_at(check, width)));
     }
     if let Some(next) = next {
-        let colon = if command.is_some() { ":" } else { "" };
-        let mut end = output::wrapped(&format!("Next: {next}{colon}"), width);
-        end.extend(command.as_ref().map(|command| format!("  {command}")));
-        blocks.push(end);
+        blocks.push(advice(&format!("Next: {next}"), command.as_deref(), width));
+    }
+    if let Some(Choice { what, command }) = otherwise {
+        blocks.push(advice(&format!("Or: {what}"), command.as_deref(), width));
     }
     blocks
+}
+
+/// What can be done, and below it the command on a line of its own.
+pub fn advice(words: &str, command: Option<&str>, width: usize) -> Vec<String> {
+    let colon = if command.is_some() { ":" } else { "" };
+    let mut lines = output::wrapped(&format!("{words}{colon}"), width);
+    lines.extend(command.map(|command| format!("  {command}")));
+    lines
 }
 
 fn told(step: &Step, width: usize) -> Vec<String> {

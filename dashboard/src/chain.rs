@@ -140,6 +140,11 @@ const fn passes(what: &'static str, found: String) -> Check {
 
 fn selected(seen: &Seen<'_>) -> Check {
     let what = "selected";
+    if seen.module.deleting {
+        let stops = seen.stops(what);
+        let found = format!("the module is being deleted: {}", stops.found);
+        return Check { found, ..stops };
+    }
     let cluster = seen
         .objects
         .clusters
@@ -167,6 +172,12 @@ fn selected(seen: &Seen<'_>) -> Check {
         "{selector} {} {told}",
         if matches { "matches" } else { "does not match" }
     );
+    // What it has is taken away, or will be.
+    if !matches && seen.bucket() == Some(Bucket::Withdrawing) {
+        let stops = seen.stops(what);
+        let found = format!("{found}: {}", stops.found);
+        return Check { found, ..stops };
+    }
     Check {
         holds: matches,
         shape: if matches { Shape::Ready } else { Shape::NotSelected },

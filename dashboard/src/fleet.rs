@@ -16,6 +16,7 @@ use muster_api::{
         Attention, BootstrapModule, Module, ModuleKind, ModuleObject, ModuleSpec, ModuleStatus, Summary,
     },
     reasons::{Bucket, Reason},
+    schema::MAX_ATTENTION,
     selector::Matcher,
     sync::GitVersion,
 };
@@ -106,8 +107,11 @@ pub struct ModuleView {
     pub reason: String,
     /// Its message.
     pub message: String,
-    /// Since when.
+    /// Since when: of a failure its own time, though the rollout is older.
     pub since: Option<Timestamp>,
+    /// It is being deleted: nothing of it is to stay in any cluster.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub deleting: bool,
     /// The controller has seen the spec as it is now.
     pub observed: bool,
     /// Nothing goes on without a change by someone.
@@ -145,7 +149,33 @@ pub struct Cell {
     pub message: String,
 }
 
+impl Cell {
+    /// The word for the legend and for counts: a pin is kept at a version, and is no hold.
+    pub fn word(&self) -> &'static str {
+        if self.reason == Reason::Pinned.as_str() {
+            "pinned"
+        } else {
+            self.shape.word()
+        }
+    }
+}
+
 impl ModuleView {
+    /// Kind and name, as commands take them: `module/web`.
+    pub fn address(&self) -> String {
+        format!("{}/{}", self.kind.as_str().to_lowercase(), self.name)
+    }
+
+    /// The message of one of its cells, without the evidence of a failure that another of its cells has in full.
+    pub fn message_of<'a>(&self, cell: &'a Cell) -> &'a str {
+        const STOPPED: &str = " and is rolled out no further";
+        let is_shown = self.cells.iter().any(|cell| cell.shape == Shape::Failed);
+        let is_stopped = cell.reason == Reason::Halted.as_str();
+        let end = cell.message.find(STOPPED).filter(|_| is_stopped && is_shown);
+        let short = end.and_then(|end| cell.message.get(..end + STOPPED.len()));
+        short.unwrap_or(&cell.message)
+    }
+
     /// How the module stands as a whole, by its own word.
     pub fn shape(&self) -> Shape {
         match (self.ready.as_str(), self.stalled) {
@@ -209,8 +239,8 @@ impl Fleet {
             .find(|module| module.kind == kind && module.name == name)
     }
 
-    /// How many selected cells there are of each shape.
-    pub fn counts(&self) -> BTreeMap<Shape, usize> {
+    /// How many selected cells there are of each shape, those that are pinned apart.
+    pub fn counts(&self) -> BTreeMap<(Shape, &'static str), usize> {
         let mut counts = BTreeMap::new();
         for cell in self
             .modules
@@ -218,7 +248,15 @@ impl Fleet {
             .flat_map(|module| &module.cells)
             .filter(|cell| cell.shape != Shape::NotSelected)
         {
-            *counts.entry(cell.shape).or_default() += 1;
+            *counts.entry((cell.shape, cell.word())).or_default() += 1;
+        }
+        if let Some(several) = counts.remove(&(Shape::WaitsForYou, Shape::WaitsForYou.word())) {
+            let word = if several == 1 {
+                "waits for you"
+            } else {
+                "wait for you"
+            };
+            counts.insert((Shape::WaitsForYou, word), several);
         }
         counts
     }
@@ -245,13 +283,16 @@ fn module_view<K: ModuleObject>(module: &K, members: &[Member], rows: &Rows<'_>)
     let ready = find(&status.conditions, READY);
     // A selector that cannot be read selects nothing; the module's own condition says what is wrong with it.
     let matcher = Matcher::new(module.spec().selector.as_ref()).ok();
+    // What is being deleted selects nothing any more.
+    let deleting = module.meta().deletion_timestamp.is_some();
+    let matcher = matcher.filter(|_| !deleting);
     let cells = members.iter().map(|member| {
         let selected = matcher
             .as_ref()
             .is_some_and(|matcher| matcher.matches(&member.labels));
         cell(module, member, selected, rows)
     });
-    ModuleView {
+    let mut view = ModuleView {
         kind: K::KIND,
         name: module.name_any(),
         namespace: module.namespace().unwrap_or_default(),
@@ -263,6 +304,7 @@ fn module_view<K: ModuleObject>(module: &K, members: &[Member], rows: &Rows<'_>)
             |ready| in_verbs(module, None, &ready.message),
         ),
         since: ready.map(|ready| ready.last_transition_time.0),
+        deleting,
         observed: status.observed_generation.is_some()
             && status.observed_generation == module.meta().generation,
         stalled: is_true(&status.conditions, STALLED),
@@ -271,7 +313,20 @@ fn module_view<K: ModuleObject>(module: &K, members: &[Member], rows: &Rows<'_>)
         waits_at: waits_at(module.spec(), &status),
         summary: status.summary.unwrap_or_default(),
         cells: cells.collect(),
-    }
+    };
+    view.since = failed_since(&view).or(view.since);
+    view
+}
+
+/// When the failure was that keeps a module from being ready. The condition Ready is false from the start of its rollout on.
+fn failed_since(view: &ModuleView) -> Option<Timestamp> {
+    let is_failure = |cell: &&Cell| cell.shape == Shape::Failed;
+    let is_why = |cell: &&Cell| view.stalled && cell.reason == view.reason;
+    let first = |cells: &dyn Fn(&&Cell) -> bool| {
+        let since = view.cells.iter().filter(cells).filter_map(|cell| cell.since);
+        since.min()
+    };
+    first(&is_failure).or_else(|| first(&is_why))
 }
 
 /// What a module says, or says about a cluster, on one line and in our verbs.
@@ -328,10 +383,30 @@ fn cell<K: ModuleObject>(module: &K, member: &Member, selected: bool, rows: &Row
             ..base
         };
     }
+    let last = module.status().and_then(|status| status.attention.last());
+    let stands = |told: &&Attention, bucket: Bucket| {
+        told.reason
+            .parse()
+            .is_ok_and(|reason: Reason| reason.bucket() == bucket)
+    };
     if !selected {
-        return Cell {
-            reason: Reason::Excluded.into(),
-            ..base
+        // A status has no room for more clusters: the others that still have the module stand as the last one does.
+        let is_full = module
+            .status()
+            .is_some_and(|status| status.attention.len() >= MAX_ATTENTION);
+        let leaves =
+            |told: &&Attention| is_full && base.version.is_some() && stands(told, Bucket::Withdrawing);
+        return match last.filter(leaves) {
+            Some(told) => Cell {
+                shape: told.reason.parse().map_or(Shape::Unreachable, Shape::of),
+                reason: told.reason.clone(),
+                message: one_line(&told.message),
+                ..base
+            },
+            None => Cell {
+                reason: Reason::Excluded.into(),
+                ..base
+            },
         };
     }
     // Everything that is not ready is told, or the list was too long: then the row says as much as is known, and what waits does so for the
@@ -343,13 +418,7 @@ fn cell<K: ModuleObject>(module: &K, member: &Member, selected: bool, rows: &Row
         }
         Some((row, _)) if row.revision.as_deref() == target => Reason::Updating,
         _ => {
-            let last = module.status().and_then(|status| status.attention.last());
-            let waits = |told: &&Attention| {
-                told.reason
-                    .parse()
-                    .is_ok_and(|reason: Reason| reason.bucket() == Bucket::Waiting)
-            };
-            if let Some(told) = last.filter(waits) {
+            if let Some(told) = last.filter(|told| stands(told, Bucket::Waiting)) {
                 return Cell {
                     shape: Shape::Waiting,
                     reason: told.reason.clone(),

@@ -34,6 +34,7 @@ mod timeline;
 mod tree;
 mod verbs;
 mod why;
+mod withdrawal;
 mod words;
 
 pub use assignment::{Assignment, EchoView, ObjectName, RowView};
@@ -54,4 +55,5 @@ pub use timeline::{Bar, Span, Timeline};
 pub use tree::{Branch, Tree};
 pub use verbs::with_verbs;
 pub use why::{Step, Why, why, why_on};
+pub use withdrawal::{Choice, HeldWithdrawal, name as withdrawal_name};
 pub use words::{insecure_scheme, shell_word};

@@ -119,6 +119,20 @@ impl Matrix {
         }
     }
 
+    /// The shapes that occur, in the order of the legend, each with the words for it.
+    pub fn legend(&self) -> Vec<(Shape, String)> {
+        let cells = || self.rows.iter().flat_map(|row| &row.cells);
+        let words = |shape: Shape| -> BTreeSet<&str> {
+            let alike = cells().filter(|cell| cell.shape == shape);
+            alike.map(Cell::word).collect()
+        };
+        let legend = Shape::ALL.into_iter().map(|shape| (shape, words(shape)));
+        legend
+            .filter(|(_, words)| !words.is_empty())
+            .map(|(shape, words)| (shape, words.into_iter().collect::<Vec<_>>().join(" or ")))
+            .collect()
+    }
+
     /// The labels by which it can be grouped: those with more than one value, and not with nearly as many as there are clusters.
     pub fn keys(fleet: &Fleet) -> Vec<&str> {
         let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -188,7 +202,7 @@ fn total(fleet: &Fleet) -> String {
     let counts: Vec<String> = fleet
         .counts()
         .into_iter()
-        .map(|(shape, count)| format!("{count} {}", shape.word()))
+        .map(|((_, word), count)| format!("{count} {word}"))
         .collect();
     let counts = if counts.is_empty() {
         "nothing is selected".to_owned()

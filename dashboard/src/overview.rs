@@ -63,7 +63,7 @@ impl Overview {
             .min_by_key(|shape| shape.urgency());
         Self {
             shape: shape.unwrap_or(Shape::Ready),
-            sentence: sentence(fleet, &attention, &moving),
+            sentence: sentence(fleet, &attention, &moving, &held),
             attention,
             moving,
             held,
@@ -74,7 +74,7 @@ impl Overview {
 /// Whether a cluster stays as it is with this module until somebody does something.
 fn needs_person(cell: &Cell) -> bool {
     match cell.shape {
-        Shape::Failed => true,
+        Shape::Failed | Shape::WaitsForYou => true,
         Shape::Unreachable => !is_of_cluster(cell),
         Shape::Waiting => cell.reason.parse().is_ok_and(|reason| {
             matches!(
@@ -87,8 +87,7 @@ fn needs_person(cell: &Cell) -> bool {
                     | Reason::SourceNotReady
             )
         }),
-        Shape::Updating => cell.reason == Reason::WithdrawalHeld.as_str(),
-        Shape::Held | Shape::Ready | Shape::NotSelected => false,
+        Shape::Updating | Shape::Held | Shape::Ready | Shape::NotSelected => false,
     }
 }
 
@@ -134,6 +133,8 @@ fn concern(module: &ModuleView, worst: Option<&Cell>) -> Concern {
         }),
         shape: worst.map_or_else(|| module.shape(), |cell| cell.shape),
         title: match worst {
+            // It is one matter, however many clusters it is about.
+            Some(cell) if cell.shape == Shape::WaitsForYou => format!("{} waits for you", module.name),
             Some(cell) => format!("{} on {}", module.name, cell.cluster),
             None => module.name.clone(),
         },
@@ -204,24 +205,47 @@ fn by_cluster(
     fleet.clusters.iter().enumerate().filter_map(about).collect()
 }
 
-fn sentence(fleet: &Fleet, attention: &[Concern], moving: &[Concern]) -> String {
+fn sentence(fleet: &Fleet, attention: &[Concern], moving: &[Concern], held: &[Concern]) -> String {
     if fleet.modules.is_empty() {
         return "there is no module yet".to_owned();
     }
-    let named: Vec<&str> = attention
-        .iter()
-        .take(SHOWN)
-        .map(|concern| concern.title.as_str())
-        .collect();
-    let named = named.join(", ");
-    let more = match attention.len().saturating_sub(SHOWN) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let named = named(attention);
     match (attention.len(), moving.len()) {
-        (0, 0) => "all is well".to_owned(),
-        (0, some) => format!("nothing needs attention; {} on the way", counted(some, "module")),
+        (0, 0) => format!("all is well{}", on_purpose(held)),
+        (0, some) => format!(
+            "nothing needs attention; {} on the way{}",
+            counted(some, "module"),
+            on_purpose(held)
+        ),
         (1, _) => format!("1 needs attention: {named}"),
-        (some, _) => format!("{some} need attention: {named}{more}"),
+        (some, _) => format!("{some} need attention: {named}"),
     }
+}
+
+/// Some by their titles, all others by their number.
+fn named<'a>(concerns: impl IntoIterator<Item = &'a Concern>) -> String {
+    let titles: Vec<&str> = concerns.into_iter().map(|concern| &*concern.title).collect();
+    let shown = titles.get(..SHOWN).unwrap_or(&titles).join(", ");
+    match titles.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// What is well only because people want it so: clusters that are held, and those that are no more than pinned.
+fn on_purpose(held: &[Concern]) -> String {
+    let is_pinned = |concern: &&Concern| {
+        let mut steps = concern.why.steps.iter();
+        steps.all(|step| step.reason == Reason::Pinned.as_str())
+    };
+    let (pinned, held): (Vec<&Concern>, Vec<&Concern>) = held.iter().partition(is_pinned);
+    let words = |concerns: &[&Concern], how: &str| match concerns {
+        [] => String::new(),
+        some => format!(
+            "; {} {how}: {}",
+            counted(some.len(), "cluster"),
+            named(some.iter().copied())
+        ),
+    };
+    words(&held, "held on purpose") + &words(&pinned, "pinned")
 }

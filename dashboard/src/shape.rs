@@ -13,6 +13,8 @@ pub enum Shape {
     Updating,
     /// Its turn has not come.
     Waiting,
+    /// Nothing goes on there until a person decides.
+    WaitsForYou,
     /// A revision failed on it.
     Failed,
     /// A person holds or pinned it.
@@ -25,10 +27,11 @@ pub enum Shape {
 
 impl Shape {
     /// Every shape, in the order of the legend.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Ready,
         Self::Updating,
         Self::Waiting,
+        Self::WaitsForYou,
         Self::Failed,
         Self::Held,
         Self::Unreachable,
@@ -37,6 +40,9 @@ impl Shape {
 
     /// The shape of a reason.
     pub const fn of(reason: Reason) -> Self {
+        if matches!(reason, Reason::WithdrawalHeld) {
+            return Self::WaitsForYou;
+        }
         match reason.bucket() {
             Bucket::Updated => Self::Ready,
             Bucket::Updating | Bucket::Withdrawing => Self::Updating,
@@ -57,12 +63,13 @@ impl Shape {
     pub const fn urgency(self) -> u8 {
         match self {
             Self::Failed => 0,
-            Self::Unreachable => 1,
-            Self::Held => 2,
-            Self::Updating => 3,
-            Self::Waiting => 4,
-            Self::Ready => 5,
-            Self::NotSelected => 6,
+            Self::WaitsForYou => 1,
+            Self::Unreachable => 2,
+            Self::Held => 3,
+            Self::Updating => 4,
+            Self::Waiting => 5,
+            Self::Ready => 6,
+            Self::NotSelected => 7,
         }
     }
 
@@ -72,6 +79,7 @@ impl Shape {
             Self::Ready => '●',
             Self::Updating => '◐',
             Self::Waiting => '○',
+            Self::WaitsForYou => '◆',
             Self::Failed => '✗',
             Self::Held => '⏸',
             Self::Unreachable => '?',
@@ -85,6 +93,7 @@ impl Shape {
             Self::Ready => "ready",
             Self::Updating => "updating",
             Self::Waiting => "waiting",
+            Self::WaitsForYou => "waits for you",
             Self::Failed => "failed",
             Self::Held => "held",
             Self::Unreachable => "skipped",

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::{Cell, Fleet, ModuleView, Overview, Shape, group::listed, words::counted};
+use crate::{Cell, Fleet, HeldWithdrawal, ModuleView, Overview, Shape, group::listed, words::counted};
 
 /// Problems of one kind that are shown one by one; more are counted.
 const SHOWN: usize = 3;
@@ -157,17 +157,21 @@ fn module(view: &ModuleView) -> Branch {
         (
             cell.shape.urgency(),
             &cell.reason,
-            &cell.version,
+            version(cell),
             note(cell),
             &cell.cluster,
         )
     });
     let alike = |a: &&Cell, b: &&Cell| {
-        (a.shape, &a.reason, &a.version, note(a)) == (b.shape, &b.reason, &b.version, note(b))
+        (a.shape, &a.reason, version(a), note(a)) == (b.shape, &b.reason, version(b), note(b))
     };
-    let branches = cells.chunk_by(alike).flat_map(clusters).collect();
+    let branches = cells
+        .chunk_by(alike)
+        .flat_map(|alike| clusters(view, alike))
+        .collect();
     // The words of a cluster that stands for the same reason are below.
     let is_told_below = cells.iter().any(|cell| cell.reason == view.reason);
+    let held = HeldWithdrawal::of(view).filter(|_| view.shape() == Shape::WaitsForYou);
     Branch {
         kind: view.kind.to_string(),
         names: vec![view.name.clone()],
@@ -175,13 +179,22 @@ fn module(view: &ModuleView) -> Branch {
         version: Some(view.version.clone()),
         reason: view.reason.clone(),
         since: view.since,
-        message: if view.ready == "True" || is_told_below {
+        message: if let Some(held) = held {
+            held.sentence
+        } else if view.ready == "True" || is_told_below {
             format!("{} clusters", view.summary.clusters)
         } else {
             view.message.clone()
         },
         branches,
     }
+}
+
+/// What tells clusters apart that stand alike: a withdrawal that is held is one matter, whatever its clusters have.
+fn version(cell: &Cell) -> Option<&str> {
+    cell.version
+        .as_deref()
+        .filter(|_| cell.shape != Shape::WaitsForYou)
 }
 
 /// What a cluster that is up to date says nevertheless.
@@ -194,10 +207,10 @@ fn note(cell: &Cell) -> &str {
 }
 
 /// Clusters that stand alike: problems and what moves one by one up to a number, all else as one branch.
-fn clusters(alike: &[&Cell]) -> Vec<Branch> {
+fn clusters(view: &ModuleView, alike: &[&Cell]) -> Vec<Branch> {
     let is_quiet = alike
         .first()
-        .is_some_and(|cell| matches!(cell.shape, Shape::Ready | Shape::Waiting));
+        .is_some_and(|cell| matches!(cell.shape, Shape::Ready | Shape::Waiting | Shape::WaitsForYou));
     // One more is shown rather than counted as `1`.
     let shown = match alike.len() {
         1 => 1,
@@ -206,13 +219,21 @@ fn clusters(alike: &[&Cell]) -> Vec<Branch> {
         _ => SHOWN,
     };
     let (single, rest) = alike.split_at(shown);
-    let mut branches: Vec<Branch> = single.iter().map(|cell| leaf(cell)).collect();
+    let of = |cell: &Cell| Branch {
+        message: view.message_of(cell).to_owned(),
+        ..leaf(cell)
+    };
+    let mut branches: Vec<Branch> = single.iter().map(|cell| of(cell)).collect();
     if let Some(first) = rest.first() {
         branches.push(Branch {
             kind: "Clusters".to_owned(),
             names: rest.iter().map(|cell| cell.cluster.clone()).collect(),
+            version: first
+                .version
+                .clone()
+                .filter(|version| rest.iter().all(|cell| cell.version.as_ref() == Some(version))),
             since: None,
-            ..leaf(first)
+            ..of(first)
         });
     }
     branches

@@ -1,6 +1,8 @@
 //! Commands of kubectl in a status, as the verbs of muster that do the same: a status is read without muster as well, a view is not.
 
-use muster_api::labels::annotation::{APPROVE, HOLD, PAUSED, PIN_PREFIX, PROMOTE, RETRY};
+use muster_api::labels::annotation::{
+    ACKNOWLEDGE_WITHDRAWAL, APPROVE, HOLD, PAUSED, PIN_PREFIX, PROMOTE, RETRY,
+};
 
 use crate::shell_word;
 
@@ -58,6 +60,9 @@ fn verb(words: &[String], module: &str, cluster: Option<&str>) -> Option<String>
                 shell_word(object),
                 shell_word(stage)
             )
+        }
+        (Some((ACKNOWLEDGE_WITHDRAWAL, _)), None) => {
+            format!("rollout withdraw {} --acknowledge", shell_word(object))
         }
         (Some((RETRY, revision)), None) => {
             format!(
@@ -141,6 +146,11 @@ mod tests {
             web,
             "--overwrite fleet.muster.dev/retry=1a2b3c4d",
             "muster rollout retry module/web --revision 1a2b3c4d -n fleet",
+        );
+        check(
+            web,
+            "--overwrite fleet.muster.dev/acknowledge-withdrawal=0a1b",
+            "muster rollout withdraw module/web --acknowledge -n fleet",
         );
         check(
             web,

@@ -7,10 +7,10 @@ use muster_api::{
 use serde::Serialize;
 
 use crate::{
-    Cell, Fleet, ModuleRef, ModuleView, Objects, Shape,
+    Cell, Choice, Fleet, HeldWithdrawal, ModuleRef, ModuleView, Objects, Shape,
     chain::{self, Check},
-    listed,
-    words::shell_word,
+    listed, withdrawal,
+    words::{counted, shell_word},
 };
 
 /// The answer to `why`.
@@ -30,6 +30,9 @@ pub struct Why {
     pub next: Option<String>,
     /// The command that does it, if there is one.
     pub command: Option<String>,
+    /// What else can be done, where there is a choice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub otherwise: Option<Choice>,
 }
 
 /// One link of the chain.
@@ -67,6 +70,7 @@ impl Why {
             steps,
             next: Some(next),
             command: Some(command),
+            otherwise: None,
         }
     }
 }
@@ -82,16 +86,20 @@ pub fn why_on(objects: &Objects, fleet: &Fleet, module: &ModuleRef, cluster: &st
     let cell = view.cells.iter().find(|cell| cell.cluster == cluster)?;
     let has = cell.version.as_deref().unwrap_or("nothing");
     let (next, command) = next(view, cell).unzip();
+    let command = command.flatten();
+    let wants = if cell.shape == Shape::WaitsForYou {
+        "and would lose it".to_owned()
+    } else {
+        format!("wants {}", view.version)
+    };
     Some(Why {
         schema: Why::SCHEMA,
-        headline: format!(
-            "{} on {cluster} has {has}, wants {}: {}",
-            view.name, view.version, cell.reason
-        ),
+        headline: format!("{} on {cluster} has {has}, {wants}: {}", view.name, cell.reason),
         checks: chain::of(objects, view, cell),
         steps: vec![step(cell)],
+        otherwise: otherwise(HeldWithdrawal::of(view), command.as_deref()),
         next,
-        command: command.flatten(),
+        command,
     })
 }
 
@@ -101,10 +109,11 @@ pub fn why(module: &ModuleView) -> Why {
     open.sort_by_key(|cell| (cell.shape.urgency(), &cell.reason, &cell.cluster));
     let mut steps: Vec<Step> = Vec::new();
     for alike in open.chunk_by(|a, b| (a.shape, &a.reason) == (b.shape, &b.reason)) {
-        let single = !matches!(alike.first().map(|cell| cell.shape), Some(Shape::Waiting));
+        let together = [Shape::Waiting, Shape::WaitsForYou];
+        let single = alike.first().is_some_and(|cell| !together.contains(&cell.shape));
         let shown = if single { SHOWN.min(alike.len()) } else { 0 };
         steps.extend(alike.iter().take(shown).map(|cell| step(cell)));
-        steps.extend(grouped(&alike[shown..]));
+        steps.extend(grouped(module, &alike[shown..]));
     }
     if steps.is_empty() && module.ready != "True" {
         // Nothing is wrong on any cluster: it is the module itself.
@@ -158,26 +167,54 @@ pub fn why(module: &ModuleView) -> Why {
         _ => open.iter().find_map(|cell| next(module, cell)),
     };
     let (next, command) = next.unzip();
+    let command = command.flatten();
+    let held = HeldWithdrawal::of(module);
     Why {
         schema: Why::SCHEMA,
-        headline: format!(
-            "{} {} on {}/{} clusters: {}",
-            module.name, module.version, module.summary.updated, module.summary.total, module.reason
-        ),
+        headline: headline(module, held.as_ref()),
         checks: Vec::new(),
         steps,
+        otherwise: otherwise(held, command.as_deref()),
         next,
-        command: command.flatten(),
+        command,
     }
 }
 
+/// How a module stands, in one sentence.
+fn headline(module: &ModuleView, held: Option<&HeldWithdrawal>) -> String {
+    match held.filter(|_| module.shape() == Shape::WaitsForYou) {
+        Some(held) => held.sentence.clone(),
+        None if module.deleting => {
+            let left = module.cells.iter().filter(|cell| cell.shape.is_open()).count();
+            let have = if left == 1 { "has" } else { "have" };
+            format!(
+                "{} is being deleted; {} still {have} it: {}",
+                module.address(),
+                counted(left, "cluster"),
+                module.reason
+            )
+        }
+        None => format!(
+            "{} {} on {}/{} clusters: {}",
+            module.name, module.version, module.summary.updated, module.summary.total, module.reason
+        ),
+    }
+}
+
+/// The other way, if it is a held withdrawal that the command is about.
+fn otherwise(held: Option<HeldWithdrawal>, command: Option<&str>) -> Option<Choice> {
+    let held = held.filter(|held| command == Some(&held.remove))?;
+    Some(held.keep)
+}
+
 /// Several clusters that stand alike, in one line, with the words of the first.
-fn grouped(alike: &[&Cell]) -> Option<Step> {
+fn grouped(module: &ModuleView, alike: &[&Cell]) -> Option<Step> {
     let first = alike.first()?;
     Some(Step {
         who: listed(alike.iter().map(|cell| cell.cluster.as_str()), LISTED),
         cluster: (alike.len() == 1).then(|| first.cluster.clone()),
         since: None,
+        message: without_next(module.message_of(first)).to_owned(),
         ..step(first)
     })
 }
@@ -196,7 +233,12 @@ fn step(cell: &Cell) -> Step {
 
 /// A message of a cell without what to do next, which is told by kubectl's words in a status and by ours here.
 pub fn without_next(message: &str) -> &str {
-    let begins = ["; next: ", "; to release it: ", "; to go on "];
+    let begins = [
+        "; next: ",
+        "; to release it: ",
+        "; to go on ",
+        "; nothing is withdrawn until ",
+    ];
     let end = begins.iter().filter_map(|words| message.find(words)).min();
     end.and_then(|end| message.get(..end)).unwrap_or(message)
 }
@@ -238,7 +280,7 @@ fn resume(module: &ModuleView) -> (String, Option<String>) {
 
 /// What to do about it, and the command for that; none if there is nothing to be done.
 fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
-    let said = format!("{}/{}", module.kind.as_str().to_lowercase(), module.name);
+    let said = module.address();
     let (name, namespace, cluster) = (&module.name, shell_word(&module.namespace), &cell.cluster);
     let with =
         |what: &str, command: String| Some((what.to_owned(), Some(format!("{command} -n {namespace}"))));
@@ -300,14 +342,10 @@ fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
             "see that {} is in the repository, or name another version; it is looked for again by itself",
             module.version
         )),
-        (_, Some(Reason::WithdrawalHeld)) => {
-            let command = cell.message.rsplit_once("acknowledged: ");
-            Some((
-                "acknowledge the withdrawal, or take back the change that deselects so many clusters"
-                    .to_owned(),
-                command.map(|(_, command)| command.to_owned()),
-            ))
-        }
+        (Shape::WaitsForYou, _) => Some((
+            "nothing is withdrawn until you say so; to remove it from these clusters".to_owned(),
+            Some(withdrawal::acknowledgement(module)),
+        )),
         (Shape::Waiting | Shape::Updating, _) => without("nothing to do: it goes on by itself".to_owned()),
         (Shape::Ready | Shape::NotSelected, _) => None,
     }

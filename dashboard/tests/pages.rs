@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use fixture::{objects, served, snapshot, told};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use muster_api::{Module, ProxyAssemblage, assemblage::Withdraw, module::ModuleKind};
 use muster_dashboard::{
     Assignment, ClusterView, Fleet, Lane, ModuleRef, Objects, Overview, Shape, Snapshot, Span, Timeline,
@@ -340,6 +341,35 @@ async fn what_people_said_and_what_is_to_be_done_is_told_in_words() {
     assert!(page.contains("withdraw (objects are deleted)"), "{page}");
     let page = served.text("/module/web").await;
     assert!(page.contains(": no effect: nobody is here"), "{page}");
+}
+
+/// The pages have both ways on, to copy, and the shape that a person has to look at.
+#[tokio::test]
+async fn a_held_withdrawal_is_offered_with_both_ways_on() {
+    let held = "2 clusters would be withdrawn at once; nothing is withdrawn until this is acknowledged: kubectl annotate --namespace fleet \
+                module/web --overwrite fleet.muster.dev/acknowledge-withdrawal=0a1b";
+    let mut objects = told(&[("eu-1", "WithdrawalHeld", held), ("eu-2", "WithdrawalHeld", held)]);
+    let is_web = |module: &&mut Arc<Module>| module.metadata.name.as_deref() == Some("web");
+    let web = objects.modules.iter_mut().find(is_web).unwrap();
+    let mut deleted = Module::clone(web);
+    deleted.metadata.namespace = Some("fleet".to_owned());
+    deleted.metadata.deletion_timestamp = Some(Time(at("03:00:00")));
+    let status = deleted.status.as_mut().unwrap();
+    "WithdrawalHeld".clone_into(&mut status.conditions[0].reason);
+    *web = Arc::new(deleted);
+    let served = served(objects);
+    for path in ["/", "/module/web", "/module/web/on/eu-1"] {
+        let page = served.text(path).await;
+        for part in [
+            "muster rollout withdraw module/web --acknowledge -n fleet",
+            "<strong>Or: </strong>",
+            "kubectl patch -n fleet module/web",
+            "class=\"badge needed\" title=\"waits for you\"",
+        ] {
+            assert!(page.contains(part), "{path}: {part}: {page}");
+        }
+        assert!(!page.contains("kubectl annotate"), "{path}: {page}");
+    }
 }
 
 #[tokio::test]

@@ -12,9 +12,11 @@ use kube::core::DynamicObject;
 use muster_api::{
     Module, ProxyAssemblage,
     module::{Attention, ModuleKind},
+    schema::MAX_ATTENTION,
 };
 use muster_dashboard::{
-    Branch, Concern, Fleet, Matrix, ModuleRef, ModuleView, Objects, Overview, Shape, Tree, why, why_on,
+    Branch, Concern, Fleet, HeldWithdrawal, Matrix, ModuleRef, ModuleView, Objects, Overview, Shape, Tree,
+    why, why_on,
 };
 use serde_json::{Value, json};
 
@@ -42,7 +44,7 @@ fn module(attention: &[(&str, &str, &str)]) -> Module {
         "status": {
             "observedGeneration": 2, "revision": "r2", "attention": told,
             "summary": {"total": 4, "updated": 1, "ready": 1, "updating": 0, "waiting": 0, "failed": 0, "skipped": 0, "held": 0, "withdrawing": 0, "clusters": "1/4"},
-            "conditions": [{"type": "Ready", "status": "False", "reason": "Failed", "message": "m", "lastTransitionTime": "2026-01-02T03:04:05Z"}],
+            "conditions": [{"type": "Ready", "status": "False", "reason": "Failed", "message": "m", "lastTransitionTime": "2026-01-02T03:00:00Z"}],
         },
     });
     serde_json::from_value(object).unwrap()
@@ -204,8 +206,8 @@ fn why_ends_with_what_is_to_be_done() {
     check("Unreachable", "m", "| muster check --cluster eu-1 -n fleet");
     check(
         "WithdrawalHeld",
-        "nothing is withdrawn until that is acknowledged: kubectl annotate x",
-        "| kubectl annotate x",
+        HELD,
+        "| muster rollout withdraw module/web --acknowledge -n fleet",
     );
     check(
         "DependencyBehind",
@@ -241,6 +243,114 @@ fn every_view_names_the_verb_that_why_names() {
     assert!(tree.contains(muster) && !tree.contains("kubectl"), "{tree}");
 }
 
+/// What a status says of each cluster whose withdrawal the brake holds.
+const HELD: &str = "2 clusters would be withdrawn at once, more than rollout.withdraw.brake allows; nothing is withdrawn until this is \
+                    acknowledged: kubectl annotate --namespace fleet --field-manager=muster-cli module/web --overwrite \
+                    fleet.muster.dev/acknowledge-withdrawal=0a1b";
+
+/// A module whose withdrawal from two of its four clusters is held, because it is deleted or because a change deselects them.
+fn held(deleted: bool) -> Objects {
+    let mut objects = objects(&[]);
+    let mut module = module(&[("eu-1", "WithdrawalHeld", HELD), ("eu-2", "WithdrawalHeld", HELD)]);
+    let status = module.status.as_mut().unwrap();
+    "WithdrawalHeld".clone_into(&mut status.conditions[0].reason);
+    if deleted {
+        module.metadata.deletion_timestamp = Some(Time("2026-01-02T03:04:05Z".parse().unwrap()));
+        objects.proxies.truncate(3);
+    }
+    objects.modules = vec![module.into()];
+    objects
+}
+
+#[test]
+fn a_held_withdrawal_waits_for_a_person_and_is_told_once() {
+    let check = |deleted: bool, sentence: &str, keep: &str, keeps: Option<&str>| {
+        let objects = held(deleted);
+        let fleet = Fleet::of(&objects);
+        let view = &fleet.modules[0];
+        let why = why(view);
+        assert_eq!(why.headline, sentence);
+        let told = why.steps.iter().filter(|step| step.reason == "WithdrawalHeld");
+        let steps: Vec<String> = told
+            .map(|step| format!("{} {}: {}", step.shape.word(), step.who, step.message))
+            .collect();
+        assert_eq!(
+            steps,
+            [
+                "waits for you eu-1, eu-2: 2 clusters would be withdrawn at once, more than rollout.withdraw.brake allows"
+            ]
+        );
+        let verb = "muster rollout withdraw module/web --acknowledge -n fleet";
+        assert_eq!(why.command.as_deref(), Some(verb));
+        let other = why.otherwise.unwrap();
+        assert_eq!((other.what.as_str(), other.command.as_deref()), (keep, keeps));
+
+        let tree = Tree::module(view).root;
+        assert_eq!(
+            (tree.shape, tree.message.as_str()),
+            (Shape::WaitsForYou, sentence)
+        );
+        assert_eq!(tree.branches[0].names, ["eu-1", "eu-2"]);
+        let said = &tree.branches[0].message;
+        assert!(said.ends_with(verb) && !said.contains("kubectl"), "{said}");
+
+        let total = Matrix::of(&fleet, 12).total;
+        assert!(total.contains("2 wait for you"), "{total}");
+        let overview = Overview::of(&fleet);
+        assert_eq!(overview.sentence, "1 needs attention: web waits for you");
+        assert_eq!((overview.shape, overview.moving.len()), (Shape::WaitsForYou, 0));
+
+        let name = ModuleRef {
+            kind: ModuleKind::Module,
+            name: "web".to_owned(),
+        };
+        let on_one = why_on(&objects, &fleet, &name, "eu-1").unwrap();
+        assert_eq!(
+            on_one.headline,
+            "web on eu-1 has v2, and would lose it: WithdrawalHeld"
+        );
+        assert_eq!(on_one.command.as_deref(), Some(verb));
+    };
+    check(
+        true,
+        "module/web is being deleted; 2 of 3 clusters would lose it (eu-1, eu-2)",
+        "to keep it, leave its objects in place, and put the module back in git, which takes them over",
+        Some(
+            r#"kubectl patch -n fleet module/web --field-manager=muster-cli --type=merge -p '{"spec":{"onDelete":"Orphan"}}'"#,
+        ),
+    );
+    check(
+        false,
+        "module/web no longer selects all of its clusters; 2 of 4 clusters would lose it (eu-1, eu-2)",
+        "to keep it, take back the change of the selector or of the labels",
+        None,
+    );
+}
+
+/// A status has room for some clusters only: the others that still have the module would lose it, too.
+#[test]
+fn clusters_that_a_status_has_no_room_for_are_held_as_well() {
+    let names: Vec<String> = (1..=30).map(|number| format!("eu-{number}")).collect();
+    let mut objects = held(true);
+    let told: Vec<(&str, &str, &str)> = names[..MAX_ATTENTION]
+        .iter()
+        .map(|name| (name.as_str(), "WithdrawalHeld", HELD))
+        .collect();
+    let mut module = module(&told);
+    module.metadata.deletion_timestamp = Some(Time("2026-01-02T03:04:05Z".parse().unwrap()));
+    objects.modules = vec![module.into()];
+    objects.clusters = names.iter().map(|name| cluster(name, "prod").into()).collect();
+    let carrying = names[..28].iter();
+    objects.proxies = carrying
+        .map(|name| proxy(name, "v2", "r2", "succeeded").into())
+        .collect();
+    let held = HeldWithdrawal::of(&Fleet::of(&objects).modules[0]).unwrap();
+    assert_eq!(
+        held.sentence,
+        "module/web is being deleted; 28 of 28 clusters would lose it (eu-{1..28} (28))"
+    );
+}
+
 #[test]
 fn what_a_person_can_do_comes_before_what_nobody_can() {
     let fleet = told(&[
@@ -266,6 +376,39 @@ fn what_a_person_can_do_comes_before_what_nobody_can() {
         (why.steps[0].reason.as_str(), why.steps[0].shape),
         ("Paused", Shape::Held)
     );
+}
+
+/// What failed stands with the cluster where it failed, and not again with those that it keeps from the version.
+#[test]
+fn a_failure_is_told_once() {
+    let evidence = "Deployment web/web: ImagePullBackOff";
+    let halted = format!(
+        "v2 (revision r2) failed on eu-1 at 03:04:05 and is rolled out no further: {evidence}; next: commit a fixed version"
+    );
+    let short = "v2 (revision r2) failed on eu-1 at 03:04:05 and is rolled out no further";
+    let check = |failed: &str, expect: &str| {
+        let objects = objects(&[
+            ("eu-1", failed, evidence),
+            ("eu-2", "Halted", &halted),
+            ("eu-3", "Halted", &halted),
+        ]);
+        let fleet = Fleet::of(&objects);
+        let steps = why(&fleet.modules[0]).steps;
+        let told = steps.iter().find(|step| step.reason == "Halted").unwrap();
+        assert_eq!(told.message, expect.split("; next").next().unwrap());
+        let branches = Tree::module(&fleet.modules[0]).root.branches;
+        let told = branches.iter().find(|branch| branch.reason == "Halted").unwrap();
+        assert_eq!(told.message, expect);
+        // Alone, a cluster says it all.
+        let name = ModuleRef {
+            kind: ModuleKind::Module,
+            name: "web".to_owned(),
+        };
+        let alone = why_on(&objects, &fleet, &name, "eu-2").unwrap();
+        assert!(alone.checks.last().unwrap().found.ends_with(evidence));
+    };
+    check("Failed", short);
+    check("Unreachable", &halted);
 }
 
 #[test]
@@ -409,6 +552,63 @@ fn a_cluster_that_is_away_is_told_once_and_a_hold_is_no_alarm() {
     assert_eq!(titles(&overview.held), ["eu-2"]);
 }
 
+/// What is held or pinned is well, and said: a person left it so, and may have forgotten it.
+#[test]
+fn what_is_well_on_purpose_is_named() {
+    let check = |attention: &[(&str, &str, &str)], sentence: &str, total: &str, legend: &str| {
+        let mut objects = objects(attention);
+        let mut module = module(attention);
+        let ready = &mut module.status.as_mut().unwrap().conditions[0];
+        "True".clone_into(&mut ready.status);
+        "Succeeded".clone_into(&mut ready.reason);
+        objects.modules = vec![module.into()];
+        objects.proxies = ["dev-1", "eu-1", "eu-2", "eu-3"]
+            .map(|name| proxy(name, "v2", "r2", "succeeded").into())
+            .into();
+        let fleet = Fleet::of(&objects);
+        assert_eq!(Overview::of(&fleet).sentence, sentence);
+        let matrix = Matrix::of(&fleet, 12);
+        assert_eq!(matrix.total, format!("1 module × 5 clusters: {total}"));
+        let words = matrix.legend().into_iter().map(|(_, words)| words);
+        assert_eq!(words.collect::<Vec<_>>().join(" "), legend);
+    };
+    check(&[], "all is well", "4 ready", "ready not selected");
+    check(
+        &[("eu-1", "Held", "held by ann")],
+        "all is well; 1 cluster held on purpose: eu-1",
+        "3 ready, 1 held",
+        "ready held not selected",
+    );
+    check(
+        &[
+            ("eu-1", "Held", "held by ann"),
+            ("eu-2", "Pinned", "pinned by bob"),
+        ],
+        "all is well; 1 cluster held on purpose: eu-1; 1 cluster pinned: eu-2",
+        "2 ready, 1 held, 1 pinned",
+        "ready held or pinned not selected",
+    );
+    check(
+        &["dev-1", "eu-1", "eu-2", "eu-3"].map(|name| (name, "Held", "held by ann")),
+        "all is well; 4 clusters held on purpose: dev-1, eu-1, eu-2 and 1 more",
+        "4 held",
+        "held not selected",
+    );
+}
+
+/// Ready is false since the rollout began; what is asked is since when it fails.
+#[test]
+fn a_failed_module_is_so_since_its_failure() {
+    let fleet = fleet();
+    let failed = &fleet.modules[0];
+    assert_eq!(failed.since, Some("2026-01-02T03:04:05Z".parse().unwrap()));
+    let fleet = told(&[("eu-1", "Updating", "m")]);
+    assert_eq!(
+        fleet.modules[0].since,
+        Some("2026-01-02T03:00:00Z".parse().unwrap())
+    );
+}
+
 #[test]
 fn the_shapes_as_json_are_on_record() {
     let fleet = fleet();
@@ -445,9 +645,9 @@ fn a_failed_cluster_is_not_counted_as_ready_though_its_row_is_the_target() {
     let counts = fleet().counts();
     assert_eq!(
         (
-            counts.get(&Shape::Ready),
-            counts.get(&Shape::Failed),
-            counts.get(&Shape::Waiting)
+            counts.get(&(Shape::Ready, "ready")),
+            counts.get(&(Shape::Failed, "failed")),
+            counts.get(&(Shape::Waiting, "waiting"))
         ),
         (Some(&1), Some(&1), Some(&2))
     );

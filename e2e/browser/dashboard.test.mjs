@@ -9,7 +9,7 @@ import { Fleet, Proxy, browser, cells } from "./fleet.mjs";
 
 const AXE = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const SHOTS = process.env.SHOTS;
-const GLYPHS = { ready: "●", updating: "◐", waiting: "○", failed: "✗", held: "" /* drawn */, unreachable: "?", notSelected: "·" };
+const GLYPHS = { ready: "●", updating: "◐", waiting: "○", waitsForYou: "◆", failed: "✗", held: "" /* drawn */, unreachable: "?", notSelected: "·" };
 
 let fleet, chrome, context, page;
 const asked = [];

@@ -16,16 +16,16 @@ pub fn module() -> Vec<CustomResourceColumnDefinition> {
             "The tag or commit that is wanted.",
         ),
         column(
-            "Clusters",
+            "Updated",
             "string",
             ".status.summary.clusters",
-            "Updated clusters of all selected ones.",
+            "Clusters that are confirmed at the target, of all selected ones.",
         ),
         column(
             "Ready",
             "integer",
             ".status.summary.ready",
-            "Clusters that are ready.",
+            "Clusters that are ready at whatever revision they have.",
         ),
         column(
             "Failed",
@@ -33,7 +33,12 @@ pub fn module() -> Vec<CustomResourceColumnDefinition> {
             ".status.summary.failed",
             "Clusters that failed.",
         ),
-        column("Status", "string", READY_REASON, "The reason of Ready."),
+        column(
+            "Status",
+            "string",
+            ".status.state",
+            "The reason of Ready; and Paused, Held or Pinned while it is paused, or a cluster is held or pinned.",
+        ),
         age(),
         wide("Revision", "string", ".status.revision", "The targeted revision."),
         wide(

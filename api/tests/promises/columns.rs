@@ -23,8 +23,8 @@ fn columns_of_each_kind() {
         })
         .collect();
     insta::assert_snapshot!(lines.join("\n"), @"
-    Module: VERSION CLUSTERS READY FAILED STATUS AGE (REVISION) (SKIPPED) (MESSAGE)
-    BootstrapModule: VERSION CLUSTERS READY FAILED STATUS AGE (REVISION) (SKIPPED) (MESSAGE)
+    Module: VERSION UPDATED READY FAILED STATUS AGE (REVISION) (SKIPPED) (MESSAGE)
+    BootstrapModule: VERSION UPDATED READY FAILED STATUS AGE (REVISION) (SKIPPED) (MESSAGE)
     ProxyAssemblage: CLUSTER READY STATUS AGE (MESSAGE)
     RemoteAssemblage: CLUSTER READY STATUS AGE (MESSAGE)
     ModuleRevision: MODULE VERSION VERDICT CLUSTERS STARTED AGE (KIND) (COMMIT) (REVISION) (FINISHED) (MESSAGE)
@@ -59,7 +59,7 @@ fn paths_exist() {
 
 /// The column of a module's clusters is the field that the status has.
 #[test]
-fn clusters_column_is_a_field_of_the_summary() {
+fn updated_column_is_a_field_of_the_summary() {
     let summary = serde_json::to_value(Summary {
         clusters: "3/5".into(),
         ..Summary::default()
@@ -67,7 +67,7 @@ fn clusters_column_is_a_field_of_the_summary() {
     .unwrap();
     let path = columns::module()
         .into_iter()
-        .find(|column| column.name == "Clusters")
+        .find(|column| column.name == "Updated")
         .unwrap()
         .json_path;
     assert_eq!(summary[path.rsplit('.').next().unwrap()], "3/5");

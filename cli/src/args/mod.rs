@@ -28,7 +28,7 @@ use crate::{
     lint::{self, LintFlags},
     man::{self, ManFlags},
     matrix,
-    once::{self, RevisionFlags, StageFlags},
+    once::{self, RevisionFlags, StageFlags, WithdrawFlags},
     pause::{self, PauseFlags, ResumeFlags},
     plan::{self, PlanFlags},
     process::{AGENT_EXAMPLES, CONTROLLER_EXAMPLES},
@@ -592,6 +592,15 @@ pub enum RolloutVerb {
     /// Exit codes: 0 written, 1 it would have no effect, 2 could not be done.
     #[command(before_help = once::RETRY_EXAMPLES)]
     Retry(RevisionFlags),
+    /// Show the withdrawal that the brake holds, and acknowledge it
+    ///
+    /// A module that is deleted, or no longer selects many clusters at once, is withdrawn only after an acknowledgement. Without
+    /// --acknowledge this prints which clusters would lose it, and changes nothing. With it, it writes the annotation
+    /// fleet.muster.dev/acknowledge-withdrawal for exactly these clusters, with your name, reason and time.
+    ///
+    /// Exit codes: 0 shown or acknowledged, 1 nothing is held, so there is nothing to acknowledge, 2 could not be done.
+    #[command(before_help = once::WITHDRAW_EXAMPLES)]
+    Withdraw(WithdrawFlags),
     /// List the revisions of a module: verdict, clusters, times, and what failed
     ///
     /// CLUSTERS NOW counts the clusters that have the present revision, AT END those that had a revision when its rollout ended. Of a

@@ -113,6 +113,8 @@ pub async fn what_moves(client: &Client, folder: &Folder, clusters: &[Name]) -> 
 
 fn tell(fleet: &Fleet, told: &mut BTreeMap<(String, String), (String, Option<String>)>) {
     for module in &fleet.modules {
+        // What is said of several clusters at once stands once.
+        let mut said: Option<&str> = None;
         for cell in module
             .cells
             .iter()
@@ -123,7 +125,9 @@ fn tell(fleet: &Fleet, told: &mut BTreeMap<(String, String), (String, Option<Str
             if told.get(&place) == Some(&stands) {
                 continue;
             }
-            let quiet = cell.shape == Shape::Waiting || cell.message.is_empty();
+            let again = cell.shape == Shape::WaitsForYou && said == Some(&cell.message);
+            said = Some(&cell.message);
+            let quiet = again || cell.shape == Shape::Waiting || cell.message.is_empty();
             let message = if quiet {
                 String::new()
             } else {

@@ -129,11 +129,12 @@ const fn notable(shape: Shape) -> u8 {
     match shape {
         Shape::Failed => 0,
         Shape::Updating => 1,
-        Shape::Unreachable => 2,
-        Shape::Held => 3,
-        Shape::Waiting => 4,
-        Shape::Ready => 5,
-        Shape::NotSelected => 6,
+        Shape::WaitsForYou => 2,
+        Shape::Unreachable => 3,
+        Shape::Held => 4,
+        Shape::Waiting => 5,
+        Shape::Ready => 6,
+        Shape::NotSelected => 7,
     }
 }
 

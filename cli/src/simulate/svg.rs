@@ -29,14 +29,14 @@ text { font: 13px ui-sans-serif, system-ui, sans-serif; fill: #1f2328; }
 .grid { stroke: #d1d9e0; stroke-width: 1; }
 .glyph { fill: #ffffff; font-size: 11px; }
 .ready { fill: #1a7f37; } .updating { fill: #0969da; } .waiting { fill: #d1d9e0; } .failed { fill: #cf222e; }
-.held { fill: #8250df; } .skipped { fill: #9a6700; } .none { fill: #f0f3f6; }
+.needed { fill: #0e7490; } .held { fill: #8250df; } .skipped { fill: #9a6700; } .none { fill: #f0f3f6; }
 .glyph.waiting, .glyph.none { fill: #656d76; }
-.glyph.ready, .glyph.updating, .glyph.failed, .glyph.held, .glyph.skipped { fill: #ffffff; }
+.glyph.ready, .glyph.updating, .glyph.failed, .glyph.needed, .glyph.held, .glyph.skipped { fill: #ffffff; }
 @media (prefers-color-scheme: dark) {
   svg { background: #0d1117; }
   text { fill: #e6edf3; } .quiet { fill: #9198a1; } .grid { stroke: #30363d; }
   .ready { fill: #2ea043; } .updating { fill: #1f6feb; } .waiting { fill: #30363d; } .failed { fill: #da3633; }
-  .held { fill: #8957e5; } .skipped { fill: #9e6a03; } .none { fill: #161b22; }
+  .needed { fill: #0c8599; } .held { fill: #8957e5; } .skipped { fill: #9e6a03; } .none { fill: #161b22; }
   .glyph.waiting, .glyph.none { fill: #9198a1; }
 }";
 
@@ -150,6 +150,7 @@ const fn class(shape: Shape) -> &'static str {
         Shape::Ready => "ready",
         Shape::Updating => "updating",
         Shape::Waiting => "waiting",
+        Shape::WaitsForYou => "needed",
         Shape::Failed => "failed",
         Shape::Held => "held",
         Shape::Unreachable => "skipped",

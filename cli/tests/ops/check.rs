@@ -327,6 +327,8 @@ async fn who_waits_for_a_person_is_not_said_to_wait_for_nobody() {
         );
     };
     check("WithdrawalHeld", json!(null), "[MST1307]").await;
+    let held = json!([{"cluster": "eu-1", "reason": "WithdrawalHeld", "message": "until this is acknowledged: kubectl annotate x"}]);
+    check("WithdrawalHeld", held, "muster rollout withdraw module/").await;
     check("WaitingApproval", json!(null), "WaitingApproval  [MST1306]").await;
     let waits = json!([{"cluster": "eu-1", "reason": "WaitingApproval", "message": "v2 waits; next: kubectl annotate x"}]);
     check("Updating", waits, "kubectl annotate x").await;

@@ -2,7 +2,7 @@
 
 use kube::{
     Api, ResourceExt,
-    api::{Patch, PatchParams},
+    api::{DeleteParams, Patch, PatchParams},
     core::{ApiResource, DynamicObject, GroupVersionKind},
 };
 use muster_api::labels::label;
@@ -93,6 +93,104 @@ async fn only_a_revision_that_there_is_is_aborted_or_tried_again() {
         let written = annotation(&modules(&bed), "web", key).await.unwrap();
         assert!(written.contains(r#""for":"aaaaaaaaaaaaaaaa""#), "{written}");
     }
+}
+
+/// The withdrawal that the brake holds, as the controller says it of two clusters.
+async fn holds_a_withdrawal(bed: &Bed, clusters: &[&str]) {
+    let message = "2 clusters would be withdrawn at once, more than rollout.withdraw.brake allows; nothing is withdrawn until this is \
+                   acknowledged: kubectl annotate --namespace default --field-manager=muster-cli module/web --overwrite \
+                   fleet.muster.dev/acknowledge-withdrawal=0a1b2c3d";
+    let attention: Vec<Value> = clusters
+        .iter()
+        .map(|cluster| json!({"cluster": cluster, "reason": "WithdrawalHeld", "message": message}))
+        .collect();
+    let generation = modules(bed).get("web").await.unwrap().metadata.generation;
+    let ready = json!({"type": "Ready", "status": "False", "reason": "WithdrawalHeld", "message": format!("being deleted: {message}"),
+        "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let status =
+        json!({"status": {"observedGeneration": generation, "conditions": [ready], "attention": attention}});
+    modules(bed)
+        .patch_status("web", &PatchParams::default(), &Patch::Merge(status))
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_held_withdrawal_is_shown_before_it_is_acknowledged() {
+    const KEY: &str = "acknowledge-withdrawal";
+    let bed = bed().await;
+    let client = bed.management.client();
+    for cluster in ["eu-2", "us-1"] {
+        create(
+            &client,
+            json!({"apiVersion": CLUSTERS, "kind": "Cluster", "metadata": {"name": cluster, "namespace": "default"}}),
+        )
+        .await;
+    }
+    holds_a_withdrawal(&bed, &[]).await;
+    let said = bed.types("rollout withdraw module/web --acknowledge", 1).await;
+    assert!(
+        said.contains("no withdrawal of module/web is held: nothing was written"),
+        "{said}"
+    );
+    assert_eq!(annotation(&modules(&bed), "web", KEY).await, None);
+
+    // It is deleted, and waits.
+    let finalizer = json!({"metadata": {"finalizers": ["fleet.muster.dev/module"]}});
+    modules(&bed)
+        .patch("web", &PatchParams::default(), &Patch::Merge(finalizer))
+        .await
+        .unwrap();
+    modules(&bed)
+        .delete("web", &DeleteParams::default())
+        .await
+        .unwrap();
+    let said = bed.types("rollout withdraw module/web --acknowledge", 2).await;
+    assert!(
+        said.contains("has not seen this change of the module yet"),
+        "{said}"
+    );
+    holds_a_withdrawal(&bed, &["eu-1", "eu-2"]).await;
+
+    let verb = "muster rollout withdraw module/web --acknowledge -n default";
+    let said = bed.types("rollout withdraw module/web", 0).await;
+    for words in [
+        "module/web is being deleted; 2 of 2 clusters would lose it (eu-1, eu-2); nothing is withdrawn until you say so",
+        &format!("to remove it from these clusters:\n  {verb}\n"),
+        "and put the module back in git, which takes them over:\n  kubectl patch -n default module/web ",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    for words in ["why module/web", "tree", "rollout status module/web --no-watch"] {
+        let code = i32::from(words.ends_with("--no-watch"));
+        let said = bed.types(words, code).await;
+        assert!(
+            said.contains(verb) && !said.contains("kubectl annotate"),
+            "{words}: {said}"
+        );
+    }
+    let said = bed
+        .types("rollout withdraw module/web --acknowledge --dry-run", 0)
+        .await;
+    assert!(
+        said.contains("withdrawal from eu-1, eu-2 acknowledged (dry run)"),
+        "{said}"
+    );
+    assert_eq!(annotation(&modules(&bed), "web", KEY).await, None);
+
+    let words = "rollout withdraw module/web --acknowledge --reason over";
+    let said = bed.types(words, 0).await;
+    assert!(said.contains("withdrawal from eu-1, eu-2 acknowledged"), "{said}");
+    let written: Value =
+        serde_json::from_str(&annotation(&modules(&bed), "web", KEY).await.unwrap()).unwrap();
+    assert_eq!(
+        (&written["for"], &written["reason"]),
+        (&json!("0a1b2c3d"), &json!("over"))
+    );
+    assert!(
+        written["by"].is_string() && written["at"].is_string(),
+        "{written}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]

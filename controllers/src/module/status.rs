@@ -54,9 +54,11 @@ pub fn idle<K: ModuleObject>(module: &K, seen: &Observation, now: Timestamp) -> 
         ),
     };
     let before = module.status().cloned().unwrap_or_default();
+    let conditions = merged(module, &said, &before.conditions, now);
     ModuleStatus {
         observed_generation: module.meta().generation,
-        conditions: merged(module, &said, &before.conditions, now),
+        state: state(&conditions, &[]),
+        conditions,
         last_handled_reconcile_at: requested_at(module),
         ..before
     }
@@ -95,9 +97,11 @@ pub fn rolling<K: ModuleObject>(
         } => (Some(source.clone()), Some(definition.revision.clone())),
         Target::Unknown { .. } | Target::Nothing => (before.source, before.revision),
     };
+    let conditions = merged(module, &said, &before.conditions, now);
     Ok(ModuleStatus {
         observed_generation: module.meta().generation,
-        conditions: merged(module, &said, &before.conditions, now),
+        state: state(&conditions, told),
+        conditions,
         source,
         revision,
         attention,
@@ -106,6 +110,23 @@ pub fn rolling<K: ModuleObject>(
         rollout: Some(memory::store(&decision.memory, module.meta().uid.as_deref())?),
         last_handled_reconcile_at: requested_at(module),
     })
+}
+
+/// How a module stands, in one word for a table: a pause and holds are said beside a success, too.
+fn state(conditions: &[Condition], told: &[Explained<'_>]) -> Option<String> {
+    let ready = conditions::find(conditions, conditions::READY)?;
+    let is = |reason: Reason| match reason {
+        Reason::Paused => conditions::is_true(conditions, conditions::PAUSED),
+        _ => told.iter().any(|told| told.reason == reason),
+    };
+    let also = [Reason::Paused, Reason::Held, Reason::Pinned];
+    let also = also
+        .iter()
+        .filter(|reason| is(**reason))
+        .map(|reason| reason.as_str());
+    let also = also.filter(|word| *word != ready.reason);
+    let words: Vec<&str> = std::iter::once(&*ready.reason).chain(also).collect();
+    Some(words.join(","))
 }
 
 /// The kind and name of a module, as kubectl takes them: `module/podinfo`.

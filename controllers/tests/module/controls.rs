@@ -53,6 +53,32 @@ async fn a_pause_holds_until_its_time_and_is_said_back_once() {
     assert_eq!(condition(&module, "Paused"), None);
 }
 
+/// `kubectl get` shows it: a module that is well because people left it so is told from one that is well by itself.
+#[tokio::test(start_paused = true)]
+async fn a_pause_and_a_hold_are_in_the_state_of_a_module_at_rest() {
+    let bed = deployed().await;
+    let until = async |state: &str| {
+        bed.until(state, || async {
+            let module = bed.module("web").await?;
+            (module["status"]["state"] == state).then_some(())
+        })
+        .await;
+    };
+    until("Succeeded").await;
+    bed.annotate("web", "hold", Some("eu-1")).await;
+    until("Succeeded,Held").await;
+    bed.annotate("web", "paused", Some("true")).await;
+    until("Succeeded,Paused,Held").await;
+    bed.annotate("web", "hold", None).await;
+    until("Succeeded,Paused").await;
+    bed.patch("web", json!({"spec": {"suspend": true}})).await;
+    until("Suspended").await;
+    bed.patch("web", json!({"spec": {"suspend": false}})).await;
+    bed.annotate("web", "paused", None).await;
+    until("Succeeded").await;
+    bed.settled().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_has_begun_finishes_and_nobody_begins_until_it_is_taken_away() {
     let bed = deployed().await;

@@ -125,6 +125,40 @@ async fn unset_it_is_held_above_the_brake_until_it_is_acknowledged() {
     bed.settled().await;
 }
 
+/// The way to keep what a held deletion would remove, as `muster why` prints it.
+#[tokio::test(start_paused = true)]
+async fn held_and_then_orphaned_it_keeps_its_objects_and_git_takes_them_over() {
+    let bed = deployed(&CLUSTERS, json!({})).await;
+    let uids = async || -> Vec<String> {
+        let marks = bed.marks("web").await;
+        marks.into_iter().map(|(uid, _)| uid).collect()
+    };
+    let before = uids().await;
+    delete(&bed).await;
+    bed.until_said("web", "Ready", "False WithdrawalHeld").await;
+    bed.patch("web", json!({"spec": {"onDelete": "Orphan"}})).await;
+    bed.until_gone("web").await;
+    nothing_of_web_is_left(&bed).await;
+    bed.deploy("web", "v1", json!({})).await;
+    assert_eq!(uids().await, before);
+    for cluster in CLUSTERS {
+        assert_eq!(bed.story(cluster, "web"), [Some("one".to_owned())], "{cluster}");
+    }
+    // It has an owner again: a new version changes it.
+    bed.release("v2", &["web"], "two");
+    bed.patch(
+        "web",
+        json!({"spec": {"sync": {"source": {"git": {"version": {"tag": "v2"}}}}}}),
+    )
+    .await;
+    bed.until("all have the new version", || async {
+        (bed.texts("web").await == ["two", "two", "two"]).then_some(())
+    })
+    .await;
+    assert_eq!(uids().await, before);
+    bed.settled().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_unreachable_cluster_is_waited_for_by_name_until_it_is_given_up() {
     let bed = deployed(&CLUSTERS, json!({"onDelete": "Withdraw"})).await;

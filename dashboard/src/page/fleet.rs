@@ -44,8 +44,8 @@ fn hero(overview: &Overview, fleet: &Fleet) -> Part {
         section #hero aria-live="polite" {
             h1.(parts::class(overview.shape)) { (parts::glyph(overview.shape)) " " (size) ": " (parts::text(&overview.sentence)) }
             ul.counts aria-label="Modules on clusters" {
-                @for (shape, count) in fleet.counts() {
-                    li.(parts::class(shape)) { strong { (count) } " " (parts::badge(shape, shape.word())) }
+                @for ((shape, word), count) in fleet.counts() {
+                    li.(parts::class(shape)) { strong { (count) } " " (parts::badge(shape, word)) }
                 }
             }
         }
@@ -96,6 +96,10 @@ pub fn next(why: &Why) -> Markup {
     html! {
         @if let Some(next) = &why.next { p.next { strong { "Next: " } (parts::text(next)) @if why.command.is_some() { ":" } } }
         @if let Some(command) = &why.command { p { (parts::command(command)) } }
+        @if let Some(choice) = &why.otherwise {
+            p.next { strong { "Or: " } (parts::text(&choice.what)) @if choice.command.is_some() { ":" } }
+            @if let Some(command) = &choice.command { p { (parts::command(command)) } }
+        }
     }
 }
 
@@ -250,23 +254,16 @@ fn cell(id: &str, row: &Row, cell: &Cell, request: &Request) -> Markup {
                 @if shape != Shape::NotSelected || cell.version.is_some() {
                     span.version { (parts::text(cell.version.as_deref().unwrap_or("–"))) }
                 }
-                span.unseen { ", " (shape.word()) }
+                span.unseen { ", " (cell.word()) }
             }
         }
     }
 }
 
 fn legend(matrix: &Matrix) -> Part {
-    let used = |shape: &Shape| {
-        matrix
-            .rows
-            .iter()
-            .flat_map(|row| &row.cells)
-            .any(|cell| cell.shape == *shape)
-    };
     let markup = html! {
         ul #legend aria-label="Legend" {
-            @for shape in Shape::ALL.into_iter().filter(used) { li { (parts::badge(shape, shape.word())) } }
+            @for (shape, words) in matrix.legend() { li { (parts::badge(shape, &words)) } }
         }
     };
     Part::whole("legend", markup)

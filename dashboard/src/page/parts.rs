@@ -60,6 +60,7 @@ pub const fn class(shape: Shape) -> &'static str {
         Shape::Ready => "ready",
         Shape::Updating => "updating",
         Shape::Waiting => "waiting",
+        Shape::WaitsForYou => "needed",
         Shape::Failed => "failed",
         Shape::Held => "held",
         Shape::Unreachable => "unreachable",

@@ -308,14 +308,19 @@ fn awaited(all: &[Seen], code: Code, word: Reason) -> Vec<Finding> {
     let found = all.iter().filter_map(|module| {
         let message = module.awaits(word)?;
         let (reason, command) = command_of(message);
+        let remedy = match word {
+            // It names the clusters, and both ways on.
+            Reason::WithdrawalHeld => format!("muster rollout withdraw {}", module.name),
+            _ => command.map_or_else(
+                || module.why(),
+                |command| muster_dashboard::with_verbs(command, &module.name, None),
+            ),
+        };
         Some(
             Finding::warning(code, word.as_str())
                 .about(&module.name)
                 .reason(reason)
-                .remedy(command.map_or_else(
-                    || module.why(),
-                    |command| muster_dashboard::with_verbs(command, &module.name, None),
-                )),
+                .remedy(remedy),
         )
     });
     found.collect()

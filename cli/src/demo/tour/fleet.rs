@@ -130,20 +130,18 @@ impl Tour<'_> {
         self.guide.check("podinfo is in all six, untouched", untouched)?;
 
         self.guide
-            .say("The status has the command that says that it is meant:");
-        let message = self
-            .guide
-            .types("kubectl get module podinfo -o jsonpath='{.status.conditions[?(@.type==\"Ready\")].message}{\"\\n\"}'")
+            .say("muster names the clusters that would lose it, and the command that says that it is meant:");
+        let shown = self.guide.types("muster rollout withdraw module/podinfo").await?;
+        self.guide.check(
+            "us-1 and us-2 would lose it, of six",
+            says(
+                &shown,
+                &["2 of 6 clusters would lose it (us-1, us-2)", "--acknowledge"],
+            ),
+        )?;
+        self.guide
+            .types("muster rollout withdraw module/podinfo --acknowledge --reason 'podinfo leaves the US'")
             .await?;
-        let command = message
-            .find("kubectl annotate")
-            .map(|begin| message[begin..].trim().to_owned());
-        let printed = command
-            .as_ref()
-            .map(|_| String::new())
-            .ok_or_else(|| message.clone());
-        self.guide.check("it prints the command", printed)?;
-        self.guide.types(&command.unwrap_or_default()).await?; // checked just before
         let world = &self.world;
         self.guide
             .until(
@@ -163,7 +161,9 @@ impl Tour<'_> {
         let matrix = self.guide.types("muster matrix").await?;
         self.guide.check(
             "the matrix has no problem left",
-            holds(!matrix.contains(['✗', '?', '◐', '○']), || matrix.clone()),
+            holds(!matrix.contains(['✗', '◆', '?', '◐', '○']), || {
+                matrix.clone()
+            }),
         )?;
         self.limits()?;
         self.guide.check(
