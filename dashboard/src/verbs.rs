@@ -45,7 +45,7 @@ fn verb(words: &[String], module: &str, cluster: Option<&str>) -> Option<String>
             format!("rollout resume {}", shell_word(object))
         }
         // Of several clusters that one annotation holds the others stay named in it.
-        (said, None) if said.map_or(last.strip_suffix('-'), |(key, _)| Some(key)) == Some(HOLD) => {
+        (said, None) if said.map_or_else(|| last.strip_suffix('-'), |(key, _)| Some(key)) == Some(HOLD) => {
             format!(
                 "release {} --clusters {}",
                 shell_word(object),

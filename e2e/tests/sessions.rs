@@ -104,6 +104,7 @@ const BY_HAND: &[&[&str]] = &[
         "--dry-run=client",
     ],
     &["rollout", "undo", "module/podinfo"],
+    &["rollout", "withdraw", "module/podinfo", "--acknowledge"],
     &["hold", "eu-1", "--reason", "hardware", "--dry-run=server"],
     &["release", "eu-1"],
     &[

@@ -101,7 +101,7 @@ impl Appliers {
             .collect();
         let mut read = BTreeMap::new();
         for id in all {
-            let api: Api<Kustomization> = Api::namespaced(client.clone(), &*id.namespace);
+            let api: Api<Kustomization> = Api::namespaced(client.clone(), &id.namespace);
             let found = match api.get_opt(&id.name).await {
                 Ok(Some(found)) if found.spec.kube_config.is_some() => {
                     Err("applies to another cluster".to_owned())
@@ -118,7 +118,7 @@ impl Appliers {
         }
         // The others of this namespace matter only before the first module of a folder is live: without the right to list them the
         // variables have to be given.
-        let own: Api<Kustomization> = Api::namespaced(client.clone(), &*live.namespace);
+        let own: Api<Kustomization> = Api::namespaced(client.clone(), &live.namespace);
         let own = own.list(&ListParams::default()).await;
         for kustomization in own.map(|list| list.items).unwrap_or_default() {
             let id = Id {

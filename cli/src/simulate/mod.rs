@@ -88,13 +88,13 @@ pub fn run(flags: &SimulateFlags) -> anyhow::Result<u8> {
 
 fn simulated(flags: &SimulateFlags) -> Result<String, FleetError> {
     let mut fleet = Fleet::read(&flags.file)?;
-    let (more_fail, more_slow) = expanded(flags)?;
-    for name in flags.fail.iter().chain(&more_fail) {
+    for name in &flags.fail {
         fleet.fail(name)?;
     }
-    for (name, time) in flags.slow.iter().chain(&more_slow) {
+    for (name, time) in &flags.slow {
         fleet.slow(name, *time)?;
     }
+    also(&mut fleet, flags)?;
     let story = play::play(&fleet, flags.seed)?;
     Ok(match flags.output {
         Drawn::Text => {
@@ -110,16 +110,15 @@ fn simulated(flags: &SimulateFlags) -> Result<String, FleetError> {
 }
 
 /// Clusters of --fail and CLUSTER=TIME of --slow, but for the first of each, where a shell expanded eu-{1..3}.
-fn expanded(flags: &SimulateFlags) -> Result<(Vec<String>, Vec<(String, muster_api::Duration)>), FleetError> {
-    let (mut fail, mut more_slow) = (Vec::new(), Vec::new());
+fn also(fleet: &mut Fleet, flags: &SimulateFlags) -> Result<(), FleetError> {
     for said in &flags.more {
         match slow(said) {
-            Ok(one) if !flags.slow.is_empty() => more_slow.push(one),
-            Err(_no_time) if !flags.fail.is_empty() => fail.push(said.clone()),
+            Ok((name, time)) if !flags.slow.is_empty() => fleet.slow(&name, time)?,
+            Err(_no_time) if !flags.fail.is_empty() => fleet.fail(said)?,
             _ => return Err(FleetError::Stray { said: said.clone() }),
         }
     }
-    Ok((fail, more_slow))
+    Ok(())
 }
 
 fn slow(text: &str) -> Result<(String, muster_api::Duration), String> {

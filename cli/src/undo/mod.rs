@@ -126,7 +126,7 @@ fn go_back(namespace: &str, flags: &UndoFlags, read: &Read) -> Result<(), Refusa
     }
     let here = Path::new(".");
     let is_here = *commit || repo.is_none() && found(namespace, module, here).is_ok();
-    let Some(folder) = repo.as_deref().or(is_here.then_some(here)) else {
+    let Some(folder) = repo.as_deref().or_else(|| is_here.then_some(here)) else {
         output_fragment(namespace, flags, past);
         return Ok(());
     };

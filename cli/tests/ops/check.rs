@@ -416,7 +416,10 @@ async fn one_cluster_is_looked_at_from_here() {
     let said = bed.types("check --cluster eu-2", 0).await;
     insta::assert_snapshot!("deep", said);
     let said = bed.types("check --cluster nowhere", 2).await;
-    assert!(said.contains("there is no Cluster nowhere"), "{said}");
+    assert!(
+        said.contains("there is no cluster nowhere in namespace default"),
+        "{said}"
+    );
     let nobody = Rule::always(Match::default(), Fault::Refuse);
     let nobody = bed.downstream.faults().add(nobody);
     let said = bed.types("check --cluster eu-2", 1).await;

@@ -236,7 +236,7 @@ fn story(
             // It is rolled out again, which may be over at once: every cluster may have it already. The first rollout stays on record.
             let finished = status.finished.take();
             let counts = status.counts.take();
-            status.first.get_or_insert(FirstRollout {
+            status.first.get_or_insert_with(|| FirstRollout {
                 started: before,
                 finished,
                 verdict: row.status.verdict,

@@ -115,11 +115,13 @@ impl Demo {
         image.rsplit_once("podinfo:").unwrap().1.to_owned()
     }
 
-    /// Runs one of the printed shell lines in the work tree.
+    /// Runs one of the printed shell lines in the work tree, where `muster` is the command under test. What it prints.
     #[allow(dead_code, reason = "not every test uses it")]
     pub fn shell(&self, line: &str) -> String {
+        let line = &format!("muster() {{ '{}' \"$@\"; }}; {line}", muster().display());
         let output = Command::new("sh")
             .args(["-ec", line])
+            .env("KUBECONFIG", self.folder.join("management.kubeconfig"))
             .current_dir(self.folder.join("fleet"))
             .output()
             .unwrap();
