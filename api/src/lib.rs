@@ -13,6 +13,7 @@
 //! Invariant: a generated name is a pure function of full identities and carries a hash (`names`).
 //! Invariant: every string, list and map of a schema has a maximum (`crds`, held by a test).
 
+pub mod age;
 pub mod amount;
 pub mod assemblage;
 pub mod cluster;
@@ -28,6 +29,7 @@ pub mod labels;
 pub mod module;
 pub mod names;
 pub mod path;
+pub mod ranges;
 pub mod reasons;
 pub mod revision;
 pub mod rollout;

@@ -163,6 +163,10 @@ pub struct ModuleStatus {
     /// The clusters in numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
+    /// Why each cluster is where it is: every reason with all of its clusters, in the order of precedence. A cluster in none is not selected.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = schema::MAX_REASONS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["reason"]))]
+    pub reasons: Vec<ReasonGroup>,
     /// The clusters that need attention, worst first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_ATTENTION), extend("x-kubernetes-list-type" = "atomic"))]
@@ -225,6 +229,28 @@ pub struct Summary {
     /// Updated clusters of all, such as 3/5.
     #[schemars(length(max = 32))]
     pub clusters: String,
+}
+
+/// The clusters that are where they are for one reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReasonGroup {
+    /// Why, as one word.
+    #[schemars(length(max = schema::MAX_LABEL))]
+    pub reason: String,
+    /// How many clusters there are.
+    pub count: u32,
+    /// Their names, separated by commas; numbers that follow each other are a range, such as eu-{001..040},us-7.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = schema::MAX_REASONS_SIZE))]
+    pub clusters: String,
+    /// There is no room for the names: all reasons together have 32 KiB, and the smallest groups come first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+    /// Why, for people, where it is the same for all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::MAX_MESSAGE))]
+    pub message: Option<String>,
 }
 
 /// A cluster that needs attention.

@@ -178,6 +178,8 @@ words! {
         WriteFailed,
         /// An object is declared with other values by another Kustomization, which holds it. A failure of class Unit.
         SharedObject,
+        /// No cluster is confirmed at the target: all that are selected are skipped, held, pinned or of no stage.
+        AllSkipped,
     }
 }
 

@@ -27,6 +27,10 @@ pub const MAX_SYNCS: usize = 256;
 pub const MAX_MESSAGE: usize = 512;
 /// How many clusters `status.attention` names.
 pub const MAX_ATTENTION: usize = 20;
+/// How many reasons `status.reasons` names.
+pub const MAX_REASONS: usize = 64;
+/// How large `status.reasons` may be as JSON, in bytes: 32 KiB.
+pub const MAX_REASONS_SIZE: usize = 32_768;
 /// How large the engine's memory may be as written, in bytes: 128 KiB.
 pub const MAX_MEMORY: usize = 131_072;
 /// How large one row of an assemblage may be as JSON, in bytes: 32 KiB.

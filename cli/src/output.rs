@@ -18,6 +18,7 @@ use crossterm::{
     terminal::{self, ClearType},
 };
 use jiff::Timestamp;
+use muster_api::age;
 use muster_dashboard::Shape;
 
 /// The exit code of a command whose reader went away, as a shell gives it for SIGPIPE (128 and 13): what was to be told or followed is not
@@ -124,7 +125,7 @@ fn colour(character: char) -> Option<AnsiColor> {
         Shape::Failed => Some(AnsiColor::Red),
         Shape::Held => Some(AnsiColor::Magenta),
         Shape::WaitsForYou => Some(AnsiColor::Cyan),
-        Shape::Waiting | Shape::Unreachable | Shape::NotSelected => None,
+        Shape::Waiting | Shape::Unreachable | Shape::Unknown | Shape::NotSelected => None,
     }
 }
 
@@ -176,21 +177,13 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// How long ago something was, as kubectl writes it: `45s`, `12m`, `5h`, `3d`.
+/// How long ago something was, as kubectl writes it: `45s`, `5m30s`, `12m`, `3h20m`, `3d`.
 pub struct Age(pub Timestamp, pub Timestamp);
 
 impl fmt::Display for Age {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(since, now) = self;
-        // Clocks of two machines differ a little: nothing is younger than now.
-        let seconds = now.duration_since(*since).as_secs().max(0);
-        let (number, unit) = match seconds {
-            0..120 => (seconds, 's'),
-            120..7_200 => (seconds / 60, 'm'),
-            7_200..172_800 => (seconds / 3_600, 'h'),
-            _ => (seconds / 86_400, 'd'),
-        };
-        f.pad(&format!("{number}{unit}"))
+        f.pad(&age::human(now.duration_since(*since).as_secs()))
     }
 }
 
@@ -329,21 +322,6 @@ mod tests {
     fn one_is_one() {
         let files = |count: usize| counted(count, "file", "files");
         assert_eq!([files(0), files(1), files(2)], ["0 files", "1 file", "2 files"]);
-    }
-
-    fn check(later: i64, expect: &str) {
-        let since = Timestamp::UNIX_EPOCH;
-        let now = Timestamp::from_second(later).unwrap();
-        assert_eq!(Age(since, now).to_string(), expect);
-    }
-
-    #[test]
-    fn ages_are_as_kubectl_writes_them() {
-        check(-5, "0s");
-        check(119, "119s");
-        check(120, "2m");
-        check(7_200, "2h");
-        check(172_800, "2d");
     }
 
     #[test]

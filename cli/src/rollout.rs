@@ -143,6 +143,7 @@ impl Outcome {
             (Some(DONE), _) => Self::Complete,
             (Some(_), true) if view.reason == Reason::Aborted.as_str() => Self::Aborted,
             (Some(_), true) => Self::Failed,
+            (Some(_), _) if view.is_all_skipped() => Self::Failed,
             (_, false) if view.reason == Reason::Paused.as_str() => Self::Paused,
             (Some(_), false) => Self::Progressing,
             (None, _) => Self::TimedOut,
@@ -322,6 +323,7 @@ fn ended(view: &ModuleView) -> Option<u8> {
     match (view.ready.as_str(), view.stalled) {
         ("True", _) => Some(DONE),
         (_, true) => Some(FAILED),
+        _ if view.is_all_skipped() => Some(FAILED),
         (_, false) => None,
     }
 }

@@ -74,12 +74,23 @@
     (found ?? now.querySelector("a[href], button") ?? document.getElementById("main")).focus({ preventScroll: true });
   };
 
-  // Ages instead of times.
+  // Ages instead of times, as kubectl writes them.
+  const [minute, hour, day, year] = [60, 3600, 86400, 31536000];
   const age = (seconds) => {
-    if (seconds < 120) return `${seconds}s`;
-    if (seconds < 7200) return `${Math.floor(seconds / 60)}m`;
-    if (seconds < 172800) return `${Math.floor(seconds / 3600)}h`;
-    return `${Math.floor(seconds / 86400)}d`;
+    const one = (unit, word) => `${Math.floor(seconds / unit)}${word}`;
+    const two = (unit, word, small, smaller) => {
+      const rest = Math.floor((seconds % unit) / small);
+      return one(unit, word) + (rest ? `${rest}${smaller}` : "");
+    };
+    if (seconds < 2 * minute) return one(1, "s");
+    if (seconds < 10 * minute) return two(minute, "m", 1, "s");
+    if (seconds < 3 * hour) return one(minute, "m");
+    if (seconds < 8 * hour) return two(hour, "h", minute, "m");
+    if (seconds < 2 * day) return one(hour, "h");
+    if (seconds < 8 * day) return two(day, "d", hour, "h");
+    if (seconds < 2 * year) return one(day, "d");
+    if (seconds < 8 * year) return two(year, "y", day, "d");
+    return one(year, "y");
   };
   const tick = (root) => {
     for (const time of root.querySelectorAll("time[datetime]")) {

@@ -12,11 +12,8 @@ use muster_api::{
         TargetedAssemblageSpec,
     },
     conditions::{PAUSED, READY, STALLED, TAG_MOVED, find, is_true},
-    module::{
-        Attention, BootstrapModule, Module, ModuleKind, ModuleObject, ModuleSpec, ModuleStatus, Summary,
-    },
-    reasons::{Bucket, Reason},
-    schema::MAX_ATTENTION,
+    module::{BootstrapModule, Module, ModuleKind, ModuleObject, ModuleSpec, ModuleStatus, Summary},
+    reasons::{ObjectReason, Reason},
     selector::Matcher,
     sync::GitVersion,
 };
@@ -24,8 +21,16 @@ use muster_rollout::StageId;
 use serde::Serialize;
 
 use crate::{
-    ConditionView, Happened, ModuleRef, Shape, group::natural, recall, verbs::with_verbs, words::one_line,
+    ConditionView, Happened, ModuleRef, Shape,
+    group::natural,
+    reasons::{Known, Reasons, Says},
+    recall,
+    verbs::with_verbs,
+    words::one_line,
 };
+
+/// The word for a cluster of which a status says nothing.
+const UNKNOWN: &str = "Unknown";
 
 /// The objects that a view is computed from, as read.
 #[derive(Debug, Default)]
@@ -176,11 +181,17 @@ impl ModuleView {
         short.unwrap_or(&cell.message)
     }
 
+    /// No cluster of it is confirmed, and none is on the way.
+    pub fn is_all_skipped(&self) -> bool {
+        self.reason == ObjectReason::AllSkipped.as_str()
+    }
+
     /// How the module stands as a whole, by its own word.
     pub fn shape(&self) -> Shape {
         match (self.ready.as_str(), self.stalled) {
             ("True", _) => Shape::Ready,
             (_, true) => Shape::Failed,
+            _ if self.is_all_skipped() => Shape::Unreachable,
             // A word that is no cluster's, such as `Progressing`, is about something that goes on.
             (_, false) => self.reason.parse().map_or(Shape::Updating, Shape::of),
         }
@@ -262,8 +273,10 @@ impl Fleet {
     }
 }
 
-/// A row and its echo, by cluster and sync.
-type Rows<'a> = BTreeMap<(String, &'a str), (&'a SyncRow, Option<&'a SyncState>)>;
+/// A row and its echo.
+type Row<'a> = (&'a SyncRow, Option<&'a SyncState>);
+/// Rows by cluster and sync.
+type Rows<'a> = BTreeMap<(String, &'a str), Row<'a>>;
 
 fn rows<'a>(
     assemblages: impl Iterator<Item = (String, &'a TargetedAssemblageSpec, Option<&'a AssemblageStatus>)>,
@@ -286,12 +299,24 @@ fn module_view<K: ModuleObject>(module: &K, members: &[Member], rows: &Rows<'_>)
     // What is being deleted selects nothing any more.
     let deleting = module.meta().deletion_timestamp.is_some();
     let matcher = matcher.filter(|_| !deleting);
-    let cells = members.iter().map(|member| {
+    let name = module.name_any();
+    let rows: Vec<Option<Row<'_>>> = members
+        .iter()
+        .map(|member| rows.get(&(member.name.clone(), &*name)).copied())
+        .collect();
+    let known = members.iter().zip(&rows).map(|(member, row)| {
         let selected = matcher
             .as_ref()
             .is_some_and(|matcher| matcher.matches(&member.labels));
-        cell(module, member, selected, rows)
+        let known = Known {
+            is_concerned: selected || row.is_some_and(|(row, _)| row.source.is_some()),
+            is_confirmed: row.is_some_and(|row| confirmed(row, status.revision.as_deref())),
+        };
+        (member.name.as_str(), known)
     });
+    let says = Reasons::of(module).each(known);
+    let cells = members.iter().zip(rows).zip(says);
+    let cells = cells.map(|((member, row), says)| cell(module, member, row, says));
     let mut view = ModuleView {
         kind: K::KIND,
         name: module.name_any(),
@@ -357,92 +382,60 @@ fn waits_at(spec: &ModuleSpec, status: &ModuleStatus) -> Option<String> {
     Some(open.name.clone())
 }
 
-fn cell<K: ModuleObject>(module: &K, member: &Member, selected: bool, rows: &Rows<'_>) -> Cell {
-    let name = module.name_any();
-    let row = rows.get(&(member.name.clone(), &name)).copied();
-    let version =
-        row.and_then(|(row, _)| Some(version(&row.source.as_ref()?.git.version, row.commit.as_deref())));
-    let told = module
-        .status()
-        .and_then(|status| status.attention.iter().find(|told| told.cluster == member.name));
+fn cell<K: ModuleObject>(module: &K, member: &Member, row: Option<Row<'_>>, says: Says<'_>) -> Cell {
+    let version = |(row, _): Row<'_>| {
+        let git = &row.source.as_ref()?.git;
+        Some(version(&git.version, row.commit.as_deref()))
+    };
+    let shape = |reason: &str| reason.parse().map_or(Shape::Unknown, Shape::of); // a word of a newer controller
+    let in_verbs = |message: &str| in_verbs(module, Some(&member.name), message);
     let base = Cell {
         cluster: member.name.clone(),
         shape: Shape::NotSelected,
-        reason: String::new(),
-        version,
+        reason: Reason::Excluded.into(),
+        version: row.and_then(version),
         since: None,
         message: String::new(),
     };
-    if let Some(told) = told {
-        let shape = told.reason.parse().map_or(Shape::Unreachable, Shape::of);
-        return Cell {
-            shape,
-            reason: told.reason.clone(),
-            since: told.since.as_ref().map(|since| since.0),
-            message: in_verbs(module, Some(&member.name), &told.message),
+    match says {
+        Says::NotSelected => base,
+        Says::Unknown => Cell {
+            shape: Shape::Unknown,
+            reason: UNKNOWN.to_owned(),
+            message: "its status does not say".to_owned(),
             ..base
-        };
-    }
-    let last = module.status().and_then(|status| status.attention.last());
-    let stands = |told: &&Attention, bucket: Bucket| {
-        told.reason
-            .parse()
-            .is_ok_and(|reason: Reason| reason.bucket() == bucket)
-    };
-    if !selected {
-        // A status has no room for more clusters: the others that still have the module stand as the last one does.
-        let is_full = module
-            .status()
-            .is_some_and(|status| status.attention.len() >= MAX_ATTENTION);
-        let leaves =
-            |told: &&Attention| is_full && base.version.is_some() && stands(told, Bucket::Withdrawing);
-        return match last.filter(leaves) {
-            Some(told) => Cell {
-                shape: told.reason.parse().map_or(Shape::Unreachable, Shape::of),
-                reason: told.reason.clone(),
-                message: one_line(&told.message),
+        },
+        Says::Attention(said) => Cell {
+            shape: shape(&said.reason),
+            reason: said.reason.clone(),
+            since: said.since.as_ref().map(|since| since.0),
+            message: in_verbs(&said.message),
+            ..base
+        },
+        Says::Group(group) => {
+            // What a cluster that is up to date says is a note.
+            let note = row.and_then(|(_, echo)| echo?.message.as_deref());
+            let note = note
+                .filter(|_| group.reason == Reason::UpToDate.as_str())
+                .map(one_line);
+            Cell {
+                shape: shape(&group.reason),
+                reason: group.reason.clone(),
+                message: note
+                    .or_else(|| group.message.as_deref().map(in_verbs))
+                    .unwrap_or_default(),
                 ..base
-            },
-            None => Cell {
-                reason: Reason::Excluded.into(),
-                ..base
-            },
-        };
-    }
-    // Everything that is not ready is told, or the list was too long: then the row says as much as is known, and what waits does so for the
-    // reason of the last one told, which is the least urgent.
-    let target = module.status().and_then(|status| status.revision.as_deref());
-    let reason = match row {
-        Some((row, Some(echo))) if confirmed(row, echo) && row.revision.as_deref() == target => {
-            Reason::UpToDate
-        }
-        Some((row, _)) if row.revision.as_deref() == target => Reason::Updating,
-        _ => {
-            if let Some(told) = last.filter(|told| stands(told, Bucket::Waiting)) {
-                return Cell {
-                    shape: Shape::Waiting,
-                    reason: told.reason.clone(),
-                    message: in_verbs(module, Some(&member.name), &told.message),
-                    ..base
-                };
             }
-            Reason::WaitingTurn
         }
-    };
-    // What a cluster that is up to date says is a note.
-    let note = row
-        .and_then(|(_, echo)| echo.as_ref()?.message.as_deref())
-        .filter(|_| reason == Reason::UpToDate);
-    Cell {
-        shape: Shape::of(reason),
-        reason: reason.into(),
-        message: note.map_or_else(String::new, one_line),
-        ..base
     }
 }
 
-fn confirmed(row: &SyncRow, echo: &SyncState) -> bool {
-    echo.state == SyncPhase::Succeeded && echo.token == row.token && echo.digest == row.digest
+/// The cluster reports success about its row as it is, and that is of this revision.
+fn confirmed((row, echo): Row<'_>, target: Option<&str>) -> bool {
+    let is_answer = |echo: &SyncState| {
+        echo.state == SyncPhase::Succeeded && echo.token == row.token && echo.digest == row.digest
+    };
+    row.revision.is_some() && row.revision.as_deref() == target && echo.is_some_and(is_answer)
 }
 
 /// A version for people: the tag, or the first digits of the commit.

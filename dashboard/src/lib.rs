@@ -26,6 +26,7 @@ mod matrix;
 mod overview;
 pub mod page;
 mod place;
+mod reasons;
 mod recall;
 pub mod server;
 mod shape;

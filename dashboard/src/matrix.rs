@@ -185,7 +185,10 @@ fn standing(cell: Option<&Cell>) -> Standing<'_> {
 }
 
 const fn is_problem(standing: &Standing<'_>) -> bool {
-    matches!(standing, Some((Shape::Failed | Shape::Unreachable, _)))
+    matches!(
+        standing,
+        Some((Shape::Failed | Shape::Unreachable | Shape::Unknown, _))
+    )
 }
 
 fn column(fleet: &Fleet, group: &[usize]) -> Column {

@@ -87,7 +87,7 @@ fn needs_person(cell: &Cell) -> bool {
                     | Reason::SourceNotReady
             )
         }),
-        Shape::Updating | Shape::Held | Shape::Ready | Shape::NotSelected => false,
+        Shape::Updating | Shape::Unknown | Shape::Held | Shape::Ready | Shape::NotSelected => false,
     }
 }
 

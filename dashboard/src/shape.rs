@@ -21,13 +21,15 @@ pub enum Shape {
     Held,
     /// It cannot be touched now.
     Unreachable,
+    /// What is there to read does not say how it stands.
+    Unknown,
     /// The module does not select it.
     NotSelected,
 }
 
 impl Shape {
     /// Every shape, in the order of the legend.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Ready,
         Self::Updating,
         Self::Waiting,
@@ -35,6 +37,7 @@ impl Shape {
         Self::Failed,
         Self::Held,
         Self::Unreachable,
+        Self::Unknown,
         Self::NotSelected,
     ];
 
@@ -65,11 +68,12 @@ impl Shape {
             Self::Failed => 0,
             Self::WaitsForYou => 1,
             Self::Unreachable => 2,
-            Self::Held => 3,
-            Self::Updating => 4,
-            Self::Waiting => 5,
-            Self::Ready => 6,
-            Self::NotSelected => 7,
+            Self::Unknown => 3,
+            Self::Held => 4,
+            Self::Updating => 5,
+            Self::Waiting => 6,
+            Self::Ready => 7,
+            Self::NotSelected => 8,
         }
     }
 
@@ -82,7 +86,7 @@ impl Shape {
             Self::WaitsForYou => '◆',
             Self::Failed => '✗',
             Self::Held => '⏸',
-            Self::Unreachable => '?',
+            Self::Unreachable | Self::Unknown => '?',
             Self::NotSelected => '·',
         }
     }
@@ -97,6 +101,7 @@ impl Shape {
             Self::Failed => "failed",
             Self::Held => "held",
             Self::Unreachable => "skipped",
+            Self::Unknown => "unknown",
             Self::NotSelected => "not selected",
         }
     }

@@ -261,7 +261,7 @@ fn remedy_rank(cell: &Cell) -> u8 {
             ),
         ) => 1,
         (Shape::Held, _) => 2,
-        (Shape::Unreachable, _) => 3,
+        (Shape::Unreachable | Shape::Unknown, _) => 3,
         (_, Ok(Reason::WaitingGate)) => 4,
         _ => 5,
     }
@@ -304,6 +304,10 @@ fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
         (Shape::Unreachable, _) => with(
             "it is skipped, and taken when it is ready again; to look at it",
             format!("muster check --cluster {cluster}"),
+        ),
+        (Shape::Unknown, _) => with(
+            "see whether the controller runs and answers",
+            "muster check".to_owned(),
         ),
         (Shape::Held, Some(Reason::Pinned)) => with(
             "to give it again what all others have",

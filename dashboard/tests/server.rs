@@ -14,6 +14,7 @@ use async_trait::async_trait;
 use axum::{body::Body, http::Response};
 use fixture::{Served, limited, module, objects, served, snapshot, text, told};
 use http_body_util::BodyExt as _;
+use muster_api::{Module, module::ReasonGroup};
 use muster_dashboard::{
     Filter, Fleet, Matrix, Objects, Snapshot, Trouble,
     server::{Admission, Hosts, Limits, Setup, Verdict, router},
@@ -537,12 +538,24 @@ async fn with_tokens_nothing_is_answered_without_one() {
     }
 }
 
+/// A module that waits for its turn on these clusters.
+fn waiting(name: &str, clusters: &str) -> Arc<Module> {
+    let mut module = Arc::unwrap_or_clone(module(name, &[]));
+    module.status.as_mut().unwrap().reasons = vec![ReasonGroup {
+        reason: "WaitingTurn".to_owned(),
+        count: 200,
+        clusters: clusters.to_owned(),
+        ..ReasonGroup::default()
+    }];
+    module.into()
+}
+
 #[tokio::test]
 async fn a_large_fleet_is_shown_folded_and_unfolded() {
     let clusters: Vec<String> = (0..200).map(|number| format!("c-{number}")).collect();
     let all = Objects {
         modules: (0..50)
-            .map(|number| module(&format!("m-{number}"), &[]))
+            .map(|number| waiting(&format!("m-{number}"), "c-{0..199}"))
             .collect(),
         clusters: clusters
             .iter()

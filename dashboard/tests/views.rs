@@ -7,11 +7,14 @@
     reason = "a helper that fails fails its test"
 )]
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::core::DynamicObject;
 use muster_api::{
     Module, ProxyAssemblage,
-    module::{Attention, ModuleKind},
+    module::{Attention, ModuleKind, ReasonGroup},
+    ranges,
     schema::MAX_ATTENTION,
 };
 use muster_dashboard::{
@@ -23,6 +26,27 @@ use serde_json::{Value, json};
 fn cluster(name: &str, env: &str) -> DynamicObject {
     let object = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": name, "labels": {"env": env}}, "spec": {}});
     serde_json::from_value(object).unwrap()
+}
+
+/// Every reason with its clusters: those that need attention, `UpToDate`, and `WaitingTurn` for the rest.
+fn reasons(attention: &[(&str, &str, &str)], up_to_date: &[&str], rest: &[&str]) -> Vec<ReasonGroup> {
+    let is_named = |name: &str| attention.iter().any(|(cluster, ..)| *cluster == name);
+    let rest = rest.iter().filter(|name| !up_to_date.contains(name));
+    let left = up_to_date.iter().map(|name| ("UpToDate", *name));
+    let left = left.chain(rest.map(|name| ("WaitingTurn", *name)));
+    let left = left.filter(|(_, name)| !is_named(name));
+    let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let named = attention.iter().map(|(cluster, reason, _)| (*reason, *cluster));
+    for (reason, cluster) in named.chain(left) {
+        groups.entry(reason).or_default().push(cluster);
+    }
+    let group = |(reason, names): (&str, Vec<&str>)| ReasonGroup {
+        reason: reason.to_owned(),
+        count: u32::try_from(names.len()).unwrap(),
+        clusters: ranges::fold(names),
+        ..ReasonGroup::default()
+    };
+    groups.into_iter().map(group).collect()
 }
 
 fn module(attention: &[(&str, &str, &str)]) -> Module {
@@ -42,7 +66,7 @@ fn module(attention: &[(&str, &str, &str)]) -> Module {
             "sync": {"source": {"git": {"url": "https://git.test/fleet", "version": {"tag": "v2"}}}},
         },
         "status": {
-            "observedGeneration": 2, "revision": "r2", "attention": told,
+            "observedGeneration": 2, "revision": "r2", "attention": told, "reasons": reasons(attention, &["dev-1"], &["eu-1", "eu-2", "eu-3"]),
             "summary": {"total": 4, "updated": 1, "ready": 1, "updating": 0, "waiting": 0, "failed": 0, "skipped": 0, "held": 0, "withdrawing": 0, "clusters": "1/4"},
             "conditions": [{"type": "Ready", "status": "False", "reason": "Failed", "message": "m", "lastTransitionTime": "2026-01-02T03:00:00Z"}],
         },
@@ -338,6 +362,13 @@ fn clusters_that_a_status_has_no_room_for_are_held_as_well() {
         .collect();
     let mut module = module(&told);
     module.metadata.deletion_timestamp = Some(Time("2026-01-02T03:04:05Z".parse().unwrap()));
+    module.status.as_mut().unwrap().reasons = vec![ReasonGroup {
+        reason: "WithdrawalHeld".to_owned(),
+        count: 28,
+        clusters: "eu-{1..28}".to_owned(),
+        message: Some(HELD.to_owned()),
+        ..ReasonGroup::default()
+    }];
     objects.modules = vec![module.into()];
     objects.clusters = names.iter().map(|name| cluster(name, "prod").into()).collect();
     let carrying = names[..28].iter();
@@ -424,14 +455,75 @@ fn clusters_that_stand_alike_are_together_whatever_their_names() {
     assert_eq!(steps, ["eu-1, eu-3", "dev-1, eu-2"]);
 }
 
+/// The cells of a fleet, of which the status has these groups and the spec selects `prod`: cluster, shape, reason and message of each.
+fn grouped(groups: &Value, generation: i64) -> Vec<String> {
+    let mut module = module(&[]);
+    module.metadata.generation = Some(generation);
+    module.status.as_mut().unwrap().reasons = serde_json::from_value(groups.clone()).unwrap();
+    let fleet = Fleet::of(&Objects {
+        modules: vec![module.into()],
+        ..objects(&[])
+    });
+    let cells = fleet.modules[0].cells.iter();
+    cells
+        .map(|cell| {
+            let (cluster, glyph) = (&cell.cluster, cell.shape.glyph());
+            format!("{cluster} {glyph} {} {}", cell.reason, cell.message)
+        })
+        .collect()
+}
+
 #[test]
-fn what_is_not_told_waits_like_the_last_that_is() {
-    let fleet = told(&[("eu-1", "Failed", "m"), ("eu-2", "Halted", "v2 is bad")]);
-    let cell = &fleet.modules[0].cells[3];
-    assert_eq!(
-        (cell.cluster.as_str(), cell.reason.as_str(), cell.message.as_str()),
-        ("eu-3", "Halted", "v2 is bad")
+fn a_cluster_stands_as_its_group_says() {
+    let groups = json!([
+        {"reason": "Halted", "count": 3, "clusters": "eu-{1..3}", "message": "v2 is bad"},
+        {"reason": "UpToDate", "count": 1, "clusters": "dev-1"},
+    ]);
+    let expected = [
+        "dev-1 ● UpToDate ",
+        "eu-1 ○ Halted v2 is bad",
+        "eu-2 ○ Halted v2 is bad",
+        "eu-3 ○ Halted v2 is bad",
+    ];
+    let said = grouped(&groups, 2);
+    assert_eq!(said[..4], expected);
+    assert_eq!(said[4], "lab · Excluded ");
+    // The spec changed since: what the status does not name may be selected now.
+    let said = grouped(&groups, 3);
+    assert_eq!(said[..4], expected);
+    assert_eq!(said[4], "lab ? Unknown its status does not say");
+}
+
+/// What has no room for names has a count: as many as are left are of it, and those that are confirmed by their rows are up to date.
+#[test]
+fn what_is_not_named_is_read_from_rows_and_never_guessed() {
+    let check = |groups: &Value, expected: [&str; 4]| {
+        let said = grouped(groups, 2);
+        let word = |cell: &String| cell.split(' ').skip(1).take(2).collect::<Vec<_>>().join(" ");
+        let said: Vec<String> = said[..4].iter().map(word).collect();
+        assert_eq!(said, expected, "{groups}");
+    };
+    let (well, failed, wait, unknown) = ("● UpToDate", "✗ Failed", "○ WaitingTurn", "? Unknown");
+    let unnamed = |reason: &str, count: u32| json!({"reason": reason, "count": count, "truncated": true});
+    let one = json!({"reason": "Failed", "count": 1, "clusters": "eu-1"});
+    let (two, up_to_date) = (unnamed("WaitingTurn", 2), unnamed("UpToDate", 1));
+    check(&json!([one, two, up_to_date]), [well, failed, wait, wait]);
+    // One less than there are: which one is not of it is not known.
+    let (less, stage) = (unnamed("WaitingTurn", 1), unnamed("WaitingStage", 1));
+    check(&json!([one, less, up_to_date]), [well, failed, unknown, unknown]);
+    check(
+        &json!([one, stage, less, up_to_date]),
+        [well, failed, unknown, unknown],
     );
+    check(
+        &json!([one, unnamed("WaitingTurn", 3)]),
+        [wait, failed, wait, wait],
+    );
+    // A status that names nothing, such as that of an older controller.
+    check(&json!([]), [unknown; 4]);
+    // A list that would take all memory.
+    let hostile = json!({"reason": "WaitingTurn", "count": 3, "clusters": "c-{1..99999999}"});
+    check(&json!([one, hostile]), [wait, failed, wait, wait]);
 }
 
 #[test]
@@ -561,6 +653,8 @@ fn what_is_well_on_purpose_is_named() {
         let ready = &mut module.status.as_mut().unwrap().conditions[0];
         "True".clone_into(&mut ready.status);
         "Succeeded".clone_into(&mut ready.reason);
+        let status = module.status.as_mut().unwrap();
+        status.reasons = reasons(attention, &["dev-1", "eu-1", "eu-2", "eu-3"], &[]);
         objects.modules = vec![module.into()];
         objects.proxies = ["dev-1", "eu-1", "eu-2", "eu-3"]
             .map(|name| proxy(name, "v2", "r2", "succeeded").into())

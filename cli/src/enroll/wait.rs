@@ -11,7 +11,7 @@ use k8s_openapi::api::{
 };
 use kube::{ResourceExt, api::ListParams};
 use muster_api::{
-    ProxyAssemblage,
+    ProxyAssemblage, age,
     cluster::NotReady,
     conditions::{REACHABLE, find},
     labels::manager,
@@ -175,18 +175,18 @@ async fn nobody(plane: &Plane, name: &str, waited: u64) -> Refusal {
     let reading = leases.get_opt(manager::CONTROLLER);
     let lease = call_within(DEADLINE, "reading the Lease of the controller", reading).await;
     let spec = lease.ok().flatten().and_then(|lease| lease.spec);
-    let age = spec
+    let since = spec
         .as_ref()
         .and_then(|spec| spec.renew_time.as_ref())
         .map(|time| {
             let now = Clock::system().now();
             now.duration_since(time.0).as_secs().max(0)
         });
-    match age {
-        Some(age) if age < 60 => Refusal::failed(format!("the controller said nothing of {name} within {waited} s"))
+    match since {
+        Some(since) if since < 60 => Refusal::failed(format!("the controller said nothing of {name} within {waited} s"))
             .remedy("what it is at: kubectl logs -n muster-system deployment/muster-controller"),
-        Some(age) => Refusal::failed(format!(
-            "nobody tried to reach {name} within {waited} s: the controller for namespace {namespace} was last seen {age} s ago"
+        Some(since) => Refusal::failed(format!(
+            "nobody tried to reach {name} within {waited} s: the controller for namespace {namespace} was last seen {} ago", age::human(since)
         ))
         .remedy("why: muster check"),
         None => Refusal::failed(format!(

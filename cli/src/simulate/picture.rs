@@ -130,7 +130,7 @@ const fn notable(shape: Shape) -> u8 {
         Shape::Failed => 0,
         Shape::Updating => 1,
         Shape::WaitsForYou => 2,
-        Shape::Unreachable => 3,
+        Shape::Unreachable | Shape::Unknown => 3,
         Shape::Held => 4,
         Shape::Waiting => 5,
         Shape::Ready => 6,

@@ -153,7 +153,7 @@ const fn class(shape: Shape) -> &'static str {
         Shape::WaitsForYou => "needed",
         Shape::Failed => "failed",
         Shape::Held => "held",
-        Shape::Unreachable => "skipped",
+        Shape::Unreachable | Shape::Unknown => "skipped",
         Shape::NotSelected => "none",
     }
 }

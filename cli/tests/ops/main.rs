@@ -14,6 +14,7 @@ mod check;
 mod enroll;
 mod get;
 mod look;
+mod reasons;
 mod said;
 mod trouble;
 mod unenroll;

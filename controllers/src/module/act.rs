@@ -58,6 +58,7 @@ pub async fn act<K: Rolled>(
         standing: _,
         wake_at: _,
         asked: _,
+        reports,
     } = plan;
     let moves = record.is_some() || !intents.is_empty();
     let module = &if moves && !seen.deleting {
@@ -69,6 +70,9 @@ pub async fn act<K: Rolled>(
         history::record(&record, &modules.context).await?;
     }
     remember(module, &status, modules).await?;
+    if reports {
+        modules.reports.note(Key::of(module), modules.context.clock.now());
+    }
     for question in questions {
         modules.gates.ask(&Key::of(module), &question);
     }
@@ -278,6 +282,7 @@ pub async fn release<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<(), 
     modules.tags.forget(&key);
     modules.gates.forget(&key);
     modules.gaps.forget(&key);
+    modules.reports.forget(&key);
     modules.history.forget(&key);
     modules.decisions.forget(K::KIND, &key);
     modules.dependencies.note(&Name::of(module), None);

@@ -1,6 +1,6 @@
 //! The pure step: from what was observed to what is to be written.
 
-use std::{cell::LazyCell, collections::BTreeMap};
+use std::{cell::LazyCell, collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -27,6 +27,9 @@ use super::{
 };
 use crate::{gates::Question, runtime::Event};
 
+/// How often a status is written that says something new of clusters and of nothing else.
+const REPORT_INTERVAL: Duration = Duration::from_secs(5);
+
 /// What is to be written about one module, in this order.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -52,6 +55,8 @@ pub struct Plan {
     pub standing: Option<Standing>,
     /// When time alone will change something.
     pub wake_at: Option<Timestamp>,
+    /// The status is written for nothing but what it says of clusters.
+    pub reports: bool,
     /// What the engine was asked, and what it said. None: it was not.
     pub asked: Option<Box<Asked>>,
 }
@@ -121,7 +126,7 @@ pub fn decide<K: ModuleObject>(
             None => events.push(event),
         }
     }
-    Ok(Plan {
+    let plan = Plan {
         record: record(module, seen),
         events,
         applied,
@@ -139,7 +144,9 @@ pub fn decide<K: ModuleObject>(
             memory,
             decision,
         })),
-    })
+        reports: false,
+    };
+    Ok(plan.paced(module.status(), seen.reported_at, now))
 }
 
 impl Plan {
@@ -170,7 +177,33 @@ impl Plan {
             standing: None,
             wake_at: None,
             asked: None,
+            reports: false,
         }
+    }
+
+    /// What a status says of clusters changes with every event of a large fleet: alone it is written every five seconds at most.
+    fn paced(mut self, before: Option<&ModuleStatus>, last: Option<Timestamp>, now: Timestamp) -> Self {
+        let Some(before) = before.filter(|before| self.only_reports(before)) else {
+            return self;
+        };
+        let next = last.map(|last| last + REPORT_INTERVAL).filter(|next| *next > now);
+        self.reports = next.is_none() && *before != *self.status;
+        if let Some(next) = next.filter(|_| *before != *self.status) {
+            *self.status = before.clone();
+            self.wake_at = Some(self.wake_at.map_or(next, |at| at.min(next)));
+        }
+        self
+    }
+
+    fn only_reports(&self, before: &ModuleStatus) -> bool {
+        let nothing_else = self.record.is_none()
+            && self.intents.is_empty()
+            && self.events.is_empty()
+            && self.applied.is_empty()
+            && self.stories.is_empty()
+            && self.forget.is_empty()
+            && !self.release;
+        nothing_else && status::differs_by_clusters_only(before, &self.status)
     }
 }
 

@@ -22,6 +22,7 @@ mod decide;
 mod dependencies;
 mod events;
 mod gates;
+mod groups;
 mod heard;
 mod history;
 mod holds;
@@ -32,6 +33,7 @@ mod observe;
 mod outlook;
 mod pins;
 mod reasons;
+mod reports;
 mod rows;
 mod sight;
 mod source;
@@ -62,6 +64,7 @@ use self::{
     history::History,
     memory::Gaps,
     observe::{ClusterSeen, Observation},
+    reports::Reports,
     rows::AssemblageRow,
     sight::Sights,
     source::Tags,
@@ -86,6 +89,7 @@ pub struct Modules<K: Rolled> {
     sights: Sights,
     history: History,
     gaps: Gaps,
+    reports: Reports,
     tags: Tags,
     gates: Readings,
     writers: Writers,
@@ -148,6 +152,7 @@ pub async fn run<K: Rolled>(
         sights: Sights::default(),
         history: History::of::<K>(),
         gaps: Gaps::new(context.gap),
+        reports: Reports::default(),
         tags: Tags::default(),
         gates: Readings::new(gates),
         writers: Writers::default(),

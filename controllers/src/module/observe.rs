@@ -210,6 +210,8 @@ pub struct Observation {
     pub memory: Recalled,
     /// How long nobody led since that was written.
     pub gap: Duration,
+    /// When the status was last written for nothing but what it says of clusters.
+    pub reported_at: Option<Timestamp>,
     /// The clusters.
     pub sight: Sight,
     /// The module's revisions, by name of the ModuleRevision.
@@ -274,6 +276,7 @@ pub async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Obse
         last_good,
         ties,
         gap: modules.gaps.before(&key, module),
+        reported_at: modules.reports.last(&key),
         gates: gates::current(module, &memory.memory, modules.gates.of(&key)),
         memory,
         sight: Sight::default(),

@@ -166,6 +166,7 @@ fn observed<K: Rolled>(module: &K, commit: &str, lists: &Lists<'_, K>, now: Time
         ties,
         memory,
         gap: Duration::ZERO,
+        reported_at: None,
         sight: Sight::default(),
         revisions: own
             .map(|revision| (revision.name_any(), history::row(revision)))

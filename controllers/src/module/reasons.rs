@@ -89,6 +89,16 @@ impl Explained<'_> {
     pub fn message(&self) -> String {
         message(self.cluster, self.why, self.background)
     }
+
+    /// Whether both have one message.
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        match self.why {
+            Why::Ineligible { .. } | Why::NotYet { .. } | Why::Pinned { .. } => {
+                self.message() == other.message()
+            }
+            _ => self.why == other.why,
+        }
+    }
 }
 
 /// The public word, and since when it holds.

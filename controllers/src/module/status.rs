@@ -17,6 +17,7 @@ use muster_rollout::{self as engine, Phase};
 
 use super::{
     controls::{Address, command},
+    groups::groups,
     heard, memory,
     observe::{Observation, Target},
     reasons::Explained,
@@ -104,12 +105,31 @@ pub fn rolling<K: ModuleObject>(
         conditions,
         source,
         revision,
+        reasons: groups(told),
         attention,
         controls: heard::all(&seen.controls, seen.clusters(), now),
         summary: Some(summary),
         rollout: Some(memory::store(&decision.memory, module.meta().uid.as_deref())?),
         last_handled_reconcile_at: requested_at(module),
     })
+}
+
+/// Whether `new` says nothing else than `old` but of clusters: reasons, numbers, attention, and the messages of conditions that stand.
+pub fn differs_by_clusters_only(old: &ModuleStatus, new: &ModuleStatus) -> bool {
+    let without_clusters = |status: &ModuleStatus| {
+        let conditions = status.conditions.iter().map(|condition| Condition {
+            message: String::new(),
+            ..condition.clone()
+        });
+        ModuleStatus {
+            conditions: conditions.collect(),
+            summary: None,
+            reasons: Vec::new(),
+            attention: Vec::new(),
+            ..status.clone()
+        }
+    };
+    without_clusters(old) == without_clusters(new)
 }
 
 /// How a module stands, in one word for a table: a pause and holds are said beside a success, too.
@@ -343,17 +363,33 @@ fn ready<K: ModuleObject>(
         return Conditions::ready(Status::False, Reason::SourceNotReady, &**message)
             .reconciling(Reason::SourceNotReady, &**message);
     }
-    let Some(worst) = worst(told) else {
-        return at_rest(&version, open, summary, told);
+    standing(&version, decision.summary.phase, told, open, summary)
+}
+
+/// The conditions of a module whose version is known, by the reasons of its clusters.
+fn standing(
+    version: &str,
+    phase: Phase,
+    told: &[Explained<'_>],
+    open: Option<&str>,
+    summary: &Summary,
+) -> Conditions {
+    let about = |told: &Explained<'_>| {
+        let (clusters, cluster) = (&summary.clusters, told.cluster);
+        format!("{version} on {clusters} clusters: {cluster}: {}", told.message())
     };
-    let message = format!(
-        "{version} on {} clusters: {}: {}",
-        summary.clusters,
-        worst.cluster,
-        worst.message()
-    );
+    let Some(worst) = worst(told) else {
+        return match fault(told) {
+            Some(fault) => {
+                let message = about(fault);
+                Conditions::ready(Status::False, fault.reason, &*message).stalled(fault.reason, message)
+            }
+            None => at_rest(version, open, summary, told),
+        };
+    };
+    let message = about(worst);
     let said = Conditions::ready(Status::False, worst.reason, &*message);
-    match decision.summary.phase {
+    match phase {
         Phase::Halted | Phase::Aborted => said.stalled(worst.reason, message),
         Phase::Idle | Phase::Rolling | Phase::Reverting | Phase::Paused | Phase::Done => {
             said.reconciling(ObjectReason::Progressing, message)
@@ -370,6 +406,14 @@ fn worst<'a>(told: &'a [Explained<'a>]) -> Option<&'a Explained<'a>> {
         )
     });
     open.min_by_key(|told| (urgency(told.reason), told.reason.rank(), told.cluster))
+}
+
+/// A cluster that is skipped for what the module itself says: nothing changes that but a change of the module, or of what it needs.
+fn fault<'a>(told: &'a [Explained<'a>]) -> Option<&'a Explained<'a>> {
+    let faults = told
+        .iter()
+        .filter(|told| matches!(told.reason, Reason::BindingFailed | Reason::NameConflict));
+    faults.min_by_key(|told| (told.reason.rank(), told.cluster))
 }
 
 fn at_rest(version: &str, open: Option<&str>, summary: &Summary, told: &[Explained<'_>]) -> Conditions {
@@ -389,6 +433,13 @@ fn at_rest(version: &str, open: Option<&str>, summary: &Summary, told: &[Explain
         format!("on {updated} of {total} clusters, ready on {ready}")
     };
     let apart = apart(told, Bucket::Skipped, "skipped") + &apart(told, Bucket::Held, "held");
+    if ready == 0 {
+        return Conditions::ready(
+            Status::Unknown,
+            ObjectReason::AllSkipped,
+            format!("{version} is confirmed on none of {total} clusters{apart}"),
+        );
+    }
     let open = open.map_or_else(String::new, |open| {
         format!("; the rollout completes when it passes {open}")
     });
@@ -483,4 +534,133 @@ fn stuck<K: ModuleObject>(module: &K, left: &[&Explained<'_>], attention: &[Atte
         "; waiting for {}{more}, withdrawn once reachable or deleted; to give them up and leave their objects in place: {give_up}",
         told.join(", ")
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use muster_rollout::{Absence, Ineligible, UnitId, Why};
+
+    use super::*;
+    use crate::module::{
+        gates::Gates,
+        reasons::{Background, explain},
+    };
+
+    /// What the engine says where the public reason is this one.
+    fn why(reason: Reason) -> Why {
+        let at = engine::Millis::seconds(1);
+        match reason {
+            Reason::Pinned => Why::Pinned { message: None },
+            Reason::Updating => Why::Updating {
+                since: at,
+                until: None,
+                picked_up: true,
+                message: None,
+            },
+            Reason::WaitingTurn => Why::WaitingTurn {
+                holders: [].into(),
+                limit: 1,
+            },
+            Reason::Overdue => Why::Overdue { since: at },
+            Reason::UpToDate => Why::UpToDate,
+            Reason::Excluded => Why::Excluded,
+            _ => Why::Ineligible {
+                reason: Ineligible {
+                    code: reason.rank(),
+                    rank: reason.rank(),
+                    absence: Absence::Skip,
+                },
+                since: None,
+            },
+        }
+    }
+
+    /// Ready of a module with a cluster of each of these reasons: status, reason, and whether it is stalled.
+    fn ready(reasons: &[Reason]) -> (String, String, bool) {
+        let background = Background {
+            namespace: "fleet".to_owned(),
+            module: "module/web".to_owned(),
+            pause: None,
+            obstacles: &BTreeMap::new(),
+            pins: BTreeMap::new(),
+            source: None,
+            version: "v2".to_owned(),
+            revision: "0123456789abcdef",
+            aborted: String::new(),
+            stuck: false,
+            gates: Gates {
+                stages: &[],
+                answers: &BTreeMap::new(),
+            },
+        };
+        let units: Vec<(UnitId, Why)> = reasons
+            .iter()
+            .map(|reason| (reason.as_str().into(), why(*reason)))
+            .collect();
+        let told: Vec<Explained<'_>> = units
+            .iter()
+            .map(|(unit, why)| explain(unit, why, &background))
+            .collect();
+        let given: Vec<Reason> = told.iter().map(|told| told.reason).collect();
+        assert_eq!(given, reasons);
+        let total = count(told.iter().filter(|told| told.reason != Reason::Excluded));
+        let summary = Summary {
+            total,
+            ..Summary::default()
+        };
+        let conditions =
+            standing("v2", Phase::Done, &told, None, &summary).merge(&[], 1, Timestamp::UNIX_EPOCH);
+        let ready = conditions::find(&conditions, conditions::READY).unwrap().clone();
+        (
+            ready.status,
+            ready.reason,
+            conditions::is_true(&conditions, conditions::STALLED),
+        )
+    }
+
+    /// Ready is True only where something was confirmed, and a fault of the module itself stops it.
+    #[test]
+    fn ready_is_true_where_a_cluster_is_confirmed() {
+        use Reason::{
+            BindingFailed, ClusterPaused, ControlPlaneNotReady, CredentialsRejected, Deleting, Excluded,
+            Held, KindMissing, KubeconfigRejected, NameConflict, NoKubeconfig, Overdue, Pinned, Unreachable,
+            UpToDate, Updating, WaitingTurn,
+        };
+        let check = |reasons: &[Reason], status: &str, reason: &str, stalled: bool| {
+            assert_eq!(
+                ready(reasons),
+                (status.to_owned(), reason.to_owned(), stalled),
+                "{reasons:?}"
+            );
+        };
+        check(&[], "True", "NoClusters", false);
+        check(&[Excluded], "True", "NoClusters", false);
+        check(&[UpToDate], "True", "Succeeded", false);
+        let apart = [
+            Deleting,
+            ClusterPaused,
+            ControlPlaneNotReady,
+            NoKubeconfig,
+            KubeconfigRejected,
+            Unreachable,
+            CredentialsRejected,
+            KindMissing,
+            Held,
+            Pinned,
+        ];
+        for skipped in apart {
+            check(&[skipped], "Unknown", "AllSkipped", false);
+            check(&[skipped, UpToDate], "True", "Succeeded", false);
+        }
+        check(&apart, "Unknown", "AllSkipped", false);
+        for fault in [NameConflict, BindingFailed] {
+            check(&[fault], "False", fault.as_str(), true);
+            check(&[fault, UpToDate, Unreachable], "False", fault.as_str(), true);
+            check(&[fault, Updating], "False", "Updating", false);
+        }
+        check(&[UpToDate, WaitingTurn], "False", "WaitingTurn", false);
+        check(&[UpToDate, Overdue, WaitingTurn], "False", "Overdue", false);
+    }
 }

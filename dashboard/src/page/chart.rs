@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
+use muster_api::age;
 
 use super::parts;
 use crate::{Bar, Timeline};
@@ -49,9 +50,8 @@ fn drawn(bar: &Bar, from: Timestamp, to: Timestamp) -> Markup {
     }
 }
 
-/// In whole seconds, in the largest units.
 fn words(span: SignedDuration) -> String {
-    format!("{:#}", SignedDuration::from_secs(span.as_secs()))
+    age::human(span.as_secs())
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a place in a picture")]

@@ -64,6 +64,7 @@ pub const fn class(shape: Shape) -> &'static str {
         Shape::Failed => "failed",
         Shape::Held => "held",
         Shape::Unreachable => "unreachable",
+        Shape::Unknown => "unknown",
         Shape::NotSelected => "unselected",
     }
 }

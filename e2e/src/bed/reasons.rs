@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_api::{
-    module::{Attention, ModuleStatus},
+    module::{Attention, ModuleStatus, ReasonGroup},
+    ranges,
     reasons::{Bucket, ObjectReason, Reason},
-    schema::MAX_ATTENTION,
 };
 use serde_json::Value;
 
@@ -41,6 +41,7 @@ pub fn problems(module: &Value) -> Vec<String> {
         }
         found.extend(unclear(told));
     }
+    found.extend(misgrouped(&status));
     found.extend(miscounted(&status));
     found
 }
@@ -63,19 +64,57 @@ fn unclear(told: &Attention) -> Option<String> {
     }
 }
 
-/// The numbers against the reasons that are told; of many clusters only the worst are.
+/// The groups of `status.reasons`: known words in their order, each cluster in one of them, and with the reason that `attention` has.
+fn misgrouped(status: &ModuleStatus) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut of: BTreeMap<String, &str> = BTreeMap::new();
+    let mut last = None;
+    for ReasonGroup {
+        reason,
+        count,
+        clusters,
+        truncated,
+        message: _,
+    } in &status.reasons
+    {
+        let word = reason.parse::<Reason>().ok();
+        if word.is_none() || word == Some(Reason::Excluded) || word <= last {
+            found.push(format!(
+                "{reason} is no reason of a group, or stands in the wrong order"
+            ));
+        }
+        last = word;
+        let names = ranges::unfold(clusters, *count as usize).unwrap_or_default();
+        if names.len() != *count as usize && !truncated {
+            found.push(format!("{reason} counts {count} clusters and names {clusters}"));
+        }
+        for name in names {
+            if let Some(other) = of.insert(name.clone(), reason) {
+                found.push(format!("{name} is grouped as {other} and as {reason}"));
+            }
+        }
+    }
+    let told = status.attention.iter();
+    let differ = told.filter(|told| of.get(&told.cluster).is_some_and(|reason| *reason != told.reason));
+    found.extend(differ.map(|told| {
+        format!(
+            "{} needs attention as {}, and is grouped otherwise",
+            told.cluster, told.reason
+        )
+    }));
+    found
+}
+
+/// The numbers against the groups.
 fn miscounted(status: &ModuleStatus) -> Vec<String> {
     let Some(summary) = &status.summary else {
         return Vec::new();
     };
-    let mut told: BTreeMap<&str, u32> = BTreeMap::new();
-    for bucket in status
-        .attention
-        .iter()
-        .filter_map(|told| told.reason.parse::<Reason>().ok())
-        .map(Reason::bucket)
-    {
-        *told.entry(name(bucket)).or_default() += 1;
+    let mut grouped: BTreeMap<&str, u32> = BTreeMap::new();
+    for group in &status.reasons {
+        if let Ok(reason) = group.reason.parse::<Reason>() {
+            *grouped.entry(name(reason.bucket())).or_default() += group.count;
+        }
     }
     let numbers = [
         (Bucket::Skipped, summary.skipped),
@@ -85,19 +124,15 @@ fn miscounted(status: &ModuleStatus) -> Vec<String> {
         (Bucket::Updating, summary.updating),
         (Bucket::Waiting, summary.waiting),
     ];
-    let all = status.attention.len() < MAX_ATTENTION;
-    let differs = |(bucket, number): &(Bucket, u32)| {
-        let told = told.get(name(*bucket)).copied().unwrap_or_default();
-        if all { told != *number } else { told > *number }
-    };
+    let of = |bucket: Bucket| grouped.get(name(bucket)).copied().unwrap_or_default();
     let mut found: Vec<String> = numbers
         .iter()
-        .filter(|number| differs(number))
+        .filter(|(bucket, number)| of(*bucket) != *number)
         .map(|(bucket, number)| {
             format!(
-                "{number} clusters are {}, and {:?} are told",
+                "{number} clusters are {}, and {} are grouped so",
                 name(*bucket),
-                told.get(name(*bucket))
+                of(*bucket)
             )
         })
         .collect();

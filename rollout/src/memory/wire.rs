@@ -51,7 +51,7 @@ struct WireCharge(
     Millis,
     Millis,
     Millis,
-    u16,
+    u64,
 );
 
 const VERSION: u8 = 1;
@@ -194,7 +194,7 @@ impl WireCharge {
             charge.clock.spent,
             charge.clock.from.or(charge.absent_since).unwrap_or_default(),
             match charge.sent {
-                Some(first) => places_before(charge.token, first),
+                Some(first) => charge.token.0.saturating_sub(first.0),
                 None => charge.doubtful.into(),
             },
         )
@@ -216,7 +216,7 @@ impl WireCharge {
             since,
             picked_up: set(PICKED_UP),
             succeeded_since: set(SUCCEEDED).then_some(since.plus(succeeded)),
-            sent: set(SENT).then(|| Token(token.0.saturating_sub(before.into()))),
+            sent: set(SENT).then(|| Token(token.0.saturating_sub(before))),
             returned: set(RETURNED),
             doubtful: !set(SENT) && before == 1,
             was_ready: set(WAS_READY),
@@ -231,12 +231,6 @@ impl WireCharge {
             skipped: set(SKIPPED),
         })
     }
-}
-
-/// At most three digits, so that a full memory fits. Nobody is retargeted as often as that without being confirmed.
-fn places_before(token: Token, first: Token) -> u16 {
-    const FARTHEST: u16 = 999;
-    u16::try_from(token.0.saturating_sub(first.0)).map_or(FARTHEST, |places| places.min(FARTHEST))
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // the signature that serde calls

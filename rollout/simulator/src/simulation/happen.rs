@@ -164,7 +164,7 @@ fn lie(member: &Member, number: u8, seq: Token) -> Echo {
         2 => (token, other, State::Succeeded),
         3 => (token, other, failed),
         // A row that nobody here wrote.
-        _ => (Token(seq.0.saturating_add(7)), other, State::Succeeded),
+        _ => (Token(seq.0.saturating_add(70_000)), other, State::Succeeded),
     };
     Echo { digest, token, state }
 }

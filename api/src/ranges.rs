@@ -1,0 +1,218 @@
+//! Many names in few words: `eu-{001..040},us-7`, as shells write ranges.
+//!
+//! Invariant: [`unfold`] of [`fold`] is the same set of names, of all names without `{`, `}` and `,`: no object's name has them.
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+
+/// A `u64` has room for numbers of this length; longer ones are text.
+const MAX_DIGITS: usize = 18;
+
+/// A text that is no list of names.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RangeError {
+    /// A part is neither a name nor a name with one range.
+    #[error("{0:?} is neither a name nor a range of names such as eu-{{001..040}}")]
+    Invalid(String),
+    /// It stands for more names than the reader takes.
+    #[error("more than {0} names")]
+    TooMany(usize),
+}
+
+/// Names that differ in their last number only, which has the same number of digits in all of them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Series<'a> {
+    before: &'a str,
+    /// 0: the names have no number, and there is one of them.
+    digits: usize,
+    after: &'a str,
+}
+
+impl<'a> Series<'a> {
+    /// The series of a name, and its number.
+    fn of(name: &'a str) -> (Self, u64) {
+        let is_digit = |byte: u8| byte.is_ascii_digit();
+        let end = name.bytes().rposition(is_digit).map_or(0, |last| last + 1);
+        let (rest, after) = name.split_at(end);
+        let start = rest.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        let (before, number) = rest.split_at(start);
+        match number.parse() {
+            Ok(parsed) if number.len() <= MAX_DIGITS => {
+                let digits = number.len();
+                (
+                    Self {
+                        before,
+                        digits,
+                        after,
+                    },
+                    parsed,
+                )
+            }
+            _ => (
+                Self {
+                    before: name,
+                    digits: 0,
+                    after: "",
+                },
+                0,
+            ),
+        }
+    }
+
+    /// The names from one number to another, as one part of a list.
+    fn part(&self, first: u64, last: u64) -> String {
+        let Self {
+            before,
+            digits,
+            after,
+        } = self;
+        match digits {
+            0 => (*before).to_owned(),
+            _ if first == last => format!("{before}{first:0digits$}{after}"),
+            _ => format!("{before}{{{first:0digits$}..{last:0digits$}}}{after}"),
+        }
+    }
+}
+
+/// A set of names as one text: names whose last numbers follow each other, with as many digits, are one range.
+pub fn fold<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let mut series: BTreeMap<Series<'a>, Vec<u64>> = BTreeMap::new();
+    for name in names {
+        let (of, number) = Series::of(name);
+        series.entry(of).or_default().push(number);
+    }
+    let mut parts = Vec::new();
+    for (of, mut numbers) in series {
+        numbers.sort_unstable();
+        numbers.dedup();
+        let runs = numbers.chunk_by(|a, b| a + 1 == *b);
+        parts.extend(runs.filter_map(|run| Some(of.part(*run.first()?, *run.last()?))));
+    }
+    parts.join(",")
+}
+
+/// The names of a list of names and ranges, in its order; at most `most` of them.
+pub fn unfold(text: &str, most: usize) -> Result<Vec<String>, RangeError> {
+    let mut names = Vec::new();
+    for part in text.split(',').filter(|_| !text.is_empty()) {
+        names.extend(expand(part, most - names.len()).map_err(|error| match error {
+            RangeError::TooMany(_) => RangeError::TooMany(most),
+            RangeError::Invalid(_) => error,
+        })?);
+    }
+    Ok(names)
+}
+
+/// The names that one part stands for: `eu-{1..3}` is eu-1, eu-2 and eu-3, `eu-{01..03}` eu-01, eu-02 and eu-03; a name is itself.
+pub fn expand(part: &str, most: usize) -> Result<Vec<String>, RangeError> {
+    let pattern = Pattern::read(part).ok_or_else(|| RangeError::Invalid(part.to_owned()))?;
+    match pattern {
+        Pattern::Name(name) if most > 0 => Ok(vec![name.to_owned()]),
+        Pattern::Range {
+            before,
+            first,
+            last,
+            digits,
+            after,
+        } if last - first < most as u64 => {
+            let name = |number| format!("{before}{number:0digits$}{after}");
+            Ok((first..=last).map(name).collect())
+        }
+        Pattern::Name(_) | Pattern::Range { .. } => Err(RangeError::TooMany(most)),
+    }
+}
+
+/// One part of a list, as it is written.
+enum Pattern<'a> {
+    Name(&'a str),
+    Range {
+        before: &'a str,
+        first: u64,
+        /// Not less than the first.
+        last: u64,
+        /// How many there are at least: zeros fill them up.
+        digits: usize,
+        after: &'a str,
+    },
+}
+
+impl<'a> Pattern<'a> {
+    fn read(part: &'a str) -> Option<Self> {
+        let Some((before, rest)) = part.split_once('{') else {
+            return (!part.is_empty() && !part.contains('}')).then_some(Self::Name(part));
+        };
+        let (range, after) = rest.split_once('}')?;
+        let (from, to) = range.split_once("..")?;
+        let (first, last) = (number(from)?, number(to)?);
+        let is_range = first <= last && !after.contains(['{', '}']);
+        is_range.then_some(Self::Range {
+            before,
+            first,
+            last,
+            digits: if from.starts_with('0') { from.len() } else { 0 },
+            after,
+        })
+    }
+}
+
+fn number(text: &str) -> Option<u64> {
+    let is_number = text.len() <= MAX_DIGITS && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn folded(names: &[&str]) -> String {
+        fold(names.iter().copied())
+    }
+
+    #[test]
+    fn numbers_that_follow_each_other_are_a_range() {
+        assert_eq!(folded(&["eu-2", "eu-1", "us-7", "eu-3"]), "eu-{1..3},us-7");
+        assert_eq!(folded(&["eu-09", "eu-10", "eu-12"]), "eu-{09..10},eu-12");
+        assert_eq!(folded(&["eu-9", "eu-10"]), "eu-9,eu-10", "of different widths");
+        assert_eq!(folded(&["eu1-prod", "eu2-prod", "dev"]), "dev,eu{1..2}-prod");
+        assert_eq!(folded(&["a-99999999999999999999"]), "a-99999999999999999999");
+        assert_eq!(folded(&[]), "");
+    }
+
+    #[test]
+    fn what_is_no_list_of_names_is_refused() {
+        for wrong in [
+            ",",
+            "a,",
+            "eu-{1..",
+            "eu-{a..b}",
+            "eu-{2..1}",
+            "eu-{1..2}{1..2}",
+            "eu-1}",
+            "{+1..2}",
+        ] {
+            assert!(
+                matches!(unfold(wrong, 100), Err(RangeError::Invalid(_))),
+                "{wrong}"
+            );
+        }
+        for many in ["a-{1..101}", "a-{1..100},b", "a-{0..99999999999999999}"] {
+            assert_eq!(unfold(many, 100), Err(RangeError::TooMany(100)), "{many}");
+        }
+        assert_eq!(unfold("a-{1..99},b", 100).map(|names| names.len()), Ok(100));
+    }
+
+    proptest! {
+        #[test]
+        fn unfolding_is_the_inverse_of_folding(names in proptest::collection::btree_set("[a-c]{0,2}-?[0-9]{1,3}[a-c.]{0,2}|[a-z.-]{1,4}", 0..60)) {
+            let text = fold(names.iter().map(String::as_str));
+            let read = unfold(&text, names.len()).unwrap();
+            prop_assert_eq!(read.len(), names.len(), "each name once: {}", text);
+            prop_assert_eq!(BTreeSet::from_iter(read), names);
+        }
+    }
+}
