@@ -37,8 +37,8 @@ pub struct Known {
 pub struct Reasons<'a> {
     attention: HashMap<&'a str, &'a Attention>,
     groups: HashMap<String, &'a ReasonGroup>,
-    /// Groups that do not name their clusters.
-    unnamed: Vec<&'a ReasonGroup>,
+    /// Groups that do not name their clusters, and how many of those are not among the ones that need attention.
+    unnamed: Vec<(&'a ReasonGroup, usize)>,
     /// Whether what is in no group is in none for the spec as it is.
     is_current: bool,
 }
@@ -56,12 +56,14 @@ impl<'a> Reasons<'a> {
                 _ => unnamed.push(group),
             }
         }
-        let observed = status.and_then(|status| status.observed_generation);
         let attention = status.map_or(&[][..], |status| &status.attention);
+        let named = |group: &ReasonGroup| attention.iter().filter(|one| one.reason == group.reason).count();
+        let left = |group: &'a ReasonGroup| (group, (group.count as usize).saturating_sub(named(group)));
+        let observed = status.and_then(|status| status.observed_generation);
         Self {
             attention: attention.iter().map(|one| (one.cluster.as_str(), one)).collect(),
             groups,
-            unnamed,
+            unnamed: unnamed.into_iter().map(left).collect(),
             is_current: observed.is_some() && observed == module.meta().generation,
         }
     }
@@ -89,7 +91,6 @@ impl<'a> Reasons<'a> {
             };
             says.push(found);
         }
-        let is_up_to_date = |group: &&&ReasonGroup| group.reason == Reason::UpToDate.as_str();
         let mut fill = |places: &[usize], group: &'a ReasonGroup| {
             for place in places {
                 if let Some(says) = says.get_mut(*place) {
@@ -97,21 +98,18 @@ impl<'a> Reasons<'a> {
                 }
             }
         };
-        // With one group alone that names nobody, whoever is left is in it, if they are as many; those that are confirmed tell themselves.
-        let up_to_date = self.unnamed.iter().find(is_up_to_date).copied();
-        let rest: Vec<&'a ReasonGroup> = self
-            .unnamed
-            .iter()
-            .filter(|group| !is_up_to_date(group))
-            .copied()
-            .collect();
-        if let Some(group) = up_to_date {
-            fill(&confirmed, group);
-        } else {
-            others.append(&mut confirmed);
+        // Clusters whose rows confirm the target are up to date if they are as many as that group counts; the rest are of the one group that is
+        // left, if they are as many as that counts. Otherwise which is which is not known.
+        let mut left = self.unnamed.clone();
+        let up_to_date = left.iter().position(|(group, count)| {
+            group.reason == Reason::UpToDate.as_str() && *count == confirmed.len()
+        });
+        match up_to_date {
+            Some(place) => fill(&confirmed, left.swap_remove(place).0),
+            None => others.append(&mut confirmed),
         }
-        if let [group] = rest[..]
-            && usize::try_from(group.count).is_ok_and(|count| count == others.len())
+        if let [(group, count)] = left[..]
+            && count == others.len()
         {
             fill(&others, group);
         }

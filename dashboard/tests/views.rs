@@ -473,6 +473,34 @@ fn grouped(groups: &Value, generation: i64) -> Vec<String> {
         .collect()
 }
 
+/// Those that need attention are named there, though their group names none.
+#[test]
+fn who_needs_attention_is_not_counted_again() {
+    let mut module = module(&[("eu-1", "WaitingTurn", "m")]);
+    let group = |reason: &str, count: u32| json!({"reason": reason, "count": count, "truncated": true});
+    let groups = json!([group("WaitingTurn", 3), group("UpToDate", 1)]);
+    module.status.as_mut().unwrap().reasons = serde_json::from_value(groups).unwrap();
+    let fleet = Fleet::of(&Objects {
+        modules: vec![module.into()],
+        ..objects(&[])
+    });
+    let reasons: Vec<&str> = fleet.modules[0]
+        .cells
+        .iter()
+        .map(|cell| cell.reason.as_str())
+        .collect();
+    assert_eq!(
+        reasons,
+        [
+            "UpToDate",
+            "WaitingTurn",
+            "WaitingTurn",
+            "WaitingTurn",
+            "Excluded"
+        ]
+    );
+}
+
 #[test]
 fn a_cluster_stands_as_its_group_says() {
     let groups = json!([
@@ -518,6 +546,16 @@ fn what_is_not_named_is_read_from_rows_and_never_guessed() {
     check(
         &json!([one, unnamed("WaitingTurn", 3)]),
         [wait, failed, wait, wait],
+    );
+    // A row that confirms the target is not enough: its cluster may be unreachable since.
+    let away = unnamed("Unreachable", 2);
+    check(
+        &json!([one, up_to_date, away, less]),
+        [well, failed, unknown, unknown],
+    );
+    check(
+        &json!([one, unnamed("UpToDate", 0), away]),
+        [unknown, failed, unknown, unknown],
     );
     // A status that names nothing, such as that of an older controller.
     check(&json!([]), [unknown; 4]);

@@ -16,8 +16,8 @@ use std::{
 
 use kube::{
     Api, Client,
-    api::{Patch, PatchParams, PostParams},
-    core::DynamicObject,
+    api::{ListParams, Patch, PatchParams, PostParams},
+    core::{ApiResource, DynamicObject, GroupVersionKind},
     runtime::wait::{await_condition, conditions::is_crd_established},
 };
 use muster_api::{Module, ProxyAssemblage, cluster::Version, crds};
@@ -126,6 +126,18 @@ async fn fleet(client: &Client) {
             .await
             .unwrap()
             .unwrap();
+        // Established is said a moment before it is served.
+        let (names, version) = (&definition.spec.names, &definition.spec.versions[0].name);
+        let gvk = GroupVersionKind::gvk(&definition.spec.group, version, &names.kind);
+        let resource = ApiResource::from_gvk_with_plural(&gvk, &names.plural);
+        let objects: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+        let mut again = tokio::time::interval(Duration::from_millis(10));
+        let served = async {
+            while objects.list(&ListParams::default()).await.is_err() {
+                again.tick().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, served).await.unwrap();
     }
     let clusters: Api<DynamicObject> =
         Api::namespaced_with(client.clone(), "default", &Version::V1Beta2.api_resource());
@@ -157,7 +169,8 @@ async fn tell(client: &Client, reason: &str, message: &str) {
     let modules: Api<Module> = Api::namespaced(client.clone(), "default");
     let told =
         json!([{"cluster": "eu-1", "reason": reason, "since": "2026-01-02T03:04:05Z", "message": message}]);
-    let status = json!({"status": {"attention": told}});
+    let groups = json!([{"reason": reason, "count": 1, "clusters": "eu-1"}, {"reason": "WaitingTurn", "count": 1, "clusters": "eu-2"}]);
+    let status = json!({"status": {"attention": told, "reasons": groups}});
     modules
         .patch_status("web", &PatchParams::default(), &Patch::Merge(status))
         .await

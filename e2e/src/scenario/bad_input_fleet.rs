@@ -252,7 +252,28 @@ pub async fn names_that_others_have(ground: Ground) {
         spec_of(&bed.fleet().get(kinds::PROXY_ASSEMBLAGE, "us-2").await.unwrap()),
         ours
     );
-    goes_on(&bed, "other", 2).await;
+    // The other cluster goes on, and the module is not ready while it is told to rename what is in its way.
+    let version = bed.roll("other", 2, Quality::Good).await;
+    let arrived = async || {
+        let module = bed.fleet().get(kinds::MODULE, "other").await.unwrap();
+        let has = bed.version_in("eu-1", "other").await;
+        let is_stalled = ["Ready", "Stalled"].map(|kind| {
+            let said = condition(&module, kind);
+            said.is_some_and(|said| said["reason"] == "NameConflict")
+        });
+        let ready = condition(&module, "Ready").map(|ready| ready["status"].clone());
+        let is_so =
+            has.as_ref() == Some(&version) && is_stalled == [true; 2] && ready == Some(json!("False"));
+        is_so
+            .then_some(())
+            .ok_or_else(|| format!("eu-1 has {has:?}: {module}"))
+    };
+    bed.wait_until(
+        "the other cluster is updated, the module is stalled",
+        ROLLED,
+        arrived,
+    )
+    .await;
 }
 
 /// A cluster that lies in its status: nothing but its own row is affected, and it is not counted as done.
