@@ -68,16 +68,21 @@ fn cluster(number: usize) -> Result<Arc<DynamicObject>> {
 }
 
 fn module(number: usize, fails: bool) -> Result<Arc<Module>> {
-    let told = if fails {
-        json!([{"cluster": "cluster-100", "reason": "Failed", "message": "Deployment web/web: ImagePullBackOff"}])
+    let up_to_date =
+        |count: usize, clusters: &str| json!({"reason": "UpToDate", "count": count, "clusters": clusters});
+    let (told, reasons) = if fails {
+        let failed = json!({"reason": "Failed", "count": 1, "clusters": "cluster-100"});
+        let told = json!([{"cluster": "cluster-100", "reason": "Failed", "message": "Deployment web/web: ImagePullBackOff"}]);
+        let rest = up_to_date(CLUSTERS - 1, "cluster-{0..99},cluster-{101..199}");
+        (told, json!([failed, rest]))
     } else {
-        json!([])
+        (json!([]), json!([up_to_date(CLUSTERS, "cluster-{0..199}")]))
     };
     object(json!({
         "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "Module", "metadata": {"name": format!("module-{number}"), "generation": 1},
         "spec": {"selector": {}, "sync": {"source": source()}},
         "status": {
-            "observedGeneration": 1, "revision": "r", "attention": told,
+            "observedGeneration": 1, "revision": "r", "attention": told, "reasons": reasons,
             "conditions": [{"type": "Ready", "status": "True", "reason": "Succeeded", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z"}],
         },
     }))
