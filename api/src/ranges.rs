@@ -2,8 +2,6 @@
 //!
 //! Invariant: [`unfold`] of [`fold`] is the same set of names, of all names without `{`, `}` and `,`: no object's name has them.
 
-use std::collections::BTreeMap;
-
 use thiserror::Error;
 
 /// A `u64` has room for numbers of this length; longer ones are text.
@@ -77,18 +75,17 @@ impl<'a> Series<'a> {
 
 /// A set of names as one text: names whose last numbers follow each other, with as many digits, are one range.
 pub fn fold<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    let mut series: BTreeMap<Series<'a>, Vec<u64>> = BTreeMap::new();
-    for name in names {
-        let (of, number) = Series::of(name);
-        series.entry(of).or_default().push(number);
-    }
-    let mut parts = Vec::new();
-    for (of, mut numbers) in series {
-        numbers.sort_unstable();
-        numbers.dedup();
-        let runs = numbers.chunk_by(|a, b| a + 1 == *b);
-        parts.extend(runs.filter_map(|run| Some(of.part(*run.first()?, *run.last()?))));
-    }
+    let mut all: Vec<(Series<'a>, u64)> = names.into_iter().map(Series::of).collect();
+    all.sort_unstable();
+    all.dedup();
+    let follow = |(of, number): &(Series<'a>, u64), next: &(Series<'a>, u64)| (*of, number + 1) == *next;
+    let runs = all.chunk_by(follow);
+    let parts: Vec<String> = runs
+        .filter_map(|run| {
+            let ((of, first), (_, last)) = (run.first()?, run.last()?);
+            Some(of.part(*first, *last))
+        })
+        .collect();
     parts.join(",")
 }
 
