@@ -265,7 +265,8 @@ impl Teller {
     /// A line for each word that clusters have now and had not before; many that have the same in common share one.
     fn changed(&mut self, view: &ModuleView) {
         let mut alike: Vec<(&Cell, Vec<&str>)> = Vec::new();
-        for cell in view.cells.iter().filter(|cell| cell.shape != Shape::NotSelected) {
+        let told = |cell: &&Cell| !matches!(cell.shape, Shape::NotSelected | Shape::Unknown);
+        for cell in view.cells.iter().filter(told) {
             if self.words.get(&cell.cluster) == Some(&cell.reason) {
                 continue;
             }

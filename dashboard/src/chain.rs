@@ -188,7 +188,8 @@ fn selected(seen: &Seen<'_>) -> Check {
 
 fn reachable(seen: &Seen<'_>) -> Check {
     let what = "reachable";
-    if seen.bucket() == Some(Bucket::Skipped) {
+    // Of what is not known nothing is claimed, this neither.
+    if seen.bucket() == Some(Bucket::Skipped) || seen.cell.shape == Shape::Unknown {
         return seen.stops(what);
     }
     let status = seen.assemblage.and_then(|(_, status)| status);

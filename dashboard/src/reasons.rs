@@ -51,7 +51,7 @@ impl<'a> Reasons<'a> {
         let mut groups = HashMap::new();
         let mut unnamed = Vec::new();
         for group in all {
-            match ranges::unfold(&group.clusters, MAX_CLUSTERS) {
+            match ranges::unfold(&group.clusters, MAX_CLUSTERS.saturating_sub(groups.len())) {
                 Ok(names) if !group.truncated => groups.extend(names.into_iter().map(|name| (name, group))),
                 _ => unnamed.push(group),
             }

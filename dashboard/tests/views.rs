@@ -7,14 +7,14 @@
     reason = "a helper that fails fails its test"
 )]
 
-use std::collections::BTreeMap;
+mod fixture;
 
+use fixture::reasons;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::core::DynamicObject;
 use muster_api::{
     Module, ProxyAssemblage,
     module::{Attention, ModuleKind, ReasonGroup},
-    ranges,
     schema::MAX_ATTENTION,
 };
 use muster_dashboard::{
@@ -26,27 +26,6 @@ use serde_json::{Value, json};
 fn cluster(name: &str, env: &str) -> DynamicObject {
     let object = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": name, "labels": {"env": env}}, "spec": {}});
     serde_json::from_value(object).unwrap()
-}
-
-/// Every reason with its clusters: those that need attention, `UpToDate`, and `WaitingTurn` for the rest.
-fn reasons(attention: &[(&str, &str, &str)], up_to_date: &[&str], rest: &[&str]) -> Vec<ReasonGroup> {
-    let is_named = |name: &str| attention.iter().any(|(cluster, ..)| *cluster == name);
-    let rest = rest.iter().filter(|name| !up_to_date.contains(name));
-    let left = up_to_date.iter().map(|name| ("UpToDate", *name));
-    let left = left.chain(rest.map(|name| ("WaitingTurn", *name)));
-    let left = left.filter(|(_, name)| !is_named(name));
-    let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    let named = attention.iter().map(|(cluster, reason, _)| (*reason, *cluster));
-    for (reason, cluster) in named.chain(left) {
-        groups.entry(reason).or_default().push(cluster);
-    }
-    let group = |(reason, names): (&str, Vec<&str>)| ReasonGroup {
-        reason: reason.to_owned(),
-        count: u32::try_from(names.len()).unwrap(),
-        clusters: ranges::fold(names),
-        ..ReasonGroup::default()
-    };
-    groups.into_iter().map(group).collect()
 }
 
 fn module(attention: &[(&str, &str, &str)]) -> Module {
@@ -588,6 +567,15 @@ fn the_chain_of_a_cluster_ends_at_what_is_in_the_way() {
         );
     };
     check(&[], "lab", &["· selected: env=prod does not match env=none"]);
+    // A word that no group has room for, or of a newer controller.
+    check(
+        &[("eu-1", "Bewitched", "by a newer controller")],
+        "eu-1",
+        &[
+            "✓ selected: env=prod matches env=prod",
+            "? reachable: Bewitched: by a newer controller",
+        ],
+    );
     check(
         &[("eu-1", "Unreachable", "no answer")],
         "eu-1",

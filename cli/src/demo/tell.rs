@@ -118,7 +118,7 @@ fn tell(fleet: &Fleet, told: &mut BTreeMap<(String, String), (String, Option<Str
         for cell in module
             .cells
             .iter()
-            .filter(|cell| cell.shape != Shape::NotSelected)
+            .filter(|cell| !matches!(cell.shape, Shape::NotSelected | Shape::Unknown))
         {
             let place = (format!("{}/{}", module.kind, module.name), cell.cluster.clone());
             let stands = (cell.reason.clone(), cell.version.clone());

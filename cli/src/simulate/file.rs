@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use muster_api::{Duration, rollout::Rollout, selector::Matcher, validate::names};
+use muster_api::{Duration, ranges, rollout::Rollout, selector::Matcher, validate::names};
 use muster_sync::yaml::{self, Document};
 use serde::Deserialize;
 
@@ -331,20 +331,9 @@ fn clusters(source: &Source, lines: &[Line]) -> Result<BTreeMap<String, Cluster>
     Ok(clusters)
 }
 
-/// `eu-{1..3}` is eu-1, eu-2 and eu-3; a name without braces is itself.
+/// The names that one name stands for; none if it is no name.
 fn expanded(text: &str) -> Option<Vec<String>> {
-    let Some((stem, rest)) = text.split_once('{') else {
-        return (!text.is_empty()).then(|| vec![text.to_owned()]);
-    };
-    let (range, tail) = rest.split_once('}')?;
-    let (first, last) = range.split_once("..")?;
-    let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-    let fits = first <= last && last - first < MOST_CLUSTERS;
-    fits.then(|| {
-        (first..=last)
-            .map(|number| format!("{stem}{number}{tail}"))
-            .collect()
-    })
+    ranges::expand(text, MOST_CLUSTERS).ok()
 }
 
 fn segment(segment: &serde_path_to_error::Segment) -> Option<Key> {
@@ -420,6 +409,7 @@ mod tests {
         let names = |text: &str| expanded(text).map(|names| names.join(" "));
         assert_eq!(names("eu-{1..3}").as_deref(), Some("eu-1 eu-2 eu-3"));
         assert_eq!(names("eu-{1..2}-b").as_deref(), Some("eu-1-b eu-2-b"));
+        assert_eq!(names("eu-{08..10}").as_deref(), Some("eu-08 eu-09 eu-10"));
         assert_eq!(names("dev").as_deref(), Some("dev"));
         for wrong in ["", "eu-{1..", "eu-{a..b}", "eu-{2..1}", "eu-{1..9999999}"] {
             assert_eq!(names(wrong), None, "{wrong}");

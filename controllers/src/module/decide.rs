@@ -183,14 +183,17 @@ impl Plan {
 
     /// What a status says of clusters changes with every event of a large fleet: alone it is written every five seconds at most.
     fn paced(mut self, before: Option<&ModuleStatus>, last: Option<Timestamp>, now: Timestamp) -> Self {
-        let Some(before) = before.filter(|before| self.only_reports(before)) else {
+        let Some(before) = before.filter(|before| **before != *self.status && self.only_reports(before))
+        else {
             return self;
         };
-        let next = last.map(|last| last + REPORT_INTERVAL).filter(|next| *next > now);
-        self.reports = next.is_none() && *before != *self.status;
-        if let Some(next) = next.filter(|_| *before != *self.status) {
-            *self.status = before.clone();
-            self.wake_at = Some(self.wake_at.map_or(next, |at| at.min(next)));
+        let next = last.map(|last| last + REPORT_INTERVAL);
+        match next.filter(|next| *next > now) {
+            None => self.reports = true,
+            Some(next) => {
+                *self.status = before.clone();
+                self.wake_at = Some(self.wake_at.map_or(next, |at| at.min(next)));
+            }
         }
         self
     }
@@ -477,4 +480,43 @@ pub(super) fn millis(at: Timestamp) -> Millis {
 fn timestamp(at: Millis) -> Timestamp {
     let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
     Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(ready: &str, message: &str, count: u32) -> ModuleStatus {
+        let ready = serde_json::json!({"type": "Ready", "status": ready, "reason": "Succeeded", "message": message,
+            "lastTransitionTime": "2026-01-02T03:04:05Z"});
+        let group = serde_json::json!({"reason": "UpToDate", "count": count, "clusters": "eu-{1..9}"});
+        let status = serde_json::json!({"conditions": [ready], "reasons": [group], "attention": []});
+        serde_json::from_value(status).unwrap()
+    }
+
+    /// What is written, when it is looked at again, and whether that is for clusters alone.
+    fn paced(new: &ModuleStatus, last: Option<i64>) -> (ModuleStatus, Option<i64>, bool) {
+        let at = |seconds: i64| Timestamp::from_second(seconds).unwrap();
+        let before = status("True", "on 8 clusters", 8);
+        let mut plan = Plan::only(new.clone(), None);
+        plan.events.clear();
+        let plan = plan.paced(Some(&before), last.map(at), at(100));
+        (*plan.status, plan.wake_at.map(Timestamp::as_second), plan.reports)
+    }
+
+    #[test]
+    fn what_is_said_of_clusters_alone_is_written_every_five_seconds() {
+        let before = status("True", "on 8 clusters", 8);
+        let new = status("True", "on 9 clusters", 9);
+        assert_eq!(paced(&new, None), (new.clone(), None, true), "the first at once");
+        assert_eq!(paced(&new, Some(95)), (new.clone(), None, true));
+        assert_eq!(paced(&new, Some(96)), (before.clone(), Some(101), false));
+        assert_eq!(paced(&before, Some(96)), (before, None, false), "nothing is new");
+        let flipped = status("False", "on 9 clusters", 9);
+        assert_eq!(
+            paced(&flipped, Some(99)),
+            (flipped.clone(), None, false),
+            "with all else that changed"
+        );
+    }
 }

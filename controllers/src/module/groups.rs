@@ -65,29 +65,11 @@ mod tests {
     use muster_rollout::{Absence, Ineligible, UnitId, Why};
 
     use super::*;
-    use crate::module::{
-        gates::Gates,
-        reasons::{Background, explain},
-    };
+    use crate::module::reasons::{Background, explain};
 
     /// The groups of these clusters, whose obstacles are as they are named here.
     fn of(clusters: &[(String, Why)], obstacles: &BTreeMap<String, String>) -> Vec<ReasonGroup> {
-        let background = Background {
-            namespace: "fleet".to_owned(),
-            module: "module/web".to_owned(),
-            pause: None,
-            obstacles,
-            pins: BTreeMap::new(),
-            source: None,
-            version: "v2".to_owned(),
-            revision: "0123456789abcdef",
-            aborted: String::new(),
-            stuck: false,
-            gates: Gates {
-                stages: &[],
-                answers: &BTreeMap::new(),
-            },
-        };
+        let background = Background::plain(obstacles);
         let units: Vec<(UnitId, &Why)> = clusters
             .iter()
             .map(|(name, why)| (name.as_str().into(), why))

@@ -376,6 +376,30 @@ pub fn instant(at: Millis) -> Timestamp {
 }
 
 #[cfg(test)]
+impl<'a> Background<'a> {
+    /// Of a module at v2 of which nothing more is said, with these obstacles of clusters.
+    pub fn plain(obstacles: &'a BTreeMap<String, String>) -> Self {
+        static UNREAD: super::gates::Answers = BTreeMap::new();
+        Self {
+            namespace: "fleet".to_owned(),
+            module: "module/web".to_owned(),
+            pause: None,
+            obstacles,
+            pins: BTreeMap::new(),
+            source: None,
+            version: "v2".to_owned(),
+            revision: "0123456789abcdef",
+            aborted: String::new(),
+            stuck: false,
+            gates: Gates {
+                stages: &[],
+                answers: &UNREAD,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
 #[allow(clippy::too_many_lines, reason = "a table is as long as its cases")]
 mod tests {
     use muster_rollout::{Absence, GateId};
@@ -386,23 +410,14 @@ mod tests {
         let obstacles = BTreeMap::from([("eu-1".to_owned(), "Cluster eu-1 is paused".to_owned())]);
         let pins = BTreeMap::from([("eu-1".to_owned(), "pinned to v1 by ann".to_owned())]);
         let background = Background {
-            namespace: "fleet".to_owned(),
-            module: "module/web".to_owned(),
             pause: Some(Pause {
                 told: " by ann".to_owned(),
                 resume: "; to resume: set spec.rollout.paused to false".to_owned(),
             }),
-            obstacles: &obstacles,
             pins,
             source: Some("https://git.test cannot be reached"),
-            version: "v2".to_owned(),
-            revision: "0123456789abcdef",
             aborted: " by ann (wrong branch)".to_owned(),
-            stuck: false,
-            gates: Gates {
-                stages: &[],
-                answers: &BTreeMap::new(),
-            },
+            ..Background::plain(&obstacles)
         };
         let unit = "eu-1".into();
         let told = explain(&unit, why, &background);

@@ -116,20 +116,37 @@ pub fn rolling<K: ModuleObject>(
 
 /// Whether `new` says nothing else than `old` but of clusters: reasons, numbers, attention, and the messages of conditions that stand.
 pub fn differs_by_clusters_only(old: &ModuleStatus, new: &ModuleStatus) -> bool {
-    let without_clusters = |status: &ModuleStatus| {
-        let conditions = status.conditions.iter().map(|condition| Condition {
-            message: String::new(),
-            ..condition.clone()
-        });
-        ModuleStatus {
-            conditions: conditions.collect(),
-            summary: None,
-            reasons: Vec::new(),
-            attention: Vec::new(),
-            ..status.clone()
-        }
+    let ModuleStatus {
+        observed_generation,
+        conditions,
+        state,
+        source,
+        revision,
+        summary: _,
+        reasons: _,
+        attention: _,
+        controls,
+        rollout,
+        last_handled_reconcile_at,
+    } = old;
+    let word = |condition: &Condition| {
+        let Condition {
+            type_,
+            status,
+            reason,
+            observed_generation,
+            ..
+        } = condition.clone();
+        (type_, status, reason, observed_generation)
     };
-    without_clusters(old) == without_clusters(new)
+    *observed_generation == new.observed_generation
+        && conditions.iter().map(word).eq(new.conditions.iter().map(word))
+        && *state == new.state
+        && *source == new.source
+        && *revision == new.revision
+        && *controls == new.controls
+        && *rollout == new.rollout
+        && *last_handled_reconcile_at == new.last_handled_reconcile_at
 }
 
 /// How a module stands, in one word for a table: a pause and holds are said beside a success, too.
@@ -543,10 +560,10 @@ mod tests {
     use muster_rollout::{Absence, Ineligible, UnitId, Why};
 
     use super::*;
-    use crate::module::{
-        gates::Gates,
-        reasons::{Background, explain},
-    };
+    use crate::module::reasons::{Background, explain};
+
+    /// What cannot be touched says no more than its word.
+    static NONE: BTreeMap<String, String> = BTreeMap::new();
 
     /// What the engine says where the public reason is this one.
     fn why(reason: Reason) -> Why {
@@ -579,22 +596,7 @@ mod tests {
 
     /// Ready of a module with a cluster of each of these reasons: status, reason, and whether it is stalled.
     fn ready(reasons: &[Reason]) -> (String, String, bool) {
-        let background = Background {
-            namespace: "fleet".to_owned(),
-            module: "module/web".to_owned(),
-            pause: None,
-            obstacles: &BTreeMap::new(),
-            pins: BTreeMap::new(),
-            source: None,
-            version: "v2".to_owned(),
-            revision: "0123456789abcdef",
-            aborted: String::new(),
-            stuck: false,
-            gates: Gates {
-                stages: &[],
-                answers: &BTreeMap::new(),
-            },
-        };
+        let background = Background::plain(&NONE);
         let units: Vec<(UnitId, Why)> = reasons
             .iter()
             .map(|reason| (reason.as_str().into(), why(*reason)))

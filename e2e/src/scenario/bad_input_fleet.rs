@@ -252,7 +252,7 @@ pub async fn names_that_others_have(ground: Ground) {
         spec_of(&bed.fleet().get(kinds::PROXY_ASSEMBLAGE, "us-2").await.unwrap()),
         ours
     );
-    // The other cluster goes on, and the module is not ready while it is told to rename what is in its way.
+    // The other cluster goes on; the module is not ready, and says what is in its way.
     let version = bed.roll("other", 2, Quality::Good).await;
     let arrived = async || {
         let module = bed.fleet().get(kinds::MODULE, "other").await.unwrap();
