@@ -31,8 +31,8 @@ pub const MAX_ATTENTION: usize = 20;
 pub const MAX_REASONS: usize = 64;
 /// How large `status.reasons` may be as JSON, in bytes: 32 KiB.
 pub const MAX_REASONS_SIZE: usize = 32_768;
-/// How large the engine's memory may be as written, in bytes: 128 KiB.
-pub const MAX_MEMORY: usize = 131_072;
+/// How large the engine's memory may be as written, in bytes: 144 KiB.
+pub const MAX_MEMORY: usize = 147_456;
 /// How large one row of an assemblage may be as JSON, in bytes: 32 KiB.
 pub const MAX_ROW: usize = 32_768;
 /// How large one assemblage may be as JSON, in bytes: 768 KiB.

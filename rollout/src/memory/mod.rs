@@ -29,7 +29,7 @@ pub const MAX_MESSAGE: usize = 256;
 /// Controls looked at; more are not.
 pub const MAX_CONTROLS: usize = 16;
 /// Bytes of the memory as JSON.
-pub const MAX_BYTES: usize = 128 * 1024;
+pub const MAX_BYTES: usize = 144 * 1024;
 
 /// The state of one module's rollout. The default is the memory of a module that never rolled;
 /// for one that did and lost it see [`Memory::rebuild`].
