@@ -117,6 +117,15 @@ pub enum Why {
         /// What is in the way, if it says so.
         message: Option<Arc<str>>,
     },
+    /// Its row cannot be written ([`Spec::refused`](crate::Spec::refused)).
+    WriteFailed {
+        /// Since when it is charged.
+        since: Millis,
+        /// For longer than a row may take to be picked up.
+        overdue: bool,
+        /// The words of the refusal.
+        message: Arc<str>,
+    },
     /// It reports a failure.
     Failed {
         /// Whose fault it is.
@@ -274,7 +283,8 @@ impl Why {
             Self::Pinned { .. } => 9,
             Self::WithdrawalHeld { .. } => 12,
             Self::Withdrawing { .. } => 13,
-            Self::Failed { .. } => 14,
+            // No unit has both: one that failed has its row.
+            Self::WriteFailed { .. } | Self::Failed { .. } => 14,
             Self::Overdue { .. } => 15,
             Self::NotPickedUp { .. } => 16,
             Self::AlreadyUnready { .. } => 17,

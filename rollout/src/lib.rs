@@ -42,8 +42,8 @@ pub use memory::{
 };
 pub use plan::plan;
 pub use spec::{
-    Batch, Control, Deadlines, Gate, GateId, How, Limit, OnFailure, OnJoin, Outcome, Reading, Says, Spec,
-    Stage, Strategy, Withdraw,
+    Batch, Control, Deadlines, Gate, GateId, How, Limit, OnFailure, OnJoin, Outcome, Reading, Refusal, Says,
+    Spec, Stage, Strategy, Withdraw,
 };
 pub use time::Millis;
 pub use unit::{

@@ -1,11 +1,11 @@
 //! What people wish: the target and how it shall be rolled out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Millis, Revision, UnitId};
+use crate::{Millis, Revision, Token, UnitId};
 
 /// The settings of one module, as they are now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +45,9 @@ pub struct Spec {
     /// Units that somebody gave up, for as long as they are named here: what is left of them is not waited for, see
     /// [`Step::Abandon`](crate::Step::Abandon). Of no effect on selected units, nor on those that have nothing left.
     pub abandoned: BTreeSet<UnitId>,
+    /// Units whose row was refused when it was written, and would be refused again. Of effect on the charge that has this token.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub refused: BTreeMap<UnitId, Refusal>,
     /// The units given to [`plan`](crate::plan) are a complete and successful read, not older than the memory given with them.
     /// When false nothing is withdrawn, nothing is concluded to be good, and a unit that is missing is absent rather than gone.
     pub complete: bool,
@@ -69,9 +72,19 @@ impl Default for Spec {
             withdraw: Withdraw::default(),
             paused: false,
             abandoned: BTreeSet::new(),
+            refused: BTreeMap::new(),
             complete: true,
         }
     }
+}
+
+/// A row that cannot be written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The token of the row.
+    pub token: Token,
+    /// The words of the refusal.
+    pub message: Arc<str>,
 }
 
 /// How many units change at once.

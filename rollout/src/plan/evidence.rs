@@ -109,12 +109,14 @@ impl Pass<'_> {
                 ..
             })
         );
-        // Once it runs it does not stop while a greater token is written for the same intent (see `overtake`).
-        let begun = charge.clock != crate::Clock::default() && !self.spec.paused;
+        // Once it runs it does not stop while a greater token is written for the same intent (see `overtake`); unless that is refused.
+        let refused = self.refusal(unit, &charge).is_some();
+        let begun = charge.clock != crate::Clock::default() && !self.spec.paused && !refused;
         let written = charge.is_written(unit) || begun;
         let counts = unit.is_eligible() && written && charge.succeeded_since.is_none() && !held_up;
         charge.clock.set(counts, self.now);
-        if unit.selected() && unit.is_eligible() && !charge.failed && self.fails(&charge, report) {
+        if unit.selected() && unit.is_eligible() && !charge.failed && !refused && self.fails(&charge, report)
+        {
             charge.failed = true;
             let message = match report {
                 Some(State::Failed { message, .. }) => message.clone(),

@@ -12,6 +12,7 @@ mod limit;
 mod order;
 mod overtake;
 mod reasons;
+mod refused;
 mod run;
 mod stages;
 mod steps;
@@ -38,6 +39,7 @@ pub fn plan(spec: &Spec, memory: &Memory, units: &[Unit], now: Millis) -> Decisi
     pass.take_controls();
     pass.release_gone();
     pass.abandon();
+    pass.abandon_refused();
     pass.adopt_unconfirmed();
     pass.read_evidence();
     pass.judge();

@@ -62,7 +62,9 @@ impl Pass<'_> {
     }
 
     fn why(&self, unit: &Unit, charge: Option<&Charge>, windows: &Windows<'_>) -> Why {
-        let why = match charge.filter(|charge| !charge.skipped) {
+        let held = charge.filter(|charge| !charge.skipped);
+        let why = match held {
+            Some(charge) if let Some(why) = self.why_not_written(unit, charge) => why,
             Some(charge) if charge.kind == Kind::Withdraw && (!unit.selected() || unit.being_withdrawn()) => {
                 withdrawing(unit, charge)
             }

@@ -57,6 +57,7 @@ impl Summary {
             Why::Failed { .. }
             | Why::Overdue { .. }
             | Why::NotPickedUp { .. }
+            | Why::WriteFailed { .. }
             | Why::AlreadyUnready { .. }
             | Why::Relapsed { .. } => &mut self.failed,
             Why::Updating { .. } | Why::Soaking { .. } | Why::Reverting { .. } | Why::Withdrawing { .. } => {

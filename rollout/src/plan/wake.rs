@@ -15,6 +15,7 @@ impl Pass<'_> {
             .flat_map(|charge| self.ends(charge))
             .flatten()
             .chain(self.stage_ends())
+            .chain(self.write_deadlines())
             .filter(|at| *at > self.now)
             .min()
     }

@@ -183,7 +183,7 @@ pub fn wanted() -> Vec<&'static str> {
 }
 
 /// In the order of [`reason`].
-const REASONS: [&str; 27] = [
+const REASONS: [&str; 28] = [
     "why: Ineligible",
     "why: WithdrawalHeld",
     "why: Withdrawing",
@@ -211,6 +211,7 @@ const REASONS: [&str; 27] = [
     "why: WaitingStage",
     "why: WaitingDomain",
     "why: WaitingBatch",
+    "why: WriteFailed",
 ];
 
 fn reason(why: &Why) -> &'static str {
@@ -242,5 +243,6 @@ fn reason(why: &Why) -> &'static str {
         Why::WaitingStage { .. } => 24,
         Why::WaitingDomain { .. } => 25,
         Why::WaitingBatch { .. } => 26,
+        Why::WriteFailed { .. } => 27,
     }]
 }

@@ -46,6 +46,8 @@ pub enum Event {
     Deliver(usize),
     Twice(usize),
     Lose(usize),
+    /// A write is refused for good.
+    Refuse(usize),
     Time(u64),
     /// A leader decides, all writes arrive, all agents look.
     Round,
@@ -164,6 +166,7 @@ fn event() -> impl Strategy<Value = Event> {
         16 => (0..4usize).prop_map(Event::Deliver),
         1 => (0..4usize).prop_map(Event::Twice),
         2 => (0..4usize).prop_map(Event::Lose),
+        1 => (0..4usize).prop_map(Event::Refuse),
         34 => units(),
         7 => settings(),
         14 => Just(Event::Round),

@@ -29,6 +29,7 @@ mod pins;
 mod play;
 mod reasons;
 mod record;
+mod refused;
 mod retarget;
 mod retry;
 mod returned;

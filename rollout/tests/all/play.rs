@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_rollout::{
     Absence, Batch, Class, Content, Control, Decision, Domain, Echo, Eligible, Gate, GateId, Incarnation,
-    Ineligible, Limit, Memory, Millis, OnFailure, OnJoin, Outcome, Place, Reading, Says, Spec, Stage, State,
-    Step, Token, Unit, UnitId, Why, plan,
+    Ineligible, Limit, Memory, Millis, OnFailure, OnJoin, Outcome, Place, Reading, Refusal, Says, Spec,
+    Stage, State, Step, Token, Unit, UnitId, Why, plan,
 };
 
 use muster_simulator::laws::{self, Case, Observer, Verdicts};
@@ -189,7 +189,11 @@ impl<'a> Play<'a> {
                 self.coverage.note("a write that was lost");
                 self.flying.remove(*at);
             }
-            Event::Deliver(_) | Event::Lose(_) => {}
+            Event::Refuse(at) if *at < self.flying.len() => {
+                let flying = self.flying.remove(*at);
+                self.refuse(&flying.step);
+            }
+            Event::Deliver(_) | Event::Lose(_) | Event::Refuse(_) => {}
             Event::Round => self.round(&[]).map(drop)?,
             Event::Time(seconds) => self.pass(Millis::seconds(*seconds)),
             Event::Unit(at, what) => self.happen_to(NAMES[*at], *what),
@@ -458,6 +462,19 @@ impl<'a> Play<'a> {
         Ok(decision)
     }
 
+    /// The API server refuses the write, and would refuse it again.
+    fn refuse(&mut self, step: &Step) {
+        let (Some(unit), Some((token, _))) = (step.unit(), written(step, None)) else {
+            return;
+        };
+        let refusal = Refusal {
+            token,
+            message: "denied".into(),
+        };
+        self.world.spec.refused.insert(unit.clone(), refusal);
+        self.version += 1;
+    }
+
     fn deliver(&mut self, flying: Flying) -> Verdict {
         let Flying {
             step,
@@ -483,6 +500,7 @@ impl<'a> Play<'a> {
             return Ok(());
         }
         *count += 1;
+        self.world.spec.refused.remove(name.as_str());
         self.world.carry_out(&step);
         let content = row.map(|(_, content)| content);
         self.eye

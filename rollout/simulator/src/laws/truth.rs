@@ -56,6 +56,12 @@ pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
         Why::Withdrawing { .. } => active.is_some_and(|charge| {
             matches!(charge.kind, Kind::Withdraw | Kind::Fence) || it.content() == Some(Content::Withdraw)
         }),
+        Why::WriteFailed { since, overdue, .. } => active.is_some_and(|charge| {
+            let refusal = it.case.spec.refused.get(&it.unit.id);
+            let refused = refusal.is_some_and(|refusal| refusal.token == charge.token);
+            let late = it.case.now >= charge.since.plus(it.case.spec.deadlines.pickup);
+            refused && it.unit.token() < charge.token && *since == charge.since && *overdue == late
+        }),
         Why::Failed { class, since, .. } => {
             let told = matches!(it.state(), Some(State::Failed { class: told, .. }) if told == class);
             told && *class != Class::Infra
