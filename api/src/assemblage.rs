@@ -65,6 +65,9 @@ pub struct AssemblageSpec {
     pub syncs: Vec<SyncRow>,
 }
 
+/// What an API server answers whose row has a greater token by now.
+pub const TOKEN_NEVER_FALLS: &str = "a row's token never falls";
+
 /// One sync of one cluster: something to carry out (source and package), something to withdraw (withdraw), or only its name and token.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

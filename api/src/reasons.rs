@@ -72,6 +72,8 @@ words! {
         CredentialsRejected,
         /// The kind Assemblage or the namespace muster-system is not there.
         KindMissing,
+        /// Its agent does not report that it can do what the row asks for.
+        SyncUnsupported,
         /// A person holds it, or another manager suspended it.
         Held,
         /// A person pinned it to another revision.
@@ -84,6 +86,8 @@ words! {
         WithdrawalHeld,
         /// It is being withdrawn from.
         Withdrawing,
+        /// The API server of the management cluster refuses its row.
+        WriteFailed,
         /// The revision failed on it.
         Failed,
         /// It did not become ready in time.
@@ -220,6 +224,8 @@ words! {
         NameConflict,
         /// A gate of a stage does not hold, or cannot be told.
         GateNotPassed,
+        /// The API server of the management cluster refuses the row of a cluster.
+        WriteFailed,
     }
 }
 
@@ -244,10 +250,63 @@ pub enum Bucket {
     Excluded,
 }
 
+/// The reasons by their code. Codes are written into records of decisions, and stay: new reasons are appended.
+const CODES: &[Reason] = &[
+    Reason::Deleting,
+    Reason::ClusterPaused,
+    Reason::ControlPlaneNotReady,
+    Reason::NoKubeconfig,
+    Reason::KubeconfigRejected,
+    Reason::Unreachable,
+    Reason::CredentialsRejected,
+    Reason::KindMissing,
+    Reason::Held,
+    Reason::Pinned,
+    Reason::NameConflict,
+    Reason::BindingFailed,
+    Reason::WithdrawalHeld,
+    Reason::Withdrawing,
+    Reason::Failed,
+    Reason::Overdue,
+    Reason::NotPickedUp,
+    Reason::AlreadyUnready,
+    Reason::Relapsed,
+    Reason::Updating,
+    Reason::Soaking,
+    Reason::Reverting,
+    Reason::KnownBad,
+    Reason::Halted,
+    Reason::Aborted,
+    Reason::Paused,
+    Reason::DependencyBehind,
+    Reason::SourceNotReady,
+    Reason::WaitingApproval,
+    Reason::WaitingGate,
+    Reason::WaitingStage,
+    Reason::WaitingDomain,
+    Reason::WaitingBatch,
+    Reason::WaitingTurn,
+    Reason::UpToDate,
+    Reason::Excluded,
+    Reason::WriteFailed,
+    Reason::SyncUnsupported,
+];
+
 impl Reason {
-    /// The place in the order: the smallest wins.
+    /// The precedence, by the order of the table: the smallest wins.
     pub const fn rank(self) -> u8 {
         self as u8
+    }
+
+    /// The number that stands for it in records, in every version.
+    pub fn code(self) -> u8 {
+        let code = CODES.iter().position(|reason| *reason == self);
+        code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+    }
+
+    /// The reason of a code.
+    pub fn of_code(code: u8) -> Option<Self> {
+        CODES.get(usize::from(code)).copied()
     }
 
     /// Whether the cluster may not be touched while this holds (rule 4 of the engine).
@@ -266,11 +325,14 @@ impl Reason {
             | Self::Unreachable
             | Self::CredentialsRejected
             | Self::KindMissing
+            | Self::SyncUnsupported
             | Self::NameConflict
             | Self::BindingFailed => Bucket::Skipped,
             Self::Held | Self::Pinned => Bucket::Held,
             Self::WithdrawalHeld | Self::Withdrawing => Bucket::Withdrawing,
-            Self::Failed | Self::Overdue | Self::NotPickedUp | Self::Relapsed => Bucket::Failed,
+            Self::WriteFailed | Self::Failed | Self::Overdue | Self::NotPickedUp | Self::Relapsed => {
+                Bucket::Failed
+            }
             Self::AlreadyUnready | Self::Updating | Self::Soaking | Self::Reverting => Bucket::Updating,
             Self::KnownBad
             | Self::Halted

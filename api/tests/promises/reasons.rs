@@ -6,7 +6,8 @@ use muster_api::reasons::{Bucket, EventReason, ObjectReason, Reason};
 
 /// Copied from the contract; `|` separates its groups.
 const PAGE: &str = "Deleting ClusterPaused ControlPlaneNotReady NoKubeconfig KubeconfigRejected Unreachable \
-    CredentialsRejected KindMissing Held Pinned NameConflict BindingFailed | WithdrawalHeld Withdrawing | Failed \
+    CredentialsRejected KindMissing SyncUnsupported Held Pinned NameConflict BindingFailed | WithdrawalHeld Withdrawing | \
+    WriteFailed Failed \
     Overdue NotPickedUp AlreadyUnready Relapsed Updating Soaking Reverting | KnownBad Halted Aborted Paused \
     DependencyBehind SourceNotReady WaitingApproval WaitingGate WaitingStage WaitingDomain WaitingBatch WaitingTurn | \
     UpToDate Excluded";
@@ -27,6 +28,28 @@ fn the_order_is_the_pages() {
         assert_eq!(reason.as_str().parse::<Reason>().unwrap(), *reason);
     }
     assert!(Reason::ALL.is_sorted());
+}
+
+/// Records of decisions hold codes: they never change, and new reasons are appended.
+#[test]
+fn codes_are_stable() {
+    for reason in Reason::ALL {
+        assert_eq!(Reason::of_code(reason.code()), Some(*reason));
+    }
+    let all = u8::try_from(Reason::ALL.len()).unwrap();
+    assert_eq!(Reason::of_code(all), None);
+    let of = |code: u8| Reason::of_code(code).unwrap().as_str();
+    let known = [
+        (0, "Deleting"),
+        (5, "Unreachable"),
+        (11, "BindingFailed"),
+        (26, "DependencyBehind"),
+        (35, "Excluded"),
+    ];
+    let appended = [(36, "WriteFailed"), (37, "SyncUnsupported")];
+    for (code, word) in known.into_iter().chain(appended) {
+        assert_eq!(of(code), word);
+    }
 }
 
 #[test]
@@ -51,7 +74,7 @@ fn each_reason_is_counted_once() {
     assert_eq!(of(Bucket::Withdrawing), groups()[1]);
     assert_eq!(
         of(Bucket::Failed),
-        ["Failed", "Overdue", "NotPickedUp", "Relapsed"]
+        ["WriteFailed", "Failed", "Overdue", "NotPickedUp", "Relapsed"]
     );
     assert_eq!(of(Bucket::Waiting), groups()[3]);
     assert_eq!([of(Bucket::Updated), of(Bucket::Excluded)].concat(), groups()[4]);

@@ -192,7 +192,7 @@ fn particulars(why: &Why) -> String {
             .chain(message.as_deref().map(str::to_owned))
             .collect::<Vec<_>>()
             .join(", "),
-        Why::Failed { message, .. } => message.to_string(),
+        Why::Failed { message, .. } | Why::WriteFailed { message, .. } => message.to_string(),
         Why::KnownBad { evidence, .. } | Why::Halted { evidence, .. } => witness(evidence),
         Why::Updating { message, .. }
         | Why::Withdrawing { message, .. }

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::{StreamExt, future, stream};
+use jiff::Timestamp;
 use k8s_openapi::{
     api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
@@ -38,17 +39,19 @@ const WRITERS: usize = 8;
 /// How long is waited for the watch: it shows a write as soon as that is answered, or is not to be relied on.
 const SHOWN: Duration = Duration::from_secs(1);
 
-/// Carries a plan out. What fails is repeated by the next plan: the memory names every intent until its row stands.
+/// Carries a plan out. What fails is repeated by the next plan: the memory names every intent until its row stands. Returns when to
+/// decide again because of rows that were refused.
 pub async fn act<K: Rolled>(
     module: &K,
     seen: &Observation,
     plan: Plan,
     modules: &Modules<K>,
-) -> Result<(), Error> {
+) -> Result<Option<Timestamp>, Error> {
     let Plan {
         record,
         status,
         intents,
+        refused,
         events,
         applied,
         stories,
@@ -73,6 +76,7 @@ pub async fn act<K: Rolled>(
     if reports {
         modules.reports.note(Key::of(module), modules.context.clock.now());
     }
+    modules.refusals.keep(&Key::of(module), refused);
     for question in questions {
         modules.gates.ask(&Key::of(module), &question);
     }
@@ -143,13 +147,15 @@ async fn rows_written<K: Rolled>(
     intents: &[Intent],
     seen: &Observation,
     modules: &Modules<K>,
-) -> Result<(), Error> {
+) -> Result<Option<Timestamp>, Error> {
     let writes: Vec<_> = intents
         .iter()
         .map(|intent| row_written(module, intent, seen, modules))
         .collect();
     let results: Vec<_> = stream::iter(writes).buffer_unordered(WRITERS).collect().await;
-    let written: Vec<&Intent> = results.iter().flatten().copied().flatten().collect();
+    let done = || results.iter().flatten();
+    let written: Vec<&Intent> = done().filter_map(Row::written).collect();
+    let again = done().filter_map(Row::again).min();
     // Who has not seen its own writes decides on rows of before, and writes them again.
     let shown = shown(module, &written, modules);
     if timeout(SHOWN, shown).await.is_err() {
@@ -158,29 +164,84 @@ async fn rows_written<K: Rolled>(
             "the watch does not show what was written"
         );
     }
-    results.into_iter().try_for_each(|result| result.map(|_| ()))
+    results
+        .into_iter()
+        .try_for_each(|result| result.map(|_| ()))
+        .map(|()| again)
 }
 
-/// Returns the intent if there was something to write.
+/// What became of one row.
+#[derive(Clone, Copy)]
+enum Row<'a> {
+    /// There was nothing to write.
+    Unchanged,
+    /// It was written.
+    Written(&'a Intent),
+    /// The API server refuses it for good; when to decide again.
+    Refused(Timestamp),
+}
+
+impl<'a> Row<'a> {
+    const fn written(&self) -> Option<&'a Intent> {
+        match self {
+            Self::Written(intent) => Some(intent),
+            Self::Unchanged | Self::Refused(_) => None,
+        }
+    }
+
+    const fn again(&self) -> Option<Timestamp> {
+        match self {
+            Self::Refused(at) => Some(*at),
+            Self::Unchanged | Self::Written(_) => None,
+        }
+    }
+}
+
 async fn row_written<'a, K: Rolled>(
     module: &K,
     intent: &'a Intent,
     seen: &Observation,
     modules: &Modules<K>,
-) -> Result<Option<&'a Intent>, Error> {
+) -> Result<Row<'a>, Error> {
     let cluster = seen.cluster(&intent.cluster);
     let row = cluster.and_then(|cluster| cluster.row.as_deref());
     let uid = cluster.map_or("", |cluster| &cluster.uid);
     let write = intent::write(&intent.change, uid, row);
     if write == Write::Nothing {
-        return Ok(None);
+        return Ok(Row::Unchanged);
     }
     let assemblage = Key::new(module.namespace().unwrap_or_default(), &intent.cluster);
-    modules.write(&assemblage, &module.name_any(), write).await?;
+    match modules.write(&assemblage, &module.name_any(), write).await {
+        Ok(()) => {}
+        Err(error) => match error.refusal() {
+            Some(words) => return Ok(Row::Refused(refused(module, intent, words, modules).await)),
+            None => return Err(error),
+        },
+    }
     if let (Change::Abandon { .. }, Some(row)) = (&intent.change, row) {
         given_up(module, &intent.cluster, row, seen, modules).await?;
     }
-    Ok(Some(intent))
+    Ok(Row::Written(intent))
+}
+
+/// Keeps a refusal for the next decision, and reports it if it is new. Returns when that decision is due.
+async fn refused<K: Rolled>(module: &K, intent: &Intent, words: &str, modules: &Modules<K>) -> Timestamp {
+    let now = modules.context.clock.now();
+    let noted = modules.refusals.note(&Key::of(module), intent, words, now);
+    if !noted.is_new {
+        return noted.again;
+    }
+    let (assemblage, cluster) = (K::Assemblage::kind(&()), &intent.cluster);
+    let note = format!("{cluster}: the row cannot be written into {assemblage} {cluster}: {words}");
+    warn!(
+        kind = K::KIND.as_str(),
+        module = module.name_any(),
+        cluster,
+        "{note}"
+    );
+    let event = Event::warning(EventReason::WriteFailed, "Assign", note);
+    modules.context.events.publish(module, event).await;
+    now
 }
 
 /// Waits until the watch shows what was written: one after the other, as most are shown by the time that they are asked for.
@@ -282,6 +343,7 @@ pub async fn release<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<(), 
     modules.tags.forget(&key);
     modules.gates.forget(&key);
     modules.gaps.forget(&key);
+    modules.refusals.forget(&key);
     modules.reports.forget(&key);
     modules.history.forget(&key);
     modules.decisions.forget(K::KIND, &key);

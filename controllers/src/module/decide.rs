@@ -21,6 +21,7 @@ use super::{
     intent::{Change, Intent},
     observe::{ClusterSeen, Observation, Target},
     reasons::{self, Background, Explained},
+    refusals,
     rows::{Asks, SeenRow},
     status,
     units::{self, Contents},
@@ -39,6 +40,8 @@ pub struct Plan {
     pub status: Box<ModuleStatus>,
     /// What becomes of rows.
     pub intents: Vec<Intent>,
+    /// The rows that were refused and that are still to be written, now or later.
+    pub refused: refusals::Rows,
     /// Told once the memory stands.
     pub events: Vec<Event>,
     /// Controls that took effect: the annotation, and what is told of it once the memory stands.
@@ -110,6 +113,11 @@ pub fn decide<K: ModuleObject>(
     let counts = status.summary.clone().unwrap_or_default();
     let before = &seen.memory.memory;
     let intents = intents(&name, &decision, &units.contents, seen);
+    let refused = refusals::left(&seen.refused, &intents);
+    let intents: Vec<Intent> = intents
+        .into_iter()
+        .filter(|intent| refusals::again(&refused, intent, now).is_none())
+        .collect();
     let mut events = events::between(
         before,
         &decision,
@@ -136,7 +144,8 @@ pub fn decide<K: ModuleObject>(
         forget: forget(module, seen, &decision.memory),
         questions: gates::questions(module, &decision),
         release: seen.deleting && seen.clusters().iter().all(ClusterSeen::has_nothing),
-        wake_at: wake_at(&decision, seen, now),
+        wake_at: wake_at(&decision, seen, &refused, now),
+        refused,
         status: Box::new(status),
         asked: Some(Box::new(Asked {
             now: millis(now),
@@ -170,6 +179,7 @@ impl Plan {
             applied: Vec::new(),
             status: Box::new(status),
             intents: Vec::new(),
+            refused: refusals::Rows::new(),
             stories: BTreeMap::new(),
             forget: Vec::new(),
             questions: Vec::new(),
@@ -455,7 +465,12 @@ fn forget<K: ModuleObject>(module: &K, seen: &Observation, memory: &Memory) -> V
     )
 }
 
-fn wake_at(decision: &engine::Decision, seen: &Observation, now: Timestamp) -> Option<Timestamp> {
+fn wake_at(
+    decision: &engine::Decision,
+    seen: &Observation,
+    refused: &refusals::Rows,
+    now: Timestamp,
+) -> Option<Timestamp> {
     let retry = match &seen.target {
         Target::Unknown { retry_at, .. } => Some(*retry_at),
         Target::Known { .. } | Target::Nothing => None,
@@ -466,7 +481,8 @@ fn wake_at(decision: &engine::Decision, seen: &Observation, now: Timestamp) -> O
         .iter()
         .filter_map(|cluster| cluster.held_until)
         .min();
-    [decided, retry, seen.controls.end(now), released]
+    let again = refused.values().map(|refused| refused.again).min();
+    [decided, retry, seen.controls.end(now), released, again]
         .into_iter()
         .flatten()
         .min()

@@ -83,8 +83,8 @@ mod tests {
 
     fn unreachable() -> Why {
         let reason = Ineligible {
-            code: Reason::Unreachable.rank(),
-            rank: Reason::Unreachable.rank(),
+            code: Reason::Unreachable.code(),
+            rank: Reason::Unreachable.code(),
             absence: Absence::Skip,
         };
         Why::Ineligible { reason, since: None }

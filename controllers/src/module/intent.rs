@@ -48,6 +48,15 @@ pub enum Change {
 }
 
 impl Change {
+    /// The token that the row gets; 0 if it is to be gone.
+    pub fn token(&self) -> u64 {
+        match self {
+            Self::Put(row) => row.token.unwrap_or(0),
+            Self::Fence { token, .. } | Self::Abandon { token, .. } => *token,
+            Self::Remove { .. } => 0,
+        }
+    }
+
     /// Whether it stands in a row, or somebody with a greater token was there.
     pub fn stands(&self, row: Option<&SeenRow>) -> bool {
         let token = row.and_then(|row| row.token);

@@ -33,6 +33,7 @@ mod observe;
 mod outlook;
 mod pins;
 mod reasons;
+mod refusals;
 mod reports;
 mod rows;
 mod sight;
@@ -64,6 +65,7 @@ use self::{
     history::History,
     memory::Gaps,
     observe::{ClusterSeen, Observation},
+    refusals::Refusals,
     reports::Reports,
     rows::AssemblageRow,
     sight::Sights,
@@ -90,6 +92,7 @@ pub struct Modules<K: Rolled> {
     history: History,
     gaps: Gaps,
     reports: Reports,
+    refusals: Refusals,
     tags: Tags,
     gates: Readings,
     writers: Writers,
@@ -127,6 +130,16 @@ pub enum Error {
     Call(#[from] CallError),
 }
 
+impl Error {
+    /// The words of an API server that refuses a write and would refuse it again.
+    fn refusal(&self) -> Option<&str> {
+        match self {
+            Self::Call(error) => error.refusal(),
+            _ => None,
+        }
+    }
+}
+
 impl Retryable for Error {
     fn retry(&self) -> Retry {
         match self {
@@ -153,6 +166,7 @@ pub async fn run<K: Rolled>(
         history: History::of::<K>(),
         gaps: Gaps::new(context.gap),
         reports: Reports::default(),
+        refusals: Refusals::default(),
         tags: Tags::default(),
         gates: Readings::new(gates),
         writers: Writers::default(),
@@ -227,8 +241,9 @@ async fn reconcile<K: Rolled>(module: Arc<K>, modules: Arc<Modules<K>>) -> Resul
     if !over {
         modules.sights.keep(Key::of(&*module), seen.sight);
     }
-    acted?;
-    Ok(next(&*module, &modules, wake_at.into_iter().chain(untold)))
+    let again = acted?;
+    let wakes = wake_at.into_iter().chain(untold).chain(again);
+    Ok(next(&*module, &modules, wakes))
 }
 
 /// When it is looked again whether a name is free: of an object that has no row of this module, no event tells.

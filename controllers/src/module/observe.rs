@@ -31,6 +31,7 @@ use super::{
     history::RevisionRow,
     kind::Rolled,
     memory::{self, Recalled},
+    refusals,
     rows::{self, AssemblageRow, SeenRow},
     sight::{self, Again, Moved, Pair, Seen, Sight},
     source, status, units, unseen,
@@ -212,6 +213,8 @@ pub struct Observation {
     pub gap: Duration,
     /// When the status was last written for nothing but what it says of clusters.
     pub reported_at: Option<Timestamp>,
+    /// The rows that could not be written.
+    pub refused: refusals::Rows,
     /// The clusters.
     pub sight: Sight,
     /// The module's revisions, by name of the ModuleRevision.
@@ -277,6 +280,7 @@ pub async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Obse
         ties,
         gap: modules.gaps.before(&key, module),
         reported_at: modules.reports.last(&key),
+        refused: modules.refusals.of(&key),
         gates: gates::current(module, &memory.memory, modules.gates.of(&key)),
         memory,
         sight: Sight::default(),

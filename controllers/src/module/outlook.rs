@@ -167,6 +167,7 @@ fn observed<K: Rolled>(module: &K, commit: &str, lists: &Lists<'_, K>, now: Time
         memory,
         gap: Duration::ZERO,
         reported_at: None,
+        refused: BTreeMap::new(),
         sight: Sight::default(),
         revisions: own
             .map(|revision| (revision.name_any(), history::row(revision)))

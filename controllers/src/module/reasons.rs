@@ -90,6 +90,11 @@ impl Explained<'_> {
         message(self.cluster, self.why, self.background)
     }
 
+    /// Whether its row has been refused for longer than a row may take to be picked up.
+    pub const fn is_write_overdue(&self) -> bool {
+        matches!(self.why, Why::WriteFailed { overdue: true, .. })
+    }
+
     /// Whether both have one message.
     pub fn says_the_same(&self, other: &Self) -> bool {
         match self.why {
@@ -107,6 +112,7 @@ pub fn word(why: &Why) -> (Reason, Option<Millis>) {
         Why::Ineligible { reason, since } => (ineligible(*reason), *since),
         Why::WithdrawalHeld { .. } => (Reason::WithdrawalHeld, None),
         Why::Withdrawing { since, .. } => (Reason::Withdrawing, Some(*since)),
+        Why::WriteFailed { since, .. } => (Reason::WriteFailed, Some(*since)),
         Why::Failed { since, .. } => (Reason::Failed, *since),
         Why::Overdue { since } => (Reason::Overdue, Some(*since)),
         Why::NotPickedUp { since } => (Reason::NotPickedUp, Some(*since)),
@@ -135,11 +141,17 @@ pub fn word(why: &Why) -> (Reason, Option<Millis>) {
 
 /// The engine carries our word through; what is none of ours counts as the first that stops everything.
 fn ineligible(reason: Ineligible) -> Reason {
-    let known = Reason::ALL
-        .iter()
-        .copied()
-        .find(|word| word.rank() == reason.code);
-    known.unwrap_or(Reason::Deleting)
+    Reason::of_code(reason.code).unwrap_or(Reason::Deleting)
+}
+
+/// The precedence of a reason as the engine has it. Records of decisions hold these numbers, and stay true: a new reason shares the
+/// number of the one beside it in the table.
+pub fn precedence(reason: Reason) -> u8 {
+    match reason {
+        Reason::WriteFailed => Reason::Failed.code(),
+        Reason::SyncUnsupported => Reason::KindMissing.code(),
+        known => known.code(),
+    }
 }
 
 /// The reason for a cluster that the registry does not give.
@@ -192,6 +204,9 @@ fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
         Why::Withdrawing { message, .. } => {
             format!("its objects are being removed{}", tail(message.as_deref()))
         }
+        Why::WriteFailed { message, .. } => format!(
+            "its row cannot be written: {message}; it is written as soon as the API server of the management cluster takes it"
+        ),
         Why::Failed {
             class,
             message,
@@ -423,11 +438,17 @@ mod tests {
         let told = explain(&unit, why, &background);
         assert_eq!(told.reason, reason, "{why:?}");
         assert_eq!(
-            told.reason.rank(),
+            precedence(told.reason),
             why.rank(),
             "the engine and the public table order {reason} alike"
         );
         assert!(told.message().contains(says), "{}", told.message());
+    }
+
+    #[test]
+    fn the_engine_orders_reasons_as_the_table_does() {
+        let ranks = Reason::ALL.iter().map(|reason| precedence(*reason));
+        assert!(ranks.is_sorted());
     }
 
     #[test]
@@ -440,8 +461,8 @@ mod tests {
         };
         let revision = Revision::new([7; 16]);
         let paused = Ineligible {
-            code: Reason::ClusterPaused.rank(),
-            rank: Reason::ClusterPaused.rank(),
+            code: Reason::ClusterPaused.code(),
+            rank: precedence(Reason::ClusterPaused),
             absence: Absence::Skip,
         };
         check(
@@ -467,6 +488,15 @@ mod tests {
             },
             Reason::Withdrawing,
             "being removed",
+        );
+        check(
+            &Why::WriteFailed {
+                since: at,
+                overdue: false,
+                message: "exceeded quota".into(),
+            },
+            Reason::WriteFailed,
+            "its row cannot be written: exceeded quota; ",
         );
         check(
             &Why::Failed {
@@ -572,8 +602,8 @@ mod tests {
             "module/web --overwrite fleet.muster.dev/retry=01234567",
         );
         let behind = Ineligible {
-            code: Reason::DependencyBehind.rank(),
-            rank: Reason::DependencyBehind.rank(),
+            code: Reason::DependencyBehind.code(),
+            rank: precedence(Reason::DependencyBehind),
             absence: Absence::Skip,
         };
         check(

@@ -81,7 +81,7 @@ pub fn rolling<K: ModuleObject>(
     let said = conditions(module, seen, decision, told, open, &summary);
     let said = match (&seen.target, seen.deleting) {
         (Target::Unknown { .. }, _) | (_, false) => said,
-        (_, true) => leaving(module, told, &attention, said),
+        (_, true) => leaving(module, seen, told, &attention, said),
     };
     let said = match pause {
         Some(pause) => said.with(
@@ -407,6 +407,8 @@ fn standing(
     let message = about(worst);
     let said = Conditions::ready(Status::False, worst.reason, &*message);
     match phase {
+        // Its slot waits for a row that the API server has refused for too long.
+        _ if worst.is_write_overdue() => said.stalled(worst.reason, message),
         Phase::Halted | Phase::Aborted => said.stalled(worst.reason, message),
         Phase::Idle | Phase::Rolling | Phase::Reverting | Phase::Paused | Phase::Done => {
             said.reconciling(ObjectReason::Progressing, message)
@@ -427,9 +429,12 @@ fn worst<'a>(told: &'a [Explained<'a>]) -> Option<&'a Explained<'a>> {
 
 /// A cluster that is skipped for what the module itself says: nothing changes that but a change of the module, or of what it needs.
 fn fault<'a>(told: &'a [Explained<'a>]) -> Option<&'a Explained<'a>> {
-    let faults = told
-        .iter()
-        .filter(|told| matches!(told.reason, Reason::BindingFailed | Reason::NameConflict));
+    let faults = told.iter().filter(|told| {
+        matches!(
+            told.reason,
+            Reason::BindingFailed | Reason::NameConflict | Reason::SyncUnsupported
+        )
+    });
     faults.min_by_key(|told| (told.reason.rank(), told.cluster))
 }
 
@@ -495,6 +500,7 @@ fn and_more(more: usize) -> String {
 /// What a deletion waits for, and what would end that.
 fn leaving<K: ModuleObject>(
     module: &K,
+    seen: &Observation,
     told: &[Explained<'_>],
     attention: &[Attention],
     said: Conditions,
@@ -509,10 +515,19 @@ fn leaving<K: ModuleObject>(
             Reason::WithdrawalHeld.as_str(),
             format!("being deleted: {}", held.message()),
         ),
-        (None, None) => (
-            ObjectReason::Terminating.as_str(),
-            "being deleted: nothing is left in any cluster".to_owned(),
-        ),
+        (None, None) => match seen.refused.iter().next() {
+            Some((cluster, refused)) => (
+                Reason::WriteFailed.as_str(),
+                format!(
+                    "being deleted: the row of {cluster} cannot be removed: {}",
+                    refused.message
+                ),
+            ),
+            None => (
+                ObjectReason::Terminating.as_str(),
+                "being deleted: nothing is left in any cluster".to_owned(),
+            ),
+        },
         (None, Some(first)) => {
             let begin = format!("being deleted: {} clusters still to be withdrawn", left.len());
             let rest = stuck(module, &left, attention)
@@ -560,7 +575,7 @@ mod tests {
     use muster_rollout::{Absence, Ineligible, UnitId, Why};
 
     use super::*;
-    use crate::module::reasons::{Background, explain};
+    use crate::module::reasons::{Background, explain, precedence};
 
     /// What cannot be touched says no more than its word.
     static NONE: BTreeMap<String, String> = BTreeMap::new();
@@ -581,12 +596,17 @@ mod tests {
                 limit: 1,
             },
             Reason::Overdue => Why::Overdue { since: at },
+            Reason::WriteFailed => Why::WriteFailed {
+                since: at,
+                overdue: true,
+                message: "denied".into(),
+            },
             Reason::UpToDate => Why::UpToDate,
             Reason::Excluded => Why::Excluded,
             _ => Why::Ineligible {
                 reason: Ineligible {
-                    code: reason.rank(),
-                    rank: reason.rank(),
+                    code: reason.code(),
+                    rank: precedence(reason),
                     absence: Absence::Skip,
                 },
                 since: None,
@@ -627,8 +647,8 @@ mod tests {
     fn ready_is_true_where_a_cluster_is_confirmed() {
         use Reason::{
             BindingFailed, ClusterPaused, ControlPlaneNotReady, CredentialsRejected, Deleting, Excluded,
-            Held, KindMissing, KubeconfigRejected, NameConflict, NoKubeconfig, Overdue, Pinned, Unreachable,
-            UpToDate, Updating, WaitingTurn,
+            Held, KindMissing, KubeconfigRejected, NameConflict, NoKubeconfig, Overdue, Pinned,
+            SyncUnsupported, Unreachable, UpToDate, Updating, WaitingTurn, WriteFailed,
         };
         let check = |reasons: &[Reason], status: &str, reason: &str, stalled: bool| {
             assert_eq!(
@@ -657,7 +677,14 @@ mod tests {
             check(&[skipped, UpToDate], "True", "Succeeded", false);
         }
         check(&apart, "Unknown", "AllSkipped", false);
-        for fault in [NameConflict, BindingFailed] {
+        check(&[WriteFailed], "False", "WriteFailed", true);
+        check(
+            &[UpToDate, WriteFailed, WaitingTurn],
+            "False",
+            "WriteFailed",
+            true,
+        );
+        for fault in [NameConflict, BindingFailed, SyncUnsupported] {
             check(&[fault], "False", fault.as_str(), true);
             check(&[fault, UpToDate, Unreachable], "False", fault.as_str(), true);
             check(&[fault, Updating], "False", "Updating", false);

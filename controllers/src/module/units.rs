@@ -20,6 +20,7 @@ use muster_rollout as engine;
 use super::{
     gates,
     observe::{ClusterSeen, Definition, Observation, Values},
+    reasons, refusals,
     rows::{self, Print, SeenRow},
     sight::Sight,
 };
@@ -257,6 +258,7 @@ pub fn spec(module: &ModuleSpec, seen: &Observation, now: Timestamp) -> engine::
         },
         paused: !deleting && (wishes.paused || seen.controls.paused(now).is_some()),
         abandoned: seen.controls.given_up(now),
+        refused: refusals::of_engine(&seen.refused),
         ..wishes
     }
 }
@@ -448,8 +450,8 @@ fn eligible(
 
 fn ineligible(reason: Reason, rollout: &api::Rollout) -> engine::Ineligible {
     engine::Ineligible {
-        code: reason.rank(),
-        rank: reason.rank(),
+        code: reason.code(),
+        rank: reasons::precedence(reason),
         absence: absence(reason, rollout.on_unreachable),
     }
 }

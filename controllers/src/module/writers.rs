@@ -17,10 +17,10 @@ use std::{
 use kube::{
     Resource, ResourceExt,
     api::{Patch, PostParams},
-    core::object::HasSpec,
+    core::{object::HasSpec, response::StatusCause},
 };
 use muster_api::{
-    assemblage::{SyncRow, TargetedAssemblageSpec},
+    assemblage::{self, SyncRow, TargetedAssemblageSpec},
     labels::{self, label, manager},
     schema::MAX_LABEL,
     sync::LocalReference,
@@ -260,8 +260,12 @@ fn made<K: Rolled>(assemblage: &Key, cluster: &ClusterRow, rows: &[&SyncRow]) ->
     made
 }
 
-/// Whether a patch was refused because the row is not as it was seen: a failed `test` is a 422 without causes, and a name that somebody
-/// else appended meanwhile is a duplicate. Any other cause is about the content, and looking again does not help.
+/// In the answer of an API server whose admission webhook refuses, with any code.
+const DENIED: &str = "denied the request";
+
+/// Whether a patch was refused because the row is not as it was observed: a failed `test` is a 422 without causes, a name that another
+/// writer appended meanwhile is a duplicate, and a token that another writer raised does not fall. Any other cause is about the content,
+/// and observing again does not help.
 fn is_overtaken(error: &CallError) -> bool {
     if error.is_conflict() || error.is_not_found() {
         return true;
@@ -273,5 +277,8 @@ fn is_overtaken(error: &CallError) -> bool {
         return false;
     };
     let causes = status.details.as_ref().map_or(&[][..], |details| &details.causes);
-    error.is_invalid() && causes.iter().all(|cause| cause.reason == "FieldValueDuplicate")
+    let is_race = |cause: &StatusCause| {
+        cause.reason == "FieldValueDuplicate" || cause.message.contains(assemblage::TOKEN_NEVER_FALLS)
+    };
+    error.is_invalid() && !status.message.contains(DENIED) && causes.iter().all(is_race)
 }

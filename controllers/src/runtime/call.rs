@@ -73,6 +73,18 @@ impl CallError {
         matches!(self.code(), Some(401 | 403))
     }
 
+    /// The words of a server that refuses what was sent, and would refuse it again: no right to it, a quota, a webhook, a rule of its
+    /// schema, its size. Busy, broken, and silent servers refuse nothing; neither is a conflict a refusal.
+    pub fn refusal(&self) -> Option<&str> {
+        let Self::Api { source, .. } = self else {
+            return None;
+        };
+        match &**source {
+            kube::Error::Api(status) if matches!(status.code, 400 | 403 | 413 | 422) => Some(&status.message),
+            _ => None,
+        }
+    }
+
     /// Nothing was answered: the connection failed, or the deadline passed.
     pub fn is_unreachable(&self) -> bool {
         self.code().is_none() && !self.is_unknown_kind()

@@ -24,6 +24,7 @@ mod mixture;
 mod namesake;
 mod pinned;
 mod recorded;
+mod refused;
 mod renamed;
 mod stopped;
 mod swept;

@@ -1,0 +1,118 @@
+//! Rows that the API server of the management cluster refused for good, with its words. They are tried again, less and less often.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use muster_api::{conditions::bounded, schema::MAX_MESSAGE};
+use muster_rollout::{self as engine, Token, UnitId};
+use parking_lot::Mutex;
+
+use super::intent::Intent;
+use crate::runtime::Key;
+
+/// The first pause before a refused row is tried again; each is twice as long as the last.
+const FIRST: Duration = Duration::from_secs(5);
+/// The longest pause: so much later at most a row is written once its refusal ends.
+const LONGEST: Duration = Duration::from_mins(1);
+
+/// A row that was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Its token; 0 where the row was to be removed.
+    pub token: Token,
+    /// The words of the API server.
+    pub message: Arc<str>,
+    /// When it is tried again.
+    pub again: Timestamp,
+    pause: Duration,
+}
+
+/// What became of a note.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Noted {
+    /// It says something new.
+    pub is_new: bool,
+    /// When the row is tried again.
+    pub again: Timestamp,
+}
+
+/// What was refused of one module, by cluster.
+pub type Rows = BTreeMap<UnitId, Refused>;
+
+/// Kept by the process that leads: another one tries at once, and is refused again. Bounded by the rows that a module writes at once.
+#[derive(Debug, Default)]
+pub struct Refusals(Mutex<HashMap<Key, Rows>>);
+
+impl Refusals {
+    /// What was refused of a module.
+    pub fn of(&self, module: &Key) -> Rows {
+        self.0.lock().get(module).cloned().unwrap_or_default()
+    }
+
+    /// A row was refused.
+    pub fn note(&self, module: &Key, intent: &Intent, message: &str, now: Timestamp) -> Noted {
+        let token = Token(intent.change.token());
+        let message = bounded(message, MAX_MESSAGE);
+        let mut all = self.0.lock();
+        let rows = all.entry(module.clone()).or_default();
+        let known = rows
+            .get(intent.cluster.as_str())
+            .filter(|known| known.token == token && *known.message == *message);
+        let pause = known.map_or(FIRST, |known| (known.pause * 2).min(LONGEST));
+        let is_new = known.is_none();
+        let refused = Refused {
+            token,
+            message: message.into(),
+            again: now + pause,
+            pause,
+        };
+        let again = refused.again;
+        rows.insert(intent.cluster.as_str().into(), refused);
+        Noted { is_new, again }
+    }
+
+    /// What is left of them: the others were written, or are not wanted any more.
+    pub fn keep(&self, module: &Key, rows: Rows) {
+        let mut all = self.0.lock();
+        if rows.is_empty() {
+            all.remove(module);
+        } else {
+            all.insert(module.clone(), rows);
+        }
+    }
+
+    /// A module is gone.
+    pub fn forget(&self, module: &Key) {
+        self.0.lock().remove(module);
+    }
+}
+
+/// What the engine is to know of them.
+pub fn of_engine(rows: &Rows) -> BTreeMap<UnitId, engine::Refusal> {
+    let refusal = |refused: &Refused| engine::Refusal {
+        token: refused.token,
+        message: Arc::clone(&refused.message),
+    };
+    rows.iter()
+        .map(|(cluster, refused)| (cluster.clone(), refusal(refused)))
+        .collect()
+}
+
+/// Those that are still to be written.
+pub fn left(rows: &Rows, intents: &[Intent]) -> Rows {
+    let pending = |intent: &Intent| {
+        let (cluster, refused) = rows.get_key_value(intent.cluster.as_str())?;
+        (refused.token.0 == intent.change.token()).then(|| (cluster.clone(), refused.clone()))
+    };
+    intents.iter().filter_map(pending).collect()
+}
+
+/// When a row is tried again that was refused with this token. None: at once, it was not.
+pub fn again(rows: &Rows, intent: &Intent, now: Timestamp) -> Option<Timestamp> {
+    let refused = rows.get(intent.cluster.as_str())?;
+    (refused.token.0 == intent.change.token() && refused.again > now).then_some(refused.again)
+}
