@@ -1,6 +1,6 @@
 //! `ProxyAssemblage`, `RemoteAssemblage` and `Assemblage`: the syncs of one cluster, and their rows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
@@ -197,6 +197,10 @@ pub struct AssemblageStatus {
     /// When the cluster last answered; only while it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_contact: Option<Time>,
+    /// What carries the syncs out there, by its own report. Absent: an agent that reports nothing of itself, and can do nothing that is
+    /// newer than that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Agent>,
     /// The state of each sync.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "readable")]
     #[schemars(length(max = 512), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
@@ -205,6 +209,22 @@ pub struct AssemblageStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub last_handled_reconcile_at: Option<String>,
+}
+
+/// What an agent reports of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Agent {
+    /// Its version.
+    #[schemars(length(max = schema::MAX_LABEL))]
+    pub version: String,
+    /// What applies in its cluster: builtin or flux.
+    #[schemars(length(max = schema::MAX_LABEL))]
+    pub sync: String,
+    /// What rows may ask of it beyond what every agent can, by name.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    #[schemars(schema_with = "schema::features")]
+    pub features: BTreeSet<String>,
 }
 
 /// The state of one sync, with the digest and token of the row that it is about.

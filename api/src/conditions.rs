@@ -23,6 +23,8 @@ pub const TAG_MOVED: &str = "TagMoved";
 pub const SHARED_OBJECT: &str = "SharedObject";
 /// Of ProxyAssemblages: the cluster answers.
 pub const REACHABLE: &str = "Reachable";
+/// The agent of the cluster is older than the controller.
+pub const AGENT_OUTDATED: &str = "AgentOutdated";
 
 /// The longest message of a condition, in bytes.
 pub const MAX_MESSAGE: usize = 32_768;

@@ -86,7 +86,7 @@ words! {
         WithdrawalHeld,
         /// It is being withdrawn from.
         Withdrawing,
-        /// The API server of the management cluster refuses its row.
+        /// An API server refuses what has to be written for it: its row, or what the row becomes in the cluster.
         WriteFailed,
         /// The revision failed on it.
         Failed,
@@ -178,10 +178,10 @@ words! {
         IdentityChanged,
         /// The engine's memory is being rebuilt from rows.
         MemoryRebuilt,
-        /// The API server of the management cluster refused or failed a write.
-        WriteFailed,
         /// An object is declared with other values by another Kustomization, which holds it. A failure of class Unit.
         SharedObject,
+        /// The agent of a cluster is older than the controller.
+        OlderAgent,
         /// No cluster is confirmed at the target: all that are selected are skipped, held, pinned or of no stage.
         AllSkipped,
     }

@@ -31,8 +31,10 @@ pub const MAX_ATTENTION: usize = 20;
 pub const MAX_REASONS: usize = 64;
 /// How large `status.reasons` may be as JSON, in bytes: 32 KiB.
 pub const MAX_REASONS_SIZE: usize = 32_768;
-/// How large the engine's memory may be as written, in bytes: 144 KiB.
-pub const MAX_MEMORY: usize = 147_456;
+/// How many features an agent may report.
+pub const MAX_FEATURES: usize = 64;
+/// How large the engine's memory may be as written, in bytes: 160 KiB.
+pub const MAX_MEMORY: usize = 163_840;
 /// How large one row of an assemblage may be as JSON, in bytes: 32 KiB.
 pub const MAX_ROW: usize = 32_768;
 /// How large one assemblage may be as JSON, in bytes: 768 KiB.
@@ -137,6 +139,16 @@ pub fn variables(_: &mut SchemaGenerator) -> Schema {
             "rule": "self.all(name, size(name) <= 63 && name.matches('^[_A-Za-z][_A-Za-z0-9]*$'))",
             "message": "a name has at most 63 letters, digits and underscores, and does not begin with a digit",
         }],
+    })
+}
+
+/// Names of features: many more than there are, so that an agent of a later version is read here.
+pub fn features(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": MAX_FEATURES,
+        "items": { "type": "string", "maxLength": MAX_LABEL },
+        "x-kubernetes-list-type": "set",
     })
 }
 

@@ -47,5 +47,5 @@ pub use spec::{
 };
 pub use time::Millis;
 pub use unit::{
-    Absence, Class, Content, Desired, Domain, Echo, Eligible, Ineligible, Place, Row, State, Unit,
+    Absence, Class, Content, Desired, Domain, Echo, Eligible, Ineligible, Place, Progress, Row, State, Unit,
 };

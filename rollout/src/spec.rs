@@ -214,10 +214,13 @@ pub enum Says {
 pub struct Deadlines {
     /// From the row being written until the unit acknowledges it.
     pub pickup: Millis,
-    /// From the acknowledgement until it is confirmed.
+    /// From the acknowledgement until it is confirmed; of one that reports its steps, from the last that was done to the next.
     pub progress: Millis,
     /// How long a charged unit that is not eligible keeps its slot.
     pub absence: Millis,
+    /// From the acknowledgement until it is confirmed, whatever steps are reported as done meanwhile. None: as long as it gets on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<Millis>,
 }
 
 impl Default for Deadlines {
@@ -226,6 +229,7 @@ impl Default for Deadlines {
             pickup: Millis::minutes(5),
             progress: Millis::minutes(10),
             absence: Millis::minutes(5),
+            total: None,
         }
     }
 }

@@ -118,6 +118,8 @@ pub struct Echo {
 pub enum State {
     /// On the way.
     Updating,
+    /// On the way step by step, and it reports how far.
+    Progressing(Progress),
     /// Done, and healthy.
     Succeeded,
     /// Not done. Something that is held up by its surroundings is given as failed with [`Class::Infra`].
@@ -133,6 +135,15 @@ pub enum State {
     Withdrawn,
     /// Nobody can say.
     Unknown,
+}
+
+/// How far a unit is that goes step by step, such as one that renews its machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Progress {
+    /// Steps that are done: while it grows the deadline starts anew.
+    pub done: u32,
+    /// It waits for something that is no work of its own: an approval, a gate, a soak, a window, the end of a pause. Its deadline stands.
+    pub waiting: bool,
 }
 
 /// Whose fault a failure is.

@@ -58,6 +58,8 @@ codes! {
     Identity = 1208,
     /// Each Secret of an enrolment has its Cluster.
     Orphan = 1209,
+    /// The clusters' agents are as new as the controller.
+    AgentVersion = 1210,
     /// Each module selects a cluster.
     Selects = 1301,
     /// The modules' sources can be read.

@@ -11,7 +11,7 @@ use muster_api::{
     assemblage::{FailureClass, SyncPhase, SyncState},
     flux::{GitRepository, Kustomization},
     labels::annotation::RECONCILE_REQUESTED_AT,
-    reasons::ObjectReason,
+    reasons::Reason,
 };
 use serde_json::json;
 use tracing::info;
@@ -20,9 +20,8 @@ use super::{
     decide::{Plan, Write},
     expander::Expander,
     seen::KustomizationRow,
-    strict,
 };
-use crate::runtime::{Api, CallError, call, call::explain};
+use crate::runtime::{Api, CallError, call, call::explain, strict};
 
 /// Writes at once: an API server takes about eight writers well.
 const WRITERS: usize = 8;
@@ -200,7 +199,7 @@ fn refused(state: SyncState, error: &CallError) -> SyncState {
             FailureClass::Infra
         }),
         terminal: false,
-        reason: Some(ObjectReason::WriteFailed.into()),
+        reason: Some(Reason::WriteFailed.into()),
         message: Some(
             muster_api::conditions::bounded(&message, muster_api::schema::MAX_MESSAGE).into_owned(),
         ),

@@ -5,9 +5,10 @@ use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 use futures::{StreamExt, stream};
 use kube::{Resource, ResourceExt, core::NamespaceResourceScope};
 use muster_api::{
-    assemblage::{AssemblageStatus, SyncPhase, SyncRow, SyncState},
+    assemblage::{Agent, AssemblageStatus, SyncPhase, SyncRow, SyncState},
+    features,
     flux::{GitRepository, KubeConfigReference, Kustomization},
-    labels::annotation,
+    labels::{annotation, manager},
     names,
     reasons::{EventReason, Reason},
 };
@@ -26,7 +27,7 @@ use super::{
     wish::{Values, wish},
 };
 use crate::runtime::{
-    Action, Api, CallError, Context, Event, Index, Key, Retry, Retryable, call,
+    Action, Api, CallError, Context, Event, Index, Key, Retry, Retryable, SyncMode, call,
     call::explain,
     status::{StatusError, patch_if_changed},
 };
@@ -98,6 +99,8 @@ pub struct Expander {
     pub(super) context: Context,
     pub(super) kind: &'static str,
     pub(super) manager: &'static str,
+    /// What it reports of itself; none where the management cluster's controller does the work.
+    agent: Option<Agent>,
     pub(super) kustomizations: Arc<Index<Kustomization, KustomizationRow>>,
     pub(super) sources: Arc<Index<GitRepository, SourceRow>>,
     pub(super) needs: Arc<Needs>,
@@ -109,10 +112,12 @@ impl Expander {
     pub fn new(context: Context, kind: &'static str, manager: &'static str) -> Self {
         let needs = Arc::new(Needs::default());
         let (of_sources, of_kustomizations) = (Arc::clone(&needs), Arc::clone(&needs));
+        let agent = (manager == manager::AGENT).then(|| this_agent(context.options.sync));
         Self {
             context,
             kind,
             manager,
+            agent,
             kustomizations: Arc::new(Index::new(
                 |object| Some(KustomizationRow::of(object)),
                 move |key: &Key, row: &KustomizationRow| {
@@ -329,14 +334,17 @@ impl Expander {
     async fn report<K: Assembled>(&self, object: &K, states: Vec<SyncState>) -> Result<(), ExpandError> {
         let old = object.state();
         let conditions = status::conditions(&states);
-        let new = status::status(
-            states,
-            &conditions,
-            old,
-            object.meta().generation.unwrap_or_default(),
-            object.annotations().get(annotation::RECONCILE_REQUESTED_AT),
-            self.context.clock.now(),
-        );
+        let new = AssemblageStatus {
+            agent: self.agent.clone(),
+            ..status::status(
+                states,
+                &conditions,
+                old,
+                object.meta().generation.unwrap_or_default(),
+                object.annotations().get(annotation::RECONCILE_REQUESTED_AT),
+                self.context.clock.now(),
+            )
+        };
         let api: Api<K> = self.api();
         if patch_if_changed(&api, object, old, &new, self.manager)
             .await?
@@ -358,6 +366,15 @@ impl Expander {
                 self.context.events.publish(object, event).await;
             }
         }
+    }
+}
+
+/// What an agent of this version reports of itself.
+fn this_agent(sync: SyncMode) -> Agent {
+    Agent {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        sync: sync.as_str().to_owned(),
+        features: features::own(),
     }
 }
 

@@ -28,7 +28,6 @@ pub mod rows;
 pub mod seen;
 pub mod source;
 pub mod status;
-mod strict;
 mod suspend;
 pub mod values;
 pub mod verdict;

@@ -54,6 +54,7 @@ pub fn status(
         observed_generation: Some(generation),
         conditions: conditions.merge(current, generation, now),
         last_contact: None,
+        agent: None,
         syncs: states,
         last_handled_reconcile_at: requested_at.cloned(),
     }

@@ -56,6 +56,7 @@ pub async fn act<K: Rolled>(
         applied,
         stories,
         forget,
+        introduce,
         questions,
         release,
         standing: _,
@@ -96,6 +97,10 @@ pub async fn act<K: Rolled>(
         if let Some(row) = seen.revisions.get(&name) {
             history::forget(&namespace, &name, row, &modules.context).await?;
         }
+    }
+    for cluster in &introduce {
+        let assemblage = Key::new(&namespace, cluster);
+        modules.introduce(&assemblage).await?;
     }
     if release {
         self::release(module, modules).await?;

@@ -18,7 +18,7 @@ use super::{
     heard,
     holds::{self, Hold},
     kind::Rolled,
-    observe::{ClusterSeen, Definition, Observation, Pinned, Values},
+    observe::{CarrierSeen, ClusterSeen, Definition, Observation, Pinned, Values},
     pins::{self, Known, Pin},
     reasons,
     rows::{Asks, AssemblageRow, SeenRow},
@@ -150,6 +150,7 @@ fn orphan(cluster: &str, row: &Arc<SeenRow>) -> ClusterSeen {
         held_until: None,
         pinned: None,
         heard: Vec::new(),
+        carrier: CarrierSeen::default(),
         row: Some(Arc::clone(row)),
         left: None,
         values: None,
@@ -309,6 +310,7 @@ pub fn seen<K: Rolled>(
                     .filter(|_| selected && !seen.deleting)
                     .and_then(in_the_way)
             }),
+        carrier: carrier::<K>(assemblage.as_deref()),
         row,
         left,
         values,
@@ -338,6 +340,14 @@ fn obstacle<K: Rolled>(cluster: &ClusterRow) -> Option<(Reason, String)> {
     match state {
         ClusterState::Ready => None,
         ClusterState::NotReady { reason, message } => Some((reasons::not_ready(reason), message)),
+    }
+}
+
+fn carrier<K: Rolled>(assemblage: Option<&AssemblageRow>) -> CarrierSeen {
+    match assemblage {
+        _ if !K::NEEDS_AGENT => CarrierSeen::Controller,
+        None => CarrierSeen::Absent,
+        Some(assemblage) => CarrierSeen::Agent(assemblage.agent.clone()),
     }
 }
 

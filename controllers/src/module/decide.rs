@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use muster_api::{
     assemblage::{SyncRow, Withdraw},
-    module::{ModuleObject, ModuleStatus},
+    module::{ModuleObject, ModuleStatus, ReasonGroup},
     reasons::{ObjectReason, Reason},
     revision::ModuleRevision,
     rollout::FailureAction,
@@ -19,7 +19,7 @@ use super::{
     gates::{self, Gates},
     heard, history,
     intent::{Change, Intent},
-    observe::{ClusterSeen, Observation, Target},
+    observe::{CarrierSeen, ClusterSeen, Observation, Target},
     reasons::{self, Background, Explained},
     refusals,
     rows::{Asks, SeenRow},
@@ -50,6 +50,8 @@ pub struct Plan {
     pub stories: BTreeMap<String, muster_api::revision::ModuleRevisionStatus>,
     /// Revisions beyond the history limit.
     pub forget: Vec<String>,
+    /// Clusters whose assemblage is to be made without rows, so that their agents can report what they can.
+    pub introduce: Vec<String>,
     /// Gates that are to be read.
     pub questions: Vec<Question>,
     /// The module is being deleted and nothing of it is left in any row.
@@ -142,6 +144,7 @@ pub fn decide<K: ModuleObject>(
         intents,
         stories: history::stories(&seen.revisions, &decision.memory, &counts, &seen.controls, now),
         forget: forget(module, seen, &decision.memory),
+        introduce: introduce(seen, &decision),
         questions: gates::questions(module, &decision),
         release: seen.deleting && seen.clusters().iter().all(ClusterSeen::has_nothing),
         wake_at: wake_at(&decision, seen, &refused, now),
@@ -171,6 +174,12 @@ impl Plan {
         self.intents.iter().any(withdraws)
     }
 
+    /// Whether some cluster's agent does not report a feature that its row needs.
+    pub fn lacks_features(&self) -> bool {
+        let group = |group: &ReasonGroup| group.reason == Reason::SyncUnsupported.as_str();
+        self.status.reasons.iter().any(group)
+    }
+
     /// Nothing moves; only the status says why.
     fn only(status: ModuleStatus, before: Option<&ModuleStatus>) -> Self {
         Self {
@@ -182,6 +191,7 @@ impl Plan {
             refused: refusals::Rows::new(),
             stories: BTreeMap::new(),
             forget: Vec::new(),
+            introduce: Vec::new(),
             questions: Vec::new(),
             release: false,
             standing: None,
@@ -215,6 +225,7 @@ impl Plan {
             && self.applied.is_empty()
             && self.stories.is_empty()
             && self.forget.is_empty()
+            && self.introduce.is_empty()
             && !self.release;
         nothing_else && status::differs_by_clusters_only(before, &self.status)
     }
@@ -230,6 +241,18 @@ pub(super) fn remembered(seen: &Observation, units: &[engine::Unit], now: Millis
         return memory;
     }
     memory.after_gap(seen.gap.into(), now)
+}
+
+/// Clusters that wait for the report of an agent that has nothing to report on.
+fn introduce(seen: &Observation, decision: &engine::Decision) -> Vec<String> {
+    let waits = |(unit, why): &&(engine::UnitId, Why)| {
+        let absent = seen
+            .cluster(unit.as_str())
+            .is_some_and(|cluster| cluster.carrier == CarrierSeen::Absent);
+        absent && reasons::word(why).0 == Reason::SyncUnsupported
+    };
+    let waiting = decision.reasons.iter().filter(waits);
+    waiting.map(|(unit, _)| unit.to_string()).collect()
 }
 
 /// What messages about this decision speak of.

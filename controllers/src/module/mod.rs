@@ -235,7 +235,7 @@ async fn reconcile<K: Rolled>(module: Arc<K>, modules: Arc<Modules<K>>) -> Resul
         .dependencies
         .note(&Name::of(&*module), plan.standing.take());
     let (wake_at, over) = (plan.wake_at, plan.release);
-    let untold = untold(&seen, &modules);
+    let untold = untold(&seen, plan.lacks_features(), &modules);
     let acted = act::act(&*module, &seen, plan, &modules).await;
     // What was seen was so, whatever became of it.
     if !over {
@@ -246,10 +246,11 @@ async fn reconcile<K: Rolled>(module: Arc<K>, modules: Arc<Modules<K>>) -> Resul
     Ok(next(&*module, &modules, wakes))
 }
 
-/// When it is looked again whether a name is free: of an object that has no row of this module, no event tells.
-fn untold<K: Rolled>(seen: &Observation, modules: &Modules<K>) -> Option<Timestamp> {
+/// When to observe again whether a name is free, or an agent reports what it can: an object that has no row of this module sends it no
+/// event.
+fn untold<K: Rolled>(seen: &Observation, unsupported: bool, modules: &Modules<K>) -> Option<Timestamp> {
     let taken = |cluster: &ClusterSeen| matches!(cluster.obstacle, Some((Reason::NameConflict, _)));
-    let any = seen.clusters().iter().any(taken);
+    let any = unsupported || seen.clusters().iter().any(taken);
     any.then(|| modules.context.clock.now() + UNTOLD)
 }
 

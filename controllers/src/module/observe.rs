@@ -9,7 +9,9 @@ use std::{
 use jiff::Timestamp;
 use kube::{Resource as _, ResourceExt, api::ListParams};
 use muster_api::{
+    assemblage::{Agent, SyncRow},
     control_status::ControlStatus,
+    features,
     module::{ModuleObject, SourceStatus},
     names,
     reasons::{ObjectReason, Reason},
@@ -157,6 +159,8 @@ pub struct ClusterSeen {
     pub pinned: Option<Pinned>,
     /// What became of what people say by its annotations.
     pub heard: Vec<ControlStatus>,
+    /// The assemblage that carries its rows.
+    pub carrier: CarrierSeen,
     /// Its row of this module.
     pub row: Option<Arc<SeenRow>>,
     /// What the cluster reports of this module although it has no row of it.
@@ -166,6 +170,37 @@ pub struct ClusterSeen {
     pub values: Option<Result<Values, String>>,
     /// The values of the last good revision's bindings; of a cluster that is pinned none, as it neither comes from there nor goes back.
     pub last_good_values: Option<Result<Values, String>>,
+}
+
+/// What carries a cluster's rows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum CarrierSeen {
+    /// No assemblage: none was made yet.
+    #[default]
+    Absent,
+    /// An assemblage, and what the agent of the cluster reports of itself.
+    Agent(Option<Agent>),
+    /// An assemblage, or none, whose rows this process carries out itself: it can do all that rows ask for.
+    Controller,
+}
+
+impl CarrierSeen {
+    /// What a row needs that is not reported.
+    pub fn missing(&self, row: &SyncRow) -> BTreeSet<&'static str> {
+        match self {
+            Self::Absent => features::missing(row, None),
+            Self::Agent(agent) => features::missing(row, agent.as_ref()),
+            Self::Controller => BTreeSet::new(),
+        }
+    }
+
+    /// Why such a row is not assigned.
+    pub fn refusal(&self, missing: &BTreeSet<&'static str>) -> String {
+        match self {
+            Self::Agent(agent) => features::refusal(missing, agent.as_ref()),
+            Self::Absent | Self::Controller => features::refusal(missing, None),
+        }
+    }
 }
 
 /// What a cluster is pinned to.

@@ -8,7 +8,7 @@ use std::{
 
 use kube::ResourceExt;
 use muster_api::{
-    assemblage::{FailureClass, Intent, SyncPhase, SyncRow, SyncState, Withdraw},
+    assemblage::{Agent, FailureClass, Intent, SyncPhase, SyncRow, SyncState, Withdraw},
     labels,
     schema::MAX_TOKEN,
 };
@@ -32,6 +32,8 @@ pub struct AssemblageRow {
     pub deleting: bool,
     /// The uid of the Cluster that owns it; none if that was deleted so that what it owned is kept.
     pub owner: Option<String>,
+    /// What the agent there reports of itself.
+    pub agent: Option<Agent>,
     /// Its syncs.
     pub syncs: Vec<Arc<SeenRow>>,
     /// What the cluster reports of syncs that have no row here, by name: of modules that were removed, or of before this assemblage was
@@ -158,6 +160,7 @@ pub fn row<A: Carrier>(assemblage: &A) -> AssemblageRow {
         ours: is_ours(assemblage),
         deleting: assemblage.meta().deletion_timestamp.is_some(),
         owner: registry::owner(assemblage.meta()).map(str::to_owned),
+        agent: assemblage.status().and_then(|status| status.agent.clone()),
         syncs: rows
             .iter()
             .enumerate()

@@ -268,7 +268,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::registry::ClusterState;
+    use crate::{module::observe::CarrierSeen, registry::ClusterState};
 
     fn cluster(name: &str) -> Arc<ClusterRow> {
         Arc::new(ClusterRow {
@@ -291,6 +291,7 @@ mod tests {
             ours: true,
             deleting: false,
             owner: None,
+            agent: None,
             syncs: Vec::new(),
             left: Vec::new(),
         })
@@ -310,6 +311,7 @@ mod tests {
                 held_until: None,
                 pinned: None,
                 heard: Vec::new(),
+                carrier: CarrierSeen::default(),
                 row: None,
                 left: None,
                 values: None,

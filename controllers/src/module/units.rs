@@ -354,7 +354,7 @@ fn unit(
         desired: desired(cluster, seen, &choice),
         assigned: row.map(|row| assigned(row, &choice)),
         observed: row.map_or_else(|| cluster.left.clone(), |row| row.reported.clone()),
-        eligible: eligible(cluster, rollout, obstacles),
+        eligible: eligible(cluster, &choice, rollout, obstacles),
         place: place(cluster, rollout, pinned),
         domain: None,
         pinned,
@@ -425,6 +425,7 @@ fn choice(
 
 fn eligible(
     cluster: &ClusterSeen,
+    choice: &Choice,
     rollout: &api::Rollout,
     obstacles: &mut BTreeMap<String, String>,
 ) -> engine::Eligible {
@@ -438,6 +439,14 @@ fn eligible(
     }
     if obstacles.contains_key(&cluster.name) {
         return no(Reason::BindingFailed);
+    }
+    let wanted = choice.wanted.as_ref();
+    let missing = wanted
+        .map(|content| cluster.carrier.missing(&content.row))
+        .unwrap_or_default();
+    if !missing.is_empty() {
+        obstacles.insert(cluster.name.clone(), cluster.carrier.refusal(&missing));
+        return no(Reason::SyncUnsupported);
     }
     match &cluster.not_yet {
         Some(message) => {

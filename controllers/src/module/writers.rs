@@ -113,6 +113,18 @@ impl<K: Rolled> Modules<K> {
         outcome.try_recv().unwrap_or(Err(Error::Overtaken { what }))
     }
 
+    /// Makes the assemblage of a cluster without rows. Nothing is to be done if there is one by now.
+    pub(super) async fn introduce(&self, assemblage: &Key) -> Result<(), Error> {
+        let Some(cluster) = self.context.registry.get(&assemblage.name) else {
+            return Ok(());
+        };
+        let what = format!("creating {} {assemblage}", K::Assemblage::kind(&()));
+        match self.created(assemblage, &cluster, &what, &[]).await {
+            Err(Error::Overtaken { .. }) => Ok(()),
+            outcome => outcome,
+        }
+    }
+
     /// All in one write; if that is refused, one by one, so that a stale view of one row is no other's trouble.
     async fn write_all(&self, assemblage: &Key, jobs: Vec<Job>) {
         let writes: Vec<&Write> = jobs.iter().map(|job| &job.write).collect();

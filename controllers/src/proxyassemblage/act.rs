@@ -8,7 +8,7 @@ use muster_api::{
 use tracing::info;
 
 use super::{Mirroring, mirror::Mirror, observe::DOWNSTREAM_DEADLINE};
-use crate::runtime::{Api, CallError, call_within};
+use crate::runtime::{Api, CallError, call_within, strict};
 
 /// What became of a mirror.
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ impl Mirroring {
                     "creating a mirror"
                 );
                 let what = format!("creating Assemblage {SYSTEM_NAMESPACE}/{name}");
-                let live = call_within(DOWNSTREAM_DEADLINE, what, api.create(&by, &wanted)).await?;
+                let live = call_within(DOWNSTREAM_DEADLINE, what, strict::create(&api, &by, &wanted)).await?;
                 Ok(Outcome {
                     live: Some(live),
                     ..Outcome::default()
@@ -55,7 +55,8 @@ impl Mirroring {
                     "changing a mirror"
                 );
                 let what = format!("changing Assemblage {SYSTEM_NAMESPACE}/{name}");
-                let live = call_within(DOWNSTREAM_DEADLINE, what, api.replace(&name, &by, &wanted)).await?;
+                let live =
+                    call_within(DOWNSTREAM_DEADLINE, what, strict::replace(&api, &by, &wanted)).await?;
                 Ok(Outcome {
                     live: Some(live),
                     ..Outcome::default()

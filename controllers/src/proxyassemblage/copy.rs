@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_api::{
     Assemblage,
-    assemblage::{SyncPhase, SyncRow, SyncState},
+    assemblage::{Agent, SyncPhase, SyncRow, SyncState},
     conditions::bounded,
     reasons::{ObjectReason, Reason},
-    schema::{MAX_LABEL, MAX_MESSAGE, MAX_NAME, MAX_TOKEN},
+    schema::{MAX_FEATURES, MAX_LABEL, MAX_MESSAGE, MAX_NAME, MAX_TOKEN},
 };
 
 use crate::expand::decide::Refusal;
@@ -87,6 +87,17 @@ fn unacknowledged(name: &str) -> SyncState {
         reason: Some(Reason::Updating.into()),
         message: Some("not acknowledged by the cluster yet".to_owned()),
         ..SyncState::default()
+    }
+}
+
+/// What an agent reports of itself.
+pub fn agent(agent: &Agent) -> Agent {
+    let cut = |text: &str| bounded(text, MAX_LABEL).into_owned();
+    let features = agent.features.iter().filter(|feature| feature.len() <= MAX_LABEL);
+    Agent {
+        version: cut(&agent.version),
+        sync: cut(&agent.sync),
+        features: features.take(MAX_FEATURES).cloned().collect(),
     }
 }
 

@@ -15,20 +15,23 @@ mod observe;
 mod sessions;
 mod status;
 mod values;
+mod versions;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream};
-use kube::{ResourceExt, runtime::reflector::Store};
-use muster_api::ProxyAssemblage;
+use kube::{Client, ResourceExt, runtime::reflector::Store};
+use muster_api::{Assemblage, ProxyAssemblage, assemblage::Agent, labels::annotation};
 use thiserror::Error;
 use tokio::sync::{OnceCell, Semaphore};
 
-use self::{mirror::Proxy, observe::Reach, sessions::Sessions};
+use self::{act::Outcome, mirror::Proxy, observe::Reach, sessions::Sessions, values::Rows};
 use crate::{
     bindings::Objects,
     expand::decide::Away,
-    runtime::{Action, CallError, Context, Key, Retry, Retryable, Runner, status::StatusError},
+    runtime::{
+        Action, CallError, Context, Key, Retry, Retryable, Runner, call::explain, status::StatusError,
+    },
     targeted,
 };
 
@@ -136,59 +139,104 @@ pub async fn reconcile(proxy: Arc<ProxyAssemblage>, mirroring: Arc<Mirroring>) -
         Reach::Ready(client) => client,
         Reach::Away(away) => return mirroring.stand_by(&proxy, &away).await,
     };
-    let rows = mirroring.rows(&proxy).await;
-    let seen = match mirroring.poll(&proxy, &client).await {
-        Ok(seen) => seen,
+    let mut rows = mirroring.rows(&proxy).await;
+    let live = match mirroring.poll(&proxy, &client).await {
+        Ok(live) => live,
         Err(error) => return mirroring.failed(&proxy, error).await,
     };
     let origin = mirroring.origin(&proxy).await?;
-    let kept: BTreeSet<String> = rows.refused.keys().cloned().collect();
-    let held = proxy
-        .status
-        .as_ref()
-        .map(|status| status.syncs.as_slice())
-        .unwrap_or_default();
-    let view = Proxy {
-        name: key.name.as_str(),
-        cluster: proxy
-            .spec
-            .cluster_ref
-            .as_ref()
-            .map(|reference| reference.name.as_str()),
-        origin: &origin,
-        adopt: proxy
-            .annotations()
-            .get(muster_api::labels::annotation::ADOPT)
-            .map(String::as_str),
-        requested_at: proxy
-            .annotations()
-            .get(muster_api::labels::annotation::RECONCILE_REQUESTED_AT)
-            .map(String::as_str),
-        rows: &rows.resolved,
-        kept: &kept,
-        said: held,
+    rows.leave_out(live.as_ref().and_then(agent));
+    let outcome = match mirroring
+        .bring(&proxy, &client, &origin, &rows, live.as_ref())
+        .await
+    {
+        // The kind in the cluster is older than its agent.
+        Err(BringError::Act(error)) if is_unknown_field(&error) && rows.leave_out_all(&explain(&error)) => {
+            mirroring
+                .bring(&proxy, &client, &origin, &rows, live.as_ref())
+                .await
+        }
+        outcome => outcome,
     };
-    let wanted = mirror::mirror(&view, seen.as_ref());
-    if mirror::removes(&wanted, seen.as_ref()) {
-        mirroring.confirm(&proxy).await?;
-    }
-    let outcome = match mirroring.act(&client, wanted).await {
+    let outcome = match outcome {
         Ok(outcome) => outcome,
-        Err(error) => return mirroring.failed(&proxy, error).await,
+        Err(BringError::Act(error)) => return mirroring.failed(&proxy, error).await,
+        Err(BringError::Confirm(error)) => return Err(error),
     };
+    let kept = rows.refused.keys().cloned().collect();
     mirroring
         .report(
             &proxy,
-            &view,
+            &view(&proxy, &origin, &rows, &kept),
             &rows,
-            outcome.live.as_ref().or(seen.as_ref()),
+            outcome.live.as_ref().or(live.as_ref()),
             outcome.foreign.as_deref(),
         )
         .await?;
     Ok(Action::requeue(mirroring.next_poll(&key)))
 }
 
+/// Why rows were not brought to a cluster.
+enum BringError {
+    /// Something would be removed because of rows that are not the present ones, or may be.
+    Confirm(ProxyError),
+    /// The cluster did not answer, or refused.
+    Act(CallError),
+}
+
+/// The proxy, as far as its mirror goes.
+fn view<'a>(
+    proxy: &'a ProxyAssemblage,
+    origin: &'a str,
+    rows: &'a Rows,
+    kept: &'a BTreeSet<String>,
+) -> Proxy<'a> {
+    let annotation = |key| proxy.annotations().get(key).map(String::as_str);
+    let cluster = proxy.spec.cluster_ref.as_ref();
+    Proxy {
+        name: proxy.metadata.name.as_deref().unwrap_or_default(),
+        cluster: cluster.map(|reference| reference.name.as_str()),
+        origin,
+        adopt: annotation(annotation::ADOPT),
+        requested_at: annotation(annotation::RECONCILE_REQUESTED_AT),
+        rows: &rows.resolved,
+        kept,
+        said: proxy
+            .status
+            .as_ref()
+            .map_or(&[], |status| status.syncs.as_slice()),
+    }
+}
+
+/// What an Assemblage's agent reports of itself.
+fn agent(live: &Assemblage) -> Option<&Agent> {
+    live.status.as_ref()?.agent.as_ref()
+}
+
+/// Whether a strict write was refused for a field that the kind there does not have.
+fn is_unknown_field(error: &CallError) -> bool {
+    let words = error.refusal().filter(|_| error.code() == Some(400));
+    words.is_some_and(|words| words.contains("unknown field"))
+}
+
 impl Mirroring {
+    /// Brings rows to the cluster.
+    async fn bring(
+        &self,
+        proxy: &ProxyAssemblage,
+        client: &Client,
+        origin: &str,
+        rows: &Rows,
+        live: Option<&Assemblage>,
+    ) -> Result<Outcome, BringError> {
+        let kept = rows.refused.keys().cloned().collect();
+        let wanted = mirror::mirror(&view(proxy, origin, rows, &kept), live);
+        if mirror::removes(&wanted, live) {
+            self.confirm(proxy).await.map_err(BringError::Confirm)?;
+        }
+        self.act(client, wanted).await.map_err(BringError::Act)
+    }
+
     /// Ends the watches for proxies that are no more, of which no reconcile tells.
     async fn sweep(&self, present: &Store<ProxyAssemblage>) {
         loop {

@@ -3,14 +3,14 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use muster_api::{
     Assemblage, ProxyAssemblage,
-    assemblage::{AssemblageStatus, SyncState},
+    assemblage::{Agent, AssemblageStatus, SyncState},
     cluster::NotReady,
-    conditions::{Conditions, REACHABLE, Status, bounded, find},
+    conditions::{AGENT_OUTDATED, Conditions, REACHABLE, Status, bounded, find},
     labels::manager,
     reasons::{EventReason, ObjectReason, Reason},
 };
 
-use super::{Mirroring, ProxyError, copy, mirror::Proxy, mirror::unclaimed_rows, values::Rows};
+use super::{Mirroring, ProxyError, copy, mirror::Proxy, mirror::unclaimed_rows, values::Rows, versions};
 use crate::runtime::Api;
 use crate::{
     expand::{decide::Away, status as expanded},
@@ -40,7 +40,13 @@ impl Mirroring {
         let handled = live
             .and_then(|live| live.status.as_ref())
             .and_then(|status| status.last_handled_reconcile_at.as_deref());
+        let agent = live.and_then(super::agent).map(copy::agent);
+        let conditions = match live.and_then(|live| outdated(live, agent.as_ref())) {
+            Some(message) => conditions.with(AGENT_OUTDATED, Status::True, ObjectReason::OlderAgent, message),
+            None => conditions,
+        };
         let status = AssemblageStatus {
+            agent,
             last_handled_reconcile_at: handled.map(|at| bounded(at, MAX_REQUEST).into_owned()),
             ..self.status(proxy, reported, &conditions)
         };
@@ -112,7 +118,7 @@ impl Mirroring {
                 .report_unknown(proxy, Status::False, NotReady::Unreachable.as_str(), &message)
                 .await;
         }
-        self.report_unknown(proxy, Status::True, ObjectReason::WriteFailed.as_str(), &message)
+        self.report_unknown(proxy, Status::True, Reason::WriteFailed.as_str(), &message)
             .await
     }
 
@@ -142,6 +148,7 @@ impl Mirroring {
             .map(Time);
         let status = AssemblageStatus {
             last_contact,
+            agent: proxy.status.as_ref().and_then(|status| status.agent.clone()),
             ..self.status(proxy, held(proxy), &conditions)
         };
         self.write(proxy, &status).await
@@ -172,6 +179,22 @@ impl Mirroring {
         patch_if_changed(&api, proxy, proxy.status.as_ref(), status, manager::CONTROLLER).await?;
         Ok(())
     }
+}
+
+/// What is to be said of an agent that is older than this controller. One that has reported nothing at all may be on its way.
+fn outdated(live: &Assemblage, agent: Option<&Agent>) -> Option<String> {
+    let own = env!("CARGO_PKG_VERSION");
+    live.status.as_ref()?;
+    let says = match agent {
+        None => "its agent reports no version".to_owned(),
+        Some(agent) if versions::is_older(&agent.version, own) => {
+            format!("its agent is of version {}", agent.version)
+        }
+        Some(_) => return None,
+    };
+    Some(format!(
+        "{says}, this controller is {own}: rows that ask for more than it can are not assigned; next: upgrade it (muster check)"
+    ))
 }
 
 /// The states as last reported; of rows that were never reported, that they were not.

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use muster_api::{
     ProxyAssemblage,
-    assemblage::{FailureClass, Intent, SyncRow},
-    reasons::ObjectReason,
+    assemblage::{Agent, FailureClass, Intent, SyncRow},
+    features,
+    reasons::{ObjectReason, Reason},
     schema::{MAX_ASSEMBLAGE, MAX_ROW},
 };
 
@@ -69,6 +70,46 @@ impl Mirroring {
             .map(|row| row.labels.clone())
             .unwrap_or_default();
         given(&cluster.name, &labels)
+    }
+}
+
+impl Rows {
+    /// Leaves out the rows that its agent does not report to understand: carried out by an agent that passes over a field they would be
+    /// something else than was meant.
+    pub(super) fn leave_out(&mut self, agent: Option<&Agent>) {
+        let rows = std::mem::take(&mut self.resolved);
+        for row in rows {
+            let missing = features::missing(&row, agent);
+            if missing.is_empty() {
+                self.resolved.push(row);
+            } else {
+                let refusal = unsupported(features::refusal(&missing, agent));
+                self.refused.insert(row.name, refusal);
+            }
+        }
+    }
+
+    /// Leaves out all rows that need a feature, where the kind in the cluster does not have its field. False: there is none.
+    pub(super) fn leave_out_all(&mut self, why: &str) -> bool {
+        let rows = std::mem::take(&mut self.resolved);
+        let (plain, needy): (Vec<_>, Vec<_>) =
+            rows.into_iter().partition(|row| features::needed(row).is_empty());
+        self.resolved = plain;
+        let any = !needy.is_empty();
+        let refused = needy
+            .into_iter()
+            .map(|row| (row.name, unsupported(why.to_owned())));
+        self.refused.extend(refused);
+        any
+    }
+}
+
+fn unsupported(message: String) -> Refusal {
+    Refusal {
+        reason: Reason::SyncUnsupported.into(),
+        message,
+        class: FailureClass::Infra,
+        terminal: false,
     }
 }
 

@@ -23,6 +23,16 @@ pub enum SyncMode {
     Flux,
 }
 
+impl SyncMode {
+    /// As `--sync` names it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Builtin => "builtin",
+            Self::Flux => "flux",
+        }
+    }
+}
+
 /// A kind that bindings may read, beyond ConfigMap and Cluster (`--binding-kinds`).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BindingKind {

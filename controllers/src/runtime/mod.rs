@@ -26,6 +26,7 @@ pub mod jitter;
 pub mod retry;
 pub mod sendable;
 pub mod status;
+pub mod strict;
 pub mod unreadable;
 pub mod watch;
 

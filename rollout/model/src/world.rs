@@ -190,6 +190,7 @@ impl World {
             on_failure: scope.on_failure,
             max_failed: Limit::Count(scope.max_failed),
             deadlines: Deadlines {
+                total: None,
                 pickup: beats(scope.beats.pickup),
                 progress: beats(scope.beats.progress),
                 absence: beats(scope.beats.absence),

@@ -29,7 +29,7 @@ pub const MAX_MESSAGE: usize = 256;
 /// Controls looked at; more are not.
 pub const MAX_CONTROLS: usize = 16;
 /// Bytes of the memory as JSON.
-pub const MAX_BYTES: usize = 144 * 1024;
+pub const MAX_BYTES: usize = 160 * 1024;
 
 /// The state of one module's rollout. The default is the memory of a module that never rolled;
 /// for one that did and lost it see [`Memory::rebuild`].
@@ -219,6 +219,10 @@ pub struct Clock {
     pub spent: Millis,
     /// When it was last started; None while it stands.
     pub from: Option<Millis>,
+    /// Spent on steps that are done: the deadline of each starts anew, and all of them have one in common.
+    pub before: Millis,
+    /// The most steps that were reported as done.
+    pub done: u32,
 }
 
 /// Why a revision is bad.
@@ -347,12 +351,18 @@ impl Charge {
     /// When the deadline that runs now ends, if its clock runs.
     pub(crate) fn deadline(&self, deadlines: &Deadlines) -> Option<Millis> {
         let left = self.allowed(deadlines).since(self.clock.spent);
+        let in_all = self.clock.before.plus(self.clock.spent);
+        let left = deadlines
+            .total
+            .map_or(left, |total| left.min(total.since(in_all)));
         self.clock.from.map(|from| from.plus(left))
     }
 
     /// The deadline that runs now is over.
     pub(crate) fn is_overdue(&self, deadlines: &Deadlines, now: Millis) -> bool {
-        self.clock.elapsed(now) >= self.allowed(deadlines)
+        let elapsed = self.clock.elapsed(now);
+        let in_all = self.clock.before.plus(elapsed);
+        elapsed >= self.allowed(deadlines) || deadlines.total.is_some_and(|total| in_all >= total)
     }
 
     fn allowed(&self, deadlines: &Deadlines) -> Millis {
@@ -373,9 +383,22 @@ impl Clock {
                 *self = Self {
                     spent: self.elapsed(now),
                     from: None,
+                    ..*self
                 }
             }
             (Some(_), true) | (None, false) => {}
+        }
+    }
+
+    /// More steps are done than were: the deadline starts anew.
+    pub(crate) fn advance(&mut self, done: u32, now: Millis) {
+        if done > self.done {
+            *self = Self {
+                spent: Millis(0),
+                from: self.from.map(|_| now),
+                before: self.before.plus(self.elapsed(now)),
+                done,
+            };
         }
     }
 

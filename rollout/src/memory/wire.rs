@@ -39,7 +39,8 @@ pub(super) struct Wire {
 
 /// Incarnation, place of the revision, digest, token, flags, since, succeeded so much later, spent, one instant: since when
 /// the clock runs, or else since when the unit is absent; and by how much the first token that was given out is smaller, or,
-/// when none was, 1 for a charge in doubt. 0 is none (a place counts from 1).
+/// when none was, 1 for a charge in doubt. 0 is none (a place counts from 1). Of a unit that goes step by step also: the steps that are
+/// done, and the time that was spent on them.
 #[derive(Serialize, Deserialize)]
 struct WireCharge(
     Incarnation,
@@ -52,6 +53,7 @@ struct WireCharge(
     Millis,
     Millis,
     u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")] Option<(u32, Millis)>,
 );
 
 const VERSION: u8 = 1;
@@ -197,11 +199,13 @@ impl WireCharge {
                 Some(first) => charge.token.0.saturating_sub(first.0),
                 None => charge.doubtful.into(),
             },
+            (charge.clock.done > 0).then_some((charge.clock.done, charge.clock.before)),
         )
     }
 
     fn read(self, revs: &[Revision]) -> Option<Charge> {
-        let Self(incarnation, place, digest, token, flags, since, succeeded, spent, at, before) = self;
+        let Self(incarnation, place, digest, token, flags, since, succeeded, spent, at, before, steps) = self;
+        let (done, spent_before) = steps.unwrap_or_default();
         let set = |flag: u16| flags & flag != 0;
         let revision = match usize::from(place).checked_sub(1) {
             Some(place) => Some(*revs.get(place)?),
@@ -226,6 +230,8 @@ impl WireCharge {
             clock: Clock {
                 spent,
                 from: set(RUNNING).then_some(at),
+                before: spent_before,
+                done,
             },
             absent_since: (set(ABSENT) && !set(RUNNING)).then_some(at),
             skipped: set(SKIPPED),

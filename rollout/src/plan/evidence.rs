@@ -97,18 +97,20 @@ impl Pass<'_> {
                     return Fate::Ends;
                 }
             }
+            Some(State::Progressing(progress)) => {
+                charge.succeeded_since = None;
+                charge.clock.advance(progress.done, self.now);
+            }
             Some(State::Updating | State::Failed { .. }) => charge.succeeded_since = None,
             // What succeeded is no longer what the cluster has: the deadline runs on at once, not only in the next decision.
             None if !self.spec.paused && self.is_overtaken(unit, &charge) => charge.succeeded_since = None,
             Some(State::Unknown | State::Withdrawn) | None => {}
         }
-        let held_up = matches!(
-            report,
-            Some(State::Failed {
-                class: Class::Infra,
-                ..
-            })
-        );
+        let held_up = match report {
+            Some(State::Failed { class, .. }) => *class == Class::Infra,
+            Some(State::Progressing(progress)) => progress.waiting,
+            _ => false,
+        };
         // Once it runs it does not stop while a greater token is written for the same intent (see `overtake`); unless that is refused.
         let refused = self.refusal(unit, &charge).is_some();
         let begun = charge.clock != crate::Clock::default() && !self.spec.paused && !refused;
@@ -141,9 +143,14 @@ impl Pass<'_> {
                 }
                 | State::Succeeded,
             ) => false,
-            Some(State::Failed { .. } | State::Updating | State::Withdrawn | State::Unknown) | None => {
-                charge.is_overdue(&self.spec.deadlines, self.now)
-            }
+            Some(
+                State::Failed { .. }
+                | State::Updating
+                | State::Progressing(_)
+                | State::Withdrawn
+                | State::Unknown,
+            )
+            | None => charge.is_overdue(&self.spec.deadlines, self.now),
         }
     }
 

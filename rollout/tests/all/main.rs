@@ -27,6 +27,7 @@ mod order;
 mod overtake;
 mod pins;
 mod play;
+mod progress;
 mod reasons;
 mod record;
 mod refused;

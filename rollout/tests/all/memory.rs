@@ -39,6 +39,8 @@ fn full() -> Memory {
             clock: Clock {
                 spent: Millis::minutes(60 * 24),
                 from: Some(NOW),
+                before: Millis::minutes(60 * 24),
+                done: u32::MAX,
             },
             absent_since: None,
             skipped: true,

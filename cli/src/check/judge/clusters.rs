@@ -3,8 +3,11 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
 use muster_api::{
+    ProxyAssemblage,
     cluster::{NotReady, kubeconfig_secret},
+    conditions,
     labels::annotation,
 };
 use muster_controllers::registry::{ClusterRow, ClusterState};
@@ -43,6 +46,7 @@ pub fn judge(world: &World) -> Vec<Finding> {
         )],
     };
     findings.extend(states(&rows));
+    findings.extend(agents(&live.proxies));
     findings.extend(match &world.identities {
         Ok(identities) => seen(identities, &rows),
         Err(why) => vec![Finding::unknown(
@@ -230,6 +234,28 @@ fn states(rows: &[Arc<ClusterRow>]) -> Vec<Finding> {
         }),
     ));
     findings
+}
+
+fn agents(proxies: &[ProxyAssemblage]) -> Vec<Finding> {
+    let older = proxies.iter().filter_map(|proxy| {
+        let conditions = &proxy.status.as_ref()?.conditions;
+        let condition = conditions::find(conditions, conditions::AGENT_OUTDATED)?;
+        let cluster = proxy.name_any();
+        let finding = Finding::warning(Code::AgentVersion, "its agent is older than the controller");
+        Some(
+            finding
+                .about(about(&cluster))
+                .reason(&condition.message)
+                .remedy(format!(
+                    "muster install --export --downstream --crds | kubectl --context {cluster} apply --server-side -f -"
+                )),
+        )
+    });
+    each(
+        Code::AgentVersion,
+        || "no agent is older than the controller".to_owned(),
+        older.collect(),
+    )
 }
 
 fn seen(identities: &BTreeMap<String, String>, rows: &[Arc<ClusterRow>]) -> Vec<Finding> {

@@ -102,6 +102,7 @@ impl Observer {
                 class: Class::Infra, ..
             }
             | State::Updating
+            | State::Progressing(_)
             | State::Unknown => {}
         }
     }

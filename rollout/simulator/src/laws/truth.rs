@@ -69,9 +69,12 @@ pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
                 && (since.is_some() || it.is_there())
         }
         Why::AlreadyUnready { .. } => !it.charge().is_some_and(|charge| charge.was_ready),
-        Why::Overdue { .. } => {
-            changing(&|charge| charge.picked_up && it.spent(charge) >= it.case.spec.deadlines.progress)
-        }
+        Why::Overdue { .. } => changing(&|charge| {
+            let (deadlines, spent) = (&it.case.spec.deadlines, it.spent(charge));
+            let in_all = charge.clock.before.plus(spent);
+            let late = spent >= deadlines.progress || deadlines.total.is_some_and(|total| in_all >= total);
+            charge.picked_up && late
+        }),
         Why::NotPickedUp { .. } => {
             changing(&|charge| !charge.picked_up && it.spent(charge) >= it.case.spec.deadlines.pickup)
         }

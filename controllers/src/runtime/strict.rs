@@ -1,38 +1,42 @@
-//! Writes that are refused if the kind in this cluster does not know all that they say.
+//! Writes that are refused if the kind in that cluster does not know every field (`fieldValidation=Strict`).
 //!
-//! An older definition of Flux's drops what it does not know without a word. What muster says of a Kustomization is not optional: without
-//! `deletionPolicy`, its deletion would empty the cluster.
+//! An older definition drops the fields that it does not know without a word. What muster writes is not optional: without
+//! `deletionPolicy` the deletion of a Kustomization would empty the cluster, and a row without its newest field would be carried out
+//! otherwise than it was meant.
+
+use std::fmt::Debug;
 
 use http::{Uri, uri::PathAndQuery};
-use kube::{Error, ResourceExt, api::PostParams};
-use muster_api::flux::Kustomization;
+use kube::{Error, Resource, ResourceExt, api::PostParams};
+use serde::{Serialize, de::DeserializeOwned};
 
-use crate::runtime::Api;
+use super::Api;
 
-/// Creates a Kustomization.
-pub(super) async fn create(
-    api: &Api<Kustomization>,
-    by: &PostParams,
-    wanted: &Kustomization,
-) -> kube::Result<Kustomization> {
+/// Creates an object.
+pub async fn create<K>(api: &Api<K>, by: &PostParams, wanted: &K) -> kube::Result<K>
+where
+    K: Resource + Clone + Debug + Serialize + DeserializeOwned,
+{
     send(api, api.request_to_create(by, bytes(wanted)?)?).await
 }
 
-/// Replaces a Kustomization.
-pub(super) async fn replace(
-    api: &Api<Kustomization>,
-    by: &PostParams,
-    wanted: &Kustomization,
-) -> kube::Result<Kustomization> {
+/// Replaces an object.
+pub async fn replace<K>(api: &Api<K>, by: &PostParams, wanted: &K) -> kube::Result<K>
+where
+    K: Resource + Clone + Debug + Serialize + DeserializeOwned,
+{
     let request = api.request_to_replace(&wanted.name_any(), by, bytes(wanted)?)?;
     send(api, request).await
 }
 
-async fn send(api: &Api<Kustomization>, request: http::Request<Vec<u8>>) -> kube::Result<Kustomization> {
+async fn send<K>(api: &Api<K>, request: http::Request<Vec<u8>>) -> kube::Result<K>
+where
+    K: Resource + Clone + DeserializeOwned,
+{
     api.clone().into_client().request(strict(request)).await
 }
 
-fn bytes(wanted: &Kustomization) -> kube::Result<Vec<u8>> {
+fn bytes<K: Serialize>(wanted: &K) -> kube::Result<Vec<u8>> {
     serde_json::to_vec(wanted).map_err(Error::SerdeError)
 }
 
