@@ -1,6 +1,9 @@
 //! `ProxyAssemblage`, `RemoteAssemblage` and `Assemblage`: the syncs of one cluster, and their rows.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
@@ -262,6 +265,34 @@ pub struct SyncState {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_MESSAGE))]
     pub message: Option<String>,
+    /// How far it is, where one of its objects rolls something out itself and reports that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
+}
+
+/// How far an object is that rolls something out itself: `status.progress` of any custom resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Progress {
+    /// Steps that are done.
+    pub done: u32,
+    /// All steps.
+    pub total: u32,
+    /// What it waits for that is no work of its own: an approval, a gate, a soak, a window, the end of a pause. Absent while it works.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::MAX_LABEL))]
+    pub waiting: Option<String>,
+}
+
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { done, total, waiting } = self;
+        write!(f, "{done} of {total} done")?;
+        match waiting {
+            Some(waiting) => write!(f, ", waiting: {waiting}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// The states that can be read. Another version of muster, or a cluster that means ill, may use words that are unknown here: such a

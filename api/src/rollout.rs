@@ -342,10 +342,13 @@ pub enum FailureAction {
 pub struct Deadlines {
     /// From assignment to acknowledgement by the cluster.
     pub pickup: Duration,
-    /// From acknowledgement to confirmation.
+    /// From acknowledgement to confirmation; while objects report that their own steps get done, from one step to the next.
     pub progress: Duration,
     /// How long a cluster that became ineligible keeps its slot.
     pub absence: Duration,
+    /// From acknowledgement to confirmation, however many steps are reported as done meanwhile. Absent: as long as it gets on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<Duration>,
 }
 
 impl Default for Deadlines {
@@ -354,6 +357,7 @@ impl Default for Deadlines {
             pickup: Duration::from_mins(5),
             progress: Duration::from_mins(10),
             absence: Duration::from_mins(5),
+            total: None,
         }
     }
 }

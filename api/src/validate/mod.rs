@@ -75,6 +75,16 @@ pub enum Problem {
         /// `sync.package.retryInterval`.
         retry_interval: Duration,
     },
+    /// A deadline of all steps that ends before that of the first.
+    #[error(
+        "rollout.deadlines.total is {total}, less than rollout.deadlines.progress ({progress}), which is the time of one step"
+    )]
+    Total {
+        /// `rollout.deadlines.total`.
+        total: Duration,
+        /// `rollout.deadlines.progress`.
+        progress: Duration,
+    },
 }
 
 impl fmt::Display for Invalid {
@@ -176,6 +186,7 @@ impl Found {
         }
         self.gates(spec, insecure);
         self.check("spec.rollout.deadlines.progress", deadline(spec));
+        self.check("spec.rollout.deadlines.total", total(spec));
     }
 
     fn gates(&mut self, spec: &ModuleSpec, insecure: InsecureSources) {
@@ -183,6 +194,17 @@ impl Found {
             let field = format!("spec.rollout.stages[{index}]");
             gates::check(self, &field, &stage.gates, insecure);
         }
+    }
+}
+
+fn total(spec: &ModuleSpec) -> Result<(), Problem> {
+    let deadlines = spec.rollout.deadlines;
+    match deadlines.total {
+        Some(total) if total.as_millis() < deadlines.progress.as_millis() => Err(Problem::Total {
+            total,
+            progress: deadlines.progress,
+        }),
+        Some(_) | None => Ok(()),
     }
 }
 

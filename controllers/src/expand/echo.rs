@@ -21,6 +21,7 @@ pub fn state(row: &SyncRow, phase: SyncPhase, reason: impl Into<String>, message
         terminal: false,
         reason: Some(reason.into()),
         message: message.map(|message| bounded(message, MAX_MESSAGE).into_owned()),
+        progress: None,
     }
 }
 

@@ -5,7 +5,7 @@ use std::{cell::LazyCell, collections::BTreeMap, time::Duration};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use muster_api::{
-    assemblage::{SyncRow, Withdraw},
+    assemblage::{Progress, SyncRow, Withdraw},
     module::{ModuleObject, ModuleStatus, ReasonGroup},
     reasons::{ObjectReason, Reason},
     revision::ModuleRevision,
@@ -267,6 +267,7 @@ pub(super) fn background<'a, K: ModuleObject>(
         module: status::address(module),
         pause: status::pause(module, seen, now),
         obstacles: &seen.sight.units.obstacles,
+        progress: progress(seen),
         pins: pins(seen, decision),
         source: match &seen.target {
             Target::Unknown { message, .. } => Some(message),
@@ -285,6 +286,19 @@ pub(super) fn background<'a, K: ModuleObject>(
             answers: &seen.gates,
         },
     }
+}
+
+/// How far clusters are whose objects report it.
+fn progress(seen: &Observation) -> BTreeMap<&str, &Progress> {
+    let progress = seen.clusters().iter().filter_map(|cluster| {
+        let row = cluster.row.as_deref()?;
+        let echo = row
+            .echo
+            .as_ref()
+            .filter(|echo| echo.token == row.token && echo.digest == row.digest)?;
+        Some((cluster.name.as_str(), echo.progress.as_ref()?))
+    });
+    progress.collect()
 }
 
 /// Every reason of a decision, in words.

@@ -3,7 +3,7 @@
 use std::{borrow::Borrow, collections::BTreeMap};
 
 use jiff::Timestamp;
-use muster_api::{cluster::NotReady, labels::annotation, reasons::Reason};
+use muster_api::{assemblage::Progress, cluster::NotReady, labels::annotation, reasons::Reason};
 use muster_rollout::{Class, Evidence, Ineligible, Millis, Revision, UnitId, Why};
 
 use super::{
@@ -36,6 +36,8 @@ pub struct Background<'a> {
     pub pause: Option<Pause>,
     /// Why a cluster cannot be touched.
     pub obstacles: &'a BTreeMap<String, String>,
+    /// How far a cluster is, if its objects report it.
+    pub progress: BTreeMap<&'a str, &'a Progress>,
     /// What a cluster is pinned to, by whom, and what ends it.
     pub pins: BTreeMap<String, String>,
     /// Why the source could not be read, if so.
@@ -175,6 +177,7 @@ fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
         module: _,
         pause,
         obstacles,
+        progress,
         pins,
         source,
         version,
@@ -235,7 +238,8 @@ fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
             ..
         } => {
             let step = if *picked_up {
-                format!("applying {version}")
+                let steps = progress.get(cluster).map(|progress| format!(": {progress}"));
+                format!("applying {version}{}", steps.unwrap_or_default())
             } else {
                 format!("{version} is assigned, waiting for the agent to pick it up")
             };
@@ -400,6 +404,7 @@ impl<'a> Background<'a> {
             module: "module/web".to_owned(),
             pause: None,
             obstacles,
+            progress: BTreeMap::new(),
             pins: BTreeMap::new(),
             source: None,
             version: "v2".to_owned(),

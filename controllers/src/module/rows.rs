@@ -8,7 +8,7 @@ use std::{
 
 use kube::ResourceExt;
 use muster_api::{
-    assemblage::{Agent, FailureClass, Intent, SyncPhase, SyncRow, SyncState, Withdraw},
+    assemblage::{Agent, FailureClass, Intent, Progress, SyncPhase, SyncRow, SyncState, Withdraw},
     labels,
     schema::MAX_TOKEN,
 };
@@ -134,6 +134,8 @@ pub struct Echo {
     pub reason: Option<String>,
     /// For people.
     pub message: Option<String>,
+    /// How far it is.
+    pub progress: Option<Progress>,
 }
 
 /// An index of the rows of all assemblages of a kind; a changed assemblage concerns every module that has a row in it.
@@ -212,6 +214,7 @@ fn echo(state: &SyncState) -> Echo {
         phase: state.state,
         reason: state.reason.clone(),
         message: state.message.clone(),
+        progress: state.progress.clone(),
     }
 }
 
@@ -253,9 +256,17 @@ fn reported(assigned: Option<u64>, state: &SyncState) -> engine::Echo {
                 terminal: false,
                 message: message(),
             },
-            (SyncPhase::Updating | SyncPhase::Withdrawing, _) => engine::State::Updating,
+            (SyncPhase::Updating, None) => state.progress.as_ref().map_or(engine::State::Updating, progress),
+            (SyncPhase::Withdrawing, _) => engine::State::Updating,
         },
     }
+}
+
+fn progress(progress: &Progress) -> engine::State {
+    engine::State::Progressing(engine::Progress {
+        done: progress.done,
+        waiting: progress.waiting.is_some(),
+    })
 }
 
 fn class(class: FailureClass) -> engine::Class {

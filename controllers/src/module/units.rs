@@ -295,6 +295,10 @@ pub fn wishes(rollout: &api::Rollout) -> engine::Spec {
             pickup: engine::Millis(rollout.deadlines.pickup.as_millis()),
             progress: engine::Millis(rollout.deadlines.progress.as_millis()),
             absence: engine::Millis(rollout.deadlines.absence.as_millis()),
+            total: rollout
+                .deadlines
+                .total
+                .map(|total| engine::Millis(total.as_millis())),
         },
         on_join: match rollout.on_join {
             api::OnJoin::LastGood => engine::OnJoin::LastGood,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_api::{
     Assemblage,
-    assemblage::{Agent, SyncPhase, SyncRow, SyncState},
+    assemblage::{Agent, Progress, SyncPhase, SyncRow, SyncState},
     conditions::bounded,
     reasons::{ObjectReason, Reason},
     schema::{MAX_FEATURES, MAX_LABEL, MAX_MESSAGE, MAX_NAME, MAX_TOKEN},
@@ -112,6 +112,7 @@ fn within_limits(state: &SyncState) -> SyncState {
         terminal,
         reason,
         message,
+        progress,
     } = state;
     let cut = |text: &Option<String>, max| text.as_ref().map(|text| bounded(text, max).into_owned());
     SyncState {
@@ -124,5 +125,9 @@ fn within_limits(state: &SyncState) -> SyncState {
         terminal: *terminal,
         reason: cut(reason, MAX_LABEL),
         message: cut(message, MAX_MESSAGE),
+        progress: progress.as_ref().map(|progress| Progress {
+            waiting: cut(&progress.waiting, MAX_LABEL),
+            ..*progress
+        }),
     }
 }

@@ -100,6 +100,8 @@ fn stopped(clock: Clock, allowed: Millis) -> Clock {
     Clock {
         spent: told(clock.spent.plus(running), allowed),
         from: clock.from.map(|_| NOW),
+        // No unit of the model reports steps.
+        ..clock
     }
 }
 

@@ -99,7 +99,7 @@ fn row(row: Row) -> String {
 
 fn echo(echo: &Echo) -> String {
     let word = match &echo.state {
-        Phase::Updating => "begun",
+        Phase::Updating | Phase::Progressing(_) => "begun",
         Phase::Succeeded => "done",
         Phase::Failed { .. } => "failed",
         Phase::Withdrawn => "withdrawn",
