@@ -1,11 +1,11 @@
 //! Which step is next. Pure.
 
 use jiff::Timestamp;
-use muster_sync::inventory::Inventory;
+use muster_sync::{health::evidence::Watch, inventory::Inventory};
 
 use super::{
     observe::Observed,
-    runs::{Aim, Phase, Target},
+    runs::{Aim, Phase},
     settings::{Refusal, Settings},
     source::SourceRow,
 };
@@ -36,7 +36,7 @@ pub(super) enum Decision {
         aim: Aim,
         settings: Box<Settings>,
         since: Timestamp,
-        targets: Vec<Target>,
+        watch: Watch,
         wanted: Option<Inventory>,
     },
     /// Nothing is due before then.
@@ -99,16 +99,12 @@ pub(super) fn decide(observed: &Observed) -> Decision {
     };
     let last = observed.run.as_ref().filter(|run| run.aim == aim);
     match last.map(|run| &run.phase) {
-        Some(Phase::Checking {
-            since,
-            targets,
-            wanted,
-        }) => {
+        Some(Phase::Checking { since, watch, wanted }) => {
             return Decision::Check {
                 aim,
                 settings: Box::new(settings),
                 since: *since,
-                targets: targets.clone(),
+                watch: watch.clone(),
                 wanted: wanted.clone(),
             };
         }
@@ -202,7 +198,7 @@ mod tests {
             aim,
             phase: Phase::Checking {
                 since,
-                targets: Vec::new(),
+                watch: Watch::default(),
                 wanted: None,
             },
         })

@@ -13,6 +13,10 @@ const TIMEOUT_MIN: Duration = Duration::from_secs(30);
 /// How much less than the interval the timeout is when the spec names none; Flux's.
 const TIMEOUT_MARGIN: Duration = Duration::from_secs(30);
 
+/// How long an object must be healthy where its controller gives no evidence and nothing else is asked for, if half of the timeout is
+/// not shorter.
+const SETTLE: Duration = Duration::from_secs(30);
+
 /// A spec that can be carried out.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Settings {
@@ -24,12 +28,21 @@ pub(super) struct Settings {
     pub interval: Duration,
     pub retry_interval: Duration,
     pub timeout: Duration,
+    /// For how long an object must be healthy where its controller gives no evidence.
+    pub settle: Duration,
     pub health_checks: Vec<ObjectReference>,
     pub depends_on: Vec<DependencyReference>,
     pub substitute: BTreeMap<String, String>,
     pub substitute_from: Vec<SubstituteReference>,
     pub remote: Option<RemoteTarget>,
     pub deletion_policy: DeletionPolicy,
+}
+
+impl Settings {
+    /// Whether the health of anything is waited for.
+    pub(super) fn checks_health(&self) -> bool {
+        self.wait || !self.health_checks.is_empty()
+    }
 }
 
 /// The cluster of a Kustomization that is applied elsewhere.
@@ -62,6 +75,8 @@ pub(super) fn parse(spec: &KustomizationSpec, namespace: &str) -> Result<Setting
     let optional =
         |field: &str, text: &Option<String>| text.as_deref().map(|text| duration(field, text)).transpose();
     let post_build = spec.post_build.clone().unwrap_or_default();
+    let timeout = optional("spec.timeout", &spec.timeout)?
+        .unwrap_or_else(|| interval.saturating_sub(TIMEOUT_MARGIN).max(TIMEOUT_MIN));
     Ok(Settings {
         path: path(spec),
         prune: spec.prune,
@@ -70,8 +85,8 @@ pub(super) fn parse(spec: &KustomizationSpec, namespace: &str) -> Result<Setting
         target_namespace: spec.target_namespace.clone(),
         interval,
         retry_interval: optional("spec.retryInterval", &spec.retry_interval)?.unwrap_or(interval),
-        timeout: optional("spec.timeout", &spec.timeout)?
-            .unwrap_or_else(|| interval.saturating_sub(TIMEOUT_MARGIN).max(TIMEOUT_MIN)),
+        timeout,
+        settle: SETTLE.min(timeout / 2),
         health_checks: spec.health_checks.clone(),
         depends_on: spec.depends_on.clone(),
         substitute: post_build.substitute,
