@@ -96,6 +96,8 @@ pub(super) fn decide(observed: &Observed) -> Decision {
         revision: revision.clone(),
         requested: observed.requested.clone(),
         allow_empty: observed.allow_empty,
+        settle: settings.settle,
+        assumes: settings.assumes,
     };
     let last = observed.run.as_ref().filter(|run| run.aim == aim);
     match last.map(|run| &run.phase) {
@@ -128,6 +130,8 @@ pub(super) fn decide(observed: &Observed) -> Decision {
 #[cfg(test)]
 #[allow(clippy::unnecessary_wraps, reason = "cases stand beside `None`")]
 mod tests {
+    use std::{collections::BTreeMap, time::Duration};
+
     use serde_json::json;
 
     use super::*;
@@ -151,7 +155,7 @@ mod tests {
         Observed {
             uid: "u".into(),
             generation: 2,
-            settings: settings::parse(&serde_json::from_value(spec).unwrap(), "ns"),
+            settings: settings::parse(&serde_json::from_value(spec).unwrap(), &BTreeMap::new(), "ns"),
             flux: false,
             suspended: false,
             deleting: false,
@@ -181,6 +185,8 @@ mod tests {
             revision: "sha1:b".into(),
             requested: None,
             allow_empty: false,
+            settle: Duration::from_secs(30),
+            assumes: true,
         }
     }
 
@@ -295,12 +301,14 @@ mod tests {
         );
         check(|o| o.run = resting(aim(), NOW), "apply sha1:b anew=false");
         check(|o| o.run = checking(aim()), "check");
-        let others: [fn(&mut Aim); 5] = [
+        let others: [fn(&mut Aim); 7] = [
             |aim| aim.uid = "v".into(),
             |aim| aim.generation = 1,
             |aim| aim.revision = "sha1:a".into(),
             |aim| aim.requested = Some("then".into()),
             |aim| aim.allow_empty = true,
+            |aim| aim.settle = Duration::ZERO,
+            |aim| aim.assumes = false,
         ];
         for change in others {
             let mut other = aim();

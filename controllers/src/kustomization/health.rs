@@ -111,6 +111,14 @@ pub(super) async fn check(cluster: &Cluster, mut check: Check, jobs: &Jobs, cont
         check.watch.missed();
     }
     check.report.assumed = check.watch.assumed(settle);
+    if let Some(assumed) = check
+        .report
+        .assumed
+        .take_if(|_| !check.settings.assumes && check.watch.assumes())
+    {
+        let message = format!("health check failed: {assumed}; assume is Never");
+        return check.failed(Failure::unhealthy(message));
+    }
     match look {
         Ok(report) if report.is_healthy() => match &check.leaving {
             None => Outcome::Succeeded {

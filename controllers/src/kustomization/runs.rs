@@ -24,6 +24,10 @@ pub(super) struct Aim {
     pub requested: Option<String>,
     /// The annotation that says that an empty path is meant.
     pub allow_empty: bool,
+    /// For how long an object must be healthy where its controller gives no evidence.
+    pub settle: Duration,
+    /// Whether that may be taken for evidence.
+    pub assumes: bool,
 }
 
 /// An attempt, and how far it got.

@@ -377,3 +377,63 @@ async fn a_retry_needs_evidence_of_what_was_applied_before_it() {
         .unwrap();
     assert_eq!(ready(&object), "False HealthCheckFailed");
 }
+
+#[tokio::test(start_paused = true)]
+async fn how_long_it_settles_can_be_said() {
+    let cluster = Cluster::new().await;
+    for (size, settle) in [(2, 60), (3, 5), (4, 0)] {
+        let annotations =
+            json!({"metadata": {"annotations": {"fleet.muster.dev/settle": format!("{settle}s")}}});
+        cluster.bed.edit(&kustomization("app"), annotations).await;
+        let next = cluster
+            .release(&[("app/w.yaml", &widget(size, ""))], |widget| {
+                widget["spec"]["size"] == size
+            })
+            .await;
+        let object = cluster.until_confirmed(&next, settle).await;
+        let within = muster_api::Duration::from_secs(settle).to_string();
+        assert_eq!(healthy(&object), FROM_BEFORE.replace("30s", &within));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nothing_is_assumed_the_attempt_fails() {
+    let cluster = Cluster::new().await;
+    let never = json!({"metadata": {"annotations": {"fleet.muster.dev/assume": "Never"}}});
+    cluster.bed.edit(&kustomization("app"), never).await;
+    let second = cluster.second().await;
+    cluster.until_failed(&second).await;
+    let took = second.applied.elapsed().as_secs();
+    assert!((SETTLE..SETTLE + LATE).contains(&took), "{took}");
+    let object = cluster.bed.read(&kustomization("app")).await.unwrap();
+    assert_eq!(
+        message(&object, "Ready"),
+        "health check failed: 1 object without evidence from its controller within 30s: Widget/default/w (Ready=True is from before); \
+         assume is Never"
+    );
+    let observed = json!({"observedGeneration": 2, "conditions": well()["conditions"]});
+    cluster.answers(observed).await;
+    let object = cluster.bed.until_at("app", &second.commit).await;
+    assert_eq!(healthy(&object), "True Succeeded: Health check passed");
+}
+
+/// What was assumed and confirmed is not condemned by a change of mind.
+#[tokio::test(start_paused = true)]
+async fn what_was_assumed_before_stays_confirmed() {
+    let cluster = Cluster::new().await;
+    let second = cluster.second().await;
+    cluster.until_confirmed(&second, SETTLE).await;
+    let never = json!({"metadata": {"annotations": {
+        "fleet.muster.dev/assume": "Never", "reconcile.fluxcd.io/requestedAt": "muster-2"}}});
+    cluster.bed.edit(&kustomization("app"), never).await;
+    let object = cluster
+        .bed
+        .until(&kustomization("app"), |object| {
+            object["status"]["lastHandledReconcileAt"] == "muster-2"
+        })
+        .await;
+    assert_eq!(
+        (ready(&object), healthy(&object)),
+        ("True ReconciliationSucceeded".to_owned(), FROM_BEFORE.to_owned())
+    );
+}

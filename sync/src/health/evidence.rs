@@ -411,6 +411,12 @@ impl Watch {
         each.filter_map(|target| target.until_settled(now, settle)).min()
     }
 
+    /// Whether one of them was taken to be healthy for want of evidence this time.
+    pub fn assumes(&self) -> bool {
+        let mut each = self.targets.iter();
+        each.any(|target| matches!(target.verdict, Verdict::Assumed(_)))
+    }
+
     /// What is assumed after `settle`. What was assumed before and needed no evidence this time is still assumed, unless it has evidence
     /// by now.
     pub fn assumed(&self, settle: Duration) -> Option<Assumed> {
