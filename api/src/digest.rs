@@ -113,12 +113,14 @@ fn options(package: &Package) -> Value {
         prune,
         wait,
         timeout,
+        settle,
+        assume,
         interval,
         retry_interval,
         force,
         health_checks,
     } = package;
-    json!({
+    let mut options = json!({
         "substitute": substitute,
         "targetNamespace": target_namespace,
         "prune": prune,
@@ -128,7 +130,18 @@ fn options(package: &Package) -> Value {
         "retryInterval": retry_interval.as_millis(),
         "force": force,
         "healthChecks": health_checks.iter().map(health_check).collect::<Vec<_>>(),
-    })
+    });
+    // What came later adds nothing where it is not set: revisions of before keep their hashes.
+    let later = [
+        ("settle", settle.map(|settle| Value::from(settle.as_millis()))),
+        ("assume", assume.map(|assume| Value::from(assume.as_str()))),
+    ];
+    for (name, value) in later {
+        if let Some(value) = value {
+            options[name] = value;
+        }
+    }
+    options
 }
 
 fn health_check(check: &HealthCheck) -> Value {

@@ -5,21 +5,47 @@ use std::collections::BTreeSet;
 
 use crate::assemblage::{Agent, SyncRow};
 
-/// A feature: its name, and whether a row needs it.
-type Feature = (&'static str, fn(&SyncRow) -> bool);
+/// A field that agents of before do not know.
+struct Feature {
+    name: &'static str,
+    /// Whether a row sets it.
+    is_needed: fn(&SyncRow) -> bool,
+    /// Whether an agent can do it where Flux applies.
+    with_flux: bool,
+}
 
 /// Every feature of this version. A row that sets none of these fields needs none.
-const FEATURES: &[Feature] = &[];
+const FEATURES: &[Feature] = &[
+    Feature {
+        name: "settle",
+        is_needed: |row| {
+            row.package
+                .as_ref()
+                .is_some_and(|package| package.settle.is_some())
+        },
+        with_flux: false,
+    },
+    Feature {
+        name: "assume",
+        is_needed: |row| {
+            row.package
+                .as_ref()
+                .is_some_and(|package| package.assume.is_some())
+        },
+        with_flux: false,
+    },
+];
 
-/// What an agent of this version reports.
-pub fn own() -> BTreeSet<String> {
-    FEATURES.iter().map(|(name, _)| (*name).to_owned()).collect()
+/// What an agent of this version reports, where muster applies or where Flux does.
+pub fn own(flux: bool) -> BTreeSet<String> {
+    let own = FEATURES.iter().filter(|feature| feature.with_flux || !flux);
+    own.map(|feature| feature.name.to_owned()).collect()
 }
 
 /// What a row needs of an agent.
 pub fn needed(row: &SyncRow) -> BTreeSet<&'static str> {
-    let needed = FEATURES.iter().filter(|(_, needs)| needs(row));
-    needed.map(|(name, _)| *name).collect()
+    let needed = FEATURES.iter().filter(|feature| (feature.is_needed)(row));
+    needed.map(|feature| feature.name).collect()
 }
 
 /// What a row needs and the agent does not report. No report means no features.

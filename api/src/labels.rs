@@ -64,6 +64,10 @@ pub mod annotation {
     pub const ACCEPT_IDENTITY: &str = "fleet.muster.dev/accept-identity";
     /// On a Kustomization: an empty path is meant, and prunes everything.
     pub const ALLOW_EMPTY: &str = "fleet.muster.dev/allow-empty";
+    /// On a Kustomization: how long custom resources must stay healthy where their controllers give no evidence.
+    pub const SETTLE: &str = "fleet.muster.dev/settle";
+    /// On a Kustomization: `Never` takes no object to be healthy without evidence.
+    pub const ASSUME: &str = "fleet.muster.dev/assume";
     /// On a ModuleRevision: `notify.fleet.muster.dev/<receiver>` is what a receiver of notifications was told of it.
     pub const TOLD_PREFIX: &str = "notify.fleet.muster.dev/";
     /// Flux: reconcile now; echoed in `status.lastHandledReconcileAt`.

@@ -23,6 +23,7 @@ pub mod control_status;
 pub mod crds;
 pub mod digest;
 pub mod duration;
+pub mod evidence;
 pub mod features;
 pub mod flux;
 pub mod kind;

@@ -74,6 +74,10 @@ pub struct LocalReference {
 /// Which part of a source is applied, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = [
+    { "rule": "!has(self.settle) || duration(self.settle) <= duration('4m')", "message": "settle must be at most 4m", "fieldPath": ".settle" },
+    { "rule": "!has(self.settle) || duration(self.settle) < duration(self.timeout)", "message": "settle must be shorter than timeout", "fieldPath": ".settle" },
+]))]
 pub struct Package {
     /// The folder of the manifests, relative to the root of the repository.
     #[schemars(length(min = 1, max = schema::MAX_PATH))]
@@ -92,6 +96,12 @@ pub struct Package {
     pub wait: bool,
     /// How long one attempt to apply and become ready may take.
     pub timeout: Duration,
+    /// How long a custom resource must stay healthy where its controller does not say that it observed the change. At most 4m; unset: 30s, or half of timeout if that is shorter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settle: Option<Duration>,
+    /// What becomes of custom resources that are healthy without evidence after settle. Unset: they are taken to be healthy, and reported. Never: the attempt fails.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub assume: Option<Assume>,
     /// How often the cluster is compared with the source.
     pub interval: Duration,
     /// How soon a failed attempt is repeated.
@@ -113,6 +123,8 @@ impl Default for Package {
             prune: true,
             wait: true,
             timeout: Duration::from_mins(5),
+            settle: None,
+            assume: None,
             interval: Duration::from_mins(10),
             retry_interval: Duration::from_mins(1),
             force: false,
@@ -120,6 +132,25 @@ impl Default for Package {
         }
     }
 }
+
+/// What becomes of objects that are healthy without evidence that they are so after the last change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Assume {
+    /// They are never taken to be healthy: the attempt fails.
+    Never,
+}
+
+impl Assume {
+    /// The word in specs and annotations.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Never => "Never",
+        }
+    }
+}
+
+/// The longest `settle`.
+pub const SETTLE_MAX: Duration = Duration::from_mins(4);
 
 /// An object whose readiness is waited for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

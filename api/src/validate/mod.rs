@@ -16,7 +16,7 @@ use crate::{
     duration::Duration,
     module::ModuleSpec,
     selector::{Matcher, SelectorError},
-    sync::{GitSource, Package},
+    sync::{GitSource, Package, SETTLE_MAX},
 };
 
 pub use bindings::BindingError;
@@ -62,6 +62,16 @@ pub enum Problem {
         name: String,
         /// What is wrong with it.
         error: NameError,
+    },
+    /// A time that nothing can be waited for.
+    #[error(
+        "settle is {settle}: it must be at most {SETTLE_MAX}, and shorter than timeout, which is {timeout}"
+    )]
+    Settle {
+        /// `sync.package.settle`.
+        settle: Duration,
+        /// `sync.package.timeout`.
+        timeout: Duration,
     },
     /// Deadlines that no cluster can meet.
     #[error(
@@ -171,6 +181,14 @@ impl Found {
             .filter(|text| !text.contains("$("))
         {
             self.name(format!("{field}.targetNamespace"), namespace, names::dns_label);
+        }
+        let timeout = package.timeout;
+        if let Some(settle) = package
+            .settle
+            .filter(|settle| *settle > SETTLE_MAX || *settle >= timeout)
+        {
+            let problem = Problem::Settle { settle, timeout };
+            self.check(format!("{field}.settle"), Err::<(), _>(problem));
         }
     }
 

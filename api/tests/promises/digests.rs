@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use muster_api::{
     Duration, digest,
     sync::{
-        Binding, GitSource, GitVersion, HealthCheck, LocalReference, ObjectFieldRef, Package, Source, Sync,
+        Assume, Binding, GitSource, GitVersion, HealthCheck, LocalReference, ObjectFieldRef, Package, Source,
+        Sync,
     },
 };
 use serde_json::json;
@@ -105,7 +106,7 @@ fn what_has_no_meaning_changes_nothing() {
 
 #[test]
 fn every_content_has_its_own_revision() {
-    let changes: [fn(&mut Sync); 17] = [
+    let changes: [fn(&mut Sync); 20] = [
         |_| {},
         |sync| sync.source.git.url.push('2'),
         |sync| sync.source.git.secret_ref = Some(LocalReference { name: "git".into() }),
@@ -115,6 +116,9 @@ fn every_content_has_its_own_revision() {
         |sync| sync.package.prune = false,
         |sync| sync.package.wait = false,
         |sync| sync.package.timeout = Duration::from_secs(1),
+        |sync| sync.package.settle = Some(Duration::ZERO),
+        |sync| sync.package.settle = Some(Duration::from_secs(30)),
+        |sync| sync.package.assume = Some(Assume::Never),
         |sync| sync.package.interval = Duration::from_secs(1),
         |sync| sync.package.retry_interval = Duration::from_secs(1),
         |sync| sync.package.force = true,

@@ -53,6 +53,35 @@ fn check(object: &Value, old: Option<&Value>, expect: Result<(), &str>) {
 }
 
 #[test]
+fn settle_is_bounded_where_it_is_set() {
+    let package = |value| with(module(), "/spec/sync/package", value);
+    for fine in [
+        json!({ "settle": "4m" }),
+        json!({ "settle": "0s", "assume": "Never" }),
+        json!({ "timeout": "1s" }),
+    ] {
+        check(&package(fine), None, Ok(()));
+    }
+    check(
+        &package(json!({ "settle": "241s" })),
+        None,
+        Err("settle must be at most 4m"),
+    );
+    check(
+        &package(json!({ "settle": "1m", "timeout": "1m" })),
+        None,
+        Err("settle must be shorter than timeout"),
+    );
+    check(&package(json!({ "assume": "Always" })), None, Err("assume"));
+    let rows = json!([{ "name": "a", "source": source(), "package": { "settle": "5m" } }]);
+    check(
+        &assemblage("Assemblage", rows),
+        None,
+        Err("settle must be at most 4m"),
+    );
+}
+
+#[test]
 fn a_module_is_an_exact_state() {
     let version = |value| with(module(), "/spec/sync/source/git/version", value);
     let commit = "0123456789abcdef0123456789abcdef01234567";

@@ -60,6 +60,8 @@ fn each_bad_input_and_its_words() {
         ("/sync/package/substitute", json!({ "1st": "" })),
         ("/sync/package/targetNamespace", json!("App")),
         ("/sync/package/timeout", json!("10m")),
+        ("/sync/package/settle", json!("4m1s")),
+        ("/sync/package", json!({ "settle": "1m", "timeout": "1m" })),
         ("/sync/bindings", json!([{ "name": "A" }])),
         (
             "/sync/bindings",

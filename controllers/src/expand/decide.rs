@@ -5,15 +5,19 @@
 //! Invariant: a Kustomization is changed only when the new source holds the row's commit, and in one write.
 //! Invariant: an object that is not ours is never written; one that another suspended neither.
 
+use std::collections::BTreeMap;
+
+use kube::ResourceExt;
 use muster_api::{
     assemblage::{FailureClass, SyncPhase, SyncRow, SyncState, Withdraw},
+    digest,
     flux::{GitRepository, Kustomization},
-    labels,
+    labels::{self, annotation::RECONCILE_REQUESTED_AT},
     reasons::{ObjectReason, Reason},
 };
 
 use super::{
-    derive::Derived,
+    derive::{Derived, derived_annotations},
     drift::{self, Claim},
     echo,
     seen::{KustomizationRow, SourceRow},
@@ -199,9 +203,9 @@ fn carry(scope: &Scope, view: &View<'_>, derived: &Derived) -> Plan {
     match (step, source) {
         (Step::Blocked(state), _) => Plan::rest(state),
         (Step::Settled(current), source) => {
-            let again = tried_again(scope, view, kustomization_name(derived), current);
+            let again = tried_again(scope, view, derived, current);
             let state = match again {
-                Some(_) => echo::updating(view.row, "it failed before, and is tried again"),
+                Some(_) => echo::updating(view.row, "waiting for it to be applied once more"),
                 None => judge(scope, view, derived, current),
             };
             let mut writes = writes_of(scope, source.write());
@@ -225,16 +229,22 @@ fn carry(scope: &Scope, view: &View<'_>, derived: &Derived) -> Plan {
 
 /// A row whose failure was told is given out once more, by another token: what was said before is no answer to that. Its Kustomization is
 /// asked to be carried out at once, with the write that says so if that was not sent yet. `None`: there is nothing to wait for.
-fn tried_again(scope: &Scope, view: &View<'_>, name: &str, current: &KustomizationRow) -> Option<Vec<Write>> {
-    let request = format!("{}-{}", labels::MUSTER, view.row.token?);
+fn tried_again(
+    scope: &Scope,
+    view: &View<'_>,
+    derived: &Derived,
+    current: &KustomizationRow,
+) -> Option<Vec<Write>> {
+    let request = request(view.row, derived_annotations(&derived.kustomization));
     if current.asked.as_ref() == Some(&request) {
         return (current.report.handled.as_ref() != Some(&request)).then(Vec::new);
     }
-    let failed = view.said.is_some_and(|said| {
-        said.state == SyncPhase::Failed && said.digest == view.row.digest && said.token != view.row.token
-    });
+    let failed = view.row.token.is_some()
+        && view.said.is_some_and(|said| {
+            said.state == SyncPhase::Failed && said.digest == view.row.digest && said.token != view.row.token
+        });
     let ask = Write::Ask {
-        name: name.to_owned(),
+        name: kustomization_name(derived).to_owned(),
         uid: current.uid.clone(),
         request,
     };
@@ -261,9 +271,34 @@ fn kustomization_step<'a>(scope: &Scope, view: &'a View<'_>, derived: &Derived) 
         ) {
             (Some(state), _) => Step::Blocked(state),
             // Also while it is being deleted: its deletionPolicy decides what becomes of what it installed.
-            (None, Some(next)) => Step::Write(Write::Replace(Box::new(next))),
+            (None, Some(next)) => Step::Write(Write::Replace(Box::new(asked(view.row, live, next)))),
             (None, None) => settled(view, row, derived),
         },
+    }
+}
+
+/// A change of annotations alone changes no generation, so what was said before would be taken for an answer to it: it is asked for by
+/// name.
+fn asked(row: &SyncRow, live: &Kustomization, mut next: Kustomization) -> Kustomization {
+    if derived_annotations(live) != derived_annotations(&next) {
+        let request = request(row, derived_annotations(&next));
+        next.annotations_mut()
+            .insert(RECONCILE_REQUESTED_AT.to_owned(), request);
+    }
+    next
+}
+
+/// What a Kustomization is asked by, for a row: its token, or without one what its annotations say.
+fn request(row: &SyncRow, annotations: BTreeMap<&String, &String>) -> String {
+    match row.token {
+        Some(token) => format!("{}-{token}", labels::MUSTER),
+        None => {
+            let parts: Vec<&str> = annotations
+                .into_iter()
+                .flat_map(|(key, value)| [key.as_str(), value])
+                .collect();
+            format!("{}-{}", labels::MUSTER, digest::short(&parts))
+        }
     }
 }
 

@@ -5,14 +5,17 @@
 //! Invariant: names are functions of full identities (`muster_api::names`); a source's name says all that is in it, so it never changes.
 //! Invariant: a Kustomization has `deletionPolicy: Orphan` while its row exists: however it gets deleted, what it installed stays.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::core::ObjectMeta;
+use kube::{ResourceExt, core::ObjectMeta};
 use muster_api::{
     assemblage::SyncRow,
     flux::{
         DeletionPolicy, GitRepository, GitRepositoryRef, GitRepositorySpec, KubeConfigReference,
         Kustomization, KustomizationSpec, LocalObjectReference, ObjectReference, PostBuild, SourceReference,
     },
+    labels::annotation,
     names,
     sync::{GitSource, HealthCheck, Package},
 };
@@ -68,6 +71,7 @@ pub fn derive(place: &Place, row: &SyncRow, git: &GitSource, commit: &str, packa
                 )),
                 namespace: Some(place.namespace.clone()),
                 labels: Some(labels::of_kustomization(&place.assemblage)),
+                annotations: Some(annotations(package)).filter(|annotations| !annotations.is_empty()),
                 owner_references: Some(vec![place.owner.clone()]),
                 ..ObjectMeta::default()
             },
@@ -103,6 +107,29 @@ fn source_spec(git: &GitSource, commit: &str) -> GitRepositorySpec {
     }
 }
 
+/// The keys of [`annotations`].
+pub const ANNOTATIONS: &[&str] = &[annotation::SETTLE, annotation::ASSUME];
+
+/// What of a package the built-in sync reads and Flux does not know.
+fn annotations(package: &Package) -> BTreeMap<String, String> {
+    let settle = package.settle.map(|settle| settle.to_string());
+    let assume = package.assume.map(|assume| assume.as_str().to_owned());
+    [(annotation::SETTLE, settle), (annotation::ASSUME, assume)]
+        .into_iter()
+        .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+        .collect()
+}
+
+/// The annotations of an object that are derived of a package.
+pub fn derived_annotations(object: &Kustomization) -> BTreeMap<&String, &String> {
+    let derived = |key: &str| ANNOTATIONS.contains(&key);
+    object
+        .annotations()
+        .iter()
+        .filter(|(key, _)| derived(key))
+        .collect()
+}
+
 fn kustomization_spec(place: &Place, source: &str, package: &Package) -> KustomizationSpec {
     // Without `..`: a new field of a package must find its place here.
     let Package {
@@ -112,6 +139,9 @@ fn kustomization_spec(place: &Place, source: &str, package: &Package) -> Kustomi
         prune,
         wait,
         timeout,
+        // In annotations: the kind has no fields for them.
+        settle: _,
+        assume: _,
         interval,
         retry_interval,
         force,

@@ -14,6 +14,7 @@ use muster_api::{
 use serde_json::{Value, json};
 
 use super::{
+    derive::ANNOTATIONS,
     print::{kustomization_print, source_print},
     seen::Owner,
 };
@@ -70,6 +71,9 @@ pub fn repaired(live: &Kustomization, derived: &Kustomization, manager: &str) ->
         .other
         .retain(|field, _| !is_set_by_another(live.managed_fields(), manager, field));
     next.labels_mut().extend(derived.labels().clone());
+    next.annotations_mut()
+        .retain(|key, _| !ANNOTATIONS.contains(&key.as_str()));
+    next.annotations_mut().extend(derived.annotations().clone());
     let owners = next.owner_references_mut();
     owners.retain(|owner| owner.api_version.split('/').next() != Some(GROUP));
     owners.extend(derived.owner_references().iter().cloned());

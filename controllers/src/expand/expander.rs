@@ -374,7 +374,7 @@ fn this_agent(sync: SyncMode) -> Agent {
     Agent {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         sync: sync.as_str().to_owned(),
-        features: features::own(),
+        features: features::own(sync == SyncMode::Flux),
     }
 }
 

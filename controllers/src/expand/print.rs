@@ -14,13 +14,13 @@ use muster_api::{
 use serde::Serialize;
 use serde_json::Value;
 
-use super::labels;
+use super::{derive::derived_annotations, labels};
 
 /// The hash of what we derive of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Print(String);
 
-/// The fingerprint of a Kustomization, derived or live: its spec, our labels on it, and the assemblage that owns it.
+/// The fingerprint of a Kustomization, derived or live: its spec, our labels and annotations on it, and the assemblage that owns it.
 pub fn kustomization_print(object: &Kustomization) -> Print {
     let labels: BTreeMap<&String, &String> = object
         .labels()
@@ -32,7 +32,12 @@ pub fn kustomization_print(object: &Kustomization) -> Print {
         .iter()
         .filter(|owner| owner.api_version.starts_with(GROUP))
         .collect();
-    print(&(without_suspend(&object.spec), labels, owners))
+    print(&(
+        without_suspend(&object.spec),
+        labels,
+        derived_annotations(object),
+        owners,
+    ))
 }
 
 /// The fingerprint of a GitRepository, derived or live: its spec alone, for sources are shared.

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use muster_api::{conditions::SHARED_OBJECT, flux, labels::finalizer};
-use muster_sync::inventory::Inventory;
+use muster_api::{conditions::SHARED_OBJECT, evidence::Assumed, flux, labels::finalizer};
+use muster_sync::{health::evidence::Watch, inventory::Inventory};
 
 use super::{
     Error, Kustomizations, apply,
     decide::Decision,
     finalize, finalizers, health,
-    runs::{Aim, Target},
+    runs::Aim,
     settings::{Refusal, Settings},
     status::Writer,
 };
@@ -50,9 +50,11 @@ pub(super) enum Outcome {
     Checking {
         aim: Aim,
         since: Timestamp,
-        targets: Vec<Target>,
+        watch: Watch,
         wanted: Option<Inventory>,
         timeout: Duration,
+        /// How soon more may be known.
+        after: Duration,
         awaited: Awaited,
         report: Applied,
     },
@@ -80,6 +82,8 @@ pub(super) struct Applied {
     pub inventory: Option<flux::Inventory>,
     /// Whether health was asked for.
     pub checked: bool,
+    /// What was taken to be healthy without evidence.
+    pub assumed: Option<Assumed>,
     /// What is said of objects that others hold, if there are any.
     pub shared: Option<String>,
     /// What was changed, for people; empty if nothing was.
@@ -133,18 +137,18 @@ pub(super) async fn act(
             aim,
             settings,
             since,
-            targets,
+            watch,
             wanted,
         } => {
             let check = health::Check {
                 report: Applied {
-                    checked: !targets.is_empty(),
+                    checked: !watch.targets.is_empty(),
                     ..Applied::default()
                 },
                 aim,
                 settings: *settings,
                 since,
-                targets,
+                watch,
                 leaving: None,
             };
             apply::check_again(writer, check, wanted, kustomizations).await?

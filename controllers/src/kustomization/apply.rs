@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use kube::ResourceExt;
 use muster_api::{
     conditions::{READY, find},
+    evidence::{ASSUMED, Assumed},
     flux::Kustomization,
 };
 use muster_sync::{
@@ -11,7 +12,10 @@ use muster_sync::{
         self, ApplyError, Cluster, Ledger, LedgerError, Options, Outcome as Of, Owner, Plan, Pruned,
         error::summary,
     },
-    health::check::while_observing,
+    health::{
+        check::while_observing,
+        evidence::{Need, Target, Watch},
+    },
     inventory::Inventory,
 };
 use tokio::sync::Mutex;
@@ -25,9 +29,9 @@ use super::{
     finalize,
     health::{self, Leaving},
     manifests,
-    runs::{Aim, Target},
+    runs::Aim,
     settings::Settings,
-    status::{self, Writer},
+    status::{self, HEALTHY, Writer},
     targets::Identity,
 };
 use crate::runtime::Key;
@@ -70,11 +74,11 @@ pub(super) async fn apply(
     };
     let Done {
         cluster,
-        targets,
+        watch,
         report,
         leaving,
     } = done;
-    if targets.is_empty() && leaving.is_none() {
+    if watch.targets.is_empty() && leaving.is_none() {
         return Ok(Outcome::Succeeded {
             aim: work.aim,
             settings: work.settings,
@@ -86,10 +90,10 @@ pub(super) async fn apply(
         settings: work.settings,
         since: context.clock.now(),
         report: Applied {
-            checked: !targets.is_empty(),
+            checked: !watch.targets.is_empty(),
             ..report
         },
-        targets,
+        watch,
         leaving,
     };
     let jobs = kustomizations.runs.jobs(writer.object());
@@ -158,7 +162,7 @@ fn owner(writer: &Writer) -> Owner {
 struct Done {
     cluster: Cluster,
     /// The objects whose health is to be waited for.
-    targets: Vec<Target>,
+    watch: Watch,
     report: Applied,
     leaving: Option<Leaving>,
 }
@@ -198,6 +202,7 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
     };
     let jobs = kustomizations.runs.jobs(writer.object());
     let plan = plan.knowing(jobs.clone(), is_ready_at(writer.object(), &work.aim));
+    let known = Known::of(writer.object());
     let before = writer.inventory();
     let wanted = plan.inventory();
     admit(&plan, &before, &wanted, work)?;
@@ -209,6 +214,7 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
             cluster: others.identity(),
         };
         let applied = carry_out(&cluster, &plan, &recorder, settings, &others).await?;
+        let applied_at = context.clock.now();
         let pruning = Pruning {
             cluster: &cluster,
             owner: &owner,
@@ -216,12 +222,13 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
             kustomizations,
         };
         let pruned = pruning.prune(writer, settings, (&before, &wanted)).await?;
-        Ok::<_, Trouble>((applied, pruned))
+        Ok::<_, Trouble>((applied, applied_at, pruned))
     };
-    let (applied, (inventory, pruned)) = while_observing(&cluster, &jobs, changing).await?;
+    let (applied, applied_at, (inventory, pruned)) = while_observing(&cluster, &jobs, changing).await?;
     let report = Applied {
         inventory: Some(inventory.to_status()),
         checked: false,
+        assumed: None,
         shared: others.note(),
         changes: changes(&applied, &pruned, work.anew),
     };
@@ -232,12 +239,48 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
             return Err(failure.with(report.inventory).into());
         }
     };
+    let targets = targets.into_iter().map(|(id, version)| {
+        let ours = wanted.contains(&id);
+        let change = applied.changes.get(&id);
+        let need = Need::after(change, &id.group, ours && !known.confirmed);
+        Target::new(id, version, need, change.map(|_| applied_at))
+    });
     Ok(Done {
         cluster,
-        targets,
+        watch: Watch {
+            targets: targets.collect(),
+            before: known.assumed,
+        },
         report,
         leaving: leaving(&pruned, &wanted),
     })
+}
+
+/// What is known of what was applied before.
+struct Known {
+    /// Whether all of it was confirmed.
+    confirmed: bool,
+    /// What of it was taken to be healthy without evidence.
+    assumed: Option<Assumed>,
+}
+
+impl Known {
+    /// Before the first object of an attempt is applied Healthy becomes Unknown (`status::begun`), and it is True again only once the attempt
+    /// is confirmed. Whatever else Ready says meanwhile, as that a source is away, is not about what was applied. Earlier releases
+    /// only made Ready Unknown.
+    fn of(object: &Kustomization) -> Self {
+        let status = object.status.as_ref();
+        let condition = |kind| find(&status?.conditions, kind);
+        let healthy = condition(HEALTHY).filter(|healthy| healthy.status == "True");
+        let doubted = condition(READY).is_some_and(|ready| ready.status == "Unknown");
+        let attempted = status.is_some_and(|status| status.last_attempted_revision.is_some());
+        let confirmed = !attempted || (healthy.is_some() && !doubted);
+        let assumed = healthy.filter(|healthy| confirmed && healthy.reason == ASSUMED);
+        Self {
+            confirmed,
+            assumed: assumed.and_then(|healthy| Assumed::parse(&healthy.message)),
+        }
+    }
 }
 
 /// Whether Ready stands for this generation and revision.

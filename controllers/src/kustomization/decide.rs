@@ -1,11 +1,11 @@
 //! Which step is next. Pure.
 
 use jiff::Timestamp;
-use muster_sync::inventory::Inventory;
+use muster_sync::{health::evidence::Watch, inventory::Inventory};
 
 use super::{
     observe::Observed,
-    runs::{Aim, Phase, Target},
+    runs::{Aim, Phase},
     settings::{Refusal, Settings},
     source::SourceRow,
 };
@@ -36,7 +36,7 @@ pub(super) enum Decision {
         aim: Aim,
         settings: Box<Settings>,
         since: Timestamp,
-        targets: Vec<Target>,
+        watch: Watch,
         wanted: Option<Inventory>,
     },
     /// Nothing is due before then.
@@ -96,19 +96,17 @@ pub(super) fn decide(observed: &Observed) -> Decision {
         revision: revision.clone(),
         requested: observed.requested.clone(),
         allow_empty: observed.allow_empty,
+        settle: settings.settle,
+        assumes: settings.assumes,
     };
     let last = observed.run.as_ref().filter(|run| run.aim == aim);
     match last.map(|run| &run.phase) {
-        Some(Phase::Checking {
-            since,
-            targets,
-            wanted,
-        }) => {
+        Some(Phase::Checking { since, watch, wanted }) => {
             return Decision::Check {
                 aim,
                 settings: Box::new(settings),
                 since: *since,
-                targets: targets.clone(),
+                watch: watch.clone(),
                 wanted: wanted.clone(),
             };
         }
@@ -132,6 +130,8 @@ pub(super) fn decide(observed: &Observed) -> Decision {
 #[cfg(test)]
 #[allow(clippy::unnecessary_wraps, reason = "cases stand beside `None`")]
 mod tests {
+    use std::{collections::BTreeMap, time::Duration};
+
     use serde_json::json;
 
     use super::*;
@@ -155,7 +155,7 @@ mod tests {
         Observed {
             uid: "u".into(),
             generation: 2,
-            settings: settings::parse(&serde_json::from_value(spec).unwrap(), "ns"),
+            settings: settings::parse(&serde_json::from_value(spec).unwrap(), &BTreeMap::new(), "ns"),
             flux: false,
             suspended: false,
             deleting: false,
@@ -185,6 +185,8 @@ mod tests {
             revision: "sha1:b".into(),
             requested: None,
             allow_empty: false,
+            settle: Duration::from_secs(30),
+            assumes: true,
         }
     }
 
@@ -202,7 +204,7 @@ mod tests {
             aim,
             phase: Phase::Checking {
                 since,
-                targets: Vec::new(),
+                watch: Watch::default(),
                 wanted: None,
             },
         })
@@ -299,12 +301,14 @@ mod tests {
         );
         check(|o| o.run = resting(aim(), NOW), "apply sha1:b anew=false");
         check(|o| o.run = checking(aim()), "check");
-        let others: [fn(&mut Aim); 5] = [
+        let others: [fn(&mut Aim); 7] = [
             |aim| aim.uid = "v".into(),
             |aim| aim.generation = 1,
             |aim| aim.revision = "sha1:a".into(),
             |aim| aim.requested = Some("then".into()),
             |aim| aim.allow_empty = true,
+            |aim| aim.settle = Duration::ZERO,
+            |aim| aim.assumes = false,
         ];
         for change in others {
             let mut other = aim();

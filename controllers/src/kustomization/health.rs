@@ -7,14 +7,14 @@ use kube::ResourceExt;
 use muster_api::flux::Kustomization;
 use muster_sync::{
     apply::{self, CallError, Cluster, Jobs, Plan},
-    health,
+    health::{self, evidence::Watch},
     inventory::{Inventory, ObjectId},
 };
 
 use super::{
     Kustomizations,
     act::{Applied, Awaited, Failure, Outcome},
-    runs::{Aim, Target},
+    runs::Aim,
     settings::{self, Settings},
 };
 use crate::runtime::Context;
@@ -31,7 +31,7 @@ pub(super) struct Check {
     pub aim: Aim,
     pub settings: Settings,
     pub since: Timestamp,
-    pub targets: Vec<Target>,
+    pub watch: Watch,
     pub report: Applied,
     pub leaving: Option<Leaving>,
 }
@@ -46,19 +46,19 @@ pub(super) struct Leaving {
 }
 
 /// The wait until the next look: the longer it has taken already, the longer, so that a quick start is noticed quickly.
-pub(super) fn poll(elapsed: Duration) -> Duration {
+fn poll(elapsed: Duration) -> Duration {
     (elapsed / 8).clamp(POLL_MIN, POLL_MAX)
 }
 
 /// The objects whose health is waited for: all applied ones but those that asked to be left alone, or those that the spec
-/// names.
+/// names; each with the version that it is read in.
 pub(super) async fn targets(
     cluster: &Cluster,
     settings: &Settings,
     plan: &Plan,
     applied: &apply::Applied,
     object: &Kustomization,
-) -> Result<Vec<Target>, CallError> {
+) -> Result<Vec<(ObjectId, String)>, CallError> {
     if settings.wait {
         let own = own(object).filter(|_| settings.remote.is_none());
         let skipped = applied
@@ -97,15 +97,28 @@ pub(super) async fn targets(
 }
 
 /// One look.
-pub(super) async fn check(cluster: &Cluster, check: Check, jobs: &Jobs, context: &Context) -> Outcome {
+pub(super) async fn check(cluster: &Cluster, mut check: Check, jobs: &Jobs, context: &Context) -> Outcome {
     let now = context.clock.now();
+    let settle = check.settings.settle;
     let look = tokio::time::timeout(
         check.settings.timeout,
-        health::check::check(cluster, &check.targets, jobs, now),
+        health::check::check(cluster, &mut check.watch, settle, jobs, now),
     )
     .await;
     // A look that takes longer than all looks may is one that found nothing out.
     let look = look.unwrap_or(Err(CallError::Deadline(check.settings.timeout)));
+    if look.is_err() {
+        check.watch.missed();
+    }
+    check.report.assumed = check.watch.assumed(settle);
+    if let Some(assumed) = check
+        .report
+        .assumed
+        .take_if(|_| !check.settings.assumes && check.watch.assumes())
+    {
+        let message = format!("health check failed: {assumed}; assume is Never");
+        return check.failed(Failure::unhealthy(message));
+    }
     match look {
         Ok(report) if report.is_healthy() => match &check.leaving {
             None => Outcome::Succeeded {
@@ -151,11 +164,12 @@ pub(super) fn unknown(
     words: String,
     context: &Context,
 ) -> Outcome {
+    check.watch.missed();
     check.leaving = wanted.map(|wanted| Leaving {
         wanted,
         awaited: words.clone(),
     });
-    let awaited = if check.targets.is_empty() {
+    let awaited = if check.watch.targets.is_empty() {
         Awaited::Termination(words)
     } else {
         Awaited::Health(words)
@@ -180,10 +194,12 @@ impl Check {
                 )),
             });
         }
+        let settled = self.watch.until_settled(now, self.settings.settle);
+        let after = settled.map_or(poll(elapsed), |settled| settled.min(poll(elapsed)));
         let Self {
             aim,
             since,
-            targets,
+            watch,
             report,
             leaving,
             ..
@@ -191,9 +207,10 @@ impl Check {
         Outcome::Checking {
             aim,
             since,
-            targets,
+            watch,
             wanted: leaving.map(|leaving| leaving.wanted),
             timeout,
+            after,
             awaited,
             report,
         }

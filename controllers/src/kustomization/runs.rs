@@ -5,10 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use jiff::Timestamp;
 use kube::{ResourceExt, runtime::reflector::Store};
 use muster_api::flux::Kustomization;
-use muster_sync::{
-    apply::Jobs,
-    inventory::{Inventory, ObjectId},
-};
+use muster_sync::{apply::Jobs, health::evidence::Watch, inventory::Inventory};
 use parking_lot::Mutex;
 
 use super::settings::{self, RemoteTarget};
@@ -27,6 +24,10 @@ pub(super) struct Aim {
     pub requested: Option<String>,
     /// The annotation that says that an empty path is meant.
     pub allow_empty: bool,
+    /// For how long an object must be healthy where its controller gives no evidence.
+    pub settle: Duration,
+    /// Whether that may be taken for evidence.
+    pub assumes: bool,
 }
 
 /// An attempt, and how far it got.
@@ -42,16 +43,13 @@ pub(super) enum Phase {
     /// Applied; the health of the targets is waited for, and the end of what was pruned.
     Checking {
         since: Timestamp,
-        targets: Vec<Target>,
+        watch: Watch,
         /// The inventory of the revision, where objects that are not in it are not gone yet.
         wanted: Option<Inventory>,
     },
     /// Done or failed; to be applied again then.
     Resting { until: Timestamp },
 }
-
-/// An object whose health is waited for, and the version that it is read in.
-pub(super) type Target = (ObjectId, String);
 
 /// The last runs by Kustomization.
 pub(super) struct Runs {

@@ -5,6 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use muster_api::{
     Duration as GoDuration,
     flux::{DeletionPolicy, DependencyReference, KustomizationSpec, ObjectReference, SubstituteReference},
+    labels::annotation,
+    sync::Assume,
 };
 
 /// The least that applying and health are given, each, when the spec names no timeout; Flux's.
@@ -12,6 +14,10 @@ const TIMEOUT_MIN: Duration = Duration::from_secs(30);
 
 /// How much less than the interval the timeout is when the spec names none; Flux's.
 const TIMEOUT_MARGIN: Duration = Duration::from_secs(30);
+
+/// How long an object must be healthy where its controller gives no evidence and nothing else is asked for, if half of the timeout is
+/// not shorter.
+const SETTLE: Duration = Duration::from_secs(30);
 
 /// A spec that can be carried out.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,12 +30,23 @@ pub(super) struct Settings {
     pub interval: Duration,
     pub retry_interval: Duration,
     pub timeout: Duration,
+    /// For how long an object must be healthy where its controller gives no evidence.
+    pub settle: Duration,
+    /// Whether that may be taken for evidence.
+    pub assumes: bool,
     pub health_checks: Vec<ObjectReference>,
     pub depends_on: Vec<DependencyReference>,
     pub substitute: BTreeMap<String, String>,
     pub substitute_from: Vec<SubstituteReference>,
     pub remote: Option<RemoteTarget>,
     pub deletion_policy: DeletionPolicy,
+}
+
+impl Settings {
+    /// Whether the health of anything is waited for.
+    pub(super) fn checks_health(&self) -> bool {
+        self.wait || !self.health_checks.is_empty()
+    }
 }
 
 /// The cluster of a Kustomization that is applied elsewhere.
@@ -46,8 +63,12 @@ pub(super) struct Refusal {
     pub message: String,
 }
 
-/// Parses a spec of a Kustomization in `namespace`.
-pub(super) fn parse(spec: &KustomizationSpec, namespace: &str) -> Result<Settings, Refusal> {
+/// Parses a spec of a Kustomization in `namespace`, and its annotations.
+pub(super) fn parse(
+    spec: &KustomizationSpec,
+    annotations: &BTreeMap<String, String>,
+    namespace: &str,
+) -> Result<Settings, Refusal> {
     let unsupported = unsupported(spec, namespace);
     if !unsupported.is_empty() {
         return Err(Refusal {
@@ -62,6 +83,8 @@ pub(super) fn parse(spec: &KustomizationSpec, namespace: &str) -> Result<Setting
     let optional =
         |field: &str, text: &Option<String>| text.as_deref().map(|text| duration(field, text)).transpose();
     let post_build = spec.post_build.clone().unwrap_or_default();
+    let timeout = optional("spec.timeout", &spec.timeout)?
+        .unwrap_or_else(|| interval.saturating_sub(TIMEOUT_MARGIN).max(TIMEOUT_MIN));
     Ok(Settings {
         path: path(spec),
         prune: spec.prune,
@@ -70,8 +93,9 @@ pub(super) fn parse(spec: &KustomizationSpec, namespace: &str) -> Result<Setting
         target_namespace: spec.target_namespace.clone(),
         interval,
         retry_interval: optional("spec.retryInterval", &spec.retry_interval)?.unwrap_or(interval),
-        timeout: optional("spec.timeout", &spec.timeout)?
-            .unwrap_or_else(|| interval.saturating_sub(TIMEOUT_MARGIN).max(TIMEOUT_MIN)),
+        timeout,
+        settle: settle(annotations, timeout)?,
+        assumes: assumes(annotations)?,
         health_checks: spec.health_checks.clone(),
         depends_on: spec.depends_on.clone(),
         substitute: post_build.substitute,
@@ -79,6 +103,37 @@ pub(super) fn parse(spec: &KustomizationSpec, namespace: &str) -> Result<Setting
         remote: remote(spec),
         deletion_policy: spec.deletion_policy.unwrap_or_default(),
     })
+}
+
+/// For how long an object must be healthy where its controller gives no evidence.
+fn settle(annotations: &BTreeMap<String, String>, timeout: Duration) -> Result<Duration, Refusal> {
+    let Some(text) = annotations.get(annotation::SETTLE) else {
+        return Ok(SETTLE.min(timeout / 2));
+    };
+    let field = format!("metadata.annotations[{}]", annotation::SETTLE);
+    let settle = duration(&field, text)?;
+    if settle < timeout {
+        return Ok(settle);
+    }
+    Err(Refusal {
+        reason: "InvalidSpec",
+        message: format!("{field}: {text} is not shorter than spec.timeout"),
+    })
+}
+
+/// Whether that may be taken for evidence.
+fn assumes(annotations: &BTreeMap<String, String>) -> Result<bool, Refusal> {
+    match annotations.get(annotation::ASSUME).map(String::as_str) {
+        None => Ok(true),
+        Some(word) if word == Assume::Never.as_str() => Ok(false),
+        Some(word) => Err(Refusal {
+            reason: "InvalidSpec",
+            message: format!(
+                "metadata.annotations[{}]: {word:?} is not Never",
+                annotation::ASSUME
+            ),
+        }),
+    }
 }
 
 /// The path below the root of the source. As with Flux a slash before it says nothing else.
@@ -179,7 +234,7 @@ mod tests {
             (json!({"interval": "40s"}), 40, 30),
             (json!({"retryInterval": "1m", "timeout": "5m"}), 60, 300),
         ] {
-            let settings = parse(&spec(extra.clone()), "ns").unwrap();
+            let settings = parse(&spec(extra.clone()), &BTreeMap::new(), "ns").unwrap();
             let got = (settings.retry_interval.as_secs(), settings.timeout.as_secs());
             assert_eq!(got, (retry, timeout), "{extra}");
         }
@@ -218,14 +273,53 @@ mod tests {
             ),
             (json!({"kubeConfig": {}}), "spec.kubeConfig without secretRef"),
         ] {
-            let refusal = parse(&spec(extra), "ns").unwrap_err();
+            let refusal = parse(&spec(extra), &BTreeMap::new(), "ns").unwrap_err();
             assert_eq!(refusal.reason, "Unsupported");
             let rest = " cannot be carried out by the built-in sync; remove it, or run Flux in this cluster";
             assert_eq!(refusal.message, format!("{fields}{rest}"));
         }
         assert_eq!(
-            parse(&spec(json!({"timeout": "soon"})), "ns").unwrap_err().reason,
+            parse(&spec(json!({"timeout": "soon"})), &BTreeMap::new(), "ns")
+                .unwrap_err()
+                .reason,
             "InvalidSpec"
         );
+    }
+
+    #[test]
+    fn how_long_health_must_stand_without_evidence() {
+        for (timeout, annotations, expect) in [
+            ("5m", json!({}), "30s true"),
+            ("30s", json!({}), "15s true"),
+            (
+                "5m",
+                json!({"fleet.muster.dev/settle": "4m", "fleet.muster.dev/assume": "Never"}),
+                "240s false",
+            ),
+            ("5m", json!({"fleet.muster.dev/settle": "0s"}), "0s true"),
+            (
+                "1m",
+                json!({"fleet.muster.dev/settle": "60s"}),
+                "metadata.annotations[fleet.muster.dev/settle]: 60s is not shorter than spec.timeout",
+            ),
+            (
+                "1m",
+                json!({"fleet.muster.dev/settle": "soon"}),
+                "metadata.annotations[fleet.muster.dev/settle]: \"soon\" is not a duration: write numbers with the units h, m, s or ms, \
+                 such as 5m or 1h30m",
+            ),
+            (
+                "1m",
+                json!({"fleet.muster.dev/assume": "Always"}),
+                "metadata.annotations[fleet.muster.dev/assume]: \"Always\" is not Never",
+            ),
+        ] {
+            let annotations = serde_json::from_value(annotations).unwrap();
+            let got = match parse(&spec(json!({"timeout": timeout})), &annotations, "ns") {
+                Ok(settings) => format!("{}s {}", settings.settle.as_secs(), settings.assumes),
+                Err(refusal) => refusal.message,
+            };
+            assert_eq!(got, expect);
+        }
     }
 }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use muster_api::{
     conditions::{Conditions, READY, SHARED_OBJECT, Status, find},
+    evidence::ASSUMED,
     flux::{self, Kustomization, KustomizationStatus},
     labels::{annotation, manager},
 };
@@ -16,7 +17,6 @@ use super::{
     act::{Applied, Awaited, Failure, Outcome},
     decide::Work,
     declarers::Inventories,
-    health::poll,
     runs::{Aim, Phase, Run},
     settings::{Refusal, Settings},
 };
@@ -29,7 +29,7 @@ const SPREAD: f64 = 0.05;
 const SOON: Duration = Duration::from_secs(10);
 
 /// The condition beside Ready that says whether what was applied is healthy.
-const HEALTHY: &str = "Healthy";
+pub(super) const HEALTHY: &str = "Healthy";
 
 /// The object as it was last seen or written, and the only writer of its status.
 pub(super) struct Writer {
@@ -138,6 +138,18 @@ pub(super) fn begun(writer: &Writer, work: &Work, inventory: flux::Inventory) ->
             "Progressing",
             format!("Applying revision {revision} with a timeout of {timeout}"),
         );
+    // Until it is confirmed nothing is known of what is applied, also after a restart and whatever Ready says next.
+    let healthy = find(&status.conditions, HEALTHY).is_some() || work.settings.checks_health();
+    let conditions = if healthy {
+        conditions.with(
+            HEALTHY,
+            Status::Unknown,
+            "Progressing",
+            "Health check in progress",
+        )
+    } else {
+        conditions
+    };
     writer.with(status, &conditions)
 }
 
@@ -202,17 +214,14 @@ fn next(key: &Key, outcome: Outcome, kustomizations: &Kustomizations) -> Action 
         Outcome::Checking {
             aim,
             since,
-            targets,
+            watch,
             wanted,
+            after,
             ..
         } => {
-            let phase = Phase::Checking {
-                since,
-                targets,
-                wanted,
-            };
+            let phase = Phase::Checking { since, watch, wanted };
             kustomizations.runs.put(key.clone(), Run { aim, phase });
-            wake(key, poll(between(since, now)), kustomizations)
+            wake(key, after, kustomizations)
         }
         Outcome::Failed {
             aim,
@@ -297,12 +306,20 @@ fn succeeded(writer: &Writer, aim: &Aim, report: &Applied) -> KustomizationStatu
     let conditions = Conditions::ready(Status::True, "ReconciliationSucceeded", message);
     let mut conditions = shared(&mut status, conditions, report);
     if report.checked {
-        conditions = conditions.with(HEALTHY, Status::True, "Succeeded", "Health check passed");
+        conditions = healthy(conditions, report);
     } else {
         // Nobody asks for it any more.
         status.conditions.retain(|condition| condition.type_ != HEALTHY);
     }
     writer.with(status, &conditions)
+}
+
+/// The conditions with what the health check found.
+fn healthy(conditions: Conditions, report: &Applied) -> Conditions {
+    match &report.assumed {
+        None => conditions.with(HEALTHY, Status::True, "Succeeded", "Health check passed"),
+        Some(assumed) => conditions.with(HEALTHY, Status::True, ASSUMED, assumed.to_string()),
+    }
 }
 
 /// The conditions with what applying found of objects that others hold.
@@ -364,7 +381,7 @@ fn checking(
             let conditions = Conditions::ready(Status::Unknown, "Progressing", awaited);
             let conditions = shared(&mut status, conditions, report).reconciling("Progressing", awaited);
             if report.checked {
-                conditions.with(HEALTHY, Status::True, "Succeeded", "Health check passed")
+                healthy(conditions, report)
             } else {
                 conditions
             }

@@ -6,7 +6,13 @@ use kube::{
     ResourceExt,
     api::{Patch, PatchParams},
 };
-use muster_api::{Assemblage, flux::Kustomization, labels::annotation::RECONCILE_REQUESTED_AT};
+use muster_api::{
+    Assemblage,
+    assemblage::SyncRow,
+    flux::Kustomization,
+    labels::annotation::RECONCILE_REQUESTED_AT,
+    sync::{Assume, Package},
+};
 use serde_json::json;
 
 use super::support::*;
@@ -99,4 +105,67 @@ async fn a_new_token_alone_asks_for_nothing() {
         .await;
     until(&cluster, "2 Succeeded UpToDate").await;
     assert_eq!(asked(&cluster.kustomization("eu-1", "web").await.unwrap()), None);
+}
+
+/// Annotations are no part of a generation: what was said before they were changed is no answer.
+#[tokio::test(start_paused = true)]
+async fn a_change_of_annotations_is_asked_for() {
+    let mut cluster = Cluster::downstream().await;
+    cluster.run_assemblages();
+    for (name, token) in [("web", Some(1)), ("other", None)] {
+        let with = |token: Option<u64>, settle: &str| SyncRow {
+            token,
+            digest: Some(format!("sha256:{settle}")),
+            package: Some(Package {
+                settle: Some(settle.parse().unwrap()),
+                assume: Some(Assume::Never),
+                ..Package::default()
+            }),
+            ..row(name, OLD, 1)
+        };
+        cluster.create(assemblage(name, &[with(token, "10s")])).await;
+        let before = cluster.carry_out(name, name, OLD).await;
+        let succeeded = |token: Option<u64>| {
+            format!(
+                "{} Succeeded UpToDate",
+                token.map_or("-".to_owned(), |token| token.to_string())
+            )
+        };
+        cluster
+            .until_state::<Assemblage>(name, name, &succeeded(token))
+            .await;
+        let said = |object: &Kustomization| {
+            let keys = ["fleet.muster.dev/settle", "fleet.muster.dev/assume"];
+            keys.map(|key| object.annotations().get(key).cloned().unwrap_or_default())
+        };
+        assert_eq!(said(&before), ["10s", "Never"]);
+        assert_eq!(asked(&before), None);
+
+        let next = token.map(|token| token + 1);
+        cluster.set_rows::<Assemblage>(name, &[with(next, "1m")]).await;
+        pass(Duration::from_mins(10)).await;
+        let now = cluster.kustomization(name, name).await.unwrap();
+        assert_eq!(said(&now), ["1m", "Never"]);
+        assert_eq!(
+            (now.metadata.generation, &now.spec),
+            (before.metadata.generation, &before.spec)
+        );
+        let updating = succeeded(next).replace("Succeeded UpToDate", "Updating Updating");
+        cluster.until_state::<Assemblage>(name, name, &updating).await;
+        let request = asked(&now).unwrap().to_owned();
+        assert!(token.is_none() || request == "muster-2", "{request}");
+        handle(&cluster, &now, &request).await;
+        cluster
+            .until_state::<Assemblage>(name, name, &succeeded(next))
+            .await;
+        // It is taken away by another hand.
+        let removed = json!({"metadata": {"annotations": {"fleet.muster.dev/settle": null}}});
+        let api = cluster.api::<Kustomization>();
+        api.patch(&now.name_any(), &PatchParams::default(), &Patch::Merge(removed))
+            .await
+            .unwrap();
+        pass(Duration::from_mins(1)).await;
+        let now = cluster.kustomization(name, name).await.unwrap();
+        assert_eq!(said(&now), ["1m", "Never"]);
+    }
 }

@@ -15,6 +15,7 @@ mod crashes;
 mod deletion;
 mod dependencies;
 mod drift;
+mod evidence;
 mod failures;
 mod fields;
 mod flux;

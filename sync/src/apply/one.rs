@@ -13,9 +13,25 @@ use super::{
     prepare::{Wishes, text},
     shared, takeover,
 };
+use crate::health::evidence::{self, Before, Change};
 
 /// How often an object that was deleted to be created again is looked for.
 const GONE_POLL: Duration = Duration::from_millis(200);
+
+/// What was done to an object.
+pub(super) struct Done {
+    pub outcome: Outcome,
+    pub change: Change,
+}
+
+impl Done {
+    const fn nothing(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            change: Change::Nothing,
+        }
+    }
+}
 
 /// Makes one object as it should be, with no write if it is.
 pub(super) async fn apply_one(
@@ -23,9 +39,9 @@ pub(super) async fn apply_one(
     object: &Prepared,
     plan: &Plan,
     declarers: &dyn Declarers,
-) -> Result<Outcome, ObjectFailure> {
+) -> Result<Done, ObjectFailure> {
     if object.wishes.ignore {
-        return Ok(Outcome::Skipped);
+        return Ok(Done::nothing(Outcome::Skipped));
     }
     let api_version = object.api_version();
     let kind = cluster
@@ -41,9 +57,10 @@ pub(super) async fn apply_one(
         declarers,
         jobs: &plan.jobs,
     };
+    let mut before = None;
     for _ in 0..LOOKS {
-        if let Some(outcome) = one.look().await? {
-            return Ok(outcome);
+        if let Some(done) = one.look(&mut before).await? {
+            return Ok(done);
         }
     }
     Err(ObjectFailure::overtaken(object.id.clone()))
@@ -60,32 +77,37 @@ struct One<'a> {
 }
 
 impl One<'_> {
-    /// One look at the object, and what follows from it; `None` if it was another one by the time of our write.
-    async fn look(&self) -> Result<Option<Outcome>, ObjectFailure> {
+    /// One look at the object, and what follows from it; `None` if it was another one by the time of our write. `before` is what it was at
+    /// the first of them.
+    async fn look(&self, before: &mut Option<Before>) -> Result<Option<Done>, ObjectFailure> {
         let live = self.cluster.get(&self.kind, &self.object.id).await;
         let Some(live) = live.map_err(|error| self.failed("reading it", &error))? else {
             if self.jobs.is_done(self.object) {
-                return Ok(Some(Outcome::Unchanged));
+                return Ok(Some(Done::nothing(Outcome::Unchanged)));
             }
-            self.apply().await?;
+            let created = self.apply().await?;
             self.jobs.applied(self.object, None);
-            return Ok(Some(Outcome::Created));
+            return Ok(Some(Done {
+                outcome: Outcome::Created,
+                change: evidence::change(before.as_ref(), &created),
+            }));
         };
+        let before = before.get_or_insert_with(|| Before::of(&live));
         let wishes = Wishes::of(&live);
         if self.object.wishes.if_not_present || wishes.ignore {
-            return Ok(Some(Outcome::Skipped));
+            return Ok(Some(Done::nothing(Outcome::Skipped)));
         }
         if live.pointer("/metadata/deletionTimestamp").is_some() {
             self.jobs.observed(&self.object.id, Some(&live));
             if self.jobs.is_done(self.object) {
-                return Ok(Some(Outcome::Unchanged));
+                return Ok(Some(Done::nothing(Outcome::Unchanged)));
             }
             return Err(ObjectFailure::terminating(self.object.id.clone()));
         }
         if let Some(holder) = self.holder(&live).await? {
             shared::compare(self.cluster, &self.kind, self.object, &live, &holder).await?;
             self.jobs.applied(self.object, Some(&live));
-            return Ok(Some(Outcome::Shared));
+            return Ok(Some(Done::nothing(Outcome::Shared)));
         }
         let Some((live, taken_over)) = self.take_over(live, &wishes).await? else {
             return Ok(None);
@@ -96,9 +118,16 @@ impl One<'_> {
             .await
         {
             Ok(dry_run) => {
-                let outcome = self.configure(&live, &dry_run).await?;
+                let written = self.configure(&live, &dry_run).await?;
                 self.jobs.applied(self.object, Some(&live));
-                Ok(Some(outcome.after(taken_over)))
+                let outcome = match written {
+                    Some(_) => Outcome::Configured,
+                    None => Outcome::Unchanged,
+                };
+                Ok(Some(Done {
+                    outcome: outcome.after(taken_over),
+                    change: evidence::change(Some(before), written.as_ref().unwrap_or(&live)),
+                }))
             }
             Err(error) => self.around_immutable(&live, &wishes, error).await,
         }
@@ -139,13 +168,12 @@ impl One<'_> {
         Ok(written.map(|live| (live, true)))
     }
 
-    /// Writes what the dry run shows to be missing.
-    async fn configure(&self, live: &Value, dry_run: &Value) -> Result<Outcome, ObjectFailure> {
+    /// Writes what the dry run shows to be missing; returns the object as it is then, if something was.
+    async fn configure(&self, live: &Value, dry_run: &Value) -> Result<Option<Value>, ObjectFailure> {
         if !drifted(live, dry_run) {
-            return Ok(Outcome::Unchanged);
+            return Ok(None);
         }
-        self.apply().await?;
-        Ok(Outcome::Configured)
+        self.apply().await.map(Some)
     }
 
     /// After a refused dry run: creates the object anew if a field that cannot be changed is the cause and force was asked
@@ -155,7 +183,7 @@ impl One<'_> {
         live: &Value,
         wishes: &Wishes,
         error: CallError,
-    ) -> Result<Option<Outcome>, ObjectFailure> {
+    ) -> Result<Option<Done>, ObjectFailure> {
         let id = &self.object.id;
         let Some(fields) = immutable_fields(&error) else {
             let advice = takeover::advice(id, live, &self.object.body);
@@ -174,9 +202,12 @@ impl One<'_> {
             Ok(gone) => gone?,
             Err(_elapsed) => return Err(ObjectFailure::not_gone(id.clone())),
         }
-        self.apply().await?;
+        let created = self.apply().await?;
         self.jobs.applied(self.object, None);
-        Ok(Some(Outcome::Recreated))
+        Ok(Some(Done {
+            outcome: Outcome::Recreated,
+            change: evidence::change(None, &created),
+        }))
     }
 
     /// Waits until the object of that uid is not there any more.
@@ -192,12 +223,13 @@ impl One<'_> {
         }
     }
 
-    async fn apply(&self) -> Result<(), ObjectFailure> {
+    /// Applies it; returns the object as it is then.
+    async fn apply(&self) -> Result<Value, ObjectFailure> {
         let applied = self
             .cluster
             .apply(&self.kind, &self.object.id, &self.object.body, false)
             .await;
-        applied.map(drop).map_err(|error| self.failed("apply", &error))
+        applied.map_err(|error| self.failed("apply", &error))
     }
 
     fn failed(&self, action: &str, error: &CallError) -> ObjectFailure {

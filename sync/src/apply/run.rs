@@ -1,6 +1,6 @@
 //! Carrying out a plan: ledger first, then stage by stage, eight objects at a time.
 
-use std::error::Error;
+use std::{collections::BTreeMap, error::Error};
 
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
@@ -8,11 +8,14 @@ use futures::{StreamExt, stream};
 use super::{
     ApplyError, CONCURRENCY, Cluster, Declarers, ObjectFailure, Plan, Prepared,
     establish::await_definitions,
-    one::apply_one,
+    one::{Done, apply_one},
     prepare::{is_definition, text},
     stage::{self, Stage},
 };
-use crate::inventory::{Inventory, ObjectId};
+use crate::{
+    health::evidence::{Change, is_custom},
+    inventory::{Inventory, ObjectId},
+};
 
 /// What became of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,6 +39,8 @@ pub enum Outcome {
 pub struct Applied {
     /// Outcomes by object.
     pub outcomes: Vec<(ObjectId, Outcome)>,
+    /// What the controllers of custom resources have to answer, by object.
+    pub changes: BTreeMap<ObjectId, Change>,
 }
 
 /// Where the ids of objects are written before they are created.
@@ -112,11 +117,14 @@ pub async fn run(
         let outcomes: Vec<_> = stream::iter(tries).buffered(CONCURRENCY).collect().await;
         for (object, outcome) in objects.iter().zip(outcomes) {
             match outcome {
-                Ok(outcome) => {
+                Ok(Done { outcome, change }) => {
                     if outcome.is_change() {
                         forget_kinds_of(object, cluster);
                     }
                     applied.outcomes.push((object.id.clone(), outcome));
+                    if change != Change::Nothing && is_custom(&object.id.group) {
+                        applied.changes.insert(object.id.clone(), change);
+                    }
                 }
                 Err(failure) if failure.is_shared() => shared.push(failure),
                 Err(failure) => failures.push(failure),

@@ -1,6 +1,6 @@
 //! Reading the health of live objects, and the cause of the first one that is not well.
 
-use std::pin::pin;
+use std::{pin::pin, time::Duration};
 
 use futures::{
     StreamExt,
@@ -12,8 +12,9 @@ use serde_json::Value;
 
 use super::{
     Health, State,
+    evidence::{self, NO_EVIDENCE, Watch},
     fields::{list, text},
-    of, pods,
+    pods,
     report::{Report, Unhealthy},
 };
 use crate::{
@@ -25,48 +26,69 @@ use crate::{
 /// Five hundred pods of 20 KiB are 10 MiB, within the limit of an answer.
 const PODS: u32 = 500;
 
-/// Reads the objects, each with the version it is served in, and reports the first that is not well with its cause.
+/// Reads the objects that are waited for, each in the version it is served in, and all of them once more before they are all well.
+/// Reports those that are not well, the first with its cause.
 ///
 /// A Job that has completed and was deleted for it is as healthy as one that is still there.
 /// An object that the server refuses to show counts as in progress, with the server's reason. An error is returned only
 /// where the cluster itself is the trouble.
 pub async fn check(
     cluster: &Cluster,
-    targets: &[(ObjectId, String)],
+    watch: &mut Watch,
+    settle: Duration,
     jobs: &Jobs,
     now: Timestamp,
 ) -> Result<Report, CallError> {
-    let reads: Vec<_> = targets
-        .iter()
-        .map(|(id, version)| look(cluster, id, version, jobs, now))
-        .collect();
-    let looks: Vec<Result<(Health, Option<Value>), CallError>> =
-        stream::iter(reads).buffered(CONCURRENCY).collect().await;
-    let mut unhealthy = Vec::new();
-    for ((id, _), look) in targets.iter().zip(looks) {
-        let (health, live) = look?;
-        if !health.is_current() {
-            unhealthy.push((
-                Unhealthy {
-                    id: id.clone(),
-                    health,
-                    cause: None,
-                },
-                live,
-            ));
-        }
+    let due = watch.due();
+    let mut unhealthy = read_all(cluster, watch, &due, settle, jobs, now).await?;
+    if unhealthy.is_empty() && due.len() < watch.targets.len() {
+        let all: Vec<usize> = (0..watch.targets.len()).collect();
+        unhealthy = read_all(cluster, watch, &all, settle, jobs, now).await?;
     }
-    // What has failed for good is the news; what is merely not done yet may be waiting for it.
-    unhealthy.sort_by_key(|(unhealthy, _)| !unhealthy.health.terminal);
+    // What has failed for good is the news; what is merely not done yet may be waiting for it. What only lacks evidence says least.
+    unhealthy.sort_by_key(|(unhealthy, _)| {
+        let health = &unhealthy.health;
+        (!health.terminal, health.reason == NO_EVIDENCE)
+    });
     if let Some((first, live)) = unhealthy.first_mut() {
         first.cause = match live {
-            Some(live) => cause(cluster, live).await?,
-            None => None,
+            Some(live) if first.health.reason != NO_EVIDENCE => cause(cluster, live).await?,
+            Some(_) | None => None,
         };
     }
     Ok(Report {
         unhealthy: unhealthy.into_iter().map(|(unhealthy, _)| unhealthy).collect(),
     })
+}
+
+/// Reads the targets with these indices; returns those that are not well.
+async fn read_all(
+    cluster: &Cluster,
+    watch: &mut Watch,
+    indices: &[usize],
+    settle: Duration,
+    jobs: &Jobs,
+    now: Timestamp,
+) -> Result<Vec<(Unhealthy, Option<Value>)>, CallError> {
+    let reads: Vec<_> = indices
+        .iter()
+        .map(|index| &watch.targets[*index])
+        .map(|target| look(cluster, &target.id, &target.version, jobs, now))
+        .collect();
+    let looks: Vec<Result<(Health, Option<Value>), CallError>> =
+        stream::iter(reads).buffered(CONCURRENCY).collect().await;
+    let mut unhealthy = Vec::new();
+    for (index, look) in indices.iter().zip(looks) {
+        let (health, live) = look?;
+        let target = &mut watch.targets[*index];
+        let health = target.found(live.as_ref(), health, now, settle);
+        if !target.is_well() {
+            let id = target.id.clone();
+            let cause = None;
+            unhealthy.push((Unhealthy { id, health, cause }, live));
+        }
+    }
+    Ok(unhealthy)
 }
 
 async fn look(
@@ -84,7 +106,7 @@ async fn look(
         Ok(live) if jobs.has_completed(id) && live.as_ref().is_none_or(is_being_deleted) => {
             Ok((Health::current("Job Completed, and was deleted"), live))
         }
-        Ok(Some(live)) => Ok((since_our_write(of(&live, now), &live), Some(live))),
+        Ok(Some(live)) => Ok((since_our_write(evidence::of(&live, now), &live), Some(live))),
         Ok(None) => Ok((Health::not_found(), None)),
         Err(error) if error.is_of_cluster() => Err(error),
         Err(error) => Ok((
@@ -250,7 +272,7 @@ mod tests {
                 {"type": "Progressing", "status": "False", "reason": GAVE_UP, "lastUpdateTime": said},
             ]},
         });
-        let health = since_our_write(of(&live, Timestamp::UNIX_EPOCH), &live);
+        let health = since_our_write(evidence::of(&live, Timestamp::UNIX_EPOCH), &live);
         assert_eq!(health.terminal, terminal, "{said} {written:?}: {health:?}");
     }
 

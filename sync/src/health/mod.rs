@@ -8,13 +8,14 @@
 //!
 //! ```text
 //!   live object ─► of: deletion, generation, Reconciling, Stalled ─► rule of its kind ─► Ready ─► current
-//!   ids ─► check: 8 reads at a time ─► of ─► the first that is not current ─► its pods ─► Report
+//!   ids ─► check: 8 reads at a time ─► of ─► evidence ─► the first that is not well ─► its pods ─► Report
 //! ```
 //!
 //! Invariant: what cannot be read as expected is no failure: a failure is what a controller says, and nothing else.
 
 pub mod check;
 mod dependencies;
+pub mod evidence;
 mod fields;
 mod pods;
 pub mod report;

@@ -1,7 +1,16 @@
 //! A health check names the first unhealthy object and why, and counts the rest.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
-use muster_sync::{apply::Jobs, health, inventory::ObjectId};
+use muster_sync::{
+    apply::Jobs,
+    health::{
+        check::check,
+        evidence::{Need, Target, Watch},
+    },
+    inventory::ObjectId,
+};
 use serde_json::{Value, json};
 
 use crate::support::{Bed, config_map, deployment, widget, widget_definition};
@@ -18,7 +27,14 @@ fn target(kind: &str, group: &str, name: &str) -> (ObjectId, String) {
 
 async fn summary(bed: &Bed, targets: &[(ObjectId, String)]) -> String {
     let now: Timestamp = "2026-11-21T12:00:00Z".parse().unwrap();
-    health::check::check(&bed.cluster, targets, &Jobs::default(), now)
+    let targets = targets.iter().cloned();
+    let mut watch = Watch {
+        targets: targets
+            .map(|(id, version)| Target::new(id, version, Need::Nothing, None))
+            .collect(),
+        before: None,
+    };
+    check(&bed.cluster, &mut watch, Duration::ZERO, &Jobs::default(), now)
         .await
         .unwrap()
         .summary()

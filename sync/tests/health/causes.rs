@@ -8,6 +8,7 @@ use muster_sync::{
     apply::{Cluster, Jobs},
     health::{
         Health, check,
+        evidence::{Need, Target, Watch},
         report::{Report, Unhealthy},
     },
     inventory::ObjectId,
@@ -97,7 +98,11 @@ async fn of_pod(status: Value) -> String {
     let cluster = Cluster::new(api.client(), Duration::from_secs(10));
     // Long after the pod was created.
     let now: Timestamp = "2200-01-01T00:00:00Z".parse().unwrap();
-    let report = check::check(&cluster, &[(id("Pod", "p"), "v1".into())], &Jobs::default(), now).await;
+    let mut watch = Watch {
+        targets: vec![Target::new(id("Pod", "p"), "v1".into(), Need::Nothing, None)],
+        before: None,
+    };
+    let report = check::check(&cluster, &mut watch, Duration::ZERO, &Jobs::default(), now).await;
     report.unwrap().summary().replace("Pod/web/p status: ", "")
 }
 

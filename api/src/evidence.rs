@@ -1,0 +1,102 @@
+//! What is said of objects that were taken to be healthy without evidence from their controllers: written and read by one pair of functions.
+//!
+//! A Kustomization says it in its condition Healthy, with the reason [`ASSUMED`].
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{duration::Duration, schema};
+
+/// The reason of condition Healthy where objects were taken to be healthy without evidence.
+pub const ASSUMED: &str = "Assumed";
+
+/// Objects that were taken to be healthy, because for a while nothing said otherwise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Assumed {
+    /// How many objects.
+    #[schemars(range(min = 1, max = schema::MAX_TOKEN))]
+    pub count: usize,
+    /// The first of them, and what its status says.
+    #[schemars(length(max = schema::MAX_MESSAGE))]
+    pub first: String,
+    /// How long evidence was waited for.
+    pub settle: Duration,
+}
+
+const ONE: &str = " object without evidence from its controller within ";
+const MANY: &str = " objects without evidence from their controllers within ";
+
+impl fmt::Display for Assumed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { count, first, settle } = self;
+        if *count == 1 {
+            return write!(f, "{count}{ONE}{settle}: {first}");
+        }
+        write!(
+            f,
+            "{count}{MANY}{settle}: {first}, and {} more",
+            count.saturating_sub(1)
+        )
+    }
+}
+
+impl Assumed {
+    /// Reads what `Display` wrote.
+    pub fn parse(message: &str) -> Option<Self> {
+        let digits = message.find(|character: char| !character.is_ascii_digit())?;
+        let (count, rest) = message.split_at(digits);
+        let count: usize = count.parse().ok()?; // another text
+        let rest = rest.strip_prefix(if count == 1 { ONE } else { MANY })?;
+        let (settle, first) = rest.split_once(": ")?;
+        let first = match count {
+            1 => first,
+            _ => first.strip_suffix(&format!(", and {} more", count.saturating_sub(1)))?,
+        };
+        Some(Self {
+            count,
+            first: first.to_owned(),
+            settle: settle.parse().ok()?, // another text
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(count in 0_usize..2_000, first in ".{0,80}", millis in 0_u64..1_000_000) {
+            let assumed = Assumed { count, first, settle: Duration::from_millis(millis) };
+            prop_assert_eq!(Assumed::parse(&assumed.to_string()), Some(assumed));
+        }
+
+        #[test]
+        fn other_texts_are_nothing(text in ".{0,80}") {
+            prop_assert!(Assumed::parse(&text).is_none_or(|assumed| assumed.to_string() == text));
+        }
+    }
+
+    #[test]
+    fn it_reads_well() {
+        let assumed = |count| Assumed {
+            count,
+            first: "Widget/web/a (Ready=True is from before)".to_owned(),
+            settle: Duration::from_secs(30),
+        };
+        assert_eq!(
+            assumed(1).to_string(),
+            "1 object without evidence from its controller within 30s: Widget/web/a (Ready=True is from before)"
+        );
+        assert_eq!(
+            assumed(3).to_string(),
+            "3 objects without evidence from their controllers within 30s: Widget/web/a (Ready=True is from before), and 2 more"
+        );
+        assert_eq!(Assumed::parse("Health check passed"), None);
+    }
+}

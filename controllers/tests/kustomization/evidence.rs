@@ -1,0 +1,439 @@
+//! Ready=True means healthy after our apply: what a controller said of a custom resource before it confirms nothing.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::support::{Bed, condition, config_yaml, kustomization, message, read, ready, send};
+
+const WIDGET: &str = "/apis/example.test/v1/namespaces/default/widgets/w";
+/// What is waited for where nothing else is asked for.
+const SETTLE: u64 = 30;
+/// How much later a check may be than what it is for.
+const LATE: u64 = 3;
+
+fn definition() -> Value {
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.test"},
+        "spec": {
+            "group": "example.test", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": schema},
+            }],
+        },
+    })
+}
+
+fn widget(size: u8, labels: &str) -> String {
+    format!(
+        "apiVersion: example.test/v1\nkind: Widget\nmetadata: {{name: w, namespace: default, labels: {{{labels}}}}}\nspec: {{size: \
+         {size}}}\n"
+    )
+}
+
+fn said(status: &str, reason: &str, message: &str) -> Value {
+    json!({"conditions": [{"type": "Ready", "status": status, "reason": reason, "message": message}]})
+}
+
+fn well() -> Value {
+    said("True", "Reconciled", "")
+}
+
+/// A cluster in which version 1 of a widget is confirmed, and whose Kustomization has these fields beside the usual ones.
+struct Cluster {
+    bed: Bed,
+}
+
+/// A version that was applied.
+struct Version {
+    commit: String,
+    applied: Instant,
+}
+
+impl Cluster {
+    async fn empty() -> Self {
+        let bed = Bed::new().await;
+        bed.create(
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+            definition(),
+        )
+        .await;
+        Self { bed }
+    }
+
+    async fn new() -> Self {
+        let cluster = Self::empty().await;
+        let first = cluster.bed.commit(&[("app/w.yaml", &widget(1, ""))]);
+        cluster.bed.deploy(json!({})).await;
+        cluster.bed.until(WIDGET, |_| true).await;
+        cluster.answers(well()).await;
+        cluster.bed.until_at("app", &first).await;
+        cluster
+    }
+
+    /// Commits these files; returns once the widget is as `wanted`.
+    async fn release(&self, files: &[(&str, &str)], wanted: impl Fn(&Value) -> bool) -> Version {
+        let commit = self.bed.commit(files);
+        self.bed.fetch(&commit).await;
+        let mut applied = Instant::now();
+        // As precise as the checks themselves.
+        while !read(&self.bed.api, WIDGET)
+            .await
+            .is_some_and(|widget| wanted(&widget))
+        {
+            self.bed.pass(Duration::from_millis(10)).await;
+            applied = Instant::now();
+        }
+        Version { commit, applied }
+    }
+
+    /// Version 2, which is another spec.
+    async fn second(&self) -> Version {
+        self.release(&[("app/w.yaml", &widget(2, ""))], |widget| {
+            widget["metadata"]["generation"] == 2
+        })
+        .await
+    }
+
+    /// The operator writes the status of the widget.
+    async fn answers(&self, status: Value) {
+        self.bed
+            .edit(&format!("{WIDGET}/status"), json!({ "status": status }))
+            .await;
+    }
+
+    /// The operator writes a status so many seconds after a version was applied.
+    async fn answers_at(&self, version: &Version, seconds: u64, status: Value) {
+        tokio::time::sleep_until(version.applied + Duration::from_secs(seconds)).await;
+        self.answers(status).await;
+    }
+
+    /// Whether a version was ever confirmed.
+    fn was_confirmed(&self, version: &Version) -> bool {
+        let revision = format!("main@sha1:{}", version.commit);
+        self.bed.api.recorder().events().iter().any(|event| {
+            let object = event.object();
+            object["kind"] == "Kustomization"
+                && ready(object) == "True ReconciliationSucceeded"
+                && object["status"]["lastAppliedRevision"] == revision
+        })
+    }
+
+    /// The version is confirmed so many seconds after it was applied; returns its Kustomization.
+    #[track_caller]
+    fn until_confirmed<'a>(
+        &'a self,
+        version: &'a Version,
+        seconds: u64,
+    ) -> impl Future<Output = Value> + use<'a> {
+        let caller = std::panic::Location::caller();
+        async move {
+            let at = Duration::from_secs(seconds);
+            if at > Duration::ZERO {
+                tokio::time::sleep_until(version.applied + at - Duration::from_millis(500)).await;
+                assert!(!self.was_confirmed(version), "{caller}: too soon");
+            }
+            let object = self.bed.until_at("app", &version.commit).await;
+            let took = version.applied.elapsed();
+            assert!(took <= at + Duration::from_secs(LATE), "{caller}: {took:?}");
+            object
+        }
+    }
+
+    /// The version fails, and was never confirmed.
+    async fn until_failed(&self, version: &Version) {
+        self.bed
+            .until(&kustomization("app"), |object| {
+                ready(object) == "False HealthCheckFailed"
+                    && object["status"]["lastAttemptedRevision"] == format!("main@sha1:{}", version.commit)
+            })
+            .await;
+        assert!(!self.was_confirmed(version), "{:#?}", self.bed.history("app"));
+    }
+}
+
+fn healthy(object: &Value) -> String {
+    let healthy = condition(object, "Healthy").unwrap();
+    format!(
+        "{} {}: {}",
+        healthy["status"],
+        healthy["reason"],
+        message(object, "Healthy")
+    )
+    .replace('"', "")
+}
+
+const FROM_BEFORE: &str = "True Assumed: 1 object without evidence from its controller within 30s: Widget/default/w (Ready=True is from before)";
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_after_a_while_is_not_confirmed_by_what_was_said_before() {
+    let cluster = Cluster::new().await;
+    let second = cluster.second().await;
+    cluster
+        .answers_at(&second, 20, said("False", "Broken", "it does not start"))
+        .await;
+    cluster.until_failed(&second).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn heartbeats_are_no_evidence() {
+    let cluster = Cluster::new().await;
+    let second = cluster.second().await;
+    for beat in 1..SETTLE - 1 {
+        cluster
+            .answers_at(&second, beat, said("True", &format!("Beat{beat}"), "alive"))
+            .await;
+    }
+    let object = cluster.until_confirmed(&second, SETTLE).await;
+    assert_eq!(healthy(&object), FROM_BEFORE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_that_ends_in_a_failure_is_not_confirmed() {
+    let cluster = Cluster::new().await;
+    let second = cluster.second().await;
+    cluster
+        .answers_at(&second, 1, said("Unknown", "Progressing", ""))
+        .await;
+    cluster.answers_at(&second, 3, well()).await;
+    cluster.answers_at(&second, 20, said("False", "Broken", "")).await;
+    cluster.until_failed(&second).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_that_finds_it_unwell_starts_settling_again() {
+    let cluster = Cluster::new().await;
+    let second = cluster.second().await;
+    cluster
+        .answers_at(&second, 10, said("False", "Restarting", ""))
+        .await;
+    cluster.answers_at(&second, 20, well()).await;
+    cluster.until_confirmed(&second, 20 + SETTLE).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_phase_alone_is_no_evidence() {
+    let cluster = Cluster::empty().await;
+    cluster.bed.deploy(json!({})).await;
+    let first = cluster.release(&[("app/w.yaml", &widget(1, ""))], |_| true).await;
+    cluster
+        .answers_at(&first, 1, json!({"phase": "Creating", "observedGeneration": 1}))
+        .await;
+    let object = cluster.until_confirmed(&first, SETTLE).await;
+    let assumed = "True Assumed: 1 object without evidence from its controller within 30s: Widget/default/w (it has no Ready condition)";
+    assert_eq!(healthy(&object), assumed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_created_is_confirmed_by_its_first_answer() {
+    let cluster = Cluster::empty().await;
+    cluster.bed.deploy(json!({})).await;
+    let first = cluster.release(&[("app/w.yaml", &widget(1, ""))], |_| true).await;
+    cluster.answers_at(&first, 1, json!({"phase": "Creating"})).await;
+    cluster.answers_at(&first, 12, well()).await;
+    let object = cluster.until_confirmed(&first, 12).await;
+    assert_eq!(healthy(&object), "True Succeeded: Health check passed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_said_of_the_spec_before_is_not_about_this_one() {
+    let cluster = Cluster::new().await;
+    let second = cluster.second().await;
+    let about = |generation: u64| {
+        json!({"conditions": [
+            {"type": "Ready", "status": "True", "reason": format!("Of{generation}"), "observedGeneration": generation}]})
+    };
+    cluster.answers_at(&second, 5, about(1)).await;
+    // Longer than anything settles.
+    cluster.answers_at(&second, 60, about(2)).await;
+    let object = cluster.until_confirmed(&second, 60).await;
+    assert_eq!(healthy(&object), "True Succeeded: Health check passed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_to_the_spec_before_is_no_evidence() {
+    let cluster = Cluster::new().await;
+    let second = cluster.second().await;
+    cluster
+        .answers_at(&second, 5, said("True", "ReconciledOldSpec", ""))
+        .await;
+    cluster.answers_at(&second, 20, said("False", "Broken", "")).await;
+    cluster.until_failed(&second).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn labels_alone_are_waited_for_by_nothing() {
+    let cluster = Cluster::new().await;
+    let relabelled = cluster
+        .release(&[("app/w.yaml", &widget(1, "team: a"))], |widget| {
+            widget["metadata"]["labels"]["team"] == "a"
+        })
+        .await;
+    let object = cluster.until_confirmed(&relabelled, 0).await;
+    assert_eq!(healthy(&object), "True Succeeded: Health check passed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_fails_after_it_was_assumed_was_said_to_be_assumed() {
+    let cluster = Cluster::new().await;
+    let second = cluster.second().await;
+    let object = cluster.until_confirmed(&second, SETTLE).await;
+    assert_eq!(healthy(&object), FROM_BEFORE);
+    cluster
+        .answers_at(&second, SETTLE + 5, said("False", "Broken", ""))
+        .await;
+    cluster.bed.until_ready("app", "False HealthCheckFailed").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_settles_anew() {
+    let mut cluster = Cluster::new().await;
+    let second = cluster.second().await;
+    tokio::time::sleep_until(second.applied + Duration::from_secs(10)).await;
+    cluster.bed.start();
+    // Later than what settles after the apply, sooner than what settles after the restart.
+    cluster
+        .answers_at(&second, SETTLE + 5, said("False", "Broken", ""))
+        .await;
+    cluster.until_failed(&second).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restart_what_was_confirmed_is_not_waited_for() {
+    let mut cluster = Cluster::new().await;
+    let second = cluster.second().await;
+    cluster.until_confirmed(&second, SETTLE).await;
+    cluster.bed.api.recorder().clear();
+    cluster.bed.start();
+    cluster.bed.pass(Duration::from_secs(1_300)).await;
+    assert_eq!(cluster.bed.writes(), Vec::<String>::new());
+    let object = cluster.bed.read(&kustomization("app")).await.unwrap();
+    assert_eq!(healthy(&object), FROM_BEFORE);
+}
+
+/// The next version brings nothing new to the widget, and the widget has not answered the last one yet.
+#[tokio::test(start_paused = true)]
+async fn another_version_answers_nothing_of_the_last_one() {
+    let cluster = Cluster::new().await;
+    let second = cluster.second().await;
+    tokio::time::sleep_until(second.applied + Duration::from_secs(10)).await;
+    let files = [
+        ("app/w.yaml", widget(2, "")),
+        ("app/a.yaml", config_yaml("a", "x")),
+    ];
+    let files = files.each_ref().map(|(path, text)| (*path, text.as_str()));
+    let third = cluster.release(&files, |_| true).await;
+    cluster.answers_at(&third, 20, said("False", "Broken", "")).await;
+    cluster.until_failed(&third).await;
+    assert!(!cluster.was_confirmed(&second));
+}
+
+/// A failure that was said of the spec before does not condemn this one.
+#[tokio::test(start_paused = true)]
+async fn what_stalled_before_is_given_the_time_to_say_otherwise() {
+    let cluster = Cluster::new().await;
+    let stalled = json!({"conditions": [{"type": "Stalled", "status": "True", "reason": "Bad"}]});
+    cluster.answers(stalled.clone()).await;
+    let second = cluster.second().await;
+    let recovered = json!({"observedGeneration": 2, "conditions": [{"type": "Ready", "status": "True", "reason": "Good"}]});
+    cluster.answers_at(&second, 10, recovered).await;
+    cluster.until_confirmed(&second, 10).await;
+
+    cluster
+        .answers(json!({"observedGeneration": null, "conditions": stalled["conditions"]}))
+        .await;
+    let third = cluster
+        .release(&[("app/w.yaml", &widget(3, ""))], |widget| {
+            widget["metadata"]["generation"] == 3
+        })
+        .await;
+    cluster.until_failed(&third).await;
+    let took = third.applied.elapsed().as_secs();
+    assert!((SETTLE..SETTLE + LATE).contains(&took), "{took}");
+}
+
+/// Where nothing of it is known any more, as after a retry.
+#[tokio::test(start_paused = true)]
+async fn a_retry_needs_evidence_of_what_was_applied_before_it() {
+    let cluster = Cluster::new().await;
+    let second = cluster.second().await;
+    cluster.answers_at(&second, 5, said("False", "Broken", "")).await;
+    cluster.until_failed(&second).await;
+    let failed = Version {
+        commit: second.commit.clone(),
+        applied: Instant::now(),
+    };
+    // Until the next try is over a minute passes.
+    cluster.answers_at(&failed, 55, well()).await;
+    cluster.answers_at(&failed, 80, said("False", "Broken", "")).await;
+    cluster.bed.pass(Duration::from_secs(200)).await;
+    assert!(!cluster.was_confirmed(&second));
+    let object = send(&cluster.bed.api, "GET", &kustomization("app"), None)
+        .await
+        .unwrap();
+    assert_eq!(ready(&object), "False HealthCheckFailed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn how_long_it_settles_can_be_said() {
+    let cluster = Cluster::new().await;
+    for (size, settle) in [(2, 60), (3, 5), (4, 0)] {
+        let annotations =
+            json!({"metadata": {"annotations": {"fleet.muster.dev/settle": format!("{settle}s")}}});
+        cluster.bed.edit(&kustomization("app"), annotations).await;
+        let next = cluster
+            .release(&[("app/w.yaml", &widget(size, ""))], |widget| {
+                widget["spec"]["size"] == size
+            })
+            .await;
+        let object = cluster.until_confirmed(&next, settle).await;
+        let within = muster_api::Duration::from_secs(settle).to_string();
+        assert_eq!(healthy(&object), FROM_BEFORE.replace("30s", &within));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nothing_is_assumed_the_attempt_fails() {
+    let cluster = Cluster::new().await;
+    let never = json!({"metadata": {"annotations": {"fleet.muster.dev/assume": "Never"}}});
+    cluster.bed.edit(&kustomization("app"), never).await;
+    let second = cluster.second().await;
+    cluster.until_failed(&second).await;
+    let took = second.applied.elapsed().as_secs();
+    assert!((SETTLE..SETTLE + LATE).contains(&took), "{took}");
+    let object = cluster.bed.read(&kustomization("app")).await.unwrap();
+    assert_eq!(
+        message(&object, "Ready"),
+        "health check failed: 1 object without evidence from its controller within 30s: Widget/default/w (Ready=True is from before); \
+         assume is Never"
+    );
+    let observed = json!({"observedGeneration": 2, "conditions": well()["conditions"]});
+    cluster.answers(observed).await;
+    let object = cluster.bed.until_at("app", &second.commit).await;
+    assert_eq!(healthy(&object), "True Succeeded: Health check passed");
+}
+
+/// What was assumed and confirmed is not condemned by a change of mind.
+#[tokio::test(start_paused = true)]
+async fn what_was_assumed_before_stays_confirmed() {
+    let cluster = Cluster::new().await;
+    let second = cluster.second().await;
+    cluster.until_confirmed(&second, SETTLE).await;
+    let never = json!({"metadata": {"annotations": {
+        "fleet.muster.dev/assume": "Never", "reconcile.fluxcd.io/requestedAt": "muster-2"}}});
+    cluster.bed.edit(&kustomization("app"), never).await;
+    let object = cluster
+        .bed
+        .until(&kustomization("app"), |object| {
+            object["status"]["lastHandledReconcileAt"] == "muster-2"
+        })
+        .await;
+    assert_eq!(
+        (ready(&object), healthy(&object)),
+        ("True ReconciliationSucceeded".to_owned(), FROM_BEFORE.to_owned())
+    );
+}

@@ -1,0 +1,727 @@
+//! Evidence: whether the health of a custom resource is about its state after our apply. Pure.
+//!
+//! kstatus reads what an object's status says, and cannot know whether its controller said so before or after the last change. Kinds of
+//! Kubernetes itself have rules that prove it, or need no controller. Of every other object that our apply created or changed one of
+//! these is needed:
+//!
+//! | evidence | when |
+//! |---|---|
+//! | observed | `observedGeneration` is the generation, in the status or in the condition that the verdict rests on |
+//! | re-judged | our apply created the object, and the condition that the verdict rests on was written since |
+//! | assumed | every check for `settle` found the same |
+//!
+//! Invariant: an object without a Ready condition is never proven, it is only assumed.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use muster_api::evidence::Assumed;
+use serde_json::{Map, Value};
+
+use super::{
+    Health, State,
+    fields::{integer, list, text},
+};
+use crate::inventory::ObjectId;
+
+/// The groups of Kubernetes itself. Other groups below `k8s.io` are served by custom resource definitions.
+const KUBERNETES: [&str; 23] = [
+    "",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "apps",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "extensions",
+    "flowcontrol.apiserver.k8s.io",
+    "internal.apiserver.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "resource.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+];
+
+/// The reason of an object that says that it is well, without evidence that it says so about its present state.
+pub(super) const NO_EVIDENCE: &str = "NoEvidence";
+
+/// Whether the kinds of a group are custom resources.
+pub fn is_custom(group: &str) -> bool {
+    !KUBERNETES.contains(&group)
+}
+
+/// What an apply did to an object, as far as its controller has to answer it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It was created, with these conditions.
+    Created(Conditions),
+    /// Its generation rose; where its kind has none, its content changed.
+    Updated,
+    /// Nothing, or labels and annotations alone.
+    Nothing,
+}
+
+/// Status and reason of each condition that a verdict may rest on, by type.
+pub type Conditions = BTreeMap<String, (String, String)>;
+
+/// What is kept of an object before it is applied.
+#[derive(Clone, Debug)]
+pub(crate) struct Before {
+    uid: Option<String>,
+    generation: Option<i64>,
+    /// The content, of a kind without generations.
+    content: Option<Value>,
+}
+
+impl Before {
+    pub(crate) fn of(object: &Value) -> Self {
+        let generation = integer(object, "/metadata/generation");
+        Self {
+            uid: text(object, "/metadata/uid").map(str::to_owned),
+            content: generation.is_none().then(|| content(object)),
+            generation,
+        }
+    }
+}
+
+/// What was done to an object that is `after` now.
+pub(crate) fn change(before: Option<&Before>, after: &Value) -> Change {
+    let Some(before) = before.filter(|before| before.uid.as_deref() == text(after, "/metadata/uid")) else {
+        return Change::Created(said(after));
+    };
+    let now = Before::of(after);
+    if now.generation == before.generation && now.content == before.content {
+        Change::Nothing
+    } else {
+        Change::Updated
+    }
+}
+
+/// An object without what its server and its controller write.
+fn content(object: &Value) -> Value {
+    let counts = |field: &str| !matches!(field, "metadata" | "status");
+    let fields = object.as_object().into_iter().flatten();
+    let fields = fields.filter(|(field, _)| counts(field));
+    Value::Object(
+        fields
+            .map(|(field, value)| (field.clone(), value.clone()))
+            .collect::<Map<_, _>>(),
+    )
+}
+
+fn said(object: &Value) -> Conditions {
+    let part = |condition: &Value, field: &str| text(condition, field).unwrap_or_default().to_owned();
+    list(object, "/status/conditions")
+        .filter(|condition| matches!(text(condition, "/type"), Some("Ready" | "Stalled")))
+        .map(|condition| {
+            let said = (part(condition, "/status"), part(condition, "/reason"));
+            (part(condition, "/type"), said)
+        })
+        .collect()
+}
+
+/// What evidence an object needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// None: nothing was changed, or its kind is Kubernetes' own.
+    Nothing,
+    /// That its controller answered its creation.
+    Answer(Conditions),
+    /// That its controller observed its generation.
+    Observation,
+}
+
+impl Need {
+    /// What an object of `group` needs after a change. Where what was applied before is `unconfirmed`, its last change may be
+    /// unanswered, whatever this apply did.
+    pub fn after(change: Option<&Change>, group: &str, unconfirmed: bool) -> Self {
+        if !is_custom(group) {
+            return Self::Nothing;
+        }
+        match change {
+            Some(Change::Created(conditions)) => Self::Answer(conditions.clone()),
+            Some(Change::Updated) => Self::Observation,
+            Some(Change::Nothing) | None if unconfirmed => Self::Observation,
+            Some(Change::Nothing) | None => Self::Nothing,
+        }
+    }
+}
+
+/// The health of an object as it was read at `now`: as [`super::of`], but of a custom resource what is said of an older generation is not
+/// taken for what is said of this one.
+pub fn of(object: &Value, now: Timestamp) -> Health {
+    let health = super::of(object, now);
+    if !is_custom(group(object)) || !matches!(health.state, State::Current | State::Failed) {
+        return health;
+    }
+    let Some(generation) = integer(object, "/metadata/generation") else {
+        return health;
+    };
+    let older = |observed: Option<i64>| observed.filter(|observed| *observed != generation);
+    if let Some(observed) = older(number(object, "/status/observedGeneration")) {
+        let kind = text(object, "/kind").unwrap_or_default();
+        return Health::in_progress(
+            "LatestGenerationNotObserved",
+            format!("{kind} generation is {generation}, but latest observed generation is {observed}"),
+        );
+    }
+    let Some(condition) = rests_on(object, &health) else {
+        return health;
+    };
+    match older(number(condition, "/observedGeneration")) {
+        Some(observed) => Health::in_progress(
+            "ConditionNotObserved",
+            format!(
+                "generation is {generation}, but condition {} is about generation {observed}",
+                text(condition, "/type").unwrap_or_default()
+            ),
+        ),
+        None => health,
+    }
+}
+
+/// The condition that a verdict rests on, if it rests on one.
+fn rests_on<'a>(object: &'a Value, health: &Health) -> Option<&'a Value> {
+    let kind = match health.state {
+        State::Current => "Ready",
+        State::Failed => "Stalled",
+        State::InProgress | State::Terminating | State::NotFound => return None,
+    };
+    list(object, "/status/conditions").find(|condition| {
+        text(condition, "/type") == Some(kind) && text(condition, "/status") == Some("True")
+    })
+}
+
+/// A number as an integer, or as text of its digits: some kinds write their generations so.
+fn number(object: &Value, pointer: &str) -> Option<i64> {
+    let value = object.pointer(pointer)?;
+    let digits = value
+        .as_str()
+        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    value.as_i64().or_else(|| digits?.parse().ok()) // a number that does not fit is no generation
+}
+
+fn group(object: &Value) -> &str {
+    let api_version = text(object, "/apiVersion").unwrap_or_default();
+    api_version.split_once('/').map_or("", |(group, _)| group)
+}
+
+/// Why there is no evidence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// What the condition says may be from before our apply.
+    Before(&'static str),
+    /// There is no condition that says anything.
+    NoReady,
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Before(condition) => write!(f, "{condition}=True is from before"),
+            Self::NoReady => f.write_str("it has no Ready condition"),
+        }
+    }
+}
+
+/// Whether a verdict about a live object has the evidence that it needs; if not, what it lacks.
+fn prove(object: &Value, health: &Health, need: &Need) -> Result<(), Lack> {
+    if *need == Need::Nothing {
+        return Ok(());
+    }
+    let condition = rests_on(object, health).ok_or(Lack::NoReady)?;
+    let generation = integer(object, "/metadata/generation");
+    let observed = [
+        number(object, "/status/observedGeneration"),
+        number(condition, "/observedGeneration"),
+    ];
+    if generation.is_some() && observed.contains(&generation) {
+        return Ok(());
+    }
+    let part = |field: &str| text(condition, field).unwrap_or_default();
+    if let Need::Answer(created) = need {
+        let before = created.get(part("/type"));
+        if before.is_none_or(|(status, reason)| {
+            (status.as_str(), reason.as_str()) != (part("/status"), part("/reason"))
+        }) {
+            return Ok(());
+        }
+    }
+    Err(Lack::Before(match health.state {
+        State::Failed => "Stalled",
+        _ => "Ready",
+    }))
+}
+
+/// An object whose health is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The object.
+    pub id: ObjectId,
+    /// The version that it is read in.
+    pub version: String,
+    need: Need,
+    /// Since when every check found the same.
+    steady: Option<Steady>,
+    verdict: Verdict,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Steady {
+    state: State,
+    since: Timestamp,
+}
+
+/// What the last check of a target came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// It is waited for.
+    Pending,
+    /// It is well, by evidence; of what needed none, whether it lacks it.
+    Well(Option<Lack>),
+    /// It is taken to be well, for want of evidence.
+    Assumed(Lack),
+}
+
+impl Target {
+    /// An object that was applied at `applied`, if this apply did what evidence is needed of.
+    pub fn new(id: ObjectId, version: String, need: Need, applied: Option<Timestamp>) -> Self {
+        let current = |since| Steady {
+            state: State::Current,
+            since,
+        };
+        Self {
+            id,
+            version,
+            need,
+            steady: applied.map(current),
+            verdict: Verdict::Pending,
+        }
+    }
+
+    /// Whether it was well when it was read last.
+    pub fn is_well(&self) -> bool {
+        self.verdict != Verdict::Pending
+    }
+
+    /// It could not be read.
+    pub fn missed(&mut self) {
+        if !self.is_well() {
+            self.steady = None;
+        }
+    }
+
+    /// What a check found; returns its health as far as there is evidence. `live` is absent where nothing could be read.
+    pub fn found(
+        &mut self,
+        live: Option<&Value>,
+        health: Health,
+        now: Timestamp,
+        settle: Duration,
+    ) -> Health {
+        self.verdict = Verdict::Pending;
+        let counts = health.is_current() || health.terminal;
+        let Some(live) = live.filter(|_| counts) else {
+            self.steady = None;
+            if counts {
+                self.verdict = Verdict::Well(None);
+            }
+            return health;
+        };
+        let steady = self.steady.filter(|steady| steady.state == health.state);
+        let since = steady.map_or(now, |steady| steady.since);
+        self.steady = Some(Steady {
+            state: health.state,
+            since,
+        });
+        let settled = Duration::try_from(now.duration_since(since)).unwrap_or_default() >= settle; // not before its start
+        let lack = prove(live, &health, &self.need).err();
+        match lack {
+            Some(lack) if !settled => Health::in_progress(
+                NO_EVIDENCE,
+                format!("waiting for evidence from its controller: {lack}"),
+            ),
+            _ if !health.is_current() => health,
+            Some(lack) => {
+                self.verdict = Verdict::Assumed(lack);
+                health
+            }
+            None => {
+                let lacks = is_custom(&self.id.group).then(|| prove(live, &health, &Need::Observation).err());
+                self.verdict = Verdict::Well(lacks.flatten());
+                health
+            }
+        }
+    }
+
+    /// How long from `now` until it can be assumed to be well.
+    fn until_settled(&self, now: Timestamp, settle: Duration) -> Option<Duration> {
+        let since = self
+            .steady
+            .filter(|_| !self.is_well() && self.need != Need::Nothing)?
+            .since;
+        let passed = Duration::try_from(now.duration_since(since)).unwrap_or_default(); // not before its start
+        Some(settle.saturating_sub(passed))
+    }
+}
+
+/// The objects whose health is waited for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Watch {
+    /// The objects.
+    pub targets: Vec<Target>,
+    /// What was assumed of them when they were confirmed last, where that still holds.
+    pub before: Option<Assumed>,
+}
+
+impl Watch {
+    /// The targets that the next check reads: those that are waited for, or all for the last time.
+    pub(super) fn due(&self) -> Vec<usize> {
+        let pending: Vec<usize> = (0..self.targets.len())
+            .filter(|index| !self.targets[*index].is_well())
+            .collect();
+        if pending.is_empty() {
+            (0..self.targets.len()).collect()
+        } else {
+            pending
+        }
+    }
+
+    /// Nothing could be read.
+    pub fn missed(&mut self) {
+        self.targets.iter_mut().for_each(Target::missed);
+    }
+
+    /// How long from `now` until the first of them can be assumed to be well.
+    pub fn until_settled(&self, now: Timestamp, settle: Duration) -> Option<Duration> {
+        let each = self.targets.iter();
+        each.filter_map(|target| target.until_settled(now, settle)).min()
+    }
+
+    /// Whether one of them was taken to be healthy for want of evidence this time.
+    pub fn assumes(&self) -> bool {
+        let mut each = self.targets.iter();
+        each.any(|target| matches!(target.verdict, Verdict::Assumed(_)))
+    }
+
+    /// What is assumed after `settle`. What was assumed before and needed no evidence this time is still assumed, unless it has evidence
+    /// by now.
+    pub fn assumed(&self, settle: Duration) -> Option<Assumed> {
+        let named = |target: &Target, lack: Lack| format!("{} ({lack})", target.id);
+        let mut assumed = Vec::new();
+        let mut unproven = Vec::new();
+        for target in &self.targets {
+            match target.verdict {
+                Verdict::Assumed(lack) => assumed.push(named(target, lack)),
+                Verdict::Well(Some(lack)) if target.need == Need::Nothing => {
+                    unproven.push(named(target, lack))
+                }
+                Verdict::Well(_) | Verdict::Pending => {}
+            }
+        }
+        let before = self.before.as_ref();
+        let kept = before.map_or(0, |before| before.count.min(assumed.len() + unproven.len()));
+        let count = kept.max(assumed.len());
+        let unproven: BTreeSet<String> = unproven.into_iter().collect();
+        let kept_first = before.filter(|before| unproven.contains(&before.first));
+        let first = assumed
+            .into_iter()
+            .next()
+            .or_else(|| kept_first.map(|before| before.first.clone()))
+            .or_else(|| unproven.into_iter().next())
+            .filter(|_| count > 0)?;
+        Some(Assumed {
+            count,
+            first,
+            settle: muster_api::Duration::from_millis(u64::try_from(settle.as_millis()).unwrap_or(u64::MAX)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const START: &str = "2026-11-21T12:00:00Z";
+    const SETTLE: Duration = Duration::from_secs(30);
+
+    fn at(second: i64) -> Timestamp {
+        START.parse::<Timestamp>().unwrap() + jiff::SignedDuration::from_secs(second)
+    }
+
+    fn widget(generation: i64, status: Value) -> Value {
+        json!({
+            "apiVersion": "example.test/v1", "kind": "Widget", "metadata": {"name": "w", "uid": "u", "generation": generation},
+            "status": status,
+        })
+    }
+
+    fn put(object: &mut Value, more: Value) {
+        let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) else {
+            return;
+        };
+        object.extend(more);
+    }
+
+    fn ready(more: Value) -> Value {
+        let mut ready = json!({"type": "Ready", "status": "True", "reason": "Good"});
+        put(&mut ready, more);
+        json!({"conditions": [ready]})
+    }
+
+    fn target(need: Need) -> Target {
+        Target::new(
+            "ns_w_example.test_Widget".parse().unwrap(),
+            "v1".into(),
+            need,
+            Some(at(0)),
+        )
+    }
+
+    fn found(target: &mut Target, live: &Value, second: i64) -> String {
+        let health = target.found(Some(live), of(live, at(second)), at(second), SETTLE);
+        match target.verdict {
+            Verdict::Pending => format!("{}: {}", health.state.as_str(), health.message),
+            Verdict::Well(_) => "well".to_owned(),
+            Verdict::Assumed(lack) => format!("assumed: {lack}"),
+        }
+    }
+
+    /// What an object of generation 2 comes to at once, and what after it was found so for as long as it takes to settle.
+    #[track_caller]
+    fn check(need: &Need, status: Value, expect: &[&str]) {
+        let (mut target, live) = (target(need.clone()), widget(2, status));
+        let mut got = vec![found(&mut target, &live, 0)];
+        if expect.len() > 1 {
+            assert_eq!(found(&mut target, &live, 29), got[0]);
+            got.push(found(&mut target, &live, 30));
+        }
+        assert_eq!(got, expect, "{live:#}");
+    }
+
+    #[test]
+    fn what_counts_as_evidence() {
+        let updated = Need::Observation;
+        let created = Need::Answer(Conditions::new());
+        let waits = "InProgress: waiting for evidence from its controller: Ready=True is from before";
+        let before = [waits, "assumed: Ready=True is from before"];
+        let no_ready = [
+            "InProgress: waiting for evidence from its controller: it has no Ready condition",
+            "assumed: it has no Ready condition",
+        ];
+        // Nothing to answer.
+        check(&Need::Nothing, ready(json!({})), &["well"]);
+        check(&Need::Nothing, json!(null), &["well"]);
+        // Observed.
+        let with = |mut status: Value, observed: Value| {
+            status["observedGeneration"] = observed;
+            status
+        };
+        check(&updated, with(ready(json!({})), json!(2)), &["well"]);
+        check(&updated, with(ready(json!({})), json!("2")), &["well"]);
+        check(&updated, ready(json!({"observedGeneration": 2})), &["well"]);
+        check(&updated, with(ready(json!({})), json!("two")), &before);
+        check(&updated, with(ready(json!({})), json!("+2")), &before);
+        let older = ["InProgress: Widget generation is 2, but latest observed generation is 1"; 2];
+        check(&updated, with(ready(json!({})), json!(1)), &older);
+        check(&Need::Nothing, with(ready(json!({})), json!("1")), &older);
+        let older = ["InProgress: generation is 2, but condition Ready is about generation 1"; 2];
+        check(&updated, ready(json!({"observedGeneration": 1})), &older);
+        check(&Need::Nothing, ready(json!({"observedGeneration": 1})), &older);
+        check(
+            &updated,
+            with(ready(json!({"observedGeneration": 1})), json!(2)),
+            &older,
+        );
+        // Another condition observed it.
+        let other = json!({"conditions": [
+            {"type": "Ready", "status": "True", "reason": "Good"}, {"type": "Synced", "status": "True", "observedGeneration": 2}]});
+        check(&updated, other, &before);
+        // Written since it was created.
+        check(&created, ready(json!({})), &["well"]);
+        check(&updated, ready(json!({})), &before);
+        let as_created = |status: &str, reason: &str| {
+            Need::Answer(Conditions::from([(
+                "Ready".into(),
+                (status.into(), reason.into()),
+            )]))
+        };
+        check(
+            &as_created("True", "Good"),
+            ready(json!({"message": "m", "lastTransitionTime": START})),
+            &before,
+        );
+        check(&as_created("Unknown", "Good"), ready(json!({})), &["well"]);
+        check(&as_created("True", "Pending"), ready(json!({})), &["well"]);
+        // Nothing that says anything.
+        for need in [&updated, &created] {
+            check(need, json!(null), &no_ready);
+            check(need, with(json!({"phase": "Running"}), json!(2)), &no_ready);
+        }
+        check(
+            &updated,
+            ready(json!({"status": "False", "message": "m"})),
+            &["InProgress: m"; 2],
+        );
+        // A failure from before is none yet.
+        let stalled = |more: Value| {
+            let mut stalled = ready(json!({"type": "Stalled", "message": "m"}));
+            put(&mut stalled["conditions"][0], more);
+            stalled
+        };
+        let waits = "InProgress: waiting for evidence from its controller: Stalled=True is from before";
+        check(&updated, stalled(json!({})), &[waits, "Failed: m"]);
+        check(
+            &updated,
+            stalled(json!({"observedGeneration": 2})),
+            &["Failed: m"],
+        );
+        check(&created, stalled(json!({})), &["Failed: m"]);
+    }
+
+    #[test]
+    fn each_check_must_find_it_well() {
+        let well = widget(2, ready(json!({})));
+        let unwell = widget(2, ready(json!({"status": "False", "message": "m"})));
+        let waits = "InProgress: waiting for evidence from its controller: Ready=True is from before";
+        let mut target = target(Need::Observation);
+        assert_eq!(found(&mut target, &well, 10), waits);
+        assert_eq!(found(&mut target, &unwell, 29), "InProgress: m");
+        assert_eq!(found(&mut target, &well, 31), waits);
+        // It could not be read.
+        target.missed();
+        assert_eq!(found(&mut target, &well, 61), waits);
+        assert_eq!(
+            target.until_settled(at(71), SETTLE),
+            Some(Duration::from_secs(20))
+        );
+        assert_eq!(
+            found(&mut target, &well, 91),
+            "assumed: Ready=True is from before"
+        );
+        assert_eq!(found(&mut target, &unwell, 92), "InProgress: m");
+        assert_eq!(found(&mut target, &well, 93), waits);
+        // A step of the clock backwards.
+        assert_eq!(found(&mut target, &well, 10), waits);
+        // Found missing.
+        target.found(None, Health::not_found(), at(100), SETTLE);
+        assert_eq!(found(&mut target, &well, 123), waits);
+    }
+
+    #[test]
+    fn what_an_apply_did() {
+        let live = |generation: Option<i64>, label: &str, size: u8| {
+            json!({
+                "metadata": {"uid": "u", "generation": generation, "labels": {"a": label}}, "spec": {"size": size},
+                "status": {"conditions": [{"type": "Ready", "status": "True", "reason": label}]},
+            })
+        };
+        let change = |before: &Value, after: &Value| change(Some(&Before::of(before)), after);
+        assert_eq!(
+            change(&live(Some(1), "a", 1), &live(Some(1), "b", 1)),
+            Change::Nothing
+        );
+        assert_eq!(
+            change(&live(Some(1), "a", 1), &live(Some(2), "a", 2)),
+            Change::Updated
+        );
+        // Without generations.
+        assert_eq!(change(&live(None, "a", 1), &live(None, "b", 1)), Change::Nothing);
+        assert_eq!(change(&live(None, "a", 1), &live(None, "a", 2)), Change::Updated);
+        assert_eq!(
+            change(&live(None, "a", 1), &live(Some(1), "a", 1)),
+            Change::Updated
+        );
+        let said = Conditions::from([("Ready".into(), ("True".into(), "a".into()))]);
+        let mut other = live(Some(1), "a", 1);
+        other["metadata"]["uid"] = "v".into();
+        assert_eq!(
+            change(&live(Some(1), "a", 1), &other),
+            Change::Created(said.clone())
+        );
+        assert_eq!(super::change(None, &other), Change::Created(said));
+    }
+
+    #[test]
+    fn custom_resources_alone_need_evidence() {
+        let check = |group: &str, change: Option<&Change>, unconfirmed: bool, expect: &Need| {
+            assert_eq!(
+                Need::after(change, group, unconfirmed),
+                *expect,
+                "{group} {change:?} {unconfirmed}"
+            );
+        };
+        let created = Change::Created(Conditions::new());
+        for group in ["", "apps", "networking.k8s.io", "storage.k8s.io"] {
+            check(group, Some(&created), true, &Need::Nothing);
+        }
+        for group in [
+            "example.test",
+            "gateway.networking.k8s.io",
+            "snapshot.storage.k8s.io",
+            "x.apps",
+        ] {
+            check(group, Some(&created), true, &Need::Answer(Conditions::new()));
+            check(group, Some(&Change::Updated), false, &Need::Observation);
+            check(group, Some(&Change::Nothing), false, &Need::Nothing);
+            check(group, None, false, &Need::Nothing);
+            check(group, None, true, &Need::Observation);
+        }
+    }
+
+    /// What was assumed before is still assumed as long as there is no evidence.
+    #[test]
+    fn what_was_assumed_stays_so() {
+        let first = |name: &str| format!("Widget/ns/{name} (Ready=True is from before)");
+        let mut watch = Watch::default();
+        for (name, status) in [
+            ("a", ready(json!({}))),
+            ("b", ready(json!({}))),
+            ("c", ready(json!({"observedGeneration": 2}))),
+        ] {
+            let mut target = Target::new(
+                format!("ns_{name}_example.test_Widget").parse().unwrap(),
+                "v1".into(),
+                Need::Nothing,
+                None,
+            );
+            assert_eq!(found(&mut target, &widget(2, status), 0), "well");
+            watch.targets.push(target);
+        }
+        assert_eq!(watch.assumed(SETTLE), None);
+        let check = |watch: &mut Watch, count: usize, name: &str, expect: Option<(usize, &str)>| {
+            let settle = muster_api::Duration::from_secs(30);
+            watch.before = Some(Assumed {
+                count,
+                first: first(name),
+                settle,
+            });
+            let expect = expect.map(|(count, name)| Assumed {
+                count,
+                first: first(name),
+                settle,
+            });
+            assert_eq!(watch.assumed(SETTLE), expect);
+        };
+        check(&mut watch, 1, "b", Some((1, "b")));
+        check(&mut watch, 5, "b", Some((2, "b")));
+        check(&mut watch, 1, "c", Some((1, "a")));
+        watch.targets.drain(..2);
+        check(&mut watch, 1, "a", None);
+    }
+}
