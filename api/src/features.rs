@@ -66,7 +66,7 @@ pub fn refusal(missing: &BTreeSet<&'static str>, agent: Option<&Agent>) -> Strin
         None => "its agent has not reported what it can".to_owned(),
     };
     format!(
-        "{agent}: {}; nothing is assigned until it does; next: upgrade the agent and its CustomResourceDefinitions (muster check)",
+        "{agent}: {}; nothing is assigned until it does; next: upgrade the agent and its definitions: muster install --export --downstream --crds",
         missing.join(", ")
     )
 }

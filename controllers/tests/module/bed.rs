@@ -82,6 +82,12 @@ impl Bed {
     }
 
     pub async fn without_controller(names: &[&str]) -> Self {
+        let current = |_: &str| crds::downstream();
+        Self::with_kinds(names, current).await
+    }
+
+    /// Clusters with these kinds of muster, and no controller.
+    pub async fn with_kinds(names: &[&str], kinds: impl Fn(&str) -> Vec<CustomResourceDefinition>) -> Self {
         let management = server(
             NS,
             crds::management()
@@ -93,7 +99,7 @@ impl Bed {
         .await;
         let mut clusters = BTreeMap::new();
         for name in names {
-            let kinds = crds::downstream().into_iter().chain(crds::flux()).collect();
+            let kinds = kinds(name).into_iter().chain(crds::flux()).collect();
             clusters.insert((*name).to_owned(), server(SYSTEM, kinds).await);
         }
         let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);

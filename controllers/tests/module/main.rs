@@ -16,6 +16,7 @@ mod controls;
 mod deleted;
 mod dependencies;
 mod deselected;
+mod features;
 mod gap;
 mod gates;
 mod hand;

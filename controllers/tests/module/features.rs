@@ -1,0 +1,213 @@
+//! Promise: a row that asks for more than an agent reports to understand is not given to it. It is named, and the others go on.
+
+use std::time::Duration;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api, ResourceExt,
+    api::{Patch, PatchParams, PostParams},
+};
+use muster_api::{
+    Assemblage, Module, ProxyAssemblage,
+    conditions::{AGENT_OUTDATED, STALLED, find},
+    crds,
+};
+use serde_json::{Value, json};
+
+use crate::bed::*;
+
+/// The kind as clusters have it whose agent is of before agents reported what they can.
+const BEFORE: &str = include_str!("../fixtures/assemblages-without-agent.json");
+
+fn before() -> Vec<CustomResourceDefinition> {
+    vec![serde_json::from_str(BEFORE).unwrap()]
+}
+
+/// The kind of today, without a field that its agent can do.
+fn without_settle() -> Vec<CustomResourceDefinition> {
+    let mut kinds = crds::downstream();
+    for kind in &mut kinds {
+        let mut value = serde_json::to_value(&*kind).unwrap();
+        let package = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/syncs/items/properties/package/properties";
+        let fields = value.pointer_mut(package).unwrap().as_object_mut().unwrap();
+        assert!(fields.remove("settle").is_some());
+        let rules = value.pointer_mut(&package.replace(
+            "/properties/package/properties",
+            "/properties/package/x-kubernetes-validations",
+        ));
+        if let Some(Value::Array(rules)) = rules {
+            rules.retain(|rule| !rule["rule"].as_str().unwrap().contains("settle"));
+        }
+        *kind = serde_json::from_value(value).unwrap();
+    }
+    kinds
+}
+
+/// The agent of `eu-1` is of before.
+async fn bed() -> Bed {
+    mixed(before).await
+}
+
+async fn mixed(kinds: fn() -> Vec<CustomResourceDefinition>) -> Bed {
+    let of = |name: &str| {
+        if name == "eu-1" {
+            kinds()
+        } else {
+            crds::downstream()
+        }
+    };
+    let mut bed = Bed::with_kinds(&CLUSTERS, of).await;
+    for tag in ["one", "two"] {
+        bed.release(tag, &["web", "plain"], tag);
+    }
+    bed.start_controller();
+    bed
+}
+
+fn settles() -> Value {
+    json!({"sync": {"package": {"settle": "5s"}}})
+}
+
+async fn reason(bed: &Bed, cluster: &str) -> Option<String> {
+    let module = bed.module("web").await?;
+    let groups = module["status"]["reasons"].as_array()?.clone();
+    let names = |group: &Value| group["clusters"].as_str().unwrap_or_default().contains(cluster);
+    let group = groups.into_iter().find(names)?;
+    Some(group["reason"].as_str()?.to_owned())
+}
+
+async fn until_unsupported(bed: &Bed) {
+    bed.until("eu-1 is skipped, and the others have it", || async {
+        let skipped = reason(bed, "eu-1").await.as_deref() == Some("SyncUnsupported");
+        (skipped && bed.texts("web").await == ["", "one", "one"]).then_some(())
+    })
+    .await;
+}
+
+fn mirrors(bed: &Bed, cluster: &str) -> Api<Assemblage> {
+    Api::namespaced(bed.clusters[cluster].client(), SYSTEM)
+}
+
+async fn proxy(bed: &Bed, cluster: &str) -> ProxyAssemblage {
+    bed.api().get(cluster).await.unwrap()
+}
+
+async fn upgrade(bed: &mut Bed, cluster: &str) {
+    bed.crash_agent(cluster);
+    let definitions: Api<CustomResourceDefinition> = Api::all(bed.clusters[cluster].client());
+    for kind in crds::downstream() {
+        let by = PatchParams::apply("test").force();
+        definitions
+            .patch(&kind.name_any(), &by, &Patch::Apply(&kind))
+            .await
+            .unwrap();
+    }
+    bed.start_agent(cluster);
+}
+
+/// Changes of what carries rows, here and in a cluster.
+fn changes(bed: &Bed, cluster: &str) -> usize {
+    let servers = [&bed.management, &bed.clusters[cluster]];
+    let events = servers.iter().flat_map(|server| server.recorder().events());
+    events
+        .filter(|event| event.resource.resource.ends_with("assemblages"))
+        .count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_of_before_is_skipped_until_it_is_upgraded() {
+    let mut bed = bed().await;
+    bed.create::<Module>(module("web", "one", settles())).await;
+    until_unsupported(&bed).await;
+    let module = bed.module("web").await.unwrap();
+    let stalled = condition(&module, STALLED).unwrap();
+    assert!(
+        stalled.starts_with("True SyncUnsupported: ")
+            && stalled.contains("eu-1: its agent has not reported what it can: settle; "),
+        "{stalled}"
+    );
+    // It was made so that an agent has something to report on: no row, no token.
+    assert_eq!(proxy(&bed, "eu-1").await.spec.syncs, []);
+    assert_eq!(mirrors(&bed, "eu-1").get("eu-1").await.unwrap().spec.syncs, []);
+
+    // The default row of another module needs nothing.
+    bed.deploy("plain", "one", json!({})).await;
+    assert_eq!(bed.texts("plain").await, ["one", "one", "one"]);
+    let said = proxy(&bed, "eu-1").await.status.unwrap().conditions;
+    let older = find(&said, AGENT_OUTDATED).unwrap();
+    assert!(
+        older.message.starts_with("its agent reports no version, "),
+        "{older:?}"
+    );
+    let said = proxy(&bed, "eu-2").await.status.unwrap();
+    assert_eq!(find(&said.conditions, AGENT_OUTDATED), None);
+    assert_eq!(said.agent.unwrap().version, env!("CARGO_PKG_VERSION"));
+
+    pass(Duration::from_mins(2)).await;
+    let quiet = changes(&bed, "eu-1");
+    pass(Duration::from_hours(1)).await;
+    assert_eq!(changes(&bed, "eu-1"), quiet, "nothing is written each poll");
+    assert_eq!(bed.text("eu-1", "web").await, None);
+
+    upgrade(&mut bed, "eu-1").await;
+    bed.until_ready("web").await;
+    assert_eq!(bed.texts("web").await, ["one", "one", "one"]);
+    let said = proxy(&bed, "eu-1").await.status.unwrap().conditions;
+    assert_eq!(find(&said, AGENT_OUTDATED), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_another_automation_writes_is_left_out_of_the_mirror() {
+    let bed = bed().await;
+    bed.deploy("plain", "one", json!({})).await;
+    let mut object = proxy(&bed, "eu-1").await;
+    let mut row = object.spec.syncs[0].clone();
+    row.name = "asks".to_owned();
+    let package = row.package.as_mut().unwrap();
+    package.path = "web".to_owned();
+    package.settle = Some("5s".parse().unwrap());
+    row.digest = None;
+    object.spec.syncs.push(row);
+    let proxies: Api<ProxyAssemblage> = bed.api();
+    proxies
+        .replace("eu-1", &PostParams::default(), &object)
+        .await
+        .unwrap();
+    bed.until("it is named", || async {
+        let states = proxy(&bed, "eu-1").await.status?.syncs;
+        let of = |name: &str| states.iter().find(|state| state.name == name).cloned();
+        let asks = of("asks")?;
+        (asks.reason.as_deref() == Some("SyncUnsupported")
+            && of("plain")?.reason.as_deref() == Some("UpToDate"))
+        .then_some(())
+    })
+    .await;
+    let mirror = mirrors(&bed, "eu-1").get("eu-1").await.unwrap();
+    let names: Vec<String> = mirror.spec.syncs.into_iter().map(|row| row.name).collect();
+    assert_eq!(names, ["plain"]);
+    bed.patch("plain", version("two")).await;
+    bed.until_ready("plain").await;
+    assert_eq!(bed.texts("plain").await, ["two", "two", "two"]);
+    assert_eq!(bed.text("eu-1", "web").await, None);
+}
+
+/// Its agent was upgraded, and the definition of its kind was not: the API server would drop the field.
+#[tokio::test(start_paused = true)]
+async fn a_field_that_the_kind_does_not_have_is_not_dropped_in_silence() {
+    let mut bed = mixed(without_settle).await;
+    bed.deploy("plain", "one", json!({})).await;
+    bed.create::<Module>(module("web", "one", settles())).await;
+    bed.until("it is held up there, and the others have it", || async {
+        let states = proxy(&bed, "eu-1").await.status?.syncs;
+        let web = states.into_iter().find(|state| state.name == "web")?;
+        let named = web.reason.as_deref() == Some("SyncUnsupported") && web.message?.contains("settle");
+        (named && bed.text("eu-1", "web").await.is_none()).then_some(())
+    })
+    .await;
+    bed.patch("plain", version("two")).await;
+    bed.until_ready("plain").await;
+    assert_eq!(bed.texts("plain").await, ["two", "two", "two"]);
+    upgrade(&mut bed, "eu-1").await;
+    bed.until_ready("web").await;
+    assert_eq!(bed.texts("web").await, ["one", "one", "one"]);
+}
