@@ -15,6 +15,7 @@ use kube::core::DynamicObject;
 use muster_api::{
     Module, ProxyAssemblage,
     module::{Attention, ModuleKind, ReasonGroup},
+    reasons::Reason,
     schema::MAX_ATTENTION,
 };
 use muster_dashboard::{
@@ -605,6 +606,22 @@ fn the_chain_of_a_cluster_ends_at_what_is_in_the_way() {
             "✓ healthy: applied and ready at v2",
         ],
     );
+}
+
+/// The reason decides where the chain ends, whatever rows say: those of this fleet are confirmed.
+#[test]
+fn every_reason_but_one_ends_the_chain() {
+    for reason in Reason::ALL {
+        let objects = objects(&[("dev-1", reason.as_str(), "m")]);
+        let name = ModuleRef {
+            kind: ModuleKind::Module,
+            name: "web".to_owned(),
+        };
+        let why = why_on(&objects, &Fleet::of(&objects), &name, "dev-1").unwrap();
+        let (last, before) = why.checks.split_last().unwrap();
+        assert!(before.iter().all(|check| check.holds), "{reason}");
+        assert_eq!(last.holds, *reason == Reason::UpToDate, "{reason}: {last:?}");
+    }
 }
 
 /// A cluster that is up to date says that another module holds an object: `why` and `tree` pass it on.
