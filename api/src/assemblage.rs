@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::{
+    evidence::Assumed,
     kind::kind,
     schema,
     sync::{Binding, LocalReference, Package, Source},
@@ -239,6 +240,18 @@ pub struct SyncState {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_MESSAGE))]
     pub message: Option<String>,
+    /// Objects that were taken to be healthy without evidence from their controllers; only of a sync that succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assumed: Option<Assumed>,
+}
+
+impl SyncState {
+    /// What is to be known of a sync that succeeded.
+    pub fn note(&self) -> Option<String> {
+        let assumed = self.assumed.as_ref().map(ToString::to_string);
+        let parts: Vec<String> = self.message.iter().cloned().chain(assumed).collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
 }
 
 /// The states that can be read. Another version of muster, or a cluster that means ill, may use words that are unknown here: such a

@@ -238,7 +238,7 @@ fn picked_up(seen: &Seen<'_>) -> Check {
 
 fn healthy(seen: &Seen<'_>) -> Check {
     let what = "healthy";
-    match seen.echo().map(|state| (state.state, state.message.as_deref())) {
+    match seen.echo().map(|state| (state.state, state.note())) {
         Some((SyncPhase::Succeeded, note)) if !matches!(seen.cell.shape, Shape::Failed) => {
             let note = note.map_or_else(String::new, |note| format!("; {note}"));
             passes(

@@ -3,6 +3,7 @@
 use muster_api::{
     assemblage::{FailureClass, SyncPhase, SyncRow, SyncState},
     conditions::bounded,
+    evidence::Assumed,
     reasons::Reason,
     schema::MAX_MESSAGE,
 };
@@ -21,6 +22,7 @@ pub fn state(row: &SyncRow, phase: SyncPhase, reason: impl Into<String>, message
         terminal: false,
         reason: Some(reason.into()),
         message: message.map(|message| bounded(message, MAX_MESSAGE).into_owned()),
+        assumed: None,
     }
 }
 
@@ -53,6 +55,7 @@ pub fn judged(row: &SyncRow, verdict: Verdict) -> SyncState {
         terminal,
         reason,
         message,
+        assumed,
     } = verdict;
     let word = match phase {
         SyncPhase::Succeeded => Reason::UpToDate.into(),
@@ -61,6 +64,7 @@ pub fn judged(row: &SyncRow, verdict: Verdict) -> SyncState {
     SyncState {
         class,
         terminal,
+        assumed: assumed.as_ref().map(Assumed::within_limits),
         ..state(row, phase, word, message.as_deref())
     }
 }

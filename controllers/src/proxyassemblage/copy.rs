@@ -8,6 +8,7 @@ use muster_api::{
     Assemblage,
     assemblage::{SyncPhase, SyncRow, SyncState},
     conditions::bounded,
+    evidence::Assumed,
     reasons::{ObjectReason, Reason},
     schema::{MAX_LABEL, MAX_MESSAGE, MAX_NAME, MAX_TOKEN},
 };
@@ -101,6 +102,7 @@ fn within_limits(state: &SyncState) -> SyncState {
         terminal,
         reason,
         message,
+        assumed,
     } = state;
     let cut = |text: &Option<String>, max| text.as_ref().map(|text| bounded(text, max).into_owned());
     SyncState {
@@ -113,5 +115,6 @@ fn within_limits(state: &SyncState) -> SyncState {
         terminal: *terminal,
         reason: cut(reason, MAX_LABEL),
         message: cut(message, MAX_MESSAGE),
+        assumed: assumed.as_ref().map(Assumed::within_limits),
     }
 }
