@@ -198,7 +198,7 @@ impl Seen<'_> {
             Link::Assigned => format!("{version} is what it was given"),
             Link::PickedUp => "the cluster answers about this very assignment".to_owned(),
             Link::Healthy => {
-                let note = self.echo().and_then(|state| state.message.as_deref());
+                let note = self.echo().and_then(SyncState::note);
                 let note = note.map_or_else(String::new, |note| format!("; {note}"));
                 format!("applied and ready at {version}{note}")
             }
