@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
 use kube::ResourceExt;
 use muster_api::{
     conditions::{HEALTHY, SHARED_OBJECT, find},
-    evidence::{ASSUMED, Assumed},
+    evidence::{ASSUMED, Assumed, Progress},
     flux::{GitRepository, Kustomization, commit_of},
     kind::GROUP,
     labels::{annotation::RECONCILE_REQUESTED_AT, finalizer},
@@ -62,6 +62,8 @@ pub struct Report {
     pub shared: Option<String>,
     /// What it took to be healthy without evidence, at the present generation.
     pub assumed: Option<Assumed>,
+    /// How far those of its objects are that roll something out themselves.
+    pub progress: Option<Progress>,
 }
 
 /// A condition Ready.
@@ -123,6 +125,7 @@ impl KustomizationRow {
                     .map(|revision| commit_of(revision).to_owned()),
                 handled: status.and_then(|status| status.last_handled_reconcile_at.clone()),
                 shared: status.and_then(|status| shared(&status.conditions)),
+                progress: status.and_then(|status| progress(&status.conditions, object.metadata.generation)),
                 assumed: status.and_then(|status| assumed(&status.conditions, object.metadata.generation)),
             },
         }
@@ -212,6 +215,13 @@ fn assumed(conditions: &[Condition], generation: Option<i64>) -> Option<Assumed>
     let current = healthy.status == "True" && healthy.observed_generation == generation;
     let assumed = Assumed::parse(&healthy.message)?;
     (current && healthy.reason == ASSUMED).then_some(assumed)
+}
+
+/// What the condition `Healthy` says of steps.
+fn progress(conditions: &[Condition], generation: Option<i64>) -> Option<Progress> {
+    let healthy = find(conditions, HEALTHY)?;
+    let current = healthy.status == "Unknown" && healthy.observed_generation == generation;
+    Progress::parse(&healthy.message).filter(|_| current)
 }
 
 /// Labels can be copied, a name by content cannot be met by chance.

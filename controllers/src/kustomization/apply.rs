@@ -229,6 +229,7 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
         inventory: Some(inventory.to_status()),
         checked: false,
         assumed: None,
+        progress: None,
         shared: others.note(),
         changes: changes(&applied, &pruned, work.anew),
     };
@@ -247,10 +248,7 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
     });
     Ok(Done {
         cluster,
-        watch: Watch {
-            targets: targets.collect(),
-            before: known.assumed,
-        },
+        watch: Watch::new(targets.collect(), known.assumed),
         report,
         leaving: leaving(&pruned, &wanted),
     })

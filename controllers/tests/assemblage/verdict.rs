@@ -26,6 +26,7 @@ fn report(ready: Ready) -> Report {
         handled: None,
         shared: None,
         assumed: None,
+        progress: None,
         applied_commit: Some(COMMIT.to_owned()),
     }
 }

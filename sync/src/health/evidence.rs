@@ -19,7 +19,11 @@ use std::{
 };
 
 use jiff::Timestamp;
-use muster_api::evidence::Assumed;
+use muster_api::{
+    conditions::bounded,
+    evidence::{Assumed, Progress},
+    schema::MAX_LABEL,
+};
 use serde_json::{Map, Value};
 
 use super::{
@@ -219,6 +223,24 @@ fn group(object: &Value) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
+/// How far an object is that rolls something out itself: `status.progress`, of the present generation.
+fn progress(object: &Value) -> Option<Progress> {
+    let generation = integer(object, "/metadata/generation")?;
+    if number(object, "/status/observedGeneration") != Some(generation) {
+        return None;
+    }
+    let steps = |field: &str| {
+        let steps = integer(object, &format!("/status/progress/{field}"))?;
+        u32::try_from(steps).ok() // what cannot be counted is no progress
+    };
+    let waiting = text(object, "/status/progress/waiting").filter(|waiting| !waiting.is_empty());
+    Some(Progress {
+        done: steps("done")?,
+        total: steps("total")?,
+        waiting: waiting.map(|waiting| bounded(waiting, MAX_LABEL).into_owned()),
+    })
+}
+
 /// Why there is no evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lack {
@@ -277,6 +299,8 @@ pub struct Target {
     /// Since when every check found the same.
     steady: Option<Steady>,
     verdict: Verdict,
+    /// How far it is, if it rolls something out itself.
+    progress: Option<Progress>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -309,6 +333,7 @@ impl Target {
             need,
             steady: applied.map(current),
             verdict: Verdict::Pending,
+            progress: None,
         }
     }
 
@@ -333,6 +358,7 @@ impl Target {
         settle: Duration,
     ) -> Health {
         self.verdict = Verdict::Pending;
+        self.progress = live.filter(|_| is_custom(&self.id.group)).and_then(progress);
         let counts = health.is_current() || health.terminal;
         let Some(live) = live.filter(|_| counts) else {
             self.steady = None;
@@ -385,6 +411,10 @@ pub struct Watch {
     pub targets: Vec<Target>,
     /// What was assumed of them when they were confirmed last, where that still holds.
     pub before: Option<Assumed>,
+    /// The most steps that were done, of objects that roll something out themselves.
+    done: u32,
+    /// When they were checked last.
+    checked: Option<Timestamp>,
 }
 
 impl Watch {
@@ -409,6 +439,59 @@ impl Watch {
     pub fn until_settled(&self, now: Timestamp, settle: Duration) -> Option<Duration> {
         let each = self.targets.iter();
         each.filter_map(|target| target.until_settled(now, settle)).min()
+    }
+
+    /// The objects of a run, and what was assumed when they were confirmed last.
+    pub fn new(targets: Vec<Target>, before: Option<Assumed>) -> Self {
+        Self {
+            targets,
+            before,
+            ..Self::default()
+        }
+    }
+
+    /// How far all those are together that roll something out themselves. They wait where each that is not well does.
+    pub fn progress(&self) -> Option<Progress> {
+        let mut sum: Option<Progress> = None;
+        for progress in self.targets.iter().filter_map(|target| target.progress.as_ref()) {
+            let sum = sum.get_or_insert_default();
+            sum.done = sum.done.saturating_add(progress.done);
+            sum.total = sum.total.saturating_add(progress.total);
+        }
+        let mut pending = self.targets.iter().filter(|target| !target.is_well()).peekable();
+        let first = pending
+            .peek()
+            .and_then(|target| target.progress.as_ref()?.waiting.clone());
+        let all = pending.all(|target| {
+            target
+                .progress
+                .as_ref()
+                .is_some_and(|progress| progress.waiting.is_some())
+        });
+        sum.map(|sum| Progress {
+            waiting: first.filter(|_| all),
+            ..sum
+        })
+    }
+
+    /// Since when the time runs in which they have to become healthy: anew from each step that is done, and not while they wait.
+    pub fn runs_since(&mut self, since: Timestamp, now: Timestamp) -> Timestamp {
+        let before = self.checked.replace(now);
+        let Some(progress) = self.progress() else {
+            return since;
+        };
+        if progress.done > self.done {
+            self.done = progress.done;
+            return now;
+        }
+        match before.filter(|_| progress.waiting.is_some()) {
+            // Only a clock at the end of time does not go on.
+            Some(before) => since
+                .checked_add(now.duration_since(before))
+                .unwrap_or(now)
+                .min(now),
+            None => since,
+        }
     }
 
     /// Whether one of them was taken to be healthy for want of evidence this time.
