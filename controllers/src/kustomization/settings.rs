@@ -6,7 +6,7 @@ use muster_api::{
     Duration as GoDuration,
     flux::{DeletionPolicy, DependencyReference, KustomizationSpec, ObjectReference, SubstituteReference},
     labels::annotation,
-    sync::Assume,
+    sync::{Assume, SETTLE},
 };
 
 /// The least that applying and health are given, each, when the spec names no timeout; Flux's.
@@ -14,10 +14,6 @@ const TIMEOUT_MIN: Duration = Duration::from_secs(30);
 
 /// How much less than the interval the timeout is when the spec names none; Flux's.
 const TIMEOUT_MARGIN: Duration = Duration::from_secs(30);
-
-/// How long an object must be healthy where its controller gives no evidence and nothing else is asked for, if half of the timeout is
-/// not shorter.
-const SETTLE: Duration = Duration::from_secs(30);
 
 /// A spec that can be carried out.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,7 +104,7 @@ pub(super) fn parse(
 /// For how long an object must be healthy where its controller gives no evidence.
 fn settle(annotations: &BTreeMap<String, String>, timeout: Duration) -> Result<Duration, Refusal> {
     let Some(text) = annotations.get(annotation::SETTLE) else {
-        return Ok(SETTLE.min(timeout / 2));
+        return Ok(SETTLE.to_std().min(timeout / 2));
     };
     let field = format!("metadata.annotations[{}]", annotation::SETTLE);
     let settle = duration(&field, text)?;
