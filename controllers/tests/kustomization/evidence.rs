@@ -474,3 +474,50 @@ async fn what_is_well_is_read_again_at_the_end() {
     cluster.bed.edit(&status, done(1)).await;
     cluster.until_confirmed(&second, 50).await;
 }
+
+/// The next version brings nothing new to a widget that was assumed to be well: it is not waited for, and still assumed.
+#[tokio::test(start_paused = true)]
+async fn what_was_assumed_is_assumed_in_the_next_version() {
+    let cluster = Cluster::new().await;
+    let second = cluster.second().await;
+    cluster.until_confirmed(&second, SETTLE).await;
+    let files = [
+        ("app/w.yaml", widget(2, "")),
+        ("app/a.yaml", config_yaml("a", "x")),
+    ];
+    let files = files.each_ref().map(|(path, text)| (*path, text.as_str()));
+    let third = cluster.release(&files, |_| true).await;
+    cluster.bed.until(&config("a"), |_| true).await;
+    let object = cluster.until_confirmed(&third, 0).await;
+    assert_eq!(healthy(&object), FROM_BEFORE);
+    // Its controller answers, though nothing was asked of it.
+    cluster
+        .answers(json!({"observedGeneration": 2, "conditions": well()["conditions"]}))
+        .await;
+    cluster.bed.request("app", "now").await;
+    let object = cluster
+        .bed
+        .until(&kustomization("app"), |object| {
+            object["status"]["lastHandledReconcileAt"] == "now"
+        })
+        .await;
+    assert_eq!(healthy(&object), "True Succeeded: Health check passed");
+}
+
+/// What is not changed is judged as before: an agent of this release takes back nothing of what was confirmed by another.
+#[tokio::test(start_paused = true)]
+async fn at_rest_a_condition_of_an_older_generation_still_counts() {
+    let mut cluster = Cluster::new().await;
+    let second = cluster.second().await;
+    let observed = |generation: u64| {
+        json!({"conditions": [
+            {"type": "Ready", "status": "True", "reason": "Good", "observedGeneration": generation}]})
+    };
+    cluster.answers_at(&second, 1, observed(2)).await;
+    cluster.until_confirmed(&second, 1).await;
+    cluster.answers(observed(1)).await;
+    cluster.bed.start();
+    cluster.bed.api.recorder().clear();
+    cluster.bed.pass(Duration::from_secs(1_300)).await;
+    assert_eq!(cluster.bed.writes(), Vec::<String>::new());
+}
