@@ -521,3 +521,24 @@ async fn at_rest_a_condition_of_an_older_generation_still_counts() {
     cluster.bed.pass(Duration::from_secs(1_300)).await;
     assert_eq!(cluster.bed.writes(), Vec::<String>::new());
 }
+
+/// A Kustomization that was deleted and created again knows nothing of what was applied before.
+#[tokio::test(start_paused = true)]
+async fn another_kustomization_of_the_name_needs_evidence_of_what_is_there() {
+    let cluster = Cluster::new().await;
+    let orphan = json!({"spec": {"deletionPolicy": "Orphan"}});
+    cluster.bed.edit(&kustomization("app"), orphan).await;
+    cluster
+        .bed
+        .until_ready("app", "True ReconciliationSucceeded")
+        .await;
+    let second = cluster.second().await;
+    tokio::time::sleep_until(second.applied + Duration::from_secs(10)).await;
+    cluster.bed.delete(&kustomization("app")).await;
+    cluster.bed.until_gone(&kustomization("app")).await;
+    cluster.bed.kustomization("app", json!({})).await;
+    cluster
+        .answers_at(&second, SETTLE + 5, said("False", "Broken", ""))
+        .await;
+    cluster.until_failed(&second).await;
+}
