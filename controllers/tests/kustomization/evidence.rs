@@ -576,3 +576,71 @@ async fn steps_of_before_are_no_progress() {
     tokio::time::sleep_until(second.applied + Duration::from_secs(305)).await;
     assert!(is_failed(&cluster), "{:#?}", cluster.bed.history("app"));
 }
+
+/// The next version brings nothing new to a widget that was assumed to be well: it is not waited for, and still assumed.
+#[tokio::test(start_paused = true)]
+async fn what_was_assumed_is_assumed_in_the_next_version() {
+    let cluster = Cluster::new().await;
+    let second = cluster.second().await;
+    cluster.until_confirmed(&second, SETTLE).await;
+    let files = [
+        ("app/w.yaml", widget(2, "")),
+        ("app/a.yaml", config_yaml("a", "x")),
+    ];
+    let files = files.each_ref().map(|(path, text)| (*path, text.as_str()));
+    let third = cluster.release(&files, |_| true).await;
+    cluster.bed.until(&config("a"), |_| true).await;
+    let object = cluster.until_confirmed(&third, 0).await;
+    assert_eq!(healthy(&object), FROM_BEFORE);
+    // Its controller answers, though nothing was asked of it.
+    cluster
+        .answers(json!({"observedGeneration": 2, "conditions": well()["conditions"]}))
+        .await;
+    cluster.bed.request("app", "now").await;
+    let object = cluster
+        .bed
+        .until(&kustomization("app"), |object| {
+            object["status"]["lastHandledReconcileAt"] == "now"
+        })
+        .await;
+    assert_eq!(healthy(&object), "True Succeeded: Health check passed");
+}
+
+/// What is not changed is judged as before: an agent of this release takes back nothing of what was confirmed by another.
+#[tokio::test(start_paused = true)]
+async fn at_rest_a_condition_of_an_older_generation_still_counts() {
+    let mut cluster = Cluster::new().await;
+    let second = cluster.second().await;
+    let observed = |generation: u64| {
+        json!({"conditions": [
+            {"type": "Ready", "status": "True", "reason": "Good", "observedGeneration": generation}]})
+    };
+    cluster.answers_at(&second, 1, observed(2)).await;
+    cluster.until_confirmed(&second, 1).await;
+    cluster.answers(observed(1)).await;
+    cluster.bed.start();
+    cluster.bed.api.recorder().clear();
+    cluster.bed.pass(Duration::from_secs(1_300)).await;
+    assert_eq!(cluster.bed.writes(), Vec::<String>::new());
+}
+
+/// A Kustomization that was deleted and created again knows nothing of what was applied before.
+#[tokio::test(start_paused = true)]
+async fn another_kustomization_of_the_name_needs_evidence_of_what_is_there() {
+    let cluster = Cluster::new().await;
+    let orphan = json!({"spec": {"deletionPolicy": "Orphan"}});
+    cluster.bed.edit(&kustomization("app"), orphan).await;
+    cluster
+        .bed
+        .until_ready("app", "True ReconciliationSucceeded")
+        .await;
+    let second = cluster.second().await;
+    tokio::time::sleep_until(second.applied + Duration::from_secs(10)).await;
+    cluster.bed.delete(&kustomization("app")).await;
+    cluster.bed.until_gone(&kustomization("app")).await;
+    cluster.bed.kustomization("app", json!({})).await;
+    cluster
+        .answers_at(&second, SETTLE + 5, said("False", "Broken", ""))
+        .await;
+    cluster.until_failed(&second).await;
+}

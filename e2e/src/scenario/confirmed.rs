@@ -136,9 +136,21 @@ async fn install(bed: &Bed) {
                 }],
             },
         });
-        bed.inside(&cluster, "")
-            .create(kinds::DEFINITION, definition)
-            .await;
+        let inside = bed.inside(&cluster, "");
+        inside.create(kinds::DEFINITION, definition).await;
+        let established = async || {
+            let definition = inside.get(kinds::DEFINITION, "widgets.example.test").await;
+            let told = definition
+                .as_ref()
+                .and_then(|definition| condition(definition, "Established"));
+            let is = told.is_some_and(|told| told["status"] == "True");
+            if is {
+                Ok(())
+            } else {
+                Err(format!("{definition:?}"))
+            }
+        };
+        bed.wait_until("Widgets are served", MINUTE, established).await;
     }
 }
 

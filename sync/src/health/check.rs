@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use super::{
     Health, State,
-    evidence::{self, NO_EVIDENCE, Watch},
+    evidence::{NO_EVIDENCE, Watch},
     fields::{list, text},
-    pods,
+    of, pods,
     report::{Report, Unhealthy},
 };
 use crate::{
@@ -106,7 +106,7 @@ async fn look(
         Ok(live) if jobs.has_completed(id) && live.as_ref().is_none_or(is_being_deleted) => {
             Ok((Health::current("Job Completed, and was deleted"), live))
         }
-        Ok(Some(live)) => Ok((since_our_write(evidence::of(&live, now), &live), Some(live))),
+        Ok(Some(live)) => Ok((since_our_write(of(&live, now), &live), Some(live))),
         Ok(None) => Ok((Health::not_found(), None)),
         Err(error) if error.is_of_cluster() => Err(error),
         Err(error) => Ok((
@@ -272,7 +272,7 @@ mod tests {
                 {"type": "Progressing", "status": "False", "reason": GAVE_UP, "lastUpdateTime": said},
             ]},
         });
-        let health = since_our_write(evidence::of(&live, Timestamp::UNIX_EPOCH), &live);
+        let health = since_our_write(of(&live, Timestamp::UNIX_EPOCH), &live);
         assert_eq!(health.terminal, terminal, "{said} {written:?}: {health:?}");
     }
 

@@ -104,7 +104,7 @@ impl Before {
 /// What was done to an object that is `after` now.
 pub(crate) fn change(before: Option<&Before>, after: &Value) -> Change {
     let Some(before) = before.filter(|before| before.uid.as_deref() == text(after, "/metadata/uid")) else {
-        return Change::Created(said(after));
+        return Change::Created(conditions_of(after));
     };
     let now = Before::of(after);
     if now.generation == before.generation && now.content == before.content {
@@ -126,7 +126,7 @@ fn content(object: &Value) -> Value {
     )
 }
 
-fn said(object: &Value) -> Conditions {
+fn conditions_of(object: &Value) -> Conditions {
     let part = |condition: &Value, field: &str| text(condition, field).unwrap_or_default().to_owned();
     list(object, "/status/conditions")
         .filter(|condition| matches!(text(condition, "/type"), Some("Ready" | "Stalled")))
@@ -164,17 +164,13 @@ impl Need {
     }
 }
 
-/// The health of an object as it was read at `now`: as [`super::of`], but of a custom resource what is said of an older generation is not
-/// taken for what is said of this one.
-pub fn of(object: &Value, now: Timestamp) -> Health {
-    let health = super::of(object, now);
-    if !is_custom(group(object)) || !matches!(health.state, State::Current | State::Failed) {
-        return health;
-    }
+/// The health of an object that was changed: what is said of an older generation is not taken for what is said of this one.
+fn of_this_generation(object: &Value, health: Health) -> Health {
     let Some(generation) = integer(object, "/metadata/generation") else {
         return health;
     };
-    let older = |observed: Option<i64>| observed.filter(|observed| *observed != generation);
+    // Zero is no generation: some kinds always write the field.
+    let older = |observed: Option<i64>| observed.filter(|observed| *observed > 0 && *observed != generation);
     if let Some(observed) = older(number(object, "/status/observedGeneration")) {
         let kind = text(object, "/kind").unwrap_or_default();
         return Health::in_progress(
@@ -216,11 +212,6 @@ fn number(object: &Value, pointer: &str) -> Option<i64> {
         .as_str()
         .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     value.as_i64().or_else(|| digits?.parse().ok()) // a number that does not fit is no generation
-}
-
-fn group(object: &Value) -> &str {
-    let api_version = text(object, "/apiVersion").unwrap_or_default();
-    api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
 /// How far an object is that rolls something out itself: `status.progress`, of the present generation.
@@ -359,6 +350,10 @@ impl Target {
     ) -> Health {
         self.verdict = Verdict::Pending;
         self.progress = live.filter(|_| is_custom(&self.id.group)).and_then(progress);
+        let health = match live {
+            Some(live) if self.need != Need::Nothing => of_this_generation(live, health),
+            Some(_) | None => health,
+        };
         let counts = health.is_current() || health.terminal;
         let Some(live) = live.filter(|_| counts) else {
             self.steady = None;
@@ -538,6 +533,7 @@ impl Watch {
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_pass_by_value, reason = "cases are written as literals")]
 mod tests {
     use serde_json::json;
 
@@ -580,7 +576,7 @@ mod tests {
     }
 
     fn found(target: &mut Target, live: &Value, second: i64) -> String {
-        let health = target.found(Some(live), of(live, at(second)), at(second), SETTLE);
+        let health = target.found(Some(live), super::super::of(live, at(second)), at(second), SETTLE);
         match target.verdict {
             Verdict::Pending => format!("{}: {}", health.state.as_str(), health.message),
             Verdict::Well(_) => "well".to_owned(),
@@ -625,10 +621,11 @@ mod tests {
         check(&updated, with(ready(json!({})), json!("+2")), &before);
         let older = ["InProgress: Widget generation is 2, but latest observed generation is 1"; 2];
         check(&updated, with(ready(json!({})), json!(1)), &older);
-        check(&Need::Nothing, with(ready(json!({})), json!("1")), &older);
+        check(&updated, with(ready(json!({})), json!("1")), &older);
         let older = ["InProgress: generation is 2, but condition Ready is about generation 1"; 2];
         check(&updated, ready(json!({"observedGeneration": 1})), &older);
-        check(&Need::Nothing, ready(json!({"observedGeneration": 1})), &older);
+        check(&Need::Nothing, ready(json!({"observedGeneration": 1})), &["well"]);
+        check(&updated, ready(json!({"observedGeneration": 0})), &before);
         check(
             &updated,
             with(ready(json!({"observedGeneration": 1})), json!(2)),
