@@ -114,7 +114,7 @@ impl Seen<'_> {
                 // Of what is not known nothing is claimed.
                 Shape::Unknown => Some(Link::Reachable),
                 // A word of a newer controller.
-                _ => self.under_way(),
+                _ => Some(self.under_way()),
             };
         };
         if self.module.deleting {
@@ -129,21 +129,21 @@ impl Seen<'_> {
             (_, Bucket::Held) => Some(Link::Held),
             (_, Bucket::Waiting) => Some(Link::Turn),
             (_, Bucket::Failed) => Some(Link::Healthy),
-            (_, Bucket::Updating) => self.under_way(),
+            (_, Bucket::Updating) => Some(self.under_way()),
             (_, Bucket::Updated) => None,
         }
     }
 
-    fn under_way(&self) -> Option<Link> {
+    fn under_way(&self) -> Link {
         let assigned = self
             .row()
             .is_some_and(|row| row.revision.is_some() && row.revision.as_deref() == self.revision);
-        Some(match self.echo().map(|state| state.state) {
+        match self.echo().map(|state| state.state) {
             _ if !assigned => Link::Assigned,
             None => Link::PickedUp,
             Some(SyncPhase::Succeeded) => Link::Confirmed,
             Some(_) => Link::Healthy,
-        })
+        }
     }
 
     fn row(&self) -> Option<&SyncRow> {

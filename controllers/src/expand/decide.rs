@@ -311,16 +311,14 @@ fn asked(row: &SyncRow, live: &Kustomization, mut next: Kustomization) -> Kustom
 
 /// What a Kustomization is asked by, for a row: its token, or without one what its annotations say.
 fn request(row: &SyncRow, annotations: BTreeMap<&String, &String>) -> String {
-    match row.token {
-        Some(token) => format!("{}-{token}", labels::MUSTER),
-        None => {
-            let parts: Vec<&str> = annotations
-                .into_iter()
-                .flat_map(|(key, value)| [key.as_str(), value])
-                .collect();
-            format!("{}-{}", labels::MUSTER, digest::short(&parts))
-        }
+    if let Some(token) = row.token {
+        return format!("{}-{token}", labels::MUSTER);
     }
+    let parts: Vec<&str> = annotations
+        .into_iter()
+        .flat_map(|(key, value)| [key.as_str(), value])
+        .collect();
+    format!("{}-{}", labels::MUSTER, digest::short(&parts))
 }
 
 fn settled<'a>(view: &View<'_>, row: &'a KustomizationRow, derived: &Derived) -> Step<'a> {

@@ -39,7 +39,7 @@ pub fn settle(package: &Package) -> Duration {
     let timeout = package.timeout.to_std();
     package
         .settle
-        .map_or_else(|| SETTLE.to_std().min(timeout / 2), |settle| settle.to_std())
+        .map_or_else(|| SETTLE.to_std().min(timeout / 2), muster_api::Duration::to_std)
 }
 
 #[cfg(test)]

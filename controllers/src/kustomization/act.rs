@@ -155,7 +155,7 @@ pub(super) async fn act(
                 aim,
                 settings: *settings,
                 since,
-                watch,
+                watch: *watch,
                 leaving: None,
             };
             apply::check_again(writer, check, wanted, kustomizations).await?

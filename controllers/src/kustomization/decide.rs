@@ -36,7 +36,7 @@ pub(super) enum Decision {
         aim: Aim,
         settings: Box<Settings>,
         since: Timestamp,
-        watch: Watch,
+        watch: Box<Watch>,
         wanted: Option<Inventory>,
     },
     /// Nothing is due before then.
@@ -106,7 +106,7 @@ pub(super) fn decide(observed: &Observed) -> Decision {
                 aim,
                 settings: Box::new(settings),
                 since: *since,
-                watch: watch.clone(),
+                watch: Box::new(watch.clone()),
                 wanted: wanted.clone(),
             };
         }

@@ -197,7 +197,7 @@ impl Check {
             });
         }
         let settled = self.watch.until_settled(now, self.settings.settle);
-        let after = settled.map_or(poll(elapsed), |settled| settled.min(poll(elapsed)));
+        let after = settled.map_or_else(|| poll(elapsed), |settled| settled.min(poll(elapsed)));
         let Self {
             aim,
             since,

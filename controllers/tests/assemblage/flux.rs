@@ -16,7 +16,9 @@ use super::support::*;
 async fn carried_out(group: &str, row: &SyncRow) -> Cluster {
     let mut cluster = Cluster::downstream().await;
     cluster.run_assemblages_by(SyncMode::Flux);
-    cluster.create(assemblage("eu-1", &[row.clone()])).await;
+    cluster
+        .create(assemblage("eu-1", std::slice::from_ref(row)))
+        .await;
     cluster.until_fetched(OLD).await;
     let kustomization = cluster.until_kustomization("eu-1", "web", |_| true).await;
     let entry = json!({"id": format!("web_a_{group}_Thing"), "v": "v1"});

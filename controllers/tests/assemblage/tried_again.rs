@@ -128,7 +128,7 @@ async fn a_change_of_annotations_is_asked_for() {
         let succeeded = |token: Option<u64>| {
             format!(
                 "{} Succeeded UpToDate",
-                token.map_or("-".to_owned(), |token| token.to_string())
+                token.map_or_else(|| "-".to_owned(), |token| token.to_string())
             )
         };
         cluster

@@ -48,13 +48,12 @@ impl Pass<'_> {
 
     /// When each of them is overdue.
     pub(super) fn write_deadlines(&self) -> impl Iterator<Item = Millis> {
-        let refused = self.spec.refused.keys().filter_map(|id| {
+        self.spec.refused.keys().filter_map(|id| {
             let unit = self.unit(id)?;
             let charge = self.charge_of(unit)?;
             self.refusal(unit, charge)?;
             Some(self.write_deadline(charge))
-        });
-        refused
+        })
     }
 
     fn write_deadline(&self, charge: &Charge) -> Millis {

@@ -505,7 +505,7 @@ impl Watch {
             match target.verdict {
                 Verdict::Assumed(lack) => assumed.push(named(target, lack)),
                 Verdict::Well(Some(lack)) if target.need == Need::Nothing => {
-                    unproven.push(named(target, lack))
+                    unproven.push(named(target, lack));
                 }
                 Verdict::Well(_) | Verdict::Pending => {}
             }
