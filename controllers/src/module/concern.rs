@@ -347,7 +347,10 @@ fn carrier<K: Rolled>(assemblage: Option<&AssemblageRow>) -> CarrierSeen {
     match assemblage {
         _ if !K::NEEDS_AGENT => CarrierSeen::Controller,
         None => CarrierSeen::Absent,
-        Some(assemblage) => CarrierSeen::Agent(assemblage.agent.clone()),
+        Some(assemblage) => CarrierSeen::Agent {
+            reports: assemblage.agent.clone(),
+            made: assemblage.made,
+        },
     }
 }
 

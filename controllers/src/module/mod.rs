@@ -82,6 +82,9 @@ use crate::{
 /// How soon it is looked again at what no event tells of.
 const UNTOLD: Duration = Duration::from_secs(30);
 
+/// How soon it is observed again whether an agent reports that has nothing to report on until now.
+const INTRODUCED: Duration = Duration::from_secs(1);
+
 /// What the reconciles of one kind of module share.
 pub struct Modules<K: Rolled> {
     context: Context,
@@ -249,9 +252,14 @@ async fn reconcile<K: Rolled>(module: Arc<K>, modules: Arc<Modules<K>>) -> Resul
 /// When to observe again whether a name is free, or an agent reports what it can: an object that has no row of this module sends it no
 /// event.
 fn untold<K: Rolled>(seen: &Observation, unsupported: bool, modules: &Modules<K>) -> Option<Timestamp> {
+    let now = modules.context.clock.now();
+    let mut clusters = seen.clusters().iter();
+    if unsupported && clusters.any(|cluster| cluster.carrier.is_new(now)) {
+        return Some(now + INTRODUCED);
+    }
     let taken = |cluster: &ClusterSeen| matches!(cluster.obstacle, Some((Reason::NameConflict, _)));
     let any = unsupported || seen.clusters().iter().any(taken);
-    any.then(|| modules.context.clock.now() + UNTOLD)
+    any.then(|| now + UNTOLD)
 }
 
 /// When time alone brings something: a deadline of the engine, or the next look at the tag.

@@ -48,6 +48,9 @@ use crate::{
 /// Assemblages in one page of a list: a few hundred KiB each at most, and answers have a limit.
 const PAGE: u32 = 100;
 
+/// Within what time an agent of this version reports for the first time.
+const FIRST_REPORT: Duration = Duration::from_mins(1);
+
 /// The values of a cluster's control-plane bindings.
 pub type Values = BTreeMap<String, String>;
 
@@ -178,8 +181,13 @@ pub enum CarrierSeen {
     /// No assemblage: none was made yet.
     #[default]
     Absent,
-    /// An assemblage, and what the agent of the cluster reports of itself.
-    Agent(Option<Agent>),
+    /// An assemblage.
+    Agent {
+        /// What the agent of the cluster reports of itself.
+        reports: Option<Agent>,
+        /// When it was made.
+        made: Option<Timestamp>,
+    },
     /// An assemblage, or none, whose rows this process carries out itself: it can do all that rows ask for.
     Controller,
 }
@@ -189,15 +197,24 @@ impl CarrierSeen {
     pub fn missing(&self, row: &SyncRow) -> BTreeSet<&'static str> {
         match self {
             Self::Absent => features::missing(row, None),
-            Self::Agent(agent) => features::missing(row, agent.as_ref()),
+            Self::Agent { reports, .. } => features::missing(row, reports.as_ref()),
             Self::Controller => BTreeSet::new(),
+        }
+    }
+
+    /// Its agent has reported nothing yet, and is likely to do so within moments.
+    pub fn is_new(&self, now: Timestamp) -> bool {
+        match self {
+            Self::Absent => true,
+            Self::Agent { reports: None, made } => made.is_some_and(|made| now < made + FIRST_REPORT),
+            Self::Agent { .. } | Self::Controller => false,
         }
     }
 
     /// Why such a row is not assigned.
     pub fn refusal(&self, missing: &BTreeSet<&'static str>) -> String {
         match self {
-            Self::Agent(agent) => features::refusal(missing, agent.as_ref()),
+            Self::Agent { reports, .. } => features::refusal(missing, reports.as_ref()),
             Self::Absent | Self::Controller => features::refusal(missing, None),
         }
     }

@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use jiff::Timestamp;
 use kube::ResourceExt;
 use muster_api::{
     assemblage::{Agent, FailureClass, Intent, SyncPhase, SyncRow, SyncState, Withdraw},
@@ -35,6 +36,8 @@ pub struct AssemblageRow {
     pub owner: Option<String>,
     /// What the agent there reports of itself.
     pub agent: Option<Agent>,
+    /// When it was made.
+    pub made: Option<Timestamp>,
     /// Its syncs.
     pub syncs: Vec<Arc<SeenRow>>,
     /// What the cluster reports of syncs that have no row here, by name: of modules that were removed, or of before this assemblage was
@@ -163,6 +166,7 @@ pub fn row<A: Carrier>(assemblage: &A) -> AssemblageRow {
         ours: is_ours(assemblage),
         deleting: assemblage.meta().deletion_timestamp.is_some(),
         owner: registry::owner(assemblage.meta()).map(str::to_owned),
+        made: assemblage.meta().creation_timestamp.as_ref().map(|made| made.0),
         agent: assemblage.status().and_then(|status| status.agent.clone()),
         syncs: rows
             .iter()

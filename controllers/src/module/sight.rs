@@ -292,6 +292,7 @@ mod tests {
             deleting: false,
             owner: None,
             agent: None,
+            made: None,
             syncs: Vec::new(),
             left: Vec::new(),
         })
