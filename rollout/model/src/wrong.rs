@@ -1,8 +1,8 @@
 //! Worlds that are wrong on purpose: each must break a law, or else the model proves nothing. Nothing of this is in what ships.
 
 use muster_rollout::{
-    Decision, Eligible, Kind, Limit, Memory, Millis, Revision, RunState, Spec, State, Step, Token, Unit, Why,
-    plan,
+    Decision, Eligible, Kind, Limit, MAX_BYTES, Memory, Millis, Revision, RunState, Spec, State, Step, Token,
+    Unit, Why, plan,
 };
 
 /// What is wrong.
@@ -181,7 +181,7 @@ impl Wrong {
             }
             Self::LongMessage => {
                 for evidence in decision.memory.bad.values_mut() {
-                    evidence.message = "broken ".repeat(20_000).into();
+                    evidence.message = "x".repeat(MAX_BYTES).into();
                 }
             }
             Self::NoWake => decision.wake_at = None,
