@@ -200,7 +200,11 @@ pub struct AssemblageStatus {
     pub last_contact: Option<Time>,
     /// What carries the syncs out there, by its own report. Absent: an agent that reports nothing of itself, and can do nothing that is
     /// newer than that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "readable_agent"
+    )]
     pub agent: Option<Agent>,
     /// The state of each sync.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "readable")]
@@ -290,6 +294,12 @@ fn readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SyncState>
         .collect()) // unreadable: see above
 }
 
+/// A report that can be read; another one says nothing, and takes nothing from the states beside it.
+fn readable_agent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Agent>, D::Error> {
+    let agent: Option<Value> = Option::deserialize(deserializer)?;
+    Ok(agent.and_then(|agent| serde_json::from_value(agent).ok())) // unreadable: see above
+}
+
 /// Where a sync stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -316,4 +326,25 @@ pub enum FailureClass {
     Unit,
     /// The infrastructure's: an API, a source or a dependency that is away.
     Infra,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_report_that_cannot_be_read_takes_nothing_from_the_states() {
+        for agent in [
+            json!(7),
+            json!({"version": 1}),
+            json!(null),
+            json!({"features": {}}),
+        ] {
+            let status = json!({"agent": agent, "syncs": [{"name": "web", "state": "succeeded"}]});
+            let status: AssemblageStatus = serde_json::from_value(status).unwrap();
+            assert_eq!((status.agent, status.syncs.len()), (None, 1));
+        }
+    }
 }

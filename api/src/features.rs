@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 
 use crate::assemblage::{Agent, SyncRow};
 
+/// What [`Agent::sync`] says where Flux applies.
+pub const FLUX: &str = "flux";
+
 /// A field that agents of before do not know.
 struct Feature {
     name: &'static str,
@@ -58,15 +61,19 @@ pub fn missing(row: &SyncRow, agent: Option<&Agent>) -> BTreeSet<&'static str> {
 /// Why a row is not given to an agent, and what helps.
 pub fn refusal(missing: &BTreeSet<&'static str>, agent: Option<&Agent>) -> String {
     let missing: Vec<&str> = missing.iter().copied().collect();
-    let agent = match agent {
-        Some(agent) => format!(
-            "its agent (version {}, sync {}) does not report that it can",
-            agent.version, agent.sync
+    let missing = missing.join(", ");
+    let upgrade = "upgrade the agent and its definitions: muster install --export --downstream --crds";
+    match agent {
+        Some(Agent { version, sync, .. }) if sync == FLUX => format!(
+            "what applies there is Flux (by muster {version}), which cannot do: {missing}; next: remove it from spec.sync.package, let muster apply there (--sync builtin), or {upgrade}"
         ),
-        None => "its agent has not reported what it can".to_owned(),
-    };
-    format!(
-        "{agent}: {}; nothing is assigned until it does; next: upgrade the agent and its definitions: muster install --export --downstream --crds",
-        missing.join(", ")
-    )
+        Some(Agent { version, .. }) => {
+            format!(
+                "its agent (version {version}) does not report that it can: {missing}; nothing is assigned until it does; next: {upgrade}"
+            )
+        }
+        None => format!(
+            "its agent has not reported what it can: {missing}; nothing is assigned until it does; next: {upgrade}"
+        ),
+    }
 }

@@ -99,8 +99,8 @@ pub struct Expander {
     pub(super) context: Context,
     pub(super) kind: &'static str,
     pub(super) manager: &'static str,
-    /// What it reports of itself; none where the management cluster's controller does the work.
-    agent: Option<Agent>,
+    /// What it can do. Only an agent reports it: a controller carries out what it writes itself.
+    own: Agent,
     pub(super) kustomizations: Arc<Index<Kustomization, KustomizationRow>>,
     pub(super) sources: Arc<Index<GitRepository, SourceRow>>,
     pub(super) needs: Arc<Needs>,
@@ -112,12 +112,12 @@ impl Expander {
     pub fn new(context: Context, kind: &'static str, manager: &'static str) -> Self {
         let needs = Arc::new(Needs::default());
         let (of_sources, of_kustomizations) = (Arc::clone(&needs), Arc::clone(&needs));
-        let agent = (manager == manager::AGENT).then(|| this_agent(context.options.sync));
+        let own = this_agent(context.options.sync);
         Self {
             context,
             kind,
             manager,
-            agent,
+            own,
             kustomizations: Arc::new(Index::new(
                 |object| Some(KustomizationRow::of(object)),
                 move |key: &Key, row: &KustomizationRow| {
@@ -218,6 +218,7 @@ impl Expander {
                     &place,
                     &entry.row,
                     setting.values.get(&entry.row.name).unwrap_or(&none),
+                    &self.own,
                 );
                 (entry, wish)
             })
@@ -341,7 +342,7 @@ impl Expander {
         let old = object.state();
         let conditions = status::conditions(&states);
         let new = AssemblageStatus {
-            agent: self.agent.clone(),
+            agent: (self.manager == manager::AGENT).then(|| self.own.clone()),
             ..status::status(
                 states,
                 &conditions,

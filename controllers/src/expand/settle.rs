@@ -21,7 +21,11 @@ pub fn left(
     now: Timestamp,
 ) -> Option<Duration> {
     let counted = said.is_some_and(|said| {
-        said.state == SyncPhase::Succeeded && (&said.digest, said.token) == (&row.digest, row.token)
+        // Rows of other writers may have neither digest nor token.
+        let same_commit = row.commit.is_none() || said.commit == row.commit;
+        said.state == SyncPhase::Succeeded
+            && same_commit
+            && (&said.digest, said.token) == (&row.digest, row.token)
     });
     if counted || !current.report.has_custom {
         return None;
@@ -70,6 +74,7 @@ mod tests {
         SyncRow {
             digest: Some("d".to_owned()),
             token: Some(3),
+            commit: Some("a".to_owned()),
             package: Some(Package {
                 settle: settle.map(|settle| settle.parse().unwrap()),
                 ..Package::default()
@@ -112,6 +117,7 @@ mod tests {
     fn what_counted_counts_though_ready_turned_since() {
         let said = |token| SyncState {
             state: SyncPhase::Succeeded,
+            commit: Some("a".to_owned()),
             digest: Some("d".to_owned()),
             token: Some(token),
             ..SyncState::default()
@@ -123,6 +129,15 @@ mod tests {
         assert_eq!(
             left_after(0, "web_a_example.test_Widget", None, Some(&said(2))),
             Some(30)
+        );
+        let of_before = SyncState {
+            commit: Some("b".to_owned()),
+            ..said(3)
+        };
+        assert_eq!(
+            left_after(0, "web_a_example.test_Widget", None, Some(&of_before)),
+            Some(30),
+            "another commit"
         );
     }
 }

@@ -157,7 +157,6 @@ fn failed(evidence: &Evidence<'_>, ready: &Ready) -> Verdict {
         Some(Class::Unit) => Verdict::failed(ready, FailureClass::Unit, false),
         Some(Class::Infra) => Verdict::waiting(Some(ready), &ready.message),
         None => Verdict {
-            progress: evidence.report.progress.clone(),
             reason: Some(ready.reason.clone()),
             message: Some(ready.message.clone()),
             ..Verdict::updating()

@@ -3,7 +3,8 @@
 //! Pure: the values of bindings, or why they could not be had, are given.
 
 use muster_api::{
-    assemblage::{FailureClass, Intent, SyncRow},
+    assemblage::{Agent, FailureClass, Intent, SyncRow},
+    features,
     reasons::{ObjectReason, Reason},
 };
 
@@ -14,13 +15,17 @@ use super::{
 pub use crate::bindings::Values;
 use crate::{bindings::substitute_package, runtime::call::explain};
 
-/// What a row comes to.
-pub fn wish(place: &Place, row: &SyncRow, values: &Result<Values, Refusal>) -> Wish {
+/// What a row comes to. `own`: what carries it out.
+pub fn wish(place: &Place, row: &SyncRow, values: &Result<Values, Refusal>, own: &Agent) -> Wish {
     let source = match row.intent() {
         Intent::Withdraw(how) => return Wish::Withdraw(how),
         Intent::Bare => return Wish::Bare,
         Intent::Carry { source } => source,
     };
+    let missing = features::missing(row, Some(own));
+    if !missing.is_empty() {
+        return Wish::Refused(unsupported(&features::refusal(&missing, Some(own))));
+    }
     let Some(commit) = commit(row, &source.git) else {
         return Wish::Refused(Refusal {
             reason: ObjectReason::InvalidSpec.into(),
@@ -37,6 +42,16 @@ pub fn wish(place: &Place, row: &SyncRow, values: &Result<Values, Refusal>) -> W
     match substitute_package(&package, values) {
         Ok(package) => Wish::Carry(Box::new(derive(place, row, &source.git, commit, &package))),
         Err(error) => Wish::Refused(unbound(&explain(&error))),
+    }
+}
+
+/// Something that what carries the row out cannot do: nothing is to blame for that.
+pub fn unsupported(message: &str) -> Refusal {
+    Refusal {
+        reason: Reason::SyncUnsupported.into(),
+        message: message.to_owned(),
+        class: FailureClass::Infra,
+        terminal: false,
     }
 }
 

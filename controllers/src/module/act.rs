@@ -238,15 +238,21 @@ async fn refused<K: Rolled>(module: &K, intent: &Intent, words: &str, modules: &
     }
     let (assemblage, cluster) = (K::Assemblage::kind(&()), &intent.cluster);
     let note = format!("{cluster}: the row cannot be written into {assemblage} {cluster}: {words}");
+    let event = Event::warning(EventReason::WriteFailed, "Assign", note);
+    warn_of(module, cluster, event, modules).await;
+    now
+}
+
+/// What a person should know of a cluster, in the log and as an event.
+async fn warn_of<K: Rolled>(module: &K, cluster: &str, event: Event, modules: &Modules<K>) {
     warn!(
         kind = K::KIND.as_str(),
         module = module.name_any(),
         cluster,
-        "{note}"
+        "{}",
+        event.note
     );
-    let event = Event::warning(EventReason::WriteFailed, "Assign", note);
     modules.context.events.publish(module, event).await;
-    now
 }
 
 /// Waits until the watch shows what was written: one after the other, as most are shown by the time that they are asked for.
@@ -282,14 +288,8 @@ async fn given_up<K: Rolled>(
         by.unwrap_or_default(),
         row.name
     );
-    warn!(
-        kind = K::KIND.as_str(),
-        module = module.name_any(),
-        cluster,
-        "{note}"
-    );
     let event = Event::warning(EventReason::ControlApplied, "Withdraw", note);
-    modules.context.events.publish(module, event).await;
+    warn_of(module, cluster, event, modules).await;
     warn_of_flux(module, annotation::ABANDON, modules).await
 }
 

@@ -116,7 +116,7 @@ pub fn decide<K: ModuleObject>(
     let counts = status.summary.clone().unwrap_or_default();
     let before = &seen.memory.memory;
     let intents = intents(&name, &decision, &units.contents, seen);
-    let refused = refusals::left(&seen.refused, &intents);
+    let refused = refusals::left(&seen.refused, &decision.memory, &intents);
     let intents: Vec<Intent> = intents
         .into_iter()
         .filter(|intent| refusals::again(&refused, intent, now).is_none())
@@ -247,10 +247,11 @@ pub(super) fn remembered(seen: &Observation, units: &[engine::Unit], now: Millis
 /// Clusters that wait for the report of an agent that has nothing to report on.
 fn introduce(seen: &Observation, decision: &engine::Decision) -> Vec<String> {
     let waits = |(unit, why): &&(engine::UnitId, Why)| {
-        let absent = seen
-            .cluster(unit.as_str())
-            .is_some_and(|cluster| cluster.carrier == CarrierSeen::Absent);
-        absent && reasons::word(why).0 == Reason::SyncUnsupported
+        // Of a large fleet few clusters are looked up.
+        reasons::word(why).0 == Reason::SyncUnsupported
+            && seen
+                .cluster(unit.as_str())
+                .is_some_and(|cluster| cluster.carrier == CarrierSeen::Absent)
     };
     let waiting = decision.reasons.iter().filter(waits);
     waiting.map(|(unit, _)| unit.to_string()).collect()
@@ -293,11 +294,10 @@ pub(super) fn background<'a, K: ModuleObject>(
 fn progress(seen: &Observation) -> BTreeMap<&str, &Progress> {
     let progress = seen.clusters().iter().filter_map(|cluster| {
         let row = cluster.row.as_deref()?;
-        let echo = row
-            .echo
-            .as_ref()
-            .filter(|echo| echo.token == row.token && echo.digest == row.digest)?;
-        Some((cluster.name.as_str(), echo.progress.as_ref()?))
+        let echo = row.echo.as_ref()?;
+        let progress = echo.progress.as_ref()?;
+        let is_of_row = echo.token == row.token && echo.digest == row.digest;
+        is_of_row.then_some((cluster.name.as_str(), progress))
     });
     progress.collect()
 }
@@ -519,7 +519,11 @@ fn wake_at(
         .iter()
         .filter_map(|cluster| cluster.held_until)
         .min();
-    let again = refused.values().map(|refused| refused.again).min();
+    let again = refused
+        .values()
+        .map(|refused| refused.again)
+        .filter(|at| *at > now)
+        .min();
     [decided, retry, seen.controls.end(now), released, again]
         .into_iter()
         .flatten()

@@ -184,7 +184,7 @@ pub enum CarrierSeen {
     /// An assemblage.
     Agent {
         /// What the agent of the cluster reports of itself.
-        reports: Option<Agent>,
+        reports: Option<Arc<Agent>>,
         /// When it was made.
         made: Option<Timestamp>,
     },
@@ -197,7 +197,7 @@ impl CarrierSeen {
     pub fn missing(&self, row: &SyncRow) -> BTreeSet<&'static str> {
         match self {
             Self::Absent => features::missing(row, None),
-            Self::Agent { reports, .. } => features::missing(row, reports.as_ref()),
+            Self::Agent { reports, .. } => features::missing(row, reports.as_deref()),
             Self::Controller => BTreeSet::new(),
         }
     }
@@ -214,7 +214,7 @@ impl CarrierSeen {
     /// Why such a row is not assigned.
     pub fn refusal(&self, missing: &BTreeSet<&'static str>) -> String {
         match self {
-            Self::Agent { reports, .. } => features::refusal(missing, reports.as_ref()),
+            Self::Agent { reports, .. } => features::refusal(missing, reports.as_deref()),
             Self::Absent | Self::Controller => features::refusal(missing, None),
         }
     }

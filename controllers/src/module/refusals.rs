@@ -8,7 +8,7 @@ use std::{
 
 use jiff::Timestamp;
 use muster_api::{conditions::bounded, schema::MAX_MESSAGE};
-use muster_rollout::{self as engine, Token, UnitId};
+use muster_rollout::{self as engine, Memory, Token, UnitId};
 use parking_lot::Mutex;
 
 use super::intent::Intent;
@@ -53,7 +53,7 @@ impl Refusals {
         self.0.lock().get(module).cloned().unwrap_or_default()
     }
 
-    /// A row was refused.
+    /// A row was refused. Other words for the same row are no news: some webhooks name each request.
     pub fn note(&self, module: &Key, intent: &Intent, message: &str, now: Timestamp) -> Noted {
         let token = Token(intent.change.token());
         let message = bounded(message, MAX_MESSAGE);
@@ -61,7 +61,7 @@ impl Refusals {
         let rows = all.entry(module.clone()).or_default();
         let known = rows
             .get(intent.cluster.as_str())
-            .filter(|known| known.token == token && *known.message == *message);
+            .filter(|known| known.token == token);
         let pause = known.map_or(FIRST, |known| (known.pause * 2).min(LONGEST));
         let is_new = known.is_none();
         let refused = Refused {
@@ -102,17 +102,53 @@ pub fn of_engine(rows: &Rows) -> BTreeMap<UnitId, engine::Refusal> {
         .collect()
 }
 
-/// Those that are still to be written.
-pub fn left(rows: &Rows, intents: &[Intent]) -> Rows {
-    let pending = |intent: &Intent| {
-        let (cluster, refused) = rows.get_key_value(intent.cluster.as_str())?;
-        (refused.token.0 == intent.change.token()).then(|| (cluster.clone(), refused.clone()))
+/// Those that are still to be written, now or once that may be: their charge has that token, or a row waits to be removed.
+pub fn left(rows: &Rows, memory: &Memory, intents: &[Intent]) -> Rows {
+    let wanted = |cluster: &UnitId, token: Token| match memory.charges.get(cluster) {
+        Some(charge) => charge.token == token,
+        None => intents
+            .iter()
+            .any(|intent| intent.cluster == cluster.as_str() && intent.change.token() == token.0),
     };
-    intents.iter().filter_map(pending).collect()
+    let left = rows
+        .iter()
+        .filter(|(cluster, refused)| wanted(cluster, refused.token));
+    left.map(|(cluster, refused)| (cluster.clone(), refused.clone()))
+        .collect()
 }
 
 /// When a row is tried again that was refused with this token. None: at once, it was not.
 pub fn again(rows: &Rows, intent: &Intent, now: Timestamp) -> Option<Timestamp> {
     let refused = rows.get(intent.cluster.as_str())?;
     (refused.token.0 == intent.change.token() && refused.again > now).then_some(refused.again)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::module::intent::Change;
+
+    #[test]
+    fn the_same_row_is_tried_less_and_less_often_whatever_words_refuse_it() {
+        let (refusals, module) = (Refusals::default(), Key::new("fleet", "web"));
+        let fence = |token| Intent {
+            cluster: "eu-1".to_owned(),
+            change: Change::Fence {
+                name: "web".to_owned(),
+                token,
+            },
+        };
+        let now = Timestamp::UNIX_EPOCH;
+        let after = |token, words: &str| {
+            let noted = refusals.note(&module, &fence(token), words, now);
+            (noted.is_new, noted.again.as_second())
+        };
+        assert_eq!(after(3, "request 1 is denied"), (true, 5));
+        assert_eq!(after(3, "request 2 is denied"), (false, 10));
+        assert_eq!(after(3, "request 3 is denied"), (false, 20));
+        assert_eq!(after(3, "request 4 is denied"), (false, 40));
+        assert_eq!(after(3, "request 5 is denied"), (false, 60));
+        assert_eq!(after(3, "request 6 is denied"), (false, 60));
+        assert_eq!(after(4, "request 7 is denied"), (true, 5));
+    }
 }

@@ -35,7 +35,7 @@ pub struct AssemblageRow {
     /// The uid of the Cluster that owns it; none if that was deleted so that what it owned is kept.
     pub owner: Option<String>,
     /// What the agent there reports of itself.
-    pub agent: Option<Agent>,
+    pub agent: Option<Arc<Agent>>,
     /// When it was made.
     pub made: Option<Timestamp>,
     /// Its syncs.
@@ -167,7 +167,9 @@ pub fn row<A: Carrier>(assemblage: &A) -> AssemblageRow {
         deleting: assemblage.meta().deletion_timestamp.is_some(),
         owner: registry::owner(assemblage.meta()).map(str::to_owned),
         made: assemblage.meta().creation_timestamp.as_ref().map(|made| made.0),
-        agent: assemblage.status().and_then(|status| status.agent.clone()),
+        agent: assemblage
+            .status()
+            .and_then(|status| status.agent.clone().map(Arc::new)),
         syncs: rows
             .iter()
             .enumerate()

@@ -6,14 +6,14 @@ use muster_api::{
     ProxyAssemblage,
     assemblage::{Agent, FailureClass, Intent, SyncRow},
     features,
-    reasons::{ObjectReason, Reason},
+    reasons::ObjectReason,
     schema::{MAX_ASSEMBLAGE, MAX_ROW},
 };
 
 use super::Mirroring;
 use crate::{
     bindings::{Values, given, used_by},
-    expand::{decide::Refusal, values::bind},
+    expand::{decide::Refusal, values::bind, wish::unsupported},
 };
 
 /// The rows of a proxy.
@@ -83,7 +83,7 @@ impl Rows {
             if missing.is_empty() {
                 self.resolved.push(row);
             } else {
-                let refusal = unsupported(features::refusal(&missing, agent));
+                let refusal = unsupported(&features::refusal(&missing, agent));
                 self.refused.insert(row.name, refusal);
             }
         }
@@ -96,20 +96,9 @@ impl Rows {
             rows.into_iter().partition(|row| features::needed(row).is_empty());
         self.resolved = plain;
         let any = !needy.is_empty();
-        let refused = needy
-            .into_iter()
-            .map(|row| (row.name, unsupported(why.to_owned())));
+        let refused = needy.into_iter().map(|row| (row.name, unsupported(why)));
         self.refused.extend(refused);
         any
-    }
-}
-
-fn unsupported(message: String) -> Refusal {
-    Refusal {
-        reason: Reason::SyncUnsupported.into(),
-        message,
-        class: FailureClass::Infra,
-        terminal: false,
     }
 }
 

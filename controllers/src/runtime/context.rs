@@ -28,7 +28,7 @@ impl SyncMode {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Builtin => "builtin",
-            Self::Flux => "flux",
+            Self::Flux => muster_api::features::FLUX,
         }
     }
 }

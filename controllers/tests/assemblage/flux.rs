@@ -6,7 +6,7 @@ use kube::{
     ResourceExt,
     api::{Patch, PatchParams},
 };
-use muster_api::{Assemblage, assemblage::SyncRow, flux::Kustomization};
+use muster_api::{Assemblage, assemblage::SyncRow, flux::Kustomization, sync::Assume};
 use muster_controllers::runtime::SyncMode;
 use serde_json::json;
 
@@ -94,4 +94,24 @@ async fn kinds_of_kubernetes_are_waited_for_by_nothing() {
         agent.features.contains("settle") && !agent.features.contains("assume"),
         "{agent:?}"
     );
+}
+
+/// Flux has no such thing: applied without it the row would be something else than was asked for.
+#[tokio::test(start_paused = true)]
+async fn what_flux_cannot_do_is_not_given_to_it() {
+    let mut cluster = Cluster::downstream().await;
+    cluster.run_assemblages_by(SyncMode::Flux);
+    let mut asks = row("asks", OLD, 1);
+    asks.package.get_or_insert_default().assume = Some(Assume::Never);
+    cluster
+        .create(assemblage("eu-1", &[asks, row("plain", OLD, 1)]))
+        .await;
+    cluster
+        .until_state::<Assemblage>("eu-1", "asks", "1 Updating SyncUnsupported Infra")
+        .await;
+    cluster.carry_out("eu-1", "plain", OLD).await;
+    cluster
+        .until_state::<Assemblage>("eu-1", "plain", "1 Succeeded UpToDate")
+        .await;
+    assert!(cluster.kustomization("eu-1", "asks").await.is_none());
 }

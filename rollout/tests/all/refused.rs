@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use muster_rollout::{Content, Echo, Millis, Refusal, State, Step, Token, UnitId, Verdict, Why};
+use muster_rollout::{Content, Echo, Millis, Refusal, State, Token, UnitId, Verdict, Why};
+
+use muster_simulator::steps::written;
 
 use crate::world::{World, digest, rev, row_steps, show};
 
@@ -13,7 +15,8 @@ fn step_refusing(world: &mut World, name: &str) -> String {
     let decision = world.remember();
     for step in row_steps(&decision) {
         if step.unit().is_some_and(|unit| unit.as_str() == name) {
-            refuse(world, name, token(step));
+            let (token, _) = written(step, None).unwrap();
+            refuse(world, name, token);
         } else {
             world.carry_out(step);
         }
@@ -24,16 +27,6 @@ fn step_refusing(world: &mut World, name: &str) -> String {
 fn refuse(world: &mut World, name: &str, token: Token) {
     let message = WORDS.into();
     world.spec.refused.insert(name.into(), Refusal { token, message });
-}
-
-fn token(step: &Step) -> Token {
-    match step {
-        Step::Assign { token, .. }
-        | Step::Withdraw { token, .. }
-        | Step::Fence { token, .. }
-        | Step::Abandon { token, .. } => *token,
-        Step::Evaluate { .. } | Step::Conclude { .. } => unreachable!(),
-    }
 }
 
 fn why(world: &World, name: &str) -> Why {
