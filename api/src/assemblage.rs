@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::{
+    evidence::Assumed,
     kind::kind,
     schema,
     sync::{Binding, LocalReference, Package, Source},
@@ -268,6 +269,18 @@ pub struct SyncState {
     /// How far it is, where one of its objects rolls something out itself and reports that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
+    /// Objects that were taken to be healthy without evidence from their controllers; only of a sync that succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assumed: Option<Assumed>,
+}
+
+impl SyncState {
+    /// What is to be known of a sync that succeeded.
+    pub fn note(&self) -> Option<String> {
+        let assumed = self.assumed.as_ref().map(ToString::to_string);
+        let parts: Vec<String> = self.message.iter().cloned().chain(assumed).collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
 }
 
 /// How far an object is that rolls something out itself: `status.progress` of any custom resource.

@@ -19,6 +19,8 @@ pub const HALTED: &str = "Halted";
 pub const SELECTS_ALL: &str = "SelectsAll";
 /// Of modules: the tag names another commit than the pinned one; present only while true.
 pub const TAG_MOVED: &str = "TagMoved";
+/// Of Kustomizations: what was applied is healthy. True, with reason [`crate::evidence::ASSUMED`] where evidence is missing; Unknown until it is known.
+pub const HEALTHY: &str = "Healthy";
 /// Of Kustomizations: another one holds objects that this one declares too; present only while true.
 pub const SHARED_OBJECT: &str = "SharedObject";
 /// Of ProxyAssemblages: the cluster answers.

@@ -7,7 +7,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{duration::Duration, schema};
+use crate::{conditions::bounded, duration::Duration};
 
 /// The reason of condition Healthy where objects were taken to be healthy without evidence.
 pub const ASSUMED: &str = "Assumed";
@@ -17,14 +17,20 @@ pub const ASSUMED: &str = "Assumed";
 #[serde(rename_all = "camelCase")]
 pub struct Assumed {
     /// How many objects.
-    #[schemars(range(min = 1, max = schema::MAX_TOKEN))]
-    pub count: usize,
+    #[schemars(range(min = 1, max = MAX_COUNT))]
+    pub count: u32,
     /// The first of them, and what its status says.
-    #[schemars(length(max = schema::MAX_MESSAGE))]
+    #[schemars(length(max = MAX_FIRST))]
     pub first: String,
     /// How long evidence was waited for.
     pub settle: Duration,
 }
+
+/// The longest name with what its status says, in bytes; a longer one is cut.
+pub const MAX_FIRST: usize = 256;
+
+/// The largest count that is believed; an inventory holds no more objects than that.
+pub const MAX_COUNT: u32 = 100_000;
 
 const ONE: &str = " object without evidence from its controller within ";
 const MANY: &str = " objects without evidence from their controllers within ";
@@ -44,11 +50,21 @@ impl fmt::Display for Assumed {
 }
 
 impl Assumed {
+    /// The same, cut to its limits.
+    #[must_use]
+    pub fn within_limits(&self) -> Self {
+        Self {
+            count: self.count.clamp(1, MAX_COUNT),
+            first: bounded(&self.first, MAX_FIRST).into_owned(),
+            settle: self.settle,
+        }
+    }
+
     /// Reads what `Display` wrote.
     pub fn parse(message: &str) -> Option<Self> {
         let digits = message.find(|character: char| !character.is_ascii_digit())?;
         let (count, rest) = message.split_at(digits);
-        let count: usize = count.parse().ok()?; // another text
+        let count: u32 = count.parse().ok()?; // another text
         let rest = rest.strip_prefix(if count == 1 { ONE } else { MANY })?;
         let (settle, first) = rest.split_once(": ")?;
         let first = match count {
@@ -71,7 +87,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(count in 0_usize..2_000, first in ".{0,80}", millis in 0_u64..1_000_000) {
+        fn what_is_written_is_read(count in 0_u32..2_000, first in ".{0,80}", millis in 0_u64..1_000_000) {
             let assumed = Assumed { count, first, settle: Duration::from_millis(millis) };
             prop_assert_eq!(Assumed::parse(&assumed.to_string()), Some(assumed));
         }

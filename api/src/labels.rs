@@ -68,6 +68,8 @@ pub mod annotation {
     pub const SETTLE: &str = "fleet.muster.dev/settle";
     /// On a Kustomization: `Never` takes no object to be healthy without evidence.
     pub const ASSUME: &str = "fleet.muster.dev/assume";
+    /// On an applied StatefulSet or DaemonSet whose pods are replaced by hand: `true` waits until all of them are at the new revision.
+    pub const WAIT_FOR_PODS: &str = "fleet.muster.dev/wait-for-pods";
     /// On a ModuleRevision: `notify.fleet.muster.dev/<receiver>` is what a receiver of notifications was told of it.
     pub const TOLD_PREFIX: &str = "notify.fleet.muster.dev/";
     /// Flux: reconcile now; echoed in `status.lastHandledReconcileAt`.

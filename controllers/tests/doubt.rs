@@ -20,6 +20,7 @@ use muster_api::{
     Assemblage, ProxyAssemblage,
     assemblage::{AssemblageStatus, SyncPhase, SyncRow, SyncState},
     crds,
+    evidence::Assumed,
 };
 use muster_apiserver::ApiServer;
 use muster_controllers::{
@@ -99,6 +100,11 @@ async fn what_is_reported_is_cut_to_its_limits() {
         reason: Some(long.clone()),
         message: Some(long.clone()),
         terminal: true,
+        assumed: Some(Assumed {
+            count: u32::MAX,
+            first: long.clone(),
+            settle: muster_api::Duration::from_millis(u64::MAX),
+        }),
         ..SyncState::default()
     };
     let mut reported: Vec<SyncState> = (0..2_000)

@@ -26,7 +26,46 @@ pub struct Check {
     pub found: String,
 }
 
-/// The chain of one cluster.
+/// The links, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Link {
+    Selected,
+    Reachable,
+    Held,
+    Turn,
+    Assigned,
+    PickedUp,
+    Healthy,
+    Confirmed,
+}
+
+impl Link {
+    const ALL: [Self; 8] = [
+        Self::Selected,
+        Self::Reachable,
+        Self::Held,
+        Self::Turn,
+        Self::Assigned,
+        Self::PickedUp,
+        Self::Healthy,
+        Self::Confirmed,
+    ];
+
+    const fn what(self) -> &'static str {
+        match self {
+            Self::Selected => "selected",
+            Self::Reachable => "reachable",
+            Self::Held => "holds",
+            Self::Turn => "its turn",
+            Self::Assigned => "assigned",
+            Self::PickedUp => "picked up",
+            Self::Healthy => "healthy",
+            Self::Confirmed => "confirmed",
+        }
+    }
+}
+
+/// The chain of one cluster, up to the link that its reason names.
 pub fn of(objects: &Objects, module: &ModuleView, cell: &Cell) -> Vec<Check> {
     let name = ModuleRef {
         kind: module.kind,
@@ -42,20 +81,14 @@ pub fn of(objects: &Objects, module: &ModuleView, cell: &Cell) -> Vec<Check> {
         assemblage: assemblage(objects, module.kind, &cell.cluster),
         objects,
     };
+    let stop = seen.stop();
     let mut chain = Vec::new();
-    for look in [
-        selected, reachable, left_alone, in_turn, assigned, picked_up, healthy,
-    ] {
-        let check = look(&seen);
-        let holds = check.holds;
-        chain.push(check);
-        if !holds {
-            return chain;
+    for link in Link::ALL {
+        if Some(link) == stop {
+            chain.push(seen.stops(link));
+            break;
         }
-    }
-    // All that can be seen is as it should be, and still the cluster is not confirmed, such as while it soaks.
-    if cell.shape.is_open() {
-        chain.push(seen.stops("confirmed"));
+        chain.extend(seen.passes(link));
     }
     chain
 }
@@ -73,8 +106,44 @@ struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    fn bucket(&self) -> Option<Bucket> {
-        self.cell.reason.parse().ok().map(Reason::bucket) // a word of a newer controller is of no bucket
+    /// The link that the reason stops at, if it stops at one. Only of what is on its way the rows tell how far it is.
+    fn stop(&self) -> Option<Link> {
+        let Ok(reason) = self.cell.reason.parse::<Reason>() else {
+            return match self.cell.shape {
+                Shape::NotSelected => Some(Link::Selected),
+                // Of what is not known nothing is claimed.
+                Shape::Unknown => Some(Link::Reachable),
+                // A word of a newer controller.
+                _ => self.under_way(),
+            };
+        };
+        if self.module.deleting {
+            return Some(Link::Selected);
+        }
+        match (reason, reason.bucket()) {
+            (Reason::WriteFailed, _) => Some(Link::Assigned),
+            (Reason::NotPickedUp, _) => Some(Link::PickedUp),
+            (Reason::Soaking, _) => Some(Link::Confirmed),
+            (_, Bucket::Excluded | Bucket::Withdrawing) => Some(Link::Selected),
+            (_, Bucket::Skipped) => Some(Link::Reachable),
+            (_, Bucket::Held) => Some(Link::Held),
+            (_, Bucket::Waiting) => Some(Link::Turn),
+            (_, Bucket::Failed) => Some(Link::Healthy),
+            (_, Bucket::Updating) => self.under_way(),
+            (_, Bucket::Updated) => None,
+        }
+    }
+
+    fn under_way(&self) -> Option<Link> {
+        let assigned = self
+            .row()
+            .is_some_and(|row| row.revision.is_some() && row.revision.as_deref() == self.revision);
+        Some(match self.echo().map(|state| state.state) {
+            _ if !assigned => Link::Assigned,
+            None => Link::PickedUp,
+            Some(SyncPhase::Succeeded) => Link::Confirmed,
+            Some(_) => Link::Healthy,
+        })
     }
 
     fn row(&self) -> Option<&SyncRow> {
@@ -91,7 +160,7 @@ impl Seen<'_> {
     }
 
     /// The chain ends here, for the reason that the status names.
-    fn stops(&self, what: &'static str) -> Check {
+    fn stops(&self, link: Link) -> Check {
         let Cell {
             shape,
             reason,
@@ -99,16 +168,83 @@ impl Seen<'_> {
             ..
         } = self.cell;
         let message = crate::why::without_next(message);
-        let found = if message.is_empty() {
+        let stopped = if message.is_empty() {
             reason.clone()
         } else {
             format!("{reason}: {message}")
         };
+        let found = match (link, shape) {
+            (Link::Selected, _) if self.module.deleting => format!("the module is being deleted: {stopped}"),
+            (Link::Selected, Shape::NotSelected) => self.selection(),
+            (Link::Selected, _) => format!("{}: {stopped}", self.selection()),
+            _ => stopped,
+        };
         Check {
             holds: false,
             shape: *shape,
-            what,
+            what: link.what(),
             found,
+        }
+    }
+
+    /// What is known of a link that holds.
+    fn passes(&self, link: Link) -> Option<Check> {
+        let version = &self.module.version;
+        let found = match link {
+            Link::Selected => self.selection(),
+            Link::Reachable => self.contact(),
+            Link::Held => "none".to_owned(),
+            Link::Turn => format!("it may have {version}"),
+            Link::Assigned => format!("{version} is what it was given"),
+            Link::PickedUp => "the cluster answers about this very assignment".to_owned(),
+            Link::Healthy => {
+                let note = self.echo().and_then(SyncState::note);
+                let note = note.map_or_else(String::new, |note| format!("; {note}"));
+                format!("applied and ready at {version}{note}")
+            }
+            Link::Confirmed => return None,
+        };
+        Some(Check {
+            holds: true,
+            shape: Shape::Ready,
+            what: link.what(),
+            found,
+        })
+    }
+
+    /// The selector and the labels.
+    fn selection(&self) -> String {
+        let mut clusters = self.objects.clusters.iter();
+        let cluster = clusters.find(|cluster| cluster.name_any() == self.cell.cluster);
+        let labels = cluster.map(|cluster| cluster.labels());
+        let pairs: Vec<String> = labels
+            .into_iter()
+            .flatten()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        let pairs = if pairs.is_empty() {
+            "no labels".to_owned()
+        } else {
+            pairs.join(", ")
+        };
+        let selector = self
+            .spec
+            .map_or_else(|| "no selector".to_owned(), words::selector);
+        let matches = self.spec.zip(labels).is_some_and(|(spec, labels)| {
+            // A selector that cannot be read selects nothing; the module's own condition says what is wrong with it.
+            Matcher::new(spec.selector.as_ref()).is_ok_and(|matcher| matcher.matches(labels))
+        });
+        let verb = if matches { "matches" } else { "does not match" };
+        format!("{selector} {verb} {pairs}")
+    }
+
+    /// Since when the cluster answers.
+    fn contact(&self) -> String {
+        let status = self.assemblage.and_then(|(_, status)| status);
+        let answers = status.and_then(|status| conditions::find(&status.conditions, REACHABLE));
+        match answers {
+            Some(answers) => format!("{} since {}", answers.reason, answers.last_transition_time.0),
+            None => "nothing is known against it".to_owned(),
         }
     }
 }
@@ -126,126 +262,5 @@ pub fn assemblage<'a>(objects: &'a Objects, kind: ModuleKind, cluster: &str) -> 
             .iter()
             .find(|remote| remote.name_any() == cluster)
             .map(|remote| (&remote.spec, remote.status.as_ref())),
-    }
-}
-
-const fn passes(what: &'static str, found: String) -> Check {
-    Check {
-        holds: true,
-        shape: Shape::Ready,
-        what,
-        found,
-    }
-}
-
-fn selected(seen: &Seen<'_>) -> Check {
-    let what = "selected";
-    if seen.module.deleting {
-        let stops = seen.stops(what);
-        let found = format!("the module is being deleted: {}", stops.found);
-        return Check { found, ..stops };
-    }
-    let cluster = seen
-        .objects
-        .clusters
-        .iter()
-        .find(|cluster| cluster.name_any() == seen.cell.cluster);
-    let labels = cluster.map(|cluster| cluster.labels());
-    let told: Vec<String> = labels
-        .into_iter()
-        .flatten()
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect();
-    let told = if told.is_empty() {
-        "no labels".to_owned()
-    } else {
-        told.join(", ")
-    };
-    let selector = seen
-        .spec
-        .map_or_else(|| "no selector".to_owned(), words::selector);
-    let matches = seen.spec.zip(labels).is_some_and(|(spec, labels)| {
-        // A selector that cannot be read selects nothing; the module's own condition says what is wrong with it.
-        Matcher::new(spec.selector.as_ref()).is_ok_and(|matcher| matcher.matches(labels))
-    });
-    let found = format!(
-        "{selector} {} {told}",
-        if matches { "matches" } else { "does not match" }
-    );
-    // What it has is taken away, or will be.
-    if !matches && seen.bucket() == Some(Bucket::Withdrawing) {
-        let stops = seen.stops(what);
-        let found = format!("{found}: {}", stops.found);
-        return Check { found, ..stops };
-    }
-    Check {
-        holds: matches,
-        shape: if matches { Shape::Ready } else { Shape::NotSelected },
-        what,
-        found,
-    }
-}
-
-fn reachable(seen: &Seen<'_>) -> Check {
-    let what = "reachable";
-    // Of what is not known nothing is claimed, this neither.
-    if seen.bucket() == Some(Bucket::Skipped) || seen.cell.shape == Shape::Unknown {
-        return seen.stops(what);
-    }
-    let status = seen.assemblage.and_then(|(_, status)| status);
-    let said = status.and_then(|status| conditions::find(&status.conditions, REACHABLE));
-    let found = match said {
-        Some(said) => format!("{} since {}", said.reason, said.last_transition_time.0),
-        None => "nothing is known against it".to_owned(),
-    };
-    passes(what, found)
-}
-
-fn left_alone(seen: &Seen<'_>) -> Check {
-    let what = "holds";
-    if seen.bucket() == Some(Bucket::Held) {
-        return seen.stops(what);
-    }
-    passes(what, "none".to_owned())
-}
-
-fn in_turn(seen: &Seen<'_>) -> Check {
-    let what = "its turn";
-    if seen.bucket() == Some(Bucket::Waiting) {
-        return seen.stops(what);
-    }
-    passes(what, format!("it may have {}", seen.module.version))
-}
-
-fn assigned(seen: &Seen<'_>) -> Check {
-    let what = "assigned";
-    match seen.row() {
-        Some(row) if row.revision.is_some() && row.revision.as_deref() == seen.revision => {
-            passes(what, format!("{} is what it was given", seen.module.version))
-        }
-        _ => seen.stops(what),
-    }
-}
-
-fn picked_up(seen: &Seen<'_>) -> Check {
-    let what = "picked up";
-    if seen.echo().is_some() {
-        passes(what, "the cluster answers about this very assignment".to_owned())
-    } else {
-        seen.stops(what)
-    }
-}
-
-fn healthy(seen: &Seen<'_>) -> Check {
-    let what = "healthy";
-    match seen.echo().map(|state| (state.state, state.message.as_deref())) {
-        Some((SyncPhase::Succeeded, note)) if !matches!(seen.cell.shape, Shape::Failed) => {
-            let note = note.map_or_else(String::new, |note| format!("; {note}"));
-            passes(
-                what,
-                format!("applied and ready at {}{note}", seen.module.version),
-            )
-        }
-        _ => seen.stops(what),
     }
 }

@@ -414,10 +414,9 @@ fn cell<K: ModuleObject>(module: &K, member: &Member, row: Option<Row<'_>>, says
         },
         Says::Group(group) => {
             // What a cluster that is up to date says is a note.
-            let note = row.and_then(|(_, echo)| echo?.message.as_deref());
-            let note = note
-                .filter(|_| group.reason == Reason::UpToDate.as_str())
-                .map(one_line);
+            let note = row.and_then(|(_, echo)| echo?.note());
+            let note = note.filter(|_| group.reason == Reason::UpToDate.as_str());
+            let note = note.as_deref().map(one_line);
             Cell {
                 shape: shape(&group.reason),
                 reason: group.reason.clone(),

@@ -14,7 +14,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::core::DynamicObject;
 use muster_api::{
     Module, ProxyAssemblage,
+    evidence::Assumed,
     module::{Attention, ModuleKind, ReasonGroup},
+    reasons::Reason,
     schema::MAX_ATTENTION,
 };
 use muster_dashboard::{
@@ -607,14 +609,44 @@ fn the_chain_of_a_cluster_ends_at_what_is_in_the_way() {
     );
 }
 
+/// The reason decides where the chain ends, whatever rows say: those of this fleet are confirmed.
+#[test]
+fn every_reason_but_one_ends_the_chain() {
+    for reason in Reason::ALL {
+        let objects = objects(&[("dev-1", reason.as_str(), "m")]);
+        let name = ModuleRef {
+            kind: ModuleKind::Module,
+            name: "web".to_owned(),
+        };
+        let why = why_on(&objects, &Fleet::of(&objects), &name, "dev-1").unwrap();
+        let (last, before) = why.checks.split_last().unwrap();
+        assert!(before.iter().all(|check| check.holds), "{reason}");
+        assert_eq!(last.holds, *reason == Reason::UpToDate, "{reason}: {last:?}");
+    }
+}
+
 /// A cluster that is up to date says that another module holds an object: `why` and `tree` pass it on.
 #[test]
 fn a_note_of_a_cluster_that_is_up_to_date_is_shown() {
-    let note = "declared here too, and not written: Namespace/web is held by Kustomization fleet/base";
+    let shared = "declared here too, and not written: Namespace/web is held by Kustomization fleet/base";
+    let assumed = Assumed {
+        count: 1,
+        first: "Widget/web/a (Ready=True is from before)".to_owned(),
+        settle: muster_api::Duration::from_secs(30),
+    };
+    let assumed_words =
+        "1 object without evidence from its controller within 30s: Widget/web/a (Ready=True is from before)";
+    is_shown(Some(shared), None, shared);
+    is_shown(None, Some(assumed.clone()), assumed_words);
+    is_shown(Some(shared), Some(assumed), &format!("{shared}; {assumed_words}"));
+}
+
+fn is_shown(message: Option<&str>, assumed: Option<Assumed>, note: &str) {
     let mut objects = objects(&[]);
     let mut proxy = proxy("dev-1", "v2", "r2", "succeeded");
     let status = proxy.status.as_mut().unwrap();
-    status.syncs[0].message = Some(note.to_owned());
+    status.syncs[0].message = message.map(str::to_owned);
+    status.syncs[0].assumed = assumed;
     objects.proxies[0] = proxy.into();
     let fleet = Fleet::of(&objects);
     let name = ModuleRef {

@@ -57,6 +57,10 @@ pub enum Code {
     Insecure,
     /// Two modules that bring the same objects.
     SharedObjects,
+    /// A kind whose health may count without evidence.
+    NoEvidence,
+    /// A workload that is healthy before its pods run the new version.
+    OnDelete,
     /// A Secret with its values.
     PlainSecret,
 }
@@ -64,7 +68,7 @@ pub enum Code {
 impl Code {
     /// Every code, in the order of their numbers.
     #[cfg(test)]
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Yaml,
         Self::Twice,
         Self::UnknownKind,
@@ -78,6 +82,8 @@ impl Code {
         Self::AllAtOnce,
         Self::Insecure,
         Self::SharedObjects,
+        Self::NoEvidence,
+        Self::OnDelete,
         Self::PlainSecret,
     ];
 
@@ -97,6 +103,8 @@ impl Code {
             Self::AllAtOnce => "MST0303",
             Self::Insecure => "MST0304",
             Self::SharedObjects => "MST0305",
+            Self::NoEvidence => "MST0306",
+            Self::OnDelete => "MST0307",
             Self::PlainSecret => "MST0401",
         }
     }
@@ -117,6 +125,8 @@ impl Code {
             | Self::AllAtOnce
             | Self::Insecure
             | Self::SharedObjects
+            | Self::NoEvidence
+            | Self::OnDelete
             | Self::PlainSecret => Level::Warning,
         }
     }
@@ -147,6 +157,13 @@ impl Code {
             Self::SharedObjects => {
                 "let one module have the objects and the other depend on it, or select different clusters: only one of them applies an object, \
                  and where they differ the other one is not confirmed"
+            }
+            Self::NoEvidence => {
+                "let its controller report observedGeneration, in its status or in its condition Ready; or say in package.settle how long it must \
+                 stay healthy, and in package.assume whether that is enough"
+            }
+            Self::OnDelete => {
+                "annotate it with fleet.muster.dev/wait-for-pods: \"true\" to wait until its pods are replaced, or use RollingUpdate"
             }
             Self::PlainSecret => "keep values out of git: encrypt them, or let an operator make the Secret",
         }

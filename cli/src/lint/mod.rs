@@ -5,7 +5,8 @@
 //!                    └──► modules and clusters together (together) ─► findings ─► text with its source, or JSON (print)
 //! ```
 //!
-//! Only the kinds of muster, Clusters and Secrets are looked at: a fleet's repository holds other things besides.
+//! Of kinds that are not muster's, Clusters or Secrets nothing is judged but whether their health can be proven: a fleet's repository
+//! holds other things besides.
 
 mod finding;
 mod object;

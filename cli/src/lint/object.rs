@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use muster_api::{
     BootstrapModule, Module, cluster, crds,
     kind::GROUP,
+    labels::annotation,
     module::{ModuleKind, ModuleObject, ModuleSpec},
     validate::{self, InsecureSources, Invalid},
 };
 use muster_apiserver::schema::Schema;
-use muster_sync::yaml::Document;
+use muster_sync::{health::evidence::is_custom, yaml::Document};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -54,8 +55,22 @@ pub enum Object {
     Cluster(Identity, BTreeMap<String, String>),
     /// Another kind of muster's, or a module that is not well formed.
     Other(Identity),
+    /// A custom resource of this group.
+    Custom(String, Identity),
+    /// The definition of a custom resource.
+    Definition(Defined),
     /// None of a fleet's.
     None,
+}
+
+/// What a definition defines.
+pub struct Defined {
+    /// The group.
+    pub group: String,
+    /// The kind.
+    pub kind: String,
+    /// Whether objects can say which generation their controller observed.
+    pub observes: bool,
 }
 
 /// Kind, namespace and name.
@@ -155,10 +170,10 @@ impl Lens {
                 findings: secret(document, &value, &identity).into_iter().collect(),
                 object: Object::None,
             },
-            _ => Seen {
+            group => Seen {
                 is_of_the_fleet: false,
-                findings: Vec::new(),
-                object: Object::None,
+                findings: by_hand(document, &value, &identity).into_iter().collect(),
+                object: synced(group.map_or("", |(group, _)| group), &value, identity),
             },
         }
     }
@@ -215,6 +230,42 @@ impl Lens {
             object,
         }
     }
+}
+
+/// What is brought to clusters, as far as it says something of evidence.
+fn synced(group: &str, value: &Value, identity: Identity) -> Object {
+    if group == "apiextensions.k8s.io" && identity.kind == "CustomResourceDefinition" {
+        let text = |pointer| value.pointer(pointer).and_then(Value::as_str);
+        let text = |pointer| text(pointer).unwrap_or_default().to_owned();
+        return Object::Definition(Defined {
+            group: text("/spec/group"),
+            kind: text("/spec/names/kind"),
+            observes: value["spec"]["versions"]
+                .to_string()
+                .contains("\"observedGeneration\""),
+        });
+    }
+    // Groups of custom resources have a dot. These are known to report observedGeneration.
+    let reports = [cluster::GROUP, "toolkit.fluxcd.io"]
+        .iter()
+        .any(|known| group.ends_with(known));
+    if group.contains('.') && is_custom(group) && !reports && !identity.name.is_empty() {
+        Object::Custom(group.to_owned(), identity)
+    } else {
+        Object::None
+    }
+}
+
+/// A workload that is healthy before its pods run the new version.
+fn by_hand(document: &Document, value: &Value, identity: &Identity) -> Option<Finding> {
+    let of_apps = value["apiVersion"] == "apps/v1" && matches!(&*identity.kind, "StatefulSet" | "DaemonSet");
+    let waits = value["metadata"]["annotations"][annotation::WAIT_FOR_PODS] == "true";
+    let field = "spec.updateStrategy.type";
+    let on_delete = value["spec"]["updateStrategy"]["type"] == "OnDelete";
+    let address = identity.address();
+    let message = format!("{address} counts as healthy before its pods are replaced by hand");
+    (of_apps && on_delete && !waits)
+        .then(|| Finding::about(Code::OnDelete, document, &address, field, message))
 }
 
 fn parsed<K: ModuleObject + DeserializeOwned>(value: &Value) -> Option<(ModuleKind, ModuleSpec)> {

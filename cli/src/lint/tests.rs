@@ -308,3 +308,48 @@ fn every_code_has_a_chapter_and_the_other_way_round() {
         .collect();
     assert_eq!(chapters, codes);
 }
+
+#[test]
+fn kinds_without_evidence() {
+    let widget = "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: a}\n";
+    let definition = |status: &str| {
+        format!(
+            "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: widgets.example.com}}\nspec:\n  group: \
+             example.com\n  names: {{kind: Widget}}\n  versions: [{{name: v1, schema: {{openAPIV3Schema: {{properties: {{status: \
+             {{properties: {{{status}: {{type: integer}}}}}}}}}}}}}}]\n"
+        )
+    };
+    check(widget, &[("MST0306", 2)]);
+    check(
+        &format!("{widget}---\n{}", widget.replace("a}", "b}")),
+        &[("MST0306", 2)],
+    );
+    check(
+        &format!("{widget}---\n{}", definition("phase")),
+        &[("MST0306", 2)],
+    );
+    check(&format!("{widget}---\n{}", definition("observedGeneration")), &[]);
+    for known in [
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: a}\n",
+        widget,
+    ] {
+        check(known, &[("MST0306", 2)]);
+    }
+    for fine in [
+        "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: a}\n",
+        "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: a}\n",
+        "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n",
+    ] {
+        check(fine, &[]);
+    }
+}
+
+#[test]
+fn workloads_whose_pods_are_replaced_by_hand() {
+    let set = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata:\n  name: a\nspec:\n  updateStrategy:\n    type: OnDelete\n";
+    check(set, &[("MST0307", 7)]);
+    check(&set.replace("StatefulSet", "DaemonSet"), &[("MST0307", 7)]);
+    check(&set.replace("OnDelete", "RollingUpdate"), &[]);
+    let waits = "name: a\n  annotations: {fleet.muster.dev/wait-for-pods: 'true'}";
+    check(&set.replace("name: a", waits), &[]);
+}

@@ -12,7 +12,7 @@ use muster_sync::yaml::Document;
 
 use super::{
     finding::{Code, Finding},
-    object::{Identity, Object, Written},
+    object::{Defined, Identity, Object, Written},
 };
 
 /// All that the files have of a fleet.
@@ -23,6 +23,10 @@ pub struct Fleet {
     /// Where each identity stands first.
     first: BTreeMap<Identity, String>,
     twice: Vec<Finding>,
+    /// The first object of each kind of custom resources, by group and kind.
+    custom: BTreeMap<(String, String), (Document, Identity)>,
+    /// Kinds of which a definition is here; whether objects can say which generation was observed.
+    defined: BTreeMap<(String, String), bool>,
 }
 
 impl Fleet {
@@ -30,6 +34,17 @@ impl Fleet {
     pub fn take(&mut self, document: Document, object: Object) {
         match object {
             Object::None => {}
+            Object::Custom(group, identity) => {
+                let kind = (group, identity.kind.clone());
+                self.custom.entry(kind).or_insert((document, identity));
+            }
+            Object::Definition(Defined {
+                group,
+                kind,
+                observes,
+            }) => {
+                self.defined.insert((group, kind), observes);
+            }
             Object::Other(identity) => self.once(&document, &identity),
             Object::Cluster(identity, labels) => {
                 self.once(&document, &identity);
@@ -70,8 +85,29 @@ impl Fleet {
             findings.extend(all_at_once(document, module));
         }
         findings.extend(self.shared());
+        findings.extend(self.without_evidence());
         findings.extend(self.twice);
         findings
+    }
+
+    /// Kinds of custom resources whose health may count without evidence.
+    fn without_evidence(&self) -> Vec<Finding> {
+        let unproven = self.custom.iter().filter_map(|(kind, (document, identity))| {
+            let (group, name) = kind;
+            let message = match self.defined.get(kind) {
+                Some(true) => return None,
+                Some(false) => format!(
+                    "the definition of {name}.{group} has no observedGeneration: its objects are taken to be healthy without evidence"
+                ),
+                None => format!(
+                    "{name}.{group} is defined elsewhere: unless its controller reports observedGeneration, its objects are taken to be \
+                     healthy without evidence"
+                ),
+            };
+            let address = identity.address();
+            Some(Finding::about(Code::NoEvidence, document, &address, "kind", message))
+        });
+        unproven.collect()
     }
 
     /// Modules that bring the same objects to the same clusters: one package of one repository, or a part of it.

@@ -3,6 +3,7 @@
 use muster_api::{
     assemblage::{FailureClass, SyncPhase, SyncRow, SyncState},
     conditions::bounded,
+    evidence::Assumed,
     reasons::Reason,
     schema::MAX_MESSAGE,
 };
@@ -22,6 +23,7 @@ pub fn state(row: &SyncRow, phase: SyncPhase, reason: impl Into<String>, message
         reason: Some(reason.into()),
         message: message.map(|message| bounded(message, MAX_MESSAGE).into_owned()),
         progress: None,
+        assumed: None,
     }
 }
 
@@ -54,6 +56,7 @@ pub fn judged(row: &SyncRow, verdict: Verdict) -> SyncState {
         terminal,
         reason,
         message,
+        assumed,
     } = verdict;
     let word = match phase {
         SyncPhase::Succeeded => Reason::UpToDate.into(),
@@ -62,6 +65,7 @@ pub fn judged(row: &SyncRow, verdict: Verdict) -> SyncState {
     SyncState {
         class,
         terminal,
+        assumed: assumed.as_ref().map(Assumed::within_limits),
         ..state(row, phase, word, message.as_deref())
     }
 }

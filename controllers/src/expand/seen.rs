@@ -3,7 +3,8 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
 use kube::ResourceExt;
 use muster_api::{
-    conditions::{SHARED_OBJECT, find},
+    conditions::{HEALTHY, SHARED_OBJECT, find},
+    evidence::{ASSUMED, Assumed},
     flux::{GitRepository, Kustomization, commit_of},
     kind::GROUP,
     labels::{annotation::RECONCILE_REQUESTED_AT, finalizer},
@@ -59,6 +60,8 @@ pub struct Report {
     pub handled: Option<String>,
     /// What it says of objects that another Kustomization holds.
     pub shared: Option<String>,
+    /// What it took to be healthy without evidence, at the present generation.
+    pub assumed: Option<Assumed>,
 }
 
 /// A condition Ready.
@@ -120,6 +123,7 @@ impl KustomizationRow {
                     .map(|revision| commit_of(revision).to_owned()),
                 handled: status.and_then(|status| status.last_handled_reconcile_at.clone()),
                 shared: status.and_then(|status| shared(&status.conditions)),
+                assumed: status.and_then(|status| assumed(&status.conditions, object.metadata.generation)),
             },
         }
     }
@@ -200,6 +204,14 @@ fn shared(conditions: &[Condition]) -> Option<String> {
         condition.message.clone(),
         muster_api::schema::MAX_MESSAGE,
     ))
+}
+
+/// What the condition `Healthy` says of objects without evidence.
+fn assumed(conditions: &[Condition], generation: Option<i64>) -> Option<Assumed> {
+    let healthy = find(conditions, HEALTHY)?;
+    let current = healthy.status == "True" && healthy.observed_generation == generation;
+    let assumed = Assumed::parse(&healthy.message)?;
+    (current && healthy.reason == ASSUMED).then_some(assumed)
 }
 
 /// Labels can be copied, a name by content cannot be met by chance.

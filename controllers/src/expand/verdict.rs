@@ -6,7 +6,10 @@
 //! Invariant: what is unknown, in progress, or about another generation is no verdict: the row is `updating`, unless it was told already what
 //! came of it (`decide`). Assemblages know no deadlines.
 
-use muster_api::assemblage::{FailureClass, SyncPhase};
+use muster_api::{
+    assemblage::{FailureClass, SyncPhase},
+    evidence::Assumed,
+};
 
 use super::seen::{Ready, Report};
 
@@ -38,6 +41,8 @@ pub struct Verdict {
     pub reason: Option<String>,
     /// What it says.
     pub message: Option<String>,
+    /// What was taken to be healthy without evidence.
+    pub assumed: Option<Assumed>,
 }
 
 /// Words of a network, an API server or a proxy that is away: nothing of this is known about the content.
@@ -134,6 +139,7 @@ fn succeeded(evidence: &Evidence<'_>, ready: &Ready) -> Verdict {
         phase: SyncPhase::Succeeded,
         reason: Some(ready.reason.clone()),
         message: evidence.report.shared.clone(),
+        assumed: evidence.report.assumed.clone(),
         ..Verdict::updating()
     }
 }
@@ -214,6 +220,7 @@ impl Verdict {
             terminal: false,
             reason: None,
             message: None,
+            assumed: None,
         }
     }
 
@@ -234,6 +241,7 @@ impl Verdict {
             terminal,
             reason: Some(ready.reason.clone()),
             message: Some(object_first(&ready.message)),
+            assumed: None,
         }
     }
 }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use kube::ResourceExt;
 use muster_api::{
-    conditions::{READY, find},
+    conditions::{HEALTHY, READY, find},
     evidence::{ASSUMED, Assumed},
     flux::Kustomization,
 };
@@ -31,7 +31,7 @@ use super::{
     manifests,
     runs::Aim,
     settings::Settings,
-    status::{self, HEALTHY, Writer},
+    status::{self, Writer},
     targets::Identity,
 };
 use crate::runtime::Key;

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use muster_api::{
-    conditions::{Conditions, READY, SHARED_OBJECT, Status, find},
+    conditions::{Conditions, HEALTHY, READY, SHARED_OBJECT, Status, find},
     evidence::ASSUMED,
     flux::{self, Kustomization, KustomizationStatus},
     labels::{annotation, manager},
@@ -27,9 +27,6 @@ const SPREAD: f64 = 0.05;
 
 /// How soon a failure that is likely to pass is tried again, unless the spec says sooner.
 const SOON: Duration = Duration::from_secs(10);
-
-/// The condition beside Ready that says whether what was applied is healthy.
-pub(super) const HEALTHY: &str = "Healthy";
 
 /// The object as it was last seen or written, and the only writer of its status.
 pub(super) struct Writer {

@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{Resource, ResourceExt};
 use muster_api::{
     Assemblage, ProxyAssemblage, RemoteAssemblage,
+    assemblage::SyncState,
     cluster::NotReady,
     conditions::READY,
     module::{ModuleObject, ModuleSpec, ModuleStatus, Summary},
@@ -24,6 +25,9 @@ use crate::registry::{ClusterState, Registry};
 pub trait Conditioned: Resource<DynamicType = ()> + Clone + Send + Sync + 'static {
     /// Its conditions, as it has them.
     fn conditions(&self) -> &[Condition];
+
+    /// The states of its syncs, as it has them.
+    fn syncs(&self) -> &[SyncState];
 }
 
 /// What is told of an object.
@@ -31,6 +35,8 @@ pub struct Facts {
     kind: String,
     name: String,
     conditions: Vec<[String; 3]>,
+    /// How many objects were taken to be healthy without evidence.
+    assumed: u32,
     module: Option<ModuleFacts>,
 }
 
@@ -49,6 +55,7 @@ impl Facts {
             kind: K::kind(&()).into_owned(),
             name: object.name_any(),
             conditions: told(object.conditions()),
+            assumed: assumed(object.syncs()),
             module: None,
         }
     }
@@ -60,6 +67,7 @@ impl Facts {
             kind: K::kind(&()).into_owned(),
             name: module.name_any(),
             conditions: told(status.map_or(&[], |status| &*status.conditions)),
+            assumed: 0,
             module: Some(ModuleFacts {
                 version: version(module.spec()),
                 clusters: status.and_then(|status| status.summary.clone()),
@@ -67,6 +75,12 @@ impl Facts {
             }),
         }
     }
+}
+
+/// The sum over syncs.
+fn assumed(syncs: &[SyncState]) -> u32 {
+    let counts = syncs.iter().filter_map(|sync| Some(sync.assumed.as_ref()?.count));
+    counts.fold(0, u32::saturating_add)
 }
 
 fn told(conditions: &[Condition]) -> Vec<[String; 3]> {
@@ -110,6 +124,10 @@ macro_rules! conditioned {
             fn conditions(&self) -> &[Condition] {
                 self.status.as_ref().map_or(&[], |status| &*status.conditions)
             }
+
+            fn syncs(&self) -> &[SyncState] {
+                self.status.as_ref().map_or(&[], |status| &*status.syncs)
+            }
         }
     )*};
 }
@@ -146,6 +164,7 @@ impl Collector for Sources {
         let mut facts: Vec<Facts> = self.objects.read().iter().flat_map(|source| source()).collect();
         facts.sort_by(|a, b| (&a.kind, &a.name).cmp(&(&b.kind, &b.name)));
         conditions(&mut encoder, &facts)?;
+        without_evidence(&mut encoder, &facts)?;
         modules(&mut encoder, &facts)?;
         let clusters = self.clusters.read().clone();
         clusters.map_or(Ok(()), |registry| of_clusters(&mut encoder, &registry))
@@ -181,6 +200,16 @@ fn conditions(encoder: &mut DescriptorEncoder<'_>, facts: &[Facts]) -> fmt::Resu
     });
     let help = "Conditions of modules and assemblages: 1 for the current status and reason.";
     gauges(encoder, "muster_condition", help, series)
+}
+
+fn without_evidence(encoder: &mut DescriptorEncoder<'_>, facts: &[Facts]) -> fmt::Result {
+    let series = facts.iter().filter(|object| object.assumed > 0).map(|object| {
+        let labels = [("kind", object.kind.clone()), ("name", object.name.clone())];
+        (labels, f64::from(object.assumed))
+    });
+    let help =
+        "Objects of an assemblage that were taken to be healthy without evidence from their controllers.";
+    gauges(encoder, "muster_assumed_objects", help, series)
 }
 
 fn modules(encoder: &mut DescriptorEncoder<'_>, facts: &[Facts]) -> fmt::Result {

@@ -8,6 +8,7 @@ use muster_api::{
     Assemblage,
     assemblage::{Agent, Progress, SyncPhase, SyncRow, SyncState},
     conditions::bounded,
+    evidence::Assumed,
     reasons::{ObjectReason, Reason},
     schema::{MAX_FEATURES, MAX_LABEL, MAX_MESSAGE, MAX_NAME, MAX_TOKEN},
 };
@@ -113,6 +114,7 @@ fn within_limits(state: &SyncState) -> SyncState {
         reason,
         message,
         progress,
+        assumed,
     } = state;
     let cut = |text: &Option<String>, max| text.as_ref().map(|text| bounded(text, max).into_owned());
     SyncState {
@@ -129,5 +131,6 @@ fn within_limits(state: &SyncState) -> SyncState {
             waiting: cut(&progress.waiting, MAX_LABEL),
             ..*progress
         }),
+        assumed: assumed.as_ref().map(Assumed::within_limits),
     }
 }

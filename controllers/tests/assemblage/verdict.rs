@@ -2,9 +2,10 @@
 
 use muster_api::assemblage::{FailureClass, SyncPhase};
 use muster_controllers::expand::{
-    seen::{Ready, Report},
+    seen::{KustomizationRow, Ready, Report},
     verdict::{Evidence, Verdict, verdict},
 };
+use serde_json::json;
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 const GENERATION: i64 = 3;
@@ -24,6 +25,7 @@ fn report(ready: Ready) -> Report {
         observed_generation: Some(GENERATION),
         handled: None,
         shared: None,
+        assumed: None,
         applied_commit: Some(COMMIT.to_owned()),
     }
 }
@@ -371,5 +373,45 @@ fn the_failing_object_comes_first() {
         "",
     ] {
         check(Some(false), message, message);
+    }
+}
+
+/// What was taken to be healthy without evidence goes with the success, and with nothing else; it is of the present generation.
+#[test]
+fn what_was_assumed_is_passed_on() {
+    let object = |healthy: serde_json::Value| {
+        let object = json!({
+            "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization",
+            "metadata": {"name": "app", "namespace": "ns", "generation": GENERATION},
+            "spec": {"interval": "1m", "prune": true, "sourceRef": {"kind": "GitRepository", "name": "src"}},
+            "status": {"conditions": [healthy]},
+        });
+        KustomizationRow::of(&serde_json::from_value(object).unwrap())
+    };
+    let words = "2 objects without evidence from their controllers within 30s: Widget/web/a (Ready=True is from before), and 1 more";
+    let condition = |status: &str, reason: &str, generation: i64, message: &str| {
+        json!({
+            "type": "Healthy", "status": status, "reason": reason, "observedGeneration": generation, "message": message,
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        })
+    };
+    let assumed = object(condition("True", "Assumed", GENERATION, words))
+        .report
+        .assumed;
+    assert_eq!(assumed.as_ref().unwrap().to_string(), words);
+    for other in [
+        condition("True", "Assumed", GENERATION - 1, words),
+        condition("Unknown", "Assumed", GENERATION, words),
+        condition("True", "Succeeded", GENERATION, words),
+        condition("True", "Assumed", GENERATION, "others said so"),
+    ] {
+        assert_eq!(object(other).report.assumed, None);
+    }
+    for (status, expect) in [(Some(true), assumed.clone()), (Some(false), None), (None, None)] {
+        let report = Report {
+            assumed: assumed.clone(),
+            ..report(ready(status, "HealthCheckFailed", ""))
+        };
+        assert_eq!(of(&report, None, None).assumed, expect);
     }
 }

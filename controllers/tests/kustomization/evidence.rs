@@ -5,7 +5,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::support::{Bed, condition, config_yaml, kustomization, message, read, ready, send};
+use crate::support::{
+    Bed, condition, config, config_yaml, deployment, deployment_yaml, done, kustomization, message, read,
+    ready, send,
+};
 
 const WIDGET: &str = "/apis/example.test/v1/namespaces/default/widgets/w";
 /// What is waited for where nothing else is asked for.
@@ -436,4 +439,38 @@ async fn what_was_assumed_before_stays_confirmed() {
         (ready(&object), healthy(&object)),
         ("True ReconciliationSucceeded".to_owned(), FROM_BEFORE.to_owned())
     );
+}
+
+/// While one object is waited for the others are not read, and all of them once more before the version is confirmed.
+#[tokio::test(start_paused = true)]
+async fn what_is_well_is_read_again_at_the_end() {
+    let cluster = Cluster::new().await;
+    let files = [
+        ("app/w.yaml", widget(2, "")),
+        ("app/d.yaml", deployment_yaml("d", "nginx")),
+        ("app/a.yaml", config_yaml("a", "x")),
+    ];
+    let files = files.each_ref().map(|(path, text)| (*path, text.as_str()));
+    let status = format!("{}/status", deployment("d"));
+    let second = cluster
+        .release(&files, |widget| widget["metadata"]["generation"] == 2)
+        .await;
+    cluster.bed.until(&deployment("d"), |_| true).await;
+    cluster.bed.edit(&status, done(1)).await;
+    tokio::time::sleep_until(second.applied + Duration::from_secs(5)).await;
+    cluster.bed.api.recorder().clear();
+    let crashing = json!({"status": {"readyReplicas": 0, "availableReplicas": 0}});
+    tokio::time::sleep_until(second.applied + Duration::from_secs(20)).await;
+    let read = |path: &str| {
+        let requests = cluster.bed.api.recorder().requests();
+        let ours = requests.iter().filter(|request| request.client == "muster");
+        ours.filter(|request| request.path == path).count()
+    };
+    assert_eq!((read(&deployment("d")), read(&config("a"))), (0, 0));
+    assert!(read(WIDGET) >= 5, "{}", read(WIDGET));
+    cluster.bed.edit(&status, crashing).await;
+    cluster.bed.pass(Duration::from_secs(30)).await;
+    assert!(!cluster.was_confirmed(&second));
+    cluster.bed.edit(&status, done(1)).await;
+    cluster.until_confirmed(&second, 50).await;
 }

@@ -32,6 +32,23 @@ const NS: &str = "fleet";
 const SYSTEM: &str = "muster-system";
 const URL: &str = "https://git.test/fleet.git";
 
+/// A custom resource whose controller says nothing of it.
+const WIDGET: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.test}
+spec:
+  group: example.test
+  scope: Namespaced
+  names: {plural: widgets, kind: Widget}
+  versions:
+    - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+---
+apiVersion: example.test/v1
+kind: Widget
+metadata: {name: w, namespace: default}
+";
+
 /// A management cluster, the cluster `eu-1` with an agent, and the cluster `eu-2` that has no kubeconfig.
 pub struct Bed {
     management: ApiServer,
@@ -64,7 +81,9 @@ impl Bed {
             clock.now()
         })));
         let manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: greeting, namespace: default}\n";
-        let commit = source.commit(URL, "main", [("base/greeting.yaml", manifest.to_owned())]);
+        let files = [("base/greeting.yaml", manifest), ("base/widget.yaml", WIDGET)];
+        let files = files.map(|(path, text)| (path, text.to_owned()));
+        let commit = source.commit(URL, "main", files);
         source.tag(URL, "v1", &commit);
         let door = cluster.client_as("controller");
         let connect: Connect = Arc::new(move |_| Ok(door.clone()));
@@ -139,7 +158,7 @@ impl Bed {
             "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "Module", "metadata": {"name": "base"},
             "spec": {
                 "selector": {"matchLabels": {"env": "prod"}}, "onDelete": "Orphan",
-                "sync": {"source": {"git": {"url": URL, "version": {"tag": "v1"}}}, "package": {"path": "base"}},
+                "sync": {"source": {"git": {"url": URL, "version": {"tag": "v1"}}}, "package": {"path": "base", "settle": "5s"}},
             },
         });
         let module = serde_json::from_value(module).unwrap();

@@ -433,8 +433,11 @@ impl Watch {
             }
         }
         let before = self.before.as_ref();
-        let kept = before.map_or(0, |before| before.count.min(assumed.len() + unproven.len()));
-        let count = kept.max(assumed.len());
+        let counted = |objects: usize| u32::try_from(objects).unwrap_or(u32::MAX);
+        let kept = before.map_or(0, |before| {
+            before.count.min(counted(assumed.len() + unproven.len()))
+        });
+        let count = kept.max(counted(assumed.len()));
         let unproven: BTreeSet<String> = unproven.into_iter().collect();
         let kept_first = before.filter(|before| unproven.contains(&before.first));
         let first = assumed
@@ -704,7 +707,7 @@ mod tests {
             watch.targets.push(target);
         }
         assert_eq!(watch.assumed(SETTLE), None);
-        let check = |watch: &mut Watch, count: usize, name: &str, expect: Option<(usize, &str)>| {
+        let check = |watch: &mut Watch, count: u32, name: &str, expect: Option<(u32, &str)>| {
             let settle = muster_api::Duration::from_secs(30);
             watch.before = Some(Assumed {
                 count,

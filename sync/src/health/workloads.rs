@@ -1,5 +1,6 @@
 //! The rules of workloads: Deployment, StatefulSet, DaemonSet, ReplicaSet, Job.
 
+use muster_api::labels::annotation;
 use serde_json::Value;
 
 use super::{
@@ -87,7 +88,8 @@ fn rollout(object: &Value) -> Health {
 }
 
 pub(super) fn stateful_set(object: &Value) -> Health {
-    if text(object, "/spec/updateStrategy/type") == Some("OnDelete") {
+    let by_hand = is_updated_by_hand(object);
+    if by_hand && !waits_for_pods(object) {
         return Health::current("StatefulSet is using the ondelete update strategy");
     }
     let wanted = integer_or(object, "/spec/replicas", 1);
@@ -110,6 +112,18 @@ pub(super) fn stateful_set(object: &Value) -> Health {
     .or_else(|| surplus(replicas, wanted));
     if let Some(unfinished) = unfinished {
         return unfinished;
+    }
+    if by_hand {
+        let step = Step {
+            have: count("updatedReplicas"),
+            want: wanted,
+            reason: "LessUpdated",
+            word: "Updated",
+        };
+        return first_short(&[step]).map_or_else(
+            || Health::current(format!("All pods are at the new revision. Replicas: {replicas}")),
+            |unfinished| unfinished.because(BY_HAND),
+        );
     }
     if let Some(partition) = integer(object, "/spec/updateStrategy/rollingUpdate/partition") {
         let updated = count("updatedReplicas");
@@ -157,15 +171,15 @@ pub(super) fn daemon_set(object: &Value) -> Health {
         return Health::in_progress("NoDesiredNumber", "Missing .status.desiredNumberScheduled");
     };
     let count = |field: &str| integer_or(object, &format!("/status/{field}"), 0);
-    // A pod keeps its revision until it is deleted by hand: that is not waited for, as it is not with a StatefulSet. kstatus waits
-    // forever.
-    let by_hand = text(object, "/spec/updateStrategy/type") == Some("OnDelete");
-    let updated = if by_hand {
+    // A pod keeps its revision until it is deleted by hand: that is not waited for unless it is asked for, as it is not with a
+    // StatefulSet. kstatus waits forever.
+    let by_hand = is_updated_by_hand(object);
+    let updated = if by_hand && !waits_for_pods(object) {
         wanted
     } else {
         count("updatedNumberScheduled")
     };
-    first_short(&[
+    let unfinished = first_short(&[
         Step {
             have: count("currentNumberScheduled"),
             want: wanted,
@@ -190,8 +204,16 @@ pub(super) fn daemon_set(object: &Value) -> Health {
             reason: "LessReady",
             word: "Ready",
         },
-    ])
-    .unwrap_or_else(|| Health::current(format!("All replicas scheduled as expected. Replicas: {wanted}")))
+    ]);
+    let unfinished = unfinished.map(|unfinished| {
+        if by_hand && unfinished.reason == "LessUpdated" {
+            unfinished.because(BY_HAND)
+        } else {
+            unfinished
+        }
+    });
+    unfinished
+        .unwrap_or_else(|| Health::current(format!("All replicas scheduled as expected. Replicas: {wanted}")))
 }
 
 pub(super) fn replica_set(object: &Value) -> Health {
@@ -257,6 +279,19 @@ pub(super) fn job(object: &Value) -> Health {
     }
 }
 
+/// Why pods stay at their revision.
+const BY_HAND: &str = "pods are replaced when they are deleted (spec.updateStrategy.type OnDelete)";
+
+fn is_updated_by_hand(object: &Value) -> bool {
+    text(object, "/spec/updateStrategy/type") == Some("OnDelete")
+}
+
+/// Whether pods that are replaced by hand are waited for.
+fn waits_for_pods(object: &Value) -> bool {
+    let annotations = object.pointer("/metadata/annotations");
+    annotations.and_then(|annotations| annotations[annotation::WAIT_FOR_PODS].as_str()) == Some("true")
+}
+
 fn is_true(object: &Value, pointer: &str) -> bool {
     object.pointer(pointer) == Some(&Value::Bool(true))
 }
@@ -272,4 +307,81 @@ fn first_short(steps: &[Step]) -> Option<Health> {
 fn surplus(replicas: i64, wanted: i64) -> Option<Health> {
     (replicas > wanted)
         .then(|| Health::in_progress("ExtraPods", format!("Pending termination: {}", replicas - wanted)))
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(kind: &str, spec: Value, status: Value, expect: &str) {
+        let waits = json!({"fleet.muster.dev/wait-for-pods": "true"});
+        let object = json!({
+            "apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "x", "generation": 2, "annotations": waits},
+            "spec": spec, "status": status,
+        });
+        let health = super::super::of(&object, Timestamp::UNIX_EPOCH);
+        assert_eq!(
+            format!("{}: {}", health.state.as_str(), health.message),
+            expect,
+            "{object:#}"
+        );
+    }
+
+    #[test]
+    fn pods_that_are_replaced_by_hand_are_waited_for_where_it_is_asked_for() {
+        let by_hand = json!({"replicas": 3, "updateStrategy": {"type": "OnDelete"}});
+        let counts = |replicas: u8, ready: u8, updated: u8| {
+            json!({
+                "observedGeneration": 2, "replicas": replicas, "readyReplicas": ready, "updatedReplicas": updated,
+                "currentRevision": "a", "updateRevision": "b",
+            })
+        };
+        let why = "pods are replaced when they are deleted (spec.updateStrategy.type OnDelete)";
+        for (status, expect) in [
+            (
+                counts(3, 3, 3),
+                "Current: All pods are at the new revision. Replicas: 3".to_owned(),
+            ),
+            (counts(3, 3, 2), format!("InProgress: Updated: 2/3: {why}")),
+            (counts(3, 2, 3), "InProgress: Ready: 2/3".to_owned()),
+            (counts(2, 2, 2), "InProgress: Replicas: 2/3".to_owned()),
+        ] {
+            check("StatefulSet", by_hand.clone(), status, &expect);
+        }
+        let counts = |ready: u8, updated: u8| {
+            json!({
+                "observedGeneration": 2, "desiredNumberScheduled": 3, "currentNumberScheduled": 3, "numberAvailable": ready,
+                "numberReady": ready, "updatedNumberScheduled": updated,
+            })
+        };
+        for (status, expect) in [
+            (
+                counts(3, 3),
+                "Current: All replicas scheduled as expected. Replicas: 3".to_owned(),
+            ),
+            (counts(3, 0), format!("InProgress: Updated: 0/3: {why}")),
+            (counts(2, 3), "InProgress: Available: 2/3".to_owned()),
+        ] {
+            check("DaemonSet", by_hand.clone(), status, &expect);
+        }
+    }
+
+    #[test]
+    fn a_paused_deployment_with_a_changed_template_says_so() {
+        let status = json!({
+            "observedGeneration": 2, "replicas": 3, "updatedReplicas": 0, "readyReplicas": 3, "availableReplicas": 3,
+            "conditions": [
+                {"type": "Available", "status": "True"}, {"type": "Progressing", "status": "Unknown", "reason": "DeploymentPaused"}],
+        });
+        let paused = json!({"replicas": 3, "paused": true});
+        check(
+            "Deployment",
+            paused,
+            status,
+            "InProgress: Updated: 0/3: the Deployment is paused (spec.paused)",
+        );
+    }
 }
