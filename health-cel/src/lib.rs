@@ -185,19 +185,32 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// The expressions of a kind.
-#[derive(Clone, Debug, PartialEq)]
+/// The expressions of a kind; they are the same if their texts are.
+#[derive(Clone, Debug)]
 pub struct Expressions {
     /// In the order in which they are asked.
     each: Vec<Expression>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 struct Expression {
     field: Field,
     text: String,
     parsed: IdedExpr,
 }
+
+impl PartialEq for Expressions {
+    fn eq(&self, other: &Self) -> bool {
+        let texts = |each: &Self| -> Vec<_> {
+            let each = each.each.iter();
+            each.map(|expression| (expression.field, expression.text.clone()))
+                .collect()
+        };
+        texts(self) == texts(other)
+    }
+}
+
+impl Eq for Expressions {}
 
 impl Expressions {
     /// Parses the expressions of a kind. An empty optional one is none, as with Flux.

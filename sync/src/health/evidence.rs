@@ -15,11 +15,13 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
+    sync::Arc,
     time::Duration,
 };
 
 use jiff::Timestamp;
 use muster_api::evidence::Assumed;
+use muster_health::Expressions;
 use serde_json::{Map, Value};
 
 use super::{
@@ -206,7 +208,7 @@ fn rests_on<'a>(object: &'a Value, health: &Health) -> Option<&'a Value> {
 }
 
 /// A number as an integer, or as text of its digits: some kinds write their generations so.
-fn number(object: &Value, pointer: &str) -> Option<i64> {
+pub(super) fn number(object: &Value, pointer: &str) -> Option<i64> {
     let value = object.pointer(pointer)?;
     let digits = value
         .as_str()
@@ -226,6 +228,8 @@ pub enum Lack {
     Before(&'static str),
     /// There is no condition that says anything.
     NoReady,
+    /// What its expressions say may be from before our apply.
+    Unobserved,
 }
 
 impl fmt::Display for Lack {
@@ -233,6 +237,7 @@ impl fmt::Display for Lack {
         match self {
             Self::Before(condition) => write!(f, "{condition}=True is from before"),
             Self::NoReady => f.write_str("it has no Ready condition"),
+            Self::Unobserved => f.write_str("what its expression says may be from before"),
         }
     }
 }
@@ -274,6 +279,10 @@ pub struct Target {
     /// The version that it is read in.
     pub version: String,
     need: Need,
+    /// By what it is judged, if not by the rules of its kind.
+    pub(super) expressions: Option<Arc<Expressions>>,
+    /// Whether its controller wrote what its expressions say, since it was created.
+    pub(super) answered: bool,
     /// Since when every check found the same.
     steady: Option<Steady>,
     verdict: Verdict,
@@ -307,8 +316,36 @@ impl Target {
             id,
             version,
             need,
+            expressions: None,
+            answered: false,
             steady: applied.map(current),
             verdict: Verdict::Pending,
+        }
+    }
+
+    /// The same, judged by the expressions of its kind.
+    #[must_use]
+    pub fn judged_by(self, expressions: Option<Arc<Expressions>>) -> Self {
+        Self { expressions, ..self }
+    }
+
+    /// Whether an answer to its creation is evidence.
+    pub(super) fn needs_answer(&self) -> bool {
+        matches!(self.need, Need::Answer(_))
+    }
+
+    fn prove(&self, live: &Value, health: &Health, need: &Need) -> Result<(), Lack> {
+        if self.expressions.is_none() {
+            return prove(live, health, need);
+        }
+        let observed = number(live, "/status/observedGeneration");
+        let is_observed = observed.is_some() && observed == integer(live, "/metadata/generation");
+        match need {
+            Need::Nothing => Ok(()),
+            Need::Answer(_) if self.answered => Ok(()),
+            Need::Answer(_) | Need::Observation if is_observed => Ok(()),
+            // Which condition an expression rests on is its own matter, so what is said of one is no evidence.
+            Need::Answer(_) | Need::Observation => Err(Lack::Unobserved),
         }
     }
 
@@ -348,7 +385,7 @@ impl Target {
             since,
         });
         let settled = Duration::try_from(now.duration_since(since)).unwrap_or_default() >= settle; // not before its start
-        let lack = prove(live, &health, &self.need).err();
+        let lack = self.prove(live, &health, &self.need).err();
         match lack {
             Some(lack) if !settled => Health::in_progress(
                 NO_EVIDENCE,
@@ -360,7 +397,8 @@ impl Target {
                 health
             }
             None => {
-                let lacks = is_custom(&self.id.group).then(|| prove(live, &health, &Need::Observation).err());
+                let lacks =
+                    is_custom(&self.id.group).then(|| self.prove(live, &health, &Need::Observation).err());
                 self.verdict = Verdict::Well(lacks.flatten());
                 health
             }

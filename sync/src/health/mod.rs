@@ -16,6 +16,7 @@
 pub mod check;
 mod dependencies;
 pub mod evidence;
+mod expressions;
 mod fields;
 mod pods;
 pub mod report;
@@ -140,13 +141,8 @@ pub fn of(object: &Value, now: Timestamp) -> Health {
 
 /// What deletion, generations and the conditions of kstatus say about an object of any kind.
 fn generic(object: &Value) -> Option<Health> {
-    if text(object, "/metadata/deletionTimestamp").is_some_and(|time| !time.is_empty()) {
-        return Some(Health {
-            state: State::Terminating,
-            reason: "Terminating".into(),
-            message: "Resource scheduled for deletion".into(),
-            terminal: false,
-        });
+    if let Some(terminating) = terminating(object) {
+        return Some(terminating);
     }
     if let (Some(generation), Some(observed)) = (
         integer(object, "/metadata/generation"),
@@ -163,6 +159,17 @@ fn generic(object: &Value) -> Option<Health> {
         ("Reconciling", "True") => Some(Health::in_progress(condition.reason, condition.message)),
         ("Stalled", "True") => Some(Health::stalled(condition.reason, condition.message)),
         _ => None,
+    })
+}
+
+/// An object that is being deleted is nothing else.
+fn terminating(object: &Value) -> Option<Health> {
+    let deleted = text(object, "/metadata/deletionTimestamp").is_some_and(|time| !time.is_empty());
+    deleted.then(|| Health {
+        state: State::Terminating,
+        reason: "Terminating".into(),
+        message: "Resource scheduled for deletion".into(),
+        terminal: false,
     })
 }
 
