@@ -13,6 +13,12 @@ use super::{
 };
 use crate::apply::FIELD_MANAGER;
 
+/// The reason of an object of which an expression says something else than true or false.
+pub const NOT_BOOLEAN: &str = "NotBoolean";
+
+/// The reason of an object of which an expression says nothing, as of a field that is not there.
+const NO_VALUE: &str = "NoValue";
+
 /// The health of an object, and whether it is an answer to its creation.
 pub(super) struct Judged {
     pub health: Health,
@@ -88,6 +94,12 @@ fn health(verdict: Result<Verdict, EvaluationError>) -> Health {
             Health::in_progress("LatestGenerationNotObserved", "its generation is not observed")
         }
         // What cannot be evaluated now may be once its controller has written more.
-        Err(error) => Health::in_progress("ExpressionFailed", error.to_string()),
+        Err(error) => {
+            let reason = match error {
+                EvaluationError::NotBoolean { .. } => NOT_BOOLEAN,
+                _ => NO_VALUE,
+            };
+            Health::in_progress(reason, error.to_string())
+        }
     }
 }

@@ -22,8 +22,13 @@ mod pods;
 pub mod report;
 mod workloads;
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
+use muster_health::Expressions;
 use serde_json::Value;
+
+pub use self::expressions::NOT_BOOLEAN;
 
 use self::fields::{conditions, integer, text};
 
@@ -137,6 +142,15 @@ pub fn of(object: &Value, now: Timestamp) -> Health {
         .or_else(|| by_kind(object, now))
         .or_else(|| ready(object))
         .unwrap_or_else(|| Health::current("Resource is current"))
+}
+
+/// The health of an object by the expressions of its kind, or by the rules of its kind without them; whether there is evidence is another
+/// question.
+pub async fn judge(object: &Value, now: Timestamp, by: Option<&Arc<Expressions>>) -> Health {
+    match by {
+        Some(expressions) => expressions::judge(object, expressions, false).await.health,
+        None => evidence::of(object, now),
+    }
 }
 
 /// What deletion, generations and the conditions of kstatus say about an object of any kind.
