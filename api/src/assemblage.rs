@@ -1,9 +1,6 @@
 //! `ProxyAssemblage`, `RemoteAssemblage` and `Assemblage`: the syncs of one cluster, and their rows.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
@@ -11,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::{
-    evidence::Assumed,
+    evidence::{Assumed, Progress},
     kind::kind,
     schema,
     sync::{Binding, LocalReference, Package, Source},
@@ -280,31 +277,6 @@ impl SyncState {
         let assumed = self.assumed.as_ref().map(ToString::to_string);
         let parts: Vec<String> = self.message.iter().cloned().chain(assumed).collect();
         (!parts.is_empty()).then(|| parts.join("; "))
-    }
-}
-
-/// How far an object is that rolls something out itself: `status.progress` of any custom resource.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Progress {
-    /// Steps that are done.
-    pub done: u32,
-    /// All steps.
-    pub total: u32,
-    /// What it waits for that is no work of its own: an approval, a gate, a soak, a window, the end of a pause. Absent while it works.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = schema::MAX_LABEL))]
-    pub waiting: Option<String>,
-}
-
-impl fmt::Display for Progress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { done, total, waiting } = self;
-        write!(f, "{done} of {total} done")?;
-        match waiting {
-            Some(waiting) => write!(f, ", waiting: {waiting}"),
-            None => Ok(()),
-        }
     }
 }
 

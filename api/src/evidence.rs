@@ -1,13 +1,14 @@
-//! What is said of objects that were taken to be healthy without evidence from their controllers: written and read by one pair of functions.
+//! What a Kustomization says of its objects beside whether they are healthy, written and read by one pair of functions each: that some were
+//! taken to be healthy without evidence from their controllers, and how far those are that roll something out themselves.
 //!
-//! A Kustomization says it in its condition Healthy, with the reason [`ASSUMED`].
+//! Both are messages of its condition Healthy: True with the reason [`ASSUMED`], and Unknown.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{conditions::bounded, duration::Duration};
+use crate::{conditions::bounded, duration::Duration, schema};
 
 /// The reason of condition Healthy where objects were taken to be healthy without evidence.
 pub const ASSUMED: &str = "Assumed";
@@ -79,6 +80,52 @@ impl Assumed {
     }
 }
 
+const OF: &str = " of ";
+const DONE: &str = " done";
+const WAITING: &str = ", waiting: ";
+
+/// How far an object is that rolls something out itself: `status.progress` of any custom resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Progress {
+    /// Steps that are done.
+    pub done: u32,
+    /// All steps.
+    pub total: u32,
+    /// What it waits for that is no work of its own: an approval, a gate, a soak, a window, the end of a pause. Absent while it works.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::MAX_LABEL))]
+    pub waiting: Option<String>,
+}
+
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { done, total, waiting } = self;
+        write!(f, "{done}{OF}{total}{DONE}")?;
+        match waiting {
+            Some(waiting) => write!(f, "{WAITING}{waiting}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Progress {
+    /// Reads what `Display` wrote.
+    pub fn parse(message: &str) -> Option<Self> {
+        let (steps, waiting) = match message.split_once(WAITING) {
+            Some((steps, waiting)) => (steps, Some(waiting.to_owned())),
+            None => (message, None),
+        };
+        let (done, total) = steps.strip_suffix(DONE)?.split_once(OF)?;
+        let number = |digits: &str| digits.parse().ok(); // another text
+        Some(Self {
+            done: number(done)?,
+            total: number(total)?,
+            waiting,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -90,6 +137,12 @@ mod tests {
         fn what_is_written_is_read(count in 0_u32..2_000, first in ".{0,80}", millis in 0_u64..1_000_000) {
             let assumed = Assumed { count, first, settle: Duration::from_millis(millis) };
             prop_assert_eq!(Assumed::parse(&assumed.to_string()), Some(assumed));
+        }
+
+        #[test]
+        fn progress_is_read_as_it_was_written(done: u32, total: u32, waiting in proptest::option::of("[a-zA-Z][a-z A-Z,:]{0,60}")) {
+            let progress = Progress { done, total, waiting };
+            prop_assert_eq!(Progress::parse(&progress.to_string()), Some(progress));
         }
 
         #[test]

@@ -23,7 +23,7 @@ const FEATURES: &[Feature] = &[
                 .as_ref()
                 .is_some_and(|package| package.settle.is_some())
         },
-        with_flux: false,
+        with_flux: true,
     },
     Feature {
         name: "assume",

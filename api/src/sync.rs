@@ -154,6 +154,9 @@ impl Assume {
     }
 }
 
+/// `settle` where it is not set and half of the timeout is not less.
+pub const SETTLE: Duration = Duration::from_secs(30);
+
 /// The longest `settle`.
 pub const SETTLE_MAX: Duration = Duration::from_mins(4);
 

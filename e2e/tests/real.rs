@@ -40,6 +40,7 @@ promises! {
         rollout { one_after_another, two_at_a_time, newest_wins }
         commit { is_all_it_takes }
         bad_version { stops_and_is_fixed }
+        confirmed { means_true, means_true_after_a_restart }
         skipped { five_reasons, away_for_a_while }
         bootstrap { needs_no_agent, flux_objects_come_back, foreign_objects_are_left_alone }
         crash { in_the_middle, told_to_end }

@@ -18,6 +18,7 @@ promises! {
     rollout { one_after_another, two_at_a_time, newest_wins, observer_would_notice }
     commit { is_all_it_takes }
     bad_version { stops_and_is_fixed }
+    confirmed { means_true, means_true_after_a_restart }
     skipped { five_reasons, away_for_a_while }
     bootstrap { needs_no_agent, flux_objects_come_back, foreign_objects_are_left_alone }
     cluster_api { newest_release, older_version_stored, upgraded, deleted_in_the_foreground }

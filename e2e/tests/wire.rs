@@ -18,6 +18,7 @@ promises! {
     rollout { one_after_another }
     commit { is_all_it_takes }
     bad_version { stops_and_is_fixed }
+    confirmed { means_true }
     skipped { five_reasons, away_for_a_while }
     bootstrap { flux_objects_come_back }
     crash { in_the_middle, told_to_end }

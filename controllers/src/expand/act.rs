@@ -62,7 +62,12 @@ impl Expander {
     }
 
     async fn one(&self, plan: Plan) -> (SyncState, bool) {
-        let Plan { writes, state, again } = plan;
+        let Plan {
+            writes,
+            state,
+            again,
+            after: _,
+        } = plan;
         for write in writes {
             if let Err(error) = self.write(write).await {
                 return if error.is_conflict() {

@@ -5,8 +5,9 @@
 //! Invariant: a Kustomization is changed only when the new source holds the row's commit, and in one write.
 //! Invariant: an object that is not ours is never written; one that another suspended neither.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
+use jiff::Timestamp;
 use kube::ResourceExt;
 use muster_api::{
     assemblage::{FailureClass, SyncPhase, SyncRow, SyncState, Withdraw},
@@ -21,6 +22,7 @@ use super::{
     drift::{self, Claim},
     echo,
     seen::{KustomizationRow, SourceRow},
+    settle,
     source::{self, SourceStep},
     verdict::{Evidence, verdict},
     withdraw,
@@ -37,6 +39,8 @@ pub struct Scope {
     pub manager: String,
     /// Why nothing may be written for its cluster now, if so.
     pub away: Option<Away>,
+    /// The time, where Flux applies: then a success may have to stand for a while before it counts.
+    pub flux_at: Option<Timestamp>,
 }
 
 /// The cluster cannot be worked on.
@@ -152,6 +156,8 @@ pub struct Plan {
     pub state: SyncState,
     /// Something could not be read: it is to be looked at again soon.
     pub again: bool,
+    /// After what time something changes that nothing tells of.
+    pub after: Option<Duration>,
 }
 
 impl Plan {
@@ -166,6 +172,7 @@ impl Plan {
             writes,
             state,
             again: false,
+            after: None,
         }
     }
 }
@@ -178,11 +185,25 @@ pub fn row(scope: &Scope, view: &View<'_>) -> Plan {
         Wish::Bare => Plan::rest(bare(scope, view)),
         Wish::Refused(refusal) => Plan::rest(refused(view.row, refusal)),
     };
+    hold(scope, view, &mut plan);
     plan.state.commit = installed(scope, view);
     if must_be_listed_first(view) {
         plan.writes.clear();
     }
     plan
+}
+
+/// Holds a success of Flux's that has not stood for long enough.
+fn hold(scope: &Scope, view: &View<'_>, plan: &mut Plan) {
+    let succeeded = plan.state.state == SyncPhase::Succeeded;
+    let (Some(now), Some(current), true) = (scope.flux_at, view.kustomization.row(), succeeded) else {
+        return;
+    };
+    if let Some(left) = settle::left(view.row, current, view.said, now) {
+        let message = "ready by Flux, which has no evidence of custom resources: it counts once it has stood for package.settle";
+        plan.state = echo::updating(view.row, message);
+        plan.after = Some(left);
+    }
 }
 
 /// A row without token is withdrawn when it disappears, if status lists it: so it is listed before anything is made for it.

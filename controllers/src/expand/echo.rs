@@ -57,6 +57,7 @@ pub fn judged(row: &SyncRow, verdict: Verdict) -> SyncState {
         reason,
         message,
         assumed,
+        progress,
     } = verdict;
     let word = match phase {
         SyncPhase::Succeeded => Reason::UpToDate.into(),
@@ -66,6 +67,7 @@ pub fn judged(row: &SyncRow, verdict: Verdict) -> SyncState {
         class,
         terminal,
         assumed: assumed.as_ref().map(Assumed::within_limits),
+        progress,
         ..state(row, phase, word, message.as_deref())
     }
 }

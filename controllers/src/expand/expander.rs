@@ -179,12 +179,17 @@ impl Expander {
         if plans.iter().any(removes) {
             self.confirm(object).await?;
         }
+        let after = plans
+            .iter()
+            .filter_map(|plan| plan.after)
+            .chain(setting.again)
+            .min();
         let done = self.carry_out(plans).await;
         self.report(object, done.states).await?;
         if done.again || !suspended {
             return Err(ExpandError::Again(Key::of(object)));
         }
-        Ok(setting.again.map_or_else(Action::await_change, Action::requeue))
+        Ok(after.map_or_else(Action::await_change, Action::requeue))
     }
 
     /// Nothing is removed because of rows that are not the present ones: what a watch delivered may be old.
@@ -246,6 +251,7 @@ impl Expander {
             assemblage: object.name_any(),
             manager: self.manager.to_owned(),
             away: setting.away.clone(),
+            flux_at: (self.context.options.sync == SyncMode::Flux).then(|| self.context.clock.now()),
         };
         let plans: Vec<_> = wishes
             .iter()

@@ -26,6 +26,7 @@ mod pending;
 pub mod print;
 pub mod rows;
 pub mod seen;
+mod settle;
 pub mod source;
 pub mod status;
 mod suspend;

@@ -1,15 +1,18 @@
 //! What is remembered of live Flux objects: the few facts that decisions need, distilled where the watch delivers them.
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
 use kube::ResourceExt;
 use muster_api::{
     conditions::{HEALTHY, SHARED_OBJECT, find},
-    evidence::{ASSUMED, Assumed},
-    flux::{GitRepository, Kustomization, commit_of},
+    evidence::{ASSUMED, Assumed, Progress},
+    flux::{GitRepository, Kustomization, KustomizationStatus, commit_of},
     kind::GROUP,
     labels::{annotation::RECONCILE_REQUESTED_AT, finalizer},
     names,
 };
+
+use muster_sync::health::evidence::is_custom;
 
 use super::print::{Print, kustomization_print, source_print};
 
@@ -60,8 +63,12 @@ pub struct Report {
     pub handled: Option<String>,
     /// What it says of objects that another Kustomization holds.
     pub shared: Option<String>,
+    /// Its inventory has custom resources.
+    pub has_custom: bool,
     /// What it took to be healthy without evidence, at the present generation.
     pub assumed: Option<Assumed>,
+    /// How far those of its objects are that roll something out themselves.
+    pub progress: Option<Progress>,
 }
 
 /// A condition Ready.
@@ -75,6 +82,8 @@ pub struct Ready {
     pub message: String,
     /// The generation that it is about.
     pub generation: Option<i64>,
+    /// When its status became what it is.
+    pub since: Timestamp,
 }
 
 /// A live GitRepository.
@@ -122,7 +131,9 @@ impl KustomizationRow {
                     .and_then(|status| status.last_applied_revision.as_deref())
                     .map(|revision| commit_of(revision).to_owned()),
                 handled: status.and_then(|status| status.last_handled_reconcile_at.clone()),
+                has_custom: status.is_some_and(has_custom),
                 shared: status.and_then(|status| shared(&status.conditions)),
+                progress: status.and_then(|status| progress(&status.conditions, object.metadata.generation)),
                 assumed: status.and_then(|status| assumed(&status.conditions, object.metadata.generation)),
             },
         }
@@ -193,8 +204,16 @@ impl Ready {
             reason: condition.reason.clone(),
             message: crate::runtime::events::cut(condition.message.clone(), muster_api::schema::MAX_MESSAGE),
             generation: condition.observed_generation,
+            since: condition.last_transition_time.0,
         })
     }
+}
+
+/// Whether an inventory has custom resources. Its ids are `<namespace>_<name>_<group>_<kind>`.
+fn has_custom(status: &KustomizationStatus) -> bool {
+    let entries = status.inventory.iter().flat_map(|inventory| &inventory.entries);
+    let mut groups = entries.filter_map(|entry| entry.id.rsplit('_').nth(1));
+    groups.any(is_custom)
 }
 
 /// The message of the condition `SharedObject`, if it is there.
@@ -212,6 +231,13 @@ fn assumed(conditions: &[Condition], generation: Option<i64>) -> Option<Assumed>
     let current = healthy.status == "True" && healthy.observed_generation == generation;
     let assumed = Assumed::parse(&healthy.message)?;
     (current && healthy.reason == ASSUMED).then_some(assumed)
+}
+
+/// What the condition `Healthy` says of steps.
+fn progress(conditions: &[Condition], generation: Option<i64>) -> Option<Progress> {
+    let healthy = find(conditions, HEALTHY)?;
+    let current = healthy.status == "Unknown" && healthy.observed_generation == generation;
+    Progress::parse(&healthy.message).filter(|_| current)
 }
 
 /// Labels can be copied, a name by content cannot be met by chance.

@@ -8,7 +8,7 @@
 
 use muster_api::{
     assemblage::{FailureClass, SyncPhase},
-    evidence::Assumed,
+    evidence::{Assumed, Progress},
 };
 
 use super::seen::{Ready, Report};
@@ -43,6 +43,8 @@ pub struct Verdict {
     pub message: Option<String>,
     /// What was taken to be healthy without evidence.
     pub assumed: Option<Assumed>,
+    /// How far those of its objects are that roll something out themselves.
+    pub progress: Option<Progress>,
 }
 
 /// Words of a network, an API server or a proxy that is away: nothing of this is known about the content.
@@ -100,6 +102,7 @@ pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
         // No deadline of a rollout runs meanwhile.
         None if ready.awaits_termination() => Verdict::waiting(Some(ready), &ready.message),
         None => Verdict {
+            progress: evidence.report.progress.clone(),
             reason: Some(ready.reason.clone()),
             message: Some(object_first(&ready.message)),
             ..Verdict::updating()
@@ -154,6 +157,7 @@ fn failed(evidence: &Evidence<'_>, ready: &Ready) -> Verdict {
         Some(Class::Unit) => Verdict::failed(ready, FailureClass::Unit, false),
         Some(Class::Infra) => Verdict::waiting(Some(ready), &ready.message),
         None => Verdict {
+            progress: evidence.report.progress.clone(),
             reason: Some(ready.reason.clone()),
             message: Some(ready.message.clone()),
             ..Verdict::updating()
@@ -221,6 +225,7 @@ impl Verdict {
             reason: None,
             message: None,
             assumed: None,
+            progress: None,
         }
     }
 
@@ -242,6 +247,7 @@ impl Verdict {
             reason: Some(ready.reason.clone()),
             message: Some(object_first(&ready.message)),
             assumed: None,
+            progress: None,
         }
     }
 }

@@ -3,7 +3,12 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use muster_api::{conditions::SHARED_OBJECT, evidence::Assumed, flux, labels::finalizer};
+use muster_api::{
+    conditions::SHARED_OBJECT,
+    evidence::{Assumed, Progress},
+    flux,
+    labels::finalizer,
+};
 use muster_sync::{health::evidence::Watch, inventory::Inventory};
 
 use super::{
@@ -84,6 +89,8 @@ pub(super) struct Applied {
     pub checked: bool,
     /// What was taken to be healthy without evidence.
     pub assumed: Option<Assumed>,
+    /// How far those objects are that roll something out themselves.
+    pub progress: Option<Progress>,
     /// What is said of objects that others hold, if there are any.
     pub shared: Option<String>,
     /// What was changed, for people; empty if nothing was.

@@ -229,6 +229,7 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
         inventory: Some(inventory.to_status()),
         checked: false,
         assumed: None,
+        progress: None,
         shared: others.note(),
         changes: changes(&applied, &pruned, work.anew),
     };
@@ -251,10 +252,7 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
     });
     Ok(Done {
         cluster,
-        watch: Watch {
-            targets: targets.collect(),
-            before: known.assumed,
-        },
+        watch: Watch::new(targets.collect(), known.assumed),
         report,
         leaving: leaving(&pruned, &wanted),
     })
@@ -271,14 +269,13 @@ struct Known {
 impl Known {
     /// Before the first object of an attempt is applied Healthy becomes Unknown (`status::begun`), and it is True again only once the attempt
     /// is confirmed. Whatever else Ready says meanwhile, as that a source is away, is not about what was applied. Earlier releases
-    /// only made Ready Unknown.
+    /// only made Ready Unknown. Without a status nothing is known, as where the Kustomization was deleted and created again.
     fn of(object: &Kustomization) -> Self {
         let status = object.status.as_ref();
         let condition = |kind| find(&status?.conditions, kind);
         let healthy = condition(HEALTHY).filter(|healthy| healthy.status == "True");
         let doubted = condition(READY).is_some_and(|ready| ready.status == "Unknown");
-        let attempted = status.is_some_and(|status| status.last_attempted_revision.is_some());
-        let confirmed = !attempted || (healthy.is_some() && !doubted);
+        let confirmed = healthy.is_some() && !doubted;
         let assumed = healthy.filter(|healthy| confirmed && healthy.reason == ASSUMED);
         Self {
             confirmed,

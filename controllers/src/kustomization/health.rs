@@ -110,6 +110,8 @@ pub(super) async fn check(cluster: &Cluster, mut check: Check, jobs: &Jobs, cont
     if look.is_err() {
         check.watch.missed();
     }
+    check.since = check.watch.runs_since(check.since, now);
+    check.report.progress = check.watch.progress();
     check.report.assumed = check.watch.assumed(settle);
     if let Some(assumed) = check
         .report

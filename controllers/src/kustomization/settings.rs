@@ -9,7 +9,7 @@ use muster_api::{
         SubstituteReference,
     },
     labels::annotation,
-    sync::Assume,
+    sync::{Assume, SETTLE},
 };
 use muster_health::Expressions;
 
@@ -18,10 +18,6 @@ const TIMEOUT_MIN: Duration = Duration::from_secs(30);
 
 /// How much less than the interval the timeout is when the spec names none; Flux's.
 const TIMEOUT_MARGIN: Duration = Duration::from_secs(30);
-
-/// How long an object must be healthy where its controller gives no evidence and nothing else is asked for, if half of the timeout is
-/// not shorter.
-const SETTLE: Duration = Duration::from_secs(30);
 
 /// A spec that can be carried out.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,7 +137,7 @@ fn expressions(each: &[HealthCheckExpressions]) -> Result<ByKind, Refusal> {
 /// For how long an object must be healthy where its controller gives no evidence.
 fn settle(annotations: &BTreeMap<String, String>, timeout: Duration) -> Result<Duration, Refusal> {
     let Some(text) = annotations.get(annotation::SETTLE) else {
-        return Ok(SETTLE.min(timeout / 2));
+        return Ok(SETTLE.to_std().min(timeout / 2));
     };
     let field = format!("metadata.annotations[{}]", annotation::SETTLE);
     let settle = duration(&field, text)?;

@@ -365,13 +365,12 @@ fn checking(
                 shown(timeout)
             );
             let conditions = Conditions::ready(Status::Unknown, "Progressing", "Reconciliation in progress");
+            let in_progress = report
+                .progress
+                .as_ref()
+                .map_or_else(|| "Health check in progress".to_owned(), ToString::to_string);
             shared(&mut status, conditions, report)
-                .with(
-                    HEALTHY,
-                    Status::Unknown,
-                    "Progressing",
-                    "Health check in progress",
-                )
+                .with(HEALTHY, Status::Unknown, "Progressing", in_progress)
                 .reconciling("Progressing", message)
         }
         Awaited::Termination(awaited) => {

@@ -5,7 +5,8 @@ use std::{cell::LazyCell, collections::BTreeMap, time::Duration};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use muster_api::{
-    assemblage::{Progress, SyncRow, Withdraw},
+    assemblage::{SyncRow, Withdraw},
+    evidence::Progress,
     module::{ModuleObject, ModuleStatus, ReasonGroup},
     reasons::{ObjectReason, Reason},
     revision::ModuleRevision,

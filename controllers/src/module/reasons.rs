@@ -3,7 +3,7 @@
 use std::{borrow::Borrow, collections::BTreeMap};
 
 use jiff::Timestamp;
-use muster_api::{assemblage::Progress, cluster::NotReady, labels::annotation, reasons::Reason};
+use muster_api::{cluster::NotReady, evidence::Progress, labels::annotation, reasons::Reason};
 use muster_rollout::{Class, Evidence, Ineligible, Millis, Revision, UnitId, Why};
 
 use super::{

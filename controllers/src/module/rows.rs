@@ -8,7 +8,8 @@ use std::{
 
 use kube::ResourceExt;
 use muster_api::{
-    assemblage::{Agent, FailureClass, Intent, Progress, SyncPhase, SyncRow, SyncState, Withdraw},
+    assemblage::{Agent, FailureClass, Intent, SyncPhase, SyncRow, SyncState, Withdraw},
+    evidence::Progress,
     labels,
     schema::MAX_TOKEN,
 };

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_api::{
     Assemblage,
-    assemblage::{Agent, Progress, SyncPhase, SyncRow, SyncState},
+    assemblage::{Agent, SyncPhase, SyncRow, SyncState},
     conditions::bounded,
-    evidence::Assumed,
+    evidence::{Assumed, Progress},
     reasons::{ObjectReason, Reason},
     schema::{MAX_FEATURES, MAX_LABEL, MAX_MESSAGE, MAX_NAME, MAX_TOKEN},
 };

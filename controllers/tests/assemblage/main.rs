@@ -11,6 +11,7 @@
 mod changes;
 mod decide;
 mod deleted;
+mod flux;
 mod foreign;
 mod mirror;
 mod mirrored;

@@ -129,6 +129,7 @@ fn scope() -> Scope {
         assemblage: "eu-1".to_owned(),
         manager: US.to_owned(),
         away: None,
+        flux_at: None,
     }
 }
 

@@ -27,7 +27,7 @@ use muster_controllers::{
     proxyassemblage,
     registry::{Access, Connect, ConnectError, Registry, Setup},
     remoteassemblage,
-    runtime::{Clock, Context, Events, Jitter, Options, Shutdown},
+    runtime::{Clock, Context, Events, Jitter, Options, Shutdown, SyncMode},
 };
 use muster_sync::source::MemorySource;
 use serde::de::DeserializeOwned;
@@ -164,7 +164,16 @@ impl Cluster {
 
     /// Runs the controller of Assemblages.
     pub fn run_assemblages(&mut self) {
-        let (context, objects) = self.context(no_clusters());
+        self.run_assemblages_by(SyncMode::Builtin);
+    }
+
+    /// Runs the controller of Assemblages where this applies.
+    pub fn run_assemblages_by(&mut self, sync: SyncMode) {
+        let (mut context, objects) = self.context(no_clusters());
+        context.options = Arc::new(Options {
+            sync,
+            ..Options::default()
+        });
         self.spawn(Arc::clone(&objects).run(context.shutdown.clone()));
         self.spawn(assemblage::run(context, objects));
     }

@@ -16,6 +16,7 @@ fn ready(status: Option<bool>, reason: &str, message: &str) -> Ready {
         reason: reason.to_owned(),
         message: message.to_owned(),
         generation: Some(GENERATION),
+        since: jiff::Timestamp::UNIX_EPOCH,
     }
 }
 
@@ -26,6 +27,8 @@ fn report(ready: Ready) -> Report {
         handled: None,
         shared: None,
         assumed: None,
+        has_custom: false,
+        progress: None,
         applied_commit: Some(COMMIT.to_owned()),
     }
 }

@@ -474,3 +474,173 @@ async fn what_is_well_is_read_again_at_the_end() {
     cluster.bed.edit(&status, done(1)).await;
     cluster.until_confirmed(&second, 50).await;
 }
+
+/// What an operator writes that renews something step by step.
+fn steps(done: u32, waiting: &str) -> Value {
+    let mut status = said("False", "Rolling", "");
+    status["observedGeneration"] = json!(2);
+    status["progress"] = json!({"done": done, "total": 100, "waiting": waiting});
+    status
+}
+
+fn is_failed(cluster: &Cluster) -> bool {
+    let history = cluster.bed.history("app");
+    history.iter().any(|ready| ready.contains("HealthCheckFailed"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_steps_are_confirmed_within_a_timeout_of_ten() {
+    let cluster = Cluster::new().await;
+    let second = cluster.second().await;
+    for done in 1..=100_u32 {
+        cluster
+            .answers_at(&second, 30 * u64::from(done), steps(done, ""))
+            .await;
+    }
+    cluster.bed.pass(Duration::from_secs(6)).await;
+    let object = cluster.bed.read(&kustomization("app")).await.unwrap();
+    assert_eq!(healthy(&object), "Unknown Progressing: 100 of 100 done");
+    let mut done = steps(100, "");
+    done["conditions"] = well()["conditions"].clone();
+    cluster.answers(done).await;
+    cluster.bed.until_at("app", &second.commit).await;
+    assert!(!is_failed(&cluster), "{:#?}", cluster.bed.history("app"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_hour_of_waiting_for_an_approval_fails_nothing() {
+    let cluster = Cluster::new().await;
+    let second = cluster.second().await;
+    cluster.answers_at(&second, 1, steps(1, "approval")).await;
+    cluster.bed.pass(Duration::from_secs(10)).await;
+    cluster.bed.api.recorder().clear();
+    cluster.bed.pass(Duration::from_hours(1)).await;
+    assert_eq!(
+        cluster.bed.writes(),
+        Vec::<String>::new(),
+        "nothing is written meanwhile"
+    );
+    let object = cluster.bed.read(&kustomization("app")).await.unwrap();
+    assert_eq!(
+        healthy(&object),
+        "Unknown Progressing: 1 of 100 done, waiting: approval"
+    );
+    let mut done = steps(100, "");
+    done["conditions"] = well()["conditions"].clone();
+    cluster.answers(done).await;
+    cluster.bed.until_at("app", &second.commit).await;
+    assert!(!is_failed(&cluster));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_that_does_not_end_fails_at_its_own_timeout() {
+    let cluster = Cluster::new().await;
+    let second = cluster.second().await;
+    cluster.answers_at(&second, 1, steps(0, "")).await;
+    cluster.answers_at(&second, 200, steps(1, "")).await;
+    cluster.answers_at(&second, 400, steps(2, "")).await;
+    tokio::time::sleep_until(second.applied + Duration::from_secs(695)).await;
+    assert!(!is_failed(&cluster));
+    cluster.until_failed(&second).await;
+    let took = second.applied.elapsed();
+    assert!(took < Duration::from_secs(715), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_stalled_is_not_waited_for() {
+    let cluster = Cluster::new().await;
+    let second = cluster.second().await;
+    cluster.answers_at(&second, 1, steps(0, "")).await;
+    let mut stalled = steps(3, "");
+    stalled["conditions"] =
+        json!([{"type": "Stalled", "status": "True", "reason": "NodeLost", "message": "n3 is gone"}]);
+    cluster.answers_at(&second, 30, stalled).await;
+    cluster.until_failed(&second).await;
+    let took = second.applied.elapsed();
+    assert!(took < Duration::from_secs(40), "{took:?}");
+}
+
+/// Steps of the last version are none of this one.
+#[tokio::test(start_paused = true)]
+async fn steps_of_before_are_no_progress() {
+    let cluster = Cluster::new().await;
+    cluster.answers(steps(100, "approval")).await;
+    let second = cluster
+        .release(&[("app/w.yaml", &widget(3, ""))], |widget| {
+            widget["spec"]["size"] == 3
+        })
+        .await;
+    let mut old = steps(100, "approval");
+    old["observedGeneration"] = json!(1);
+    cluster.answers_at(&second, 1, old).await;
+    tokio::time::sleep_until(second.applied + Duration::from_secs(305)).await;
+    assert!(is_failed(&cluster), "{:#?}", cluster.bed.history("app"));
+}
+
+/// The next version brings nothing new to a widget that was assumed to be well: it is not waited for, and still assumed.
+#[tokio::test(start_paused = true)]
+async fn what_was_assumed_is_assumed_in_the_next_version() {
+    let cluster = Cluster::new().await;
+    let second = cluster.second().await;
+    cluster.until_confirmed(&second, SETTLE).await;
+    let files = [
+        ("app/w.yaml", widget(2, "")),
+        ("app/a.yaml", config_yaml("a", "x")),
+    ];
+    let files = files.each_ref().map(|(path, text)| (*path, text.as_str()));
+    let third = cluster.release(&files, |_| true).await;
+    cluster.bed.until(&config("a"), |_| true).await;
+    let object = cluster.until_confirmed(&third, 0).await;
+    assert_eq!(healthy(&object), FROM_BEFORE);
+    // Its controller answers, though nothing was asked of it.
+    cluster
+        .answers(json!({"observedGeneration": 2, "conditions": well()["conditions"]}))
+        .await;
+    cluster.bed.request("app", "now").await;
+    let object = cluster
+        .bed
+        .until(&kustomization("app"), |object| {
+            object["status"]["lastHandledReconcileAt"] == "now"
+        })
+        .await;
+    assert_eq!(healthy(&object), "True Succeeded: Health check passed");
+}
+
+/// What is not changed is judged as before: an agent of this release takes back nothing of what was confirmed by another.
+#[tokio::test(start_paused = true)]
+async fn at_rest_a_condition_of_an_older_generation_still_counts() {
+    let mut cluster = Cluster::new().await;
+    let second = cluster.second().await;
+    let observed = |generation: u64| {
+        json!({"conditions": [
+            {"type": "Ready", "status": "True", "reason": "Good", "observedGeneration": generation}]})
+    };
+    cluster.answers_at(&second, 1, observed(2)).await;
+    cluster.until_confirmed(&second, 1).await;
+    cluster.answers(observed(1)).await;
+    cluster.bed.start();
+    cluster.bed.api.recorder().clear();
+    cluster.bed.pass(Duration::from_secs(1_300)).await;
+    assert_eq!(cluster.bed.writes(), Vec::<String>::new());
+}
+
+/// A Kustomization that was deleted and created again knows nothing of what was applied before.
+#[tokio::test(start_paused = true)]
+async fn another_kustomization_of_the_name_needs_evidence_of_what_is_there() {
+    let cluster = Cluster::new().await;
+    let orphan = json!({"spec": {"deletionPolicy": "Orphan"}});
+    cluster.bed.edit(&kustomization("app"), orphan).await;
+    cluster
+        .bed
+        .until_ready("app", "True ReconciliationSucceeded")
+        .await;
+    let second = cluster.second().await;
+    tokio::time::sleep_until(second.applied + Duration::from_secs(10)).await;
+    cluster.bed.delete(&kustomization("app")).await;
+    cluster.bed.until_gone(&kustomization("app")).await;
+    cluster.bed.kustomization("app", json!({})).await;
+    cluster
+        .answers_at(&second, SETTLE + 5, said("False", "Broken", ""))
+        .await;
+    cluster.until_failed(&second).await;
+}

@@ -24,6 +24,7 @@ mod hostile;
 mod mixture;
 mod namesake;
 mod pinned;
+mod progress;
 mod recorded;
 mod refused;
 mod renamed;

@@ -129,6 +129,8 @@ pub mod kinds {
     pub const EVENT: Kind = kind("events.k8s.io", "v1", "Event", "events");
     /// Lease.
     pub const LEASE: Kind = kind("coordination.k8s.io", "v1", "Lease", "leases");
+    /// A custom resource whose operator is a test.
+    pub const WIDGET: Kind = kind("example.test", "v1", "Widget", "widgets");
     /// The custom resource of the example fleet.
     pub const SCHEDULE: Kind = kind("backup.example.com", "v1", "Schedule", "schedules");
 }

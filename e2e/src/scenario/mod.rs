@@ -8,6 +8,7 @@ pub mod bootstrap;
 pub mod classes;
 pub mod cluster_api;
 pub mod commit;
+pub mod confirmed;
 pub mod crash;
 pub mod crash_points;
 pub mod docs;

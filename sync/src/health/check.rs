@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use super::{
     Health, State,
-    evidence::{self, NO_EVIDENCE, Target, Watch},
+    evidence::{NO_EVIDENCE, Target, Watch},
     expressions::{self, Judged},
     fields::{list, text},
-    pods,
+    of, pods,
     report::{Report, Unhealthy},
 };
 use crate::{
@@ -113,10 +113,7 @@ async fn look(
                 let judged = expressions::judge(&live, expressions, target.needs_answer()).await;
                 return Ok((judged, Some(live)));
             }
-            Ok((
-                since_our_write(evidence::of(&live, now), &live).into(),
-                Some(live),
-            ))
+            Ok((since_our_write(of(&live, now), &live).into(), Some(live)))
         }
         Ok(None) => Ok((Health::not_found().into(), None)),
         Err(error) if error.is_of_cluster() => Err(error),
@@ -283,7 +280,7 @@ mod tests {
                 {"type": "Progressing", "status": "False", "reason": GAVE_UP, "lastUpdateTime": said},
             ]},
         });
-        let health = since_our_write(evidence::of(&live, Timestamp::UNIX_EPOCH), &live);
+        let health = since_our_write(of(&live, Timestamp::UNIX_EPOCH), &live);
         assert_eq!(health.terminal, terminal, "{said} {written:?}: {health:?}");
     }
 

@@ -20,7 +20,11 @@ use std::{
 };
 
 use jiff::Timestamp;
-use muster_api::evidence::Assumed;
+use muster_api::{
+    conditions::bounded,
+    evidence::{Assumed, Progress},
+    schema::MAX_LABEL,
+};
 use muster_health::Expressions;
 use serde_json::{Map, Value};
 
@@ -102,7 +106,7 @@ impl Before {
 /// What was done to an object that is `after` now.
 pub(crate) fn change(before: Option<&Before>, after: &Value) -> Change {
     let Some(before) = before.filter(|before| before.uid.as_deref() == text(after, "/metadata/uid")) else {
-        return Change::Created(said(after));
+        return Change::Created(conditions_of(after));
     };
     let now = Before::of(after);
     if now.generation == before.generation && now.content == before.content {
@@ -124,7 +128,7 @@ fn content(object: &Value) -> Value {
     )
 }
 
-fn said(object: &Value) -> Conditions {
+fn conditions_of(object: &Value) -> Conditions {
     let part = |condition: &Value, field: &str| text(condition, field).unwrap_or_default().to_owned();
     list(object, "/status/conditions")
         .filter(|condition| matches!(text(condition, "/type"), Some("Ready" | "Stalled")))
@@ -162,17 +166,13 @@ impl Need {
     }
 }
 
-/// The health of an object as it was read at `now`: as [`super::of`], but of a custom resource what is said of an older generation is not
-/// taken for what is said of this one.
-pub fn of(object: &Value, now: Timestamp) -> Health {
-    let health = super::of(object, now);
-    if !is_custom(group(object)) || !matches!(health.state, State::Current | State::Failed) {
-        return health;
-    }
+/// The health of an object that was changed: what is said of an older generation is not taken for what is said of this one.
+fn of_this_generation(object: &Value, health: Health, by_expressions: bool) -> Health {
     let Some(generation) = integer(object, "/metadata/generation") else {
         return health;
     };
-    let older = |observed: Option<i64>| observed.filter(|observed| *observed != generation);
+    // Zero is no generation: some kinds always write the field.
+    let older = |observed: Option<i64>| observed.filter(|observed| *observed > 0 && *observed != generation);
     if let Some(observed) = older(number(object, "/status/observedGeneration")) {
         let kind = text(object, "/kind").unwrap_or_default();
         return Health::in_progress(
@@ -180,7 +180,8 @@ pub fn of(object: &Value, now: Timestamp) -> Health {
             format!("{kind} generation is {generation}, but latest observed generation is {observed}"),
         );
     }
-    let Some(condition) = rests_on(object, &health) else {
+    // Which condition expressions rest on is their own matter.
+    let Some(condition) = rests_on(object, &health).filter(|_| !by_expressions) else {
         return health;
     };
     match older(number(condition, "/observedGeneration")) {
@@ -208,7 +209,7 @@ fn rests_on<'a>(object: &'a Value, health: &Health) -> Option<&'a Value> {
 }
 
 /// A number as an integer, or as text of its digits: some kinds write their generations so.
-pub(super) fn number(object: &Value, pointer: &str) -> Option<i64> {
+fn number(object: &Value, pointer: &str) -> Option<i64> {
     let value = object.pointer(pointer)?;
     let digits = value
         .as_str()
@@ -216,9 +217,22 @@ pub(super) fn number(object: &Value, pointer: &str) -> Option<i64> {
     value.as_i64().or_else(|| digits?.parse().ok()) // a number that does not fit is no generation
 }
 
-fn group(object: &Value) -> &str {
-    let api_version = text(object, "/apiVersion").unwrap_or_default();
-    api_version.split_once('/').map_or("", |(group, _)| group)
+/// How far an object is that rolls something out itself: `status.progress`, of the present generation.
+fn progress(object: &Value) -> Option<Progress> {
+    let generation = integer(object, "/metadata/generation")?;
+    if number(object, "/status/observedGeneration") != Some(generation) {
+        return None;
+    }
+    let steps = |field: &str| {
+        let steps = integer(object, &format!("/status/progress/{field}"))?;
+        u32::try_from(steps).ok() // what cannot be counted is no progress
+    };
+    let waiting = text(object, "/status/progress/waiting").filter(|waiting| !waiting.is_empty());
+    Some(Progress {
+        done: steps("done")?,
+        total: steps("total")?,
+        waiting: waiting.map(|waiting| bounded(waiting, MAX_LABEL).into_owned()),
+    })
 }
 
 /// Why there is no evidence.
@@ -286,6 +300,8 @@ pub struct Target {
     /// Since when every check found the same.
     steady: Option<Steady>,
     verdict: Verdict,
+    /// How far it is, if it rolls something out itself.
+    progress: Option<Progress>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -320,6 +336,7 @@ impl Target {
             answered: false,
             steady: applied.map(current),
             verdict: Verdict::Pending,
+            progress: None,
         }
     }
 
@@ -370,6 +387,13 @@ impl Target {
         settle: Duration,
     ) -> Health {
         self.verdict = Verdict::Pending;
+        self.progress = live.filter(|_| is_custom(&self.id.group)).and_then(progress);
+        let health = match live {
+            Some(live) if self.need != Need::Nothing => {
+                of_this_generation(live, health, self.expressions.is_some())
+            }
+            Some(_) | None => health,
+        };
         let counts = health.is_current() || health.terminal;
         let Some(live) = live.filter(|_| counts) else {
             self.steady = None;
@@ -423,6 +447,10 @@ pub struct Watch {
     pub targets: Vec<Target>,
     /// What was assumed of them when they were confirmed last, where that still holds.
     pub before: Option<Assumed>,
+    /// The most steps that were done, of objects that roll something out themselves.
+    done: u32,
+    /// When they were checked last.
+    checked: Option<Timestamp>,
 }
 
 impl Watch {
@@ -447,6 +475,59 @@ impl Watch {
     pub fn until_settled(&self, now: Timestamp, settle: Duration) -> Option<Duration> {
         let each = self.targets.iter();
         each.filter_map(|target| target.until_settled(now, settle)).min()
+    }
+
+    /// The objects of a run, and what was assumed when they were confirmed last.
+    pub fn new(targets: Vec<Target>, before: Option<Assumed>) -> Self {
+        Self {
+            targets,
+            before,
+            ..Self::default()
+        }
+    }
+
+    /// How far all those are together that roll something out themselves. They wait where each that is not well does.
+    pub fn progress(&self) -> Option<Progress> {
+        let mut sum: Option<Progress> = None;
+        for progress in self.targets.iter().filter_map(|target| target.progress.as_ref()) {
+            let sum = sum.get_or_insert_default();
+            sum.done = sum.done.saturating_add(progress.done);
+            sum.total = sum.total.saturating_add(progress.total);
+        }
+        let mut pending = self.targets.iter().filter(|target| !target.is_well()).peekable();
+        let first = pending
+            .peek()
+            .and_then(|target| target.progress.as_ref()?.waiting.clone());
+        let all = pending.all(|target| {
+            target
+                .progress
+                .as_ref()
+                .is_some_and(|progress| progress.waiting.is_some())
+        });
+        sum.map(|sum| Progress {
+            waiting: first.filter(|_| all),
+            ..sum
+        })
+    }
+
+    /// Since when the time runs in which they have to become healthy: anew from each step that is done, and not while they wait.
+    pub fn runs_since(&mut self, since: Timestamp, now: Timestamp) -> Timestamp {
+        let before = self.checked.replace(now);
+        let Some(progress) = self.progress() else {
+            return since;
+        };
+        if progress.done > self.done {
+            self.done = progress.done;
+            return now;
+        }
+        match before.filter(|_| progress.waiting.is_some()) {
+            // Only a clock at the end of time does not go on.
+            Some(before) => since
+                .checked_add(now.duration_since(before))
+                .unwrap_or(now)
+                .min(now),
+            None => since,
+        }
     }
 
     /// Whether one of them was taken to be healthy for want of evidence this time.
@@ -493,6 +574,7 @@ impl Watch {
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_pass_by_value, reason = "cases are written as literals")]
 mod tests {
     use serde_json::json;
 
@@ -535,7 +617,7 @@ mod tests {
     }
 
     fn found(target: &mut Target, live: &Value, second: i64) -> String {
-        let health = target.found(Some(live), of(live, at(second)), at(second), SETTLE);
+        let health = target.found(Some(live), super::super::of(live, at(second)), at(second), SETTLE);
         match target.verdict {
             Verdict::Pending => format!("{}: {}", health.state.as_str(), health.message),
             Verdict::Well(_) => "well".to_owned(),
@@ -580,10 +662,11 @@ mod tests {
         check(&updated, with(ready(json!({})), json!("+2")), &before);
         let older = ["InProgress: Widget generation is 2, but latest observed generation is 1"; 2];
         check(&updated, with(ready(json!({})), json!(1)), &older);
-        check(&Need::Nothing, with(ready(json!({})), json!("1")), &older);
+        check(&updated, with(ready(json!({})), json!("1")), &older);
         let older = ["InProgress: generation is 2, but condition Ready is about generation 1"; 2];
         check(&updated, ready(json!({"observedGeneration": 1})), &older);
-        check(&Need::Nothing, ready(json!({"observedGeneration": 1})), &older);
+        check(&Need::Nothing, ready(json!({"observedGeneration": 1})), &["well"]);
+        check(&updated, ready(json!({"observedGeneration": 0})), &before);
         check(
             &updated,
             with(ready(json!({"observedGeneration": 1})), json!(2)),

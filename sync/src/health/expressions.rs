@@ -5,12 +5,7 @@ use std::sync::Arc;
 use muster_health::{DEADLINE, EvaluationError, Expressions, Verdict};
 use serde_json::Value;
 
-use super::{
-    Health,
-    evidence::number,
-    fields::{integer, list, text},
-    terminating,
-};
+use super::{Health, fields::list, generic, terminating};
 use crate::apply::FIELD_MANAGER;
 
 /// The reason of an object of which an expression says something else than true or false.
@@ -36,30 +31,19 @@ impl From<Health> for Judged {
 
 /// What the expressions of its kind say of an object; with `needs_answer` also whether its controller wrote what they rest on.
 pub(super) async fn judge(live: &Value, expressions: &Arc<Expressions>, needs_answer: bool) -> Judged {
-    if let Some(unfinished) = terminating(live).or_else(|| not_observed(live)) {
-        return unfinished.into();
+    if let Some(terminating) = terminating(live) {
+        return terminating.into();
     }
     let verdict = evaluate(live.clone(), expressions).await;
     let answered = needs_answer && is_answer(live, &verdict, expressions).await;
     Judged {
-        health: health(verdict),
+        health: health(live, verdict),
         answered,
     }
 }
 
 async fn evaluate(object: Value, expressions: &Arc<Expressions>) -> Result<Verdict, EvaluationError> {
     Arc::clone(expressions).judge(object, DEADLINE).await
-}
-
-/// A generation may be text, which expressions do not compare.
-fn not_observed(live: &Value) -> Option<Health> {
-    let generation = integer(live, "/metadata/generation")?;
-    let observed = number(live, "/status/observedGeneration").filter(|observed| *observed != generation)?;
-    let kind = text(live, "/kind").unwrap_or_default();
-    Some(Health::in_progress(
-        "LatestGenerationNotObserved",
-        format!("{kind} generation is {generation}, but latest observed generation is {observed}"),
-    ))
 }
 
 /// Whether a verdict about an object that was created rests on a status that its controller wrote: without the status it is another one,
@@ -84,15 +68,15 @@ fn we_wrote_status(live: &Value) -> bool {
         .any(|entry| entry["manager"] == FIELD_MANAGER && entry["fieldsV1"].get("f:status").is_some())
 }
 
-fn health(verdict: Result<Verdict, EvaluationError>) -> Health {
+fn health(live: &Value, verdict: Result<Verdict, EvaluationError>) -> Health {
     match verdict {
         Ok(Verdict::Current) => Health::current("current is true"),
         Ok(Verdict::Failed) => Health::stalled("Failed", "failed is true"),
         Ok(Verdict::InProgress) => Health::in_progress("InProgress", "inProgress is true"),
         Ok(Verdict::NotCurrent) => Health::in_progress("NotCurrent", "current is not true"),
-        Ok(Verdict::NotObserved) => {
+        Ok(Verdict::NotObserved) => generic(live).unwrap_or_else(|| {
             Health::in_progress("LatestGenerationNotObserved", "its generation is not observed")
-        }
+        }),
         // What cannot be evaluated now may be once its controller has written more.
         Err(error) => {
             let reason = match error {

@@ -149,7 +149,7 @@ pub fn of(object: &Value, now: Timestamp) -> Health {
 pub async fn judge(object: &Value, now: Timestamp, by: Option<&Arc<Expressions>>) -> Health {
     match by {
         Some(expressions) => expressions::judge(object, expressions, false).await.health,
-        None => evidence::of(object, now),
+        None => of(object, now),
     }
 }
 

@@ -310,6 +310,7 @@ fn surplus(replicas: i64, wanted: i64) -> Option<Health> {
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_pass_by_value, reason = "cases are written as literals")]
 mod tests {
     use jiff::Timestamp;
     use serde_json::json;

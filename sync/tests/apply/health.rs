@@ -28,12 +28,12 @@ fn target(kind: &str, group: &str, name: &str) -> (ObjectId, String) {
 async fn summary(bed: &Bed, targets: &[(ObjectId, String)]) -> String {
     let now: Timestamp = "2026-11-21T12:00:00Z".parse().unwrap();
     let targets = targets.iter().cloned();
-    let mut watch = Watch {
-        targets: targets
+    let mut watch = Watch::new(
+        targets
             .map(|(id, version)| Target::new(id, version, Need::Nothing, None))
             .collect(),
-        before: None,
-    };
+        None,
+    );
     check(&bed.cluster, &mut watch, Duration::ZERO, &Jobs::default(), now)
         .await
         .unwrap()

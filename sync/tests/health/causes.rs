@@ -98,10 +98,10 @@ async fn of_pod(status: Value) -> String {
     let cluster = Cluster::new(api.client(), Duration::from_secs(10));
     // Long after the pod was created.
     let now: Timestamp = "2200-01-01T00:00:00Z".parse().unwrap();
-    let mut watch = Watch {
-        targets: vec![Target::new(id("Pod", "p"), "v1".into(), Need::Nothing, None)],
-        before: None,
-    };
+    let mut watch = Watch::new(
+        vec![Target::new(id("Pod", "p"), "v1".into(), Need::Nothing, None)],
+        None,
+    );
     let report = check::check(&cluster, &mut watch, Duration::ZERO, &Jobs::default(), now).await;
     report.unwrap().summary().replace("Pod/web/p status: ", "")
 }

@@ -1,0 +1,95 @@
+//! Promise: where Flux applies, a success with custom resources counts once it has stood, and the agent says what its evidence is.
+
+use std::time::Duration;
+
+use kube::{
+    ResourceExt,
+    api::{Patch, PatchParams},
+};
+use muster_api::{Assemblage, assemblage::SyncRow, flux::Kustomization};
+use muster_controllers::runtime::SyncMode;
+use serde_json::json;
+
+use super::support::*;
+
+/// A row that Flux has carried out, with an object of this group; at the start of the clock.
+async fn carried_out(group: &str, row: &SyncRow) -> Cluster {
+    let mut cluster = Cluster::downstream().await;
+    cluster.run_assemblages_by(SyncMode::Flux);
+    cluster.create(assemblage("eu-1", &[row.clone()])).await;
+    cluster.until_fetched(OLD).await;
+    let kustomization = cluster.until_kustomization("eu-1", "web", |_| true).await;
+    let entry = json!({"id": format!("web_a_{group}_Thing"), "v": "v1"});
+    let inventory = json!({"status": {"inventory": {"entries": [entry]}}});
+    cluster
+        .api::<Kustomization>()
+        .patch_status(
+            &kustomization.name_any(),
+            &PatchParams::default(),
+            &Patch::Merge(inventory),
+        )
+        .await
+        .unwrap();
+    cluster
+        .report(
+            &kustomization,
+            "True",
+            "ReconciliationSucceeded",
+            "Applied revision",
+        )
+        .await;
+    cluster
+}
+
+async fn state(cluster: &Cluster) -> String {
+    let object: Assemblage = cluster.api().get("eu-1").await.unwrap();
+    object
+        .status
+        .map_or_else(String::new, |status| line(&status.syncs[0]))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_success_with_custom_resources_is_held_and_then_counts() {
+    let cluster = carried_out("example.test", &row("web", OLD, 1)).await;
+    pass(Duration::from_secs(20)).await;
+    assert_eq!(state(&cluster).await, "1 Updating Updating");
+    cluster
+        .until_state::<Assemblage>("eu-1", "web", "1 Succeeded UpToDate")
+        .await;
+    pass(Duration::from_secs(5)).await;
+    let writes = cluster.writes();
+    pass(Duration::from_hours(1)).await;
+    assert_eq!(cluster.writes(), writes);
+}
+
+/// Ready turns within that time: as after any failure, it begins anew.
+#[tokio::test(start_paused = true)]
+async fn one_that_fails_meanwhile_never_counts() {
+    let cluster = carried_out("example.test", &row("web", OLD, 1)).await;
+    pass(Duration::from_secs(20)).await;
+    let kustomization = cluster.kustomization("eu-1", "web").await.unwrap();
+    cluster
+        .report(
+            &kustomization,
+            "False",
+            "HealthCheckFailed",
+            "Thing/web/a is broken",
+        )
+        .await;
+    pass(Duration::from_mins(5)).await;
+    assert_eq!(state(&cluster).await, "1 Failed HealthCheckFailed Revision");
+}
+
+#[tokio::test(start_paused = true)]
+async fn kinds_of_kubernetes_are_waited_for_by_nothing() {
+    let cluster = carried_out("apps", &row("web", OLD, 1)).await;
+    pass(Duration::from_secs(2)).await;
+    assert_eq!(state(&cluster).await, "1 Succeeded UpToDate");
+    let object: Assemblage = cluster.api().get("eu-1").await.unwrap();
+    let agent = object.status.unwrap().agent.unwrap();
+    assert_eq!(agent.sync, "flux");
+    assert!(
+        agent.features.contains("settle") && !agent.features.contains("assume"),
+        "{agent:?}"
+    );
+}
