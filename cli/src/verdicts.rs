@@ -10,6 +10,7 @@ use std::{
 use anyhow::Context as _;
 use jiff::Timestamp;
 use muster_api::{kind::GROUP, sync::HealthExpression};
+use muster_controllers::runtime::Clock;
 use muster_health::Expressions;
 use muster_sync::{
     build::Manifest,
@@ -65,9 +66,10 @@ pub async fn run(manifests: &[Manifest], recorded: &Path) -> anyhow::Result<u8> 
             return Ok(FAILED);
         }
     };
+    let now = Clock::system().now();
     let mut lines = String::new();
     for object in &objects {
-        for (verdict, of) in verdicts(object, &written).await {
+        for (verdict, of) in verdicts(object, &written, now).await {
             let line = format!(
                 "{}: {}: {}{of}",
                 Named(object),
@@ -88,7 +90,7 @@ pub async fn run(manifests: &[Manifest], recorded: &Path) -> anyhow::Result<u8> 
 }
 
 /// What each expression for an object says of it, or the rules of its kind where there is none.
-async fn verdicts(object: &Value, written: &[Written]) -> Vec<(Health, String)> {
+async fn verdicts(object: &Value, written: &[Written], now: Timestamp) -> Vec<(Health, String)> {
     let text = |field: &str| object[field].as_str().unwrap_or_default();
     let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
     let mut verdicts = Vec::new();
@@ -96,11 +98,11 @@ async fn verdicts(object: &Value, written: &[Written]) -> Vec<(Health, String)> 
         .iter()
         .filter(|of| of.group == group && of.kind == text("kind"))
     {
-        let health = health::judge(object, Timestamp::now(), Some(&of.expressions)).await;
+        let health = health::judge(object, now, Some(&of.expressions)).await;
         verdicts.push((health, format!(" ({})", of.of)));
     }
     if verdicts.is_empty() {
-        let health = health::judge(object, Timestamp::now(), None).await;
+        let health = health::judge(object, now, None).await;
         verdicts.push((health, " (the rules of its kind)".to_owned()));
     }
     verdicts
