@@ -14,7 +14,7 @@ use crate::{
     Stop, functions,
     parse::NAMESPACES,
     time,
-    value::{self, Key, Map, TYPES, Value},
+    value::{self, Key, Map, Order, TYPES, Value},
 };
 
 /// The most that the texts, lists and maps of one evaluation may come to, in bytes and elements: ten times an object of the greatest size.
@@ -305,8 +305,8 @@ impl<'a> Machine<'a> {
 
     fn binary(&mut self, name: &str, a: &Value, b: &Value) -> Evaluated {
         let ordered = |holds: fn(Ordering) -> bool| match value::compare(a, b) {
-            Some(Some(order)) => Ok(Value::Bool(holds(order))),
-            Some(None) => no("what is not a number has no order"),
+            Some(Order::Is(order)) => Ok(Value::Bool(holds(order))),
+            Some(Order::NotANumber) => no("what is not a number has no order"),
             None => no_overload(name),
         };
         match name {

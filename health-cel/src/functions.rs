@@ -126,9 +126,8 @@ pub(crate) fn function(machine: &mut Machine<'_>, name: &str, args: &[Value]) ->
         ),
         ("strings.quote", [Value::Text(text)]) => Ok(Value::text(quote(text))),
         ("optional.none", []) => Ok(Value::Optional(None)),
-        ("optional.of", [value]) => Ok(value.clone().some()),
         ("optional.ofNonZeroValue", [value]) if value.is_zero() => Ok(Value::Optional(None)),
-        ("optional.ofNonZeroValue", [value]) => Ok(value.clone().some()),
+        ("optional.of" | "optional.ofNonZeroValue", [value]) => Ok(value.clone().some()),
         ("optional.unwrap", [Value::List(list)]) => unwrap(name, list),
         ("sets.contains", [Value::List(_), Value::List(b)]) => Ok(Value::Bool(within(machine, b, &args[0])?)),
         ("sets.equivalent", [Value::List(a), Value::List(b)]) => Ok(Value::Bool(

@@ -15,12 +15,12 @@ pub(crate) enum Value {
     Double(f64),
     Text(Rc<str>),
     Bytes(Rc<[u8]>),
-    List(Rc<Vec<Value>>),
+    List(Rc<Vec<Self>>),
     Map(Rc<Map>),
     /// In nanoseconds, as Go's.
     Duration(i64),
     Timestamp(Timestamp),
-    Optional(Option<Rc<Value>>),
+    Optional(Option<Rc<Self>>),
     Type(&'static str),
 }
 
@@ -172,11 +172,26 @@ pub(crate) fn variables(object: &Json) -> BTreeMap<String, Value> {
         .collect()
 }
 
+/// How two values compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// So.
+    Is(Ordering),
+    /// One of them is "not a number", which has no order.
+    NotANumber,
+}
+
+impl From<Option<Ordering>> for Order {
+    fn from(order: Option<Ordering>) -> Self {
+        order.map_or(Self::NotANumber, Self::Is)
+    }
+}
+
 /// How numbers of any types compare; `None`: one is no number.
 #[allow(clippy::cast_precision_loss, reason = "as cel-go compares them")]
-fn numbers(a: &Value, b: &Value) -> Option<Option<Ordering>> {
+fn numbers(a: &Value, b: &Value) -> Option<Order> {
     use Value::{Double, Int, Uint};
-    Some(match (a, b) {
+    let order = match (a, b) {
         (Int(a), Int(b)) => Some(a.cmp(b)),
         (Uint(a), Uint(b)) => Some(a.cmp(b)),
         (Int(a), Uint(b)) => Some(i128::from(*a).cmp(&i128::from(*b))),
@@ -187,13 +202,14 @@ fn numbers(a: &Value, b: &Value) -> Option<Option<Ordering>> {
         (Double(a), Uint(b)) => a.partial_cmp(&(*b as f64)),
         (Uint(a), Double(b)) => (*a as f64).partial_cmp(b),
         _ => return None,
-    })
+    };
+    Some(order.into())
 }
 
 /// Whether two values are equal. Values of different types are not, but for numbers.
 pub(crate) fn equal(a: &Value, b: &Value) -> bool {
     if let Some(order) = numbers(a, b) {
-        return order == Some(Ordering::Equal);
+        return order == Order::Is(Ordering::Equal);
     }
     match (a, b) {
         (Value::Null, Value::Null) | (Value::Optional(None), Value::Optional(None)) => true,
@@ -214,12 +230,12 @@ pub(crate) fn equal(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// How two values compare: `None` if their types have no order, `Some(None)` if one is not a number.
-pub(crate) fn compare(a: &Value, b: &Value) -> Option<Option<Ordering>> {
+/// How two values compare; `None`: values of their types do not.
+pub(crate) fn compare(a: &Value, b: &Value) -> Option<Order> {
     if let Some(order) = numbers(a, b) {
         return Some(order);
     }
-    Some(Some(match (a, b) {
+    Some(Order::Is(match (a, b) {
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
         (Value::Text(a), Value::Text(b)) => a.cmp(b),
         (Value::Bytes(a), Value::Bytes(b)) => a.cmp(b),

@@ -1,5 +1,7 @@
 //! Expressions: what Flux says of them, what is refused, and what ends.
 
+#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
+
 use std::{sync::Arc, time::Duration};
 
 use muster_health::{EvaluationError, Expressions, Field, Problem, Stop, Verdict};
