@@ -9,7 +9,7 @@ use data_encoding::{BASE32_NOPAD, HEXLOWER};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::sync::{Binding, HealthCheck, ObjectFieldRef, Package, Sync};
+use crate::sync::{Binding, HealthCheck, HealthExpression, ObjectFieldRef, Package, Sync};
 
 /// What the digests in rows begin with.
 pub const DIGEST_PREFIX: &str = "sha256:";
@@ -119,6 +119,7 @@ fn options(package: &Package) -> Value {
         retry_interval,
         force,
         health_checks,
+        health_expressions,
     } = package;
     let mut options = json!({
         "substitute": substitute,
@@ -132,9 +133,14 @@ fn options(package: &Package) -> Value {
         "healthChecks": health_checks.iter().map(health_check).collect::<Vec<_>>(),
     });
     // What came later adds nothing where it is not set: revisions of before keep their hashes.
+    let expressions = || health_expressions.iter().map(health_expression).collect();
     let later = [
         ("settle", settle.map(|settle| Value::from(settle.as_millis()))),
         ("assume", assume.map(|assume| Value::from(assume.as_str()))),
+        (
+            "healthExpressions",
+            (!health_expressions.is_empty()).then(expressions),
+        ),
     ];
     for (name, value) in later {
         if let Some(value) = value {
@@ -142,6 +148,17 @@ fn options(package: &Package) -> Value {
         }
     }
     options
+}
+
+fn health_expression(expression: &HealthExpression) -> Value {
+    let HealthExpression {
+        api_version,
+        kind,
+        current,
+        in_progress,
+        failed,
+    } = expression;
+    json!({ "apiVersion": api_version, "kind": kind, "current": current, "inProgress": in_progress, "failed": failed })
 }
 
 fn health_check(check: &HealthCheck) -> Value {

@@ -37,6 +37,15 @@ const FEATURES: &[Feature] = &[
         },
         with_flux: false,
     },
+    Feature {
+        name: "healthExpressions",
+        is_needed: |row| {
+            row.package
+                .as_ref()
+                .is_some_and(|package| !package.health_expressions.is_empty())
+        },
+        with_flux: true,
+    },
 ];
 
 /// What an agent of this version reports, where muster applies or where Flux does.

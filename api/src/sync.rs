@@ -112,6 +112,10 @@ pub struct Package {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_VALUES), extend("x-kubernetes-list-type" = "atomic"))]
     pub health_checks: Vec<HealthCheck>,
+    /// How the health of objects of a kind is judged, instead of by the rules of kstatus: one entry for each group and kind, at most 8 KiB in all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MAX_EXPRESSION_KINDS), extend("x-kubernetes-list-type" = "atomic"))]
+    pub health_expressions: Vec<HealthExpression>,
 }
 
 impl Default for Package {
@@ -129,6 +133,7 @@ impl Default for Package {
             retry_interval: Duration::from_mins(1),
             force: false,
             health_checks: Vec::new(),
+            health_expressions: Vec::new(),
         }
     }
 }
@@ -173,6 +178,56 @@ pub struct HealthCheck {
     #[schemars(length(min = 1, max = schema::MAX_LABEL))]
     pub namespace: Option<String>,
 }
+
+/// How the health of objects of a kind is judged: expressions in CEL over their top-level fields, such as status and metadata. They are evaluated in the order inProgress, failed, current; an object of which none is true is in progress.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HealthExpression {
+    /// The kind's apiVersion, such as example.com/v1; its group alone counts.
+    #[schemars(length(min = 1, max = schema::MAX_API_VERSION))]
+    pub api_version: String,
+    /// The kind.
+    #[schemars(length(min = 1, max = schema::MAX_LABEL))]
+    pub kind: String,
+    /// True where an object is as its specification says.
+    #[schemars(length(min = 1, max = MAX_EXPRESSION))]
+    pub current: String,
+    /// True where the object's controller has not finished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = MAX_EXPRESSION))]
+    pub in_progress: Option<String>,
+    /// True where the object's controller gave up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = MAX_EXPRESSION))]
+    pub failed: Option<String>,
+}
+
+impl HealthExpression {
+    /// The group and the kind that it is for.
+    pub fn group_kind(&self) -> (&str, &str) {
+        let group = self.api_version.split_once('/').map_or("", |(group, _)| group);
+        (group, &self.kind)
+    }
+
+    /// Its bytes.
+    pub fn size(&self) -> usize {
+        let optional = [&self.in_progress, &self.failed].into_iter().flatten();
+        [&self.api_version, &self.kind, &self.current]
+            .into_iter()
+            .chain(optional)
+            .map(String::len)
+            .sum()
+    }
+}
+
+/// How many kinds may have expressions: twice as many as the operators of a large platform bring.
+pub const MAX_EXPRESSION_KINDS: usize = 32;
+
+/// The longest expression, in bytes.
+pub const MAX_EXPRESSION: usize = 1_024;
+
+/// The most bytes of all expressions of a package.
+pub const MAX_EXPRESSIONS: usize = 8_192;
 
 /// A variable, used as $(NAME): a value, or a field of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

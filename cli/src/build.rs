@@ -1,4 +1,4 @@
-//! `muster build`: the objects that would be applied of a folder.
+//! `muster build`: the objects that would be applied of a folder, and what its expressions of health say.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,16 @@ use muster_sync::build::print;
 use crate::{
     DONE, FAILED, UNKNOWN,
     args::{BuildFlags, Format},
-    folder, output,
+    folder, output, verdicts,
 };
 
 /// Prints the objects as one List, or says what is wrong with the files.
-pub fn run(flags: BuildFlags) -> anyhow::Result<u8> {
+pub async fn run(flags: BuildFlags) -> anyhow::Result<u8> {
     let BuildFlags {
         folder,
         output: format,
         all_errors,
+        health,
     } = flags;
     let manifests = match folder::manifests(&folder, BTreeMap::new()) {
         Ok(manifests) => manifests,
@@ -33,6 +34,9 @@ pub fn run(flags: BuildFlags) -> anyhow::Result<u8> {
     };
     if manifests.is_empty() {
         complain!("{} holds no objects", folder.path.display());
+    }
+    if let Some(recorded) = health {
+        return verdicts::run(&manifests, &recorded).await;
     }
     let list = print::list(&manifests);
     let text = match format {

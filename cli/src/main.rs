@@ -65,6 +65,7 @@ mod trouble;
 mod undo;
 mod unenroll;
 mod uninstall;
+mod verdicts;
 mod version;
 mod why;
 
@@ -147,7 +148,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Verb::Check(flags) => check::run(&cluster, &flags).await,
         Verb::Uninstall(flags) => uninstall::run(&cluster, &flags).await,
         Verb::SupportBundle(flags) => bundle::run(&cluster, &flags).await,
-        Verb::Build(flags) => build::run(flags),
+        Verb::Build(flags) => build::run(flags).await,
         Verb::Diff(flags) => diff::run(&cluster, flags).await,
         Verb::Lint(flags) => lint::run(&flags),
         Verb::Plan(flags) => plan::run(&cluster, &flags).await,

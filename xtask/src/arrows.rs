@@ -13,10 +13,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("muster-simulator", &["muster-rollout"]),
     ("muster-model", &["muster-rollout", "muster-simulator"]),
     ("muster-apiserver", &[]),
-    ("muster-sync", &["muster-api"]),
+    ("muster-health", &[]),
+    ("muster-sync", &["muster-api", "muster-health"]),
     (
         "muster-controllers",
-        &["muster-api", "muster-rollout", "muster-sync"],
+        &["muster-api", "muster-health", "muster-rollout", "muster-sync"],
     ),
     ("muster-dashboard", &["muster-api", "muster-rollout"]),
     (
@@ -26,6 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "muster-apiserver",
             "muster-controllers",
             "muster-dashboard",
+            "muster-health",
             "muster-rollout",
             "muster-simulator",
             "muster-sync",

@@ -13,6 +13,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("yaml", "sync/tests/fixtures/yaml"),
     ("envsubst", "sync/tests/fixtures/substitute"),
     ("kstatus", "sync/tests/fixtures/kstatus"),
+    ("healthexprs", "health-cel/tests/fixtures/flux"),
 ];
 
 /// Writes all fixtures anew.

@@ -59,6 +59,11 @@ pub struct KustomizationSpec {
     #[schemars(length(max = 256))]
     pub health_checks: Vec<ObjectReference>,
 
+    /// How the health of objects of a kind is judged, by expressions in CEL: one entry for each group and kind.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256))]
+    pub health_check_exprs: Vec<HealthCheckExpressions>,
+
     /// Kustomizations that must be Ready first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
@@ -172,6 +177,39 @@ pub struct ObjectReference {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub namespace: Option<String>,
+}
+
+/// How the health of objects of a kind is judged.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+pub struct HealthCheckExpressions {
+    /// API version of the kind; its group alone counts.
+    #[schemars(length(min = 1, max = 317))]
+    pub api_version: String,
+
+    /// The kind.
+    #[schemars(length(min = 1, max = 63))]
+    pub kind: String,
+
+    /// True where an object is as its specification says.
+    #[schemars(length(max = 4096))]
+    pub current: String,
+
+    /// True where the object's controller has not finished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 4096))]
+    pub in_progress: Option<String>,
+
+    /// True where the object's controller gave up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 4096))]
+    pub failed: Option<String>,
+
+    /// Every field that is not modelled here, by its name.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub other: BTreeMap<String, Value>,
 }
 
 /// Variables that are substituted in the manifests after they are read.

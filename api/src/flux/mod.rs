@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 
 pub use gitrepository::{Artifact, GitRepository, GitRepositoryRef, GitRepositorySpec, GitRepositoryStatus};
 pub use kustomization::{
-    DeletionPolicy, DependencyReference, Inventory, InventoryEntry, KubeConfigReference, Kustomization,
-    KustomizationSpec, KustomizationStatus, ObjectReference, PostBuild, SecretKeyReference, SourceReference,
-    SubstituteReference, SubstituteSourceKind,
+    DeletionPolicy, DependencyReference, HealthCheckExpressions, Inventory, InventoryEntry,
+    KubeConfigReference, Kustomization, KustomizationSpec, KustomizationStatus, ObjectReference, PostBuild,
+    SecretKeyReference, SourceReference, SubstituteReference, SubstituteSourceKind,
 };
 
 /// A reference to an object in the same namespace, by its name.

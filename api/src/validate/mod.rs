@@ -8,7 +8,7 @@ pub mod git;
 pub mod json_path;
 pub mod names;
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
@@ -16,7 +16,7 @@ use crate::{
     duration::Duration,
     module::ModuleSpec,
     selector::{Matcher, SelectorError},
-    sync::{GitSource, Package, SETTLE_MAX},
+    sync::{GitSource, HealthExpression, MAX_EXPRESSIONS, Package, SETTLE_MAX},
 };
 
 pub use bindings::BindingError;
@@ -73,6 +73,17 @@ pub enum Problem {
         /// `sync.package.timeout`.
         timeout: Duration,
     },
+    /// Two ways to judge one kind.
+    #[error("{kind} of group {group:?} has expressions twice: write all of a kind into one entry")]
+    ExpressionsTwice {
+        /// The group.
+        group: String,
+        /// The kind.
+        kind: String,
+    },
+    /// More expressions than a package can have.
+    #[error("the expressions have {0} bytes: write at most {MAX_EXPRESSIONS}")]
+    ExpressionsTooLarge(usize),
     /// Deadlines that no cluster can meet.
     #[error(
         "rollout.deadlines.progress is {progress}, and one try (timeout {timeout}) with its repetition (retryInterval {retry_interval}) takes as long: raise the deadline or shorten the others"
@@ -120,6 +131,24 @@ pub fn gates(spec: &ModuleSpec, insecure: InsecureSources) -> Vec<Invalid> {
     let mut found = Found::default();
     found.gates(spec, insecure);
     found.0
+}
+
+/// What is wrong with expressions as far as it can be said without parsing them.
+fn health_expressions(each: &[HealthExpression]) -> Result<(), Problem> {
+    let mut kinds = BTreeSet::new();
+    for expression in each {
+        let (group, kind) = expression.group_kind();
+        if !kinds.insert((group, kind)) {
+            return Err(Problem::ExpressionsTwice {
+                group: group.to_owned(),
+                kind: kind.to_owned(),
+            });
+        }
+    }
+    match each.iter().map(HealthExpression::size).sum() {
+        size if size > MAX_EXPRESSIONS => Err(Problem::ExpressionsTooLarge(size)),
+        _ => Ok(()),
+    }
 }
 
 /// One message for several findings: the first whole, then how many more.
@@ -190,6 +219,10 @@ impl Found {
             let problem = Problem::Settle { settle, timeout };
             self.check(format!("{field}.settle"), Err::<(), _>(problem));
         }
+        self.check(
+            format!("{field}.healthExpressions"),
+            health_expressions(&package.health_expressions),
+        );
     }
 
     fn rollout(&mut self, spec: &ModuleSpec, insecure: InsecureSources) {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use muster_api::{
     Duration, digest,
     sync::{
-        Assume, Binding, GitSource, GitVersion, HealthCheck, LocalReference, ObjectFieldRef, Package, Source,
-        Sync,
+        Assume, Binding, GitSource, GitVersion, HealthCheck, HealthExpression, LocalReference,
+        ObjectFieldRef, Package, Source, Sync,
     },
 };
 use serde_json::json;
@@ -104,9 +104,19 @@ fn what_has_no_meaning_changes_nothing() {
     same(|sync| sync.package.timeout = Duration::from_secs(300));
 }
 
+fn expression(current: &str) -> HealthExpression {
+    HealthExpression {
+        api_version: "example.test/v1".into(),
+        kind: "Widget".into(),
+        current: current.into(),
+        in_progress: None,
+        failed: None,
+    }
+}
+
 #[test]
 fn every_content_has_its_own_revision() {
-    let changes: [fn(&mut Sync); 20] = [
+    let changes: [fn(&mut Sync); 22] = [
         |_| {},
         |sync| sync.source.git.url.push('2'),
         |sync| sync.source.git.secret_ref = Some(LocalReference { name: "git".into() }),
@@ -119,6 +129,13 @@ fn every_content_has_its_own_revision() {
         |sync| sync.package.settle = Some(Duration::ZERO),
         |sync| sync.package.settle = Some(Duration::from_secs(30)),
         |sync| sync.package.assume = Some(Assume::Never),
+        |sync| sync.package.health_expressions = vec![expression("true")],
+        |sync| {
+            sync.package.health_expressions = vec![HealthExpression {
+                in_progress: Some("false".into()),
+                ..expression("true")
+            }];
+        },
         |sync| sync.package.interval = Duration::from_secs(1),
         |sync| sync.package.retry_interval = Duration::from_secs(1),
         |sync| sync.package.force = true,

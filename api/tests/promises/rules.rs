@@ -53,6 +53,41 @@ fn check(object: &Value, old: Option<&Value>, expect: Result<(), &str>) {
 }
 
 #[test]
+fn expressions_are_bounded() {
+    let package = |value| {
+        with(
+            module(),
+            "/spec/sync/package",
+            json!({ "healthExpressions": value }),
+        )
+    };
+    let widgets = json!({ "apiVersion": "example.test/v1", "kind": "Widget", "current": "true" });
+    check(&package(json!([widgets])), None, Ok(()));
+    let more = |field: &str, value: Value| {
+        let mut widgets = widgets.clone();
+        widgets[field] = value;
+        package(json!([widgets]))
+    };
+    check(&more("failed", json!("status.phase == 'Failed'")), None, Ok(()));
+    check(&more("current", json!("")), None, Err("current"));
+    check(
+        &more("inProgress", json!("x".repeat(1025))),
+        None,
+        Err("inProgress"),
+    );
+    check(
+        &package(json!(vec![widgets.clone(); 33])),
+        None,
+        Err("healthExpressions"),
+    );
+    check(
+        &package(json!([{ "apiVersion": "example.test/v1", "kind": "Widget" }])),
+        None,
+        Err("current"),
+    );
+}
+
+#[test]
 fn settle_is_bounded_where_it_is_set() {
     let package = |value| with(module(), "/spec/sync/package", value);
     for fine in [

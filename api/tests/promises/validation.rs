@@ -24,6 +24,10 @@ fn said(spec: &ModuleSpec) -> String {
         .join("\n")
 }
 
+fn widgets(api_version: &str, current: &str) -> Value {
+    json!({ "apiVersion": api_version, "kind": "Widget", "current": current })
+}
+
 #[test]
 fn each_bad_input_and_its_words() {
     let short = "0a1b2c3";
@@ -62,6 +66,21 @@ fn each_bad_input_and_its_words() {
         ("/sync/package/timeout", json!("10m")),
         ("/sync/package/settle", json!("4m1s")),
         ("/sync/package", json!({ "settle": "1m", "timeout": "1m" })),
+        (
+            "/sync/package/healthExpressions",
+            json!([
+                widgets("example.test/v1", "true"),
+                widgets("example.test/v2", "false")
+            ]),
+        ),
+        (
+            "/sync/package/healthExpressions",
+            json!(
+                (0..9)
+                    .map(|index| widgets(&format!("g{index}/v1"), &"x".repeat(1000)))
+                    .collect::<Vec<_>>()
+            ),
+        ),
         ("/sync/bindings", json!([{ "name": "A" }])),
         (
             "/sync/bindings",

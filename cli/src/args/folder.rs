@@ -14,6 +14,8 @@ Examples:
   muster build apps/podinfo --substitute REPLICAS=3
                                                 with a variable, as postBuild.substitute
   muster build apps/podinfo -q --all-errors     only check: every error and its place
+  kubectl get widgets -A -o yaml | muster build fleet/modules --health -
+                                                what health expressions say of live objects
   muster build apps/podinfo | kubectl apply --server-side --dry-run=server -f -";
 
 #[derive(Args, Debug)]
@@ -26,6 +28,10 @@ pub struct BuildFlags {
     /// Print every error, not only the first
     #[arg(long)]
     pub all_errors: bool,
+    /// Evaluate the health expressions of the folder's modules and Kustomizations over the objects of this file, and print where each
+    /// object stands instead; - reads what kubectl get -o yaml prints
+    #[arg(long, value_name = "FILE")]
+    pub health: Option<PathBuf>,
 }
 
 pub const DIFF_EXAMPLES: &str = "\

@@ -222,3 +222,44 @@ fn a_reader_that_has_seen_enough_ends_it_without_a_word() {
     let told = Told::of(&child.wait_with_output().unwrap());
     assert_eq!((told.code, told.err.as_str()), (Some(141), ""));
 }
+
+/// A module whose expressions are about widgets.
+fn widgets(expressions: &str) -> String {
+    format!(
+        "apiVersion: fleet.muster.dev/v1\nkind: Module\nmetadata: {{name: web, namespace: default}}\nspec:\n  sync:\n    package:\n      \
+         healthExpressions:\n      - apiVersion: example.test/v1\n        kind: Widget\n{expressions}"
+    )
+}
+
+const RECORDED: &str = "apiVersion: v1
+kind: List
+items:
+- {apiVersion: example.test/v1, kind: Widget, metadata: {name: a, namespace: shop, generation: 2}, status: {phase: Running}}
+- {apiVersion: example.test/v2, kind: Widget, metadata: {name: b, namespace: shop, generation: 2}, status: {phase: Broken}}
+- {apiVersion: example.test/v1, kind: Widget, metadata: {name: c, namespace: shop, generation: 2}, status: {phase: Running, observedGeneration: 1}}
+- {apiVersion: example.test/v1, kind: Widget, metadata: {name: d, deletionTimestamp: \"2026-01-01T00:00:00Z\"}, status: {phase: Running}}
+- {apiVersion: example.test/v1, kind: Widget, metadata: {name: e}}
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: f, namespace: shop}}
+";
+
+#[test]
+fn expressions_of_health_over_recorded_objects() {
+    let expressions =
+        "        current: status.phase == 'Running'\n        failed: status.phase == 'Broken'\n";
+    let tree = Tree::new(&[
+        ("modules/web.yaml", &widgets(expressions)),
+        ("recorded.yaml", RECORDED),
+    ]);
+    let told = tree.muster(&["build", "modules", "--health", "recorded.yaml"]);
+    assert_eq!((told.code, told.err.as_str()), (Some(0), ""));
+    insta::assert_snapshot!(told.out);
+
+    let two = "        current: status.phase\n      - {apiVersion: other.test/v1, kind: Other, current: \"status.phase ==\"}\n";
+    tree.write("modules/web.yaml", &widgets(two));
+    let told = tree.muster(&["build", "modules", "--health", "recorded.yaml"]);
+    assert_eq!(told.code, Some(1));
+    insta::assert_snapshot!(told.err);
+    let told = tree.muster(&["build", "modules", "--health", "nowhere.yaml"]);
+    assert_eq!(told.code, Some(1));
+    assert!(told.err.contains("error: nowhere.yaml: "), "{}", told.err);
+}

@@ -28,6 +28,7 @@ pub fn substitute_package(package: &Package, values: &Values) -> Result<Package,
         retry_interval,
         force,
         health_checks,
+        health_expressions,
     } = package;
     let variables = substitute.iter().map(|(name, value)| {
         Ok((
@@ -62,6 +63,8 @@ pub fn substitute_package(package: &Package, values: &Values) -> Result<Package,
         retry_interval: *retry_interval,
         force: *force,
         health_checks: checks.collect::<Result<_, BindingError>>()?,
+        // Expressions, which have no variables of bindings.
+        health_expressions: health_expressions.clone(),
     })
 }
 

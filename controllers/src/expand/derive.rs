@@ -12,12 +12,13 @@ use kube::{ResourceExt, core::ObjectMeta};
 use muster_api::{
     assemblage::SyncRow,
     flux::{
-        DeletionPolicy, GitRepository, GitRepositoryRef, GitRepositorySpec, KubeConfigReference,
-        Kustomization, KustomizationSpec, LocalObjectReference, ObjectReference, PostBuild, SourceReference,
+        DeletionPolicy, GitRepository, GitRepositoryRef, GitRepositorySpec, HealthCheckExpressions,
+        KubeConfigReference, Kustomization, KustomizationSpec, LocalObjectReference, ObjectReference,
+        PostBuild, SourceReference,
     },
     labels::annotation,
     names,
-    sync::{GitSource, HealthCheck, Package},
+    sync::{GitSource, HealthCheck, HealthExpression, Package},
 };
 
 use super::labels;
@@ -146,6 +147,7 @@ fn kustomization_spec(place: &Place, source: &str, package: &Package) -> Kustomi
         retry_interval,
         force,
         health_checks,
+        health_expressions,
     } = package;
     KustomizationSpec {
         source_ref: SourceReference {
@@ -161,6 +163,7 @@ fn kustomization_spec(place: &Place, source: &str, package: &Package) -> Kustomi
         // Flux ignores `healthChecks` where `wait` is set; a package means them instead of all objects.
         wait: Some(*wait && health_checks.is_empty()),
         health_checks: health_checks.iter().map(health_check).collect(),
+        health_check_exprs: health_expressions.iter().map(expressions).collect(),
         target_namespace: target_namespace.clone(),
         post_build: (!substitute.is_empty()).then(|| PostBuild {
             substitute: substitute.clone(),
@@ -170,6 +173,24 @@ fn kustomization_spec(place: &Place, source: &str, package: &Package) -> Kustomi
         force: Some(*force),
         deletion_policy: Some(DeletionPolicy::Orphan),
         ..KustomizationSpec::default()
+    }
+}
+
+fn expressions(expression: &HealthExpression) -> HealthCheckExpressions {
+    let HealthExpression {
+        api_version,
+        kind,
+        current,
+        in_progress,
+        failed,
+    } = expression;
+    HealthCheckExpressions {
+        api_version: api_version.clone(),
+        kind: kind.clone(),
+        current: current.clone(),
+        in_progress: in_progress.clone(),
+        failed: failed.clone(),
+        ..HealthCheckExpressions::default()
     }
 }
 

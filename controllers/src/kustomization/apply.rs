@@ -244,7 +244,11 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
         let ours = wanted.contains(&id);
         let change = applied.changes.get(&id);
         let need = Need::after(change, &id.group, ours && !known.confirmed);
-        Target::new(id, version, need, change.map(|_| applied_at))
+        let expressions = settings
+            .expressions
+            .get(&(id.group.clone(), id.kind.clone()))
+            .cloned();
+        Target::new(id, version, need, change.map(|_| applied_at)).judged_by(expressions)
     });
     Ok(Done {
         cluster,

@@ -1,13 +1,17 @@
 //! The spec, parsed once: what can be carried out, or the names of the fields that cannot. Pure.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use muster_api::{
     Duration as GoDuration,
-    flux::{DeletionPolicy, DependencyReference, KustomizationSpec, ObjectReference, SubstituteReference},
+    flux::{
+        DeletionPolicy, DependencyReference, HealthCheckExpressions, KustomizationSpec, ObjectReference,
+        SubstituteReference,
+    },
     labels::annotation,
     sync::{Assume, SETTLE},
 };
+use muster_health::Expressions;
 
 /// The least that applying and health are given, each, when the spec names no timeout; Flux's.
 const TIMEOUT_MIN: Duration = Duration::from_secs(30);
@@ -31,6 +35,7 @@ pub(super) struct Settings {
     /// Whether that may be taken for evidence.
     pub assumes: bool,
     pub health_checks: Vec<ObjectReference>,
+    pub expressions: ByKind,
     pub depends_on: Vec<DependencyReference>,
     pub substitute: BTreeMap<String, String>,
     pub substitute_from: Vec<SubstituteReference>,
@@ -44,6 +49,9 @@ impl Settings {
         self.wait || !self.health_checks.is_empty()
     }
 }
+
+/// The expressions by which objects are judged, by group and kind.
+pub(super) type ByKind = BTreeMap<(String, String), Arc<Expressions>>;
 
 /// The cluster of a Kustomization that is applied elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,12 +101,37 @@ pub(super) fn parse(
         settle: settle(annotations, timeout)?,
         assumes: assumes(annotations)?,
         health_checks: spec.health_checks.clone(),
+        expressions: expressions(&spec.health_check_exprs)?,
         depends_on: spec.depends_on.clone(),
         substitute: post_build.substitute,
         substitute_from: post_build.substitute_from,
         remote: remote(spec),
         deletion_policy: spec.deletion_policy.unwrap_or_default(),
     })
+}
+
+/// Parses the expressions of each kind.
+fn expressions(each: &[HealthCheckExpressions]) -> Result<ByKind, Refusal> {
+    let mut by_kind = ByKind::new();
+    for (index, of) in each.iter().enumerate() {
+        let refusal = |message: String| Refusal {
+            reason: "InvalidSpec",
+            message: format!(
+                "spec.healthCheckExprs[{index}]: {} {}: {message}",
+                of.api_version, of.kind
+            ),
+        };
+        let parsed = Expressions::parse(&of.current, of.in_progress.as_deref(), of.failed.as_deref());
+        let parsed = parsed.map_err(|error| refusal(error.to_string()))?;
+        let group = of.api_version.split_once('/').map_or("", |(group, _)| group);
+        if by_kind
+            .insert((group.to_owned(), of.kind.clone()), Arc::new(parsed))
+            .is_some()
+        {
+            return Err(refusal("the kind has expressions twice".to_owned()));
+        }
+    }
+    Ok(by_kind)
 }
 
 /// For how long an object must be healthy where its controller gives no evidence.
@@ -160,6 +193,14 @@ fn unsupported(spec: &KustomizationSpec, namespace: &str) -> Vec<String> {
         .is_some_and(|other| other != namespace)
     {
         fields.push("spec.sourceRef.namespace other than its own".to_owned());
+    }
+    for expressions in &spec.health_check_exprs {
+        fields.extend(
+            expressions
+                .other
+                .keys()
+                .map(|field| format!("spec.healthCheckExprs.{field}")),
+        );
     }
     for dependency in &spec.depends_on {
         fields.extend(
@@ -280,6 +321,44 @@ mod tests {
                 .reason,
             "InvalidSpec"
         );
+    }
+
+    #[test]
+    fn expressions_of_each_kind() {
+        let widgets = |api_version: &str, current: &str| json!({"apiVersion": api_version, "kind": "Widget", "current": current});
+        let parse = |list: Value| parse(&spec(json!({"healthCheckExprs": list})), &BTreeMap::new(), "ns");
+        let settings = parse(json!([widgets("a.test/v1", "true"), widgets("v1", "false")])).unwrap();
+        let kinds: Vec<_> = settings
+            .expressions
+            .keys()
+            .map(|(group, kind)| format!("{group}/{kind}"))
+            .collect();
+        assert_eq!(kinds, ["/Widget", "a.test/Widget"]);
+        let mut unknown = widgets("a.test/v1", "true");
+        unknown["waiting"] = "true".into();
+        for (list, expect) in [
+            (
+                json!([widgets("a.test/v1", "true"), widgets("a.test/v2", "true")]),
+                "InvalidSpec spec.healthCheckExprs[1]: a.test/v2 Widget: the kind has expressions twice",
+            ),
+            (
+                json!([widgets("a.test/v1", "status.phase ==")]),
+                "InvalidSpec spec.healthCheckExprs[0]: a.test/v1 Widget: current \"status.phase ==\": does not parse: 1:16: mismatched \
+                 input '<EOF>'",
+            ),
+            (
+                json!([widgets("a.test/v1", "")]),
+                "InvalidSpec spec.healthCheckExprs[0]: a.test/v1 Widget: current \"\": write an expression",
+            ),
+            (
+                json!([unknown]),
+                "Unsupported spec.healthCheckExprs.waiting cannot be carried out by the built-in sync; remove it, or run Flux in this \
+                 cluster",
+            ),
+        ] {
+            let refusal = parse(list).unwrap_err();
+            assert_eq!(format!("{} {}", refusal.reason, refusal.message), expect);
+        }
     }
 
     #[test]

@@ -18,10 +18,11 @@ use muster_api::{
     revision::ModuleRevisionSpec,
     rollout::Rollout,
     selector::Matcher,
-    sync::{Binding, Sync},
+    sync::{Binding, HealthExpression, Sync},
     validate::{self, InsecureSources},
 };
 
+use muster_health::Expressions;
 use muster_rollout::{self as engine, RunState, UnitId};
 
 use super::{
@@ -368,9 +369,29 @@ fn invalid<K: ModuleObject>(module: &K, insecure: InsecureSources) -> Option<Inv
     if problems.is_empty() {
         problems = validate::gates(module.spec(), insecure);
     }
+    if problems.is_empty()
+        && let Some(message) = unreadable_expression(&module.spec().sync.package.health_expressions)
+    {
+        return Some(Invalid {
+            reason: ObjectReason::InvalidSpec,
+            message,
+        });
+    }
     (!problems.is_empty()).then(|| Invalid {
         reason: ObjectReason::InvalidSpec,
         message: validate::message(&problems),
+    })
+}
+
+/// The first expression of health that no agent could evaluate.
+fn unreadable_expression(each: &[HealthExpression]) -> Option<String> {
+    each.iter().enumerate().find_map(|(index, of)| {
+        let parsed = Expressions::parse(&of.current, of.in_progress.as_deref(), of.failed.as_deref());
+        let error = parsed.err()?;
+        Some(format!(
+            "spec.sync.package.healthExpressions[{index}]: {} {}: {error}",
+            of.api_version, of.kind
+        ))
     })
 }
 

@@ -1,8 +1,11 @@
 //! Promise: a row becomes exactly one source and one Kustomization, and has succeeded only when Flux says so at this commit and generation.
 
+use std::time::Duration;
+
 use kube::{ResourceExt, api::ListParams};
 use muster_api::{
     Assemblage,
+    assemblage::SyncRow,
     flux::{DeletionPolicy, GitRepository},
 };
 use serde_json::json;
@@ -174,4 +177,30 @@ async fn a_binding_follows_the_object_that_it_reads() {
     cluster
         .until_kustomization("eu-1", "web", |object| host(object).as_deref() == Some("b.test"))
         .await;
+}
+
+/// Both the built-in sync and Flux read them there.
+#[tokio::test(start_paused = true)]
+async fn health_expressions_are_those_of_its_kustomization() {
+    let mut cluster = Cluster::downstream().await;
+    cluster.run_assemblages();
+    let expressions = json!([
+        {"apiVersion": "a.test/v1", "kind": "Widget", "current": "status.phase == '$(A)'", "failed": "false", "inProgress": "false"},
+        {"apiVersion": "v1", "kind": "Service", "current": "true"},
+    ]);
+    let with = |expressions: serde_json::Value| SyncRow {
+        package: Some(serde_json::from_value(json!({ "healthExpressions": expressions })).unwrap()),
+        ..row("web", OLD, 1)
+    };
+    cluster
+        .create(assemblage("eu-1", &[with(expressions.clone())]))
+        .await;
+    cluster.carry_out("eu-1", "web", OLD).await;
+    let found = cluster.kustomization("eu-1", "web").await.unwrap();
+    assert_eq!(json!(found.spec.health_check_exprs), expressions);
+    cluster.set_rows::<Assemblage>("eu-1", &[with(json!([]))]).await;
+    pass(Duration::from_mins(1)).await;
+    let found = cluster.kustomization("eu-1", "web").await.unwrap();
+    assert_eq!(found.spec.health_check_exprs, []);
+    assert_eq!(json!(found.spec).get("healthCheckExprs"), None);
 }

@@ -10,9 +10,9 @@ use crate::support::{
     ready, send,
 };
 
-const WIDGET: &str = "/apis/example.test/v1/namespaces/default/widgets/w";
+pub(crate) const WIDGET: &str = "/apis/example.test/v1/namespaces/default/widgets/w";
 /// What is waited for where nothing else is asked for.
-const SETTLE: u64 = 30;
+pub(crate) const SETTLE: u64 = 30;
 /// How much later a check may be than what it is for.
 const LATE: u64 = 3;
 
@@ -31,7 +31,7 @@ fn definition() -> Value {
     })
 }
 
-fn widget(size: u8, labels: &str) -> String {
+pub(crate) fn widget(size: u8, labels: &str) -> String {
     format!(
         "apiVersion: example.test/v1\nkind: Widget\nmetadata: {{name: w, namespace: default, labels: {{{labels}}}}}\nspec: {{size: \
          {size}}}\n"
@@ -47,18 +47,18 @@ fn well() -> Value {
 }
 
 /// A cluster in which version 1 of a widget is confirmed, and whose Kustomization has these fields beside the usual ones.
-struct Cluster {
-    bed: Bed,
+pub(crate) struct Cluster {
+    pub(crate) bed: Bed,
 }
 
 /// A version that was applied.
-struct Version {
+pub(crate) struct Version {
     commit: String,
     applied: Instant,
 }
 
 impl Cluster {
-    async fn empty() -> Self {
+    pub(crate) async fn empty() -> Self {
         let bed = Bed::new().await;
         bed.create(
             "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
@@ -79,7 +79,7 @@ impl Cluster {
     }
 
     /// Commits these files; returns once the widget is as `wanted`.
-    async fn release(&self, files: &[(&str, &str)], wanted: impl Fn(&Value) -> bool) -> Version {
+    pub(crate) async fn release(&self, files: &[(&str, &str)], wanted: impl Fn(&Value) -> bool) -> Version {
         let commit = self.bed.commit(files);
         self.bed.fetch(&commit).await;
         let mut applied = Instant::now();
@@ -95,7 +95,7 @@ impl Cluster {
     }
 
     /// Version 2, which is another spec.
-    async fn second(&self) -> Version {
+    pub(crate) async fn second(&self) -> Version {
         self.release(&[("app/w.yaml", &widget(2, ""))], |widget| {
             widget["metadata"]["generation"] == 2
         })
@@ -103,20 +103,20 @@ impl Cluster {
     }
 
     /// The operator writes the status of the widget.
-    async fn answers(&self, status: Value) {
+    pub(crate) async fn answers(&self, status: Value) {
         self.bed
             .edit(&format!("{WIDGET}/status"), json!({ "status": status }))
             .await;
     }
 
     /// The operator writes a status so many seconds after a version was applied.
-    async fn answers_at(&self, version: &Version, seconds: u64, status: Value) {
+    pub(crate) async fn answers_at(&self, version: &Version, seconds: u64, status: Value) {
         tokio::time::sleep_until(version.applied + Duration::from_secs(seconds)).await;
         self.answers(status).await;
     }
 
     /// Whether a version was ever confirmed.
-    fn was_confirmed(&self, version: &Version) -> bool {
+    pub(crate) fn was_confirmed(&self, version: &Version) -> bool {
         let revision = format!("main@sha1:{}", version.commit);
         self.bed.api.recorder().events().iter().any(|event| {
             let object = event.object();
@@ -128,7 +128,7 @@ impl Cluster {
 
     /// The version is confirmed so many seconds after it was applied; returns its Kustomization.
     #[track_caller]
-    fn until_confirmed<'a>(
+    pub(crate) fn until_confirmed<'a>(
         &'a self,
         version: &'a Version,
         seconds: u64,
@@ -148,7 +148,7 @@ impl Cluster {
     }
 
     /// The version fails, and was never confirmed.
-    async fn until_failed(&self, version: &Version) {
+    pub(crate) async fn until_failed(&self, version: &Version) {
         self.bed
             .until(&kustomization("app"), |object| {
                 ready(object) == "False HealthCheckFailed"
@@ -159,7 +159,7 @@ impl Cluster {
     }
 }
 
-fn healthy(object: &Value) -> String {
+pub(crate) fn healthy(object: &Value) -> String {
     let healthy = condition(object, "Healthy").unwrap();
     format!(
         "{} {}: {}",

@@ -16,6 +16,7 @@ mod deletion;
 mod dependencies;
 mod drift;
 mod evidence;
+mod expressions;
 mod failures;
 mod fields;
 mod flux;

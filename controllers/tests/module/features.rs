@@ -211,3 +211,32 @@ async fn a_field_that_the_kind_does_not_have_is_not_dropped_in_silence() {
     bed.until_ready("web").await;
     assert_eq!(bed.texts("web").await, ["one", "one", "one"]);
 }
+
+/// Where Flux applies, too: it is Flux's field.
+#[test]
+fn health_expressions_are_a_feature_of_either_sync() {
+    for flux in [false, true] {
+        assert!(
+            muster_api::features::own(flux).contains("healthExpressions"),
+            "{flux}"
+        );
+    }
+    let row: muster_api::assemblage::SyncRow = serde_json::from_value(json!({
+        "name": "web", "package": {"healthExpressions": [{"apiVersion": "a.test/v1", "kind": "Widget", "current": "true"}]},
+    }))
+    .unwrap();
+    assert_eq!(muster_api::features::needed(&row), ["healthExpressions"].into());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expression_that_no_agent_could_evaluate_moves_nothing() {
+    let bed = Bed::new(&["eu-1"]).await;
+    bed.release("one", &["web"], "one");
+    let expressions = json!([{"apiVersion": "a.test/v1", "kind": "Widget", "current": "status.phase =="}]);
+    let package = json!({"sync": {"package": {"healthExpressions": expressions}}});
+    bed.create::<Module>(module("web", "one", package)).await;
+    let said = bed.until_said("web", "Stalled", "True InvalidSpec").await;
+    let expect = "spec.sync.package.healthExpressions[0]: a.test/v1 Widget: current \"status.phase ==\": does not parse: 1:16: ";
+    assert!(said.starts_with(expect), "{said}");
+    assert_eq!(bed.row("eu-1", "web").await, None);
+}

@@ -12,7 +12,8 @@ use serde_json::Value;
 
 use super::{
     Health, State,
-    evidence::{NO_EVIDENCE, Watch},
+    evidence::{NO_EVIDENCE, Target, Watch},
+    expressions::{self, Judged},
     fields::{list, text},
     of, pods,
     report::{Report, Unhealthy},
@@ -73,15 +74,16 @@ async fn read_all(
     let reads: Vec<_> = indices
         .iter()
         .map(|index| &watch.targets[*index])
-        .map(|target| look(cluster, &target.id, &target.version, jobs, now))
+        .map(|target| look(cluster, target, jobs, now))
         .collect();
-    let looks: Vec<Result<(Health, Option<Value>), CallError>> =
+    let looks: Vec<Result<(Judged, Option<Value>), CallError>> =
         stream::iter(reads).buffered(CONCURRENCY).collect().await;
     let mut unhealthy = Vec::new();
     for (index, look) in indices.iter().zip(looks) {
-        let (health, live) = look?;
+        let (judged, live) = look?;
         let target = &mut watch.targets[*index];
-        let health = target.found(live.as_ref(), health, now, settle);
+        target.answered = judged.answered;
+        let health = target.found(live.as_ref(), judged.health, now, settle);
         if !target.is_well() {
             let id = target.id.clone();
             let cause = None;
@@ -93,24 +95,30 @@ async fn read_all(
 
 async fn look(
     cluster: &Cluster,
-    id: &ObjectId,
-    version: &str,
+    target: &Target,
     jobs: &Jobs,
     now: Timestamp,
-) -> Result<(Health, Option<Value>), CallError> {
-    let live = read(cluster, id, version).await;
+) -> Result<(Judged, Option<Value>), CallError> {
+    let id = &target.id;
+    let live = read(cluster, id, &target.version).await;
     if let Ok(live) = &live {
         jobs.observed(id, live.as_ref());
     }
     match live {
         Ok(live) if jobs.has_completed(id) && live.as_ref().is_none_or(is_being_deleted) => {
-            Ok((Health::current("Job Completed, and was deleted"), live))
+            Ok((Health::current("Job Completed, and was deleted").into(), live))
         }
-        Ok(Some(live)) => Ok((since_our_write(of(&live, now), &live), Some(live))),
-        Ok(None) => Ok((Health::not_found(), None)),
+        Ok(Some(live)) => {
+            if let Some(expressions) = &target.expressions {
+                let judged = expressions::judge(&live, expressions, target.needs_answer()).await;
+                return Ok((judged, Some(live)));
+            }
+            Ok((since_our_write(of(&live, now), &live).into(), Some(live)))
+        }
+        Ok(None) => Ok((Health::not_found().into(), None)),
         Err(error) if error.is_of_cluster() => Err(error),
         Err(error) => Ok((
-            Health::in_progress(error.reason().to_owned(), error.to_string()),
+            Health::in_progress(error.reason().to_owned(), error.to_string()).into(),
             None,
         )),
     }

@@ -15,6 +15,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
+    sync::Arc,
     time::Duration,
 };
 
@@ -24,6 +25,7 @@ use muster_api::{
     evidence::{Assumed, Progress},
     schema::MAX_LABEL,
 };
+use muster_health::Expressions;
 use serde_json::{Map, Value};
 
 use super::{
@@ -165,7 +167,7 @@ impl Need {
 }
 
 /// The health of an object that was changed: what is said of an older generation is not taken for what is said of this one.
-fn of_this_generation(object: &Value, health: Health) -> Health {
+fn of_this_generation(object: &Value, health: Health, by_expressions: bool) -> Health {
     let Some(generation) = integer(object, "/metadata/generation") else {
         return health;
     };
@@ -178,7 +180,8 @@ fn of_this_generation(object: &Value, health: Health) -> Health {
             format!("{kind} generation is {generation}, but latest observed generation is {observed}"),
         );
     }
-    let Some(condition) = rests_on(object, &health) else {
+    // Which condition expressions rest on is their own matter.
+    let Some(condition) = rests_on(object, &health).filter(|_| !by_expressions) else {
         return health;
     };
     match older(number(condition, "/observedGeneration")) {
@@ -239,6 +242,8 @@ pub enum Lack {
     Before(&'static str),
     /// There is no condition that says anything.
     NoReady,
+    /// What its expressions say may be from before our apply.
+    Unobserved,
 }
 
 impl fmt::Display for Lack {
@@ -246,6 +251,7 @@ impl fmt::Display for Lack {
         match self {
             Self::Before(condition) => write!(f, "{condition}=True is from before"),
             Self::NoReady => f.write_str("it has no Ready condition"),
+            Self::Unobserved => f.write_str("what its expression says may be from before"),
         }
     }
 }
@@ -287,6 +293,10 @@ pub struct Target {
     /// The version that it is read in.
     pub version: String,
     need: Need,
+    /// By what it is judged, if not by the rules of its kind.
+    pub(super) expressions: Option<Arc<Expressions>>,
+    /// Whether its controller wrote what its expressions say, since it was created.
+    pub(super) answered: bool,
     /// Since when every check found the same.
     steady: Option<Steady>,
     verdict: Verdict,
@@ -322,9 +332,37 @@ impl Target {
             id,
             version,
             need,
+            expressions: None,
+            answered: false,
             steady: applied.map(current),
             verdict: Verdict::Pending,
             progress: None,
+        }
+    }
+
+    /// The same, judged by the expressions of its kind.
+    #[must_use]
+    pub fn judged_by(self, expressions: Option<Arc<Expressions>>) -> Self {
+        Self { expressions, ..self }
+    }
+
+    /// Whether an answer to its creation is evidence.
+    pub(super) fn needs_answer(&self) -> bool {
+        matches!(self.need, Need::Answer(_))
+    }
+
+    fn prove(&self, live: &Value, health: &Health, need: &Need) -> Result<(), Lack> {
+        if self.expressions.is_none() {
+            return prove(live, health, need);
+        }
+        let observed = number(live, "/status/observedGeneration");
+        let is_observed = observed.is_some() && observed == integer(live, "/metadata/generation");
+        match need {
+            Need::Nothing => Ok(()),
+            Need::Answer(_) if self.answered => Ok(()),
+            Need::Answer(_) | Need::Observation if is_observed => Ok(()),
+            // Which condition an expression rests on is its own matter, so what is said of one is no evidence.
+            Need::Answer(_) | Need::Observation => Err(Lack::Unobserved),
         }
     }
 
@@ -351,7 +389,9 @@ impl Target {
         self.verdict = Verdict::Pending;
         self.progress = live.filter(|_| is_custom(&self.id.group)).and_then(progress);
         let health = match live {
-            Some(live) if self.need != Need::Nothing => of_this_generation(live, health),
+            Some(live) if self.need != Need::Nothing => {
+                of_this_generation(live, health, self.expressions.is_some())
+            }
             Some(_) | None => health,
         };
         let counts = health.is_current() || health.terminal;
@@ -369,7 +409,7 @@ impl Target {
             since,
         });
         let settled = Duration::try_from(now.duration_since(since)).unwrap_or_default() >= settle; // not before its start
-        let lack = prove(live, &health, &self.need).err();
+        let lack = self.prove(live, &health, &self.need).err();
         match lack {
             Some(lack) if !settled => Health::in_progress(
                 NO_EVIDENCE,
@@ -381,7 +421,8 @@ impl Target {
                 health
             }
             None => {
-                let lacks = is_custom(&self.id.group).then(|| prove(live, &health, &Need::Observation).err());
+                let lacks =
+                    is_custom(&self.id.group).then(|| self.prove(live, &health, &Need::Observation).err());
                 self.verdict = Verdict::Well(lacks.flatten());
                 health
             }

@@ -16,13 +16,19 @@
 pub mod check;
 mod dependencies;
 pub mod evidence;
+mod expressions;
 mod fields;
 mod pods;
 pub mod report;
 mod workloads;
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
+use muster_health::Expressions;
 use serde_json::Value;
+
+pub use self::expressions::NOT_BOOLEAN;
 
 use self::fields::{conditions, integer, text};
 
@@ -138,15 +144,19 @@ pub fn of(object: &Value, now: Timestamp) -> Health {
         .unwrap_or_else(|| Health::current("Resource is current"))
 }
 
+/// The health of an object by the expressions of its kind, or by the rules of its kind without them; whether there is evidence is another
+/// question.
+pub async fn judge(object: &Value, now: Timestamp, by: Option<&Arc<Expressions>>) -> Health {
+    match by {
+        Some(expressions) => expressions::judge(object, expressions, false).await.health,
+        None => of(object, now),
+    }
+}
+
 /// What deletion, generations and the conditions of kstatus say about an object of any kind.
 fn generic(object: &Value) -> Option<Health> {
-    if text(object, "/metadata/deletionTimestamp").is_some_and(|time| !time.is_empty()) {
-        return Some(Health {
-            state: State::Terminating,
-            reason: "Terminating".into(),
-            message: "Resource scheduled for deletion".into(),
-            terminal: false,
-        });
+    if let Some(terminating) = terminating(object) {
+        return Some(terminating);
     }
     if let (Some(generation), Some(observed)) = (
         integer(object, "/metadata/generation"),
@@ -163,6 +173,17 @@ fn generic(object: &Value) -> Option<Health> {
         ("Reconciling", "True") => Some(Health::in_progress(condition.reason, condition.message)),
         ("Stalled", "True") => Some(Health::stalled(condition.reason, condition.message)),
         _ => None,
+    })
+}
+
+/// An object that is being deleted is nothing else.
+fn terminating(object: &Value) -> Option<Health> {
+    let deleted = text(object, "/metadata/deletionTimestamp").is_some_and(|time| !time.is_empty());
+    deleted.then(|| Health {
+        state: State::Terminating,
+        reason: "Terminating".into(),
+        message: "Resource scheduled for deletion".into(),
+        terminal: false,
     })
 }
 

@@ -1,0 +1,172 @@
+//! `muster build --health`: what the health expressions of a folder say of recorded objects.
+
+use std::{
+    fmt,
+    io::{self, Read as _},
+    path::Path,
+    sync::Arc,
+};
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use muster_api::{kind::GROUP, sync::HealthExpression};
+use muster_controllers::runtime::Clock;
+use muster_health::Expressions;
+use muster_sync::{
+    build::Manifest,
+    health::{self, Health, NOT_BOOLEAN},
+    yaml,
+};
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use crate::{DONE, FAILED, output};
+
+/// The expressions of a kind, and where they are written.
+struct Written {
+    /// The object that has them, and its place.
+    of: String,
+    group: String,
+    kind: String,
+    expressions: Arc<Expressions>,
+}
+
+/// An object of the file, as the command names it.
+struct Named<'a>(&'a Value);
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |pointer| {
+            self.0
+                .pointer(pointer)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
+        let namespace = text("/metadata/namespace");
+        let between = if namespace.is_empty() { "" } else { "/" };
+        write!(
+            f,
+            "{}/{namespace}{between}{}",
+            text("/kind"),
+            text("/metadata/name")
+        )
+    }
+}
+
+/// Prints where each object of the file stands; fails where an expression can never say so.
+pub async fn run(manifests: &[Manifest], recorded: &Path) -> anyhow::Result<u8> {
+    let (written, mut wrong) = expressions(manifests);
+    for message in &wrong {
+        complain!("error: {message}");
+    }
+    let objects = match objects(recorded) {
+        Ok(objects) => objects,
+        Err(error) => {
+            complain!("error: {error:#}");
+            return Ok(FAILED);
+        }
+    };
+    let now = Clock::system().now();
+    let mut lines = String::new();
+    for object in &objects {
+        for (verdict, of) in verdicts(object, &written, now).await {
+            let line = format!(
+                "{}: {}: {}{of}",
+                Named(object),
+                verdict.state.as_str(),
+                verdict.message
+            );
+            if verdict.reason == NOT_BOOLEAN {
+                complain!("error: {line}");
+                wrong.push(line);
+            } else {
+                lines.push_str(&line);
+                lines.push('\n');
+            }
+        }
+    }
+    output::text(&lines)?;
+    Ok(if wrong.is_empty() { DONE } else { FAILED })
+}
+
+/// What each expression for an object says of it, or the rules of its kind where there is none.
+async fn verdicts(object: &Value, written: &[Written], now: Timestamp) -> Vec<(Health, String)> {
+    let text = |field: &str| object[field].as_str().unwrap_or_default();
+    let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
+    let mut verdicts = Vec::new();
+    for of in written
+        .iter()
+        .filter(|of| of.group == group && of.kind == text("kind"))
+    {
+        let health = health::judge(object, now, Some(&of.expressions)).await;
+        verdicts.push((health, format!(" ({})", of.of)));
+    }
+    if verdicts.is_empty() {
+        let health = health::judge(object, now, None).await;
+        verdicts.push((health, " (the rules of its kind)".to_owned()));
+    }
+    verdicts
+}
+
+/// The expressions of modules and Kustomizations, and what is wrong with others.
+fn expressions(manifests: &[Manifest]) -> (Vec<Written>, Vec<String>) {
+    let (mut written, mut wrong) = (Vec::new(), Vec::new());
+    for manifest in manifests {
+        let identity = manifest.identity();
+        let field = match (identity.group.as_str(), identity.kind.as_str()) {
+            (GROUP, "Module" | "BootstrapModule") => "/spec/sync/package/healthExpressions",
+            ("kustomize.toolkit.fluxcd.io", "Kustomization") => "/spec/healthCheckExprs",
+            _ => continue,
+        };
+        let each = manifest.object.pointer(field).and_then(Value::as_array);
+        for (index, entry) in each.into_iter().flatten().enumerate() {
+            match parse(entry) {
+                Ok((of, expressions)) => {
+                    let (group, kind) = of.group_kind();
+                    written.push(Written {
+                        of: format!("{}/{}", identity.kind, identity.name),
+                        group: group.to_owned(),
+                        kind: kind.to_owned(),
+                        expressions: Arc::new(expressions),
+                    });
+                }
+                Err(message) => {
+                    let (kind, name, path) = (&identity.kind, &identity.name, field.replace('/', "."));
+                    let path = path.trim_start_matches('.');
+                    wrong.push(format!(
+                        "{}: {kind}/{name}: {path}[{index}]: {message}",
+                        manifest.origin
+                    ));
+                }
+            }
+        }
+    }
+    (written, wrong)
+}
+
+fn parse(entry: &Value) -> Result<(HealthExpression, Expressions), String> {
+    let of = HealthExpression::deserialize(entry).map_err(|error| error.to_string())?;
+    let expressions = Expressions::parse(&of.current, of.in_progress.as_deref(), of.failed.as_deref())
+        .map_err(|error| format!("{} {}: {error}", of.api_version, of.kind))?;
+    Ok((of, expressions))
+}
+
+/// The objects of a file; those of a List one by one.
+fn objects(recorded: &Path) -> anyhow::Result<Vec<Value>> {
+    let file = recorded.display().to_string();
+    let mut bytes = Vec::new();
+    if file == "-" {
+        io::stdin().read_to_end(&mut bytes).context("stdin")?;
+    } else {
+        bytes = std::fs::read(recorded).with_context(|| file.clone())?;
+    }
+    let mut objects = Vec::new();
+    for document in yaml::documents(&file, &bytes)? {
+        let object = document.value()?;
+        match object.get("items").and_then(Value::as_array) {
+            Some(items) => objects.extend(items.iter().cloned()),
+            None => objects.push(object),
+        }
+    }
+    Ok(objects)
+}

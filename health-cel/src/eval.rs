@@ -1,0 +1,494 @@
+//! The value of an expression. Each step of a loop asks whether to go on, and what is made is counted.
+
+use std::{cmp::Ordering, collections::BTreeMap, mem, rc::Rc};
+
+use cel::{
+    IdedExpr,
+    common::ast::{
+        CallExpr, ComprehensionExpr, EntryExpr, Expr, ListExpr, LiteralValue, MapExpr, SelectExpr,
+        operators as op,
+    },
+};
+
+use crate::{
+    Stop, functions,
+    parse::NAMESPACES,
+    time,
+    value::{self, Key, Map, Order, TYPES, Value},
+};
+
+/// The most that the texts, lists and maps of one evaluation may come to, in bytes and elements: ten times an object of the greatest size.
+pub(crate) const MAX_MADE: usize = 16 * 1024 * 1024;
+
+/// Why there is no value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// As CEL defines it; `false && …` and `true || …` make up for it.
+    NoValue(String),
+    /// It makes too much.
+    TooLarge,
+    /// It was told to end.
+    Stopped,
+}
+
+pub(crate) type Evaluated<T = Value> = Result<T, Fault>;
+
+pub(crate) fn no<T>(message: impl Into<String>) -> Evaluated<T> {
+    Err(Fault::NoValue(message.into()))
+}
+
+/// What a function is of no use for.
+pub(crate) fn no_overload<T>(name: &str) -> Evaluated<T> {
+    no(format!("{name} is not defined for values of these types"))
+}
+
+/// The value of an expression over variables.
+pub(crate) fn evaluate(expression: &IdedExpr, variables: &BTreeMap<String, Value>, stop: &Stop) -> Evaluated {
+    Machine {
+        variables,
+        stop,
+        made: 0,
+        scope: Vec::new(),
+    }
+    .eval(expression)
+}
+
+pub(crate) struct Machine<'a> {
+    variables: &'a BTreeMap<String, Value>,
+    stop: &'a Stop,
+    made: usize,
+    /// The variables of comprehensions, the innermost last.
+    scope: Vec<(&'a str, Evaluated)>,
+}
+
+impl<'a> Machine<'a> {
+    /// Goes on, unless it is told to end.
+    pub(crate) fn go_on(&self) -> Evaluated<()> {
+        if self.stop.is_stopped() {
+            return Err(Fault::Stopped);
+        }
+        Ok(())
+    }
+
+    /// Counts what is about to be made.
+    pub(crate) fn make(&mut self, size: usize) -> Evaluated<()> {
+        self.made = self.made.saturating_add(size);
+        if self.made > MAX_MADE {
+            return Err(Fault::TooLarge);
+        }
+        self.go_on()
+    }
+
+    pub(crate) fn eval(&mut self, expression: &'a IdedExpr) -> Evaluated {
+        match &expression.expr {
+            Expr::Literal(literal) => Ok(constant(literal)),
+            Expr::Ident(name) => self.variable(name),
+            Expr::Select(select) => self.select(select),
+            Expr::Call(call) => self.call(call),
+            Expr::List(list) => self.list(list),
+            Expr::Map(map) => self.map(map),
+            Expr::Comprehension(comprehension) => {
+                let outside = self.scope.len();
+                let value = self.comprehension(comprehension);
+                self.scope.truncate(outside);
+                value
+            }
+            // Refused when it was parsed.
+            Expr::Struct(_) | Expr::Unspecified => no("a message cannot be made"),
+        }
+    }
+
+    fn variable(&self, name: &str) -> Evaluated {
+        if let Some((_, value)) = self.scope.iter().rev().find(|(known, _)| *known == name) {
+            return value.clone();
+        }
+        if let Some(value) = self.variables.get(name) {
+            return Ok(value.clone());
+        }
+        let kind = TYPES.iter().find(|kind| **kind == name);
+        kind.map_or_else(
+            || no(format!("no such attribute: {name}")),
+            |kind| Ok(Value::Type(kind)),
+        )
+    }
+
+    fn bool(&mut self, expression: &'a IdedExpr, name: &str) -> Evaluated<bool> {
+        match self.eval(expression)? {
+            Value::Bool(value) => Ok(value),
+            _ => no_overload(name),
+        }
+    }
+
+    fn select(&mut self, select: &'a SelectExpr) -> Evaluated {
+        let operand = self.eval(&select.operand)?;
+        let key = Key::Text(select.field.as_str().into());
+        if select.test {
+            return Ok(Value::Bool(match &operand {
+                Value::Map(map) => map.contains_key(&key),
+                Value::Optional(Some(value)) => matches!(&**value, Value::Map(map) if map.contains_key(&key)),
+                Value::List(_) => return no_overload("has"),
+                _ => false,
+            }));
+        }
+        match &operand {
+            Value::Map(map) => map
+                .get(&key)
+                .cloned()
+                .map_or_else(|| no(format!("no such key: {}", select.field)), Ok),
+            Value::Optional(value) => present(value.as_deref(), &Value::text(&select.field)),
+            _ => no(format!("no such key: {}", select.field)),
+        }
+    }
+
+    fn list(&mut self, list: &'a ListExpr) -> Evaluated {
+        let mut values = Vec::with_capacity(list.elements.len());
+        for (index, element) in list.elements.iter().enumerate() {
+            let value = self.eval(element)?;
+            if list.optional_indices.contains(&index) {
+                values.extend(optional(&value, "[?_]")?.cloned());
+            } else {
+                values.push(value);
+            }
+        }
+        self.make(values.len())?;
+        Ok(Value::list(values))
+    }
+
+    fn map(&mut self, map: &'a MapExpr) -> Evaluated {
+        let mut values = Map::new();
+        for entry in &map.entries {
+            let EntryExpr::MapEntry(entry) = &entry.expr else {
+                return no("a message cannot be made");
+            };
+            let key = self.eval(&entry.key)?.key();
+            let key = key.map_or_else(|| no("a map has no keys of this type"), Ok)?;
+            let mut value = Some(self.eval(&entry.value)?);
+            if entry.optional {
+                let inner = value.as_ref().map(|value| optional(value, "{?_}")).transpose()?;
+                value = inner.flatten().cloned();
+            }
+            if let Some(value) = value {
+                values.insert(key, value);
+            }
+        }
+        self.make(values.len())?;
+        Ok(Value::Map(Rc::new(values)))
+    }
+
+    fn comprehension(&mut self, comprehension: &'a ComprehensionExpr) -> Evaluated {
+        let items = match self.eval(&comprehension.iter_range)? {
+            Value::List(list) => list,
+            Value::Map(map) => Rc::new(map.keys().map(Value::from).collect()),
+            _ => return no_overload("a comprehension"),
+        };
+        let start = self.eval(&comprehension.accu_init);
+        let at = self.scope.len();
+        self.scope.push((&comprehension.accu_var, start));
+        for item in items.iter() {
+            self.go_on()?;
+            if !self.bool(&comprehension.loop_cond, "a comprehension")? {
+                break;
+            }
+            self.scope.push((&comprehension.iter_var, Ok(item.clone())));
+            let next = self.step(&comprehension.loop_step, at, &comprehension.accu_var);
+            self.scope.truncate(at + 1);
+            if let Err(fault @ (Fault::Stopped | Fault::TooLarge)) = next {
+                return Err(fault);
+            }
+            self.scope[at].1 = next;
+        }
+        self.eval(&comprehension.result)
+    }
+
+    /// A step of a loop. What `map` and `filter` gather is not copied for each element.
+    fn step(&mut self, step: &'a IdedExpr, at: usize, accu: &str) -> Evaluated {
+        let Expr::Call(call) = &step.expr else {
+            return self.eval(step);
+        };
+        let is_accu = |part: &IdedExpr| matches!(&part.expr, Expr::Ident(name) if name == accu);
+        match (call.func_name.as_str(), call.args.as_slice()) {
+            (op::CONDITIONAL, [condition, then, otherwise]) if is_accu(otherwise) => {
+                if self.bool(condition, op::CONDITIONAL)? {
+                    self.step(then, at, accu)
+                } else {
+                    self.take(at)
+                }
+            }
+            (op::ADD, [gathered, added]) if is_accu(gathered) => {
+                let Expr::List(added) = &added.expr else {
+                    return self.eval(step);
+                };
+                let added = self.list(added)?;
+                match (self.take(at)?, added) {
+                    (Value::List(mut gathered), Value::List(added)) => {
+                        Rc::make_mut(&mut gathered).extend(added.iter().cloned());
+                        Ok(Value::List(gathered))
+                    }
+                    (gathered, added) => self.binary(op::ADD, &gathered, &added),
+                }
+            }
+            _ => self.eval(step),
+        }
+    }
+
+    fn take(&mut self, at: usize) -> Evaluated {
+        mem::replace(&mut self.scope[at].1, Ok(Value::Null))
+    }
+
+    fn call(&mut self, call: &'a CallExpr) -> Evaluated {
+        let name = call.func_name.as_str();
+        match (name, call.args.as_slice()) {
+            (op::CONDITIONAL, [condition, then, otherwise]) => {
+                let branch = if self.bool(condition, name)? {
+                    then
+                } else {
+                    otherwise
+                };
+                self.eval(branch)
+            }
+            (op::LOGICAL_AND, args) => self.logic(args, name, false),
+            (op::LOGICAL_OR, args) => self.logic(args, name, true),
+            (op::NOT_STRICTLY_FALSE, [arg]) => match self.eval(arg) {
+                Ok(Value::Bool(false)) => Ok(Value::Bool(false)),
+                Ok(_) | Err(Fault::NoValue(_)) => Ok(Value::Bool(true)),
+                Err(fault) => Err(fault),
+            },
+            (op::LOGICAL_NOT, [arg]) => Ok(Value::Bool(!self.bool(arg, name)?)),
+            (op::NEGATE, [arg]) => match self.eval(arg)? {
+                Value::Int(value) => value
+                    .checked_neg()
+                    .map_or_else(overflow, |value| Ok(Value::Int(value))),
+                Value::Double(value) => Ok(Value::Double(-value)),
+                Value::Duration(value) => value
+                    .checked_neg()
+                    .map_or_else(overflow, |value| Ok(Value::Duration(value))),
+                _ => no_overload(name),
+            },
+            (
+                op::EQUALS
+                | op::NOT_EQUALS
+                | op::LESS
+                | op::LESS_EQUALS
+                | op::GREATER
+                | op::GREATER_EQUALS
+                | op::ADD
+                | op::SUBSTRACT
+                | op::MULTIPLY
+                | op::DIVIDE
+                | op::MODULO
+                | op::INDEX
+                | op::OPT_INDEX
+                | op::OPT_SELECT
+                | op::IN,
+                [a, b],
+            ) => {
+                let (a, b) = (self.eval(a)?, self.eval(b)?);
+                self.binary(name, &a, &b)
+            }
+            _ => self.function(call),
+        }
+    }
+
+    /// `&&` is decided by a false, `||` by a true, on whatever side it stands; only if none decides, an error counts.
+    fn logic(&mut self, args: &'a [IdedExpr], name: &str, decides: bool) -> Evaluated {
+        let mut fault = None;
+        for arg in args {
+            match self.bool(arg, name) {
+                Ok(value) if value == decides => return Ok(Value::Bool(decides)),
+                Ok(_) => {}
+                Err(Fault::NoValue(message)) => fault = fault.or(Some(Fault::NoValue(message))),
+                Err(fault) => return Err(fault),
+            }
+        }
+        fault.map_or(Ok(Value::Bool(!decides)), Err)
+    }
+
+    fn binary(&mut self, name: &str, a: &Value, b: &Value) -> Evaluated {
+        let ordered = |holds: fn(Ordering) -> bool| match value::compare(a, b) {
+            Some(Order::Is(order)) => Ok(Value::Bool(holds(order))),
+            Some(Order::NotANumber) => no("what is not a number has no order"),
+            None => no_overload(name),
+        };
+        match name {
+            op::EQUALS => Ok(Value::Bool(value::equal(a, b))),
+            op::NOT_EQUALS => Ok(Value::Bool(!value::equal(a, b))),
+            op::LESS => ordered(Ordering::is_lt),
+            op::LESS_EQUALS => ordered(Ordering::is_le),
+            op::GREATER => ordered(Ordering::is_gt),
+            op::GREATER_EQUALS => ordered(Ordering::is_ge),
+            op::INDEX => match a {
+                Value::Optional(inner) => present(inner.as_deref(), b),
+                _ => item(a, b)?.map_or_else(|| no("no such key, or index out of bounds"), Ok),
+            },
+            op::OPT_INDEX | op::OPT_SELECT => match a {
+                Value::Optional(inner) => present(inner.as_deref(), b),
+                _ => present(Some(a), b),
+            },
+            op::IN => self.contains(a, b),
+            _ => self.arithmetic(name, a, b),
+        }
+    }
+
+    /// Whether `container` has `value`.
+    pub(crate) fn contains(&mut self, value: &Value, container: &Value) -> Evaluated {
+        Ok(Value::Bool(match container {
+            Value::Map(map) => value.key().is_some_and(|key| map.contains_key(&key)),
+            Value::List(list) => {
+                for item in list.iter() {
+                    self.go_on()?;
+                    if value::equal(item, value) {
+                        return Ok(Value::Bool(true));
+                    }
+                }
+                false
+            }
+            _ => return no_overload("in"),
+        }))
+    }
+
+    fn arithmetic(&mut self, name: &str, a: &Value, b: &Value) -> Evaluated {
+        use Value::{Bytes, Double, Int, List, Text, Uint};
+        match (name, a, b) {
+            (op::ADD, Text(a), Text(b)) => {
+                self.make(a.len() + b.len())?;
+                Ok(Value::text([&**a, &**b].concat()))
+            }
+            (op::ADD, Bytes(a), Bytes(b)) => {
+                self.make(a.len() + b.len())?;
+                Ok(Bytes([&**a, &**b].concat().into()))
+            }
+            (op::ADD, List(a), List(b)) => {
+                self.make(a.len() + b.len())?;
+                Ok(Value::list([a.as_slice(), b.as_slice()].concat()))
+            }
+            (op::DIVIDE | op::MODULO, Int(_), Int(0)) | (op::DIVIDE | op::MODULO, Uint(_), Uint(0)) => {
+                no("division by zero")
+            }
+            (_, Int(a), Int(b)) => {
+                let value = match name {
+                    op::ADD => a.checked_add(*b),
+                    op::SUBSTRACT => a.checked_sub(*b),
+                    op::MULTIPLY => a.checked_mul(*b),
+                    op::DIVIDE => a.checked_div(*b),
+                    _ => a.checked_rem(*b),
+                };
+                value.map_or_else(overflow, |value| Ok(Int(value)))
+            }
+            (_, Uint(a), Uint(b)) => {
+                let value = match name {
+                    op::ADD => a.checked_add(*b),
+                    op::SUBSTRACT => a.checked_sub(*b),
+                    op::MULTIPLY => a.checked_mul(*b),
+                    op::DIVIDE => a.checked_div(*b),
+                    _ => a.checked_rem(*b),
+                };
+                value.map_or_else(overflow, |value| Ok(Uint(value)))
+            }
+            (op::ADD, Double(a), Double(b)) => Ok(Double(a + b)),
+            (op::SUBSTRACT, Double(a), Double(b)) => Ok(Double(a - b)),
+            (op::MULTIPLY, Double(a), Double(b)) => Ok(Double(a * b)),
+            (op::DIVIDE, Double(a), Double(b)) => Ok(Double(a / b)),
+            (op::ADD, _, _) => time::add(a, b).unwrap_or_else(|| no_overload(name)),
+            (op::SUBSTRACT, _, _) => time::subtract(a, b).unwrap_or_else(|| no_overload(name)),
+            _ => no_overload(name),
+        }
+    }
+
+    fn function(&mut self, call: &'a CallExpr) -> Evaluated {
+        let name = call.func_name.as_str();
+        let Some(target) = call.target.as_deref() else {
+            let args = self.each(&call.args)?;
+            return functions::function(self, name, &args);
+        };
+        if let Expr::Ident(namespace) = &target.expr
+            && NAMESPACES.contains(&namespace.as_str())
+        {
+            let args = self.each(&call.args)?;
+            return functions::function(self, &format!("{namespace}.{name}"), &args);
+        }
+        let this = self.eval(target)?;
+        match (name, call.args.as_slice()) {
+            ("optMap" | "optFlatMap", [variable, value]) => {
+                let Expr::Ident(variable) = &variable.expr else {
+                    return no_overload(name);
+                };
+                let Some(inner) = optional(&this, name)?.cloned() else {
+                    return Ok(Value::Optional(None));
+                };
+                let outside = self.scope.len();
+                self.scope.push((variable, Ok(inner)));
+                let value = self.eval(value);
+                self.scope.truncate(outside);
+                if name == "optMap" {
+                    value.map(Value::some)
+                } else {
+                    value
+                }
+            }
+            // Of what is no optional they are the value itself, as with cel-go.
+            ("or" | "orValue", [otherwise]) => match &this {
+                Value::Optional(None) => self.eval(otherwise),
+                Value::Optional(Some(inner)) if name == "orValue" => Ok((**inner).clone()),
+                _ => Ok(this),
+            },
+            (_, args) => {
+                let args = self.each(args)?;
+                functions::method(self, name, &this, &args)
+            }
+        }
+    }
+
+    fn each(&mut self, args: &'a [IdedExpr]) -> Evaluated<Vec<Value>> {
+        args.iter().map(|arg| self.eval(arg)).collect()
+    }
+}
+
+pub(crate) fn overflow<T>() -> Evaluated<T> {
+    no("the number is out of range")
+}
+
+/// What an optional holds.
+pub(crate) fn optional<'v>(value: &'v Value, name: &str) -> Evaluated<Option<&'v Value>> {
+    match value {
+        Value::Optional(inner) => Ok(inner.as_deref()),
+        _ => no_overload(name),
+    }
+}
+
+pub(crate) fn constant(literal: &LiteralValue) -> Value {
+    match literal {
+        LiteralValue::Null => Value::Null,
+        LiteralValue::Boolean(value) => Value::Bool(*value.inner()),
+        LiteralValue::Bytes(value) => Value::Bytes(value.inner().into()),
+        LiteralValue::Double(value) => Value::Double(*value.inner()),
+        LiteralValue::Int(value) => Value::Int(*value.inner()),
+        LiteralValue::String(value) => Value::text(value.inner()),
+        LiteralValue::UInt(value) => Value::Uint(*value.inner()),
+    }
+}
+
+/// What a map has at a key, or a list at an index.
+fn item(container: &Value, key: &Value) -> Evaluated<Option<Value>> {
+    match container {
+        Value::Map(map) => match key.key() {
+            Some(key) => Ok(map.get(&key).cloned()),
+            None if matches!(key, Value::Double(_)) => Ok(None),
+            None => no("a map has no keys of this type"),
+        },
+        Value::List(list) => match key.integral() {
+            Some(index) => Ok(usize::try_from(index)
+                .ok()
+                .and_then(|index| list.get(index).cloned())),
+            None => no("an index is a whole number"),
+        },
+        _ => no_overload("_[_]"),
+    }
+}
+
+/// The same as an optional. What is no container has nothing.
+fn present(container: Option<&Value>, key: &Value) -> Evaluated {
+    Ok(Value::Optional(match container {
+        Some(container @ (Value::Map(_) | Value::List(_))) => item(container, key)?.map(Rc::new),
+        Some(_) | None => None,
+    }))
+}

@@ -1,0 +1,257 @@
+//! From text to a tree within its bounds.
+
+use std::thread;
+
+use cel::{
+    IdedExpr,
+    common::ast::{CallExpr, EntryExpr, Expr},
+    parser::Parser,
+};
+
+use crate::{
+    MAX_COMPREHENSIONS, MAX_DEPTH, MAX_LENGTH, Problem,
+    eval::{self, Fault},
+    functions::{self, CONVERSIONS, is_function, is_method},
+    value::Value,
+};
+
+/// The parser recurses some ten calls for each level of a text, and a text of the greatest length has at most a quarter of its bytes as
+/// levels that [`prepare`] does not count (`a?b:a?b:…`).
+const STACK: usize = 32 * 1024 * 1024;
+
+/// Namespaces of functions: `sets.contains`.
+pub(crate) const NAMESPACES: [&str; 4] = ["base64", "optional", "sets", "strings"];
+
+/// Words that are no names.
+const RESERVED: [&str; 17] = [
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "namespace",
+    "package",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+pub(crate) fn parse(text: &str) -> Result<IdedExpr, Problem> {
+    if text.is_empty() {
+        return Err(Problem::Empty);
+    }
+    if text.len() > MAX_LENGTH {
+        return Err(Problem::TooLong(text.len()));
+    }
+    let (prepared, brackets) = prepare(text);
+    if brackets > MAX_DEPTH {
+        return Err(Problem::TooDeep);
+    }
+    thread::scope(|scope| {
+        let parser = || Parser::new().enable_optional_syntax(true).parse(&prepared);
+        let worker = thread::Builder::new()
+            .stack_size(STACK)
+            .spawn_scoped(scope, move || {
+                let parsed = parser().map_err(|errors| Problem::Syntax(first_line(&errors.to_string())))?;
+                check(&parsed).map(|()| parsed)
+            });
+        let worker = worker.map_err(|error| Problem::Syntax(error.to_string()))?;
+        worker
+            .join()
+            .unwrap_or_else(|_| Err(Problem::Syntax("the parser failed".to_owned())))
+    })
+}
+
+/// Without the lines that show the expression once more, and without all that might stand there.
+fn first_line(errors: &str) -> String {
+    let line = errors.lines().next().unwrap_or_default();
+    let line = line.trim_start_matches("ERROR: <input>:");
+    let line = line.split(" expecting {").next().unwrap_or_default();
+    line.replace("Syntax error: ", "")
+}
+
+/// A text for the parser, and how deep its brackets nest outside of its strings.
+///
+/// The parser takes an even number of `!` or `-` before a value for one of them: an odd number is left as one, an even one as none.
+fn prepare(text: &str) -> (String, usize) {
+    let mut out: Vec<char> = text.chars().collect();
+    let (mut depth, mut deepest) = (0_usize, 0);
+    // The word before, of which a quote may be the string; and whether a `-` is for two values.
+    let (mut word, mut is_binary) = (String::new(), false);
+    let mut at = 0;
+    while let Some(&character) = out.get(at) {
+        match character {
+            '\'' | '"' => {
+                at = end_of_string(&out, at, word.contains(['r', 'R']));
+                is_binary = true;
+            }
+            '/' if out.get(at + 1) == Some(&'/') => {
+                while out.get(at + 1).is_some_and(|next| *next != '\n') {
+                    at += 1;
+                }
+            }
+            '(' | '[' | '{' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+                is_binary = false;
+            }
+            ')' | ']' | '}' => {
+                depth = depth.saturating_sub(1);
+                is_binary = true;
+            }
+            '!' | '-' => {
+                let run = run(&out, at);
+                let last = run.last().copied().unwrap_or(at);
+                let before = usize::from(character == '-' && is_binary);
+                let signs = run.get(before..).unwrap_or_default();
+                // In `a != b` it is no sign.
+                if out.get(last + 1) != Some(&'=') {
+                    for index in signs.iter().skip(signs.len() % 2) {
+                        out[*index] = ' ';
+                    }
+                }
+                at = last;
+                is_binary = false;
+            }
+            _ if character.is_whitespace() => {}
+            _ => is_binary = character.is_alphanumeric() || matches!(character, '_' | '.' | '`'),
+        }
+        if character.is_alphanumeric() {
+            word.push(character);
+        } else {
+            word.clear();
+        }
+        at += 1;
+    }
+    (out.into_iter().collect(), deepest)
+}
+
+/// Where the same signs stand from here on, with nothing but white space between them.
+fn run(text: &[char], from: usize) -> Vec<usize> {
+    let rest = text.iter().enumerate().skip(from);
+    let rest = rest.take_while(|(_, character)| character.is_whitespace() || **character == text[from]);
+    rest.filter(|(_, character)| !character.is_whitespace())
+        .map(|(at, _)| at)
+        .collect()
+}
+
+/// Where the string ends that begins here.
+fn end_of_string(text: &[char], from: usize, raw: bool) -> usize {
+    let mut at = from + 1;
+    while let Some(character) = text.get(at) {
+        if *character == text[from] {
+            break;
+        }
+        at += if *character == '\\' && !raw { 2 } else { 1 };
+    }
+    at
+}
+
+/// A conversion of a constant, or a pattern, that has no value has none for any object.
+fn constant(call: &CallExpr, name: &str) -> Result<(), Problem> {
+    let part = match call.args.as_slice() {
+        [.., pattern] if name == "matches" => pattern,
+        [part] if CONVERSIONS.contains(&name) && call.target.is_none() => part,
+        _ => return Ok(()),
+    };
+    let Some(part) = literal(part) else {
+        return Ok(());
+    };
+    let value = match name {
+        "matches" => functions::pattern(&part).map(|_| ()),
+        _ => functions::convert(name, &part).map(|_| ()),
+    };
+    match value {
+        Err(Fault::NoValue(message)) => Err(Problem::Syntax(message)),
+        _ => Ok(()),
+    }
+}
+
+fn literal(expression: &IdedExpr) -> Option<Value> {
+    match &expression.expr {
+        Expr::Literal(literal) => Some(eval::constant(literal)),
+        Expr::List(list) => {
+            let elements = list.elements.iter();
+            elements.map(literal).collect::<Option<_>>().map(Value::list)
+        }
+        _ => None,
+    }
+}
+
+fn check(root: &IdedExpr) -> Result<(), Problem> {
+    // On a list of our own instead of the stack: the tree is not yet known to be shallow.
+    let mut rest = vec![(root, 1_usize, 0_usize)];
+    while let Some((expression, depth, loops)) = rest.pop() {
+        if depth > MAX_DEPTH {
+            return Err(Problem::TooDeep);
+        }
+        let mut next = |expression, loops| rest.push((expression, depth + 1, loops));
+        match &expression.expr {
+            Expr::Call(call) => {
+                let namespace = call.target.as_deref().and_then(|target| match &target.expr {
+                    Expr::Ident(name) if NAMESPACES.contains(&name.as_str()) => Some(name.as_str()),
+                    _ => None,
+                });
+                let name = namespace.map_or_else(
+                    || call.func_name.clone(),
+                    |namespace| format!("{namespace}.{}", call.func_name),
+                );
+                let known = if call.target.is_some() && namespace.is_none() {
+                    is_method(&name)
+                } else {
+                    is_function(&name)
+                };
+                if !known {
+                    return Err(Problem::UnknownFunction(name));
+                }
+                constant(call, &name)?;
+                let target = call.target.as_deref();
+                target
+                    .into_iter()
+                    .chain(&call.args)
+                    .for_each(|part| next(part, loops));
+            }
+            Expr::Comprehension(comprehension) => {
+                if loops == MAX_COMPREHENSIONS {
+                    return Err(Problem::TooManyComprehensions);
+                }
+                next(&comprehension.iter_range, loops);
+                for part in [
+                    &comprehension.accu_init,
+                    &comprehension.loop_cond,
+                    &comprehension.loop_step,
+                    &comprehension.result,
+                ] {
+                    next(part, loops + 1);
+                }
+            }
+            Expr::List(list) => list.elements.iter().for_each(|part| next(part, loops)),
+            Expr::Map(map) => {
+                for entry in &map.entries {
+                    match &entry.expr {
+                        EntryExpr::MapEntry(entry) => {
+                            next(&entry.key, loops);
+                            next(&entry.value, loops);
+                        }
+                        EntryExpr::StructField(_) => return Err(Problem::Message),
+                    }
+                }
+            }
+            Expr::Select(select) => next(&select.operand, loops),
+            Expr::Struct(_) => return Err(Problem::Message),
+            Expr::Ident(name) if RESERVED.contains(&name.as_str()) => {
+                return Err(Problem::Syntax(format!("{name} is a reserved word")));
+            }
+            Expr::Ident(_) | Expr::Literal(_) => {}
+            Expr::Unspecified => return Err(Problem::Syntax("a part is missing".to_owned())),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! Health by expressions: they are the verdict in place of the rules of the kind. What is evidence stays as it is (`evidence`).
+
+use std::sync::Arc;
+
+use muster_health::{DEADLINE, EvaluationError, Expressions, Verdict};
+use serde_json::Value;
+
+use super::{Health, fields::list, generic, terminating};
+use crate::apply::FIELD_MANAGER;
+
+/// The reason of an object of which an expression says something else than true or false.
+pub const NOT_BOOLEAN: &str = "NotBoolean";
+
+/// The reason of an object of which an expression says nothing, as of a field that is not there.
+const NO_VALUE: &str = "NoValue";
+
+/// The health of an object, and whether it is an answer to its creation.
+pub(super) struct Judged {
+    pub health: Health,
+    pub answered: bool,
+}
+
+impl From<Health> for Judged {
+    fn from(health: Health) -> Self {
+        Self {
+            health,
+            answered: false,
+        }
+    }
+}
+
+/// What the expressions of its kind say of an object; with `needs_answer` also whether its controller wrote what they rest on.
+pub(super) async fn judge(live: &Value, expressions: &Arc<Expressions>, needs_answer: bool) -> Judged {
+    if let Some(terminating) = terminating(live) {
+        return terminating.into();
+    }
+    let verdict = evaluate(live.clone(), expressions).await;
+    let answered = needs_answer && is_answer(live, &verdict, expressions).await;
+    Judged {
+        health: health(live, verdict),
+        answered,
+    }
+}
+
+async fn evaluate(object: Value, expressions: &Arc<Expressions>) -> Result<Verdict, EvaluationError> {
+    Arc::clone(expressions).judge(object, DEADLINE).await
+}
+
+/// Whether a verdict about an object that was created rests on a status that its controller wrote: without the status it is another one,
+/// and the status is not of our manifest.
+async fn is_answer(
+    live: &Value,
+    verdict: &Result<Verdict, EvaluationError>,
+    expressions: &Arc<Expressions>,
+) -> bool {
+    if !matches!(verdict, Ok(Verdict::Current | Verdict::Failed)) || we_wrote_status(live) {
+        return false;
+    }
+    let mut created = live.clone();
+    if let Some(fields) = created.as_object_mut() {
+        fields.remove("status");
+    }
+    evaluate(created, expressions).await != *verdict
+}
+
+fn we_wrote_status(live: &Value) -> bool {
+    list(live, "/metadata/managedFields")
+        .any(|entry| entry["manager"] == FIELD_MANAGER && entry["fieldsV1"].get("f:status").is_some())
+}
+
+fn health(live: &Value, verdict: Result<Verdict, EvaluationError>) -> Health {
+    match verdict {
+        Ok(Verdict::Current) => Health::current("current is true"),
+        Ok(Verdict::Failed) => Health::stalled("Failed", "failed is true"),
+        Ok(Verdict::InProgress) => Health::in_progress("InProgress", "inProgress is true"),
+        Ok(Verdict::NotCurrent) => Health::in_progress("NotCurrent", "current is not true"),
+        Ok(Verdict::NotObserved) => generic(live).unwrap_or_else(|| {
+            Health::in_progress("LatestGenerationNotObserved", "its generation is not observed")
+        }),
+        // What cannot be evaluated now may be once its controller has written more.
+        Err(error) => {
+            let reason = match error {
+                EvaluationError::NotBoolean { .. } => NOT_BOOLEAN,
+                _ => NO_VALUE,
+            };
+            Health::in_progress(reason, error.to_string())
+        }
+    }
+}
