@@ -120,6 +120,7 @@ fn options(package: &Package) -> Value {
         force,
         health_checks,
         health_expressions,
+        health_table,
     } = package;
     let mut options = json!({
         "substitute": substitute,
@@ -140,6 +141,10 @@ fn options(package: &Package) -> Value {
         (
             "healthExpressions",
             (!health_expressions.is_empty()).then(expressions),
+        ),
+        (
+            "healthTable",
+            health_table.map(|table| Value::from(table.as_str())),
         ),
     ];
     for (name, value) in later {

@@ -46,6 +46,15 @@ const FEATURES: &[Feature] = &[
         },
         with_flux: true,
     },
+    Feature {
+        name: "healthTable",
+        is_needed: |row| {
+            row.package
+                .as_ref()
+                .is_some_and(|package| package.health_table.is_some())
+        },
+        with_flux: true,
+    },
 ];
 
 /// What an agent of this version reports, where muster applies or where Flux does.

@@ -116,6 +116,9 @@ pub struct Package {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_EXPRESSION_KINDS), extend("x-kubernetes-list-type" = "atomic"))]
     pub health_expressions: Vec<HealthExpression>,
+    /// Which table of expressions judges the kinds of well-known operators that the rules of kstatus misread; expressions of healthExpressions go before. Unset: none. A version of the table never changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health_table: Option<HealthTable>,
 }
 
 impl Default for Package {
@@ -134,6 +137,7 @@ impl Default for Package {
             force: false,
             health_checks: Vec::new(),
             health_expressions: Vec::new(),
+            health_table: None,
         }
     }
 }
@@ -150,6 +154,23 @@ impl Assume {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Never => "Never",
+        }
+    }
+}
+
+/// A table of expressions of health. A new version is another table: what an old one says never changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum HealthTable {
+    /// The first one.
+    V1,
+}
+
+impl HealthTable {
+    /// The word in specs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::V1 => "v1",
         }
     }
 }

@@ -9,9 +9,12 @@ use std::{
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use muster_api::{kind::GROUP, sync::HealthExpression};
-use muster_controllers::runtime::Clock;
-use muster_health::Expressions;
+use muster_api::{
+    kind::GROUP,
+    sync::{HealthExpression, HealthTable},
+};
+use muster_controllers::{expand::derive::entries, runtime::Clock};
+use muster_health::{Expressions, table::Entry};
 use muster_sync::{
     build::Manifest,
     health::{self, Health, NOT_BOOLEAN},
@@ -118,13 +121,15 @@ fn expressions(manifests: &[Manifest]) -> (Vec<Written>, Vec<String>) {
             ("kustomize.toolkit.fluxcd.io", "Kustomization") => "/spec/healthCheckExprs",
             _ => continue,
         };
+        let of = format!("{}/{}", identity.kind, identity.name);
+        let own = written.len();
         let each = manifest.object.pointer(field).and_then(Value::as_array);
         for (index, entry) in each.into_iter().flatten().enumerate() {
             match parse(entry) {
                 Ok((of, expressions)) => {
                     let (group, kind) = of.group_kind();
                     written.push(Written {
-                        of: format!("{}/{}", identity.kind, identity.name),
+                        of: of.clone(),
                         group: group.to_owned(),
                         kind: kind.to_owned(),
                         expressions: Arc::new(expressions),
@@ -140,8 +145,35 @@ fn expressions(manifests: &[Manifest]) -> (Vec<Written>, Vec<String>) {
                 }
             }
         }
+        if identity.group == GROUP {
+            let of_table = of_table(manifest, &of, &written[own..]);
+            written.extend(of_table);
+        }
     }
     (written, wrong)
+}
+
+/// The expressions of the table that a module asks for, but of those kinds that have its own.
+fn of_table(manifest: &Manifest, of: &str, own: &[Written]) -> Vec<Written> {
+    let version = manifest.object.pointer("/spec/sync/package/healthTable");
+    // Another version is refused by the definition, and not by this command.
+    let table = version.and_then(|version| HealthTable::deserialize(version).ok());
+    let is_own = |entry: &Entry| {
+        own.iter()
+            .any(|own| own.group == entry.group() && own.kind == entry.kind)
+    };
+    let entries = table.map_or(&[][..], entries).iter();
+    let entries = entries.filter(|entry| !is_own(entry)).filter_map(|entry| {
+        // Those of the table parse: a test holds them to it.
+        let parsed = Expressions::parse(entry.current, entry.in_progress, entry.failed).ok()?;
+        Some(Written {
+            of: format!("{of}, healthTable"),
+            group: entry.group().to_owned(),
+            kind: entry.kind.to_owned(),
+            expressions: Arc::new(parsed),
+        })
+    });
+    entries.collect()
 }
 
 fn parse(entry: &Value) -> Result<(HealthExpression, Expressions), String> {

@@ -11,12 +11,15 @@
 //! Not as Flux: time zones but UTC are refused, and so are messages (`google.protobuf.Struct{}`). A function that does not exist is an
 //! error when it is parsed; Flux's is one when it is reached.
 //!
+//! [`table`] has such expressions for kinds of others.
+//!
 //! Invariant: no value of an object is in an error: it may be a Secret.
 
 mod eval;
 mod format;
 mod functions;
 mod parse;
+pub mod table;
 mod time;
 mod value;
 

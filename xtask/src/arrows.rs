@@ -63,7 +63,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("muster-real", &[]),
     ("follow-the-sun", &[]),
-    ("xtask", &["muster-api", "muster-apiserver", "muster-real"]),
+    (
+        "xtask",
+        &["muster-api", "muster-apiserver", "muster-health", "muster-real"],
+    ),
 ];
 
 /// Rooms that the tests of every room may use: a Kubernetes API is never mocked by hand, and the laws of a rollout are written once.

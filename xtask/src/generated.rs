@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Problems, mutate, tree};
+use crate::{Problems, health, mutate, tree};
 
 /// Every generated file and its content, by path from the top of the repository.
 fn wanted() -> anyhow::Result<BTreeMap<String, String>> {
@@ -10,7 +10,7 @@ fn wanted() -> anyhow::Result<BTreeMap<String, String>> {
     let definitions = definitions
         .into_iter()
         .map(|(file, text)| (format!("api/crds/{file}"), text));
-    Ok(definitions.chain([mutate::page()?]).collect())
+    Ok(definitions.chain([mutate::page()?, health::page()]).collect())
 }
 
 /// Files that are committed under the generated folders, but not generated any more.

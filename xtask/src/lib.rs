@@ -10,6 +10,7 @@ pub mod deploy;
 pub mod fixtures;
 pub mod fuzz;
 pub mod generated;
+pub mod health;
 pub mod house;
 pub mod links;
 pub mod long;

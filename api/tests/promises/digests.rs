@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use muster_api::{
     Duration, digest,
     sync::{
-        Assume, Binding, GitSource, GitVersion, HealthCheck, HealthExpression, LocalReference,
+        Assume, Binding, GitSource, GitVersion, HealthCheck, HealthExpression, HealthTable, LocalReference,
         ObjectFieldRef, Package, Source, Sync,
     },
 };
@@ -116,7 +116,7 @@ fn expression(current: &str) -> HealthExpression {
 
 #[test]
 fn every_content_has_its_own_revision() {
-    let changes: [fn(&mut Sync); 22] = [
+    let changes: [fn(&mut Sync); 23] = [
         |_| {},
         |sync| sync.source.git.url.push('2'),
         |sync| sync.source.git.secret_ref = Some(LocalReference { name: "git".into() }),
@@ -130,6 +130,7 @@ fn every_content_has_its_own_revision() {
         |sync| sync.package.settle = Some(Duration::from_secs(30)),
         |sync| sync.package.assume = Some(Assume::Never),
         |sync| sync.package.health_expressions = vec![expression("true")],
+        |sync| sync.package.health_table = Some(HealthTable::V1),
         |sync| {
             sync.package.health_expressions = vec![HealthExpression {
                 in_progress: Some("false".into()),

@@ -88,6 +88,17 @@ fn expressions_are_bounded() {
 }
 
 #[test]
+fn a_table_of_health_has_a_version_that_there_is() {
+    let package = |version: &str| {
+        let package = json!({ "healthTable": version });
+        with(module(), "/spec/sync/package", package)
+    };
+    check(&package("v1"), None, Ok(()));
+    check(&package("v2"), None, Err("healthTable"));
+    check(&package(""), None, Err("healthTable"));
+}
+
+#[test]
 fn settle_is_bounded_where_it_is_set() {
     let package = |value| with(module(), "/spec/sync/package", value);
     for fine in [

@@ -16,6 +16,8 @@ pub enum Level {
     Error,
     /// It will work, but probably not as it is meant.
     Warning,
+    /// It works; something else may be better.
+    Info,
 }
 
 impl Level {
@@ -24,6 +26,7 @@ impl Level {
         match self {
             Self::Error => "error",
             Self::Warning => "warning",
+            Self::Info => "info",
         }
     }
 }
@@ -61,6 +64,10 @@ pub enum Code {
     NoEvidence,
     /// A workload that is healthy before its pods run the new version.
     OnDelete,
+    /// A kind that the table of health has and its module does not ask for.
+    HealthTable,
+    /// An expression of health that does not parse.
+    Expression,
     /// A Secret with its values.
     PlainSecret,
 }
@@ -68,7 +75,7 @@ pub enum Code {
 impl Code {
     /// Every code, in the order of their numbers.
     #[cfg(test)]
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Yaml,
         Self::Twice,
         Self::UnknownKind,
@@ -84,6 +91,8 @@ impl Code {
         Self::SharedObjects,
         Self::NoEvidence,
         Self::OnDelete,
+        Self::HealthTable,
+        Self::Expression,
         Self::PlainSecret,
     ];
 
@@ -105,6 +114,8 @@ impl Code {
             Self::SharedObjects => "MST0305",
             Self::NoEvidence => "MST0306",
             Self::OnDelete => "MST0307",
+            Self::HealthTable => "MST0308",
+            Self::Expression => "MST0309",
             Self::PlainSecret => "MST0401",
         }
     }
@@ -118,7 +129,8 @@ impl Code {
             | Self::UnknownField
             | Self::Definition
             | Self::Impossible
-            | Self::Cycle => Level::Error,
+            | Self::Cycle
+            | Self::Expression => Level::Error,
             Self::MissingDependency
             | Self::SelectsNothing
             | Self::EmptyStage
@@ -128,6 +140,7 @@ impl Code {
             | Self::NoEvidence
             | Self::OnDelete
             | Self::PlainSecret => Level::Warning,
+            Self::HealthTable => Level::Info,
         }
     }
 
@@ -164,6 +177,12 @@ impl Code {
             }
             Self::OnDelete => {
                 "annotate it with fleet.muster.dev/wait-for-pods: \"true\" to wait until its pods are replaced, or use RollingUpdate"
+            }
+            Self::HealthTable => {
+                "set spec.sync.package.healthTable: v1 (docs/health.md), or write healthExpressions for the kind; either is a change of the package"
+            }
+            Self::Expression => {
+                "correct the expression: muster build --health FILE tries it on recorded objects"
             }
             Self::PlainSecret => "keep values out of git: encrypt them, or let an operator make the Secret",
         }

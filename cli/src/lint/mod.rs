@@ -80,7 +80,11 @@ pub fn run(flags: &LintFlags) -> anyhow::Result<u8> {
         complain!("nothing of muster is in these files: name the folder that has the modules");
         return Ok(UNKNOWN);
     }
-    let fails = |finding: &Finding| flags.strict || finding.code.level() == Level::Error;
+    let fails = |finding: &Finding| match finding.code.level() {
+        Level::Error => true,
+        Level::Warning => flags.strict,
+        Level::Info => false,
+    };
     Ok(if report.findings.iter().any(fails) {
         FAILED
     } else {

@@ -10,6 +10,7 @@ use muster_api::{
     validate::{self, InsecureSources, Invalid},
 };
 use muster_apiserver::schema::Schema;
+use muster_health::Expressions;
 use muster_sync::{health::evidence::is_custom, yaml::Document};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -221,6 +222,10 @@ impl Lens {
                 let meant = meant.into_iter().filter(|(_, problem)| is_known(&problem.field));
                 findings
                     .extend(meant.map(|(code, problem)| finding(code, &problem.field, problem.to_string())));
+                let unreadable = unreadable_expressions(&spec).into_iter();
+                let unreadable = unreadable.filter(|(field, _)| is_known(field));
+                findings
+                    .extend(unreadable.map(|(field, message)| finding(Code::Expression, &field, message)));
                 Object::Module(Box::new(Written { identity, kind, spec }))
             }
         };
@@ -283,6 +288,19 @@ fn meant(name: &str, spec: &ModuleSpec) -> Vec<(Code, Invalid)> {
     impossible
         .chain(refused.into_iter().map(|problem| (Code::Insecure, problem)))
         .collect()
+}
+
+/// Expressions of health that no agent could evaluate: the field of each, and why.
+fn unreadable_expressions(spec: &ModuleSpec) -> Vec<(String, String)> {
+    let each = spec.sync.package.health_expressions.iter().enumerate();
+    let unreadable = each.filter_map(|(index, of)| {
+        let parsed = Expressions::parse(&of.current, of.in_progress.as_deref(), of.failed.as_deref());
+        let error = parsed.err()?;
+        let field = format!("spec.sync.package.healthExpressions[{index}].{}", error.field);
+        let message = format!("{} {}: {error}", of.api_version, of.kind);
+        Some((field, message))
+    });
+    unreadable.collect()
 }
 
 /// A Secret whose values stand there for all who read the repository.

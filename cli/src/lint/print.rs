@@ -59,6 +59,7 @@ pub fn text(report: &Report, files: &Files) -> String {
         let title = match finding.code.level() {
             Level::Error => Title::ERROR,
             Level::Warning => Title::WARNING,
+            Level::Info => Title::INFO,
         };
         let message = without_credentials(output::safe(&finding.message).into_owned());
         let snippet = Snippet::source(&source)

@@ -353,3 +353,58 @@ fn workloads_whose_pods_are_replaced_by_hand() {
     let waits = "name: a\n  annotations: {fleet.muster.dev/wait-for-pods: 'true'}";
     check(&set.replace("name: a", waits), &[]);
 }
+
+#[test]
+fn kinds_of_the_table_of_health() {
+    let gateway = "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: a}\n";
+    let found = |module: &str, file: &str| {
+        let files = [("modules/web.yaml", module), (file, gateway)].map(|(path, text)| File {
+            path: path.to_owned(),
+            bytes: text.to_owned().into(),
+        });
+        let report = look(&Files::new(files), &no_variables());
+        let found = report.findings.into_iter();
+        let found = found.filter(|finding| finding.code == Code::HealthTable);
+        found
+            .map(|finding| (finding.at.line, finding.message))
+            .collect::<Vec<_>>()
+    };
+    let web = module("web");
+    let with = |more: &str| web.replace("apps/web}", &format!("apps/web, {more}}}"));
+    let expect = "module/web has Gateway.gateway.networking.k8s.io: the rules of kstatus misread its status, and the table of health knows it";
+    assert_eq!(found(&web, "apps/web/gateway.yaml"), [(10, expect.to_owned())]);
+    let here = web.replace("apps/web", "./apps/web/");
+    assert_eq!(
+        found(&here, "apps/web/base/gateway.yaml"),
+        [(10, expect.to_owned())]
+    );
+    assert_eq!(found(&web, "apps/website/gateway.yaml"), []);
+    assert_eq!(found(&with("healthTable: v1"), "apps/web/gateway.yaml"), []);
+    let own = |group: &str| {
+        with(&format!(
+            "healthExpressions: [{{apiVersion: {group}/v1, kind: Gateway, current: 'true'}}]"
+        ))
+    };
+    assert_eq!(
+        found(&own("gateway.networking.k8s.io"), "apps/web/gateway.yaml"),
+        []
+    );
+    assert_eq!(found(&own("example.com"), "apps/web/gateway.yaml").len(), 1);
+}
+
+#[test]
+fn expressions_that_do_not_parse() {
+    let with = |expressions: &str| {
+        let expressions = format!(
+            "    package:\n      path: apps/web\n      healthExpressions:\n      - apiVersion: example.com/v1\n        kind: Widget\n{expressions}"
+        );
+        module("web").replace("    package: {path: apps/web}\n", &expressions)
+    };
+    check(&with("        current: status.phase == 'Running'\n"), &[]);
+    check(&with("        current: status.phase ==\n"), &[("MST0309", 15)]);
+    check(
+        &with("        current: 'true'\n        failed: nothing(status)\n"),
+        &[("MST0309", 16)],
+    );
+    check(&with("        current: status.phase == ${PHASE}\n"), &[]);
+}

@@ -1,13 +1,18 @@
 //! Modules and clusters together: what is written twice, depends on nothing or on itself, or selects nobody.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use muster_api::{
     Amount,
     module::{Dependency, ModuleKind},
     rollout::{Rollout, Strategy},
     selector::Matcher,
+    sync::Package,
 };
+use muster_health::table;
 use muster_sync::yaml::Document;
 
 use super::{
@@ -25,6 +30,8 @@ pub struct Fleet {
     twice: Vec<Finding>,
     /// The first object of each kind of custom resources, by group and kind.
     custom: BTreeMap<(String, String), (Document, Identity)>,
+    /// Kinds that the table of health has, with the files of their objects.
+    in_table: BTreeSet<((String, String), Arc<str>)>,
     /// Kinds of which a definition is here; whether objects can say which generation was observed.
     defined: BTreeMap<(String, String), bool>,
 }
@@ -36,6 +43,9 @@ impl Fleet {
             Object::None => {}
             Object::Custom(group, identity) => {
                 let kind = (group, identity.kind.clone());
+                if is_in_table(&kind) {
+                    self.in_table.insert((kind.clone(), Arc::clone(&document.file)));
+                }
                 self.custom.entry(kind).or_insert((document, identity));
             }
             Object::Definition(Defined {
@@ -83,6 +93,7 @@ impl Fleet {
         for (document, module) in &self.modules {
             findings.extend(self.selection(document, module));
             findings.extend(all_at_once(document, module));
+            findings.extend(self.without_table(document, module));
         }
         findings.extend(self.shared());
         findings.extend(self.without_evidence());
@@ -108,6 +119,38 @@ impl Fleet {
             Some(Finding::about(Code::NoEvidence, document, &address, "kind", message))
         });
         unproven.collect()
+    }
+
+    /// A module that brings kinds of the table of health, and neither asks for it nor has expressions for them.
+    fn without_table(&self, document: &Document, module: &Written) -> Option<Finding> {
+        let Package {
+            path,
+            health_table: None,
+            health_expressions,
+            ..
+        } = &module.spec.sync.package
+        else {
+            return None;
+        };
+        let has_expressions = |(group, kind): &(String, String)| {
+            health_expressions
+                .iter()
+                .any(|of| of.group_kind() == (group, kind))
+        };
+        let kinds: BTreeSet<String> = self
+            .in_table
+            .iter()
+            .filter(|(kind, file)| is_below(file, path) && !has_expressions(kind))
+            .map(|((group, kind), _)| format!("{kind}.{group}"))
+            .collect();
+        let kinds: Vec<String> = kinds.into_iter().collect();
+        let address = module.identity.address();
+        let message = format!(
+            "{address} has {}: the rules of kstatus misread its status, and the table of health knows it",
+            kinds.join(", ")
+        );
+        let field = "spec.sync.package";
+        (!kinds.is_empty()).then(|| Finding::about(Code::HealthTable, document, &address, field, message))
     }
 
     /// Modules that bring the same objects to the same clusters: one package of one repository, or a part of it.
@@ -327,6 +370,22 @@ fn round<'a>(nodes: &BTreeMap<Node<'a>, &'a (Document, Written)>, from: Node<'a>
         }
     }
     None
+}
+
+/// Whether the table of health has a kind, by group and kind.
+fn is_in_table((group, kind): &(String, String)) -> bool {
+    table::V1
+        .iter()
+        .any(|entry| entry.group() == group && entry.kind == kind)
+}
+
+/// Whether a file is in a folder of the repository, where these files begin at its root.
+fn is_below(file: &str, folder: &str) -> bool {
+    let parts = |path: &str| -> Vec<String> {
+        let parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
+        parts.map(str::to_owned).collect()
+    };
+    parts(file).starts_with(&parts(folder))
 }
 
 /// A rollout that nothing bounds: neither a limit nor stages.

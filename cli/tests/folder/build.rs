@@ -263,3 +263,64 @@ fn expressions_of_health_over_recorded_objects() {
     assert_eq!(told.code, Some(1));
     assert!(told.err.contains("error: nowhere.yaml: "), "{}", told.err);
 }
+
+#[test]
+fn the_table_of_health_over_recorded_objects() {
+    let module = |more: &str| {
+        format!(
+            "apiVersion: fleet.muster.dev/v1\nkind: Module\nmetadata: {{name: web, namespace: default}}\nspec: {{sync: {{package: {{{more}}}}}}}\n"
+        )
+    };
+    let recorded = "apiVersion: flagger.app/v1beta1\nkind: Canary\nmetadata: {name: a, namespace: shop}\nstatus: {phase: Progressing}\n";
+    let tree = Tree::new(&[
+        ("modules/web.yaml", &module("healthTable: v1")),
+        ("live.yaml", recorded),
+    ]);
+    let arguments = ["build", "modules", "--health", "live.yaml"];
+    let told = tree.muster(&arguments);
+    assert_eq!(
+        told.out,
+        "Canary/shop/a: InProgress: current is not true (Module/web, healthTable)\n"
+    );
+    let own =
+        "healthTable: v1, healthExpressions: [{apiVersion: flagger.app/v1, kind: Canary, current: 'true'}]";
+    tree.write("modules/web.yaml", &module(own));
+    let told = tree.muster(&arguments);
+    assert_eq!(told.out, "Canary/shop/a: Current: current is true (Module/web)\n");
+    tree.write("modules/web.yaml", &module(""));
+    let told = tree.muster(&arguments);
+    assert_eq!(
+        told.out,
+        "Canary/shop/a: Current: Resource is current (the rules of its kind)\n"
+    );
+}
+
+/// The proposal of the table is no reason to fail, not even with `--strict`; an expression that does not parse is.
+#[test]
+fn lint_proposes_the_table_of_health_and_reads_expressions() {
+    let module = |package: &str| {
+        format!(
+            "apiVersion: fleet.muster.dev/v1alpha1\nkind: Module\nmetadata: {{name: web, namespace: default}}\nspec:\n  selector: {{}}\n  \
+             rollout: {{maxUnreadyClusters: 25%}}\n  sync:\n    source: {{git: {{url: https://example.com/fleet.git, version: {{tag: v1}}}}}}\n    \
+             package: {{path: apps/web{package}}}\n"
+        )
+    };
+    let canary = "apiVersion: flagger.app/v1beta1\nkind: Canary\nmetadata: {name: a}\n";
+    let definition = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: canaries.flagger.app}\nspec:\n  \
+         group: flagger.app\n  names: {kind: Canary}\n  versions: [{name: v1beta1, schema: {openAPIV3Schema: {properties: {status: {properties: \
+         {observedGeneration: {type: integer}}}}}}}]\n";
+    let tree = Tree::new(&[
+        ("modules/web.yaml", &module("")),
+        ("apps/web/canary.yaml", canary),
+        ("apps/web/definition.yaml", definition),
+    ]);
+    let told = tree.muster(&["lint", "--strict"]);
+    assert_eq!(told.code, Some(0), "{}", told.out);
+    insta::assert_snapshot!(told.out);
+    let expression =
+        ", healthExpressions: [{apiVersion: flagger.app/v1beta1, kind: Canary, current: 'status.phase =='}]";
+    tree.write("modules/web.yaml", &module(expression));
+    let told = tree.muster(&["lint"]);
+    assert_eq!(told.code, Some(1), "{}", told.out);
+    insta::assert_snapshot!(told.out);
+}

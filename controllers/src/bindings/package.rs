@@ -29,6 +29,7 @@ pub fn substitute_package(package: &Package, values: &Values) -> Result<Package,
         force,
         health_checks,
         health_expressions,
+        health_table,
     } = package;
     let variables = substitute.iter().map(|(name, value)| {
         Ok((
@@ -65,6 +66,7 @@ pub fn substitute_package(package: &Package, values: &Values) -> Result<Package,
         health_checks: checks.collect::<Result<_, BindingError>>()?,
         // Expressions, which have no variables of bindings.
         health_expressions: health_expressions.clone(),
+        health_table: *health_table,
     })
 }
 

@@ -18,8 +18,9 @@ use muster_api::{
     },
     labels::annotation,
     names,
-    sync::{GitSource, HealthCheck, HealthExpression, Package},
+    sync::{GitSource, HealthCheck, HealthExpression, HealthTable, Package},
 };
+use muster_health::table::{self, Entry};
 
 use super::labels;
 
@@ -148,6 +149,7 @@ fn kustomization_spec(place: &Place, source: &str, package: &Package) -> Kustomi
         force,
         health_checks,
         health_expressions,
+        health_table,
     } = package;
     KustomizationSpec {
         source_ref: SourceReference {
@@ -163,7 +165,7 @@ fn kustomization_spec(place: &Place, source: &str, package: &Package) -> Kustomi
         // Flux ignores `healthChecks` where `wait` is set; a package means them instead of all objects.
         wait: Some(*wait && health_checks.is_empty()),
         health_checks: health_checks.iter().map(health_check).collect(),
-        health_check_exprs: health_expressions.iter().map(expressions).collect(),
+        health_check_exprs: health_check_exprs(health_expressions, *health_table),
         target_namespace: target_namespace.clone(),
         post_build: (!substitute.is_empty()).then(|| PostBuild {
             substitute: substitute.clone(),
@@ -173,6 +175,35 @@ fn kustomization_spec(place: &Place, source: &str, package: &Package) -> Kustomi
         force: Some(*force),
         deletion_policy: Some(DeletionPolicy::Orphan),
         ..KustomizationSpec::default()
+    }
+}
+
+/// The package's own expressions, and those of the table for all other kinds.
+fn health_check_exprs(own: &[HealthExpression], table: Option<HealthTable>) -> Vec<HealthCheckExpressions> {
+    let is_own = |entry: &Entry| {
+        own.iter()
+            .any(|of| of.group_kind() == (entry.group(), entry.kind))
+    };
+    let of_table = table.map_or(&[][..], entries).iter();
+    let of_table = of_table.filter(|entry| !is_own(entry)).map(of_entry);
+    own.iter().map(expressions).chain(of_table).collect()
+}
+
+/// The table of a version.
+pub const fn entries(table: HealthTable) -> &'static [Entry] {
+    match table {
+        HealthTable::V1 => table::V1,
+    }
+}
+
+fn of_entry(entry: &Entry) -> HealthCheckExpressions {
+    HealthCheckExpressions {
+        api_version: entry.api_version.to_owned(),
+        kind: entry.kind.to_owned(),
+        current: entry.current.to_owned(),
+        in_progress: entry.in_progress.map(str::to_owned),
+        failed: entry.failed.map(str::to_owned),
+        ..HealthCheckExpressions::default()
     }
 }
 

@@ -8,6 +8,7 @@ use muster_api::{
     assemblage::SyncRow,
     flux::{DeletionPolicy, GitRepository},
 };
+use muster_controllers::runtime::SyncMode;
 use serde_json::json;
 
 use super::support::*;
@@ -203,4 +204,61 @@ async fn health_expressions_are_those_of_its_kustomization() {
     let found = cluster.kustomization("eu-1", "web").await.unwrap();
     assert_eq!(found.spec.health_check_exprs, []);
     assert_eq!(json!(found.spec).get("healthCheckExprs"), None);
+}
+
+fn with_package(package: serde_json::Value) -> SyncRow {
+    SyncRow {
+        package: Some(serde_json::from_value(package).unwrap()),
+        ..row("web", OLD, 1)
+    }
+}
+
+/// Never implicit: an upgrade of an agent must not change verdicts.
+#[tokio::test(start_paused = true)]
+async fn the_table_of_health_is_expanded_only_where_it_is_asked_for() {
+    for mode in [SyncMode::Builtin, SyncMode::Flux] {
+        let mut cluster = Cluster::downstream().await;
+        cluster.run_assemblages_by(mode);
+        cluster
+            .create(assemblage("eu-1", &[with_package(json!({}))]))
+            .await;
+        let found = cluster.until_kustomization("eu-1", "web", |_| true).await;
+        assert_eq!(found.spec.health_check_exprs, []);
+        cluster
+            .set_rows::<Assemblage>("eu-1", &[with_package(json!({ "healthTable": "v1" }))])
+            .await;
+        let found = cluster
+            .until_kustomization("eu-1", "web", |found| !found.spec.health_check_exprs.is_empty())
+            .await;
+        let kinds: Vec<&str> = found
+            .spec
+            .health_check_exprs
+            .iter()
+            .map(|of| of.kind.as_str())
+            .collect();
+        let table: Vec<&str> = muster_health::table::V1.iter().map(|entry| entry.kind).collect();
+        assert_eq!(kinds, table);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn expressions_of_a_package_take_precedence_over_the_table() {
+    let mut cluster = Cluster::downstream().await;
+    cluster.run_assemblages();
+    let own = json!([
+        {"apiVersion": "flagger.app/v2", "kind": "Canary", "current": "true"},
+        {"apiVersion": "example.test/v1", "kind": "Gateway", "current": "false"},
+    ]);
+    let package = json!({ "healthTable": "v1", "healthExpressions": own });
+    cluster.create(assemblage("eu-1", &[with_package(package)])).await;
+    let found = cluster.until_kustomization("eu-1", "web", |_| true).await;
+    let found = found.spec.health_check_exprs;
+    assert_eq!(json!(found[..2]), own);
+    assert_eq!(found.len(), muster_health::table::V1.len() + 1);
+    let count = |kind: &str| found.iter().filter(|of| of.kind == kind).count();
+    assert_eq!(
+        (count("Canary"), count("Gateway")),
+        (1, 2),
+        "another group is another kind"
+    );
 }

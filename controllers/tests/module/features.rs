@@ -228,6 +228,20 @@ fn health_expressions_are_a_feature_of_either_sync() {
     assert_eq!(muster_api::features::needed(&row), ["healthExpressions"].into());
 }
 
+#[test]
+fn the_table_of_health_is_a_feature_of_either_sync() {
+    for flux in [false, true] {
+        assert!(muster_api::features::own(flux).contains("healthTable"), "{flux}");
+    }
+    let row = |package: serde_json::Value| {
+        serde_json::from_value::<muster_api::assemblage::SyncRow>(json!({"name": "web", "package": package}))
+            .unwrap()
+    };
+    let needed = |package| muster_api::features::needed(&row(package));
+    assert_eq!(needed(json!({"healthTable": "v1"})), ["healthTable"].into());
+    assert_eq!(needed(json!({})), [].into());
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_expression_that_no_agent_could_evaluate_moves_nothing() {
     let bed = Bed::new(&["eu-1"]).await;

@@ -8,6 +8,7 @@
 )]
 
 mod causes;
+mod table;
 
 use jiff::Timestamp;
 use muster_sync::health::{self, State};
