@@ -121,7 +121,7 @@ fn expressions(manifests: &[Manifest]) -> (Vec<Written>, Vec<String>) {
             ("kustomize.toolkit.fluxcd.io", "Kustomization") => "/spec/healthCheckExprs",
             _ => continue,
         };
-        let of = format!("{}/{}", identity.kind, identity.name);
+        let owner = format!("{}/{}", identity.kind, identity.name);
         let own = written.len();
         let each = manifest.object.pointer(field).and_then(Value::as_array);
         for (index, entry) in each.into_iter().flatten().enumerate() {
@@ -129,7 +129,7 @@ fn expressions(manifests: &[Manifest]) -> (Vec<Written>, Vec<String>) {
                 Ok((of, expressions)) => {
                     let (group, kind) = of.group_kind();
                     written.push(Written {
-                        of: of.clone(),
+                        of: owner.clone(),
                         group: group.to_owned(),
                         kind: kind.to_owned(),
                         expressions: Arc::new(expressions),
@@ -146,7 +146,7 @@ fn expressions(manifests: &[Manifest]) -> (Vec<Written>, Vec<String>) {
             }
         }
         if identity.group == GROUP {
-            let of_table = of_table(manifest, &of, &written[own..]);
+            let of_table = of_table(manifest, &owner, &written[own..]);
             written.extend(of_table);
         }
     }
@@ -154,7 +154,7 @@ fn expressions(manifests: &[Manifest]) -> (Vec<Written>, Vec<String>) {
 }
 
 /// The expressions of the table that a module asks for, but of those kinds that have its own.
-fn of_table(manifest: &Manifest, of: &str, own: &[Written]) -> Vec<Written> {
+fn of_table(manifest: &Manifest, owner: &str, own: &[Written]) -> Vec<Written> {
     let version = manifest.object.pointer("/spec/sync/package/healthTable");
     // Another version is refused by the definition, and not by this command.
     let table = version.and_then(|version| HealthTable::deserialize(version).ok());
@@ -167,7 +167,7 @@ fn of_table(manifest: &Manifest, of: &str, own: &[Written]) -> Vec<Written> {
         // Those of the table parse: a test holds them to it.
         let parsed = Expressions::parse(entry.current, entry.in_progress, entry.failed).ok()?;
         Some(Written {
-            of: format!("{of}, healthTable"),
+            of: format!("{owner}, healthTable"),
             group: entry.group().to_owned(),
             kind: entry.kind.to_owned(),
             expressions: Arc::new(parsed),

@@ -314,7 +314,7 @@ fn bring_the_same(one: &Written, other: &Written) -> bool {
     same_place && alike && (is_below(&first.path, &second.path) || is_below(&second.path, &first.path))
 }
 
-/// Whether a folder is another one, or is in it.
+/// Whether a folder or file is that folder, or is in it.
 fn is_below(folder: &str, other: &str) -> bool {
     let parts = |path: &str| -> Vec<String> {
         let parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
@@ -377,15 +377,6 @@ fn is_in_table((group, kind): &(String, String)) -> bool {
     table::V1
         .iter()
         .any(|entry| entry.group() == group && entry.kind == kind)
-}
-
-/// Whether a file is in a folder of the repository, where these files begin at its root.
-fn is_below(file: &str, folder: &str) -> bool {
-    let parts = |path: &str| -> Vec<String> {
-        let parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
-        parts.map(str::to_owned).collect()
-    };
-    parts(file).starts_with(&parts(folder))
 }
 
 /// A rollout that nothing bounds: neither a limit nor stages.

@@ -222,6 +222,7 @@ async fn the_table_of_health_is_expanded_only_where_it_is_asked_for() {
         cluster
             .create(assemblage("eu-1", &[with_package(json!({}))]))
             .await;
+        cluster.until_fetched(OLD).await;
         let found = cluster.until_kustomization("eu-1", "web", |_| true).await;
         assert_eq!(found.spec.health_check_exprs, []);
         cluster
@@ -251,6 +252,7 @@ async fn expressions_of_a_package_take_precedence_over_the_table() {
     ]);
     let package = json!({ "healthTable": "v1", "healthExpressions": own });
     cluster.create(assemblage("eu-1", &[with_package(package)])).await;
+    cluster.until_fetched(OLD).await;
     let found = cluster.until_kustomization("eu-1", "web", |_| true).await;
     let found = found.spec.health_check_exprs;
     assert_eq!(json!(found[..2]), own);
