@@ -35,9 +35,9 @@ fn all_that_a_verdict_rests_on_is_in_its_text() {
     ];
     let mut texts = BTreeSet::from([canonical(&[entry])]);
     for change in changes {
-        let mut changed = entry;
-        change(&mut changed);
-        texts.insert(canonical(&[changed]));
+        let mut other = entry;
+        change(&mut other);
+        texts.insert(canonical(&[other]));
     }
     assert_eq!(texts.len(), changes.len() + 1, "{texts:?}");
     let described = Entry {

@@ -28,6 +28,22 @@ fn widgets(api_version: &str, current: &str) -> Value {
     json!({ "apiVersion": api_version, "kind": "Widget", "current": current })
 }
 
+fn twice(value: Value) -> Value {
+    json!([value.clone(), value])
+}
+
+/// A kind of two versions, and more than 8 KiB.
+fn bad_expressions() -> [Value; 2] {
+    let long = (0..9).map(|index| widgets(&format!("g{index}/v1"), &"x".repeat(1000)));
+    [
+        json!([
+            widgets("example.test/v1", "true"),
+            widgets("example.test/v2", "false")
+        ]),
+        long.collect(),
+    ]
+}
+
 #[test]
 fn each_bad_input_and_its_words() {
     let short = "0a1b2c3";
@@ -36,6 +52,7 @@ fn each_bad_input_and_its_words() {
     let http = |url: &str, path: &str, op: &str, value: &str| json!({ "url": url, "jsonPath": path, "op": op, "value": value });
     let condition = |kind: &str| json!({ "apiVersion": "v1", "kind": kind, "name": "a", "type": "Ready" });
     let stage = |gates: Value| json!([{ "name": "a", "selector": {}, "gates": gates }]);
+    let [two, long] = bad_expressions();
     let cases = [
         (
             "/sync/source/git/version",
@@ -66,21 +83,8 @@ fn each_bad_input_and_its_words() {
         ("/sync/package/timeout", json!("10m")),
         ("/sync/package/settle", json!("4m1s")),
         ("/sync/package", json!({ "settle": "1m", "timeout": "1m" })),
-        (
-            "/sync/package/healthExpressions",
-            json!([
-                widgets("example.test/v1", "true"),
-                widgets("example.test/v2", "false")
-            ]),
-        ),
-        (
-            "/sync/package/healthExpressions",
-            json!(
-                (0..9)
-                    .map(|index| widgets(&format!("g{index}/v1"), &"x".repeat(1000)))
-                    .collect::<Vec<_>>()
-            ),
-        ),
+        ("/sync/package/healthExpressions", two),
+        ("/sync/package/healthExpressions", long),
         ("/sync/bindings", json!([{ "name": "A" }])),
         (
             "/sync/bindings",
@@ -95,10 +99,7 @@ fn each_bad_input_and_its_words() {
             json!([{ "name": "A", "objectFieldRef": field("ConfigMap", "data.a") }]),
         ),
         ("/sync/bindings", json!([{ "name": "CLUSTER_NAME", "value": "" }])),
-        (
-            "/sync/bindings",
-            json!([{ "name": "A", "value": "" }, { "name": "A", "value": "" }]),
-        ),
+        ("/sync/bindings", twice(json!({ "name": "A", "value": "" }))),
         ("/controlPlaneBindings", json!([{ "name": "a-b", "value": "" }])),
         (
             "/selector",
