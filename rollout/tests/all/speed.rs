@@ -1,7 +1,7 @@
 //! Sizes, which are bounded, and the shape of the time that a decision takes. How long it takes is printed by the example
 //! `speed`, in a release build.
 
-use muster_rollout::{Limit, Unit};
+use muster_rollout::{Limit, Millis, Unit};
 
 use crate::world::World;
 
@@ -22,4 +22,28 @@ fn ten_thousand_units_are_rolled_by_two_percent() {
         assert_eq!(world.on("r1").len(), 200 * round);
         names.iter().for_each(|name| world.succeed(name));
     }
+}
+
+/// What `package.settle` adds to a rollout whose objects give no evidence is as many times its 30 seconds as clusters take turns: the figures of
+/// docs/sync.md.
+#[test]
+fn what_settle_costs_a_fleet_of_a_thousand() {
+    let names: Vec<String> = (0..1000).map(|at| format!("cluster-{at:04}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let took = |limit: Limit, each: Millis| {
+        let mut world = World::settled(&names, "r1");
+        world.spec.limit = limit;
+        world.aim("r2");
+        let began = world.now;
+        while world.on("r2").len() < names.len() || !world.charged().is_empty() {
+            world.step();
+            world.pass(each);
+            world.charged().iter().for_each(|name| world.succeed(name));
+            world.step();
+        }
+        world.now.0 - began.0
+    };
+    let costs = [Limit::Count(1), Limit::Count(50), Limit::Percent(10)]
+        .map(|limit| (took(limit, Millis::seconds(31)) - took(limit, Millis::seconds(1))) / 60_000);
+    assert_eq!(costs, [8 * 60 + 20, 10, 5], "minutes");
 }
