@@ -27,7 +27,7 @@ pub(crate) enum Fault {
     NoValue(String),
     /// It makes too much.
     TooLarge,
-    /// It was told to end.
+    /// It was stopped.
     Stopped,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    /// Goes on, unless it is told to end.
+    /// Goes on, unless it is stopped.
     pub(crate) fn go_on(&self) -> Evaluated<()> {
         if self.stop.is_stopped() {
             return Err(Fault::Stopped);

@@ -5,7 +5,7 @@
 //!   object ─► Expressions::judge (a worker with a deadline) ─► inProgress, failed, current ─► Verdict
 //! ```
 //!
-//! The `cel` crate parses. Evaluation is ours: it must end when it is told to, must not panic, and must read absent fields and optionals
+//! The `cel` crate parses. Evaluation is ours: it must end when it is stopped, must not panic, and must read absent fields and optionals
 //! as cel-go does, by which Flux evaluates. Flux's own package makes the fixtures of the tests.
 //!
 //! Not as Flux: time zones but UTC are refused, and so are messages (`google.protobuf.Struct{}`). A function that does not exist is an
@@ -199,7 +199,7 @@ pub struct Expressions {
 struct Expression {
     field: Field,
     text: String,
-    parsed: IdedExpr,
+    parsed: Arc<IdedExpr>,
 }
 
 impl PartialEq for Expressions {

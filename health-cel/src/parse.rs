@@ -1,6 +1,10 @@
 //! From text to a tree within its bounds.
 
-use std::thread;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+};
 
 use cel::{
     IdedExpr,
@@ -43,7 +47,32 @@ const RESERVED: [&str; 17] = [
     "while",
 ];
 
-pub(crate) fn parse(text: &str) -> Result<IdedExpr, Problem> {
+/// How many texts are kept with their trees: those of thirty packages with all that they may have.
+const KEPT: usize = 1_000;
+
+/// Texts that were parsed. The same few come with each decision about a module and each run of a Kustomization, and the parser takes
+/// longer than an evaluation.
+static PARSED: Mutex<BTreeMap<String, Arc<IdedExpr>>> = Mutex::new(BTreeMap::new());
+
+fn parsed() -> MutexGuard<'static, BTreeMap<String, Arc<IdedExpr>>> {
+    PARSED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The tree of a text, kept for the next time.
+pub(crate) fn parse(text: &str) -> Result<Arc<IdedExpr>, Problem> {
+    if let Some(tree) = parsed().get(text) {
+        return Ok(Arc::clone(tree));
+    }
+    let tree = Arc::new(parse_anew(text)?);
+    let mut kept = parsed();
+    if kept.len() >= KEPT {
+        kept.clear();
+    }
+    kept.insert(text.to_owned(), Arc::clone(&tree));
+    Ok(tree)
+}
+
+fn parse_anew(text: &str) -> Result<IdedExpr, Problem> {
     if text.is_empty() {
         return Err(Problem::Empty);
     }
@@ -254,4 +283,20 @@ fn check(root: &IdedExpr) -> Result<(), Problem> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_parsed_once_and_not_all_are_kept() {
+        let tree = parse("status.phase == 'Running'").ok();
+        let again = parse("status.phase == 'Running'").ok();
+        assert!(tree.is_some() && tree.zip(again).is_some_and(|(a, b)| Arc::ptr_eq(&a, &b)));
+        for index in 0..=KEPT {
+            assert!(parse(&format!("{index}")).is_ok());
+        }
+        assert!((1..=KEPT).contains(&parsed().len()));
+    }
 }
