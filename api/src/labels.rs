@@ -26,6 +26,10 @@ pub mod label {
     pub const KUSTOMIZE_NAME: &str = "kustomize.toolkit.fluxcd.io/name";
     /// Flux, on applied objects: the namespace of their Kustomization.
     pub const KUSTOMIZE_NAMESPACE: &str = "kustomize.toolkit.fluxcd.io/namespace";
+    /// rollout-operator, on StatefulSets: the group whose zones are rolled one at a time.
+    pub const ROLLOUT_GROUP: &str = "rollout-group";
+    /// The StatefulSet controller, on pods: the revision of the template that they were made from.
+    pub const CONTROLLER_REVISION: &str = "controller-revision-hash";
     /// On objects that are applied through `spec.kubeConfig`: [`crate::names::applied_from`] of the cluster with their Kustomization.
     pub const APPLIED_FROM: &str = "fleet.muster.dev/applied-from";
 }

@@ -35,6 +35,23 @@ pub fn applied_from(kube_system: &str) -> String {
     digest::short(&["applied-from", kube_system])
 }
 
+/// The name of the `ZoneRollout` of a rollout group: the value of [`crate::labels::label::ROLLOUT_GROUP`] as far as an object's name can have it,
+/// and its hash.
+pub fn zone_rollout(group: &str) -> String {
+    let readable: String = group
+        .chars()
+        .map(|char| match char.to_ascii_lowercase() {
+            char if char.is_ascii_alphanumeric() => char,
+            _ => '-',
+        })
+        .collect();
+    let readable = readable.trim_matches('-');
+    hashed(
+        if readable.is_empty() { "group" } else { readable },
+        &["zone-rollout", group],
+    )
+}
+
 /// The name of the Secret in which Cluster API puts a cluster's kubeconfig.
 pub fn kubeconfig_secret(cluster: &str) -> String {
     format!("{cluster}{}", crate::labels::KUBECONFIG_SUFFIX)

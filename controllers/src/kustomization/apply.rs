@@ -243,7 +243,7 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
     let targets = targets.into_iter().map(|(id, version)| {
         let ours = wanted.contains(&id);
         let change = applied.changes.get(&id);
-        let need = Need::after(change, &id.group, ours && !known.confirmed);
+        let need = Need::after(change, &id, ours && !known.confirmed);
         let expressions = settings
             .expressions
             .get(&(id.group.clone(), id.kind.clone()))

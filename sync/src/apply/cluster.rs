@@ -248,17 +248,21 @@ impl Cluster {
         }
     }
 
-    /// At most `limit` pods of a namespace that a label selector takes.
-    pub async fn pods(&self, namespace: &str, selector: &str, limit: u32) -> Result<Vec<Value>, CallError> {
-        let params = ListParams::default().labels(selector).limit(limit);
+    /// At most `limit` pods of a namespace that a label selector takes, 500 in each answer: of 20 KiB each that is 10 MiB.
+    pub async fn pods(&self, namespace: &str, selector: &str, limit: usize) -> Result<Vec<Value>, CallError> {
         let namespace = segment("namespace", namespace)?;
-        let request = Request::new(format!("/api/v1/namespaces/{namespace}/pods")).list(&params);
-        let mut list: Value = self.call(request).await?;
-        Ok(list
-            .get_mut("items")
-            .and_then(Value::as_array_mut)
-            .map(std::mem::take)
-            .unwrap_or_default())
+        let path = format!("/api/v1/namespaces/{namespace}/pods");
+        let mut params = ListParams::default().labels(selector).limit(500);
+        let mut pods = Vec::new();
+        loop {
+            let mut list: Value = self.call(Request::new(path.clone()).list(&params)).await?;
+            let items = list.get_mut("items").and_then(Value::as_array_mut);
+            pods.append(&mut items.map(std::mem::take).unwrap_or_default());
+            match list.pointer("/metadata/continue").and_then(Value::as_str) {
+                Some(next) if !next.is_empty() && pods.len() < limit => params = params.continue_token(next),
+                _ => return Ok(pods),
+            }
+        }
     }
 
     async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {

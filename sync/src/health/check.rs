@@ -17,6 +17,7 @@ use super::{
     fields::{list, text},
     of, pods,
     report::{Report, Unhealthy},
+    zones,
 };
 use crate::{
     apply::{CONCURRENCY, CallError, Cluster, FIELD_MANAGER, Jobs, jobs::PACE_MIN},
@@ -24,8 +25,7 @@ use crate::{
 };
 
 /// How many pods of a workload are asked for the cause: the newest one with a cause is enough, but a server lists by name.
-/// Five hundred pods of 20 KiB are 10 MiB, within the limit of an answer.
-const PODS: u32 = 500;
+const PODS: usize = 500;
 
 /// Reads the objects that are waited for, each in the version it is served in, and all of them once more before they are all well.
 /// Reports those that are not well, the first with its cause.
@@ -83,6 +83,7 @@ async fn read_all(
         let (judged, live) = look?;
         let target = &mut watch.targets[*index];
         target.answered = judged.answered;
+        target.zone = judged.zone;
         let health = target.found(live.as_ref(), judged.health, now, settle);
         if !target.is_well() {
             let id = target.id.clone();
@@ -113,7 +114,11 @@ async fn look(
                 let judged = expressions::judge(&live, expressions, target.needs_answer()).await;
                 return Ok((judged, Some(live)));
             }
-            Ok((since_our_write(of(&live, now), &live).into(), Some(live)))
+            let judged = match zones::group(&live) {
+                Some(group) => zones::judge(cluster, &live, group).await?,
+                None => since_our_write(of(&live, now), &live).into(),
+            };
+            Ok((judged, Some(live)))
         }
         Ok(None) => Ok((Health::not_found().into(), None)),
         Err(error) if error.is_of_cluster() => Err(error),
@@ -232,7 +237,7 @@ async fn cause(cluster: &Cluster, workload: &Value) -> Result<Option<String>, Ca
 }
 
 /// The label selector of a workload as text, if it has one that a list can take.
-fn selector(workload: &Value) -> Option<String> {
+pub(super) fn selector(workload: &Value) -> Option<String> {
     let labels = workload
         .pointer("/spec/selector/matchLabels")
         .and_then(Value::as_object);

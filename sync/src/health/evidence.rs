@@ -10,6 +10,8 @@
 //! | re-judged | our apply created the object, and the condition that the verdict rests on was written since |
 //! | assumed | every check for `settle` found the same |
 //!
+//! A StatefulSet of a rollout group is proven by its ZoneRollout ([`super::zones`]); without one it is assumed too.
+//!
 //! Invariant: an object without a Ready condition is never proven, it is only assumed.
 
 use std::{
@@ -31,6 +33,7 @@ use serde_json::{Map, Value};
 use super::{
     Health, State,
     fields::{integer, list, text},
+    zones::Zone,
 };
 use crate::inventory::ObjectId;
 
@@ -142,7 +145,7 @@ fn conditions_of(object: &Value) -> Conditions {
 /// What evidence an object needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// None: nothing was changed, or its kind is Kubernetes' own.
+    /// None: nothing was changed, or its kind is Kubernetes' own and has no zones.
     Nothing,
     /// That its controller answered its creation.
     Answer(Conditions),
@@ -151,10 +154,10 @@ pub enum Need {
 }
 
 impl Need {
-    /// What an object of `group` needs after a change. Where what was applied before is `unconfirmed`, its last change may be
-    /// unanswered, whatever this apply did.
-    pub fn after(change: Option<&Change>, group: &str, unconfirmed: bool) -> Self {
-        if !is_custom(group) {
+    /// What an object needs after a change. Where what was applied before is `unconfirmed`, its last change may be unanswered, whatever
+    /// this apply did.
+    pub fn after(change: Option<&Change>, id: &ObjectId, unconfirmed: bool) -> Self {
+        if !is_custom(&id.group) && !may_have_zones(id) {
             return Self::Nothing;
         }
         match change {
@@ -164,6 +167,11 @@ impl Need {
             Some(Change::Nothing) | None => Self::Nothing,
         }
     }
+}
+
+/// Whether a set may be of a rollout group: its labels are known only when it is read.
+fn may_have_zones(id: &ObjectId) -> bool {
+    (id.group.as_str(), id.kind.as_str()) == ("apps", "StatefulSet")
 }
 
 /// The health of an object that was changed: what is said of an older generation is not taken for what is said of this one.
@@ -218,7 +226,7 @@ fn number(object: &Value, pointer: &str) -> Option<i64> {
 }
 
 /// How far an object is that rolls something out itself: `status.progress`, of the present generation.
-fn progress(object: &Value) -> Option<Progress> {
+pub(super) fn progress(object: &Value) -> Option<Progress> {
     let generation = integer(object, "/metadata/generation")?;
     if number(object, "/status/observedGeneration") != Some(generation) {
         return None;
@@ -244,6 +252,8 @@ pub enum Lack {
     NoReady,
     /// What its expressions say may be from before our apply.
     Unobserved,
+    /// It is of a rollout group, and there is no ZoneRollout that says that its zone is done.
+    NoZoneRollout,
 }
 
 impl fmt::Display for Lack {
@@ -252,6 +262,7 @@ impl fmt::Display for Lack {
             Self::Before(condition) => write!(f, "{condition}=True is from before"),
             Self::NoReady => f.write_str("it has no Ready condition"),
             Self::Unobserved => f.write_str("what its expression says may be from before"),
+            Self::NoZoneRollout => f.write_str("its rollout group has no ZoneRollout"),
         }
     }
 }
@@ -297,6 +308,8 @@ pub struct Target {
     pub(super) expressions: Option<Arc<Expressions>>,
     /// Whether its controller wrote what its expressions say, since it was created.
     pub(super) answered: bool,
+    /// What is known of its zone, if it is a StatefulSet of a rollout group.
+    pub(super) zone: Option<Zone>,
     /// Since when every check found the same.
     steady: Option<Steady>,
     verdict: Verdict,
@@ -334,6 +347,7 @@ impl Target {
             need,
             expressions: None,
             answered: false,
+            zone: None,
             steady: applied.map(current),
             verdict: Verdict::Pending,
             progress: None,
@@ -351,7 +365,19 @@ impl Target {
         matches!(self.need, Need::Answer(_))
     }
 
+    /// Whether it is one of those of which there may be no evidence.
+    fn may_lack_evidence(&self) -> bool {
+        is_custom(&self.id.group) || self.zone.is_some()
+    }
+
     fn prove(&self, live: &Value, health: &Health, need: &Need) -> Result<(), Lack> {
+        if may_have_zones(&self.id) {
+            let alone = self.zone.as_ref().is_some_and(|zone| !zone.has_rollout);
+            return match need {
+                Need::Answer(_) | Need::Observation if alone => Err(Lack::NoZoneRollout),
+                _ => Ok(()),
+            };
+        }
         if self.expressions.is_none() {
             return prove(live, health, need);
         }
@@ -387,7 +413,10 @@ impl Target {
         settle: Duration,
     ) -> Health {
         self.verdict = Verdict::Pending;
-        self.progress = live.filter(|_| is_custom(&self.id.group)).and_then(progress);
+        self.progress = match &self.zone {
+            Some(zone) => Some(zone.progress.clone()),
+            None => live.filter(|_| is_custom(&self.id.group)).and_then(progress),
+        };
         let health = match live {
             Some(live) if self.need != Need::Nothing => {
                 of_this_generation(live, health, self.expressions.is_some())
@@ -421,8 +450,9 @@ impl Target {
                 health
             }
             None => {
-                let lacks =
-                    is_custom(&self.id.group).then(|| self.prove(live, &health, &Need::Observation).err());
+                let lacks = self
+                    .may_lack_evidence()
+                    .then(|| self.prove(live, &health, &Need::Observation).err());
                 self.verdict = Verdict::Well(lacks.flatten());
                 health
             }
@@ -784,8 +814,9 @@ mod tests {
     #[test]
     fn custom_resources_alone_need_evidence() {
         let check = |group: &str, change: Option<&Change>, unconfirmed: bool, expect: &Need| {
+            let id: ObjectId = format!("ns_w_{group}_Widget").parse().unwrap();
             assert_eq!(
-                Need::after(change, group, unconfirmed),
+                Need::after(change, &id, unconfirmed),
                 *expect,
                 "{group} {change:?} {unconfirmed}"
             );

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use muster_health::{DEADLINE, EvaluationError, Expressions, Verdict};
 use serde_json::Value;
 
-use super::{Health, fields::list, generic, terminating};
+use super::{Health, fields::list, generic, terminating, zones::Zone};
 use crate::apply::FIELD_MANAGER;
 
 /// The reason of an object of which an expression says something else than true or false.
@@ -18,6 +18,8 @@ const NO_VALUE: &str = "NoValue";
 pub(super) struct Judged {
     pub health: Health,
     pub answered: bool,
+    /// What is known of its zone, if it is a StatefulSet of a rollout group.
+    pub zone: Option<Zone>,
 }
 
 impl From<Health> for Judged {
@@ -25,6 +27,7 @@ impl From<Health> for Judged {
         Self {
             health,
             answered: false,
+            zone: None,
         }
     }
 }
@@ -39,6 +42,7 @@ pub(super) async fn judge(live: &Value, expressions: &Arc<Expressions>, needs_an
     Judged {
         health: health(live, verdict),
         answered,
+        zone: None,
     }
 }
 

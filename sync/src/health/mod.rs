@@ -21,6 +21,7 @@ mod fields;
 mod pods;
 pub mod report;
 mod workloads;
+mod zones;
 
 use std::sync::Arc;
 
