@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use muster_api::{
     BootstrapModule, Module, cluster, crds,
     kind::GROUP,
-    labels::annotation,
+    labels::{annotation, label},
     module::{ModuleKind, ModuleObject, ModuleSpec},
     validate::{self, InsecureSources, Invalid},
 };
@@ -269,7 +269,9 @@ fn by_hand(document: &Document, value: &Value, identity: &Identity) -> Option<Fi
     let on_delete = value["spec"]["updateStrategy"]["type"] == "OnDelete";
     let address = identity.address();
     let message = format!("{address} counts as healthy before its pods are replaced by hand");
-    (of_apps && on_delete && !waits)
+    let in_zones =
+        identity.kind == "StatefulSet" && value["metadata"]["labels"][label::ROLLOUT_GROUP].is_string();
+    (of_apps && on_delete && !waits && !in_zones)
         .then(|| Finding::about(Code::OnDelete, document, &address, field, message))
 }
 

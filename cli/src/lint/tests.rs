@@ -350,6 +350,12 @@ fn workloads_whose_pods_are_replaced_by_hand() {
     check(set, &[("MST0307", 7)]);
     check(&set.replace("StatefulSet", "DaemonSet"), &[("MST0307", 7)]);
     check(&set.replace("OnDelete", "RollingUpdate"), &[]);
+    let zone = |kind: &str| {
+        let zone = set.replace("name: a\n", "name: a\n  labels: {rollout-group: db}\n");
+        zone.replace("StatefulSet", kind)
+    };
+    check(&zone("StatefulSet"), &[]);
+    check(&zone("DaemonSet"), &[("MST0307", 8)]);
     let waits = "name: a\n  annotations: {fleet.muster.dev/wait-for-pods: 'true'}";
     check(&set.replace("name: a", waits), &[]);
 }

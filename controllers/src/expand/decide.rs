@@ -25,7 +25,7 @@ use super::{
     settle,
     source::{self, SourceStep},
     verdict::{Evidence, verdict},
-    withdraw,
+    wish, withdraw,
 };
 
 /// What the rows of one assemblage have in common.
@@ -193,12 +193,19 @@ pub fn row(scope: &Scope, view: &View<'_>) -> Plan {
     plan
 }
 
-/// Holds a success of Flux's that has not stood for long enough.
+/// Holds a success of Flux's that has not stood for long enough, or that is about less than it has to be.
 fn hold(scope: &Scope, view: &View<'_>, plan: &mut Plan) {
     let succeeded = plan.state.state == SyncPhase::Succeeded;
     let (Some(now), Some(current), true) = (scope.flux_at, view.kustomization.row(), succeeded) else {
         return;
     };
+    if let Some(object) = &current.report.rolls_out {
+        let message = format!(
+            "{object} rolls something out itself, which Flux does not wait for: use the built-in sync (muster agent without --sync flux)"
+        );
+        plan.state = refused(view.row, &wish::unsupported(&message));
+        return;
+    }
     if let Some(left) = settle::left(view.row, current, view.said, now) {
         let message = "ready by Flux, which has no evidence of custom resources: it counts once it has stood for package.settle";
         plan.state = echo::updating(view.row, message);

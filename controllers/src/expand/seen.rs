@@ -12,7 +12,7 @@ use muster_api::{
     names,
 };
 
-use muster_sync::health::evidence::is_custom;
+use muster_sync::{health::evidence::is_custom, inventory::ObjectId};
 
 use super::print::{Print, kustomization_print, source_print};
 
@@ -65,6 +65,8 @@ pub struct Report {
     pub shared: Option<String>,
     /// Its inventory has custom resources.
     pub has_custom: bool,
+    /// The first object of its inventory that rolls something out itself: `Kind/namespace/name`.
+    pub rolls_out: Option<String>,
     /// What it took to be healthy without evidence, at the present generation.
     pub assumed: Option<Assumed>,
     /// How far those of its objects are that roll something out themselves.
@@ -132,6 +134,7 @@ impl KustomizationRow {
                     .map(|revision| commit_of(revision).to_owned()),
                 handled: status.and_then(|status| status.last_handled_reconcile_at.clone()),
                 has_custom: status.is_some_and(has_custom),
+                rolls_out: status.and_then(rolls_out),
                 shared: status.and_then(|status| shared(&status.conditions)),
                 progress: status.and_then(|status| progress(&status.conditions, object.metadata.generation)),
                 assumed: status.and_then(|status| assumed(&status.conditions, object.metadata.generation)),
@@ -215,6 +218,19 @@ fn has_custom(status: &KustomizationStatus) -> bool {
     let mut groups = entries.filter_map(|entry| entry.id.rsplit('_').nth(1));
     groups.any(is_custom)
 }
+
+/// The first object that rolls something out itself and says in `status.progress` how far it is: of the kinds of muster that do. Of other
+/// kinds an inventory does not tell it.
+fn rolls_out(status: &KustomizationStatus) -> Option<String> {
+    let entries = status.inventory.iter().flat_map(|inventory| &inventory.entries);
+    let ids = entries.filter_map(|entry| entry.id.parse::<ObjectId>().ok()); // what is no id is no object of these kinds
+    ids.filter(|id| id.group == GROUP && ROLL_OUT.contains(&id.kind.as_str()))
+        .map(|id| id.to_string())
+        .next()
+}
+
+/// The kinds of muster with `status.progress`.
+const ROLL_OUT: [&str; 3] = ["ClusterUpgrade", "NodeModule", "ZoneRollout"];
 
 /// The message of the condition `SharedObject`, if it is there.
 fn shared(conditions: &[Condition]) -> Option<String> {

@@ -14,6 +14,11 @@ use super::support::*;
 
 /// A row that Flux has carried out, with an object of this group; at the start of the clock.
 async fn carried_out(group: &str, row: &SyncRow) -> Cluster {
+    carried_out_with(&format!("{group}_Thing"), row).await
+}
+
+/// The same, of this group and kind.
+async fn carried_out_with(kind: &str, row: &SyncRow) -> Cluster {
     let mut cluster = Cluster::downstream().await;
     cluster.run_assemblages_by(SyncMode::Flux);
     cluster
@@ -21,7 +26,7 @@ async fn carried_out(group: &str, row: &SyncRow) -> Cluster {
         .await;
     cluster.until_fetched(OLD).await;
     let kustomization = cluster.until_kustomization("eu-1", "web", |_| true).await;
-    let entry = json!({"id": format!("web_a_{group}_Thing"), "v": "v1"});
+    let entry = json!({"id": format!("web_a_{kind}"), "v": "v1"});
     let inventory = json!({"status": {"inventory": {"entries": [entry]}}});
     cluster
         .api::<Kustomization>()
@@ -62,6 +67,23 @@ async fn a_success_with_custom_resources_is_held_and_then_counts() {
     let writes = cluster.writes();
     pass(Duration::from_hours(1)).await;
     assert_eq!(cluster.writes(), writes);
+}
+
+/// Flux's Ready is about the object, and not about what it rolls out.
+#[tokio::test(start_paused = true)]
+async fn what_rolls_something_out_itself_is_refused_by_name() {
+    let cluster = carried_out_with("fleet.muster.dev_ZoneRollout", &row("web", OLD, 1)).await;
+    cluster
+        .until_state::<Assemblage>("eu-1", "web", "1 Updating SyncUnsupported Infra")
+        .await;
+    pass(Duration::from_hours(1)).await;
+    let object: Assemblage = cluster.api().get("eu-1").await.unwrap();
+    let message = object.status.unwrap().syncs.remove(0).message.unwrap();
+    assert_eq!(
+        message,
+        "ZoneRollout/web/a rolls something out itself, which Flux does not wait for: use the built-in sync (muster agent without --sync flux)"
+    );
+    assert_eq!(state(&cluster).await, "1 Updating SyncUnsupported Infra");
 }
 
 /// Ready turns within that time: as after any failure, it begins anew.

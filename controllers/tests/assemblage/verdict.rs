@@ -28,6 +28,7 @@ fn report(ready: Ready) -> Report {
         shared: None,
         assumed: None,
         has_custom: false,
+        rolls_out: None,
         progress: None,
         applied_commit: Some(COMMIT.to_owned()),
     }

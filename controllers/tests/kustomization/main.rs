@@ -34,3 +34,4 @@ mod support;
 mod times;
 mod unchanged;
 mod variables;
+mod zones;

@@ -13,7 +13,7 @@ use super::{
     stage::{self, Stage},
 };
 use crate::{
-    health::evidence::{Change, is_custom},
+    health::evidence::{Change, may_need_evidence},
     inventory::{Inventory, ObjectId},
 };
 
@@ -122,7 +122,7 @@ pub async fn run(
                         forget_kinds_of(object, cluster);
                     }
                     applied.outcomes.push((object.id.clone(), outcome));
-                    if change != Change::Nothing && is_custom(&object.id.group) {
+                    if change != Change::Nothing && may_need_evidence(&object.id) {
                         applied.changes.insert(object.id.clone(), change);
                     }
                 }

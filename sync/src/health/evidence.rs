@@ -72,6 +72,11 @@ pub fn is_custom(group: &str) -> bool {
     !KUBERNETES.contains(&group)
 }
 
+/// Whether an object needs evidence after a change: a custom resource, or a StatefulSet, which may be of a rollout group.
+pub fn may_need_evidence(id: &ObjectId) -> bool {
+    is_custom(&id.group) || may_have_zones(id)
+}
+
 /// What an apply did to an object, as far as its controller has to answer it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
@@ -157,7 +162,7 @@ impl Need {
     /// What an object needs after a change. Where what was applied before is `unconfirmed`, its last change may be unanswered, whatever
     /// this apply did.
     pub fn after(change: Option<&Change>, id: &ObjectId, unconfirmed: bool) -> Self {
-        if !is_custom(&id.group) && !may_have_zones(id) {
+        if !may_need_evidence(id) {
             return Self::Nothing;
         }
         match change {

@@ -75,19 +75,26 @@ fn shown<T>(answer: Result<T, CallError>) -> Result<Option<T>, CallError> {
 /// The health of a set by its pods and the ZoneRollout of its group.
 fn of_group(set: &Value, pods: &[Value], rollout: Option<&Value>) -> Judged {
     let pods = Pods::of(set, pods);
-    let health = generic(set)
-        .or_else(|| not_observed(set))
+    let not_observed = generic(set).or_else(|| not_observed(set));
+    // Before that the revision is the one of before, and its pods are no steps.
+    let done = if not_observed.is_none() { pods.done } else { 0 };
+    let health = not_observed
         .or_else(|| rollout.and_then(|rollout| gave_up(set, rollout)))
         .or_else(|| pods.unfinished())
         .or_else(|| rollout.and_then(|rollout| not_done(set, rollout)))
-        .unwrap_or_else(|| Health::current(format!("All pods are at the new revision. Replicas: {}", pods.wanted)));
+        .unwrap_or_else(|| {
+            Health::current(format!(
+                "All pods are at the new revision. Replicas: {}",
+                pods.wanted
+            ))
+        });
     let waiting = rollout
         .and_then(evidence::progress)
         .and_then(|progress| progress.waiting);
     let zone = Zone {
         has_rollout: rollout.is_some(),
         progress: Progress {
-            done: pods.done,
+            done,
             total: pods.wanted,
             waiting,
         },
@@ -178,7 +185,10 @@ fn unfinished(pod: Option<&Value>, set: Option<&str>, revision: &str) -> Option<
     } else if pod.pointer("/metadata/deletionTimestamp").is_some() {
         Some("is being deleted".to_owned())
     } else if at != Some(revision) {
-        Some(at.map_or_else(|| "has no revision".to_owned(), |at| format!("is at revision {at}")))
+        Some(at.map_or_else(
+            || "has no revision".to_owned(),
+            |at| format!("is at revision {at}"),
+        ))
     } else if condition(pod, "Ready").is_none_or(|ready| ready.status != "True") {
         Some("is not Ready".to_owned())
     } else {
@@ -201,8 +211,8 @@ fn gave_up(set: &Value, rollout: &Value) -> Option<Health> {
     if integer(rollout, "/status/observedGeneration") != generation {
         return None;
     }
-    let stalled = conditions(rollout)
-        .find(|condition| (condition.kind, condition.status) == ("Stalled", "True"))?;
+    let stalled =
+        conditions(rollout).find(|condition| (condition.kind, condition.status) == ("Stalled", "True"))?;
     Some(Health::stalled(
         stalled.reason,
         format!("{}: {}", named(rollout), stalled.message),
@@ -308,7 +318,10 @@ mod tests {
                 json!({"metadata": {"labels": {"controller-revision-hash": null}}}),
                 "has no revision",
             ),
-            (json!({"metadata": {"deletionTimestamp": "t"}}), "is being deleted"),
+            (
+                json!({"metadata": {"deletionTimestamp": "t"}}),
+                "is being deleted",
+            ),
             (
                 json!({"metadata": {"ownerReferences": [{"kind": "StatefulSet", "controller": true, "uid": "v"}]}}),
                 "is not of this StatefulSet",
@@ -377,10 +390,26 @@ mod tests {
         let not_done = "InProgress: ZoneRollout db-x has not finished it at revision r2";
         let stalled = json!([{"type": "Stalled", "status": "True", "reason": "Condemned", "message": "no pod became Ready"}]);
         for (of_set, conditions, expect) in [
-            (json!({"uid": "u", "updateRevision": "r2", "done": true}), json!([]), CURRENT),
-            (json!({"uid": "u", "updateRevision": "r2", "done": false}), json!([]), not_done),
-            (json!({"uid": "u", "updateRevision": "r1", "done": true}), json!([]), not_done),
-            (json!({"uid": "v", "updateRevision": "r2", "done": true}), json!([]), not_done),
+            (
+                json!({"uid": "u", "updateRevision": "r2", "done": true}),
+                json!([]),
+                CURRENT,
+            ),
+            (
+                json!({"uid": "u", "updateRevision": "r2", "done": false}),
+                json!([]),
+                not_done,
+            ),
+            (
+                json!({"uid": "u", "updateRevision": "r1", "done": true}),
+                json!([]),
+                not_done,
+            ),
+            (
+                json!({"uid": "v", "updateRevision": "r2", "done": true}),
+                json!([]),
+                not_done,
+            ),
             (json!(null), json!([]), not_done),
             (
                 json!({"uid": "u", "updateRevision": "r2", "done": false}),
@@ -388,9 +417,19 @@ mod tests {
                 "Failed: ZoneRollout db-x: no pod became Ready",
             ),
             // Said of the revision before.
-            (json!({"uid": "u", "updateRevision": "r1", "done": false}), stalled, not_done),
+            (
+                json!({"uid": "u", "updateRevision": "r1", "done": false}),
+                stalled,
+                not_done,
+            ),
         ] {
-            check(set(json!({})), &pods, Some(rollout(of_set, conditions)), expect, 2);
+            check(
+                set(json!({})),
+                &pods,
+                Some(rollout(of_set, conditions)),
+                expect,
+                2,
+            );
         }
         let waiting = rollout(json!(null), json!([]));
         let zone = of_group(&set(json!({})), &pods, Some(&waiting)).zone.unwrap();
