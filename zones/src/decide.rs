@@ -12,7 +12,7 @@ use muster_api::{
 };
 
 use crate::{
-    model::{Group, Phase, Pod, Set},
+    model::{Group, Pod, Set},
     roll::{self, Budget, Held, Roll},
 };
 
@@ -91,9 +91,7 @@ fn is_under_way(sets: &[Set], entry: &InFlight, now: Timestamp) -> bool {
     match (pod, entry.why) {
         (None, _) => false,
         (Some(_), Why::Deletion) => true,
-        (Some(pod), Why::Eviction) => {
-            pod.phase == Phase::Running && now.duration_since(entry.since.0) < EVICTION
-        }
+        (Some(pod), Why::Eviction) => pod.phase == "Running" && now.duration_since(entry.since.0) < EVICTION,
     }
 }
 
@@ -101,13 +99,14 @@ fn is_under_way(sets: &[Set], entry: &InFlight, now: Timestamp) -> bool {
 fn note_sets(group: &mut Group, now: Timestamp) {
     let noted = group.sets.iter().filter(|set| set.is_observed()).map(|set| {
         let before = group.status.sets.get(&set.name);
-        let same = before
-            .filter(|before| (&before.uid, &before.update_revision) == (&set.uid, &set.update_revision));
+        let same = before.filter(|before| {
+            (&before.uid, &before.update_revision) == (&set.uid, &set.status.update_revision)
+        });
         let is_done = set.outdated().next().is_none() && group.disturbance(set).is_none();
         let done = is_done || same.is_some_and(|same| same.done);
         let note = ZoneSet {
             uid: set.uid.clone(),
-            update_revision: set.update_revision.clone(),
+            update_revision: set.status.update_revision.clone(),
             done,
             done_since: done.then(|| same.and_then(|same| same.done_since.clone()).unwrap_or(Time(now))),
             condemned: same.is_some_and(|same| same.condemned) && !is_done,
@@ -167,7 +166,7 @@ fn unfinished(group: &Group) -> Vec<roll::Delete> {
     let stays = |entry: &&InFlight| {
         let pods = group.sets.iter().flat_map(|set| &set.pods);
         pods.into_iter()
-            .any(|pod| pod.uid == entry.uid && !pod.is_terminating)
+            .any(|pod| pod.uid == entry.uid && !pod.terminating)
     };
     deletions
         .filter(stays)
@@ -209,13 +208,15 @@ fn begin(group: &mut Group, roll: &Roll, now: Timestamp) {
 
 /// How far the group is, and since when nothing got better.
 fn note_progress(group: &mut Group, roll: &Roll, soaking: Option<&(String, Timestamp)>, now: Timestamp) {
-    let is_done = |set: &Set, pod: &&Pod| pod.is_at(&set.update_revision) && pod.is_ready();
+    let is_done = |set: &Set, pod: &&Pod| {
+        pod.revision() == Some(set.status.update_revision.as_str()) && pod.is_available()
+    };
     let done: usize = group
         .sets
         .iter()
         .map(|set| set.pods.iter().filter(|pod| is_done(set, pod)).count())
         .sum();
-    let total: u32 = group.sets.iter().map(Set::expected).sum();
+    let total: u32 = group.sets.iter().map(Set::expected_pods).sum();
     let done = u32::try_from(done).unwrap_or(u32::MAX).min(total);
     let is_open = group.sets.iter().any(|set| !is_noted_done(group, set));
     let waiting = is_open.then(|| waiting(group, roll, soaking)).flatten();

@@ -1,4 +1,4 @@
-//! Rows of a rollout group: what decisions read of StatefulSets and pods.
+//! Rows that decisions are made of: what matters of StatefulSets and pods.
 
 pub mod annotations;
 mod pod;
@@ -6,13 +6,16 @@ mod set;
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod as LivePod};
+use muster_api::labels::label::ROLLOUT_GROUP;
 use muster_api::zonerollout::{ZoneRolloutSpec, ZoneRolloutStatus};
 
 pub use self::{
-    pod::{Phase, Pod},
-    set::{Disturbance, Set, Unavailable},
+    pod::{Container, Owner, Pod, ReadyCondition},
+    set::{Disturbance, Set, SetStatus, Unavailable},
 };
+
+/// The annotation that says since when a pod is ready, RFC 3339.
+pub const READY_TIME_ANNOTATION: &str = "grafana.com/ready-time";
 
 /// The StatefulSets with one value of the label `rollout-group`, their pods, and what is on record of them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,8 +32,8 @@ pub struct Group {
 
 impl Group {
     /// A group of sets with the pods that they own; pods of others are left out.
-    pub fn new(name: &str, sets: &[StatefulSet], pods: &[LivePod]) -> Self {
-        let mut sets: Vec<Set> = sets.iter().map(|set| Set::of(set, pods)).collect();
+    pub fn new(name: &str, sets: impl IntoIterator<Item = Set>, pods: &[Pod]) -> Self {
+        let mut sets: Vec<Set> = sets.into_iter().map(|set| set.with(pods)).collect();
         sets.sort_by(|a, b| a.name.cmp(&b.name));
         Self {
             name: name.to_owned(),
@@ -62,11 +65,11 @@ impl Group {
 
     /// How many pods of a set may be unavailable: the smaller of what its annotation and the ZoneRollout say, at least one.
     pub fn limit(&self, set: &Set) -> u32 {
-        let annotated = annotations::max_unavailable(&set.annotations, set.replicas);
+        let annotated = annotations::max_unavailable(&set.annotations, set.desired());
         let said = self
             .spec
             .max_unavailable
-            .map(|amount| amount.of(set.replicas).max(1));
+            .map(|amount| amount.of(set.desired()).max(1));
         said.map_or(annotated, |said| said.min(annotated))
     }
 
@@ -77,16 +80,15 @@ impl Group {
 }
 
 /// Sets by group, in the order of their names; sets without the label are of none.
-pub fn groups(sets: &[StatefulSet]) -> BTreeMap<&str, Vec<&StatefulSet>> {
-    let mut groups: BTreeMap<&str, Vec<&StatefulSet>> = BTreeMap::new();
+pub fn groups(sets: Vec<Set>) -> BTreeMap<String, Vec<Set>> {
+    let mut groups: BTreeMap<String, Vec<Set>> = BTreeMap::new();
     for set in sets {
-        let labels = set.metadata.labels.as_ref();
-        if let Some(group) = labels.and_then(|labels| labels.get(muster_api::labels::label::ROLLOUT_GROUP)) {
+        if let Some(group) = set.labels.get(ROLLOUT_GROUP).cloned() {
             groups.entry(group).or_default().push(set);
         }
     }
     for sets in groups.values_mut() {
-        sets.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+        sets.sort_by(|a, b| a.name.cmp(&b.name));
     }
     groups
 }

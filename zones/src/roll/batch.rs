@@ -26,7 +26,7 @@ pub(super) fn batch(
     reasons: &mut Reasons,
 ) -> Result<Vec<Delete>, String> {
     let limit = group.limit(set);
-    let not_ready = set.status_replicas.saturating_sub(set.ready_replicas);
+    let not_ready = set.status.replicas.saturating_sub(set.status.ready_replicas);
     let turns = usize::try_from(limit.saturating_sub(not_ready)).unwrap_or(usize::MAX);
     let mut left = limit.saturating_sub(unavailable);
     let mut delete = Vec::new();
@@ -39,11 +39,11 @@ pub(super) fn batch(
         );
     }
     for pod in outdated.into_iter().take(turns) {
-        if pod.is_terminating || group.is_in_flight(pod) {
+        if pod.terminating || group.is_in_flight(pod) {
             continue;
         }
         // One that is not available costs nothing more.
-        let costs = u32::from(pod.is_ready());
+        let costs = u32::from(pod.is_available());
         if costs > left {
             reasons.of_pod(
                 set,

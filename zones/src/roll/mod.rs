@@ -84,14 +84,14 @@ pub fn roll(group: &Group, held: Held<'_>, budget: &mut dyn Budget) -> Roll {
 /// Pods of an old revision that do not come up by themselves, of the first set that has some: to delete them makes nothing unavailable, and
 /// without it the revision that mends them never gets anywhere.
 fn stuck(group: &Group, reasons: &mut Reasons) -> Option<Vec<Delete>> {
-    let may_go = |pod: &&Pod| pod.stuck.is_some() && !pod.is_terminating && !group.is_in_flight(pod);
+    let may_go = |pod: &&Pod| pod.stuck().is_some() && !pod.terminating && !group.is_in_flight(pod);
     group.sets.iter().find_map(|set| {
-        if group.is_paused(set) || !set.is_observed() || set.update_revision.is_empty() {
+        if group.is_paused(set) || !set.is_observed() || set.status.update_revision.is_empty() {
             return None;
         }
         let stuck: Vec<&Pod> = set.outdated().filter(may_go).collect();
         for pod in &stuck {
-            let why = pod.stuck.as_deref().unwrap_or_default();
+            let why = pod.stuck().unwrap_or_default();
             reasons.of_pod(
                 set,
                 pod,
@@ -177,8 +177,8 @@ fn one_set(
     reasons: &mut Reasons,
 ) -> Result<Next, String> {
     for (revision, field) in [
-        (&set.current_revision, "currentRevision"),
-        (&set.update_revision, "updateRevision"),
+        (&set.status.current_revision, "currentRevision"),
+        (&set.status.update_revision, "updateRevision"),
     ] {
         if revision.is_empty() {
             return Err(format!("failed to get pods to update: {field} is empty"));
@@ -195,7 +195,7 @@ fn one_set(
             return Ok(Next::Active(Vec::new()));
         }
         reasons.done(set);
-        let is_new = set.current_revision != set.update_revision;
+        let is_new = set.status.current_revision != set.status.update_revision;
         return Ok(Next::Done(is_new.then(|| Record::of(set))));
     }
     if let Some(downscale) = other_operation(group) {
@@ -245,7 +245,7 @@ impl Record {
         Self {
             set: set.name.clone(),
             uid: set.uid.clone(),
-            revision: set.update_revision.clone(),
+            revision: set.status.update_revision.clone(),
         }
     }
 }

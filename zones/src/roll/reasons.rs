@@ -83,7 +83,7 @@ impl Reasons {
                 code::NOT_OBSERVED,
                 &format!(
                     "generation is {}, but the StatefulSet controller observed {}",
-                    set.generation, set.observed_generation
+                    set.generation, set.status.observed_generation
                 ),
             ),
             Disturbance::ScalingDown { pod } => self.of_set(
@@ -91,7 +91,7 @@ impl Reasons {
                 code::SCALING_DOWN,
                 &format!(
                     "{} replicas are wanted, and pod {pod} is still there",
-                    set.replicas
+                    set.desired()
                 ),
             ),
         }
@@ -99,7 +99,7 @@ impl Reasons {
 
     /// The answer to "nothing happens".
     pub(super) fn done(&mut self, set: &Set) {
-        let unchanged = if set.current_revision == set.update_revision {
+        let unchanged = if set.status.current_revision == set.status.update_revision {
             "; the last change did not touch the pod template"
         } else {
             ""
@@ -107,8 +107,8 @@ impl Reasons {
         let message = format!(
             "{} of {} pods are Ready at revision {}{unchanged}",
             set.pods.len(),
-            set.expected(),
-            set.update_revision
+            set.expected_pods(),
+            set.status.update_revision
         );
         self.of_set(set, code::UP_TO_DATE, &message);
     }
@@ -122,7 +122,7 @@ impl Reasons {
             let message = if set.name == condemned {
                 format!(
                     "revision {} was condemned: nothing got better",
-                    set.update_revision
+                    set.status.update_revision
                 )
             } else {
                 format!("the revision of {condemned} was condemned")
