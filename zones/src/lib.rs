@@ -15,9 +15,11 @@
 //! Invariant: absence of evidence is no availability: a pod that is missing, unknown, terminating or not observed is unavailable.
 //! Invariant: a pod is deleted only after it stands in `status.inFlight`.
 
+pub mod admit;
 pub mod budget;
 pub mod decide;
 pub mod duration;
 pub mod model;
 pub mod order;
 pub mod roll;
+pub mod scale;
