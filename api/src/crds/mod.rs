@@ -26,6 +26,7 @@ use crate::{
     labels,
     module::{BootstrapModule, Module},
     revision::ModuleRevision,
+    zonerollout::ZoneRollout,
 };
 
 pub use foreign::cluster_api;
@@ -47,6 +48,11 @@ pub fn management() -> Vec<CustomResourceDefinition> {
 /// The kinds of muster in a downstream cluster.
 pub fn downstream() -> Vec<CustomResourceDefinition> {
     vec![Assemblage::crd()]
+}
+
+/// The kinds of muster in a cluster whose zones it rolls.
+pub fn zones() -> Vec<CustomResourceDefinition> {
+    vec![ZoneRollout::crd()]
 }
 
 /// Flux's kinds as far as muster carries them out, labelled as ours, for clusters without Flux.
@@ -75,6 +81,7 @@ pub fn generated() -> Vec<(String, String)> {
     let definitions = management()
         .into_iter()
         .chain(downstream())
+        .chain(zones())
         .chain(flux())
         .chain([cluster_api()]);
     definitions
