@@ -15,9 +15,12 @@
 //! Invariant: absence of evidence is no availability: a pod that is missing, unknown, terminating or not observed is unavailable.
 //! Invariant: a pod is deleted only after it stands in `status.inFlight`.
 
+pub mod authority;
 pub mod budget;
 pub mod decide;
 pub mod duration;
+pub mod flags;
+pub mod metrics;
 pub mod model;
 pub mod order;
 pub mod roll;
