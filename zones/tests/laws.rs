@@ -92,8 +92,10 @@ struct World {
     record: ZoneRolloutStatus,
     version: u64,
     leaders: [Leader; 2],
-    /// Deletes that were sent and did not arrive: of a set and a uid.
-    sent: Vec<(usize, u32)>,
+    /// Deletes that were sent and did not arrive: of a set and a uid, and when they can at the earliest.
+    sent: Vec<(usize, u32, Timestamp)>,
+    /// Until when the network delays what is sent by minutes.
+    outage: Timestamp,
     now: Timestamp,
     next_uid: u32,
     history: Vec<String>,
@@ -130,6 +132,7 @@ impl World {
             version: 0,
             leaders: [leader(), leader()],
             sent: Vec::new(),
+            outage: Timestamp::MIN,
             now: "2026-11-26T12:00:00Z".parse().unwrap(),
             next_uid,
             history: Vec::new(),
@@ -208,18 +211,21 @@ impl World {
             if let Action::Delete(delete) = action {
                 let set: usize = delete.set.trim_start_matches("zone-").parse().unwrap();
                 self.history.push(format!("leader {leader} sends delete of {} {}", delete.pod, delete.uid));
-                self.sent.push((set, delete.uid.parse().unwrap()));
+                let late = if self.now < self.outage { 150 + self.chance.below(150) } else { 0 };
+                let due = self.now + SignedDuration::from_secs(i64::try_from(late).unwrap());
+                self.sent.push((set, delete.uid.parse().unwrap(), due));
             }
         }
     }
 
     /// A delete arrives: the one moment at which we disturb anything.
     fn arrive(&mut self, seed: u64) {
-        if self.sent.is_empty() {
+        let due: Vec<usize> = (0..self.sent.len()).filter(|at| self.sent[*at].2 <= self.now).collect();
+        if due.is_empty() {
             return;
         }
-        let at = self.chance.below(self.sent.len());
-        let (index, uid) = self.sent.swap_remove(at);
+        let at = due[self.chance.below(due.len())];
+        let (index, uid, _) = self.sent.swap_remove(at);
         let set = &mut self.sets[index];
         let place = set.pods.iter().position(|pod| pod.as_ref().is_some_and(|pod| pod.uid == uid));
         let Some(place) = place else { return };
@@ -286,6 +292,9 @@ impl World {
 
     fn step(&mut self, seed: u64) {
         self.now += SignedDuration::from_secs(1);
+        if self.chance.next() % 400 == 0 {
+            self.outage = self.now + SignedDuration::from_secs(150);
+        }
         match self.chance.below(10) {
             0..=2 => {
                 let leader = self.chance.below(2);
