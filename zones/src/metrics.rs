@@ -73,6 +73,12 @@ pub const METRICS: &[Metric] = &[
         "1 for the failure policy of each webhook",
     ),
     metric(
+        "rollout_operator_client_invalid_cluster_validation_label_requests_total",
+        Kind::Counter,
+        &["method", "protocol", "request_cluster"],
+        "Requests that another refused for their cluster's label: always 0, as no such label is sent",
+    ),
+    metric(
         DURATION,
         Kind::Histogram,
         GROUP,
@@ -89,7 +95,7 @@ pub const METRICS: &[Metric] = &[
     metric(
         "rollout_operator_kubernetes_api_client_rate_limited_requests_total",
         Kind::Counter,
-        &["group", "method"],
+        &["api_group"],
         "Requests to the API server that were held back",
     ),
     metric(
