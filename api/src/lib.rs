@@ -35,6 +35,7 @@ pub mod ranges;
 pub mod reasons;
 pub mod revision;
 pub mod rollout;
+pub mod rollout_operator;
 pub mod schema;
 pub mod selector;
 pub mod sync;

@@ -14,6 +14,7 @@
     clippy::unwrap_used,
     reason = "a helper that fails fails its test"
 )]
+#![allow(clippy::unnecessary_wraps, reason = "all adapters have one type")]
 
 #[path = "conformance/deviations.rs"]
 mod deviations;

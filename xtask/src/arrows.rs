@@ -14,7 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("muster-model", &["muster-rollout", "muster-simulator"]),
     ("muster-apiserver", &[]),
     ("muster-health", &[]),
-    ("muster-zones", &[]),
+    ("muster-zones", &["muster-api"]),
     ("muster-sync", &["muster-api", "muster-health"]),
     (
         "muster-controllers",
@@ -93,7 +93,7 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     ),
     (
         "muster-zones",
-        &["kube", "k8s-openapi", "tokio", "rand", "reqwest"],
+        &["kube", "tokio", "rand", "reqwest"],
         "it does no I/O and knows no client",
     ),
     (

@@ -160,7 +160,8 @@ pub fn prometheus_text(duration: SignedDuration) -> String {
         // Years and weeks are printed only where nothing is left below them.
         let exact = matches!(*unit, "y" | "w" | "d");
         if rest >= *scale && (!exact || rest % scale == 0) {
-            text += &format!("{}{unit}", rest / scale);
+            let count = rest / scale;
+            text.extend([count.to_string().as_str(), unit]);
             rest %= scale;
         }
     }

@@ -26,6 +26,7 @@ use crate::{
     labels,
     module::{BootstrapModule, Module},
     revision::ModuleRevision,
+    rollout_operator::{ReplicaTemplate, ZoneAwarePodDisruptionBudget},
     zonerollout::ZoneRollout,
 };
 
@@ -63,6 +64,27 @@ pub fn flux() -> Vec<CustomResourceDefinition> {
         .collect()
 }
 
+/// The kinds of rollout-operator that `muster zones` carries out, labelled as ours, for clusters without rollout-operator.
+pub fn rollout_operator() -> Vec<CustomResourceDefinition> {
+    vec![
+        of_rollout_operator::<ZoneAwarePodDisruptionBudget>(),
+        of_rollout_operator::<ReplicaTemplate>(),
+    ]
+}
+
+/// kube's schemas let each optional field be null; rollout-operator's do not, and take null for an error.
+fn of_rollout_operator<K: CustomResourceExt + JsonSchema>() -> CustomResourceDefinition {
+    let mut definition = foreign::ours(K::crd());
+    for version in &mut definition.spec.versions {
+        version.schema = Some(CustomResourceValidation {
+            open_api_v3_schema: structural::schema::<K>(),
+        });
+        let subresources = version.subresources.get_or_insert_default();
+        subresources.status = Some(CustomResourceSubresourceStatus(serde_json::json!({})));
+    }
+    definition
+}
+
 /// Whether a definition that was read from a cluster is one of ours, and may be replaced by ours.
 pub fn is_ours(definition: &CustomResourceDefinition) -> bool {
     definition.spec.group == GROUP || definition.metadata.labels.as_ref().is_some_and(are_ours)
@@ -83,6 +105,7 @@ pub fn generated() -> Vec<(String, String)> {
         .chain(downstream())
         .chain(zones())
         .chain(flux())
+        .chain(rollout_operator())
         .chain([cluster_api()]);
     definitions
         .map(|definition| (file_name(&definition), yaml(&definition)))

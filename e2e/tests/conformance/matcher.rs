@@ -9,6 +9,16 @@ use serde_json::{Map, Value};
 /// Keys of an answer that begin so are for operators (`recordedKeeps`) and never compared.
 const EVIDENCE: char = '~';
 
+/// What texts of Go's own types and parsers contain: those words are not promised (README), only that there is a text.
+const NOT_PROMISED: &[&str] = &[
+    "accessor error",
+    "interface {}",
+    "is of the type",
+    "json: ",
+    "runtime error",
+    "strconv.",
+];
+
 /// How the answers of a table are compared. Keys count at every depth.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
@@ -172,7 +182,11 @@ pub fn exact(path: &str, expected: &Value, actual: &Value, rules: &Rules) -> Vec
                 })
                 .collect()
         }
-        (Value::String(_), Value::String(_)) if rules.wording.contains(&key) => Vec::new(),
+        (Value::String(text), Value::String(_))
+            if rules.wording.contains(&key) || NOT_PROMISED.iter().any(|part| text.contains(part)) =>
+        {
+            Vec::new()
+        }
         _ if same(expected, actual) => Vec::new(),
         _ => vec![difference(path, &expected.to_string(), actual)],
     }

@@ -117,7 +117,7 @@ pub fn held_up(group: &Group, except: &str) -> Option<HeldUp> {
             let why = match &disturbance {
                 _ if by_status => None,
                 None => return None,
-                Some(Disturbance::Pods(_)) => None,
+                Some(Disturbance::Pods(_) | Disturbance::Reported { .. }) => None,
                 Some(Disturbance::NotObserved) => Some("was not observed by its controller yet"),
                 Some(Disturbance::ScalingDown { .. }) => Some("is already in process of updating replicas"),
             };

@@ -49,6 +49,11 @@ pub struct Partition {
     group: usize,
 }
 
+/// A name of a pod that the expression does not match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("failed to extract partition from pod Name regular expression")]
+pub struct NoPartition;
+
 /// Why a budget is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
@@ -186,11 +191,17 @@ impl Partition {
             .map_err(|error| message::of_regex(regex).unwrap_or_else(|| error.to_string()))
     }
 
-    /// The partition of a pod, from its name.
-    pub fn of(&self, pod: &str) -> Option<String> {
-        let captures = self.regex.captures(pod)?;
-        let partition = captures.get(self.group)?.as_str();
-        (!partition.is_empty()).then(|| partition.to_owned())
+    /// The partition of a pod, from its name; nothing where there is no expression.
+    pub fn of(expression: Option<&Self>, pod: &str) -> Result<Option<String>, NoPartition> {
+        let Some(expression) = expression else {
+            return Ok(None);
+        };
+        let captures = expression.regex.captures(pod).ok_or(NoPartition)?;
+        let partition = captures.get(expression.group).ok_or(NoPartition)?.as_str();
+        if partition.is_empty() {
+            return Err(NoPartition);
+        }
+        Ok(Some(partition.to_owned()))
     }
 
     /// The expression with its anchors.
@@ -270,18 +281,12 @@ fn selector(spec: &Map<String, Value>) -> Result<BTreeMap<String, String>, Inval
     let labels = match spec.get("selector") {
         None => return Err(Invalid::NoSelector),
         Some(Value::Object(selector)) => selector.get("matchLabels"),
-        Some(other) => {
-            let error = Invalid::NoMap(".spec.selector.matchLabels", other.to_string());
-            return Err(Invalid::Selector(error.to_string()));
-        }
+        Some(other) => return Err(no_labels(other)),
     };
     let labels = match labels {
         None => return Err(Invalid::NoSelector),
         Some(Value::Object(labels)) => labels,
-        Some(other) => {
-            let error = Invalid::NoMap(".spec.selector.matchLabels", other.to_string());
-            return Err(Invalid::Selector(error.to_string()));
-        }
+        Some(other) => return Err(no_labels(other)),
     };
     let text = |(key, value): (&String, &Value)| match value {
         Value::String(value) => Ok((key.clone(), value.clone())),
@@ -290,6 +295,11 @@ fn selector(spec: &Map<String, Value>) -> Result<BTreeMap<String, String>, Inval
         ))),
     };
     labels.iter().map(text).collect()
+}
+
+fn no_labels(instead: &Value) -> Invalid {
+    let error = Invalid::NoMap(".spec.selector.matchLabels", instead.to_string());
+    Invalid::Selector(error.to_string())
 }
 
 fn delay(spec: &Map<String, Value>) -> Result<SignedDuration, Invalid> {

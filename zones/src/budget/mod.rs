@@ -7,7 +7,7 @@ mod ready;
 mod review;
 
 pub use self::{
-    config::{Budget, Invalid, Limit, Partition, validate},
+    config::{Budget, Invalid, Limit, NoPartition, Partition, validate},
     known::{Known, ManyBudgets, Observed},
     ready::{ReadyTime, counts_as_ready, ready_time, ready_time_patch},
     review::{Allowed, Asked, Facts, MEMORY, Reason, Request, Verdict, judge, still_pending},

@@ -6,7 +6,12 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::{config::Budget, known::Known, message::Disturbed, ready::counts_as_ready};
+use super::{
+    config::{Budget, Partition},
+    known::Known,
+    message::Disturbed,
+    ready::counts_as_ready,
+};
 use crate::model::{Pod, Set};
 
 /// How long an allowed eviction counts if its pod keeps running: another webhook may have refused it.
@@ -223,15 +228,8 @@ fn decide(request: &Request, facts: &Facts<'_>) -> Result<Verdict, Verdict> {
     }
     let zones = zones(budget, facts)
         .ok_or_else(|| Verdict::of(Reason::TooFewSets, "minimum number of StatefulSets not found"))?;
-    let partition = match &budget.partition {
-        None => None,
-        Some(expression) => Some(expression.of(&pod.name).ok_or_else(|| {
-            Verdict::of(
-                Reason::PartitionNotIdentified,
-                "failed to extract partition from pod Name regular expression",
-            )
-        })?),
-    };
+    let partition = Partition::of(budget.partition.as_ref(), &pod.name)
+        .map_err(|error| Verdict::of(Reason::PartitionNotIdentified, error.to_string()))?;
     let pods = facts.pods.as_ref().map_err(|_| {
         Verdict::of(
             Reason::PodsNotRead,
@@ -334,10 +332,7 @@ impl Count<'_> {
         for zone in zones.iter().filter(|zone| zone.uid != own.uid) {
             let expression = self.budget.partition.as_ref();
             let of_partition = |pod: &Pod| {
-                expression
-                    .and_then(|expression| expression.of(&pod.name))
-                    .as_deref()
-                    == Some(partition)
+                Partition::of(expression, &pod.name).is_ok_and(|of| of.as_deref() == Some(partition))
             };
             let (disturbed, counted) = self.zone(zone, self.budget.delay, of_partition);
             sum.not_ready += disturbed.not_ready;

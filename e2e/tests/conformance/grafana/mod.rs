@@ -6,10 +6,17 @@ use crate::registry::{Table, elsewhere, not_applicable};
 
 mod admit;
 mod budget;
+mod installation;
 mod roll;
 
 /// Every file of the folder.
-pub const TABLES: &[&[Table]] = &[admit::TABLES, budget::TABLES, roll::TABLES, OTHERS];
+pub const TABLES: &[&[Table]] = &[
+    admit::TABLES,
+    budget::TABLES,
+    installation::TABLES,
+    roll::TABLES,
+    OTHERS,
+];
 
 const LATER: &str = "of a pull request that is not released: muster replaces v0.38.1";
 
