@@ -32,7 +32,7 @@ use self::{
 use crate::model::{Group, Set};
 
 /// What the process was started with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Flag `kubernetes.namespace`.
     pub namespace: String,
@@ -67,6 +67,16 @@ pub enum Change {
         /// The number.
         replicas: u32,
     },
+}
+
+impl Change {
+    /// What is written.
+    pub fn target(&self) -> &str {
+        match self {
+            Self::Replicas(downscale) => &downscale.set,
+            Self::WriteBack { reference, .. } => &reference.name,
+        }
+    }
 }
 
 /// What is to be done about replicas.

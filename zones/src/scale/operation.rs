@@ -9,15 +9,13 @@
 //! A review holds the operation by its uid. Whoever un-prepares pods first leaves no uid in it, by compare-and-swap: nobody joins an
 //! operation without uids, so that no pod is un-prepared behind a review that is allowed.
 
-use std::collections::BTreeMap;
-
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use muster_api::zonerollout::{MAX_SETS, Operation, OperationKind, ZoneRolloutStatus};
+use muster_api::zonerollout::{MAX_SETS, Operation, OperationKind};
 
 use super::{
-    Settings,
-    pods::{Answered, Ask, Method},
+    Facts, Settings,
+    pods::{Ask, Method},
     preparation::Preparation,
     times::seconds,
 };
@@ -148,38 +146,42 @@ pub fn is_held(operation: Option<&Operation>, downscale: &Downscale, holder: &st
 
 /// Brings the operation on record up to date: ends it, or leaves it when it is abandoned. Answers with the pods that have to be un-prepared
 /// before it is released. The time of the last downscale counts from the change once it is observed.
-pub fn advance(
-    status: &mut ZoneRolloutStatus,
-    group: &Group,
-    answers: &BTreeMap<Ask, Answered>,
-    settings: &Settings,
-    now: Timestamp,
-) -> Vec<Ask> {
-    let Some(operation) = status.operation.as_mut() else {
+pub fn advance(group: &mut Group, facts: &Facts, settings: &Settings, now: Timestamp) -> Vec<Ask> {
+    let Some(operation) = &group.status.operation else {
         return Vec::new();
     };
-    match standing(operation, group, now) {
+    let mut standing = standing(operation, group, now);
+    let is_ours = operation.admission_uids.iter().all(|uid| uid == CONTROLLER);
+    if standing == Standing::Holds && operation.kind == OperationKind::Downscaling && is_ours && facts.refused.is_some()
+    {
+        standing = Standing::Abandoned;
+    }
+    match standing {
         Standing::Holds => return Vec::new(),
         Standing::Void => {}
         Standing::Done => {
             let set = group.sets.iter().find(|set| set.uid == operation.set_uid);
             if let Some(set) = set.filter(|set| Preparation::is_asked_for(set)) {
-                status.last_downscale.insert(set.name.clone(), Time(seconds(now)));
+                let set = set.name.clone();
+                group.status.last_downscale.insert(set, Time(seconds(now)));
             }
-        }
-        Standing::Abandoned if !operation.admission_uids.is_empty() => {
-            operation.admission_uids.clear();
-            return Vec::new();
         }
         Standing::Abandoned => {
             let mut asks = undo(operation, group, settings);
-            asks.retain(|ask| !answers.contains_key(ask));
+            if !asks.is_empty() && !operation.admission_uids.is_empty() {
+                if let Some(operation) = &mut group.status.operation {
+                    operation.admission_uids.clear();
+                    operation.expires = Some(Time(now));
+                }
+                return Vec::new();
+            }
+            asks.retain(|ask| !facts.answers.contains_key(ask));
             if !asks.is_empty() {
                 return asks;
             }
         }
     }
-    status.operation = None;
+    group.status.operation = None;
     Vec::new()
 }
 
