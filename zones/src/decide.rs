@@ -8,7 +8,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use muster_api::{
     evidence::Progress,
     zonerollout::{
-        InFlight, MAX_IN_FLIGHT, MAX_REASONS, Operation, OperationKind, PROGRESS_DEADLINE, Why, ZoneRolloutStatus, ZoneSet,
+        InFlight, MAX_IN_FLIGHT, MAX_REASONS, Operation, OperationKind, PROGRESS_DEADLINE, Why,
+        ZoneRolloutStatus, ZoneSet,
     },
 };
 
@@ -114,7 +115,12 @@ pub fn decide(
     begin(&mut group, &roll, now);
     note_progress(&mut group, &roll, soaking.as_ref(), now);
     condemn(&mut group, &roll, now);
-    group.status.reasons = scaling.reasons.into_iter().chain(roll.reasons).take(MAX_REASONS).collect();
+    group.status.reasons = scaling
+        .reasons
+        .into_iter()
+        .chain(roll.reasons)
+        .take(MAX_REASONS)
+        .collect();
     decision.stalled = condemned(&group).map(str::to_owned);
     decision.wake_at = wake_at(&group, soaking.map(|(_, until)| until), now);
     // What is done is recorded before anything new is begun.

@@ -152,7 +152,10 @@ pub fn advance(group: &mut Group, facts: &Facts, settings: &Settings, now: Times
     };
     let mut standing = standing(operation, group, now);
     let is_ours = operation.admission_uids.iter().all(|uid| uid == CONTROLLER);
-    if standing == Standing::Holds && operation.kind == OperationKind::Downscaling && is_ours && facts.refused.is_some()
+    if standing == Standing::Holds
+        && operation.kind == OperationKind::Downscaling
+        && is_ours
+        && facts.refused.is_some()
     {
         standing = Standing::Abandoned;
     }
