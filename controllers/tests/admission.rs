@@ -1,5 +1,11 @@
 //! Promise: the admission door shows a certificate that API servers trust, from its first day to the next one, and answers within bounds.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "tests: a failed expectation is meant to end the test"
+)]
+
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use futures::FutureExt;
