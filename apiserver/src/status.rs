@@ -298,6 +298,13 @@ impl ApiError {
         Self::new(500, "", message, Value::Null)
     }
 
+    /// A failure inside the server that it names, such as a webhook that does not answer.
+    pub fn internal_error(message: &str) -> Self {
+        let details = json!({"causes": [{"message": message}]});
+        let message = format!("Internal error occurred: {message}");
+        Self::new(500, "InternalError", &message, details)
+    }
+
     /// The resource version asked for is not known any more.
     pub fn expired(message: &str) -> Self {
         Self::new(410, "Expired", message, Value::Null)

@@ -1,31 +1,55 @@
 //! Delete one object or a collection.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::intake::Body;
-use super::{Call, Live, Step, decode, read, respond};
+use super::{Call, Live, RACES, admit, decode, read, respond};
+use crate::admission::{Hooks, Operation};
 use crate::lifecycle::removal::{self, Propagation};
 use crate::meta;
 use crate::status::{self, ApiError};
 use crate::store::{Object, ObjectKey, PageQuery, Stored, Write};
 
 /// `DeleteOptions`, from the body or, if there is none, from the query.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct DeleteOptions {
+    #[serde(skip_serializing_if = "Option::is_none")]
     grace_period_seconds: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     preconditions: Option<Preconditions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     orphan_dependents: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     propagation_policy: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     dry_run: Option<Vec<String>>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Preconditions {
+    #[serde(skip_serializing_if = "Option::is_none")]
     uid: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     resource_version: Option<String>,
+}
+
+impl DeleteOptions {
+    fn is_dry_run(&self) -> bool {
+        self.dry_run.as_ref().is_some_and(|values| !values.is_empty())
+    }
+
+    /// As webhooks see them.
+    fn shown(&self) -> Value {
+        let mut shown = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
+        let own = serde_json::to_value(self).unwrap_or_default(); // values of ours always serialise
+        for (field, value) in own.as_object().into_iter().flatten() {
+            shown[field] = value.clone();
+        }
+        shown
+    }
 }
 
 /// How a deletion went.
@@ -36,12 +60,12 @@ enum Outcome {
     Terminating,
 }
 
-pub(super) fn one(call: &Call<'_>) -> Result<http::Response<Body>, ApiError> {
+pub(super) async fn one(call: &Call<'_>) -> Result<http::Response<Body>, ApiError> {
     if !call.target.subresource.is_empty() {
         return Err(ApiError::method_not_allowed());
     }
     let options = options(call)?;
-    let (object, outcome) = delete(call, &options, &call.key())?;
+    let (object, outcome) = delete(call, &options, &call.key()).await?;
     match outcome {
         Outcome::Terminating => respond::object(call, 200, &object),
         Outcome::Gone if returns_object(&call.resource.kind) => respond::object(call, 200, &object),
@@ -69,7 +93,7 @@ fn returns_object(kind: &str) -> bool {
     )
 }
 
-pub(super) fn collection(call: &Call<'_>) -> Result<http::Response<Body>, ApiError> {
+pub(super) async fn collection(call: &Call<'_>) -> Result<http::Response<Body>, ApiError> {
     if call.resource.is("", "Namespace") {
         return Err(ApiError::method_not_allowed());
     }
@@ -88,7 +112,7 @@ pub(super) fn collection(call: &Call<'_>) -> Result<http::Response<Body>, ApiErr
         .page(&call.resource.storage, &query)
         .map_err(|_| ApiError::expired("the list expired"))?;
     for object in &page.items {
-        match delete(call, &options, object.key()) {
+        match delete(call, &options, object.key()).await {
             Ok(_) => {}
             Err(error) if error.code == 404 => {} // somebody else was faster: it is gone, as was wanted
             Err(error) => return Err(error),
@@ -118,7 +142,11 @@ fn options(call: &Call<'_>) -> Result<DeleteOptions, ApiError> {
     })
 }
 
-fn delete(call: &Call<'_>, options: &DeleteOptions, key: &ObjectKey) -> Result<(Object, Outcome), ApiError> {
+async fn delete(
+    call: &Call<'_>,
+    options: &DeleteOptions,
+    key: &ObjectKey,
+) -> Result<(Object, Outcome), ApiError> {
     if call.resource.is("", "Namespace") && IMMORTAL.contains(&key.name.as_str()) {
         return Err(ApiError::forbidden(
             &call.named(),
@@ -129,28 +157,25 @@ fn delete(call: &Call<'_>, options: &DeleteOptions, key: &ObjectKey) -> Result<(
     }
     let resource = &*call.resource;
     let propagation = propagation(call, options)?;
-    let dry_run = options.dry_run.as_ref().is_some_and(|values| !values.is_empty());
-    call.core.replace(&resource.storage, key, |live| {
-        let live = live.ok_or_else(|| ApiError::not_found(&call.named(), &key.name))?;
-        check_preconditions(call, options, live)?;
-        let now = call.core.clock.now();
-        let Some(doomed) = removal::doomed(
-            resource,
-            &live.value,
-            propagation,
-            options.grace_period_seconds,
-            now,
-        ) else {
-            return Ok(Step::Keep(live.object.clone(), Outcome::Terminating));
+    for _ in 0..RACES {
+        let there = call.core.store.get(&resource.storage, key);
+        let live = Live::read(there.ok_or_else(|| ApiError::not_found(&call.named(), &key.name))?);
+        check_preconditions(call, options, &live)?;
+        let (grace, now) = (options.grace_period_seconds, call.core.clock.now());
+        let Some(doomed) = removal::doomed(resource, &live.value, propagation, grace, now) else {
+            return Ok((live.object, Outcome::Terminating));
         };
+        if let Some(hooks) = call.core.admission.hooks(&call.core.store) {
+            admitted(call, options, &hooks, &live).await?;
+        }
         let is_due = removal::is_due(resource, &doomed);
         let outcome = if is_due {
             Outcome::Gone
         } else {
             Outcome::Terminating
         };
-        if dry_run {
-            return Ok(Step::Keep(Stored::unsaved(&doomed), outcome));
+        if options.is_dry_run() {
+            return Ok((Stored::unsaved(&doomed), outcome));
         }
         // An object that goes at once goes as it was: watchers see no deletionTimestamp.
         let last = if meta::is_terminating(&live.value) {
@@ -163,8 +188,27 @@ fn delete(call: &Call<'_>, options: &DeleteOptions, key: &ObjectKey) -> Result<(
         } else {
             Write::Put(doomed)
         };
-        Ok(Step::Commit(write, outcome))
-    })
+        let expected = Some(live.object.revision);
+        if let Ok(object) = call.core.store.commit(&resource.storage, key, expected, &write) {
+            return Ok((object, outcome));
+        }
+    }
+    Err(ApiError::modified(&call.named(), &key.name))
+}
+
+/// Asks the webhooks about a deletion.
+async fn admitted(
+    call: &Call<'_>,
+    options: &DeleteOptions,
+    hooks: &Hooks,
+    live: &Live,
+) -> Result<(), ApiError> {
+    let old = respond::presented(&call.resource, live.value.clone());
+    let asked = admit::attributes(call, Operation::Delete, options.is_dry_run(), &admit::as_it_is);
+    let mut asked = asked.about(meta::name(&live.value), None, Some(old));
+    asked.options = options.shown();
+    hooks.mutate(call.core, &mut asked, &call.warnings).await?;
+    hooks.validate(call.core, &asked, &call.warnings).await
 }
 
 fn check_preconditions(call: &Call<'_>, options: &DeleteOptions, live: &Live) -> Result<(), ApiError> {

@@ -1,7 +1,9 @@
 //! Create, update and patch: the way of an object from the request into the store.
 //!
-//! decode ─► identity (name, namespace, kind) ─► shape (prune, default) ─► carry over what the client may not set ─►
-//! validate ─► track managers ─► commit (or, for a dry run, not)
+//! decode ─► identity (name, namespace, kind) ─► shape (prune, default) ─► [mutating webhooks] ─► carry over what the client may not
+//! set ─► validate ─► track managers ─► [validating webhooks] ─► commit (or, for a dry run, not)
+//!
+//! Where a webhook may change the object, managers are tracked before it does: what a webhook changes belongs to no manager.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +11,8 @@ use super::decode::{self, Decoded};
 use super::intake::Body;
 use super::query::FieldValidation;
 use super::shape::{problems, refuse_invalid, settle, shape};
-use super::{Call, Live, Step, apply_patch, respond};
+use super::{Call, Live, RACES, admit, apply_patch, respond};
+use crate::admission::{Hooks, Operation};
 use crate::apply::{UpdateOptions, track_update};
 use crate::lifecycle::{metadata, removal};
 use crate::meta;
@@ -35,6 +38,8 @@ pub(super) enum Tracking {
     Update,
     /// An apply has done it already.
     Applied,
+    /// It was done before webhooks changed the object.
+    Done,
 }
 
 type Response = Result<http::Response<Body>, ApiError>;
@@ -61,13 +66,13 @@ pub(super) fn options(call: &Call<'_>) -> Result<Options, ApiError> {
     })
 }
 
-pub(super) fn create(call: &Call<'_>) -> Response {
+pub(super) async fn create(call: &Call<'_>) -> Response {
     if !call.target.subresource.is_empty() {
         return Err(ApiError::method_not_allowed());
     }
     let options = options(call)?;
     let decoded = decode::object(&call.content_type, &call.body)?;
-    let (object, answer) = create_object(call, &options, decoded, Tracking::Update)?;
+    let (object, answer) = create_object(call, &options, decoded, Tracking::Update).await?;
     Ok(respond::with_warnings(
         respond::object(call, answer.code, &object)?,
         &answer.warnings,
@@ -75,11 +80,11 @@ pub(super) fn create(call: &Call<'_>) -> Response {
 }
 
 /// Makes a new object. An apply of an absent object comes here too, its managers tracked already.
-pub(super) fn create_object(
+pub(super) async fn create_object(
     call: &Call<'_>,
     options: &Options,
     decoded: Decoded,
-    tracking: Tracking,
+    mut tracking: Tracking,
 ) -> Result<(Object, Answer), ApiError> {
     let Decoded {
         value: mut object,
@@ -87,11 +92,10 @@ pub(super) fn create_object(
     } = decoded;
     let resource = &*call.resource;
     identify(call, &mut object)?;
-    if meta::name(&object).is_empty() && !meta::text(&object, "generateName").is_empty() {
-        let name = metadata::generated_name(meta::text(&object, "generateName"), &call.core.name_suffix());
-        meta::set(&mut object, "name", name.into());
-    }
-    let name = meta::name(&object).to_owned();
+    let name = match (meta::name(&object), meta::text(&object, "generateName")) {
+        ("", base) if !base.is_empty() => metadata::generated_name(base, &call.core.name_suffix()),
+        (name, _) => name.to_owned(),
+    };
     admit_creation(call, &name)?;
     if !meta::resource_version(&object).is_empty() {
         if tracking == Tracking::Update {
@@ -103,6 +107,14 @@ pub(super) fn create_object(
     }
     let mut warnings = shape(resource, options, &mut object, &duplicates, tracking)?;
     warnings.extend(resource.custom().and_then(|custom| custom.deprecation.clone()));
+    let hooks = call.core.admission.hooks(&call.core.store);
+    if let Some(hooks) = &hooks {
+        object = mutated_creation(call, options, hooks, object, tracking).await?;
+        if tracking == Tracking::Update {
+            tracking = Tracking::Done;
+        }
+    }
+    meta::set(&mut object, "name", name.clone().into());
     metadata::begin(&mut object, resource, call.core.uid(), &options.now);
     if resource.status
         && !resource.is("", "Node")
@@ -126,6 +138,11 @@ pub(super) fn create_object(
             &update_options(call, options, &resource.api_version()),
         );
     }
+    if let Some(hooks) = &hooks {
+        let asked = admit::attributes(call, Operation::Create, options.dry_run, &admit::as_it_is);
+        let asked = asked.about(&name, Some(object.clone()), None);
+        hooks.validate(call.core, &asked, &call.warnings).await?;
+    }
     respond::to_stored(resource, &mut object);
     refuse_too_deep(&object)?;
     let answer = Answer { code: 201, warnings };
@@ -147,6 +164,31 @@ pub(super) fn create_object(
         .commit(&resource.storage, &key, None, &Write::Put(object))
         .map_err(|_| ApiError::already_exists(&call.named(), &name))?;
     Ok((object, answer))
+}
+
+/// What the mutating webhooks make of a new object, whose managers are tracked before.
+async fn mutated_creation(
+    call: &Call<'_>,
+    options: &Options,
+    hooks: &Hooks,
+    mut object: Value,
+    tracking: Tracking,
+) -> Result<Value, ApiError> {
+    let resource = &*call.resource;
+    defaults::fill(resource, &mut object);
+    if tracking == Tracking::Update {
+        let api_version = resource.api_version();
+        let how = update_options(call, options, &api_version);
+        track_update(None, &mut object, resource.type_ref(), &how);
+    }
+    let remake = |object| admit::remade(call, options, tracking, object);
+    let asked = admit::attributes(call, Operation::Create, options.dry_run, &remake);
+    let name = meta::name(&object).to_owned();
+    let mut asked = asked.about(&name, Some(object), None);
+    hooks.mutate(call.core, &mut asked, &call.warnings).await?;
+    let mut object = asked.object.take().unwrap_or_default(); // it was given
+    identify(call, &mut object)?;
+    Ok(object)
 }
 
 fn update_options<'a>(call: &'a Call<'_>, options: &'a Options, api_version: &'a str) -> UpdateOptions<'a> {
@@ -258,12 +300,12 @@ fn creates_on_update(resource: &Resource) -> bool {
     )
 }
 
-pub(super) fn update(call: &Call<'_>) -> Response {
+pub(super) async fn update(call: &Call<'_>) -> Response {
     let options = options(call)?;
     let decoded = decode::object(&call.content_type, &call.body)?;
     let key = call.key();
     if creates_on_update(&call.resource) && call.core.store.get(&call.resource.storage, &key).is_none() {
-        let (object, answer) = create_object(call, &options, decoded, Tracking::Update)?;
+        let (object, answer) = create_object(call, &options, decoded, Tracking::Update).await?;
         return Ok(respond::with_warnings(
             respond::object(call, answer.code, &object)?,
             &answer.warnings,
@@ -272,8 +314,7 @@ pub(super) fn update(call: &Call<'_>) -> Response {
     let mut body = decoded.value;
     identify(call, &mut body)?;
     let mut warnings = Vec::new();
-    let (object, ()) = call.core.replace(&call.resource.storage, &key, |live| {
-        let live = live.ok_or_else(|| call.not_found())?;
+    let object = change(call, &options, Tracking::Update, |live| {
         let version = meta::resource_version(&body);
         if version.is_empty() && call.resource.custom().is_some() {
             let cause = Cause::invalid(
@@ -298,19 +339,20 @@ pub(super) fn update(call: &Call<'_>) -> Response {
             &decoded.duplicates,
             Tracking::Update,
         )?;
-        finish(call, &options, live, new, Tracking::Update)
-    })?;
+        Ok(new)
+    });
+    let object = object.await?;
     Ok(respond::with_warnings(
         respond::object(call, 200, &object)?,
         &warnings,
     ))
 }
 
-pub(super) fn patch(call: &Call<'_>) -> Response {
+pub(super) async fn patch(call: &Call<'_>) -> Response {
     let kind = decode::essence(&call.content_type);
     let mut options = options(call)?;
     match kind {
-        "application/apply-patch+yaml" => return apply_patch::apply(call, &mut options),
+        "application/apply-patch+yaml" => return apply_patch::apply(call, &mut options).await,
         "application/json-patch+json" | "application/merge-patch+json" => {}
         "application/strategic-merge-patch+json" if call.resource.custom().is_none() => {}
         _ => return Err(ApiError::unsupported_media_type(&patch_types(&call.resource))),
@@ -321,8 +363,7 @@ pub(super) fn patch(call: &Call<'_>) -> Response {
     }
     let decoded = decode::json(&call.body)?;
     let mut warnings = Vec::new();
-    let (object, ()) = call.core.replace(&call.resource.storage, &call.key(), |live| {
-        let live = live.ok_or_else(|| call.not_found())?;
+    let object = change(call, &options, Tracking::Update, |live| {
         let shown = respond::presented(&call.resource, live.value.clone());
         let mut new = patched(&call.resource, kind, &shown, &decoded.value)?;
         identify(call, &mut new)?;
@@ -333,8 +374,9 @@ pub(super) fn patch(call: &Call<'_>) -> Response {
             &decoded.duplicates,
             Tracking::Update,
         )?;
-        finish(call, &options, live, new, Tracking::Update)
-    })?;
+        Ok(new)
+    });
+    let object = object.await?;
     Ok(respond::with_warnings(
         respond::object(call, 200, &object)?,
         &warnings,
@@ -386,14 +428,101 @@ fn refuse_too_deep(object: &Value) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The last part of every change of an existing object: `new` is what the client wants, in the request's version.
-pub(super) fn finish(
+/// Changes an object that is there. `wanted` says what the client wants of it as it stands, in the request's version; it is asked again
+/// if the object is written meanwhile.
+pub(super) async fn change(
+    call: &Call<'_>,
+    options: &Options,
+    tracking: Tracking,
+    mut wanted: impl FnMut(&Live) -> Result<Value, ApiError> + Send,
+) -> Result<Object, ApiError> {
+    for _ in 0..RACES {
+        let live = Live::read(call.live()?);
+        let new = wanted(&live)?;
+        let new = match call.core.admission.hooks(&call.core.store) {
+            Some(hooks) => admitted(call, options, &hooks, &live, new, tracking).await?,
+            None => prepared(call, options, &live, new, tracking)?,
+        };
+        if let Some(object) = commit(call, options, &live, new) {
+            return Ok(object);
+        }
+    }
+    Err(ApiError::modified(&call.named(), &call.target.name))
+}
+
+/// What becomes of a change by the webhooks, as it is stored.
+async fn admitted(
+    call: &Call<'_>,
+    options: &Options,
+    hooks: &Hooks,
+    live: &Live,
+    mut new: Value,
+    tracking: Tracking,
+) -> Result<Value, ApiError> {
+    let old = respond::presented(&call.resource, live.value.clone());
+    defaults::fill(&call.resource, &mut new);
+    if tracking == Tracking::Update {
+        track_early(call, options, &old, &mut new);
+    }
+    let remake = |object| admit::remade(call, options, tracking, object);
+    let asked = admit::attributes(call, Operation::Update, options.dry_run, &remake);
+    let mut asked = asked.about(&call.target.name, Some(new), Some(old));
+    hooks.mutate(call.core, &mut asked, &call.warnings).await?;
+    let mut new = asked.object.take().unwrap_or_default(); // it was given
+    identify(call, &mut new)?;
+    let tracked = if tracking == Tracking::Update {
+        Tracking::Done
+    } else {
+        tracking
+    };
+    let stored = prepared(call, options, live, new, tracked)?;
+    asked.object = Some(respond::presented(&call.resource, stored.clone()));
+    hooks.validate(call.core, &asked, &call.warnings).await?;
+    Ok(stored)
+}
+
+/// Gives `new` the managers that it has by what the client wants.
+fn track_early(call: &Call<'_>, options: &Options, old: &Value, new: &mut Value) {
+    let resource = &*call.resource;
+    let mut settled = new.clone();
+    carry_over(call, old, &mut settled);
+    defaults::carry_over(resource, old, &mut settled);
+    let api_version = resource.api_version();
+    let how = update_options(call, options, &api_version);
+    track_update(Some(old), &mut settled, resource.type_ref(), &how);
+    let managers = settled["metadata"]["managedFields"].take();
+    meta::set(new, "managedFields", managers);
+}
+
+/// Stores a new version, if that is not what is there; `None` if the object was written meanwhile.
+pub(super) fn commit(call: &Call<'_>, options: &Options, live: &Live, new: Value) -> Option<Object> {
+    if new == live.value {
+        return Some(live.object.clone());
+    }
+    if options.dry_run {
+        return Some(Stored::unsaved(&new));
+    }
+    let write = if removal::is_due(&call.resource, &new) {
+        Write::Remove(new)
+    } else {
+        Write::Put(new)
+    };
+    let expected = Some(live.object.revision);
+    let store = &call.core.store;
+    store
+        .commit(&call.resource.storage, &call.key(), expected, &write)
+        .ok()
+}
+
+/// The last part of every change of an existing object: `new` is what the client wants, in the request's version. Answers what is to be
+/// stored.
+pub(super) fn prepared(
     call: &Call<'_>,
     options: &Options,
     live: &Live,
     mut new: Value,
     tracking: Tracking,
-) -> Result<Step<()>, ApiError> {
+) -> Result<Value, ApiError> {
     let resource = &*call.resource;
     let old = respond::presented(resource, live.value.clone());
     let version = meta::resource_version(&new);
@@ -430,18 +559,7 @@ pub(super) fn finish(
     }
     respond::to_stored(resource, &mut new);
     refuse_too_deep(&new)?;
-    if new == live.value {
-        return Ok(Step::Keep(live.object.clone(), ()));
-    }
-    if options.dry_run {
-        return Ok(Step::Keep(Stored::unsaved(&new), ()));
-    }
-    let write = if removal::is_due(resource, &new) {
-        Write::Remove(new)
-    } else {
-        Write::Put(new)
-    };
-    Ok(Step::Commit(write, ()))
+    Ok(new)
 }
 
 /// Takes from the old object what this endpoint does not write.

@@ -16,6 +16,7 @@
 )]
 
 mod harness;
+mod hooks;
 
 mod applies;
 mod apply_lists;
@@ -35,3 +36,6 @@ mod table;
 mod unchanged;
 mod validation;
 mod watches;
+mod webhook_answers;
+mod webhook_configurations;
+mod webhook_reviews;
