@@ -127,9 +127,14 @@ pub fn deleted(resource: &GroupResource, name: &str, uid: &str) -> Value {
 impl ApiError {
     /// A refusal with a code, a reason (may be empty), a message and details (may be null).
     pub fn new(code: u16, reason: &str, message: &str, details: Value) -> Self {
+        Self::of(code, failure(code, reason, message, details))
+    }
+
+    /// A refusal with this body.
+    pub fn of(code: u16, status: Value) -> Self {
         Self {
             code,
-            body: ErrorBody::Status(Box::new(failure(code, reason, message, details))),
+            body: ErrorBody::Status(Box::new(status)),
         }
     }
 

@@ -59,11 +59,11 @@ pub(super) async fn send(
     if (200..=206).contains(&code) {
         return Ok(response.into_body());
     }
+    let content_type = response.headers().get(header::CONTENT_TYPE);
+    let is_text = content_type.is_none_or(|kind| kind.as_bytes().starts_with(b"text/"));
     let said = String::from_utf8_lossy(response.body());
-    Err(format!(
-        "failed to call webhook: {}",
-        unsuccessful(code, said.trim())
-    ))
+    let said = if is_text { said.trim() } else { "unknown" };
+    Err(format!("failed to call webhook: {}", unsuccessful(code, said)))
 }
 
 fn target(store: &Store, resolver: Option<&Resolver>, hook: &Hook) -> Result<Target, String> {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::attributes::Attributes;
 use super::hook::Hook;
 use super::matching::View;
-use crate::status::{ApiError, ErrorBody};
+use crate::status::ApiError;
 
 /// The API group of reviews.
 const GROUP: &str = "admission.k8s.io";
@@ -142,8 +142,5 @@ pub(super) fn denial(hook: &str, result: Option<Value>) -> ApiError {
     status["metadata"] = json!({});
     status["message"] = message.into();
     status["code"] = code.into();
-    ApiError {
-        code,
-        body: ErrorBody::Status(Box::new(status)),
-    }
+    ApiError::of(code, status)
 }

@@ -74,6 +74,10 @@ pub fn begin(resource: &Resource, object: &mut Value, core: &Core) {
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet") if resource.kind == "ReplicaSet" => {
             object["status"] = json!({"replicas": 0});
         }
+        ("policy", "PodDisruptionBudget") => {
+            object["status"] =
+                json!({"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0});
+        }
         ("apps", "StatefulSet") => object["status"] = json!({"replicas": 0, "availableReplicas": 0}),
         ("apps", "DaemonSet") => {
             object["status"] = json!({

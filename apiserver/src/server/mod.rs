@@ -9,6 +9,7 @@ mod admit;
 mod apply_patch;
 mod decode;
 mod delete;
+mod evict;
 mod intake;
 mod query;
 mod read;

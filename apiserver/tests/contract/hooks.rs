@@ -152,6 +152,7 @@ impl HookServer {
 
     /// A configuration of these webhooks, in force.
     pub async fn configure(&self, cx: &Cx, kind: Kind, name: &str, hooks: &[Value]) -> Value {
+        cx.until_namespace_is_complete().await;
         let canary = self.hook(
             cx,
             CANARY,

@@ -328,7 +328,7 @@ async fn what_is_no_answer_is_a_failure() {
     for (answer, why) in [
         (
             Answer::Raw(500, "oh no".to_owned()),
-            "failed to call webhook: an error on the server (\"oh no\") has prevented the request from succeeding",
+            "failed to call webhook: an error on the server (\"unknown\") has prevented the request from succeeding",
         ),
         (
             Answer::Raw(404, String::new()),
