@@ -317,8 +317,8 @@ impl ApiServer {
     }
 
     /// Says where the services of admission webhooks are (`clientConfig.service`), since nothing routes cluster addresses here. It is
-    /// called for each call of a webhook, so that its answer may change. What it does not know (`None`) is looked up by the
-    /// Service's `externalName`; without that the call fails.
+    /// called for each call of a webhook, so that its answer may change. Where it answers `None`, the Service's
+    /// `externalName` counts; without one the call fails.
     pub fn resolve_services(&self, find: impl Fn(&ServicePort) -> Option<Endpoint> + Send + Sync + 'static) {
         self.core.admission.resolve_by(Arc::new(find));
     }

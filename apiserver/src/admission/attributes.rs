@@ -71,7 +71,8 @@ pub(crate) struct Attributes<'a> {
     pub options: Value,
     pub dry_run: bool,
     pub user: &'a str,
-    pub remake: Remake<'a>,
+    /// Without it an object that a webhook has changed is taken as it is.
+    pub remake: Option<Remake<'a>>,
 }
 
 impl Attributes<'_> {
@@ -89,7 +90,7 @@ impl Attributes<'_> {
         self.resource.group_resource()
     }
 
-    /// Who asks, as far as this server knows groups.
+    /// The user of the request, with the groups that a real cluster would give it.
     pub(super) fn user_info(&self) -> Value {
         let account = self.user.strip_prefix("system:serviceaccount:");
         let groups = match account.and_then(|account| account.split_once(':')) {

@@ -44,7 +44,7 @@ impl Refusal {
     }
 }
 
-/// Which mutating webhooks are asked a second time: those that want it and whose object was changed after them.
+/// The mutating webhooks that are called a second time: those with `IfNeeded` after which another one changed the object.
 #[derive(Default)]
 struct Again {
     asked: HashSet<usize>,
@@ -153,20 +153,23 @@ fn change(
     let Some(operations) = answer.patch().map_err(Refusal::Failed)? else {
         return Ok(false);
     };
-    let (Some(seen), _) = objects(core, request, view) else {
+    let (Some(before), _) = objects(core, request, view) else {
         return Err(Refusal::Denied(ApiError::internal_error(&format!(
             "admission webhook {:?} attempted to modify the object, which is not supported for this operation",
             hook.name
         ))));
     };
     let failed = |error: &dyn ToString| Refusal::Denied(ApiError::internal_error(&error.to_string()));
-    let patched = patch::json(&seen, &operations).map_err(|error| failed(&error))?;
+    let patched = patch::json(&before, &operations).map_err(|error| failed(&error))?;
     let patched = if view.version == request.resource.version {
         patched
     } else {
         presented(request.resource, patched)
     };
-    let made = (request.remake)(patched).map_err(|error| failed(&error.message()))?;
+    let made = match request.remake {
+        Some(remake) => remake(patched).map_err(|error| failed(&error.message()))?,
+        None => patched,
+    };
     let changed = request.object.as_ref() != Some(&made);
     request.object = Some(made);
     Ok(changed)

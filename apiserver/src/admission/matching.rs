@@ -163,12 +163,12 @@ pub(super) fn objects(core: &Core, request: &Attributes<'_>, view: &View) -> (Op
     let other = catalog
         .find(&resource.group, &view.version, &resource.plural)
         .filter(|_| view.version != resource.version && view.kind.kind == resource.kind);
-    let seen = |object: &Option<Value>| {
+    let at_version = |object: &Option<Value>| {
         let object = object.clone()?;
         Some(match other {
             Some(other) => presented(other, object),
             None => object,
         })
     };
-    (seen(&request.object), seen(&request.old))
+    (at_version(&request.object), at_version(&request.old))
 }

@@ -1,9 +1,9 @@
-//! Admission webhooks: what `MutatingWebhookConfiguration`s and `ValidatingWebhookConfiguration`s have to say about a write.
+//! Admission webhooks: `MutatingWebhookConfiguration` and `ValidatingWebhookConfiguration`.
 //!
 //! ```text
 //! write ─► mutate: one webhook after the other, by name of the configuration; each sees what the one before it made
 //!      └─► validate: all at once, on the object as it would be stored
-//! hook (as configured) ─► matching (does it want this request?) ─► review (question, answer) ─► call (HTTPS)
+//! hook (as configured) ─► matching (rules, selectors, conditions) ─► review (AdmissionReview) ─► call (HTTPS)
 //! ```
 //!
 //! - Invariant: without a configuration a write costs one atomic read and one lock here.

@@ -53,7 +53,7 @@ pub(super) type Resolver = Arc<dyn Fn(&ServicePort) -> Option<Endpoint> + Send +
 /// What to connect to.
 pub(super) enum Found {
     Endpoint(Endpoint),
-    /// `HOST:PORT`, to be looked up.
+    /// `HOST:PORT`, to be resolved by DNS.
     Host(String),
 }
 

@@ -191,11 +191,14 @@ impl Subresource<'_> {
 fn subresources(resource: &Resource) -> Vec<Subresource<'_>> {
     let mut all = Vec::new();
     if resource.is("", "Pod") {
-        all.push(Subresource {
-            name: "eviction",
-            kind: "Eviction",
-            verbs: &["create"],
-        });
+        let connects: &[&str] = &["create", "get"];
+        let of_pods = [
+            ("attach", "PodAttachOptions", connects),
+            ("eviction", "Eviction", &["create"]),
+            ("exec", "PodExecOptions", connects),
+            ("portforward", "PodPortForwardOptions", connects),
+        ];
+        all.extend(of_pods.map(|(name, kind, verbs)| Subresource { name, kind, verbs }));
     }
     if resource.is("", "Namespace") {
         all.push(Subresource {

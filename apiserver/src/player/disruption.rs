@@ -20,7 +20,7 @@ const DELETION_TIMEOUT: Duration = Duration::from_mins(2);
 const ALLOWED: &str = "DisruptionAllowed";
 
 /// What is to be done about a budget, in a namespace with these pods. `scale` is how many pods the controllers of these pods want
-/// together; an error is the pod whose controller is not there.
+/// together; an error names the pod without its controller.
 pub fn decide(
     budget: &PodDisruptionBudget,
     pods: &[&Pod],

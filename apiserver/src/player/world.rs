@@ -233,9 +233,9 @@ impl World {
 
     fn touch_budgets(&mut self, namespace: &str) {
         let budgets = self.budgets.within(namespace);
-        let items = budgets.map(|seen| Item {
+        let items = budgets.map(|budget| Item {
             kind: Kind::PodDisruptionBudget,
-            key: Key::of(&seen.object.metadata),
+            key: Key::of(&budget.object.metadata),
         });
         let items: Vec<Item> = items.collect();
         self.dirty.extend(items);
@@ -249,7 +249,7 @@ impl World {
             let Some(owner) = controller(&pod.metadata) else {
                 continue;
             };
-            let found = self.scale_of(&pod.metadata, &owner);
+            let found = self.scale_of(&pod.metadata, owner);
             let (uid, replicas) =
                 found.ok_or_else(|| format!("found no controllers for pod {:?}", pod.name_any()))?;
             scales.insert(uid, replicas);
@@ -272,7 +272,7 @@ impl World {
             }
             Kind::ReplicaSet => {
                 let object = &self.replica_sets.get(&key)?.object;
-                let above = controller(&object.metadata).and_then(|above| self.scale_of(near, &above));
+                let above = controller(&object.metadata).and_then(|above| self.scale_of(near, above));
                 let own = || replicas(object.spec.as_ref().and_then(|spec| spec.replicas));
                 is_it(&object.metadata).then(|| above.unwrap_or_else(own))
             }

@@ -52,7 +52,7 @@ pub fn fill(resource: &Resource, object: &mut Value) {
         ("apiextensions.k8s.io", "CustomResourceDefinition") => crd::check::fill(object),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => role_binding(object),
         (admission::GROUP, "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration") => {
-            webhooks::fill(object)
+            webhooks::fill(object);
         }
         _ => {}
     }

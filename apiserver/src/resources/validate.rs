@@ -29,7 +29,7 @@ pub fn check(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<Cause
             role_binding(new, old, &mut causes);
         }
         (admission::GROUP, "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration") => {
-            causes.extend(webhooks::problems(new))
+            causes.extend(webhooks::problems(new));
         }
         _ => {}
     }

@@ -11,12 +11,13 @@ use crate::lifecycle::metadata;
 use crate::resources::defaults;
 use crate::status::ApiError;
 
-/// The request as webhooks are asked about it, without objects. `remake` reads an object that a webhook has changed.
+/// The request as webhooks are asked about it, without objects. `remake` reads an object that a webhook has changed; without it the
+/// object is taken as it is.
 pub(super) fn attributes<'a>(
     call: &'a Call<'_>,
     operation: Operation,
     dry_run: bool,
-    remake: Remake<'a>,
+    remake: Option<Remake<'a>>,
 ) -> Attributes<'a> {
     let target = call.target;
     let namespace = if call.resource.is("", "Namespace") {
@@ -74,10 +75,5 @@ pub(super) fn remade(
     };
     shape(&call.resource, &lenient, &mut object, &[], tracking)?;
     defaults::fill(&call.resource, &mut object);
-    Ok(object)
-}
-
-/// An object that is no object of the resource is taken as it is.
-pub(super) fn as_it_is(object: Value) -> Result<Value, ApiError> {
     Ok(object)
 }

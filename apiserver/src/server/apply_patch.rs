@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::decode::{self, Decoded};
 use super::intake::Body;
 use super::write::{self, Options, Tracking};
-use super::{Call, Live, RACES, respond, shape};
+use super::{Call, Live, RACES, change, respond, shape};
 use crate::apply::{ApplyError, ApplyOptions, apply as merge};
 use crate::lifecycle::metadata;
 use crate::meta;
@@ -30,7 +30,7 @@ pub(super) async fn apply(call: &Call<'_>, options: &mut Options) -> Result<http
     for _ in 0..RACES {
         if call.live().is_err() {
             match create(call, options, &how, &decoded.value).await {
-                // Somebody else made it meanwhile: apply to that.
+                // Another client created it meanwhile: apply to that.
                 Err(_) if call.live().is_ok() => {}
                 made => {
                     let (object, answer) = made?;
@@ -43,7 +43,7 @@ pub(super) async fn apply(call: &Call<'_>, options: &mut Options) -> Result<http
             warnings = warned;
             Ok(new)
         };
-        match write::change(call, options, Tracking::Applied, merged).await {
+        match change::change(call, options, Tracking::Applied, merged).await {
             Err(error) if error.code == 404 && call.live().is_err() => {} // deleted meanwhile: make it
             changed => return answered(call, 200, &changed?, &warnings),
         }

@@ -258,7 +258,7 @@ async fn admitted(
     live: &Live,
 ) -> Result<(), ApiError> {
     let old = respond::presented(&call.resource, live.value.clone());
-    let asked = admit::attributes(call, Operation::Delete, options.is_dry_run(), &admit::as_it_is);
+    let asked = admit::attributes(call, Operation::Delete, options.is_dry_run(), None);
     let mut asked = asked.about(&call.target.name, None, Some(old));
     asked.options = options.shown();
     hooks.mutate(call.core, &mut asked, &call.warnings).await?;

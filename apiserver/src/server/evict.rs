@@ -1,7 +1,7 @@
 //! The eviction subresource of pods: a deletion that asks the pod's PodDisruptionBudget first.
 //!
-//! What counts as healthy, and how many disruptions are left, is the status of the budget: a controller writes it. Where none has seen
-//! the budget, nothing that it guards is evicted.
+//! The numbers of healthy pods and of allowed disruptions are in the status of the budget, which a controller writes. Until it has
+//! observed the budget, no pod of the budget is evicted.
 
 use serde::Deserialize as _;
 use serde_json::{Value, json};
@@ -15,10 +15,10 @@ use crate::select::label_selector_matches;
 use crate::status::{ApiError, GroupResource};
 use crate::store::{ObjectKey, PageQuery, Write};
 
-/// How many evictions a budget has on record at most that its controller has not seen yet.
+/// How many evictions a budget may have on record that its controller has not processed yet.
 const MAX_DISRUPTED: usize = 2000;
 
-/// How long a client is to wait that met a budget which its controller has not seen yet, in seconds.
+/// `retryAfterSeconds` while the controller has not observed a budget.
 const RETRY_AFTER: u32 = 10;
 
 pub(super) async fn serve(call: &Call<'_>, verb: Verb) -> Result<http::Response<Body>, ApiError> {
@@ -28,7 +28,7 @@ pub(super) async fn serve(call: &Call<'_>, verb: Verb) -> Result<http::Response<
     let mut eviction = decode::object(&call.content_type, &call.body)?.value;
     identify(call, &mut eviction)?;
     let is_dry_run = call.query.dry_run()?;
-    let asked = admit::attributes(call, Operation::Create, is_dry_run, &admit::as_it_is);
+    let asked = admit::attributes(call, Operation::Create, is_dry_run, None);
     let mut asked = asked.about(&call.target.name, Some(eviction.clone()), None);
     asked.kind = TypeName {
         group: "policy".to_owned(),
@@ -117,15 +117,13 @@ fn evict(call: &Call<'_>, mut options: DeleteOptions) -> Result<(), ApiError> {
         let version = announce(call, &options)?;
         options.follow_version(version);
     }
-    match delete::carry_out(call, &options, &call.key()) {
-        Err(error) if error.code == 409 && budget.is_some() => {
-            Err(unseen(&budget.unwrap_or_default())) // it is some
-        }
-        done => done.map(|_| ()),
+    match (delete::carry_out(call, &options, &call.key()), budget) {
+        (Err(error), Some(budget)) if error.code == 409 => Err(unobserved(&budget)),
+        (done, _) => done,
     }
 }
 
-/// Whether a pod may go whatever its budget says: it serves nobody.
+/// Whether a pod may go whatever its budget says: it does not run, or is going already.
 fn is_free(pod: &Value) -> bool {
     let phase = pod["status"]["phase"].as_str();
     meta::is_terminating(pod) || matches!(phase, Some("Succeeded" | "Failed" | "Pending"))
@@ -162,7 +160,7 @@ fn guard(call: &Call<'_>, pod: &Value) -> Result<Option<Live>, ApiError> {
     Ok(first)
 }
 
-/// Takes one disruption from a budget, and puts the pod on its record until its controller has seen that it goes.
+/// Takes one disruption from a budget, and puts the pod on its record until its controller has processed the deletion.
 fn take_one(call: &Call<'_>, guard: &Live, pod: &str, is_dry_run: bool) -> Result<(), ApiError> {
     let key = ObjectKey::of(&guard.value);
     let taken = call.core.replace(&budgets(), &key, |live| {
@@ -196,7 +194,7 @@ fn check(budget: &Value) -> Result<(), ApiError> {
         Err(ApiError::forbidden(&resource, name, why, &[]))
     };
     if number("observedGeneration") < meta::generation(budget) {
-        return Err(unseen(name));
+        return Err(unobserved(name));
     }
     let allowed = number("disruptionsAllowed");
     if allowed < 0 {
@@ -237,17 +235,17 @@ fn check(budget: &Value) -> Result<(), ApiError> {
 
 /// No disruption is left: the condition says so at once.
 fn insufficient(status: &mut Value, now: &str) {
-    let seen = status["observedGeneration"].clone();
+    let observed = status["observedGeneration"].clone();
     let conditions = status["conditions"].as_array_mut().into_iter().flatten();
     for condition in conditions.filter(|condition| condition["type"] == "DisruptionAllowed") {
         condition["status"] = "False".into();
         condition["reason"] = "InsufficientPods".into();
         condition["lastTransitionTime"] = now.into();
-        condition["observedGeneration"] = seen.clone();
+        condition["observedGeneration"] = observed.clone();
     }
 }
 
-fn unseen(budget: &str) -> ApiError {
+fn unobserved(budget: &str) -> ApiError {
     let why = format!("The disruption budget {budget} is still being processed by the server.");
     too_many(&why, RETRY_AFTER)
 }

@@ -11,7 +11,7 @@ use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 
 use super::query::Query;
 use super::route::{Route, Target, route, verb};
-use super::{Call, Core, Verb, accept, delete, evict, read, respond, scale, watch, write};
+use super::{Call, Core, Verb, accept, connect, delete, evict, read, respond, scale, watch, write};
 use crate::admission::Warnings;
 use crate::discovery;
 use crate::fault::{Verdict, hostile};
@@ -217,6 +217,9 @@ async fn serve(call: &Call<'_>, verb: Verb) -> Result<http::Response<Body>, ApiE
     if call.target.subresource == "scale" {
         return scale::serve(call, verb).await;
     }
+    if connect::is_connection(&call.target.subresource) {
+        return Err(connect::refuse(call, verb).await);
+    }
     if call.target.subresource == "eviction" {
         return evict::serve(call, verb).await;
     }
@@ -256,6 +259,7 @@ fn serves(resource: &crate::resources::Resource, target: &Target) -> bool {
         "scale" => resource.scale.is_some(),
         "finalize" => resource.is("", "Namespace"),
         "eviction" => resource.is("", "Pod"),
+        sub if connect::is_connection(sub) => resource.is("", "Pod"),
         _ => false,
     };
     scope && subresource

@@ -7,6 +7,8 @@
 mod accept;
 mod admit;
 mod apply_patch;
+mod change;
+mod connect;
 mod decode;
 mod delete;
 mod evict;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::intake::Body;
 use super::write::{self, Options, Tracking};
-use super::{Call, Live, RACES, Verb, admit, decode, respond};
+use super::{Call, Live, RACES, Verb, admit, change, decode, respond};
 use crate::admission::{Hooks, Operation, TypeName};
 use crate::meta;
 use crate::resources::Scale;
@@ -41,7 +41,7 @@ async fn change(call: &Call<'_>, scale: &Scale, verb: Verb) -> Result<Object, Ap
             Some(hooks) => admitted(call, scale, &options, &hooks, &live, wanted).await?,
             None => scaled(call, scale, &options, &live, &wanted)?,
         };
-        if let Some(object) = write::commit(call, &options, &live, new) {
+        if let Some(object) = change::commit(call, &options, &live, new) {
             return Ok(object);
         }
     }
@@ -66,7 +66,7 @@ fn scaled(
         *slot = replicas.into();
     }
     // The subresource writes the main object; ownership is noted under its name.
-    write::prepared(call, options, live, new, Tracking::Update)
+    change::prepared(call, options, live, new, Tracking::Update)
 }
 
 /// The same by the webhooks, which see a Scale.
@@ -78,7 +78,7 @@ async fn admitted(
     live: &Live,
     wanted: Value,
 ) -> Result<Value, ApiError> {
-    let mut asked = admit::attributes(call, Operation::Update, options.dry_run, &admit::as_it_is);
+    let mut asked = admit::attributes(call, Operation::Update, options.dry_run, None);
     asked.kind = TypeName {
         group: "autoscaling".to_owned(),
         version: "v1".to_owned(),

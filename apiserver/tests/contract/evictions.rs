@@ -31,7 +31,7 @@ async fn held_pod(cx: &Cx, name: &str) -> Value {
         .await
 }
 
-/// A budget of all pods, seen by its controller with these numbers: expected, healthy, desired, allowed.
+/// A budget of all pods, observed by its controller with these numbers: expected, healthy, desired, allowed.
 async fn budget(cx: &Cx, spec: Value, numbers: [i64; 4]) -> Value {
     let mut spec = spec;
     spec["selector"] = json!({"matchLabels": {"app": "a"}});
@@ -241,7 +241,7 @@ async fn a_pod_that_runs_and_is_not_ready_goes_if_the_budget_says_so_or_is_met_w
     for name in ["ill", "sick"] {
         let mut body = pod(name);
         body["metadata"]["finalizers"] = json!(["test.example/held"]);
-        // The played node heeds the annotation, the other one what is written into the status.
+        // The workload player reads the annotation; kwok keeps what is written into the status.
         body["metadata"]["annotations"] = json!({"player.muster-apiserver.dev/fail": "unready"});
         cx.post(&cx.core("pods"), &body).await.is(201);
         let path = pod_path(&cx, name);

@@ -40,4 +40,5 @@ mod validation;
 mod watches;
 mod webhook_answers;
 mod webhook_configurations;
+mod webhook_matching;
 mod webhook_reviews;

@@ -174,7 +174,7 @@ async fn with_on_delete_pods_are_renewed_by_their_deletion_alone_and_the_current
     sets.make(2, &on_delete()).await;
     sets.image("db:2").await;
     let changed = sets
-        .until("the new revision is seen", |set| {
+        .until("the new revision is in the status", |set| {
             revision(set, "updateRevision") != FIRST
         })
         .await;
@@ -209,13 +209,13 @@ async fn with_on_delete_pods_are_renewed_by_their_deletion_alone_and_the_current
 }
 
 #[tokio::test]
-async fn a_current_revision_that_somebody_writes_stays_if_there_is_such_a_revision() {
+async fn a_current_revision_that_a_client_writes_stays_if_there_is_such_a_revision() {
     let cx = Cx::with_workloads().await;
     let sets = Sets(&cx);
     sets.make(1, &on_delete()).await;
     sets.image("db:2").await;
     let changed = sets
-        .until("the new revision is seen", |set| {
+        .until("the new revision is in the status", |set| {
             revision(set, "updateRevision") != FIRST
         })
         .await;
@@ -309,9 +309,9 @@ async fn an_update_that_does_not_become_ready_stops_at_its_first_pod() {
         .await;
     assert_eq!(revision(&stuck, "currentRevision"), FIRST);
     assert_eq!(stuck["status"]["currentReplicas"], 1);
-    // A good template does not help: the pod is waited for, until somebody deletes it.
+    // A good template does not help: the set waits for the pod until a client deletes it.
     sets.image("db:3").await;
-    sets.until("the good template is seen", |set| {
+    sets.until("the good template is in the status", |set| {
         set["status"]["updatedReplicas"].is_null()
     })
     .await;
@@ -389,7 +389,7 @@ async fn old_revisions_go_that_no_pod_has() {
         let before = sets.until("it is at rest", |_| true).await;
         let before = revision(&before, "updateRevision").to_owned();
         sets.image(image).await;
-        sets.until("the new revision is seen", |set| {
+        sets.until("the new revision is in the status", |set| {
             revision(set, "updateRevision") != before
         })
         .await;

@@ -19,8 +19,8 @@ struct Row<'a> {
     spec: StatefulSetSpec,
     /// The pods by number.
     pods: Vec<(i32, &'a Pod)>,
-    /// The name of the revision that all pods have had, and its template. Only a rolling update moves it on; what else writes it into
-    /// the status is heeded if there is such a revision.
+    /// The name of the revision that all pods have had, and its template. Only a rolling update moves it on. A name
+    /// that another client wrote into the status is kept if there is such a revision.
     current: (String, PodTemplateSpec),
     /// The name of the revision of the template as it is now.
     update: String,

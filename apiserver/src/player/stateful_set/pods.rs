@@ -41,7 +41,7 @@ pub fn new(set: &StatefulSet, number: i32, revision: &str, template: &PodTemplat
     let spec = pod.spec.get_or_insert_default();
     spec.hostname = Some(name.clone());
     spec.subdomain = set.spec.as_ref().and_then(|spec| spec.service_name.clone());
-    for (place, template) in templates(set).iter().enumerate() {
+    for (index, template) in templates(set).iter().enumerate() {
         let claim = template.name_any();
         let volumes = spec.volumes.get_or_insert_default();
         volumes.retain(|volume| volume.name != claim);
@@ -54,7 +54,7 @@ pub fn new(set: &StatefulSet, number: i32, revision: &str, template: &PodTemplat
             persistent_volume_claim: Some(source),
             ..Volume::default()
         };
-        volumes.insert(place, volume); // before those of the template
+        volumes.insert(index, volume); // before those of the template
     }
     pod
 }
