@@ -35,13 +35,16 @@ pub mod ranges;
 pub mod reasons;
 pub mod revision;
 pub mod rollout;
+pub mod rollout_operator;
 pub mod schema;
 pub mod selector;
 pub mod sync;
 pub mod validate;
+pub mod zonerollout;
 
 pub use amount::Amount;
 pub use assemblage::{Assemblage, ProxyAssemblage, RemoteAssemblage};
 pub use duration::Duration;
 pub use module::{BootstrapModule, Module};
 pub use revision::ModuleRevision;
+pub use zonerollout::ZoneRollout;

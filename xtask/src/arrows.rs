@@ -14,6 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("muster-model", &["muster-rollout", "muster-simulator"]),
     ("muster-apiserver", &[]),
     ("muster-health", &[]),
+    ("muster-zones", &["muster-api"]),
     ("muster-sync", &["muster-api", "muster-health"]),
     (
         "muster-controllers",
@@ -44,6 +45,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "muster-real",
             "muster-rollout",
             "muster-sync",
+            "muster-zones",
         ],
     ),
     (
@@ -88,6 +90,11 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
         "muster-api",
         &["tokio", "reqwest", "git2", "rand"],
         "it does no I/O and spawns nothing",
+    ),
+    (
+        "muster-zones",
+        &["kube", "tokio", "rand", "reqwest"],
+        "it does no I/O and knows no client",
     ),
     (
         "muster-apiserver",

@@ -5,8 +5,8 @@ use std::process::{Command, ExitCode};
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use xtask::{
-    Problems, arrows, bench, browser, deploy, fixtures, fuzz, generated, house, links, long, model, mutate,
-    real, simulate, tree,
+    Problems, arrows, bench, browser, conformance, deploy, fixtures, fuzz, generated, house, links, long,
+    model, mutate, real, simulate, tree,
 };
 
 #[derive(Parser)]
@@ -26,6 +26,8 @@ enum Chore {
     Charts,
     /// Formatting, lints, licences and bans, arrows, generated files, links, house rules
     Check,
+    /// Run the test cases of the systems that muster replaces on its functions
+    Conformance(conformance::Conformance),
     /// Run the fuzz targets for a while (needs cargo-fuzz)
     Fuzz(fuzz::Fuzz),
     /// Write the generated files anew
@@ -85,6 +87,7 @@ fn main() -> anyhow::Result<ExitCode> {
     match Arguments::parse().chore {
         Chore::Bench(bench) => bench.run(),
         Chore::Browser(browser) => browser.run(),
+        Chore::Conformance(conformance) => conformance.run(),
         Chore::Charts => deploy::charts().map(|()| ExitCode::SUCCESS),
         Chore::Check => check(),
         Chore::Fuzz(fuzz) => fuzz.run(),

@@ -112,6 +112,57 @@ pub fn module_revision() -> Vec<CustomResourceColumnDefinition> {
     ]
 }
 
+/// Of ZoneRollout.
+pub fn zone_rollout() -> Vec<CustomResourceColumnDefinition> {
+    vec![
+        column(
+            "Group",
+            "string",
+            ".spec.group",
+            "The value of the label rollout-group.",
+        ),
+        column(
+            "Done",
+            "integer",
+            ".status.progress.done",
+            "Pods that are Ready at the revision of their set.",
+        ),
+        column(
+            "Pods",
+            "integer",
+            ".status.progress.total",
+            "All pods that the sets are to have.",
+        ),
+        column(
+            "Operation",
+            "string",
+            ".status.operation.kind",
+            "What is under way.",
+        ),
+        column(
+            "Set",
+            "string",
+            ".status.operation.set",
+            "The StatefulSet that it is done to.",
+        ),
+        column("Ready", "string", READY_STATUS, "Whether all zones are done."),
+        column("Reason", "string", READY_REASON, "Why, or why not."),
+        age(),
+        wide(
+            "Waiting",
+            "string",
+            ".status.progress.waiting",
+            "What is waited for on purpose.",
+        ),
+        wide(
+            "Message",
+            "string",
+            READY_MESSAGE,
+            "The first zone that is not done, and why.",
+        ),
+    ]
+}
+
 fn age() -> CustomResourceColumnDefinition {
     column(
         "Age",

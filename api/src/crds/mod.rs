@@ -26,6 +26,8 @@ use crate::{
     labels,
     module::{BootstrapModule, Module},
     revision::ModuleRevision,
+    rollout_operator::{ReplicaTemplate, ZoneAwarePodDisruptionBudget},
+    zonerollout::ZoneRollout,
 };
 
 pub use foreign::cluster_api;
@@ -49,12 +51,38 @@ pub fn downstream() -> Vec<CustomResourceDefinition> {
     vec![Assemblage::crd()]
 }
 
+/// The kinds of muster in a cluster whose zones it rolls.
+pub fn zones() -> Vec<CustomResourceDefinition> {
+    vec![ZoneRollout::crd()]
+}
+
 /// Flux's kinds as far as muster carries them out, labelled as ours, for clusters without Flux.
 pub fn flux() -> Vec<CustomResourceDefinition> {
     [GitRepository::crd(), Kustomization::crd()]
         .into_iter()
         .map(foreign::ours)
         .collect()
+}
+
+/// The kinds of rollout-operator that `muster zones` carries out, labelled as ours, for clusters without rollout-operator.
+pub fn rollout_operator() -> Vec<CustomResourceDefinition> {
+    vec![
+        of_rollout_operator::<ZoneAwarePodDisruptionBudget>(),
+        of_rollout_operator::<ReplicaTemplate>(),
+    ]
+}
+
+/// kube's schemas let each optional field be null; rollout-operator's do not, and take null for an error.
+fn of_rollout_operator<K: CustomResourceExt + JsonSchema>() -> CustomResourceDefinition {
+    let mut definition = foreign::ours(K::crd());
+    for version in &mut definition.spec.versions {
+        version.schema = Some(CustomResourceValidation {
+            open_api_v3_schema: structural::schema::<K>(),
+        });
+        let subresources = version.subresources.get_or_insert_default();
+        subresources.status = Some(CustomResourceSubresourceStatus(serde_json::json!({})));
+    }
+    definition
 }
 
 /// Whether a definition that was read from a cluster is one of ours, and may be replaced by ours.
@@ -75,7 +103,9 @@ pub fn generated() -> Vec<(String, String)> {
     let definitions = management()
         .into_iter()
         .chain(downstream())
+        .chain(zones())
         .chain(flux())
+        .chain(rollout_operator())
         .chain([cluster_api()]);
     definitions
         .map(|definition| (file_name(&definition), yaml(&definition)))

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, path::PathBuf};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use muster_api::{crds, kind};
 use muster_apiserver::schema::Schema;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("crds")
@@ -38,7 +38,8 @@ fn the_files_read_back_as_the_definitions() {
     let all = crds::management()
         .into_iter()
         .chain(crds::downstream())
-        .chain(crds::flux());
+        .chain(crds::flux())
+        .chain(crds::rollout_operator());
     for definition in all.chain([crds::cluster_api()]) {
         let read: Value = serde_yaml::from_str(&crds::yaml(&definition)).unwrap();
         assert_eq!(
@@ -119,13 +120,58 @@ fn a_definition_that_helm_installed_is_ours() {
     }
 }
 
+/// What a cluster with rollout-operator stores and refuses is stored and refused with our definitions too.
+#[test]
+fn the_kinds_of_rollout_operator_take_what_they_took() {
+    let schemas: Vec<Schema> = crds::rollout_operator()
+        .iter()
+        .map(|definition| Schema::parse(&crate::support::openapi(definition)).unwrap())
+        .collect();
+    let selector = json!({"matchLabels": {"rollout-group": "ingester"}});
+    for (kind, spec, good) in [
+        (0, json!({"selector": selector}), true),
+        (0, json!({"selector": selector, "maxUnavailable": 0}), true),
+        (0, json!({"selector": selector, "maxUnavailable": -1}), false),
+        (0, json!({"selector": selector, "maxUnavailable": null}), true),
+        (
+            0,
+            json!({"selector": selector, "maxUnavailablePercentage": 101}),
+            false,
+        ),
+        (0, json!({"selector": selector, "podNameRegexGroup": 0}), false),
+        (0, json!({"selector": {}}), false),
+        (0, json!({"maxUnavailable": 1}), false),
+        (1, json!({}), true),
+        (1, json!({"replicas": -1}), false),
+    ] {
+        let mut object = json!({"spec": spec});
+        schemas[kind].default(&mut object);
+        assert_eq!(schemas[kind].validate(&object, None).is_empty(), good, "{object}");
+        assert!(kind == 0 || object["spec"]["replicas"].is_i64(), "{object}");
+    }
+    let definition = &crds::rollout_operator()[1];
+    let scale = definition.spec.versions[0]
+        .subresources
+        .as_ref()
+        .unwrap()
+        .scale
+        .as_ref();
+    assert_eq!(scale.unwrap().spec_replicas_path, ".spec.replicas");
+}
+
 /// Every string, list and map has a maximum, and every field is explained.
 #[test]
 fn everything_is_bounded_and_explained() {
-    for definition in crate::support::definitions() {
+    for definition in crate::support::definitions()
+        .into_iter()
+        .chain(crds::rollout_operator())
+    {
         let schema = crate::support::openapi(&definition);
         let mut problems = Vec::new();
-        for part in ["spec", "status"] {
+        for part in ["spec", "status"]
+            .into_iter()
+            .filter(|part| schema["properties"].get(part).is_some())
+        {
             walk(&schema["properties"][part], &format!(".{part}"), &mut problems);
         }
         assert!(

@@ -1,0 +1,41 @@
+//! Promise: muster decides as the systems that it replaces, or safer: their own test cases, run on the product's functions.
+//!
+//! ```text
+//!   DIR/SYSTEM/TABLE.json ──► reader ──► cases ──► adapter of the table ──► product function ──► answer
+//!                                                                                                 │
+//!              printed: equal | safer | deviating | not applicable | failed  ◄── deviations ◄── matcher
+//! ```
+//!
+//! The cases are not part of this repository: `cargo xtask conformance [DIR]` says where they are, or that they were not run.
+//! An adapter translates a case into arguments of the product and its result into the words of the table; it never decides.
+
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a helper that fails fails its test"
+)]
+#![allow(clippy::unnecessary_wraps, reason = "all adapters have one type")]
+
+#[path = "conformance/deviations.rs"]
+mod deviations;
+#[path = "conformance/grafana/mod.rs"]
+mod grafana;
+#[path = "conformance/matcher.rs"]
+mod matcher;
+#[path = "conformance/reader.rs"]
+mod reader;
+#[path = "conformance/registry.rs"]
+mod registry;
+#[path = "conformance/run.rs"]
+mod run;
+#[path = "conformance/self_test.rs"]
+mod self_test;
+
+/// Every case of every table that muster answers is equal, safer, or a deviation with a reason.
+#[test]
+fn corpus() {
+    let settings = run::Settings::from_environment();
+    let report = run::run(&settings, registry::SYSTEMS).unwrap_or_else(|error| panic!("{error:#}"));
+    print!("{report}");
+    assert!(report.good(), "the conformance cases are not all good: see above");
+}

@@ -1,0 +1,5 @@
+//! Tables of admission and scaling.
+
+use crate::registry::Table;
+
+pub const TABLES: &[Table] = &[];

@@ -1,0 +1,32 @@
+//! grafana/rollout-operator: which function of `muster-zones` answers which table, room by room.
+//!
+//! One line for each table: `product(FILE, FUNCTION, ADAPTER)`, or `not_applicable(FILE, REASON)`. A file without a line fails the run.
+
+use crate::registry::{Table, elsewhere, not_applicable};
+
+mod admit;
+mod budget;
+mod installation;
+mod roll;
+
+/// Every file of the folder.
+pub const TABLES: &[&[Table]] = &[
+    admit::TABLES,
+    budget::TABLES,
+    installation::TABLES,
+    roll::TABLES,
+    OTHERS,
+];
+
+const LATER: &str = "of a pull request that is not released: muster replaces v0.38.1";
+
+const OTHERS: &[Table] = &[
+    not_applicable("health-check-objects.json", LATER),
+    not_applicable("health-checks.json", LATER),
+    not_applicable("health-gate.json", LATER),
+    not_applicable("min-time-source.json", LATER),
+    elsewhere(
+        "scenarios.json",
+        "needs a real control plane: cargo xtask real run",
+    ),
+];

@@ -1,0 +1,170 @@
+//! Reading a table of cases: references are resolved before anything else.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use anyhow::{Context, bail, ensure};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// How deep references may stand in each other: more is a circle.
+const DEPTH: usize = 64;
+
+/// A file of cases as it stands; keys that the README does not name are an error.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct File {
+    #[serde(default, rename = "source")]
+    _source: Value,
+    #[serde(default, rename = "about")]
+    _about: Value,
+    #[serde(default, rename = "fields")]
+    _fields: Value,
+    #[serde(default)]
+    now: Option<String>,
+    #[serde(default)]
+    objects: Map<String, Value>,
+    #[serde(default)]
+    templates: Map<String, Value>,
+    cases: Vec<RawCase>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct RawCase {
+    name: String,
+    input: Value,
+    expect: Value,
+    safer: Option<RawSafer>,
+    same_as: Option<String>,
+    differs_from: Option<String>,
+    #[serde(rename = "note")]
+    _note: Option<Value>,
+    #[serde(rename = "origin")]
+    _origin: Option<Value>,
+    #[serde(rename = "line")]
+    _line: Option<Value>,
+    #[serde(rename = "covers")]
+    _covers: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSafer {
+    expect: Value,
+    #[serde(rename = "why")]
+    _why: Value,
+}
+
+/// A table of cases.
+#[derive(Debug)]
+pub struct Table {
+    /// In the order of the file.
+    pub cases: Vec<Case>,
+}
+
+/// A case without references.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Case {
+    pub name: String,
+    /// The instant of the file, RFC 3339.
+    pub now: Option<String>,
+    /// Templates of the file that its cases name.
+    pub templates: Map<String, Value>,
+    pub input: Value,
+    pub expect: Value,
+    /// What muster has to decide instead.
+    pub safer: Option<Value>,
+    /// The case whose identity this one has.
+    pub same_as: Option<String>,
+    /// The case whose identity this one must not have.
+    pub differs_from: Option<String>,
+}
+
+/// Reads a file of cases.
+pub fn read(file: &Path) -> anyhow::Result<Table> {
+    let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    parse(&text)
+}
+
+/// Reads the text of a file of cases.
+pub fn parse(text: &str) -> anyhow::Result<Table> {
+    let file: File = serde_json::from_str(text)?;
+    let references = References {
+        objects: &file.objects,
+    };
+    let mut names = BTreeSet::new();
+    let mut cases = Vec::new();
+    for raw in &file.cases {
+        ensure!(names.insert(&raw.name), "two cases are called {:?}", raw.name);
+        let resolved = |value: &Value| {
+            references
+                .resolve(value, 0)
+                .with_context(|| format!("case {:?}", raw.name))
+        };
+        cases.push(Case {
+            name: raw.name.clone(),
+            now: file.now.clone(),
+            templates: file.templates.clone(),
+            input: resolved(&raw.input)?,
+            expect: resolved(&raw.expect)?,
+            safer: raw
+                .safer
+                .as_ref()
+                .map(|safer| resolved(&safer.expect))
+                .transpose()?,
+            same_as: raw.same_as.clone(),
+            differs_from: raw.differs_from.clone(),
+        });
+    }
+    Ok(Table { cases })
+}
+
+/// The objects of a file that its cases refer to.
+struct References<'a> {
+    objects: &'a Map<String, Value>,
+}
+
+impl References<'_> {
+    /// `value` with each `{"$o": KEY}` and `{"$ref": KEY, "$patch": PATCH}` replaced by what it stands for.
+    fn resolve(&self, value: &Value, depth: usize) -> anyhow::Result<Value> {
+        ensure!(depth < DEPTH, "references stand in a circle");
+        match value {
+            Value::Array(items) => items.iter().map(|item| self.resolve(item, depth)).collect(),
+            Value::Object(map) if map.contains_key("$ref") || map.contains_key("$o") => {
+                self.reference(map, depth)
+            }
+            Value::Object(map) => {
+                if let Some(unknown) = map.keys().find(|key| key.starts_with('$')) {
+                    bail!("unknown reference {unknown:?}");
+                }
+                map.iter()
+                    .map(|(key, value)| Ok((key.clone(), self.resolve(value, depth)?)))
+                    .collect()
+            }
+            plain => Ok(plain.clone()),
+        }
+    }
+
+    fn reference(&self, map: &Map<String, Value>, depth: usize) -> anyhow::Result<Value> {
+        if let Some(unknown) = map
+            .keys()
+            .find(|key| !["$ref", "$o", "$patch"].contains(&key.as_str()))
+        {
+            bail!("{unknown:?} beside a reference");
+        }
+        let ((Some(Value::String(key)), None) | (None, Some(Value::String(key)))) =
+            (map.get("$ref"), map.get("$o"))
+        else {
+            bail!("a reference is one key of objects");
+        };
+        let object = self
+            .objects
+            .get(key)
+            .with_context(|| format!("unknown reference {key:?}"))?;
+        let mut resolved = self.resolve(object, depth + 1)?;
+        if let Some(patch) = map.get("$patch") {
+            json_patch::merge(&mut resolved, &self.resolve(patch, depth + 1)?);
+        }
+        Ok(resolved)
+    }
+}

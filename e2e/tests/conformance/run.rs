@@ -1,0 +1,366 @@
+//! Running the tables, and printing what became of them.
+
+use std::{
+    collections::BTreeSet,
+    env, fmt, fs,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+
+use crate::{
+    deviations::{self, Rule},
+    matcher::{Difference, Rules, differences, exact},
+    reader::{self, Case},
+    registry::{Adapter, Answer, Input, System, Table},
+};
+
+/// The folder of cases beside the repository.
+const DEFAULT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/conformance");
+
+/// What is run.
+pub struct Settings {
+    /// A folder of systems, or of one system.
+    pub folder: PathBuf,
+    /// The folder that all rules of deviation have to fit, and in which cases named by others are found.
+    pub home: PathBuf,
+    /// Whether a missing folder is a failure.
+    pub required: bool,
+    /// Only files whose names contain this.
+    pub only: String,
+    pub deviations: Vec<Rule>,
+}
+
+impl Settings {
+    /// `MUSTER_CONFORMANCE` is the folder, `MUSTER_CONFORMANCE_REQUIRED=1` makes a missing one a failure, `MUSTER_CONFORMANCE_ONLY` is
+    /// a part of the names of files.
+    pub fn from_environment() -> Self {
+        let given = env::var_os("MUSTER_CONFORMANCE").filter(|folder| !folder.is_empty());
+        Self {
+            folder: given.map_or_else(|| DEFAULT.into(), PathBuf::from),
+            home: DEFAULT.into(),
+            required: env::var("MUSTER_CONFORMANCE_REQUIRED").is_ok_and(|value| value == "1"),
+            only: env::var("MUSTER_CONFORMANCE_ONLY").unwrap_or_default(),
+            deviations: deviations::rules().unwrap_or_else(|error| panic!("{error:#}")),
+        }
+    }
+}
+
+/// How often each thing happened in a table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counts {
+    pub equal: usize,
+    pub safer: usize,
+    pub deviating: usize,
+    pub not_applicable: usize,
+    pub failed: usize,
+}
+
+/// What became of everything, in lines to print.
+#[derive(Default)]
+pub struct Report {
+    lines: Vec<String>,
+    pub total: Counts,
+}
+
+impl Report {
+    /// Whether nothing failed.
+    pub fn good(&self) -> bool {
+        self.total.failed == 0
+    }
+
+    fn fail(&mut self, text: &str) {
+        self.lines.push(format!("FAILED  {text}"));
+        self.total.failed += 1;
+    }
+
+    fn add(&mut self, name: &str, note: &str, counts: &Counts) {
+        self.lines.push(format!("{name}: {counts}{note}"));
+        self.total.equal += counts.equal;
+        self.total.safer += counts.safer;
+        self.total.deviating += counts.deviating;
+        self.total.not_applicable += counts.not_applicable;
+        self.total.failed += counts.failed;
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} equal, {} safer, {} deviating, {} not applicable, {} failed",
+            self.equal, self.safer, self.deviating, self.not_applicable, self.failed
+        )
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.lines {
+            writeln!(f, "{line}")?;
+        }
+        writeln!(f, "all: {}", self.total)
+    }
+}
+
+/// Runs the tables under the folder.
+pub fn run(settings: &Settings, systems: &[System]) -> anyhow::Result<Report> {
+    let mut report = Report::default();
+    if !settings.folder.is_dir() {
+        let text = format!("not run: {} is not there", settings.folder.display());
+        if settings.required {
+            report.fail(&text);
+        } else {
+            report.lines.push(text);
+        }
+        return Ok(report);
+    }
+    let mut run = Run {
+        settings,
+        used: BTreeSet::new(),
+        report,
+    };
+    for folder in run.systems(systems)? {
+        run.system(&folder, systems)?;
+    }
+    run.unused(systems)?;
+    Ok(run.report)
+}
+
+struct Run<'a> {
+    settings: &'a Settings,
+    /// Rules under which a case differs, by number.
+    used: BTreeSet<usize>,
+    report: Report,
+}
+
+impl Run<'_> {
+    /// The folder itself if it is called as a system, else its folders.
+    fn systems(&self, systems: &[System]) -> anyhow::Result<Vec<PathBuf>> {
+        let folder = fs::canonicalize(&self.settings.folder)?;
+        if systems.iter().any(|system| folder.ends_with(system.folder)) {
+            return Ok(vec![folder]);
+        }
+        let folders: Vec<PathBuf> = entries(&folder)?
+            .into_iter()
+            .filter(|entry| entry.is_dir())
+            .collect();
+        if folders.is_empty() {
+            bail!("{} has no folder of a system", folder.display());
+        }
+        Ok(folders)
+    }
+
+    fn system(&mut self, folder: &Path, systems: &[System]) -> anyhow::Result<()> {
+        let name = file_name(folder);
+        let Some(system) = systems.iter().find(|system| system.folder == name) else {
+            self.report.fail(&format!("{name}: an unknown system"));
+            return Ok(());
+        };
+        let Some(tables) = system.tables else {
+            self.report.lines.push(format!("{name}: not built"));
+            return Ok(());
+        };
+        for file in entries(folder)? {
+            let file_name = file_name(&file);
+            if file_name == "README.md" || !file_name.contains(&self.settings.only) {
+                continue;
+            }
+            match tables
+                .iter()
+                .copied()
+                .flatten()
+                .find(|table| table.file == file_name)
+            {
+                Some(table) => self.table(&name, &file, table),
+                None => self.report.fail(&format!("{name}/{file_name}: an unknown file")),
+            }
+        }
+        Ok(())
+    }
+
+    fn table(&mut self, system: &str, file: &Path, table: &Table) {
+        let name = format!("{system}/{}", table.file);
+        let cases = match reader::read(file) {
+            Ok(read) => read.cases,
+            Err(error) => return self.report.fail(&format!("{name}: {error:#}")),
+        };
+        match table.answer {
+            Answer::Elsewhere(by) => self.report.lines.push(format!("{name}: not run here ({by})")),
+            Answer::NotApplicable(reason) => {
+                let counts = Counts {
+                    not_applicable: cases.len(),
+                    ..Counts::default()
+                };
+                self.report.add(&name, &format!(" ({reason})"), &counts);
+            }
+            Answer::Product(function, adapter) => {
+                let mut counts = Counts::default();
+                for case in &cases {
+                    self.case(system, table, adapter, case, &cases, &mut counts);
+                }
+                self.report.add(&name, &format!(" ({function})"), &counts);
+            }
+        }
+    }
+
+    fn case(
+        &mut self,
+        system: &str,
+        table: &Table,
+        adapter: Adapter,
+        case: &Case,
+        others: &[Case],
+        counts: &mut Counts,
+    ) {
+        let called = format!("{system}/{}: {}", table.file, case.name);
+        match self.outcome(system, table, adapter, case, others) {
+            Ok(Outcome::Equal) if case.safer.is_some() => counts.safer += 1,
+            Ok(Outcome::Equal) => counts.equal += 1,
+            Ok(Outcome::Deviating) => counts.deviating += 1,
+            Ok(Outcome::Differs(found)) => {
+                counts.failed += 1;
+                self.report.lines.push(format!("FAILED  {called}"));
+                let texts = found.iter().map(|difference| format!("    {}", difference.text));
+                self.report.lines.extend(texts);
+            }
+            Err(error) => {
+                counts.failed += 1;
+                self.report.lines.push(format!("FAILED  {called}\n    {error:#}"));
+            }
+        }
+    }
+
+    fn outcome(
+        &mut self,
+        system: &str,
+        table: &Table,
+        adapter: Adapter,
+        case: &Case,
+        others: &[Case],
+    ) -> anyhow::Result<Outcome> {
+        let answer = asked(adapter, case)?;
+        let mut found = differences(&case.expect, case.safer.as_ref(), &answer, &table.rules);
+        for (named, alike) in [(&case.same_as, true), (&case.differs_from, false)] {
+            if let Some(named) = named {
+                found.extend(self.identity(system, table, adapter, &answer, others, (named, alike))?);
+            }
+        }
+        if found.is_empty() {
+            return Ok(Outcome::Equal);
+        }
+        for (number, rule) in self.settings.deviations.iter().enumerate() {
+            if !rule.applies(system, table.file, &case.input)? {
+                continue;
+            }
+            let before = found.len();
+            found.retain(|difference| !rule.differs.contains(&difference.key));
+            if found.len() < before {
+                self.used.insert(number);
+            }
+        }
+        Ok(if found.is_empty() {
+            Outcome::Deviating
+        } else {
+            Outcome::Differs(found)
+        })
+    }
+
+    /// Whether this answer has the identity of the answer to another case.
+    fn identity(
+        &mut self,
+        system: &str,
+        table: &Table,
+        adapter: Adapter,
+        answer: &Value,
+        others: &[Case],
+        (named, alike): (&str, bool),
+    ) -> anyhow::Result<Vec<Difference>> {
+        let here = others.iter().find(|case| case.name == named).cloned();
+        let home = || {
+            let table = reader::read(&self.settings.home.join(system).join(table.file)).ok()?;
+            table.cases.into_iter().find(|case| case.name == named)
+        };
+        let Some(other) = here.or_else(home) else {
+            let text = format!(
+                "{system}/{}: {named:?} is in neither folder, not compared",
+                table.file
+            );
+            self.report.lines.push(text);
+            return Ok(Vec::new());
+        };
+        let other = asked(adapter, &other)?;
+        let mut found = Vec::new();
+        for key in table.rules.identity {
+            let differs = !exact(key, &other[key], &answer[key], &Rules::EXACT).is_empty();
+            if differs == alike {
+                found.push(Difference {
+                    key: (*key).to_owned(),
+                    text: format!(
+                        "{key}: {} the one of {named:?}, {}",
+                        if alike { "is not" } else { "is" },
+                        answer[key]
+                    ),
+                });
+            }
+        }
+        Ok(found)
+    }
+
+    /// A rule that no case here needs is out of date.
+    fn unused(&mut self, systems: &[System]) -> anyhow::Result<()> {
+        let home = fs::canonicalize(&self.settings.home).ok();
+        if home != Some(fs::canonicalize(&self.settings.folder)?) || !self.settings.only.is_empty() {
+            return Ok(());
+        }
+        for (number, rule) in self.settings.deviations.iter().enumerate() {
+            let built = systems
+                .iter()
+                .any(|system| system.folder == rule.system && system.tables.is_some());
+            if !self.used.contains(&number) || !built {
+                let text = format!(
+                    "{}/{}: no case deviates when {}",
+                    rule.system, rule.file, rule.when
+                );
+                self.report.fail(&text);
+            }
+        }
+        Ok(())
+    }
+}
+
+enum Outcome {
+    Equal,
+    Deviating,
+    Differs(Vec<Difference>),
+}
+
+/// The answer of the product to a case; a panic is an error.
+fn asked(adapter: Adapter, case: &Case) -> anyhow::Result<Value> {
+    let answered = catch_unwind(AssertUnwindSafe(|| adapter(&Input::of(case))));
+    answered.unwrap_or_else(|panic| {
+        let text = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied());
+        bail!("panicked: {}", text.unwrap_or("without a text"))
+    })
+}
+
+fn entries(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let read = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    let mut entries = read
+        .map(|entry| Ok(entry?.path()))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    entries.sort();
+    Ok(entries)
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}

@@ -1,0 +1,48 @@
+//! `cargo xtask conformance`: the test cases of the systems that muster replaces, run on its functions.
+
+use std::{
+    path::{self, PathBuf},
+    process::{Command, ExitCode},
+};
+
+use anyhow::Context;
+
+use crate::tree;
+
+/// Which cases are run.
+#[derive(Debug, clap::Args)]
+pub struct Conformance {
+    /// A folder of systems, or of one system; ../shared/conformance if none is given
+    folder: Option<PathBuf>,
+    /// Only files whose names contain this
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+}
+
+impl Conformance {
+    /// 0: no case failed, or there are none and `MUSTER_CONFORMANCE_REQUIRED` is not 1.
+    pub fn run(&self) -> anyhow::Result<ExitCode> {
+        let mut command = Command::new("cargo");
+        command.args([
+            "test",
+            "--quiet",
+            "--package",
+            "muster-e2e",
+            "--test",
+            "conformance",
+        ]);
+        command.args(["--", "--exact", "corpus", "--nocapture"]);
+        if let Some(folder) = &self.folder {
+            command.env("MUSTER_CONFORMANCE", path::absolute(folder)?);
+        }
+        if let Some(only) = &self.only {
+            command.env("MUSTER_CONFORMANCE_ONLY", only);
+        }
+        let status = command.current_dir(tree::root()).status().context("cargo test")?;
+        Ok(if status.success() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
+    }
+}

@@ -1,0 +1,97 @@
+//! Which budgets are known, out of what the watch shows.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::config::Budget;
+
+/// The valid budgets of a namespace, by name.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    budgets: BTreeMap<String, Budget>,
+}
+
+/// What became of an object that the watch showed; the label `result` of
+/// `rollout_operator_zpdb_configurations_observed_total`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Observed {
+    /// It is known now.
+    Updated,
+    /// Its generation is not newer than the known one.
+    Ignored,
+    /// It is refused; what was known of its name stays.
+    Invalid,
+    /// It is not known any more.
+    Deleted,
+    /// It was not known, or a newer generation is.
+    DeleteIgnored,
+}
+
+/// A pod that two budgets select: neither is certain to be the one meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("multiple zoned pod disruption budgets found for pod")]
+pub struct ManyBudgets;
+
+impl Observed {
+    /// The value of the label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Updated => "updated",
+            Self::Ignored => "ignored",
+            Self::Invalid => "invalid",
+            Self::Deleted => "deleted",
+            Self::DeleteIgnored => "delete-ignored",
+        }
+    }
+}
+
+impl Known {
+    /// An object that was added or changed.
+    pub fn put(&mut self, object: &Value) -> Observed {
+        let Ok(budget) = Budget::parse(object) else {
+            return Observed::Invalid;
+        };
+        // Generations start anew with an object that was made anew, also where its deletion was missed.
+        let newer = self.budgets.get(&budget.name).is_none_or(|known| {
+            (!budget.uid.is_empty() && budget.uid != known.uid) || budget.generation > known.generation
+        });
+        if !newer {
+            return Observed::Ignored;
+        }
+        self.budgets.insert(budget.name.clone(), budget);
+        Observed::Updated
+    }
+
+    /// An object that is gone.
+    pub fn delete(&mut self, object: &Value) -> Observed {
+        let metadata = &object["metadata"];
+        let name = metadata["name"].as_str().unwrap_or_default();
+        let uid = metadata["uid"].as_str().unwrap_or_default();
+        let generation = metadata["generation"].as_i64().unwrap_or_default();
+        let stale = self.budgets.get(name).is_none_or(|known| {
+            let same = uid.is_empty() || known.uid.is_empty() || uid == known.uid;
+            !same || generation < known.generation
+        });
+        if stale {
+            return Observed::DeleteIgnored;
+        }
+        self.budgets.remove(name);
+        Observed::Deleted
+    }
+
+    /// The budget that selects these labels of a pod.
+    pub fn find(&self, labels: &BTreeMap<String, String>) -> Result<Option<&Budget>, ManyBudgets> {
+        let mut selecting = self.budgets.values().filter(|budget| budget.selects(labels));
+        let first = selecting.next();
+        if selecting.next().is_some() {
+            return Err(ManyBudgets);
+        }
+        Ok(first)
+    }
+
+    /// All of them, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Budget> {
+        self.budgets.values()
+    }
+}

@@ -1,0 +1,14 @@
+//! ZoneAwarePodDisruptionBudget: which evictions keep all zones but one whole.
+
+mod config;
+mod known;
+mod message;
+mod ready;
+mod review;
+
+pub use self::{
+    config::{Budget, Invalid, Limit, NoPartition, Partition, validate},
+    known::{Known, ManyBudgets, Observed},
+    ready::{ReadyTime, counts_as_ready, ready_time, ready_time_patch},
+    review::{Allowed, Asked, Facts, MEMORY, Reason, Request, Verdict, judge, still_pending},
+};

@@ -1,0 +1,367 @@
+//! One eviction: allowed or denied, with the codes, texts and reasons of rollout-operator.
+//!
+//! By zone: no other zone is disturbed, and fewer pods of the own one than the limit. By partition: fewer pods of that partition in other
+//! zones than the limit. An eviction that is allowed is put on record before the answer is given, and counts as not ready from then on.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::{
+    config::{Budget, Partition},
+    known::Known,
+    message::Disturbed,
+    ready::counts_as_ready,
+};
+use crate::model::{Pod, Set};
+
+/// How long an allowed eviction counts if its pod keeps running: another webhook may have refused it.
+pub const MEMORY: SignedDuration = SignedDuration::from_secs(120);
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Namespace of the pod.
+    pub namespace: String,
+    /// Name of the pod.
+    pub name: String,
+    /// Whether nothing will be evicted.
+    pub dry_run: bool,
+    /// Who asks.
+    pub asked: Asked,
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// The webhook `/admission/pod-eviction`.
+    Eviction,
+    /// The rollout of the same process, with the limit that counts if the budget's own is 0.
+    Rollout(u32),
+}
+
+/// What was read for a request. An error is what the API server said.
+#[derive(Clone, Debug)]
+pub struct Facts<'a> {
+    /// The budgets of the namespace.
+    pub budgets: &'a Known,
+    /// The pod.
+    pub pod: Result<Pod, String>,
+    /// The StatefulSet that the pod names as its controller; nothing where it names none.
+    pub owner: Option<Result<Set, String>>,
+    /// The StatefulSets of the namespace.
+    pub sets: Result<Vec<Set>, String>,
+    /// The pods of the namespace.
+    pub pods: Result<Vec<Pod>, String>,
+    /// Evictions on record.
+    pub allowed: &'a [Allowed],
+    /// The instant.
+    pub now: Timestamp,
+}
+
+/// An allowed eviction on record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allowed {
+    /// Name of the pod.
+    pub pod: String,
+    /// Its uid.
+    pub uid: String,
+    /// When it was allowed.
+    pub since: Timestamp,
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Why: the label `reason` of `rollout_operator_zpdb_eviction_requests_total`.
+    pub reason: Reason,
+    /// What the user reads where it is denied; a warning where it is allowed; may be empty.
+    pub message: String,
+    /// What to put on record before the answer is given.
+    pub record: Option<Allowed>,
+}
+
+/// Why an eviction is allowed or denied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The budget is met.
+    Allowed,
+    /// The pod serves nothing: pending, finished, or being deleted.
+    PodNotReady,
+    /// No budget selects the pod.
+    PodNotInScope,
+    /// Not a request to evict a pod.
+    InvalidRequest,
+    /// The pod cannot be read.
+    PodNotFound,
+    /// More than one budget selects the pod.
+    ManyBudgets,
+    /// Its StatefulSet cannot be read, or is not one.
+    SetNotFound,
+    /// The limit is 0.
+    LimitZero,
+    /// Fewer than two zones are known.
+    TooFewSets,
+    /// The expression does not match the name of the pod.
+    PartitionNotIdentified,
+    /// Pods of the zones cannot be read.
+    PodsNotRead,
+    /// The limit is reached, or another zone is disturbed.
+    Denied,
+}
+
+impl Reason {
+    /// The value of the label `reason`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::PodNotReady => "pod-not-ready",
+            Self::PodNotInScope => "pod-not-in-scope",
+            Self::InvalidRequest => "invalid-request",
+            Self::PodNotFound => "pod-not-found",
+            Self::ManyBudgets => "cfg-not-found",
+            Self::SetNotFound => "sts-no-found",
+            Self::LimitZero => "max-unavailable-0",
+            Self::TooFewSets => "min-sts-not-found",
+            Self::PartitionNotIdentified => "partition-not-identified",
+            Self::PodsNotRead => "err: sts-pod-status-not-determined",
+            Self::Denied => "denied",
+        }
+    }
+
+    /// The code of the answer, and the value of the label `status`.
+    pub fn code(self) -> u16 {
+        match self {
+            Self::Allowed | Self::PodNotReady | Self::PodNotInScope => 200,
+            Self::InvalidRequest
+            | Self::PodNotFound
+            | Self::ManyBudgets
+            | Self::TooFewSets
+            | Self::PartitionNotIdentified => 400,
+            Self::LimitZero => 403,
+            Self::Denied => 429,
+            Self::SetNotFound | Self::PodsNotRead => 500,
+        }
+    }
+}
+
+impl Verdict {
+    /// Whether the pod may go.
+    pub fn allowed(&self) -> bool {
+        self.reason.code() == 200
+    }
+
+    fn of(reason: Reason, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            record: None,
+        }
+    }
+}
+
+impl Request {
+    /// Reads the `request` of an AdmissionReview; what it lacks is an answer already.
+    pub fn from_review(request: &Value) -> Result<Self, Verdict> {
+        let text = |key: &str| request[key].as_str().unwrap_or_default();
+        let refuse = |message: String| Err(Verdict::of(Reason::InvalidRequest, message));
+        if text("operation") != "CREATE" {
+            return refuse(format!(
+                "request operation is not create, got: {}",
+                text("operation")
+            ));
+        }
+        if text("subResource") != "eviction" {
+            return refuse(format!(
+                "request SubResource is not eviction, got: {}",
+                text("subResource")
+            ));
+        }
+        if text("namespace").is_empty() || text("name").is_empty() {
+            return refuse("request did not include both a namespace and a name".to_owned());
+        }
+        Ok(Self {
+            namespace: text("namespace").to_owned(),
+            name: text("name").to_owned(),
+            dry_run: request["dryRun"].as_bool().unwrap_or_default(),
+            asked: Asked::Eviction,
+        })
+    }
+}
+
+/// Those evictions on record that still count: the pod is there, it is Running, and less than [`MEMORY`] has passed. What has ended must
+/// be taken off the record, so that a pod that runs again does not count once more.
+pub fn still_pending(allowed: &[Allowed], pods: &[Pod], now: Timestamp) -> Vec<Allowed> {
+    let counts = |entry: &&Allowed| {
+        let pod = pods.iter().find(|pod| pod.uid == entry.uid);
+        pod.is_some_and(|pod| pod.phase == "Running") && recent(entry, now)
+    };
+    allowed.iter().filter(counts).cloned().collect()
+}
+
+fn recent(entry: &Allowed, now: Timestamp) -> bool {
+    now.duration_since(entry.since) < MEMORY
+}
+
+/// Answers a request to evict or to delete a pod.
+pub fn judge(request: &Request, facts: &Facts<'_>) -> Verdict {
+    decide(request, facts).unwrap_or_else(|refusal| refusal)
+}
+
+fn decide(request: &Request, facts: &Facts<'_>) -> Result<Verdict, Verdict> {
+    let refuse = |reason: Reason| move |message: &String| Verdict::of(reason, message);
+    let pod = facts.pod.as_ref().map_err(refuse(Reason::PodNotFound))?;
+    if pod.terminating || ["Pending", "Succeeded", "Failed"].contains(&pod.phase.as_str()) {
+        return Ok(Verdict::of(Reason::PodNotReady, "pod is not ready"));
+    }
+    let budget = match facts.budgets.find(&pod.labels) {
+        Ok(Some(budget)) => budget,
+        Ok(None) => return Ok(Verdict::of(Reason::PodNotInScope, "")),
+        Err(many) => return Err(Verdict::of(Reason::ManyBudgets, many.to_string())),
+    };
+    let own = owner(pod, facts)?;
+    let limit = match (budget.limit.pods(own), request.asked) {
+        (0, Asked::Rollout(instead)) => instead,
+        (limit, _) => limit,
+    };
+    if limit == 0 {
+        return Err(Verdict::of(Reason::LimitZero, "max unavailable = 0"));
+    }
+    let zones = zones(budget, facts)
+        .ok_or_else(|| Verdict::of(Reason::TooFewSets, "minimum number of StatefulSets not found"))?;
+    let partition = Partition::of(budget.partition.as_ref(), &pod.name)
+        .map_err(|error| Verdict::of(Reason::PartitionNotIdentified, error.to_string()))?;
+    let pods = facts.pods.as_ref().map_err(|_| {
+        Verdict::of(
+            Reason::PodsNotRead,
+            "unable to determine pod status in related StatefulSet",
+        )
+    })?;
+    let count = Count {
+        budget,
+        pod,
+        pods,
+        pending: facts.allowed,
+        now: facts.now,
+    };
+    let disturbed = match &partition {
+        None => count.by_zone(own, &zones, limit)?,
+        Some(partition) => count.by_partition(own, &zones, limit, partition),
+    };
+    if let Some(message) = disturbed {
+        return Err(Verdict::of(Reason::Denied, message));
+    }
+    Ok(Verdict {
+        record: (!request.dry_run).then(|| Allowed {
+            pod: pod.name.clone(),
+            uid: pod.uid.clone(),
+            since: facts.now,
+        }),
+        ..Verdict::of(Reason::Allowed, "")
+    })
+}
+
+/// The StatefulSet that controls the pod.
+fn owner<'a>(pod: &Pod, facts: &'a Facts<'_>) -> Result<&'a Set, Verdict> {
+    let refuse = |message: String| Verdict::of(Reason::SetNotFound, message);
+    let Some(owner) = &pod.controller else {
+        return Err(refuse("unable to find a StatefulSet pod owner".to_owned()));
+    };
+    if owner.kind != "StatefulSet" {
+        return Err(refuse(format!(
+            "pod owner is not a StatefulSet - {} has owner {} ({})",
+            pod.name, owner.name, owner.kind
+        )));
+    }
+    match &facts.owner {
+        Some(Ok(set)) if set.owns(pod) => Ok(set),
+        Some(Ok(set)) => Err(refuse(format!(
+            "StatefulSet {} is not the one that controls pod {}: it was deleted and created again",
+            set.name, pod.name
+        ))),
+        Some(Err(error)) => Err(refuse(format!(
+            "unable to find StatefulSet {} by name: {error}",
+            owner.name
+        ))),
+        None => Err(refuse(format!(
+            "unable to find StatefulSet {} by name",
+            owner.name
+        ))),
+    }
+}
+
+/// The StatefulSets that the budget selects, by name; nothing if they are not known, or fewer than two.
+fn zones<'a>(budget: &Budget, facts: &'a Facts<'_>) -> Option<Vec<&'a Set>> {
+    let sets = facts.sets.as_ref().ok()?;
+    let mut zones: Vec<&Set> = sets.iter().filter(|set| budget.selects(&set.labels)).collect();
+    zones.sort_by(|one, other| one.name.cmp(&other.name));
+    (zones.len() > 1).then_some(zones)
+}
+
+/// What pods are counted for.
+struct Count<'a> {
+    budget: &'a Budget,
+    pod: &'a Pod,
+    pods: &'a [Pod],
+    pending: &'a [Allowed],
+    now: Timestamp,
+}
+
+impl Count<'_> {
+    /// The first other zone that is disturbed, or the own one if it has no slot left.
+    fn by_zone(&self, own: &Set, zones: &[&Set], limit: u32) -> Result<Option<String>, Verdict> {
+        if !zones.iter().any(|zone| zone.uid == own.uid) {
+            let message = format!(
+                "ZoneAwarePodDisruptionBudget {} does not select StatefulSet {}: its pods cannot be counted",
+                self.budget.name, own.name
+            );
+            return Err(Verdict::of(Reason::SetNotFound, message));
+        }
+        for zone in zones.iter().filter(|zone| zone.uid != own.uid) {
+            let disturbed = self.zone(zone, SignedDuration::ZERO, |_| true).0;
+            if disturbed.sum() > 0 {
+                return Ok(Some(disturbed.text(&zone.name)));
+            }
+        }
+        let disturbed = self.zone(own, SignedDuration::ZERO, |_| true).0;
+        Ok((disturbed.sum() >= limit).then(|| disturbed.text(&own.name)))
+    }
+
+    /// The pods of the partition in the other zones, if they have no slot left.
+    fn by_partition(&self, own: &Set, zones: &[&Set], limit: u32, partition: &str) -> Option<String> {
+        let mut sum = Disturbed::default();
+        for zone in zones.iter().filter(|zone| zone.uid != own.uid) {
+            let expression = self.budget.partition.as_ref();
+            let of_partition = |pod: &Pod| {
+                Partition::of(expression, &pod.name).is_ok_and(|of| of.as_deref() == Some(partition))
+            };
+            let (disturbed, counted) = self.zone(zone, self.budget.delay, of_partition);
+            sum.not_ready += disturbed.not_ready;
+            // Each zone has one pod of each partition: one that was not found is not known.
+            let absent = counted == 0 && disturbed.sum() == 0;
+            sum.unknown += disturbed.unknown + u32::from(absent);
+        }
+        (sum.sum() >= limit).then(|| sum.text(&format!("partition {partition}")))
+    }
+
+    /// How many of those pods of a zone are disturbed, and how many were counted. Pods that should exist and do not may be any.
+    fn zone(&self, zone: &Set, delay: SignedDuration, which: impl Fn(&Pod) -> bool) -> (Disturbed, u32) {
+        let of_zone: Vec<&Pod> = self.pods.iter().filter(|pod| zone.owns(pod)).collect();
+        let counted: Vec<&&Pod> = of_zone.iter().filter(|pod| which(pod)).collect();
+        // The pod itself goes anyway, ready or not.
+        let disturbed = |pod: &&&&Pod| {
+            pod.uid != self.pod.uid && !counts_as_ready(pod, self.evicted(pod), delay, self.now)
+        };
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let disturbed = Disturbed {
+            not_ready: number(counted.iter().filter(disturbed).count()),
+            unknown: zone.expected_pods().saturating_sub(number(of_zone.len())),
+        };
+        (disturbed, number(counted.len()))
+    }
+
+    fn evicted(&self, pod: &Pod) -> bool {
+        self.pending
+            .iter()
+            .any(|entry| entry.uid == pod.uid && recent(entry, self.now))
+    }
+}

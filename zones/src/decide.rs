@@ -1,0 +1,320 @@
+//! What is to be done with a group now: the one entrance.
+//!
+//! The executor writes `status` by compare-and-swap, and only then carries out `actions`, in order; each after a fresh read of the group.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use muster_api::{
+    evidence::Progress,
+    zonerollout::{
+        InFlight, MAX_IN_FLIGHT, Operation, OperationKind, PROGRESS_DEADLINE, Why, ZoneRolloutStatus, ZoneSet,
+    },
+};
+
+use crate::{
+    model::{Group, Pod, Set},
+    roll::{self, Budget, Held, Roll},
+};
+
+/// How long an eviction that was allowed counts as one that comes: another webhook may refuse it.
+pub const EVICTION: SignedDuration = SignedDuration::from_secs(120);
+
+/// A write in the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Delete a pod, if its uid is this one.
+    Delete(roll::Delete),
+    /// Write `status.currentRevision` of a set.
+    Record(roll::Record),
+}
+
+impl Action {
+    /// What the pass of the group says where the action was refused with these words: it ends with it.
+    pub fn refused(&self, error: &str) -> String {
+        match self {
+            Self::Delete(delete) => format!(
+                "failed to update StatefulSet {}: failed to delete pod {}: {error}",
+                delete.set, delete.pod
+            ),
+            Self::Record(record) => format!(
+                "failed to update StatefulSet {}: failed to update StatefulSet : {error}",
+                record.set
+            ),
+        }
+    }
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Decision {
+    /// What is to be on record before anything is done. Conditions are the executor's.
+    pub status: ZoneRolloutStatus,
+    /// What is to be done then, in order.
+    pub actions: Vec<Action>,
+    /// The set and revision that were condemned, if one was.
+    pub stalled: Option<String>,
+    /// Why the pass failed, in the original's words.
+    pub error: Option<String>,
+    /// When something changes that no event tells of.
+    pub wake_at: Option<Timestamp>,
+}
+
+/// Decides. `is_scaling`: replicas are changed in this pass, so that nothing is rolled.
+pub fn decide(group: &Group, is_scaling: bool, budget: &mut dyn Budget, now: Timestamp) -> Decision {
+    let mut group = group.clone();
+    group
+        .status
+        .in_flight
+        .retain(|entry| is_under_way(&group.sets, entry, now));
+    note_sets(&mut group, now);
+    end_rolling(&mut group);
+    let soaking = soaking(&group, now);
+    let held = Held {
+        condemned: condemned(&group),
+        soaking: soaking.as_ref().map(|(set, _)| set.as_str()),
+    };
+    let roll = if is_scaling {
+        Roll::default()
+    } else {
+        roll::roll(&group, held, budget)
+    };
+    let mut decision = Decision {
+        error: roll.error.clone(),
+        ..Decision::default()
+    };
+    let again = unfinished(&group);
+    begin(&mut group, &roll, now);
+    note_progress(&mut group, &roll, soaking.as_ref(), now);
+    condemn(&mut group, &roll, now);
+    group.status.reasons = roll.reasons;
+    decision.stalled = condemned(&group).map(str::to_owned);
+    decision.wake_at = wake_at(&group, soaking.map(|(_, until)| until), now);
+    // What is done is recorded before anything new is begun.
+    let record = roll.record.into_iter().map(Action::Record);
+    let delete = again.into_iter().chain(roll.delete).map(Action::Delete);
+    decision.actions = record.chain(delete).collect();
+    decision.status = group.status;
+    decision
+}
+
+/// Whether a pod may still go. A deletion ends with its pod alone: a late delete of a deposed leader must meet its entry. An eviction may be
+/// refused by another webhook, so it ends with its pod's run, or after a while.
+fn is_under_way(sets: &[Set], entry: &InFlight, now: Timestamp) -> bool {
+    let pods = sets.iter().flat_map(|set| &set.pods);
+    let pod = pods.into_iter().find(|pod| pod.uid == entry.uid);
+    match (pod, entry.why) {
+        (None, _) => false,
+        (Some(_), Why::Deletion) => true,
+        (Some(pod), Why::Eviction) => pod.phase == "Running" && now.duration_since(entry.since.0) < EVICTION,
+    }
+}
+
+/// The sets as they are now. One at another revision than on record is another one.
+fn note_sets(group: &mut Group, now: Timestamp) {
+    let noted = group.sets.iter().filter(|set| set.is_observed()).map(|set| {
+        let before = group.status.sets.get(&set.name);
+        let same = before.filter(|before| {
+            (&before.uid, &before.update_revision) == (&set.uid, &set.status.update_revision)
+        });
+        let is_done = set.outdated().next().is_none() && group.disturbance(set).is_none();
+        let done = is_done || same.is_some_and(|same| same.done);
+        let note = ZoneSet {
+            uid: set.uid.clone(),
+            update_revision: set.status.update_revision.clone(),
+            done,
+            done_since: done.then(|| same.and_then(|same| same.done_since.clone()).unwrap_or(Time(now))),
+            condemned: same.is_some_and(|same| same.condemned) && !is_done,
+        };
+        (set.name.clone(), note)
+    });
+    let mut noted: std::collections::BTreeMap<String, ZoneSet> = noted.collect();
+    // One that is not observed stays what it was.
+    for set in group.sets.iter().filter(|set| !set.is_observed()) {
+        if let Some(before) = group.status.sets.get(&set.name) {
+            noted.insert(set.name.clone(), before.clone());
+        }
+    }
+    group.status.sets = noted;
+}
+
+/// A roll ends with its set: nothing of it is under way, and nothing of it is outdated.
+fn end_rolling(group: &mut Group) {
+    let Some(operation) = group.status.operation.as_ref() else {
+        return;
+    };
+    if operation.kind != OperationKind::Rolling {
+        return;
+    }
+    let set = group.sets.iter().find(|set| set.uid == operation.set_uid);
+    let goes_on = set.is_some_and(|set| group.disturbance(set).is_some() || set.outdated().next().is_some());
+    if !goes_on {
+        group.status.operation = None;
+    }
+}
+
+/// The set that was condemned at the revision that it has.
+fn condemned(group: &Group) -> Option<&str> {
+    let mut sets = group.status.sets.iter();
+    sets.find(|(_, set)| set.condemned).map(|(name, _)| name.as_str())
+}
+
+/// The set that was done last and soaks, and until when.
+fn soaking(group: &Group, now: Timestamp) -> Option<(String, Timestamp)> {
+    let soak = group.spec.soak?;
+    let soak = SignedDuration::from_millis(i64::try_from(soak.as_millis()).unwrap_or(i64::MAX));
+    let until = |set: &ZoneSet| set.done_since.as_ref()?.0.checked_add(soak).ok(); // an end beyond time is none
+    let sets = group.status.sets.iter().filter(|(_, set)| set.done);
+    let untils = sets.filter_map(|(name, set)| Some((name.clone(), until(set)?)));
+    untils
+        .filter(|(_, until)| now < *until)
+        .max_by_key(|(_, until)| *until)
+}
+
+/// Deletions that are on record and whose pods stay: what wrote them did not come to send them.
+fn unfinished(group: &Group) -> Vec<roll::Delete> {
+    let deletions = group
+        .status
+        .in_flight
+        .iter()
+        .filter(|entry| entry.why == Why::Deletion);
+    let stays = |entry: &&InFlight| {
+        let pods = group.sets.iter().flat_map(|set| &set.pods);
+        pods.into_iter()
+            .any(|pod| pod.uid == entry.uid && !pod.terminating)
+    };
+    deletions
+        .filter(stays)
+        .map(|entry| roll::Delete {
+            set: entry.set.clone(),
+            pod: entry.pod.clone(),
+            uid: entry.uid.clone(),
+        })
+        .collect()
+}
+
+/// What is about to be deleted goes on record, and the roll that it belongs to.
+fn begin(group: &mut Group, roll: &Roll, now: Timestamp) {
+    for delete in &roll.delete {
+        group.status.in_flight.push(InFlight {
+            pod: delete.pod.clone(),
+            uid: delete.uid.clone(),
+            set: delete.set.clone(),
+            why: Why::Deletion,
+            since: Time(now),
+        });
+    }
+    group.status.in_flight.truncate(MAX_IN_FLIGHT);
+    let set = roll.active.as_deref().and_then(|active| group.set(active));
+    let begins = !roll.delete.is_empty() && group.status.operation.is_none();
+    if let (true, Some(set)) = (begins, set) {
+        group.status.operation = Some(Operation {
+            kind: OperationKind::Rolling,
+            set: set.name.clone(),
+            set_uid: set.uid.clone(),
+            from: None,
+            to: None,
+            generation: None,
+            admission_uids: Vec::new(),
+            expires: None,
+        });
+    }
+}
+
+/// How far the group is, and since when nothing got better.
+fn note_progress(group: &mut Group, roll: &Roll, soaking: Option<&(String, Timestamp)>, now: Timestamp) {
+    let is_done = |set: &Set, pod: &&Pod| {
+        pod.revision() == Some(set.status.update_revision.as_str()) && pod.is_available()
+    };
+    let done: usize = group
+        .sets
+        .iter()
+        .map(|set| set.pods.iter().filter(|pod| is_done(set, pod)).count())
+        .sum();
+    let total: u32 = group.sets.iter().map(Set::expected_pods).sum();
+    let done = u32::try_from(done).unwrap_or(u32::MAX).min(total);
+    let is_open = group.sets.iter().any(|set| !is_noted_done(group, set));
+    let waiting = is_open.then(|| waiting(group, roll, soaking)).flatten();
+    let before = group.status.progress.as_ref();
+    let is_better = before.is_none_or(|before| done > before.done) || !roll.delete.is_empty();
+    let status = &mut group.status;
+    status.progressed = match (status.progressed.take(), is_open) {
+        (_, false) => None,
+        (Some(since), true) if !is_better => Some(since),
+        (_, true) => Some(Time(now)),
+    };
+    match (waiting.is_some(), status.waiting_since.take()) {
+        (true, since) => status.waiting_since = Some(since.unwrap_or(Time(now))),
+        // What it waited does not count.
+        (false, Some(since)) => {
+            let waited = now.duration_since(since.0);
+            let moved = status
+                .progressed
+                .take()
+                .map(|at| Time(at.0.checked_add(waited).unwrap_or(now).min(now)));
+            status.progressed = moved;
+        }
+        (false, None) => {}
+    }
+    status.progress = Some(Progress { done, total, waiting });
+}
+
+fn is_noted_done(group: &Group, set: &Set) -> bool {
+    group.status.sets.get(&set.name).is_some_and(|noted| noted.done)
+}
+
+/// What it waits for that is no work of its own.
+fn waiting(group: &Group, roll: &Roll, soaking: Option<&(String, Timestamp)>) -> Option<String> {
+    let open = group.sets.iter().filter(|set| !is_noted_done(group, set));
+    if open.clone().all(|set| group.is_paused(set)) {
+        return Some("paused".to_owned());
+    }
+    let soaks = roll.active.is_none() && open.clone().all(|set| group.disturbance(set).is_none());
+    soaking.filter(|_| soaks).map(|(set, _)| format!("soak of {set}"))
+}
+
+/// Condemns the revision that was rolled while nothing got better.
+fn condemn(group: &mut Group, roll: &Roll, now: Timestamp) {
+    let status = &group.status;
+    let (Some(since), None) = (&status.progressed, &status.waiting_since) else {
+        return;
+    };
+    let deadline = deadline(group);
+    if now.duration_since(since.0) < deadline || condemned(group).is_some() {
+        return;
+    }
+    let open = |name: &String| group.status.sets.get(name).is_some_and(|set| !set.done);
+    let rolled = group
+        .status
+        .operation
+        .as_ref()
+        .map(|operation| operation.set.clone());
+    let candidates = roll.active.clone().into_iter().chain(rolled);
+    let set = candidates.into_iter().find(open).or_else(|| {
+        let disturbed = group.sets.iter().filter(|set| group.disturbance(set).is_some());
+        disturbed.map(|set| set.name.clone()).find(open)
+    });
+    if let Some(set) = set.and_then(|set| group.status.sets.get_mut(&set)) {
+        set.condemned = true;
+    }
+}
+
+fn deadline(group: &Group) -> SignedDuration {
+    let deadline = group.spec.progress_deadline.unwrap_or(PROGRESS_DEADLINE);
+    SignedDuration::from_millis(i64::try_from(deadline.as_millis()).unwrap_or(i64::MAX))
+}
+
+fn wake_at(group: &Group, soaked: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+    let status = &group.status;
+    let deadline = status
+        .progressed
+        .as_ref()
+        .filter(|_| status.waiting_since.is_none() && condemned(group).is_none())
+        .and_then(|since| since.0.checked_add(deadline(group)).ok()); // an end beyond time never comes
+    let evictions = status.in_flight.iter().filter(|entry| entry.why == Why::Eviction);
+    let evictions = evictions.filter_map(|entry| entry.since.0.checked_add(EVICTION).ok()); // the same
+    evictions
+        .chain(soaked)
+        .chain(deadline)
+        .filter(|at| *at > now)
+        .min()
+}

@@ -1,0 +1,265 @@
+//! What the flags come to, once they go together.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+use super::{
+    Error,
+    catalogue::find,
+    parse::{Given, Value},
+};
+
+/// How `muster zones` runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Namespace whose StatefulSets are managed.
+    pub namespace: String,
+    /// Domain in the names of pods, with its last dot if it was given.
+    pub cluster_domain: String,
+    /// URL of the API server and path of a kubeconfig file; nothing within a cluster.
+    pub kubeconfig: Option<(String, String)>,
+    /// Deadline of a request to the API server.
+    pub client_timeout: Option<Duration>,
+    /// Deadline of a request to a pod.
+    pub pods_timeout: Option<Duration>,
+    /// Least time between two passes over a group.
+    pub interval: Duration,
+    /// Port of metrics and probes.
+    pub port: u16,
+    /// Port of the webhooks; nothing where none are served.
+    pub webhooks_port: Option<u16>,
+    /// Deadline of a review.
+    pub request_timeout: Duration,
+    /// Where the certificate of the webhooks comes from.
+    pub certificate: Certificate,
+    /// Whether the authority is written into labelled webhook configurations.
+    pub update_ca_bundle: bool,
+    /// The ConfigMap that times of downscales are written into.
+    pub zone_tracker: Option<String>,
+    /// Whether times of downscales are written into StatefulSets.
+    pub last_downscale_annotation: bool,
+    /// Deadline of the write of `grafana.com/ready-time`.
+    pub ready_time_timeout: Duration,
+    /// Kinds whose replicas StatefulSets may mirror.
+    pub mirror_kinds: Vec<String>,
+    /// File with the addresses of pods.
+    pub pod_hosts: Option<String>,
+}
+
+/// Where a certificate comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Certificate {
+    /// It is made and rotated here.
+    SelfSigned {
+        /// Secret that keeps it.
+        secret: String,
+        /// Name in it.
+        dns_name: String,
+        /// Organization in it.
+        organization: String,
+        /// How long it lasts.
+        lasts: Duration,
+    },
+    /// Files that another rotates.
+    Files {
+        /// Path of the certificate.
+        certificate: String,
+        /// Path of the key.
+        key: String,
+    },
+    /// None: no webhooks are served.
+    None,
+}
+
+impl Settings {
+    /// Checks what was given, in the order of rollout-operator.
+    pub fn new(given: &Given) -> Result<Self, Error> {
+        let read = Read(given);
+        check(&read)?;
+        let namespace = read.text("kubernetes.namespace")?;
+        let webhooks = read.bool("server-tls.enabled")?;
+        let certificate = certificate(&read, webhooks, &namespace)?;
+        let update_ca_bundle = read.bool("webhooks.update-ca-bundle")?;
+        if webhooks && update_ca_bundle && !matches!(certificate, Certificate::SelfSigned { .. }) {
+            return invalid(
+                "self-signed certificate should be enabled to update the CA bundle in the webhook configurations",
+            );
+        }
+        let api_url = read.text("kubernetes.api-url")?;
+        let tracker = read.text("zone-tracker.config-map-name")?;
+        let pod_hosts = read.text("pod-hosts")?;
+        Ok(Self {
+            cluster_domain: read.text("kubernetes.cluster-domain")?,
+            kubeconfig: (!api_url.is_empty()).then_some((api_url, read.text("kubernetes.config-file")?)),
+            client_timeout: read.limit("kubernetes.client-timeout")?,
+            pods_timeout: read.limit("pods.client-timeout")?,
+            interval: read.positive("reconcile.interval")?,
+            port: read.port("server.port")?,
+            webhooks_port: if webhooks {
+                Some(read.port("server-tls.port")?)
+            } else {
+                None
+            },
+            request_timeout: read.positive("server-tls.request-timeout")?,
+            zone_tracker: read.bool("use-zone-tracker")?.then_some(tracker),
+            last_downscale_annotation: read.bool("write-last-downscale-annotation")?,
+            ready_time_timeout: read.positive("zpdb.pod-ready-annotation-patch-timeout")?,
+            mirror_kinds: read.list("mirror-kinds")?,
+            pod_hosts: (!pod_hosts.is_empty()).then_some(pod_hosts),
+            namespace,
+            certificate,
+            update_ca_bundle,
+        })
+    }
+}
+
+fn invalid<T>(why: &str) -> Result<T, Error> {
+    Err(Error::Invalid(why.to_owned()))
+}
+
+fn check(read: &Read<'_>) -> Result<(), Error> {
+    if read.text("kubernetes.cluster-domain")?.is_empty() {
+        return invalid("-kubernetes.cluster-domain cannot be an empty string");
+    }
+    if read.text("kubernetes.namespace")?.is_empty() {
+        return invalid("-kubernetes.namespace has not been specified");
+    }
+    if read.text("kubernetes.api-url")?.is_empty() != read.text("kubernetes.config-file")?.is_empty() {
+        return invalid("either configure both -kubernetes.api-url and -kubernetes.config-file or neither");
+    }
+    if read.bool("use-zone-tracker")? && read.text("zone-tracker.config-map-name")?.is_empty() {
+        return invalid(
+            "-use-zone-tracker is true, but -zone-tracker.config-map-name has not been specified",
+        );
+    }
+    read.positive("server-tls.request-timeout")?;
+    if read.float("kubernetes.client-qps")? > 0.0 && read.int("kubernetes.client-burst")? < 1 {
+        return invalid(
+            "-kubernetes.client-burst must be at least 1 when -kubernetes.client-qps is greater than 0, since each request consumes one token",
+        );
+    }
+    read.positive("zpdb.pod-ready-annotation-patch-timeout")?;
+    Ok(())
+}
+
+fn certificate(read: &Read<'_>, webhooks: bool, namespace: &str) -> Result<Certificate, Error> {
+    if !webhooks {
+        return Ok(Certificate::None);
+    }
+    if read.bool("server-tls.self-signed-cert.enabled")? {
+        let dns_name = read.text("server-tls.self-signed-cert.dns-name")?;
+        return Ok(Certificate::SelfSigned {
+            secret: read.text("server-tls.self-signed-cert.secret-name")?,
+            dns_name: if dns_name.is_empty() {
+                format!("rollout-operator.{namespace}.svc")
+            } else {
+                dns_name
+            },
+            organization: read.text("server-tls.self-signed-cert.org")?,
+            lasts: read.positive("server-tls.self-signed-cert.expiration")?,
+        });
+    }
+    let certificate = read.text("server-tls.cert-file")?;
+    let key = read.text("server-tls.key-file")?;
+    if certificate.is_empty() || key.is_empty() {
+        return invalid(
+            "either self-signed certificate should be enabled or path to the certificate and key should be provided",
+        );
+    }
+    Ok(Certificate::Files { certificate, key })
+}
+
+/// Values by name and kind.
+struct Read<'a>(&'a Given);
+
+impl Read<'_> {
+    fn value(&self, name: &str) -> Result<Value, Error> {
+        self.0
+            .value(find(name).ok_or_else(|| Error::Unknown(name.to_owned()))?)
+    }
+
+    /// The value as one kind. All names here are of the catalogue; another kind than there is an error of a test.
+    fn of<T>(&self, name: &str, kind: impl FnOnce(Value) -> Option<T>) -> Result<T, Error> {
+        kind(self.value(name)?).ok_or_else(|| Error::Invalid(format!("-{name} is of another kind")))
+    }
+
+    fn text(&self, name: &str) -> Result<String, Error> {
+        self.of(name, |value| {
+            if let Value::Text(text) = value {
+                Some(text)
+            } else {
+                None
+            }
+        })
+    }
+
+    fn list(&self, name: &str) -> Result<Vec<String>, Error> {
+        self.of(name, |value| {
+            if let Value::List(list) = value {
+                Some(list)
+            } else {
+                None
+            }
+        })
+    }
+
+    fn bool(&self, name: &str) -> Result<bool, Error> {
+        self.of(name, |value| {
+            if let Value::Bool(bool) = value {
+                Some(bool)
+            } else {
+                None
+            }
+        })
+    }
+
+    fn int(&self, name: &str) -> Result<i64, Error> {
+        self.of(name, |value| {
+            if let Value::Int(int) = value {
+                Some(int)
+            } else {
+                None
+            }
+        })
+    }
+
+    fn float(&self, name: &str) -> Result<f64, Error> {
+        self.of(name, |value| {
+            if let Value::Float(float) = value {
+                Some(float)
+            } else {
+                None
+            }
+        })
+    }
+
+    fn duration(&self, name: &str) -> Result<SignedDuration, Error> {
+        self.of(name, |value| {
+            if let Value::Duration(duration) = value {
+                Some(duration)
+            } else {
+                None
+            }
+        })
+    }
+
+    fn port(&self, name: &str) -> Result<u16, Error> {
+        let port = u16::try_from(self.int(name)?);
+        port.map_err(|_| Error::Invalid(format!("-{name} must be a port, 0 to 65535")))
+    }
+
+    fn positive(&self, name: &str) -> Result<Duration, Error> {
+        let duration = self.duration(name)?;
+        if duration.is_positive() {
+            return Ok(duration.unsigned_abs());
+        }
+        Err(Error::Invalid(format!("-{name} must be positive")))
+    }
+
+    /// Nothing where it is 0 or less.
+    fn limit(&self, name: &str) -> Result<Option<Duration>, Error> {
+        let duration = self.duration(name)?;
+        Ok(duration.is_positive().then(|| duration.unsigned_abs()))
+    }
+}

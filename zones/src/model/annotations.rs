@@ -1,0 +1,62 @@
+//! What annotations of StatefulSets say, in the original's words.
+
+use std::collections::BTreeMap;
+
+/// How many pods may be unavailable: a count, or a share of the replicas.
+pub const MAX_UNAVAILABLE: &str = "rollout-max-unavailable";
+/// `true` and nothing else: pods of the set are left alone.
+pub const PAUSED: &str = "grafana.com/rollout-paused";
+
+/// Annotations, or labels.
+pub type Texts = BTreeMap<String, String>;
+
+/// Whether pods of the set are left alone.
+pub fn is_paused(annotations: &Texts) -> bool {
+    annotations.get(PAUSED).is_some_and(|paused| paused == "true")
+}
+
+/// How many pods may be unavailable: `N`, or `N%` of the replicas rounded down; at least 1, and 1 where it is none of both.
+pub fn max_unavailable(annotations: &Texts, replicas: u32) -> u32 {
+    let said = annotations
+        .get(MAX_UNAVAILABLE)
+        .map(|text| text.trim())
+        .and_then(|text| match text.strip_suffix('%') {
+            Some(percent) => {
+                let percent = number(percent).filter(|percent| (1..=100).contains(percent))?;
+                u32::try_from(i64::from(replicas) * percent / 100).ok() // a share of a u32 fits one
+            }
+            None => number(text).and_then(|count| u32::try_from(count).ok()), // a negative count says nothing
+        });
+    said.unwrap_or(1).max(1)
+}
+
+/// A number as Go reads it: with a sign, and leading zeros.
+fn number(text: &str) -> Option<i64> {
+    text.parse().ok() // no number says nothing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_limit_is_one() {
+        for (text, replicas, expect) in [
+            ("2", 3, 2),
+            ("50%", 5, 2),
+            ("1%", 3, 1),
+            ("100%", 3, 3),
+            ("101%", 3, 1),
+            ("0", 3, 1),
+            ("-2", 3, 1),
+            ("0%", 3, 1),
+            ("two", 3, 1),
+            ("", 3, 1),
+            ("10", 3, 10),
+        ] {
+            let annotations = Texts::from([(MAX_UNAVAILABLE.to_owned(), text.to_owned())]);
+            assert_eq!(max_unavailable(&annotations, replicas), expect, "{text}");
+        }
+        assert_eq!(max_unavailable(&Texts::new(), 3), 1);
+    }
+}

@@ -1,0 +1,74 @@
+//! Which pods of the set that is rolled go now.
+
+use super::{
+    Delete,
+    reasons::{Reasons, code},
+};
+use crate::model::{Group, Pod, Set};
+
+/// What a disruption budget says of pods that are to be deleted.
+pub trait Budget {
+    /// Whether the pod is under a budget that counts by partition; the error: it cannot be told which budget it is under.
+    fn counts_by_partition(&mut self, pod: &Pod) -> Result<bool, String>;
+    /// Whether the pod may be deleted; if not, why. `if_zero`: what counts if the budget's own number is 0.
+    fn allows(&mut self, pod: &Pod, if_zero: u32) -> Result<(), String>;
+}
+
+/// The pods that go now, in natural order.
+///
+/// As many as the limit leaves by the set's status, as the original counts; and never so many that more are unavailable than the limit,
+/// by the pods themselves. A pod that is terminating uses up its turn.
+pub(super) fn batch(
+    group: &Group,
+    set: &Set,
+    unavailable: u32,
+    budget: &mut dyn Budget,
+    reasons: &mut Reasons,
+) -> Result<Vec<Delete>, String> {
+    let limit = group.limit(set);
+    let not_ready = set.status.replicas.saturating_sub(set.status.ready_replicas);
+    let turns = usize::try_from(limit.saturating_sub(not_ready)).unwrap_or(usize::MAX);
+    let mut left = limit.saturating_sub(unavailable);
+    let mut delete = Vec::new();
+    let outdated: Vec<&Pod> = set.outdated().collect();
+    if turns == 0 {
+        reasons.of_set(
+            set,
+            code::LIMIT,
+            &format!("{not_ready} pods are not ready, and {limit} may be"),
+        );
+    }
+    for pod in outdated.into_iter().take(turns) {
+        if pod.terminating || group.is_in_flight(pod) {
+            continue;
+        }
+        // One that is not available costs nothing more; it may come up before it goes, so it counts.
+        let costs = u32::from(pod.is_available());
+        if costs > left || unavailable > limit {
+            reasons.of_pod(
+                set,
+                pod,
+                code::LIMIT,
+                &format!("{unavailable} pods are unavailable, and {limit} may be"),
+            );
+            break;
+        }
+        let by_partition = budget
+            .counts_by_partition(pod)
+            .map_err(|error| format!("failed to determine pod zpdb configuration {}: {error}", pod.name))?;
+        match budget.allows(pod, if by_partition { 1 } else { limit }) {
+            Ok(()) => {
+                left -= costs;
+                delete.push(Delete::of(set, pod));
+                reasons.of_pod(
+                    set,
+                    pod,
+                    code::REPLACING,
+                    "it is deleted, to be made again at the new revision",
+                );
+            }
+            Err(why) => reasons.of_pod(set, pod, code::BUDGET, &why),
+        }
+    }
+    Ok(delete)
+}

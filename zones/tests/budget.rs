@@ -1,0 +1,554 @@
+//! Promise: a budget keeps all zones but one whole, counts by partition where it says so, and what it allowed is not forgotten.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "tests: a failed expectation is meant to end the test"
+)]
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use muster_zones::{
+    budget::{
+        Allowed, Asked, Budget, Facts, Known, Limit, Observed, Reason, Request, Verdict, judge,
+        ready_time_patch, still_pending, validate,
+    },
+    model::{Pod, Set},
+};
+use serde_json::{Value, json};
+
+const ZONES: [&str; 3] = ["store-a", "store-b", "store-c"];
+
+/// Three zones of three pods each, all ready, under one budget.
+struct Cluster {
+    spec: Value,
+    sets: Vec<Value>,
+    pods: Vec<Value>,
+    allowed: Vec<Allowed>,
+    seconds: i64,
+}
+
+impl Cluster {
+    fn new(spec: &Value) -> Self {
+        let mut spec = spec.clone();
+        spec["selector"] = json!({"matchLabels": {"rollout-group": "store"}});
+        Self {
+            spec,
+            sets: ZONES.map(set).to_vec(),
+            pods: ZONES
+                .iter()
+                .flat_map(|zone| (0..3).map(|ordinal| pod(zone, ordinal)))
+                .collect(),
+            allowed: Vec::new(),
+            seconds: 0,
+        }
+    }
+
+    fn change(mut self, name: &str, pointer: &str, value: &Value) -> Self {
+        let objects = self.sets.iter_mut().chain(self.pods.iter_mut());
+        for object in objects.filter(|object| object["metadata"]["name"] == name) {
+            *object.pointer_mut(pointer).unwrap() = value.clone();
+        }
+        self
+    }
+
+    fn without(mut self, name: &str) -> Self {
+        self.pods.retain(|pod| pod["metadata"]["name"] != name);
+        self
+    }
+
+    fn rows(&self) -> Vec<Pod> {
+        self.pods
+            .iter()
+            .map(|pod| Pod::from_value(pod).unwrap())
+            .collect()
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + self.seconds).unwrap()
+    }
+
+    fn ask(&mut self, name: &str, dry_run: bool, asked: Asked) -> Verdict {
+        let mut budgets = Known::default();
+        let budget = json!({
+            "kind": "ZoneAwarePodDisruptionBudget", "metadata": {"name": "store", "generation": 1}, "spec": self.spec,
+        });
+        assert_eq!(budgets.put(&budget), Observed::Updated);
+        let sets: Vec<Set> = self
+            .sets
+            .iter()
+            .map(|set| Set::from_value(set).unwrap())
+            .collect();
+        let pods = self.rows();
+        let pod = pods.iter().find(|pod| pod.name == name).cloned();
+        let owner = pod.as_ref().and_then(|pod| pod.controller.clone());
+        let request = Request {
+            namespace: "default".to_owned(),
+            name: name.to_owned(),
+            dry_run,
+            asked,
+        };
+        let verdict = judge(
+            &request,
+            &Facts {
+                budgets: &budgets,
+                pod: pod.ok_or_else(|| "no such pod".to_owned()),
+                owner: owner.map(|owner| {
+                    let set = sets.iter().find(|set| set.name == owner.name).cloned();
+                    set.ok_or_else(|| "no such set".to_owned())
+                }),
+                sets: Ok(sets),
+                pods: Ok(pods),
+                allowed: &self.allowed,
+                now: self.now(),
+            },
+        );
+        self.allowed.extend(verdict.record.clone());
+        verdict
+    }
+
+    fn evict(&mut self, name: &str) -> (Reason, String) {
+        let verdict = self.ask(name, false, Asked::Eviction);
+        (verdict.reason, verdict.message)
+    }
+}
+
+fn set(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "uid": format!("uid-{name}"), "labels": {"rollout-group": "store"}},
+        "spec": {"replicas": 3, "updateStrategy": {"type": "OnDelete"}},
+        "status": {"replicas": 3},
+    })
+}
+
+fn pod(set: &str, ordinal: u32) -> Value {
+    let name = format!("{set}-{ordinal}");
+    json!({
+        "metadata": {
+            "name": name, "uid": format!("uid-{name}"), "annotations": {"grafana.com/ready-time": "2026-01-01T00:00:00Z"},
+            "labels": {"rollout-group": "store", "name": set},
+            "ownerReferences": [{"kind": "StatefulSet", "name": set, "uid": format!("uid-{set}"), "controller": true}],
+        },
+        "status": {"phase": "Running", "containerStatuses": [{"name": "app", "ready": true, "state": {"running": {}}}]},
+    })
+}
+
+const READY: &str = "/status/containerStatuses/0/ready";
+
+fn denied(text: &str) -> (Reason, String) {
+    (Reason::Denied, text.to_owned())
+}
+
+fn allowed() -> (Reason, String) {
+    (Reason::Allowed, String::new())
+}
+
+#[test]
+fn no_second_zone_is_disturbed() {
+    let one = json!({"maxUnavailable": 3});
+    let table = [
+        (Cluster::new(&one), allowed()),
+        (
+            Cluster::new(&one).change("store-b-1", READY, &json!(false)),
+            denied("1 pod not ready in store-b"),
+        ),
+        (
+            Cluster::new(&one).without("store-c-2"),
+            denied("1 pod unknown in store-c"),
+        ),
+        (
+            Cluster::new(&one).change("store-b", "/spec/replicas", &json!(5)),
+            denied("2 pods unknown in store-b"),
+        ),
+        // What is reported counts as well: a zone that is being scaled down still has its pods.
+        (
+            Cluster::new(&one).change("store-b", "/status/replicas", &json!(4)),
+            denied("1 pod unknown in store-b"),
+        ),
+        (
+            Cluster::new(&one)
+                .change("store-b-0", READY, &json!(false))
+                .without("store-b-1")
+                .without("store-c-0"),
+            denied("1 pod not ready, 1 pod unknown in store-b"),
+        ),
+        // A pod of another owner with all the labels fills no gap.
+        (
+            Cluster::new(&one).change(
+                "store-b-1",
+                "/metadata/ownerReferences/0/uid",
+                &json!("uid-before"),
+            ),
+            denied("1 pod unknown in store-b"),
+        ),
+        (
+            Cluster::new(&one).change("store-b-1", "/metadata/ownerReferences", &json!([])),
+            denied("1 pod unknown in store-b"),
+        ),
+    ];
+    for (mut cluster, expected) in table {
+        assert_eq!(cluster.evict("store-a-0"), expected);
+    }
+}
+
+#[test]
+fn the_limit_holds_in_its_own_zone() {
+    let mut cluster = Cluster::new(&json!({"maxUnavailable": 2}));
+    assert_eq!(cluster.evict("store-a-0"), allowed());
+    assert_eq!(cluster.evict("store-a-1"), allowed());
+    assert_eq!(cluster.evict("store-a-2"), denied("2 pods not ready in store-a"));
+    // A pod does not count against itself, ready or not.
+    let mut cluster = Cluster::new(&json!({})).change("store-a-0", READY, &json!(false));
+    assert_eq!(cluster.evict("store-a-0"), allowed());
+    assert_eq!(cluster.evict("store-a-0"), allowed());
+}
+
+#[test]
+fn a_limit_of_zero_is_for_people_only() {
+    let mut cluster = Cluster::new(&json!({"maxUnavailable": 0}));
+    assert_eq!(
+        cluster.evict("store-a-0"),
+        (Reason::LimitZero, "max unavailable = 0".to_owned())
+    );
+    assert_eq!(
+        cluster.ask("store-a-0", false, Asked::Rollout(0)).reason,
+        Reason::LimitZero
+    );
+    assert_eq!(
+        cluster.ask("store-a-0", false, Asked::Rollout(1)).reason,
+        Reason::Allowed
+    );
+    assert_eq!(
+        cluster.ask("store-a-1", false, Asked::Rollout(1)).reason,
+        Reason::Denied
+    );
+    // It stands in for 0 only.
+    let mut cluster = Cluster::new(&json!({"maxUnavailable": 1}));
+    assert_eq!(
+        cluster.ask("store-a-0", false, Asked::Rollout(3)).reason,
+        Reason::Allowed
+    );
+    assert_eq!(
+        cluster.ask("store-a-1", false, Asked::Rollout(3)).reason,
+        Reason::Denied
+    );
+}
+
+#[test]
+fn what_serves_nothing_goes_at_any_time() {
+    let zero = json!({"maxUnavailable": 0});
+    for (pointer, value) in [
+        ("/status/phase", json!("Pending")),
+        ("/status/phase", json!("Succeeded")),
+        ("/status/phase", json!("Failed")),
+    ] {
+        let mut cluster = Cluster::new(&zero).change("store-a-0", pointer, &value);
+        let verdict = cluster.ask("store-a-0", false, Asked::Eviction);
+        assert_eq!(
+            (verdict.reason, verdict.record),
+            (Reason::PodNotReady, None),
+            "{value}"
+        );
+    }
+    let mut cluster = Cluster::new(&zero);
+    cluster.pods[0]["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    assert_eq!(cluster.evict("store-a-0").0, Reason::PodNotReady);
+    // Running and not ready is judged.
+    let mut cluster = Cluster::new(&zero).change("store-a-0", READY, &json!(false));
+    assert_eq!(cluster.evict("store-a-0").0, Reason::LimitZero);
+}
+
+const PARTITIONS: &str = "store-[a-z]-([0-9]+)";
+
+#[test]
+fn partitions_are_counted_in_the_other_zones() {
+    let spec = json!({"maxUnavailable": 1, "podNamePartitionRegex": PARTITIONS});
+    let mut cluster = Cluster::new(&spec);
+    assert_eq!(cluster.evict("store-a-0"), allowed());
+    assert_eq!(cluster.evict("store-b-1"), allowed());
+    assert_eq!(cluster.evict("store-a-2"), allowed());
+    assert_eq!(
+        cluster.evict("store-c-0"),
+        denied("1 pod not ready in partition 0")
+    );
+    // A missing pod may be of any partition, and a zone without the partition is not known.
+    let mut cluster = Cluster::new(&spec).without("store-b-2");
+    assert_eq!(cluster.evict("store-a-0"), denied("1 pod unknown in partition 0"));
+    let mut cluster = Cluster::new(&spec)
+        .change("store-b", "/spec/replicas", &json!(2))
+        .change("store-b", "/status/replicas", &json!(2))
+        .without("store-b-2");
+    assert_eq!(cluster.evict("store-a-0"), allowed());
+    assert_eq!(cluster.evict("store-a-2"), denied("1 pod unknown in partition 2"));
+    // The group that is chosen is the partition, also where another one before it is not there.
+    let mut cluster = Cluster::new(&json!({
+        "podNamePartitionRegex": "(old-)?store-[a-z]-([0-9]+)", "podNameRegexGroup": 2,
+    }));
+    assert_eq!(cluster.evict("store-a-0"), allowed());
+    assert_eq!(cluster.evict("store-b-1"), allowed());
+    assert_eq!(
+        cluster.evict("store-b-0"),
+        denied("1 pod not ready in partition 0")
+    );
+    // The name has to be matched as a whole.
+    let mut cluster = Cluster::new(&json!({"podNamePartitionRegex": "tore-[a-z]-([0-9]+)"}));
+    assert_eq!(cluster.evict("store-a-0").0, Reason::PartitionNotIdentified);
+}
+
+#[test]
+fn the_delay_between_zones_is_passed_strictly() {
+    let spec = json!({"podNamePartitionRegex": PARTITIONS, "crossZoneEvictionDelay": "20m"});
+    for (ready, expected) in [
+        ("2027-01-15T07:40:00Z", Reason::Denied),
+        ("2027-01-15T07:39:59Z", Reason::Allowed),
+    ] {
+        let mut cluster = Cluster::new(&spec).change(
+            "store-b-0",
+            "/metadata/annotations/grafana.com~1ready-time",
+            &json!(ready),
+        );
+        assert_eq!(cluster.now().to_string(), "2027-01-15T08:00:00Z");
+        assert_eq!(cluster.evict("store-a-0").0, expected, "{ready}");
+    }
+    // The condition Ready is believed where it is later, and where there is no annotation.
+    for (annotations, expected) in [
+        (
+            json!({"grafana.com/ready-time": "2026-01-01T00:00:00Z"}),
+            Reason::Denied,
+        ),
+        (json!({}), Reason::Denied),
+    ] {
+        let mut cluster = Cluster::new(&spec).change("store-b-0", "/metadata/annotations", &annotations);
+        let condition =
+            json!([{"type": "Ready", "status": "True", "lastTransitionTime": "2027-01-15T07:50:00Z"}]);
+        cluster.pods[3]["status"]["conditions"] = condition;
+        assert_eq!(cluster.evict("store-a-0").0, expected);
+        cluster.seconds += 601;
+        assert_eq!(cluster.evict("store-a-0").0, Reason::Allowed);
+    }
+}
+
+#[test]
+fn the_time_since_which_a_pod_is_ready_is_written_once() {
+    let now: Timestamp = "2027-01-15T08:00:00.5Z".parse().unwrap();
+    let patch = |annotations: Value, ready: bool| {
+        let mut pod = pod("store-a", 0);
+        pod["metadata"]["annotations"] = annotations;
+        pod["status"]["containerStatuses"][0]["ready"] = json!(ready);
+        ready_time_patch(&Pod::from_value(&pod).unwrap(), now)
+            .map(|patch| patch["metadata"]["annotations"].clone())
+    };
+    let name = "grafana.com/ready-time";
+    assert_eq!(
+        patch(json!({}), true),
+        Some(json!({name: "2027-01-15T08:00:00Z"}))
+    );
+    assert_eq!(patch(json!({name: "2026-01-01T00:00:00Z"}), true), None);
+    assert_eq!(patch(json!({name: "not a time"}), true), None);
+    assert_eq!(
+        patch(json!({name: "2026-01-01T00:00:00Z"}), false),
+        Some(json!({name: null}))
+    );
+    assert_eq!(patch(json!({}), false), None);
+}
+
+#[test]
+fn what_was_allowed_counts_for_two_minutes_or_until_the_pod_stops() {
+    let mut cluster = Cluster::new(&json!({}));
+    assert_eq!(cluster.evict("store-a-0"), allowed());
+    cluster.seconds = 119;
+    assert_eq!(cluster.evict("store-b-0"), denied("1 pod not ready in store-a"));
+    assert_eq!(
+        still_pending(&cluster.allowed, &cluster.rows(), cluster.now()).len(),
+        1
+    );
+    cluster.seconds = 120;
+    assert_eq!(
+        still_pending(&cluster.allowed, &cluster.rows(), cluster.now()),
+        []
+    );
+    assert_eq!(cluster.evict("store-b-0"), allowed());
+    cluster.seconds = 0;
+    let stopped = cluster
+        .change("store-b-0", "/status/phase", &json!("Pending"))
+        .without("store-a-0");
+    let later = stopped.now() + SignedDuration::from_secs(1);
+    assert_eq!(still_pending(&stopped.allowed, &stopped.rows(), later), []);
+}
+
+#[test]
+fn a_dry_run_leaves_nothing_behind() {
+    let mut cluster = Cluster::new(&json!({}));
+    assert_eq!(
+        cluster.ask("store-a-0", true, Asked::Eviction).reason,
+        Reason::Allowed
+    );
+    assert_eq!(cluster.allowed, []);
+    assert_eq!(cluster.evict("store-b-0"), allowed());
+}
+
+#[test]
+fn what_is_not_known_is_refused() {
+    let spec = json!({});
+    let mut cluster = Cluster::new(&spec).change("store-a", "/metadata/labels", &json!({}));
+    assert_eq!(cluster.evict("store-a-0").0, Reason::SetNotFound);
+    let mut cluster = Cluster::new(&spec).change("store-a", "/metadata/uid", &json!("uid-of-its-successor"));
+    assert_eq!(cluster.evict("store-a-0").0, Reason::SetNotFound);
+    let mut cluster = Cluster::new(&spec);
+    cluster.sets.truncate(1);
+    assert_eq!(cluster.evict("store-a-0").0, Reason::TooFewSets);
+    let mut cluster = Cluster::new(&spec);
+    assert_eq!(
+        cluster.evict("store-a-9"),
+        (Reason::PodNotFound, "no such pod".to_owned())
+    );
+}
+
+#[test]
+fn a_review_has_to_be_of_an_eviction() {
+    let review = |patch: Value| {
+        let mut request = json!({
+            "operation": "CREATE", "subResource": "eviction", "namespace": "default", "name": "store-a-0",
+        });
+        for (key, value) in patch.as_object().unwrap() {
+            request[key] = value.clone();
+        }
+        Request::from_review(&request).map_err(|verdict| (verdict.reason.code(), verdict.message))
+    };
+    let refused = |text: &str| Err((400, text.to_owned()));
+    assert_eq!(
+        review(json!({"operation": "UPDATE"})),
+        refused("request operation is not create, got: UPDATE")
+    );
+    assert_eq!(
+        review(json!({"subResource": null})),
+        refused("request SubResource is not eviction, got: ")
+    );
+    assert_eq!(
+        review(json!({"name": ""})),
+        refused("request did not include both a namespace and a name")
+    );
+    assert!(review(json!({"dryRun": true})).unwrap().dry_run);
+    assert!(!review(json!({"dryRun": null})).unwrap().dry_run);
+    assert!(Request::from_review(&Value::Null).is_err());
+}
+
+#[test]
+fn a_budget_made_anew_replaces_the_one_before() {
+    let budget = |uid: &str, generation: i64, limit: i64| {
+        json!({
+            "kind": "ZoneAwarePodDisruptionBudget",
+            "metadata": {"name": "store", "uid": uid, "generation": generation},
+            "spec": {"maxUnavailable": limit, "selector": {"matchLabels": {"a": "b"}}},
+        })
+    };
+    let mut known = Known::default();
+    assert_eq!(known.put(&budget("one", 4, 1)), Observed::Updated);
+    assert_eq!(known.put(&budget("one", 3, 1)), Observed::Ignored);
+    assert_eq!(known.put(&budget("one", 5, -1)), Observed::Invalid);
+    assert_eq!(known.put(&budget("two", 1, 2)), Observed::Updated);
+    assert_eq!(known.delete(&budget("one", 9, 1)), Observed::DeleteIgnored);
+    let labels = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
+    assert_eq!(known.find(&labels).unwrap().unwrap().limit, Limit::Count(2));
+    assert_eq!(
+        known.find(&BTreeMap::new()).unwrap().map(|budget| &budget.name),
+        None
+    );
+    assert_eq!(known.delete(&budget("two", 1, 2)), Observed::Deleted);
+    assert_eq!(known.iter().count(), 0);
+}
+
+#[test]
+fn percentages_are_of_pods_that_are_both_desired_and_there() {
+    let table: [(u32, Option<u32>, u32, u32); 7] = [
+        (50, Some(10), 10, 5),
+        (50, Some(10), 4, 2),
+        (50, Some(4), 10, 2),
+        (1, Some(10), 10, 1),
+        (0, Some(10), 10, 0),
+        (50, Some(10), 0, 0),
+        (50, None, 10, 0),
+    ];
+    for (percentage, desired, reported, expected) in table {
+        let mut set = Set::from_value(&set("store-a")).unwrap();
+        set.replicas = desired;
+        set.status.replicas = reported;
+        assert_eq!(
+            Limit::Percentage(percentage).pods(&set),
+            expected,
+            "{percentage} {desired:?} {reported}"
+        );
+    }
+}
+
+#[test]
+fn what_is_refused_says_why() {
+    let spec = |spec: Value| {
+        let mut object = json!({"kind": "ZoneAwarePodDisruptionBudget", "spec": {"selector": {"matchLabels": {"a": "b"}}}});
+        for (key, value) in spec.as_object().unwrap() {
+            object["spec"][key] = value.clone();
+        }
+        object
+    };
+    let table = [
+        (json!({}), "Object 'Kind' is missing in '{}'"),
+        (
+            json!({"kind": "Pod", "spec": {}}),
+            "unexpected object kind - expecting ZoneAwarePodDisruptionBudget",
+        ),
+        (
+            json!({"kind": "ZoneAwarePodDisruptionBudget"}),
+            "no spec found in unstructured object",
+        ),
+        (
+            spec(json!({"selector": {}})),
+            "invalid value: selector is not found",
+        ),
+        (
+            spec(json!({"maxUnavailable": 1, "maxUnavailablePercentage": 1})),
+            "invalid value: only one of maxUnavailable or maxUnavailablePercentage may be set",
+        ),
+        (
+            spec(json!({"maxUnavailable": null})),
+            "failed to extract value from config field maxUnavailable",
+        ),
+        (
+            spec(json!({"maxUnavailable": -2})),
+            "invalid value: max unavailable must be 0 <= val, got -2",
+        ),
+        (
+            spec(json!({"maxUnavailablePercentage": 101})),
+            "invalid value: max unavailable percentage must be 0 <= val <= 100, got 101",
+        ),
+        (
+            spec(json!({"podNamePartitionRegex": "(a)", "podNameRegexGroup": 0})),
+            "invalid value: regex is not valid, got regular expression subexpression index out of range",
+        ),
+        (
+            spec(json!({"podNamePartitionRegex": "(a"})),
+            "invalid value: regex is not valid, got error parsing regexp: missing closing ): `^(a$`",
+        ),
+        (
+            spec(json!({"podNamePartitionRegex": "a**([0-9]+)\\q"})),
+            "invalid value: regex is not valid, got error parsing regexp: invalid escape sequence: `\\q`",
+        ),
+        (
+            spec(json!({"crossZoneEvictionDelay": "20m"})),
+            "invalid value: crossZoneEvictionDelay requires podNamePartitionRegex to be set",
+        ),
+        (
+            spec(json!({"crossZoneEvictionDelay": "-1m", "podNamePartitionRegex": "(a)"})),
+            "invalid value: crossZoneEvictionDelay must be >= 0, got -1m",
+        ),
+        (
+            spec(json!({"crossZoneEvictionDelay": "5", "podNamePartitionRegex": "(a)"})),
+            "invalid value: crossZoneEvictionDelay is not a valid duration, got time: missing unit in duration \"5\"",
+        ),
+    ];
+    for (object, expected) in table {
+        assert_eq!(validate(&object).unwrap_err().to_string(), expected, "{object}");
+    }
+    let parsed = Budget::parse(&spec(json!({"podNamePartitionRegex": "x-([0-9]+)"}))).unwrap();
+    assert_eq!(parsed.partition.unwrap().regex(), "^x-([0-9]+)$");
+}
