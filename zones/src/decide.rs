@@ -1,19 +1,22 @@
 //! What is to be done with a group now: the one entrance.
 //!
-//! The executor writes `status` by compare-and-swap, and only then carries out `actions`, in order; each after a fresh read of the group.
+//! Where something is still to be read or asked, the executor does that, and decides again with what came of it. Else it writes `status` by
+//! compare-and-swap, and only then carries out `actions`, in order; each after a fresh read of the group.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use muster_api::{
     evidence::Progress,
     zonerollout::{
-        InFlight, MAX_IN_FLIGHT, Operation, OperationKind, PROGRESS_DEADLINE, Why, ZoneRolloutStatus, ZoneSet,
+        InFlight, MAX_IN_FLIGHT, MAX_REASONS, Operation, OperationKind, PROGRESS_DEADLINE, Why,
+        ZoneRolloutStatus, ZoneSet,
     },
 };
 
 use crate::{
     model::{Group, Pod, Set},
     roll::{self, Budget, Held, Roll},
+    scale::{self, Change, Facts, Settings, mirror::Reference, operation, pods::Ask},
 };
 
 /// How long an eviction that was allowed counts as one that comes: another webhook may refuse it.
@@ -22,6 +25,8 @@ pub const EVICTION: SignedDuration = SignedDuration::from_secs(120);
 /// A write in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
+    /// Write replicas. Where that is refused, the pass is decided again with [`Facts::refused`]: the rollout goes on.
+    Scale(Change),
     /// Delete a pod, if its uid is this one.
     Delete(roll::Delete),
     /// Write `status.currentRevision` of a set.
@@ -32,6 +37,7 @@ impl Action {
     /// What the pass of the group says where the action was refused with these words: it ends with it.
     pub fn refused(&self, error: &str) -> String {
         match self {
+            Self::Scale(change) => format!("failed to write replicas of {}: {error}", change.target()),
             Self::Delete(delete) => format!(
                 "failed to update StatefulSet {}: failed to delete pod {}: {error}",
                 delete.set, delete.pod
@@ -47,6 +53,10 @@ impl Action {
 /// What is to be done.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
+    /// References whose subresource `scale` is to be read before anything is decided.
+    pub read: Vec<Reference>,
+    /// Pods that are to be asked before anything is decided; answers to DELETE do not matter, but have to be there.
+    pub ask: Vec<Ask>,
     /// What is to be on record before anything is done. Conditions are the executor's.
     pub status: ZoneRolloutStatus,
     /// What is to be done then, in order.
@@ -59,8 +69,15 @@ pub struct Decision {
     pub wake_at: Option<Timestamp>,
 }
 
-/// Decides. `is_scaling`: replicas are changed in this pass, so that nothing is rolled.
-pub fn decide(group: &Group, is_scaling: bool, budget: &mut dyn Budget, now: Timestamp) -> Decision {
+/// Decides. Where replicas are changed nothing is rolled in the same pass.
+pub fn decide(
+    group: &Group,
+    facts: &Facts,
+    settings: &Settings,
+    budget: &mut dyn Budget,
+    now: Timestamp,
+) -> Decision {
+    let before = group;
     let mut group = group.clone();
     group
         .status
@@ -68,6 +85,18 @@ pub fn decide(group: &Group, is_scaling: bool, budget: &mut dyn Budget, now: Tim
         .retain(|entry| is_under_way(&group.sets, entry, now));
     note_sets(&mut group, now);
     end_rolling(&mut group);
+    let undo = operation::advance(&mut group, facts, settings, now);
+    let scaling = scale::scale(&group, facts, settings, now);
+    if scaling.is_open() || !undo.is_empty() {
+        return Decision {
+            read: scaling.read,
+            ask: undo.into_iter().chain(scaling.ask).collect(),
+            status: before.status.clone(),
+            ..Decision::default()
+        };
+    }
+    let is_scaling = scaling.is_scaling();
+    group.status.operation = scaling.operation.or(group.status.operation);
     let soaking = soaking(&group, now);
     let held = Held {
         condemned: condemned(&group),
@@ -86,13 +115,19 @@ pub fn decide(group: &Group, is_scaling: bool, budget: &mut dyn Budget, now: Tim
     begin(&mut group, &roll, now);
     note_progress(&mut group, &roll, soaking.as_ref(), now);
     condemn(&mut group, &roll, now);
-    group.status.reasons = roll.reasons;
+    group.status.reasons = scaling
+        .reasons
+        .into_iter()
+        .chain(roll.reasons)
+        .take(MAX_REASONS)
+        .collect();
     decision.stalled = condemned(&group).map(str::to_owned);
     decision.wake_at = wake_at(&group, soaking.map(|(_, until)| until), now);
     // What is done is recorded before anything new is begun.
     let record = roll.record.into_iter().map(Action::Record);
     let delete = again.into_iter().chain(roll.delete).map(Action::Delete);
-    decision.actions = record.chain(delete).collect();
+    let scale = scaling.changes.into_iter().map(Action::Scale);
+    decision.actions = scale.chain(record).chain(delete).collect();
     decision.status = group.status;
     decision
 }

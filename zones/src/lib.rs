@@ -1,7 +1,8 @@
 //! StatefulSets of several zones: what is decided about them, without I/O, clock or randomness.
 //!
 //! ```text
-//!   StatefulSets, pods ──► model (rows) ──┬─► decide: what is rolled now (roll)
+//!   StatefulSets, pods ──► model (rows) ──┬─► decide: what is scaled (scale) and rolled (roll) now
+//!                                         ├─► admit: may there be fewer replicas
 //!                                         ├─► budget: may this pod be evicted
 //!   ZoneAwarePodDisruptionBudgets ────────┘
 //!   arguments ──► flags        webhook configurations ──► certificate        passes ──► metrics
@@ -15,6 +16,7 @@
 //! Invariant: absence of evidence is no availability: a pod that is missing, unknown, terminating or not observed is unavailable.
 //! Invariant: a pod is deleted only after it stands in `status.inFlight`.
 
+pub mod admit;
 pub mod authority;
 pub mod budget;
 pub mod decide;
@@ -24,3 +26,4 @@ pub mod metrics;
 pub mod model;
 pub mod order;
 pub mod roll;
+pub mod scale;

@@ -13,6 +13,7 @@ use muster_zones::{
     decide::{Action, Decision, decide},
     model::{Container, Group, Owner, Pod, Set, SetStatus, annotations},
     roll::Budget,
+    scale::{Facts, Settings},
 };
 
 const GROUP: &str = "db";
@@ -212,7 +213,13 @@ impl World {
             return;
         }
         let Some(decision) = self.leaders[leader].decision.take() else {
-            let decision = decide(&self.group(), false, &mut AllowAll, self.now);
+            let decision = decide(
+                &self.group(),
+                &Facts::default(),
+                &Settings::default(),
+                &mut AllowAll,
+                self.now,
+            );
             self.leaders[leader] = Leader {
                 written: false,
                 read: self.version,

@@ -17,6 +17,7 @@ use muster_zones::{
     decide::{Action, Decision, decide},
     model::{Container, Group, Owner, Pod, Set, SetStatus, annotations},
     roll::Budget,
+    scale::{Facts, Settings},
 };
 
 /// A budget that refuses pods by name.
@@ -139,7 +140,13 @@ impl Fleet {
     }
 
     fn pass_with(&mut self, second: i64, budget: &mut Refuses) -> Decision {
-        let decision = decide(&self.group(), false, budget, at(second));
+        let decision = decide(
+            &self.group(),
+            &Facts::default(),
+            &Settings::default(),
+            budget,
+            at(second),
+        );
         self.status = decision.status.clone();
         decision
     }
@@ -162,7 +169,7 @@ fn old() -> Fleet {
 fn deleted(decision: &Decision) -> Vec<&str> {
     let deletes = decision.actions.iter().filter_map(|action| match action {
         Action::Delete(delete) => Some(delete.pod.as_str()),
-        Action::Record(_) => None,
+        Action::Record(_) | Action::Scale(_) => None,
     });
     deletes.collect()
 }
@@ -374,7 +381,14 @@ fn the_smaller_limit_counts() {
             let key = annotations::MAX_UNAVAILABLE.to_owned();
             set.annotations.insert(key, annotated.to_owned());
         }
-        deleted(&decide(&group, false, &mut Refuses::default(), at(0))).len()
+        deleted(&decide(
+            &group,
+            &Facts::default(),
+            &Settings::default(),
+            &mut Refuses::default(),
+            at(0),
+        ))
+        .len()
     };
     assert_eq!(limit("2", None), 2);
     assert_eq!(limit("2", Some("1")), 1);
@@ -431,6 +445,12 @@ fn a_set_that_was_made_again_is_another_one() {
     let mut group = fleet.group();
     group.sets[0].uid = "another".to_owned();
     group.sets[0].pods.clear();
-    let decision = decide(&group, false, &mut Refuses::default(), at(10));
+    let decision = decide(
+        &group,
+        &Facts::default(),
+        &Settings::default(),
+        &mut Refuses::default(),
+        at(10),
+    );
     assert!(!decision.status.sets["zone-a"].done);
 }

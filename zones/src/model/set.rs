@@ -108,14 +108,15 @@ impl Set {
         format!("{}-{}", self.name, u64::from(self.start) + u64::from(index))
     }
 
+    /// Which of its pods a pod is, counted from the first one; nothing for a name without an ordinal.
+    pub fn replica(&self, pod: &Pod) -> Option<u32> {
+        let ordinal = pod.name.strip_prefix(&self.name)?.strip_prefix('-')?;
+        ordinal.parse::<u32>().ok()?.checked_sub(self.start) // a pod of no ordinal is none of these
+    }
+
     /// Whether a pod is beyond those that it is to have.
     fn is_surplus(&self, pod: &Pod) -> bool {
-        let ordinal = pod
-            .name
-            .strip_prefix(&self.name)
-            .and_then(|rest| rest.strip_prefix('-'));
-        let ordinal = ordinal.and_then(|ordinal| ordinal.parse::<u64>().ok()); // a pod of no ordinal is none of these
-        ordinal.is_some_and(|ordinal| ordinal >= u64::from(self.start) + u64::from(self.desired()))
+        self.replica(pod).is_some_and(|replica| replica >= self.desired())
     }
 
     /// The pods that are not available: missing, terminating, not Ready, or on their way out.

@@ -8,6 +8,7 @@ mod admit;
 mod budget;
 mod installation;
 mod roll;
+mod scale;
 
 /// Every file of the folder.
 pub const TABLES: &[&[Table]] = &[
@@ -15,6 +16,7 @@ pub const TABLES: &[&[Table]] = &[
     budget::TABLES,
     installation::TABLES,
     roll::TABLES,
+    scale::TABLES,
     OTHERS,
 ];
 

@@ -9,10 +9,15 @@ use muster_api::{
     zonerollout::{ZoneRolloutSpec, ZoneRolloutStatus},
 };
 use muster_zones::{
-    decide::{Action, decide},
+    decide::{Action, Decision, decide},
     model::{self, Group, Pod, Set, annotations},
     order,
     roll::Budget,
+    scale::{
+        Change, Facts, Settings,
+        mirror::{Reference, Scale},
+        pods::{Answer, Answered},
+    },
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -62,14 +67,55 @@ struct Pass {
     #[serde(default)]
     zpdb: Zpdb,
     #[serde(default)]
-    scale: Option<Value>,
+    scale: ScaleRead,
+    #[serde(default)]
+    http: BTreeMap<String, Canned>,
+}
+
+/// What reading the subresource `scale` of a reference gives.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct ScaleRead {
+    spec_replicas: u32,
+    status_replicas: u32,
+    get_error: Option<String>,
+}
+
+/// What a pod answers.
+#[derive(Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Canned {
+    pub status: u16,
+    pub body: String,
+    pub error: Option<String>,
+    #[allow(dead_code, reason = "redirects are followed by nobody")]
+    pub location: Option<String>,
+}
+
+impl Canned {
+    pub fn answered(&self) -> Answered {
+        match &self.error {
+            Some(error) => Err(error.clone()),
+            None => Ok(Answer {
+                status: self.status,
+                body: self.body.clone(),
+            }),
+        }
+    }
+}
+
+/// Everything outside of the group that a pass reads.
+#[derive(Default)]
+struct World {
+    errors: Errors,
+    scale: ScaleRead,
+    http: BTreeMap<String, Canned>,
 }
 
 /// What writes are answered.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Errors {
-    #[allow(dead_code, reason = "replicas are written by tables of scaling")]
     patch: Option<String>,
     delete: Option<String>,
     update: Option<String>,
@@ -113,25 +159,31 @@ impl Budget for Told {
 struct Outcome {
     deleted: Vec<Value>,
     statuses: Vec<Value>,
+    patches: Vec<Value>,
+    requests: Vec<String>,
     attempts: Vec<Value>,
     errors: Vec<Value>,
     totals: Map<String, Value>,
     failures: Map<String, Value>,
 }
 
-fn pass(input: &Input<'_>) -> anyhow::Result<Value> {
+pub fn pass(input: &Input<'_>) -> anyhow::Result<Value> {
     let pass: Pass = input.parse()?;
-    anyhow::ensure!(pass.scale.is_none(), "scaling is not built yet");
     let now: Timestamp = input.now.context("a pass has an instant")?.parse()?;
     let mut budget = Told {
         zpdb: pass.zpdb,
         ..Told::default()
     };
     let mut records = BTreeMap::new();
+    let world = World {
+        errors: pass.errors,
+        scale: pass.scale,
+        http: pass.http,
+    };
     let outcome = one(
         &pass.stateful_sets,
         &pass.pods,
-        &pass.errors,
+        &world,
         &mut budget,
         &mut records,
         now,
@@ -188,7 +240,7 @@ fn history(input: &Input<'_>) -> anyhow::Result<Value> {
         let outcome = one(
             &sets,
             &pods,
-            &Errors::default(),
+            &World::default(),
             &mut Told::default(),
             &mut records,
             now,
@@ -218,7 +270,7 @@ fn made_again(before: Option<&Value>, object: &mut Value) {
 fn one(
     sets: &[Value],
     pods: &[Value],
-    errors: &Errors,
+    world: &World,
     budget: &mut Told,
     records: &mut BTreeMap<String, ZoneRolloutStatus>,
     now: Timestamp,
@@ -234,9 +286,9 @@ fn one(
             ..ZoneRolloutSpec::default()
         };
         let group = Group::new(&name, sets, &pods).with(spec, record.clone());
-        let decision = decide(&group, false, budget, now);
+        let decision = outcome.decided(group, world, budget, now)?;
         *record = decision.status;
-        let refused = outcome.carry_out(decision.actions, errors);
+        let refused = outcome.carry_out(decision.actions, &world.errors);
         let error = decision.error.or(refused);
         outcome.totals.insert(name.clone(), json!(1));
         outcome.failures.insert(name, json!(u8::from(error.is_some())));
@@ -246,10 +298,62 @@ fn one(
 }
 
 impl Outcome {
+    /// Reads and asks what is missing, and decides again, until something is decided; a patch that is refused is one more fact.
+    fn decided(
+        &mut self,
+        mut group: Group,
+        world: &World,
+        budget: &mut Told,
+        now: Timestamp,
+    ) -> anyhow::Result<Decision> {
+        let settings = Settings {
+            namespace: "test".to_owned(),
+            cluster_domain: "cluster.local.".to_owned(),
+            timeout: SignedDuration::from_secs(10),
+        };
+        let mut facts = Facts::default();
+        for _ in 0..1_000 {
+            let decision = decide(&group, &facts, &settings, budget, now);
+            for reference in &decision.read {
+                facts
+                    .scales
+                    .insert(reference.clone(), world.scale.read(reference));
+            }
+            for ask in &decision.ask {
+                let request = format!("{} {}", ask.method.as_str(), ask.url);
+                let canned = world.http.get(&request).map_or_else(unknown, Canned::answered);
+                self.requests.push(request);
+                facts.answers.insert(ask.clone(), canned);
+            }
+            if !decision.read.is_empty() || !decision.ask.is_empty() {
+                continue;
+            }
+            let patch = decision.actions.iter().find_map(|action| match action {
+                Action::Scale(Change::Replicas(patch)) => Some(patch),
+                _ => None,
+            });
+            match (patch, &world.errors.patch) {
+                (Some(patch), Some(error)) => {
+                    self.attempts
+                        .push(format!("patch statefulsets/{}", patch.set).into());
+                    facts.refused = Some(error.clone());
+                    group.status = decision.status;
+                }
+                _ => return Ok(decision),
+            }
+        }
+        anyhow::bail!("nothing was decided after a thousand readings")
+    }
+
     /// Carries actions out in order; the first that is refused ends the pass.
     fn carry_out(&mut self, actions: Vec<Action>, errors: &Errors) -> Option<String> {
         for action in actions {
+            if let Action::Scale(change) = &action {
+                self.patches.push(patch(change));
+                continue;
+            }
             let (attempt, refusal) = match &action {
+                Action::Scale(_) => continue,
                 Action::Delete(delete) => (format!("delete pods/{}", delete.pod), &errors.delete),
                 Action::Record(record) => (
                     format!("update statefulsets/{}/status", record.set),
@@ -261,6 +365,7 @@ impl Outcome {
                 return Some(action.refused(refusal));
             }
             match action {
+                Action::Scale(_) => {}
                 Action::Delete(delete) => self.deleted.push(delete.pod.into()),
                 Action::Record(record) => {
                     let status = json!({"statefulSet": record.set, "currentRevision": record.revision});
@@ -278,6 +383,11 @@ impl Outcome {
         for (key, list) in [
             ("deletedPods", self.deleted),
             ("statusUpdates", self.statuses),
+            ("patches", self.patches),
+            (
+                "httpRequests",
+                self.requests.into_iter().map(Value::from).collect(),
+            ),
             ("failedAttempts", self.attempts),
             ("errors", self.errors),
         ] {
@@ -291,8 +401,46 @@ impl Outcome {
     }
 }
 
+impl ScaleRead {
+    /// The only kind of references there.
+    fn read(&self, reference: &Reference) -> Result<Scale, String> {
+        if (reference.api_version.as_str(), reference.kind.as_str()) != ("my.group/v1", "CustomResource") {
+            return Err(format!("no matches for kind {:?}", reference.kind));
+        }
+        match &self.get_error {
+            Some(error) => Err(error.clone()),
+            None => Ok(Scale {
+                spec: self.spec_replicas,
+                status: self.status_replicas,
+            }),
+        }
+    }
+}
+
+fn unknown() -> Answered {
+    Ok(Answer {
+        status: 500,
+        body: "unknown server error".to_owned(),
+    })
+}
+
+fn patch(change: &Change) -> Value {
+    match change {
+        Change::Replicas(patch) => json!({
+            "target": format!("statefulsets/{}", patch.set),
+            "type": "strategic-merge",
+            "body": json!({"spec": {"replicas": patch.to}}).to_string(),
+        }),
+        Change::WriteBack { reference, replicas } => json!({
+            "target": format!("{}/{}s/{}/status", reference.api_version, reference.kind.to_lowercase(), reference.name),
+            "type": "merge",
+            "body": json!({"status": {"replicas": replicas}}).to_string(),
+        }),
+    }
+}
+
 /// The objects as a cluster has them: the original's own tests leave out uids and owners, and pods where there are only numbers of them.
-fn whole(sets: &[Value], pods: &[Value]) -> (Vec<Value>, Vec<Value>) {
+pub fn whole(sets: &[Value], pods: &[Value]) -> (Vec<Value>, Vec<Value>) {
     let mut sets = sets.to_vec();
     let mut pods = pods.to_vec();
     if pods.is_empty() {

@@ -1,0 +1,51 @@
+//! Sets whose replicas follow the subresource `scale` of another resource.
+
+use std::collections::BTreeMap;
+
+/// The annotation with the name of the resource.
+pub const NAME: &str = "grafana.com/rollout-mirror-replicas-from-resource-name";
+/// The annotation with its kind.
+pub const KIND: &str = "grafana.com/rollout-mirror-replicas-from-resource-kind";
+/// The annotation with its group and version; without it the kind is one of the core group.
+pub const API_VERSION: &str = "grafana.com/rollout-mirror-replicas-from-resource-api-version";
+/// Whether `status.replicas` of the resource is written: yes, unless this says otherwise, or nothing that can be read.
+pub const WRITE_BACK: &str = "grafana.com/rollout-mirror-replicas-from-resource-write-back";
+
+/// A resource that a set mirrors.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reference {
+    /// Group and version, such as `my.group/v1`; empty for the core group.
+    pub api_version: String,
+    /// Kind.
+    pub kind: String,
+    /// Name in the namespace of the set.
+    pub name: String,
+}
+
+/// The subresource `scale` of a resource.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scale {
+    /// `spec.replicas`.
+    pub spec: u32,
+    /// `status.replicas`.
+    pub status: u32,
+}
+
+/// The resource that a set mirrors; one without a name or a kind is none.
+pub fn reference(annotations: &BTreeMap<String, String>) -> Option<Reference> {
+    let said = |key: &str| annotations.get(key).cloned().unwrap_or_default();
+    let reference = Reference {
+        api_version: said(API_VERSION),
+        kind: said(KIND),
+        name: said(NAME),
+    };
+    (!reference.name.is_empty() && !reference.kind.is_empty()).then_some(reference)
+}
+
+/// Whether the number of replicas is written to the status of the resource. What is true is read as Go reads it.
+pub fn writes_back(annotations: &BTreeMap<String, String>) -> bool {
+    const TRUE: [&str; 6] = ["1", "t", "T", "true", "TRUE", "True"];
+    annotations
+        .get(WRITE_BACK)
+        .is_none_or(|said| TRUE.contains(&said.as_str()))
+}

@@ -1,0 +1,322 @@
+//! How many replicas sets have: they follow a leader or another resource, one patch in a pass, zone by zone.
+//!
+//! ```text
+//!   leaders, then references ─► what is still to be read and asked ─► (the executor answers, and decides again)
+//!                            └► one patch of replicas, with the operation that is on record before it; statuses of references
+//! ```
+//!
+//! Invariant: no zone loses a pod while another zone is disturbed, or while another operation is under way in the group (R13).
+//! Invariant: nothing is patched while an answer is missing.
+
+pub mod delay;
+pub mod follower;
+pub mod mirror;
+pub mod operation;
+pub mod pods;
+pub mod preparation;
+pub mod times;
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use muster_api::zonerollout::{Operation, ZoneReason};
+
+use self::{
+    delay::Delay,
+    mirror::{Reference, Scale},
+    operation::{Downscale, Taken},
+    pods::{Answered, Ask, Method},
+    preparation::has_nothing_to_hand_over,
+    times::{Times, Tracker},
+};
+use crate::model::{Group, Set};
+
+/// What the process was started with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Flag `kubernetes.namespace`.
+    pub namespace: String,
+    /// Flag `kubernetes.cluster-domain`.
+    pub cluster_domain: String,
+    /// How long a webhook of the API server waits: flag `server-tls.request-timeout`.
+    pub timeout: SignedDuration,
+}
+
+/// What the executor has read in this pass so far.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Subresource `scale` of references, or why it cannot be read.
+    pub scales: BTreeMap<Reference, Result<Scale, String>>,
+    /// What pods answered.
+    pub answers: BTreeMap<Ask, Answered>,
+    /// The zone tracker's ConfigMap; an error if it cannot be read.
+    pub tracker: Option<Result<Tracker, String>>,
+    /// A patch of replicas that the API server refused, with its message: nothing else is scaled in this pass.
+    pub refused: Option<String>,
+}
+
+/// A write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// `spec.replicas` of a set, if its uid and generation are these.
+    Replicas(Downscale),
+    /// `status.replicas` of a reference.
+    WriteBack {
+        /// The reference.
+        reference: Reference,
+        /// The number.
+        replicas: u32,
+    },
+}
+
+impl Change {
+    /// What is written.
+    pub fn target(&self) -> &str {
+        match self {
+            Self::Replicas(downscale) => &downscale.set,
+            Self::WriteBack { reference, .. } => &reference.name,
+        }
+    }
+}
+
+/// What is to be done about replicas.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scaling {
+    /// References to be read first.
+    pub read: Vec<Reference>,
+    /// Pods to be asked first; answers to DELETE do not matter.
+    pub ask: Vec<Ask>,
+    /// What is to be on record before a downscale is patched.
+    pub operation: Option<Operation>,
+    /// Writes in order; none while something is still to be read or asked.
+    pub changes: Vec<Change>,
+    /// Why sets keep their replicas.
+    pub reasons: Vec<ZoneReason>,
+}
+
+impl Scaling {
+    /// Whether replicas are changed, so that nothing is rolled in this pass.
+    pub fn is_scaling(&self) -> bool {
+        self.changes
+            .iter()
+            .any(|change| matches!(change, Change::Replicas(_)))
+    }
+
+    /// Whether something is still to be read or asked.
+    pub fn is_open(&self) -> bool {
+        !self.read.is_empty() || !self.ask.is_empty()
+    }
+}
+
+/// Decides on replicas. An error stops scaling in this pass and not the rollout, as in rollout-operator.
+pub fn scale(group: &Group, facts: &Facts, settings: &Settings, now: Timestamp) -> Scaling {
+    let mut pass = Pass {
+        group,
+        facts,
+        settings,
+        now,
+        scaling: Scaling::default(),
+    };
+    if let Err(reason) = pass.run() {
+        pass.scaling.reasons.push(reason);
+    }
+    if pass.scaling.is_open() {
+        pass.scaling.changes.clear();
+        pass.scaling.operation = None;
+    }
+    pass.scaling
+}
+
+struct Pass<'a> {
+    group: &'a Group,
+    facts: &'a Facts,
+    settings: &'a Settings,
+    now: Timestamp,
+    scaling: Scaling,
+}
+
+/// What a delay says about a change of replicas.
+enum Delayed {
+    /// Pods are still to be asked.
+    Open,
+    /// To this many.
+    To(u32),
+    /// Not now, and why.
+    No(String),
+}
+
+impl Pass<'_> {
+    fn run(&mut self) -> Result<(), ZoneReason> {
+        if let Some(refused) = &self.facts.refused {
+            return Err(reason("", "Refused", refused));
+        }
+        if !self.followers()? {
+            self.mirrors()?;
+        }
+        Ok(())
+    }
+
+    /// Whether a follower is patched.
+    fn followers(&mut self) -> Result<bool, ZoneReason> {
+        let empty = Tracker::default();
+        let tracker = match &self.facts.tracker {
+            Some(Ok(tracker)) => tracker,
+            Some(Err(error)) => return Err(reason("", "ZoneTracker", error)),
+            None => &empty,
+        };
+        let record = &self.group.status.last_downscale;
+        let times = Times { record, tracker };
+        for set in &self.group.sets {
+            let wanted = follower::desired(set, &self.group.sets, times, self.now)
+                .map_err(|error| reason(&set.name, "Follower", &error))?;
+            if wanted != set.desired() && self.patch(set, wanted) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn mirrors(&mut self) -> Result<(), ZoneReason> {
+        for set in &self.group.sets {
+            let Some(reference) = mirror::reference(&set.annotations) else {
+                continue;
+            };
+            let Some(read) = self.facts.scales.get(&reference) else {
+                self.scaling.read.push(reference);
+                return Ok(());
+            };
+            let scale = read
+                .clone()
+                .map_err(|error| reason(&set.name, "Reference", &error))?;
+            let wanted = follower::forced(&set.annotations).unwrap_or(scale.spec);
+            if self.mirror(set, reference, scale, wanted) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the pass ends with this set.
+    fn mirror(&mut self, set: &Set, reference: Reference, scale: Scale, wanted: u32) -> bool {
+        let present = set.desired();
+        let refused = self.held(set, wanted).filter(|_| wanted < present);
+        let to = match refused.map_or_else(|| self.delayed(set, wanted), Delayed::No) {
+            Delayed::Open => return true,
+            Delayed::To(to) => to,
+            Delayed::No(why) => {
+                self.scaling.reasons.push(reason(&set.name, "NotScaled", &why));
+                present
+            }
+        };
+        let ends = to != present && self.patch(set, to);
+        let reached = if ends { to } else { present };
+        if mirror::writes_back(&set.annotations) && scale.status != reached {
+            self.scaling.changes.push(Change::WriteBack {
+                reference,
+                replicas: reached,
+            });
+        }
+        ends
+    }
+
+    /// To how many replicas a set goes now. Pods that stay are told to forget what they prepared; so are all where none leaves.
+    fn delayed(&mut self, set: &Set, wanted: u32) -> Delayed {
+        let present = set.desired();
+        let delay = match delay::parse(&set.annotations) {
+            Ok(Some(delay)) if !delay.delay.is_zero() => delay,
+            Ok(_) => return Delayed::To(wanted),
+            // With nothing to change there is nothing to stop.
+            Err(_) if wanted == present => return Delayed::To(present),
+            Err(error) => return Delayed::No(error),
+        };
+        let mut asks = self.asks(set, 0..present.min(wanted), Method::Delete, &delay);
+        let leaving: Vec<(u32, Ask)> = (wanted..present)
+            .zip(self.asks(set, wanted..present, Method::Post, &delay))
+            .filter(|(_, ask)| !has_nothing_to_hand_over(set, &ask.pod))
+            .collect();
+        asks.extend(leaving.iter().map(|(_, ask)| ask.clone()));
+        asks.retain(|ask| !self.facts.answers.contains_key(ask));
+        if !asks.is_empty() {
+            self.scaling.ask = asks;
+            return Delayed::Open;
+        }
+        if wanted >= present {
+            return Delayed::To(wanted);
+        }
+        let answers = leaving
+            .iter()
+            .filter_map(|(replica, ask)| Some((*replica, self.facts.answers.get(ask)?)))
+            .collect();
+        match delay::reached(present, wanted, delay.delay, &answers, self.now) {
+            Ok(to) => Delayed::To(to),
+            Err(error) => Delayed::No(error),
+        }
+    }
+
+    fn asks(&self, set: &Set, replicas: std::ops::Range<u32>, method: Method, delay: &Delay) -> Vec<Ask> {
+        let names = (
+            self.settings.namespace.as_str(),
+            self.settings.cluster_domain.as_str(),
+        );
+        delay::asks(set, replicas, method, &delay.url, names)
+    }
+
+    /// Why a set loses no pod now, if it does not.
+    fn held(&self, set: &Set, to: u32) -> Option<String> {
+        let others = self.group.sets.iter().filter(|other| other.name != set.name);
+        let mut disturbed = others.filter(|other| self.group.disturbance(other).is_some());
+        if let Some(other) = disturbed.next() {
+            return Some(format!("pods of {} are not all available", other.name));
+        }
+        match self.take(set, to) {
+            Taken::By(_) => None,
+            Taken::Busy(operation) => Some(format!("an operation on {} is under way", operation.set)),
+        }
+    }
+
+    fn take(&self, set: &Set, to: u32) -> Taken {
+        let change = change(set, to);
+        operation::take(
+            self.group,
+            &change,
+            operation::CONTROLLER,
+            self.settings.timeout,
+            self.now,
+        )
+    }
+
+    /// Whether the replicas of a set are patched. A downscale is put on record first.
+    fn patch(&mut self, set: &Set, to: u32) -> bool {
+        if to < set.desired() {
+            if let Some(why) = self.held(set, to) {
+                self.scaling.reasons.push(reason(&set.name, "NotScaled", &why));
+                return false;
+            }
+            let Taken::By(operation) = self.take(set, to) else {
+                return false;
+            };
+            self.scaling.operation = Some(operation);
+        }
+        self.scaling.changes.push(Change::Replicas(change(set, to)));
+        true
+    }
+}
+
+fn change(set: &Set, to: u32) -> Downscale {
+    Downscale {
+        set: set.name.clone(),
+        set_uid: set.uid.clone(),
+        generation: set.generation,
+        from: set.desired(),
+        to,
+    }
+}
+
+fn reason(set: &str, reason: &str, message: &str) -> ZoneReason {
+    ZoneReason {
+        set: set.to_owned(),
+        pod: None,
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+    }
+}

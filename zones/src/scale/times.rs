@@ -1,0 +1,242 @@
+//! When sets were scaled down last, and whether the next zone may follow.
+//!
+//! Three sources count, the newest of them for each set: `status.lastDownscale` of the ZoneRollout, the annotation
+//! `grafana.com/last-downscale` of the set, and the zone tracker's ConfigMap, which has a key for each set with the value
+//! `{"lastDownscaled": RFC 3339}`. A time in the future counts as now. One that cannot be read is an error: not to know is no permission.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::Value;
+
+use crate::{duration, model::Set};
+
+/// The annotation with the time of the last downscale of a set, RFC 3339.
+pub const LAST_DOWNSCALE: &str = "grafana.com/last-downscale";
+/// The label with the time that has to pass between downscales of two zones, a Go duration.
+pub const MIN_TIME: &str = "grafana.com/min-time-between-zones-downscale";
+
+/// The key of a value of the zone tracker's ConfigMap.
+const TRACKED: &str = "lastDownscaled";
+
+/// What is on record of a group, apart from annotations.
+#[derive(Clone, Copy, Debug)]
+pub struct Times<'a> {
+    /// `status.lastDownscale` of the ZoneRollout.
+    pub record: &'a BTreeMap<String, Time>,
+    /// The zone tracker's ConfigMap.
+    pub tracker: &'a Tracker,
+}
+
+/// The times in the zone tracker's ConfigMap, by set, as they are written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tracker(BTreeMap<String, String>);
+
+impl Tracker {
+    /// Reads the ConfigMap's data. One entry that is no JSON object makes all of it unreadable, as in rollout-operator.
+    pub fn parse(data: &BTreeMap<String, String>) -> Result<Self, String> {
+        let entries = data.iter().map(|(set, text)| {
+            let value: Value = serde_json::from_str(text)
+                .map_err(|error| format!("the entry of {set} is no JSON: {error}"))?;
+            let entry = value
+                .as_object()
+                .ok_or_else(|| format!("the entry of {set} is no JSON object"))?;
+            // Go reads keys in any case.
+            let tracked = entry.iter().find(|(key, _)| key.eq_ignore_ascii_case(TRACKED));
+            match tracked.map(|(_, time)| time) {
+                Some(Value::String(time)) => Ok((set.clone(), time.clone())),
+                None | Some(Value::Null) => Ok((set.clone(), String::new())),
+                Some(_) => Err(format!("{TRACKED} of {set} is no text")),
+            }
+        });
+        entries.collect::<Result<_, String>>().map(Self)
+    }
+
+    /// The time of a set, as it is written.
+    pub fn get(&self, set: &str) -> Option<&str> {
+        self.0.get(set).map(String::as_str)
+    }
+
+    /// The ConfigMap's data with these times; entries of other sets stay as they are (R14).
+    pub fn written(
+        data: &BTreeMap<String, String>,
+        times: &BTreeMap<String, Time>,
+    ) -> BTreeMap<String, String> {
+        let new = times.iter().map(|(set, time)| {
+            let value = serde_json::json!({ TRACKED: rfc3339(time.0) });
+            (set.clone(), value.to_string())
+        });
+        data.clone().into_iter().chain(new).collect()
+    }
+}
+
+/// Where a time is written that cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The annotation of a set, or its label with the time to wait.
+    Set,
+    /// The zone tracker's ConfigMap.
+    Tracker,
+}
+
+/// A time that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Where it is written.
+    pub source: Source,
+    /// Whose it is, and what is wrong with it.
+    pub message: String,
+}
+
+/// A set that was scaled down too recently for another zone to follow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TooRecent {
+    /// The set.
+    pub set: String,
+    /// When it was scaled down.
+    pub at: Timestamp,
+    /// How long other zones wait after that, by its label.
+    pub wait: SignedDuration,
+}
+
+/// Each set with the current time: how a record begins that was never there, or was lost. The next downscale waits.
+pub fn all_now(sets: &[Set], now: Timestamp) -> BTreeMap<String, Time> {
+    sets.iter()
+        .map(|set| (set.name.clone(), Time(seconds(now))))
+        .collect()
+}
+
+/// The newest time of a set.
+pub fn last_of(set: &Set, times: Times<'_>) -> Result<Option<Timestamp>, Unreadable> {
+    let unreadable = |source, whose: String| {
+        move |error: String| Unreadable {
+            source,
+            message: format!("can't parse {whose} of {}: {error}", set.name),
+        }
+    };
+    let annotated = set
+        .annotations
+        .get(LAST_DOWNSCALE)
+        .map(|text| parse(text))
+        .transpose();
+    let annotated = annotated.map_err(unreadable(Source::Set, format!("{LAST_DOWNSCALE} annotation")))?;
+    let tracked = times.tracker.get(&set.name).map(parse).transpose();
+    let tracked = tracked.map_err(unreadable(Source::Tracker, "last downscale time".to_owned()))?;
+    let recorded = times.record.get(&set.name).map(|time| time.0);
+    Ok([annotated, tracked, recorded].into_iter().flatten().max())
+}
+
+/// The newest time of all sets but one.
+pub fn most_recent(sets: &[Set], except: &str, times: Times<'_>) -> Result<Option<Timestamp>, Unreadable> {
+    let others = sets.iter().filter(|set| set.name != except);
+    let newest = others
+        .map(|set| last_of(set, times))
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(newest.into_iter().flatten().max())
+}
+
+/// Whether a follower may be scaled down: strictly more than the time of its own label has passed since the newest downscale of the others.
+/// The label may be missing where no set has the annotation.
+pub fn min_time_elapsed(
+    follower: &Set,
+    sets: &[Set],
+    times: Times<'_>,
+    now: Timestamp,
+) -> Result<bool, String> {
+    let newest = most_recent(sets, &follower.name, times).map_err(|unreadable| unreadable.message)?;
+    let Some(newest) = newest else {
+        return Ok(true);
+    };
+    let Some(label) = follower.labels.get(MIN_TIME) else {
+        let mut others = sets.iter().filter(|set| set.name != follower.name);
+        return if others.any(|set| set.annotations.contains_key(LAST_DOWNSCALE)) {
+            Err(format!("missing label {MIN_TIME} on follower"))
+        } else {
+            Ok(true)
+        };
+    };
+    let wait = duration::go(label)
+        .map_err(|error| format!("unable to parse label {MIN_TIME} value on follower: {error}"))?;
+    Ok(now.duration_since(newest.min(now)) > wait)
+}
+
+/// The first other set whose own label makes a downscale wait; one at exactly its time does not.
+pub fn too_recent(
+    sets: &[Set],
+    except: &str,
+    times: Times<'_>,
+    now: Timestamp,
+) -> Result<Option<TooRecent>, Unreadable> {
+    for set in sets.iter().filter(|set| set.name != except) {
+        let (Some(at), Some(label)) = (last_of(set, times)?, set.labels.get(MIN_TIME)) else {
+            continue;
+        };
+        let wait = duration::go(label).map_err(|error| Unreadable {
+            source: source(set, times),
+            message: format!("can't parse {MIN_TIME} label of {}: {error}", set.name),
+        })?;
+        if now.duration_since(at.min(now)) < wait {
+            let set = set.name.clone();
+            return Ok(Some(TooRecent { set, at, wait }));
+        }
+    }
+    Ok(None)
+}
+
+/// Which text an unreadable label is refused with: the one for the source that has the time.
+fn source(set: &Set, times: Times<'_>) -> Source {
+    if times.tracker.get(&set.name).is_some() {
+        Source::Tracker
+    } else {
+        Source::Set
+    }
+}
+
+/// Whole seconds in UTC, as the annotation and the ConfigMap have them.
+pub fn rfc3339(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// The time without what is below a second: what is written is read back as the same.
+pub fn seconds(at: Timestamp) -> Timestamp {
+    Timestamp::from_second(at.as_second()).unwrap_or(at)
+}
+
+/// As Go reads RFC 3339, which is stricter than most: capital letters, seconds, and a zone.
+fn parse(text: &str) -> Result<Timestamp, String> {
+    let refuse = || format!("parsing time {text:?}: it is not RFC 3339, as 2006-01-02T15:04:05Z");
+    let bytes = text.as_bytes();
+    let fits = |at: usize, pattern: &str| {
+        pattern.bytes().enumerate().all(|(offset, wanted)| {
+            let found = bytes.get(at + offset);
+            found.is_some_and(|found| {
+                if wanted == b'0' {
+                    found.is_ascii_digit()
+                } else {
+                    *found == wanted
+                }
+            })
+        })
+    };
+    let date = "0000-00-00T00:00:00";
+    let mut zone = date.len();
+    if bytes.get(zone) == Some(&b'.') {
+        zone += 1 + bytes
+            .iter()
+            .skip(zone + 1)
+            .take_while(|byte| byte.is_ascii_digit())
+            .count();
+    }
+    let zones = ["Z", "+00:00", "-00:00"];
+    let good = fits(0, date)
+        && zones
+            .iter()
+            .any(|pattern| bytes.len() == zone + pattern.len() && fits(zone, pattern))
+        && bytes.get(17) != Some(&b'6');
+    if good {
+        text.parse().map_err(|_| refuse())
+    } else {
+        Err(refuse())
+    }
+}
