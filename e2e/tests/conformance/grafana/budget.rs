@@ -37,7 +37,9 @@ const REFUSED: &[(&str, &[&str])] = &[(
 
 pub const TABLES: &[Table] = &[
     product("zpdb-config.json", "muster_zones::budget::Budget::parse", config).follows(REFUSED),
-    product("zpdb-eviction.json", "muster_zones::budget::judge", eviction).follows(FOLLOWS),
+    product("zpdb-eviction.json", "muster_zones::budget::judge", eviction)
+        .follows(FOLLOWS)
+        .unordered(&["pendingEvictions"]),
     product(
         "zpdb-eviction-probes.json",
         "muster_zones::budget::judge",
