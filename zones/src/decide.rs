@@ -28,6 +28,22 @@ pub enum Action {
     Record(roll::Record),
 }
 
+impl Action {
+    /// What the pass of the group says where the action was refused with these words: it ends with it.
+    pub fn refused(&self, error: &str) -> String {
+        match self {
+            Self::Delete(delete) => format!(
+                "failed to update StatefulSet {}: failed to delete pod {}: {error}",
+                delete.set, delete.pod
+            ),
+            Self::Record(record) => format!(
+                "failed to update StatefulSet {}: failed to update StatefulSet : {error}",
+                record.set
+            ),
+        }
+    }
+}
+
 /// What is to be done.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
@@ -73,12 +89,10 @@ pub fn decide(group: &Group, is_scaling: bool, budget: &mut dyn Budget, now: Tim
     group.status.reasons = roll.reasons;
     decision.stalled = condemned(&group).map(str::to_owned);
     decision.wake_at = wake_at(&group, soaking.map(|(_, until)| until), now);
-    decision.actions = again
-        .into_iter()
-        .chain(roll.delete)
-        .map(Action::Delete)
-        .chain(roll.record.into_iter().map(Action::Record))
-        .collect();
+    // What is done is recorded before anything new is begun.
+    let record = roll.record.into_iter().map(Action::Record);
+    let delete = again.into_iter().chain(roll.delete).map(Action::Delete);
+    decision.actions = record.chain(delete).collect();
     decision.status = group.status;
     decision
 }

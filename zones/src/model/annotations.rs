@@ -19,6 +19,7 @@ pub fn is_paused(annotations: &Texts) -> bool {
 pub fn max_unavailable(annotations: &Texts, replicas: u32) -> u32 {
     let said = annotations
         .get(MAX_UNAVAILABLE)
+        .map(|text| text.trim())
         .and_then(|text| match text.strip_suffix('%') {
             Some(percent) => {
                 let percent = number(percent).filter(|percent| (1..=100).contains(percent))?;

@@ -44,8 +44,9 @@ pub struct Owner {
     /// The uid that tells it from its namesakes.
     #[serde(default)]
     pub uid: String,
+    /// Whether it is the controller; always, where it was read from a pod.
     #[serde(default)]
-    controller: bool,
+    pub controller: bool,
 }
 
 /// The state of one container.

@@ -147,6 +147,10 @@ impl Set {
         if !self.is_observed() {
             return Some(Disturbance::NotObserved);
         }
+        let not_ready = self.status.replicas.saturating_sub(self.status.ready_replicas);
+        if not_ready > 0 {
+            return Some(Disturbance::Reported { not_ready });
+        }
         let surplus = self.pods.iter().find(|pod| self.is_surplus(pod))?;
         Some(Disturbance::ScalingDown {
             pod: surplus.name.clone(),
@@ -175,6 +179,11 @@ pub struct Unavailable {
 pub enum Disturbance {
     /// These are not.
     Pods(Vec<Unavailable>),
+    /// Its controller reports more pods than ready ones.
+    Reported {
+        /// How many are not ready by its word.
+        not_ready: u32,
+    },
     /// Its controller did not observe its spec: how many it will have, and at which revision, is not known.
     NotObserved,
     /// It has more pods than it is to have: it is being scaled down.
@@ -189,6 +198,7 @@ impl Disturbance {
     pub fn unavailable(&self) -> u32 {
         match self {
             Self::Pods(pods) => u32::try_from(pods.len()).unwrap_or(u32::MAX),
+            Self::Reported { not_ready } => *not_ready,
             Self::NotObserved | Self::ScalingDown { .. } => 0,
         }
     }

@@ -42,9 +42,9 @@ pub(super) fn batch(
         if pod.terminating || group.is_in_flight(pod) {
             continue;
         }
-        // One that is not available costs nothing more.
+        // One that is not available costs nothing more; it may come up before it goes, so it counts.
         let costs = u32::from(pod.is_available());
-        if costs > left {
+        if costs > left || unavailable > limit {
             reasons.of_pod(
                 set,
                 pod,

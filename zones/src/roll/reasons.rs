@@ -78,6 +78,11 @@ impl Reasons {
                     );
                 }
             }
+            Disturbance::Reported { not_ready } => self.of_set(
+                set,
+                code::UNAVAILABLE,
+                &format!("its status reports {not_ready} pods that are not ready"),
+            ),
             Disturbance::NotObserved => self.of_set(
                 set,
                 code::NOT_OBSERVED,

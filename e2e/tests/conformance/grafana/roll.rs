@@ -1,5 +1,419 @@
 //! Tables of the rollout and of the model.
 
-use crate::registry::Table;
+use std::collections::BTreeMap;
 
-pub const TABLES: &[Table] = &[];
+use anyhow::Context;
+use jiff::{SignedDuration, Timestamp};
+use muster_api::{
+    labels::label::ROLLOUT_GROUP,
+    zonerollout::{ZoneRolloutSpec, ZoneRolloutStatus},
+};
+use muster_zones::{
+    decide::{Action, decide},
+    model::{self, Group, Pod, Set, annotations},
+    order,
+    roll::Budget,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::registry::{Input, Table, product};
+
+/// What follows from which pods are deleted: who is asked about them.
+const FOLLOWS: &[(&str, &[&str])] = &[("deletedPods", &["evictionAsked"])];
+
+pub const TABLES: &[Table] = &[
+    product("reconcile.json", "decide::decide", pass)
+        .unordered(UNORDERED)
+        .follows(FOLLOWS),
+    product("reconcile-probes.json", "decide::decide", pass)
+        .unordered(UNORDERED)
+        .follows(FOLLOWS),
+    product("reconcile-safer.json", "decide::decide", pass)
+        .unordered(UNORDERED)
+        .follows(FOLLOWS),
+    product("rollout-histories.json", "decide::decide", history),
+    product(
+        "max-unavailable.json",
+        "model::annotations::max_unavailable",
+        max_unavailable,
+    ),
+    product("pod-ready.json", "model::Pod::is_available", pod_ready),
+    product("pod-order.json", "order::natural", pod_order),
+    product("set-order.json", "model::groups", set_order),
+    product("pods-of-set.json", "model::Set::with", pods_of_set),
+];
+
+/// Groups have no order, so what is done in several has none.
+const UNORDERED: &[&str] = &["errors"];
+
+/// How long after each other passes are.
+const INTERVAL: SignedDuration = SignedDuration::from_secs(5);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Pass {
+    #[serde(default)]
+    stateful_sets: Vec<Value>,
+    #[serde(default)]
+    pods: Vec<Value>,
+    #[serde(default)]
+    errors: Errors,
+    #[serde(default)]
+    zpdb: Zpdb,
+    #[serde(default)]
+    scale: Option<Value>,
+}
+
+/// What writes are answered.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Errors {
+    #[allow(dead_code, reason = "replicas are written by tables of scaling")]
+    patch: Option<String>,
+    delete: Option<String>,
+    update: Option<String>,
+}
+
+/// What the budget answers.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Zpdb {
+    answers: Vec<Option<String>>,
+    lookup_error: Option<String>,
+    partition_aware: bool,
+}
+
+/// A budget that answers as it is told, and keeps what it was asked.
+#[derive(Default)]
+struct Told {
+    zpdb: Zpdb,
+    asked: Vec<Value>,
+}
+
+impl Budget for Told {
+    fn counts_by_partition(&mut self, _: &Pod) -> Result<bool, String> {
+        match &self.zpdb.lookup_error {
+            Some(error) => Err(error.clone()),
+            None => Ok(self.zpdb.partition_aware),
+        }
+    }
+
+    fn allows(&mut self, pod: &Pod, if_zero: u32) -> Result<(), String> {
+        let answer = self.zpdb.answers.get(self.asked.len()).cloned().flatten();
+        let said = answer.as_deref().unwrap_or("allowed");
+        self.asked
+            .push(json!({"pod": pod.name, "maxUnavailableIfZero": if_zero, "answer": said}));
+        answer.map_or(Ok(()), Err)
+    }
+}
+
+/// What was done in a pass.
+#[derive(Default)]
+struct Outcome {
+    deleted: Vec<Value>,
+    statuses: Vec<Value>,
+    attempts: Vec<Value>,
+    errors: Vec<Value>,
+    totals: Map<String, Value>,
+    failures: Map<String, Value>,
+}
+
+fn pass(input: &Input<'_>) -> anyhow::Result<Value> {
+    let pass: Pass = input.parse()?;
+    anyhow::ensure!(pass.scale.is_none(), "scaling is not built yet");
+    let now: Timestamp = input.now.context("a pass has an instant")?.parse()?;
+    let mut budget = Told {
+        zpdb: pass.zpdb,
+        ..Told::default()
+    };
+    let mut records = BTreeMap::new();
+    let outcome = one(
+        &pass.stateful_sets,
+        &pass.pods,
+        &pass.errors,
+        &mut budget,
+        &mut records,
+        now,
+    )?;
+    let mut answer = outcome.answer();
+    answer.insert("evictionAsked".to_owned(), Value::Array(budget.asked));
+    Ok(Value::Object(answer))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct History {
+    passes: Vec<Event>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Event {
+    #[serde(default)]
+    #[allow(dead_code, reason = "for people")]
+    event: Option<String>,
+    #[serde(default)]
+    changed: Vec<Value>,
+    #[serde(default)]
+    gone: Vec<String>,
+}
+
+/// Passes over one cluster; what is on record goes from one to the next.
+fn history(input: &Input<'_>) -> anyhow::Result<Value> {
+    let history: History = input.parse()?;
+    let mut now: Timestamp = input.now.context("a pass has an instant")?.parse()?;
+    let mut objects: BTreeMap<(String, String), Value> = BTreeMap::new();
+    let mut records = BTreeMap::new();
+    let mut passes = Vec::new();
+    for event in history.passes {
+        for mut object in event.changed {
+            let text = |pointer: &str| {
+                object
+                    .pointer(pointer)
+                    .and_then(Value::as_str)
+                    .unwrap_or_default()
+                    .to_owned()
+            };
+            let key = (text("/kind"), text("/metadata/name"));
+            made_again(objects.get(&key), &mut object);
+            objects.insert(key, object);
+        }
+        objects.retain(|(kind, name), _| kind != "Pod" || !event.gone.contains(name));
+        let of = |kind: &str| -> Vec<Value> {
+            let of_kind = objects.iter().filter(|((of, _), _)| of == kind);
+            of_kind.map(|(_, object)| object.clone()).collect()
+        };
+        let (sets, pods) = (of("StatefulSet"), of("Pod"));
+        let outcome = one(
+            &sets,
+            &pods,
+            &Errors::default(),
+            &mut Told::default(),
+            &mut records,
+            now,
+        )?;
+        passes.push(Value::Object(outcome.answer()));
+        now += INTERVAL;
+    }
+    Ok(json!({ "passes": passes }))
+}
+
+/// A pod that takes the place of one that was being deleted is another pod; the corpus gives it the same uid.
+fn made_again(before: Option<&Value>, object: &mut Value) {
+    let is_going = |object: &Value| object.pointer("/metadata/deletionTimestamp").is_some();
+    let Some(before) = before else { return };
+    let uid = before["metadata"]["uid"].as_str().unwrap_or_default();
+    if object["kind"] == "Pod" {
+        let again = is_going(before) && !is_going(object);
+        object["metadata"]["uid"] = if again {
+            format!("{uid}+").into()
+        } else {
+            uid.into()
+        };
+    }
+}
+
+/// One pass over all groups, with what its executor does.
+fn one(
+    sets: &[Value],
+    pods: &[Value],
+    errors: &Errors,
+    budget: &mut Told,
+    records: &mut BTreeMap<String, ZoneRolloutStatus>,
+    now: Timestamp,
+) -> anyhow::Result<Outcome> {
+    let (sets, pods) = whole(sets, pods);
+    let sets = sets.iter().map(Set::from_value).collect::<Result<Vec<_>, _>>()?;
+    let pods = pods.iter().map(Pod::from_value).collect::<Result<Vec<_>, _>>()?;
+    let mut outcome = Outcome::default();
+    for (name, sets) in model::groups(sets) {
+        let record = records.entry(name.clone()).or_default();
+        let spec = ZoneRolloutSpec {
+            group: name.clone(),
+            ..ZoneRolloutSpec::default()
+        };
+        let group = Group::new(&name, sets, &pods).with(spec, record.clone());
+        let decision = decide(&group, false, budget, now);
+        *record = decision.status;
+        let refused = outcome.carry_out(decision.actions, errors);
+        let error = decision.error.or(refused);
+        outcome.totals.insert(name.clone(), json!(1));
+        outcome.failures.insert(name, json!(u8::from(error.is_some())));
+        outcome.errors.extend(error.map(Value::from));
+    }
+    Ok(outcome)
+}
+
+impl Outcome {
+    /// Carries actions out in order; the first that is refused ends the pass.
+    fn carry_out(&mut self, actions: Vec<Action>, errors: &Errors) -> Option<String> {
+        for action in actions {
+            let (attempt, refusal) = match &action {
+                Action::Delete(delete) => (format!("delete pods/{}", delete.pod), &errors.delete),
+                Action::Record(record) => (
+                    format!("update statefulsets/{}/status", record.set),
+                    &errors.update,
+                ),
+            };
+            if let Some(refusal) = refusal {
+                self.attempts.push(attempt.into());
+                return Some(action.refused(refusal));
+            }
+            match action {
+                Action::Delete(delete) => self.deleted.push(delete.pod.into()),
+                Action::Record(record) => {
+                    let status = json!({"statefulSet": record.set, "currentRevision": record.revision});
+                    self.statuses.push(status);
+                }
+            }
+        }
+        None
+    }
+
+    /// In the words of the corpus: counters only where a group failed.
+    fn answer(self) -> Map<String, Value> {
+        let mut answer = Map::new();
+        let failed = self.failures.values().any(|failed| failed == 1);
+        for (key, list) in [
+            ("deletedPods", self.deleted),
+            ("statusUpdates", self.statuses),
+            ("failedAttempts", self.attempts),
+            ("errors", self.errors),
+        ] {
+            answer.insert(key.to_owned(), Value::Array(list));
+        }
+        if failed {
+            answer.insert("reconcilesTotal".to_owned(), Value::Object(self.totals));
+            answer.insert("reconcilesFailedTotal".to_owned(), Value::Object(self.failures));
+        }
+        answer
+    }
+}
+
+/// The objects as a cluster has them: the original's own tests leave out uids and owners, and pods where there are only numbers of them.
+fn whole(sets: &[Value], pods: &[Value]) -> (Vec<Value>, Vec<Value>) {
+    let mut sets = sets.to_vec();
+    let mut pods = pods.to_vec();
+    if pods.is_empty() {
+        pods = sets.iter().flat_map(ready_pods).collect();
+    }
+    for set in &mut sets {
+        if set["metadata"]["uid"].is_null() {
+            let name = set["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            set["metadata"]["uid"] = uid(&name).into();
+        }
+    }
+    for pod in &mut pods {
+        if pod["metadata"]["uid"].is_null() {
+            let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            let set = name.rsplit_once('-').map_or(name.as_str(), |(set, _)| set);
+            pod["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": set, "uid": uid(set), "controller": true}]);
+            pod["metadata"]["uid"] = uid(&name).into();
+        }
+    }
+    (sets, pods)
+}
+
+fn uid(name: &str) -> String {
+    format!("uid-{name}")
+}
+
+fn ready_pods(set: &Value) -> Vec<Value> {
+    let name = set["metadata"]["name"].as_str().unwrap_or_default();
+    let revision = &set["status"]["updateRevision"];
+    let replicas = set["status"]["replicas"].as_u64().unwrap_or_default();
+    let set_uid = set["metadata"]["uid"]
+        .as_str()
+        .map_or_else(|| uid(name), str::to_owned);
+    let pod = |ordinal| {
+        let name_of_pod = format!("{name}-{ordinal}");
+        json!({
+            "metadata": {
+                "name": name_of_pod, "uid": uid(&name_of_pod), "labels": {"controller-revision-hash": revision},
+                "ownerReferences": [{"kind": "StatefulSet", "name": name, "uid": set_uid, "controller": true}],
+            },
+            "status": {"phase": "Running", "containerStatuses": [{"name": "c", "ready": true, "state": {"running": {}}}]},
+        })
+    };
+    (0..replicas).map(pod).collect()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MaxUnavailable {
+    annotation: Option<String>,
+    replicas: Option<u32>,
+}
+
+fn max_unavailable(input: &Input<'_>) -> anyhow::Result<Value> {
+    let input: MaxUnavailable = input.parse()?;
+    let annotation = input
+        .annotation
+        .map(|value| (annotations::MAX_UNAVAILABLE.to_owned(), value));
+    let texts: annotations::Texts = annotation.into_iter().collect();
+    Ok(annotations::max_unavailable(&texts, input.replicas.unwrap_or(1)).into())
+}
+
+fn pod_ready(input: &Input<'_>) -> anyhow::Result<Value> {
+    Ok(Pod::from_value(input.value)?.is_available().into())
+}
+
+fn pod_order(input: &Input<'_>) -> anyhow::Result<Value> {
+    let mut names: Vec<String> = input.parse()?;
+    names.sort_by(|a, b| order::natural(a, b));
+    Ok(json!(names))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SetOrder {
+    sets: Vec<NamedSet>,
+    #[serde(default)]
+    #[allow(
+        dead_code,
+        reason = "a set that is disturbed is the only one that is rolled: nothing is moved to the front"
+    )]
+    front: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamedSet {
+    name: String,
+    group: Option<String>,
+}
+
+/// A set without the label is never seen: it stands for one of the group without a name.
+fn set_order(input: &Input<'_>) -> anyhow::Result<Value> {
+    let input: SetOrder = input.parse()?;
+    let set = |set: NamedSet| Set {
+        name: set.name,
+        labels: [(ROLLOUT_GROUP.to_owned(), set.group.unwrap_or_default())].into(),
+        ..Set::default()
+    };
+    let groups = model::groups(input.sets.into_iter().map(set).collect());
+    let names = |sets: Vec<Set>| -> Vec<String> { sets.into_iter().map(|set| set.name).collect() };
+    Ok(groups
+        .into_iter()
+        .map(|(group, sets)| (group, json!(names(sets))))
+        .collect())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PodsOfSet {
+    set: Value,
+    pods: Vec<Value>,
+}
+
+fn pods_of_set(input: &Input<'_>) -> anyhow::Result<Value> {
+    let input: PodsOfSet = input.parse()?;
+    let pods = input
+        .pods
+        .iter()
+        .map(Pod::from_value)
+        .collect::<Result<Vec<_>, _>>()?;
+    let set = Set::from_value(&input.set)?.with(&pods);
+    Ok(set.pods.iter().map(|pod| pod.name.clone()).collect())
+}

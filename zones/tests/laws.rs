@@ -1,0 +1,372 @@
+//! Promise: over random histories with crashes of leaders, late deletes and statuses that lag, never two zones are disturbed by us, never more pods
+//! of a zone than may be, and a good revision gets everywhere.
+
+use jiff::{SignedDuration, Timestamp};
+use muster_api::zonerollout::{ZoneRolloutSpec, ZoneRolloutStatus};
+use muster_zones::{
+    decide::{Action, Decision, decide},
+    model::{Container, Group, Owner, Pod, Set, SetStatus, annotations},
+    roll::Budget,
+};
+
+const GROUP: &str = "db";
+
+/// Numbers by chance, the same for each seed (splitmix64).
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.next() % u64::try_from(bound.max(1)).unwrap()).unwrap()
+    }
+
+    fn is(&mut self, of_hundred: usize) -> bool {
+        self.below(100) < of_hundred
+    }
+}
+
+struct AllowAll;
+
+impl Budget for AllowAll {
+    fn counts_by_partition(&mut self, _: &Pod) -> Result<bool, String> {
+        Ok(false)
+    }
+
+    fn allows(&mut self, _: &Pod, _: u32) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Revisions are numbers; odd ones never come up.
+fn is_bad(revision: u32) -> bool {
+    revision % 2 == 1
+}
+
+#[derive(Clone, PartialEq)]
+enum State {
+    Starting,
+    Ready,
+    Crashing,
+    /// A probe fails; it may recover.
+    Failing,
+    Terminating,
+}
+
+#[derive(Clone)]
+struct SimPod {
+    uid: u32,
+    revision: u32,
+    state: State,
+    /// It takes the place of a pod that was available when we deleted it.
+    ours: bool,
+}
+
+struct SimSet {
+    replicas: usize,
+    limit: usize,
+    template: u32,
+    generation: i64,
+    pods: Vec<Option<SimPod>>,
+    /// Places of pods that we made unavailable.
+    ours: Vec<bool>,
+    status: SetStatus,
+}
+
+/// A leader that has decided and not done everything.
+struct Leader {
+    written: bool,
+    read: u64,
+    decision: Option<Decision>,
+}
+
+struct World {
+    chance: Chance,
+    sets: Vec<SimSet>,
+    record: ZoneRolloutStatus,
+    version: u64,
+    leaders: [Leader; 2],
+    /// Deletes that were sent and did not arrive: of a set and a uid, and when they can at the earliest.
+    sent: Vec<(usize, u32, Timestamp)>,
+    /// Until when the network delays what is sent by minutes.
+    outage: Timestamp,
+    now: Timestamp,
+    next_uid: u32,
+    history: Vec<String>,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut chance = Chance(seed);
+        let count = 1 + chance.below(4);
+        let mut next_uid = 1;
+        let sets = (0..count)
+            .map(|_| {
+                let replicas = 1 + chance.below(5);
+                let pods = (0..replicas).map(|_| {
+                    next_uid += 1;
+                    Some(SimPod { uid: next_uid, revision: 0, state: State::Ready, ours: false })
+                });
+                SimSet {
+                    replicas,
+                    limit: 1 + chance.below(2),
+                    template: 0,
+                    generation: 1,
+                    pods: pods.collect(),
+                    ours: vec![false; replicas],
+                    status: SetStatus::default(),
+                }
+            })
+            .collect();
+        let leader = || Leader { written: false, read: 0, decision: None };
+        let mut world = Self {
+            chance,
+            sets,
+            record: ZoneRolloutStatus::default(),
+            version: 0,
+            leaders: [leader(), leader()],
+            sent: Vec::new(),
+            outage: Timestamp::MIN,
+            now: "2026-11-26T12:00:00Z".parse().unwrap(),
+            next_uid,
+            history: Vec::new(),
+        };
+        for set in 0..world.sets.len() {
+            world.report(set);
+        }
+        world
+    }
+
+    /// The StatefulSet controller writes its status.
+    fn report(&mut self, index: usize) {
+        let set = &mut self.sets[index];
+        let pods = set.pods.iter().flatten();
+        let count = |is: &dyn Fn(&SimPod) -> bool| u32::try_from(pods.clone().filter(|pod| is(pod)).count()).unwrap();
+        set.status = SetStatus {
+            observed_generation: set.generation,
+            replicas: count(&|_| true),
+            ready_replicas: count(&|pod| pod.state == State::Ready),
+            updated_replicas: count(&|pod| pod.revision == set.template),
+            current_revision: "r0".to_owned(),
+            update_revision: format!("r{}", set.template),
+        };
+    }
+
+    fn name(index: usize) -> String {
+        format!("zone-{index}")
+    }
+
+    fn group(&self) -> Group {
+        let mut pods = Vec::new();
+        let mut sets = Vec::new();
+        for (index, set) in self.sets.iter().enumerate() {
+            let name = Self::name(index);
+            for (ordinal, pod) in set.pods.iter().enumerate() {
+                pods.extend(pod.as_ref().map(|pod| row(&name, ordinal, pod)));
+            }
+            sets.push(Set {
+                uid: format!("uid-{name}"),
+                name,
+                generation: set.generation,
+                annotations: [(annotations::MAX_UNAVAILABLE.to_owned(), set.limit.to_string())].into(),
+                replicas: Some(u32::try_from(set.replicas).unwrap()),
+                strategy: "OnDelete".to_owned(),
+                status: set.status.clone(),
+                ..Set::default()
+            });
+        }
+        let spec = ZoneRolloutSpec { group: GROUP.to_owned(), ..ZoneRolloutSpec::default() };
+        Group::new(GROUP, sets, &pods).with(spec, self.record.clone())
+    }
+
+    /// One step of a leader: it reads and decides, or writes its record, or sends what it decided; now and then it is killed between.
+    fn lead(&mut self, leader: usize) {
+        if self.chance.is(5) {
+            self.history.push(format!("leader {leader} is killed"));
+            self.leaders[leader].decision = None;
+            return;
+        }
+        let Some(decision) = self.leaders[leader].decision.take() else {
+            let decision = decide(&self.group(), false, &mut AllowAll, self.now);
+            self.leaders[leader] = Leader { written: false, read: self.version, decision: Some(decision) };
+            return;
+        };
+        if !self.leaders[leader].written {
+            if self.leaders[leader].read == self.version {
+                if self.record != decision.status {
+                    self.record = decision.status.clone();
+                    self.version += 1;
+                }
+                self.leaders[leader] = Leader { written: true, read: self.version, decision: Some(decision) };
+            }
+            return;
+        }
+        for action in decision.actions {
+            if let Action::Delete(delete) = action {
+                let set: usize = delete.set.trim_start_matches("zone-").parse().unwrap();
+                self.history.push(format!("leader {leader} sends delete of {} {}", delete.pod, delete.uid));
+                let late = if self.now < self.outage { 150 + self.chance.below(150) } else { 0 };
+                let due = self.now + SignedDuration::from_secs(i64::try_from(late).unwrap());
+                self.sent.push((set, delete.uid.parse().unwrap(), due));
+            }
+        }
+    }
+
+    /// A delete arrives: the one moment at which we disturb anything.
+    fn arrive(&mut self, seed: u64) {
+        let due: Vec<usize> = (0..self.sent.len()).filter(|at| self.sent[*at].2 <= self.now).collect();
+        if due.is_empty() {
+            return;
+        }
+        let at = due[self.chance.below(due.len())];
+        let (index, uid, _) = self.sent.swap_remove(at);
+        let set = &mut self.sets[index];
+        let place = set.pods.iter().position(|pod| pod.as_ref().is_some_and(|pod| pod.uid == uid));
+        let Some(place) = place else { return };
+        let pod = set.pods[place].as_mut().unwrap();
+        if pod.state == State::Terminating {
+            return;
+        }
+        self.history.push(format!("delete of zone-{index}-{place} {uid} arrives"));
+        let disturbs = pod.state == State::Ready;
+        pod.state = State::Terminating;
+        if disturbs {
+            set.ours[place] = true;
+            pod.ours = true;
+        }
+        let disturbed: Vec<usize> = (0..self.sets.len()).filter(|set| self.sets[*set].ours.contains(&true)).collect();
+        let tail = || self.history.iter().rev().take(40).rev().cloned().collect::<Vec<_>>().join("\n");
+        assert!(disturbed.len() <= 1, "seed {seed}: zones {disturbed:?} are disturbed\n{}", tail());
+        let set = &self.sets[index];
+        let ours = set.ours.iter().filter(|ours| **ours).count();
+        assert!(ours <= set.limit, "seed {seed}: {ours} of zone-{index}\n{}", tail());
+    }
+
+    /// Something of the cluster moves: a pod, or a status.
+    fn cluster(&mut self) {
+        let index = self.chance.below(self.sets.len());
+        if self.chance.is(30) {
+            self.report(index);
+            return;
+        }
+        let place = self.chance.below(self.sets[index].pods.len());
+        self.next_uid += 1;
+        let (uid, fails) = (self.next_uid, self.chance.is(3));
+        let set = &mut self.sets[index];
+        match &mut set.pods[place] {
+            None if place < set.replicas => {
+                let revision = set.template;
+                let state = State::Starting;
+                set.pods[place] = Some(SimPod { uid, revision, state, ours: false });
+            }
+            None => {}
+            Some(pod) => match pod.state {
+                State::Terminating => set.pods[place] = None,
+                State::Starting if is_bad(pod.revision) => pod.state = State::Crashing,
+                State::Starting | State::Failing => {
+                    pod.state = State::Ready;
+                    set.ours[place] = false;
+                }
+                State::Ready if fails => pod.state = State::Failing,
+                State::Ready | State::Crashing => {}
+            },
+        }
+    }
+
+    /// People change the template of all sets.
+    fn release(&mut self, revision: u32) {
+        self.history.push(format!("release r{revision}"));
+        for set in &mut self.sets {
+            if set.template != revision {
+                set.template = revision;
+                set.generation += 1;
+            }
+        }
+    }
+
+    fn step(&mut self, seed: u64) {
+        self.now += SignedDuration::from_secs(1);
+        if self.chance.next() % 400 == 0 {
+            self.outage = self.now + SignedDuration::from_secs(150);
+        }
+        match self.chance.below(10) {
+            0..=2 => {
+                let leader = self.chance.below(2);
+                self.lead(leader);
+            }
+            3 => self.arrive(seed),
+            _ => self.cluster(),
+        }
+    }
+
+    fn is_rolled_out(&self) -> bool {
+        self.sets.iter().all(|set| {
+            let at = |pod: &Option<SimPod>| {
+                pod.as_ref().is_some_and(|pod| pod.revision == set.template && pod.state == State::Ready)
+            };
+            set.pods.iter().all(at)
+        })
+    }
+}
+
+fn row(set: &str, ordinal: usize, pod: &SimPod) -> Pod {
+    let waiting = (pod.state == State::Crashing).then(|| ("CrashLoopBackOff".to_owned(), String::new()));
+    Pod {
+        name: format!("{set}-{ordinal}"),
+        uid: pod.uid.to_string(),
+        labels: [("controller-revision-hash".to_owned(), format!("r{}", pod.revision))].into(),
+        controller: Some(owner(set)),
+        phase: if pod.state == State::Starting { "Pending" } else { "Running" }.to_owned(),
+        terminating: pod.state == State::Terminating,
+        containers: vec![Container {
+            name: "main".to_owned(),
+            ready: pod.state == State::Ready,
+            running: matches!(pod.state, State::Ready | State::Failing),
+            waiting,
+            was_started: pod.state != State::Starting,
+        }],
+        ..Pod::default()
+    }
+}
+
+fn owner(set: &str) -> Owner {
+    Owner {
+        kind: "StatefulSet".to_owned(),
+        name: set.to_owned(),
+        uid: format!("uid-{set}"),
+        controller: true,
+    }
+}
+
+#[test]
+fn never_two_zones_and_never_more_than_may_be() {
+    for seed in 0..600 {
+        let mut world = World::new(seed);
+        for step in 0..600 {
+            if step % 150 == 10 {
+                let revision = u32::try_from(world.chance.below(4)).unwrap();
+                world.release(revision);
+            }
+            world.step(seed);
+        }
+        // Then a good revision, and time.
+        world.release(4);
+        let mut steps = 0;
+        while !world.is_rolled_out() {
+            world.step(seed);
+            steps += 1;
+            assert!(
+                steps < 60_000,
+                "seed {seed}: r4 does not get everywhere: {:#?}\n{}",
+                world.record,
+                world.history[world.history.len().saturating_sub(20)..].join("\n")
+            );
+        }
+    }
+}
