@@ -111,7 +111,12 @@ impl World {
                 let replicas = 1 + chance.below(5);
                 let pods = (0..replicas).map(|_| {
                     next_uid += 1;
-                    Some(SimPod { uid: next_uid, revision: 0, state: State::Ready, ours: false })
+                    Some(SimPod {
+                        uid: next_uid,
+                        revision: 0,
+                        state: State::Ready,
+                        ours: false,
+                    })
                 });
                 SimSet {
                     replicas,
@@ -124,7 +129,11 @@ impl World {
                 }
             })
             .collect();
-        let leader = || Leader { written: false, read: 0, decision: None };
+        let leader = || Leader {
+            written: false,
+            read: 0,
+            decision: None,
+        };
         let mut world = Self {
             chance,
             sets,
@@ -147,7 +156,8 @@ impl World {
     fn report(&mut self, index: usize) {
         let set = &mut self.sets[index];
         let pods = set.pods.iter().flatten();
-        let count = |is: &dyn Fn(&SimPod) -> bool| u32::try_from(pods.clone().filter(|pod| is(pod)).count()).unwrap();
+        let count =
+            |is: &dyn Fn(&SimPod) -> bool| u32::try_from(pods.clone().filter(|pod| is(pod)).count()).unwrap();
         set.status = SetStatus {
             observed_generation: set.generation,
             replicas: count(&|_| true),
@@ -181,7 +191,10 @@ impl World {
                 ..Set::default()
             });
         }
-        let spec = ZoneRolloutSpec { group: GROUP.to_owned(), ..ZoneRolloutSpec::default() };
+        let spec = ZoneRolloutSpec {
+            group: GROUP.to_owned(),
+            ..ZoneRolloutSpec::default()
+        };
         Group::new(GROUP, sets, &pods).with(spec, self.record.clone())
     }
 
@@ -194,7 +207,11 @@ impl World {
         }
         let Some(decision) = self.leaders[leader].decision.take() else {
             let decision = decide(&self.group(), false, &mut AllowAll, self.now);
-            self.leaders[leader] = Leader { written: false, read: self.version, decision: Some(decision) };
+            self.leaders[leader] = Leader {
+                written: false,
+                read: self.version,
+                decision: Some(decision),
+            };
             return;
         };
         if !self.leaders[leader].written {
@@ -203,15 +220,26 @@ impl World {
                     self.record = decision.status.clone();
                     self.version += 1;
                 }
-                self.leaders[leader] = Leader { written: true, read: self.version, decision: Some(decision) };
+                self.leaders[leader] = Leader {
+                    written: true,
+                    read: self.version,
+                    decision: Some(decision),
+                };
             }
             return;
         }
         for action in decision.actions {
             if let Action::Delete(delete) = action {
                 let set: usize = delete.set.trim_start_matches("zone-").parse().unwrap();
-                self.history.push(format!("leader {leader} sends delete of {} {}", delete.pod, delete.uid));
-                let late = if self.now < self.outage { 150 + self.chance.below(150) } else { 0 };
+                self.history.push(format!(
+                    "leader {leader} sends delete of {} {}",
+                    delete.pod, delete.uid
+                ));
+                let late = if self.now < self.outage {
+                    150 + self.chance.below(150)
+                } else {
+                    0
+                };
                 let due = self.now + SignedDuration::from_secs(i64::try_from(late).unwrap());
                 self.sent.push((set, delete.uid.parse().unwrap(), due));
             }
@@ -220,32 +248,57 @@ impl World {
 
     /// A delete arrives: the one moment at which we disturb anything.
     fn arrive(&mut self, seed: u64) {
-        let due: Vec<usize> = (0..self.sent.len()).filter(|at| self.sent[*at].2 <= self.now).collect();
+        let due: Vec<usize> = (0..self.sent.len())
+            .filter(|at| self.sent[*at].2 <= self.now)
+            .collect();
         if due.is_empty() {
             return;
         }
         let at = due[self.chance.below(due.len())];
         let (index, uid, _) = self.sent.swap_remove(at);
         let set = &mut self.sets[index];
-        let place = set.pods.iter().position(|pod| pod.as_ref().is_some_and(|pod| pod.uid == uid));
+        let place = set
+            .pods
+            .iter()
+            .position(|pod| pod.as_ref().is_some_and(|pod| pod.uid == uid));
         let Some(place) = place else { return };
         let pod = set.pods[place].as_mut().unwrap();
         if pod.state == State::Terminating {
             return;
         }
-        self.history.push(format!("delete of zone-{index}-{place} {uid} arrives"));
+        self.history
+            .push(format!("delete of zone-{index}-{place} {uid} arrives"));
         let disturbs = pod.state == State::Ready;
         pod.state = State::Terminating;
         if disturbs {
             set.ours[place] = true;
             pod.ours = true;
         }
-        let disturbed: Vec<usize> = (0..self.sets.len()).filter(|set| self.sets[*set].ours.contains(&true)).collect();
-        let tail = || self.history.iter().rev().take(40).rev().cloned().collect::<Vec<_>>().join("\n");
-        assert!(disturbed.len() <= 1, "seed {seed}: zones {disturbed:?} are disturbed\n{}", tail());
+        let disturbed: Vec<usize> = (0..self.sets.len())
+            .filter(|set| self.sets[*set].ours.contains(&true))
+            .collect();
+        let tail = || {
+            self.history
+                .iter()
+                .rev()
+                .take(40)
+                .rev()
+                .cloned()
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
+        assert!(
+            disturbed.len() <= 1,
+            "seed {seed}: zones {disturbed:?} are disturbed\n{}",
+            tail()
+        );
         let set = &self.sets[index];
         let ours = set.ours.iter().filter(|ours| **ours).count();
-        assert!(ours <= set.limit, "seed {seed}: {ours} of zone-{index}\n{}", tail());
+        assert!(
+            ours <= set.limit,
+            "seed {seed}: {ours} of zone-{index}\n{}",
+            tail()
+        );
     }
 
     /// Something of the cluster moves: a pod, or a status.
@@ -263,7 +316,12 @@ impl World {
             None if place < set.replicas => {
                 let revision = set.template;
                 let state = State::Starting;
-                set.pods[place] = Some(SimPod { uid, revision, state, ours: false });
+                set.pods[place] = Some(SimPod {
+                    uid,
+                    revision,
+                    state,
+                    ours: false,
+                });
             }
             None => {}
             Some(pod) => match pod.state {
@@ -308,7 +366,8 @@ impl World {
     fn is_rolled_out(&self) -> bool {
         self.sets.iter().all(|set| {
             let at = |pod: &Option<SimPod>| {
-                pod.as_ref().is_some_and(|pod| pod.revision == set.template && pod.state == State::Ready)
+                pod.as_ref()
+                    .is_some_and(|pod| pod.revision == set.template && pod.state == State::Ready)
             };
             set.pods.iter().all(at)
         })
@@ -320,9 +379,18 @@ fn row(set: &str, ordinal: usize, pod: &SimPod) -> Pod {
     Pod {
         name: format!("{set}-{ordinal}"),
         uid: pod.uid.to_string(),
-        labels: [("controller-revision-hash".to_owned(), format!("r{}", pod.revision))].into(),
+        labels: [(
+            "controller-revision-hash".to_owned(),
+            format!("r{}", pod.revision),
+        )]
+        .into(),
         controller: Some(owner(set)),
-        phase: if pod.state == State::Starting { "Pending" } else { "Running" }.to_owned(),
+        phase: if pod.state == State::Starting {
+            "Pending"
+        } else {
+            "Running"
+        }
+        .to_owned(),
         terminating: pod.state == State::Terminating,
         containers: vec![Container {
             name: "main".to_owned(),
