@@ -1,12 +1,14 @@
 //! Promise: a budget keeps all zones but one whole, counts by partition where it says so, and what it allowed is not forgotten.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
+use muster_api::zonerollout::{InFlight, Why};
 use muster_zones::{
     budget::{
-        Allowed, Asked, Facts, Known, Observed, Reason, Request, Verdict, judge, ready_time_patch,
-        still_pending,
+        Asked, Facts, Known, Observed, OfRollout, Reason, Request, Verdict, is_under_way, judge,
+        ready_time_patch,
     },
     model::{Pod, Set},
+    roll::Budget as _,
 };
 use serde_json::{Value, json};
 
@@ -17,7 +19,7 @@ struct Cluster {
     spec: Value,
     sets: Vec<Value>,
     pods: Vec<Value>,
-    allowed: Vec<Allowed>,
+    in_flight: Vec<InFlight>,
     seconds: i64,
 }
 
@@ -32,7 +34,7 @@ impl Cluster {
                 .iter()
                 .flat_map(|zone| (0..3).map(|ordinal| pod(zone, ordinal)))
                 .collect(),
-            allowed: Vec::new(),
+            in_flight: Vec::new(),
             seconds: 0,
         }
     }
@@ -61,17 +63,24 @@ impl Cluster {
         Timestamp::from_second(1_800_000_000 + self.seconds).unwrap()
     }
 
-    fn ask(&mut self, name: &str, dry_run: bool, asked: Asked) -> Verdict {
+    fn set_rows(&self) -> Vec<Set> {
+        self.sets
+            .iter()
+            .map(|set| Set::from_value(set).unwrap())
+            .collect()
+    }
+
+    fn budgets(&self) -> Known {
         let mut budgets = Known::default();
         let budget = json!({
             "kind": "ZoneAwarePodDisruptionBudget", "metadata": {"name": "store", "generation": 1}, "spec": self.spec,
         });
         assert_eq!(budgets.put(&budget), Observed::Updated);
-        let sets: Vec<Set> = self
-            .sets
-            .iter()
-            .map(|set| Set::from_value(set).unwrap())
-            .collect();
+        budgets
+    }
+
+    fn ask(&mut self, name: &str, dry_run: bool, asked: Asked) -> Verdict {
+        let (budgets, sets) = (self.budgets(), self.set_rows());
         let pods = self.rows();
         let pod = pods.iter().find(|pod| pod.name == name).cloned();
         let owner = pod.as_ref().and_then(|pod| pod.controller.clone());
@@ -92,11 +101,11 @@ impl Cluster {
                 }),
                 sets: Ok(sets),
                 pods: Ok(pods),
-                allowed: &self.allowed,
+                in_flight: &self.in_flight,
                 now: self.now(),
             },
         );
-        self.allowed.extend(verdict.record.clone());
+        self.in_flight.extend(verdict.record.clone());
         verdict
     }
 
@@ -347,26 +356,67 @@ fn the_time_since_which_a_pod_is_ready_is_written_once() {
 
 #[test]
 fn what_was_allowed_counts_for_two_minutes_or_until_the_pod_stops() {
+    let under_way = |cluster: &Cluster| {
+        let pods = cluster.rows();
+        let entry = &cluster.in_flight[0];
+        is_under_way(entry, pods.iter().find(|pod| pod.uid == entry.uid), cluster.now())
+    };
     let mut cluster = Cluster::new(&json!({}));
     assert_eq!(cluster.evict("store-a-0"), allowed());
     cluster.seconds = 119;
     assert_eq!(cluster.evict("store-b-0"), denied("1 pod not ready in store-a"));
-    assert_eq!(
-        still_pending(&cluster.allowed, &cluster.rows(), cluster.now()).len(),
-        1
-    );
+    assert!(under_way(&cluster));
     cluster.seconds = 120;
-    assert_eq!(
-        still_pending(&cluster.allowed, &cluster.rows(), cluster.now()),
-        []
-    );
+    assert!(!under_way(&cluster));
     assert_eq!(cluster.evict("store-b-0"), allowed());
-    cluster.seconds = 0;
-    let stopped = cluster
-        .change("store-b-0", "/status/phase", &json!("Pending"))
-        .without("store-a-0");
-    let later = stopped.now() + SignedDuration::from_secs(1);
-    assert_eq!(still_pending(&stopped.allowed, &stopped.rows(), later), []);
+    cluster.seconds = 1;
+    let stopped = cluster.change("store-a-0", "/status/phase", &json!("Pending"));
+    assert!(!under_way(&stopped));
+    assert!(!under_way(&stopped.without("store-a-0")));
+}
+
+#[test]
+fn a_deletion_counts_until_its_pod_is_gone() {
+    let mut cluster = Cluster::new(&json!({}));
+    assert_eq!(
+        cluster.ask("store-a-0", false, Asked::Rollout(1)).reason,
+        Reason::Allowed
+    );
+    let entry = cluster.in_flight[0].clone();
+    assert_eq!((entry.why, entry.set.as_str()), (Why::Deletion, "store-a"));
+    cluster.seconds = 3_600;
+    let mut cluster = cluster.change("store-a-0", "/status/phase", &json!("Pending"));
+    assert!(is_under_way(&entry, cluster.rows().first(), cluster.now()));
+    cluster = cluster.change("store-a-0", "/status/phase", &json!("Running"));
+    assert_eq!(cluster.evict("store-b-0"), denied("1 pod not ready in store-a"));
+    // The pod that is made in its place is another one.
+    let cluster = cluster.change("store-a-0", "/metadata/uid", &json!("uid-of-its-successor"));
+    assert!(!is_under_way(&entry, cluster.rows().first(), cluster.now()));
+}
+
+#[test]
+fn the_rollout_asks_and_what_it_was_allowed_counts_at_once() {
+    let cluster = Cluster::new(&json!({"maxUnavailable": 0}));
+    let (budgets, sets, pods) = (cluster.budgets(), cluster.set_rows(), cluster.rows());
+    let mut budget = OfRollout::new(&budgets, "default", (&sets, &pods), Vec::new(), cluster.now());
+    assert_eq!(budget.counts_by_partition(&pods[0]), Ok(false));
+    assert_eq!(budget.allows(&pods[0], 0), Err("max unavailable = 0".to_owned()));
+    assert_eq!(budget.allows(&pods[0], 1), Ok(()));
+    assert_eq!(
+        budget.allows(&pods[1], 1),
+        Err("1 pod not ready in store-a".to_owned())
+    );
+    assert_eq!(budget.allows(&pods[1], 2), Ok(()));
+    assert_eq!(
+        budget.allows(&pods[3], 3),
+        Err("2 pods not ready in store-a".to_owned())
+    );
+    let cluster = Cluster::new(&json!({"podNamePartitionRegex": PARTITIONS}));
+    let budgets = cluster.budgets();
+    let mut budget = OfRollout::new(&budgets, "default", (&sets, &pods), Vec::new(), cluster.now());
+    assert_eq!(budget.counts_by_partition(&pods[0]), Ok(true));
+    assert_eq!(budget.allows(&pods[0], 1), Ok(()));
+    assert_eq!(budget.allows(&pods[4], 1), Ok(()));
 }
 
 #[test]
@@ -376,7 +426,7 @@ fn a_dry_run_leaves_nothing_behind() {
         cluster.ask("store-a-0", true, Asked::Eviction).reason,
         Reason::Allowed
     );
-    assert_eq!(cluster.allowed, []);
+    assert_eq!(cluster.in_flight, []);
     assert_eq!(cluster.evict("store-b-0"), allowed());
 }
 
