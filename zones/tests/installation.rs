@@ -69,6 +69,7 @@ fn series_of_a_group_go_with_the_first_pass_in_which_none_fails() {
     assert_eq!(series.iter().count(), 2);
     let gone = series.passed(&pass(&[("a", true)]), 7);
     assert_eq!(gone.into_iter().collect::<Vec<_>>(), ["b"]);
+    assert_eq!(series.iter().count(), 1);
     let (name, group) = series.iter().next().unwrap();
     assert_eq!(
         (
