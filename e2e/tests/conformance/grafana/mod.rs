@@ -9,6 +9,7 @@ mod budget;
 mod installation;
 mod roll;
 mod scale;
+mod store;
 
 /// Every file of the folder.
 pub const TABLES: &[&[Table]] = &[
