@@ -257,11 +257,11 @@ fn a_downscale_that_is_under_way_begins_nothing() {
         kind: OperationKind::Downscaling,
         set: "zone-b".to_owned(),
         set_uid: "uid-zone-b".to_owned(),
-        from: Some(3),
-        to: Some(2),
-        generation: Some(1),
+        from: Some(2),
+        to: Some(1),
+        generation: Some(2),
         admission_uids: Vec::new(),
-        expires: None,
+        expires: Some(Time(at(40))),
     });
     let decision = fleet.pass(0);
     assert_eq!(deleted(&decision), Vec::<&str>::new());

@@ -204,7 +204,9 @@ async fn a_stale_write_is_shown_to_mutating_webhooks_before_it_is_refused() {
     cx.put(&format!("{}/a", cx.cm()), &stale)
         .await
         .refuses(409, "Conflict", "the object has been modified");
-    assert_eq!(server.take_paths(), ["/m"]);
+    // A real server may first try with an older object from its cache, for which both are called.
+    let asked = server.take_paths();
+    assert_eq!(asked.last().map(String::as_str), Some("/m"), "{asked:?}");
 }
 
 #[tokio::test]

@@ -13,9 +13,11 @@ case!(evicts_the_pods_of_a_node, k, {
     let pod = format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nspec: {spec}\n");
     let file = k.file("pod.yaml", &pod);
     k.run(&format!("create -f {file}")).await.ok();
-    k.run(&format!("drain {node} --force --grace-period=0 --timeout=60s"))
-        .await
-        .shows(&format!("node/{node} drained"));
+    k.run(&format!(
+        "drain {node} --force --ignore-daemonsets --grace-period=0 --timeout=60s"
+    ))
+    .await
+    .shows(&format!("node/{node} drained"));
     k.run("get pod a").await.fails("pods \"a\" not found");
     k.run(&format!("get node {node} -o jsonpath={{.spec.unschedulable}}"))
         .await
