@@ -1,5 +1,11 @@
 //! Promise: a budget keeps all zones but one whole, counts by partition where it says so, and what it allowed is not forgotten.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "tests: a failed expectation is meant to end the test"
+)]
+
 use jiff::Timestamp;
 use muster_api::zonerollout::{InFlight, Why};
 use muster_zones::{

@@ -1,5 +1,11 @@
 //! Promise: what is on record comes before what is done, and says at any moment how far a group is, what it waits for, and why.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "tests: a failed expectation is meant to end the test"
+)]
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use muster_api::{
