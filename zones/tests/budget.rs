@@ -111,7 +111,8 @@ impl Cluster {
                 now: self.now(),
             },
         );
-        self.in_flight.extend(verdict.record.clone());
+        self.in_flight
+            .extend(verdict.record.clone().map(|record| *record));
         verdict
     }
 

@@ -1,5 +1,11 @@
 //! Promise: a ZoneAwarePodDisruptionBudget means what it means to rollout-operator, and is refused in its words.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "tests: a failed expectation is meant to end the test"
+)]
+
 use std::collections::BTreeMap;
 
 use muster_zones::{

@@ -1,5 +1,11 @@
 //! Promise: the authority goes where it is asked for; metrics keep the names and labels that alerts name; series of groups go in time.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "tests: a failed expectation is meant to end the test"
+)]
+
 use std::collections::BTreeMap;
 
 use muster_zones::{

@@ -68,7 +68,7 @@ pub struct Verdict {
     /// What the user reads where it is denied; a warning where it is allowed; may be empty.
     pub message: String,
     /// What to put on record before the answer is given.
-    pub record: Option<InFlight>,
+    pub record: Option<Box<InFlight>>,
 }
 
 /// Why an eviction is allowed or denied.
@@ -250,12 +250,14 @@ fn decide(request: &Request, facts: &Facts<'_>) -> Result<Verdict, Verdict> {
         return Err(Verdict::of(Reason::Denied, message));
     }
     Ok(Verdict {
-        record: (!request.dry_run).then(|| InFlight {
-            pod: pod.name.clone(),
-            uid: pod.uid.clone(),
-            set: own.name.clone(),
-            why: request.asked.why(),
-            since: Time(facts.now),
+        record: (!request.dry_run).then(|| {
+            Box::new(InFlight {
+                pod: pod.name.clone(),
+                uid: pod.uid.clone(),
+                set: own.name.clone(),
+                why: request.asked.why(),
+                since: Time(facts.now),
+            })
         }),
         ..Verdict::of(Reason::Allowed, "")
     })

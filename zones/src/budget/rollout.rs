@@ -74,7 +74,7 @@ impl roll::Budget for OfRollout<'_> {
         if !verdict.allowed() {
             return Err(verdict.message);
         }
-        self.in_flight.extend(verdict.record);
+        self.in_flight.extend(verdict.record.map(|record| *record));
         Ok(())
     }
 }

@@ -362,7 +362,7 @@ impl World {
         );
         if let Some(record) = verdict.record.clone() {
             self.in_flight.retain(|entry| entry.uid != record.uid);
-            self.in_flight.push(record);
+            self.in_flight.push(*record);
         }
         Ok(verdict)
     }
