@@ -1,0 +1,13 @@
+//! Promise: a downscale is allowed only after its operation is on record, its pods are prepared and its time is on record; whatever a
+//! review contains, it is answered.
+
+#[path = "admission/answers.rs"]
+mod answers;
+#[path = "admission/cluster.rs"]
+mod cluster;
+#[path = "admission/hostile.rs"]
+mod hostile;
+#[path = "admission/labels.rs"]
+mod labels;
+#[path = "admission/zones.rs"]
+mod zones;
