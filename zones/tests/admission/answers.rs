@@ -32,8 +32,16 @@ fn everything_else_is_a_mistake_of_the_caller() {
     for (content_type, body, text) in [
         ("application/json; charset=utf-8", review, "wrong content type\n"),
         ("", review, "wrong content type\n"),
-        ("application/json", "", "Request could not be decoded: Object 'Kind' is missing in ''\n"),
-        ("application/json", "{}", "Request could not be decoded: Object 'Kind' is missing in '{}'\n"),
+        (
+            "application/json",
+            "",
+            "Request could not be decoded: Object 'Kind' is missing in ''\n",
+        ),
+        (
+            "application/json",
+            "{}",
+            "Request could not be decoded: Object 'Kind' is missing in '{}'\n",
+        ),
         (
             "application/json",
             r#"{"apiVersion":"my.group/v1","kind":"Thing"}"#,

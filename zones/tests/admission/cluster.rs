@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use muster_zones::{
-    admit::{Fact, Read, ReadError, Record, Request, Response, Review, Step, Webhook, WriteError, Zones, prepare::Prepare},
+    admit::{
+        Fact, Read, ReadError, Record, Request, Response, Review, Step, Webhook, WriteError, Zones,
+        prepare::Prepare,
+    },
     model::{Pod, Set},
     scale::{
         Settings,
@@ -75,7 +78,9 @@ pub fn refused(_: &Ask) -> Answered {
 
 impl Cluster {
     pub fn new() -> Self {
-        let pods = ["a", "b"].iter().flat_map(|set| (0..3).map(|ordinal| pod(set, ordinal)));
+        let pods = ["a", "b"]
+            .iter()
+            .flat_map(|set| (0..3).map(|ordinal| pod(set, ordinal)));
         Self {
             sets: vec![set("a"), set("b")],
             pods: pods.collect(),
@@ -90,7 +95,11 @@ impl Cluster {
 
     /// A review of fewer replicas of a set.
     pub fn review(&self, uid: &str, name: &str, to: u32) -> Request {
-        let old = self.sets.iter().find(|set| set["metadata"]["name"] == name).unwrap();
+        let old = self
+            .sets
+            .iter()
+            .find(|set| set["metadata"]["name"] == name)
+            .unwrap();
         let mut new = old.clone();
         new["spec"]["replicas"] = json!(to);
         request(&json!({
@@ -106,11 +115,17 @@ impl Cluster {
     }
 
     pub fn run(&mut self, webhook: &mut dyn Webhook) -> Response {
-        self.go_on(webhook, Fact::Begin, |_| false).unwrap_or_else(|_| panic!("it was to be answered"))
+        self.go_on(webhook, Fact::Begin, |_| false)
+            .unwrap_or_else(|_| panic!("it was to be answered"))
     }
 
     /// Goes on to the answer, or to the first step at which it is to stop.
-    pub fn go_on(&mut self, webhook: &mut dyn Webhook, fact: Fact, stops: fn(&Step) -> bool) -> Result<Response, Step> {
+    pub fn go_on(
+        &mut self,
+        webhook: &mut dyn Webhook,
+        fact: Fact,
+        stops: fn(&Step) -> bool,
+    ) -> Result<Response, Step> {
         let mut step = webhook.advance(fact, self.now);
         loop {
             if stops(&step) {
@@ -127,7 +142,11 @@ impl Cluster {
     pub fn carry_out(&mut self, step: Step) -> Fact {
         match step {
             Step::Read(Read::Parent { name, .. }) => {
-                let found = self.sets.iter().find(|set| set["metadata"]["name"] == name).cloned();
+                let found = self
+                    .sets
+                    .iter()
+                    .find(|set| set["metadata"]["name"] == name)
+                    .cloned();
                 Fact::Parent(found.ok_or_else(|| ReadError::NotFound(format!("{name} not found"))))
             }
             Step::Read(Read::Zones { .. }) => Fact::Zones(self.zones()),
@@ -140,10 +159,16 @@ impl Cluster {
                 }
                 let operation = write.status.operation.as_ref();
                 let operation = operation.map_or("none".to_owned(), |operation| {
-                    format!("{}->{} {:?}", operation.set, operation.to.unwrap(), operation.admission_uids)
+                    format!(
+                        "{}->{} {:?}",
+                        operation.set,
+                        operation.to.unwrap(),
+                        operation.admission_uids
+                    )
                 });
                 let times: Vec<&String> = write.status.last_downscale.keys().collect();
-                self.done.push(format!("write operation {operation} times {times:?}"));
+                self.done
+                    .push(format!("write operation {operation} times {times:?}"));
                 let version = format!("{}+", version.unwrap_or_default());
                 self.record = Some(Record {
                     version: version.clone(),
@@ -152,7 +177,10 @@ impl Cluster {
                 Fact::Written(Ok(version))
             }
             Step::Ask(asks) => {
-                self.done.extend(asks.iter().map(|ask| format!("{} {}", ask.method.as_str(), ask.url)));
+                self.done.extend(
+                    asks.iter()
+                        .map(|ask| format!("{} {}", ask.method.as_str(), ask.url)),
+                );
                 Fact::Answers(asks.iter().map(self.answers).collect())
             }
             Step::Answer(_) => panic!("an answer is the last step"),
@@ -160,10 +188,19 @@ impl Cluster {
     }
 
     pub fn zones(&self) -> Zones {
-        let read = |values: &[Value]| values.iter().map(|value| Set::from_value(value).unwrap()).collect();
+        let read = |values: &[Value]| {
+            values
+                .iter()
+                .map(|value| Set::from_value(value).unwrap())
+                .collect()
+        };
         Zones {
             sets: Ok(read(&self.sets)),
-            pods: Ok(self.pods.iter().map(|pod| Pod::from_value(pod).unwrap()).collect()),
+            pods: Ok(self
+                .pods
+                .iter()
+                .map(|pod| Pod::from_value(pod).unwrap())
+                .collect()),
             tracker: Ok(self.tracker.clone()),
             record: Ok(self.record.clone()),
         }

@@ -1,7 +1,9 @@
 //! Whatever comes in, there is an answer.
 
 use jiff::Timestamp;
-use muster_zones::admit::{Fact, Step, Webhook, WriteError, no_downscale::NoDownscale, prepare::Prepare, serve};
+use muster_zones::admit::{
+    Fact, Step, Webhook, WriteError, no_downscale::NoDownscale, prepare::Prepare, serve,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -17,8 +19,19 @@ fn any_value() -> impl Strategy<Value = Value> {
         any::<i64>().prop_map(Value::from),
         any::<f64>().prop_map(Value::from),
         ".{0,12}".prop_map(Value::from),
-        prop_oneof!["true", "StatefulSet", "Scale", "apps/v1", "autoscaling/v1", "-1", "99999999999999999999", "1h", "80", "/p"]
-            .prop_map(Value::from),
+        prop_oneof![
+            "true",
+            "StatefulSet",
+            "Scale",
+            "apps/v1",
+            "autoscaling/v1",
+            "-1",
+            "99999999999999999999",
+            "1h",
+            "80",
+            "/p"
+        ]
+        .prop_map(Value::from),
     ];
     leaf.prop_recursive(3, 24, 4, |inner| {
         prop_oneof![
@@ -30,9 +43,22 @@ fn any_value() -> impl Strategy<Value = Value> {
 
 /// Places of a review that decisions are made of.
 const PLACES: [&str; 16] = [
-    "", "/uid", "/name", "/namespace", "/dryRun", "/resource", "/resource/resource", "/object", "/oldObject", "/object/spec",
-    "/object/spec/replicas", "/oldObject/spec/replicas", "/oldObject/metadata", "/oldObject/metadata/labels",
-    "/oldObject/metadata/annotations", "/oldObject/spec/serviceName",
+    "",
+    "/uid",
+    "/name",
+    "/namespace",
+    "/dryRun",
+    "/resource",
+    "/resource/resource",
+    "/object",
+    "/oldObject",
+    "/object/spec",
+    "/object/spec/replicas",
+    "/oldObject/spec/replicas",
+    "/oldObject/metadata",
+    "/oldObject/metadata/labels",
+    "/oldObject/metadata/annotations",
+    "/oldObject/spec/serviceName",
 ];
 
 /// Answers it whatever comes of its steps.

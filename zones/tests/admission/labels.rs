@@ -39,7 +39,11 @@ fn the_label_forbids_fewer_replicas_and_nothing_else() {
         // Of a scale, its parent has the label.
         cluster.sets[0]["metadata"]["labels"] = labels.clone();
         let answer = cluster.run(&mut NoDownscale::new(request(&review(&json!({}), &to, "scale"))));
-        assert_eq!(answer.allowed || to.is_null(), allowed || to.is_null(), "scale, {labels} {to}");
+        assert_eq!(
+            answer.allowed || to.is_null(),
+            allowed || to.is_null(),
+            "scale, {labels} {to}"
+        );
         if !allowed {
             assert_eq!(
                 answer.message.unwrap(),
@@ -53,7 +57,11 @@ fn the_label_forbids_fewer_replicas_and_nothing_else() {
 fn what_cannot_be_found_out_is_allowed_with_a_warning() {
     let forbidden = json!({"grafana.com/no-downscale": "true"});
     let cases: [(&str, Value, &str); 5] = [
-        ("oldObject", Value::Null, "can't decode old object, allowing the change, err: Object 'Kind' is missing in ''"),
+        (
+            "oldObject",
+            Value::Null,
+            "can't decode old object, allowing the change, err: Object 'Kind' is missing in ''",
+        ),
         (
             "object",
             json!({"apiVersion": "my.group/v1", "kind": "Thing"}),
@@ -90,15 +98,27 @@ fn what_cannot_be_found_out_is_allowed_with_a_warning() {
         ["can't get statefulsets/z in namespace test, allowing the change: z not found"]
     );
     let answer = Cluster::new().run(&mut Prepare::new(request(&scale), settings(), false));
-    assert_eq!((answer.allowed, answer.warnings), (true, vec!["z not found, allowing the change".to_owned()]));
+    assert_eq!(
+        (answer.allowed, answer.warnings),
+        (true, vec!["z not found, allowing the change".to_owned()])
+    );
 }
 
 #[test]
 fn a_scale_without_replicas_has_none_and_a_set_does_not_say() {
     let replicas = |object: Value| Scaled::parse(Some(&object)).map(|object| object.replicas);
-    assert_eq!(replicas(json!({"apiVersion": "autoscaling/v1", "kind": "Scale"})), Ok(Some(0)));
-    assert_eq!(replicas(json!({"apiVersion": "apps/v1", "kind": "StatefulSet"})), Ok(None));
-    assert_eq!(replicas(json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 3}})), Ok(Some(3)));
+    assert_eq!(
+        replicas(json!({"apiVersion": "autoscaling/v1", "kind": "Scale"})),
+        Ok(Some(0))
+    );
+    assert_eq!(
+        replicas(json!({"apiVersion": "apps/v1", "kind": "StatefulSet"})),
+        Ok(None)
+    );
+    assert_eq!(
+        replicas(json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 3}})),
+        Ok(Some(3))
+    );
     assert!(replicas(json!({"apiVersion": "apps/v1beta1", "kind": "StatefulSet"})).is_err());
 }
 
@@ -113,6 +133,10 @@ fn only_fewer_replicas_are_a_downscale() {
         (Some(1), None, false),
         (None, None, false),
     ] {
-        assert_eq!(replicas_change(old, new).is_none(), is_downscale, "{old:?} {new:?}");
+        assert_eq!(
+            replicas_change(old, new).is_none(),
+            is_downscale,
+            "{old:?} {new:?}"
+        );
     }
 }

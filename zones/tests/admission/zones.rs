@@ -39,7 +39,10 @@ fn a_pod_that_does_not_prepare_ends_it() {
         |_| Err("no such host".to_owned()),
         |ask| {
             let status = if ask.method == Method::Post { 301 } else { 200 };
-            Ok(Answer { status, body: String::new() })
+            Ok(Answer {
+                status,
+                body: String::new(),
+            })
         },
     ];
     for answers in answers {
@@ -86,7 +89,8 @@ fn nobody_joins_an_operation_that_is_being_undone() {
     let mut cluster = Cluster::new();
     cluster.answers = refused;
     let mut webhook = Prepare::new(cluster.review("r1", "a", 2), settings(), false);
-    let is_undone = |step: &Step| matches!(step, Step::Ask(asks) if asks.iter().any(|ask| ask.method == Method::Delete));
+    let is_undone =
+        |step: &Step| matches!(step, Step::Ask(asks) if asks.iter().any(|ask| ask.method == Method::Delete));
     let stopped = cluster.go_on(&mut webhook, Fact::Begin, is_undone);
     assert!(stopped.is_err());
     cluster.answers = prepared;
@@ -98,7 +102,8 @@ fn nobody_joins_an_operation_that_is_being_undone() {
 fn the_second_zone_waits_for_the_first() {
     let mut cluster = Cluster::new();
     let mut first = Prepare::new(cluster.review("r1", "a", 2), settings(), false);
-    let Err(Step::Ask(asks)) = cluster.go_on(&mut first, Fact::Begin, |step| matches!(step, Step::Ask(_))) else {
+    let Err(Step::Ask(asks)) = cluster.go_on(&mut first, Fact::Begin, |step| matches!(step, Step::Ask(_)))
+    else {
         panic!("pods are asked");
     };
     let second = cluster.downscale("r2", "b", 2);
@@ -121,11 +126,15 @@ fn the_wait_ends_with_the_change_carried_out() {
     let mut cluster = Cluster::new();
     assert!(cluster.downscale("r1", "a", 2).allowed);
     cluster.now = at("2026-01-01T01:00:00Z");
-    assert!(!cluster.downscale("r2", "b", 2).allowed, "the change of a may still come");
+    assert!(
+        !cluster.downscale("r2", "b", 2).allowed,
+        "the change of a may still come"
+    );
     cluster.sets[0]["spec"]["replicas"] = json!(2);
     cluster.sets[0]["metadata"]["generation"] = json!(5);
     assert!(!cluster.downscale("r3", "b", 2).allowed, "it is not observed yet");
-    cluster.sets[0]["status"] = json!({"replicas": 2, "readyReplicas": 2, "updatedReplicas": 2, "observedGeneration": 5});
+    cluster.sets[0]["status"] =
+        json!({"replicas": 2, "readyReplicas": 2, "updatedReplicas": 2, "observedGeneration": 5});
     assert!(!cluster.downscale("r4", "b", 2).allowed, "its pod is still there");
     cluster.pods.retain(|pod| pod["metadata"]["name"] != "a-2");
     assert!(cluster.downscale("r5", "b", 2).allowed);
@@ -142,7 +151,11 @@ fn another_write_is_no_failure() {
     cluster.conflicts = 100;
     let answer = cluster.downscale("r1", "a", 2);
     assert!(!answer.allowed, "it does not try forever");
-    assert!(cluster.done.iter().all(|done| done == "conflict"), "no pod was asked: {:?}", cluster.done);
+    assert!(
+        cluster.done.iter().all(|done| done == "conflict"),
+        "no pod was asked: {:?}",
+        cluster.done
+    );
 }
 
 #[test]
@@ -159,56 +172,99 @@ fn what_holds_a_downscale_up() {
     };
     type Change = Box<dyn Fn(&mut Cluster)>;
     let cases: Vec<(&str, Change)> = vec![
-        ("pods of statefulset b are being replaced", Box::new(move |cluster| {
-            cluster.record = Some(Record {
-                version: "1".to_owned(),
-                status: ZoneRolloutStatus {
-                    operation: Some(rolling.clone()),
-                    ..ZoneRolloutStatus::default()
-                },
-            });
-        })),
-        ("statefulset b has 0 non-updated replicas and 1 non-ready replicas", Box::new(|cluster| {
-            cluster.pods[5]["status"]["containerStatuses"][0]["ready"] = json!(false);
-        })),
-        ("statefulset b has 3 non-updated replicas and 3 non-ready replicas", Box::new(|cluster| {
-            cluster.pods.truncate(3);
-            cluster.sets[1]["status"] = json!({"observedGeneration": 4});
-        })),
-        ("statefulset b was not observed by its controller yet", Box::new(|cluster| {
-            cluster.sets[1]["metadata"]["generation"] = json!(5);
-        })),
-        ("parsing downscale annotations failed.", Box::new(|cluster| {
-            cluster.sets[1]["metadata"]["annotations"]["grafana.com/last-downscale"] = json!("yesterday");
-        })),
-        ("parsing downscale annotations failed.", Box::new(|cluster| {
-            cluster.sets[1]["metadata"]["annotations"]["grafana.com/last-downscale"] = json!("2025-01-01T00:00:00Z");
-            cluster.sets[1]["metadata"]["labels"]["grafana.com/min-time-between-zones-downscale"] = json!("1d");
-        })),
-        ("loading zones failed.", Box::new(|cluster| {
-            cluster.tracker = Some([("b".to_owned(), "yesterday".to_owned())].into());
-        })),
-        ("parsing parsing downscale timestamps from the zone ConfigMap failed.", Box::new(|cluster| {
-            cluster.tracker = Some([("b".to_owned(), r#"{"lastDownscaled":"yesterday"}"#.to_owned())].into());
-        })),
-        ("the grafana.com/prepare-downscale-http-port annotation is not set or empty.", Box::new(|cluster| {
-            cluster.sets[0]["metadata"]["annotations"]["grafana.com/prepare-downscale-http-port"] = json!("");
-        })),
-        ("the serviceName is not set or empty.", Box::new(|cluster| {
-            cluster.sets[0]["spec"]["serviceName"] = json!("");
-        })),
+        (
+            "pods of statefulset b are being replaced",
+            Box::new(move |cluster| {
+                cluster.record = Some(Record {
+                    version: "1".to_owned(),
+                    status: ZoneRolloutStatus {
+                        operation: Some(rolling.clone()),
+                        ..ZoneRolloutStatus::default()
+                    },
+                });
+            }),
+        ),
+        (
+            "statefulset b has 0 non-updated replicas and 1 non-ready replicas",
+            Box::new(|cluster| {
+                cluster.pods[5]["status"]["containerStatuses"][0]["ready"] = json!(false);
+            }),
+        ),
+        (
+            "statefulset b has 3 non-updated replicas and 3 non-ready replicas",
+            Box::new(|cluster| {
+                cluster.pods.truncate(3);
+                cluster.sets[1]["status"] = json!({"observedGeneration": 4});
+            }),
+        ),
+        (
+            "statefulset b was not observed by its controller yet",
+            Box::new(|cluster| {
+                cluster.sets[1]["metadata"]["generation"] = json!(5);
+            }),
+        ),
+        (
+            "parsing downscale annotations failed.",
+            Box::new(|cluster| {
+                cluster.sets[1]["metadata"]["annotations"]["grafana.com/last-downscale"] = json!("yesterday");
+            }),
+        ),
+        (
+            "parsing downscale annotations failed.",
+            Box::new(|cluster| {
+                cluster.sets[1]["metadata"]["annotations"]["grafana.com/last-downscale"] =
+                    json!("2025-01-01T00:00:00Z");
+                cluster.sets[1]["metadata"]["labels"]["grafana.com/min-time-between-zones-downscale"] =
+                    json!("1d");
+            }),
+        ),
+        (
+            "loading zones failed.",
+            Box::new(|cluster| {
+                cluster.tracker = Some([("b".to_owned(), "yesterday".to_owned())].into());
+            }),
+        ),
+        (
+            "parsing parsing downscale timestamps from the zone ConfigMap failed.",
+            Box::new(|cluster| {
+                cluster.tracker =
+                    Some([("b".to_owned(), r#"{"lastDownscaled":"yesterday"}"#.to_owned())].into());
+            }),
+        ),
+        (
+            "the grafana.com/prepare-downscale-http-port annotation is not set or empty.",
+            Box::new(|cluster| {
+                cluster.sets[0]["metadata"]["annotations"]["grafana.com/prepare-downscale-http-port"] =
+                    json!("");
+            }),
+        ),
+        (
+            "the serviceName is not set or empty.",
+            Box::new(|cluster| {
+                cluster.sets[0]["spec"]["serviceName"] = json!("");
+            }),
+        ),
         // A port that would lead to another host.
-        ("one or more pods failed to prepare for shutdown.", Box::new(|cluster| {
-            cluster.sets[0]["metadata"]["annotations"]["grafana.com/prepare-downscale-http-port"] = json!("80@elsewhere");
-        })),
+        (
+            "one or more pods failed to prepare for shutdown.",
+            Box::new(|cluster| {
+                cluster.sets[0]["metadata"]["annotations"]["grafana.com/prepare-downscale-http-port"] =
+                    json!("80@elsewhere");
+            }),
+        ),
     ];
     for (why, change) in cases {
         let mut cluster = Cluster::new();
         change(&mut cluster);
         let answer = cluster.downscale("r1", "a", 2);
-        let expected = format!("downscale of statefulsets/a in test from 3 to 2 replicas is not allowed because {why}");
+        let expected =
+            format!("downscale of statefulsets/a in test from 3 to 2 replicas is not allowed because {why}");
         assert_eq!(answer.message, Some(expected));
-        assert!(!answer.allowed && cluster.done.is_empty(), "{why}: {:?}", cluster.done);
+        assert!(
+            !answer.allowed && cluster.done.is_empty(),
+            "{why}: {:?}",
+            cluster.done
+        );
     }
 }
 
@@ -216,12 +272,17 @@ fn what_holds_a_downscale_up() {
 fn what_cannot_be_read_is_denied() {
     let no = || "not today".to_owned();
     let cases: [(&str, fn(&mut Zones, String)); 4] = [
-        ("finding other statefulsets failed.", |zones, no| zones.sets = Err(no)),
+        ("finding other statefulsets failed.", |zones, no| {
+            zones.sets = Err(no)
+        }),
         ("loading zones failed.", |zones, no| zones.tracker = Err(no)),
         ("loading zones failed.", |zones, no| zones.record = Err(no)),
-        ("an error occurred while checking whether StatefulSets have non-updated replicas", |zones, no| {
-            zones.pods = Err(no);
-        }),
+        (
+            "an error occurred while checking whether StatefulSets have non-updated replicas",
+            |zones, no| {
+                zones.pods = Err(no);
+            },
+        ),
     ];
     for (why, spoil) in cases {
         let cluster = Cluster::new();
@@ -233,7 +294,10 @@ fn what_cannot_be_read_is_denied() {
         let Step::Answer(answer) = webhook.advance(Fact::Zones(zones), cluster.now) else {
             panic!("{why}");
         };
-        assert!(!answer.allowed && answer.message.as_ref().is_some_and(|text| text.ends_with(why)), "{answer:?}");
+        assert!(
+            !answer.allowed && answer.message.as_ref().is_some_and(|text| text.ends_with(why)),
+            "{answer:?}"
+        );
     }
 }
 
@@ -248,8 +312,16 @@ fn only_pods_with_something_to_hand_over_are_asked() {
         "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {}}}]});
     cluster.pods.extend([pending, crashing]);
     assert!(cluster.downscale("r1", "a", 2).allowed);
-    let asked: Vec<&String> = cluster.done.iter().filter(|done| done.starts_with("POST")).collect();
-    assert_eq!(asked, ["POST http://a-4.db.test.svc.cluster.local.:80/leave", POST_A_2], "the one that ran is asked");
+    let asked: Vec<&String> = cluster
+        .done
+        .iter()
+        .filter(|done| done.starts_with("POST"))
+        .collect();
+    assert_eq!(
+        asked,
+        ["POST http://a-4.db.test.svc.cluster.local.:80/leave", POST_A_2],
+        "the one that ran is asked"
+    );
 }
 
 #[test]
@@ -281,7 +353,10 @@ fn the_newest_time_counts_wherever_it_is_written() {
         cluster.sets[1]["metadata"]["annotations"]["grafana.com/last-downscale"] = json!(time(0));
         cluster.tracker = Some([("b".to_owned(), json!({"lastDownscaled": time(1)}).to_string())].into());
         let mut record = Record::default();
-        record.status.last_downscale.insert("b".to_owned(), Time(at(time(2))));
+        record
+            .status
+            .last_downscale
+            .insert("b".to_owned(), Time(at(time(2))));
         cluster.record = Some(record);
         assert!(!cluster.downscale("r1", "a", 2).allowed, "source {newest}");
     }
@@ -292,7 +367,17 @@ fn pods_are_asked_by_groups_and_no_more_after_a_failure() {
     for (answers, posts, deletes) in [
         (prepared as fn(&Ask) -> _, 70, 0),
         (refused, 32, 70),
-        (|ask: &Ask| if ask.pod == "a-0" { refused(ask) } else { prepared(ask) }, 70, 70),
+        (
+            |ask: &Ask| {
+                if ask.pod == "a-0" {
+                    refused(ask)
+                } else {
+                    prepared(ask)
+                }
+            },
+            70,
+            70,
+        ),
     ] {
         let mut cluster = Cluster::new();
         cluster.sets[0]["spec"]["replicas"] = json!(70);
