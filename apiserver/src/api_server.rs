@@ -8,6 +8,7 @@ use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use tokio::task::AbortHandle;
 
+use crate::admission::{Admission, Endpoint, ServicePort};
 use crate::clock::Clock;
 use crate::door::{self, Credentials, CredentialsError, Identity, InProcess, ListenError, Login};
 use crate::fault::{Faults, Match};
@@ -155,10 +156,12 @@ impl Builder {
     pub fn in_process(self) -> Result<ApiServer, StartError> {
         let work = Arc::new(WorkQueue::default());
         let recorder = Arc::new(Recorder::new(self.events, self.log_limit));
-        let (noted, kept) = (work.clone(), recorder.clone());
+        let admission = Arc::new(Admission::default());
+        let (noted, kept, hooks) = (work.clone(), recorder.clone(), admission.clone());
         let observers: Vec<crate::store::Observer> = vec![
             Box::new(move |resource, change| noted.note(resource, change)),
             Box::new(move |resource, change| kept.note(resource, change)),
+            Box::new(move |resource, _| hooks.note(resource)),
         ];
         let credentials = Arc::new(Credentials::new()?);
         let admin = credentials.issue(ADMIN)?;
@@ -166,6 +169,7 @@ impl Builder {
             clock: self.clock.unwrap_or_else(Clock::of_this_machine),
             work,
             recorder,
+            admission,
             authority: credentials.authority_pem(),
             random: self
                 .seed
@@ -310,6 +314,13 @@ impl ApiServer {
     /// Runs a task as long as the server.
     pub fn attach(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.lock().push(tokio::spawn(task).abort_handle());
+    }
+
+    /// Says where the services of admission webhooks are (`clientConfig.service`), since nothing routes cluster addresses here. It is
+    /// called for each call of a webhook, so that its answer may change. Where it answers `None`, the Service's
+    /// `externalName` counts; without one the call fails.
+    pub fn resolve_services(&self, find: impl Fn(&ServicePort) -> Option<Endpoint> + Send + Sync + 'static) {
+        self.core.admission.resolve_by(Arc::new(find));
     }
 
     /// Plays the controllers of workloads, scheduler and kubelets from here on, until the server stops. The recorder and

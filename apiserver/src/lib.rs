@@ -25,6 +25,7 @@
 //!
 //! Where it differs from kube-apiserver: `DEVIATIONS.md`.
 
+mod admission;
 mod api_server;
 pub mod apply;
 pub mod builtin;
@@ -48,6 +49,7 @@ mod store;
 mod table;
 mod tokens;
 
+pub use admission::{Endpoint, HookService, ServicePort};
 pub use api_server::{ApiServer, Builder, Footprint, StartError};
 pub use clock::Clock;
 pub use door::{CredentialsError, Identity, InProcess, ListenError, Login};

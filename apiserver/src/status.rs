@@ -127,9 +127,14 @@ pub fn deleted(resource: &GroupResource, name: &str, uid: &str) -> Value {
 impl ApiError {
     /// A refusal with a code, a reason (may be empty), a message and details (may be null).
     pub fn new(code: u16, reason: &str, message: &str, details: Value) -> Self {
+        Self::of(code, failure(code, reason, message, details))
+    }
+
+    /// A refusal with this body.
+    pub fn of(code: u16, status: Value) -> Self {
         Self {
             code,
-            body: ErrorBody::Status(Box::new(failure(code, reason, message, details))),
+            body: ErrorBody::Status(Box::new(status)),
         }
     }
 
@@ -296,6 +301,13 @@ impl ApiError {
     /// A failure inside the server, with no reason (as the real one sends for apply bodies of a wrong type).
     pub fn internal(message: &str) -> Self {
         Self::new(500, "", message, Value::Null)
+    }
+
+    /// A failure inside the server that it names, such as a webhook that does not answer.
+    pub fn internal_error(message: &str) -> Self {
+        let details = json!({"causes": [{"message": message}]});
+        let message = format!("Internal error occurred: {message}");
+        Self::new(500, "InternalError", &message, details)
     }
 
     /// The resource version asked for is not known any more.

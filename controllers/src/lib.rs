@@ -13,6 +13,7 @@
 //! Invariant: nothing here decides what the rollout engine decides.
 //! Invariant: the clock and randomness come from [`runtime`]; nothing else asks for either.
 
+pub mod admission;
 pub mod assemblage;
 pub mod bindings;
 pub mod expand;

@@ -24,12 +24,14 @@ mod grafana;
 mod matcher;
 #[path = "conformance/reader.rs"]
 mod reader;
+#[path = "conformance/reading_test.rs"]
+mod reading_test;
 #[path = "conformance/registry.rs"]
 mod registry;
 #[path = "conformance/run.rs"]
 mod run;
-#[path = "conformance/self_test.rs"]
-mod self_test;
+#[path = "conformance/running_test.rs"]
+mod running_test;
 
 /// Every case of every table that muster answers is equal, safer, or a deviation with a reason.
 #[test]

@@ -14,13 +14,11 @@ use muster_api::{
 };
 
 use crate::{
+    budget::{self, MEMORY},
     model::{Group, Pod, Set},
     roll::{self, Budget, Held, Roll},
     scale::{self, Change, Facts, Settings, mirror::Reference, operation, pods::Ask},
 };
-
-/// How long an eviction that was allowed counts as one that comes: another webhook may refuse it.
-pub const EVICTION: SignedDuration = SignedDuration::from_secs(120);
 
 /// A write in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,16 +130,10 @@ pub fn decide(
     decision
 }
 
-/// Whether a pod may still go. A deletion ends with its pod alone: a late delete of a deposed leader must meet its entry. An eviction may be
-/// refused by another webhook, so it ends with its pod's run, or after a while.
+/// Whether a pod on record may still go.
 fn is_under_way(sets: &[Set], entry: &InFlight, now: Timestamp) -> bool {
-    let pods = sets.iter().flat_map(|set| &set.pods);
-    let pod = pods.into_iter().find(|pod| pod.uid == entry.uid);
-    match (pod, entry.why) {
-        (None, _) => false,
-        (Some(_), Why::Deletion) => true,
-        (Some(pod), Why::Eviction) => pod.phase == "Running" && now.duration_since(entry.since.0) < EVICTION,
-    }
+    let mut pods = sets.iter().flat_map(|set| &set.pods);
+    budget::is_under_way(entry, pods.find(|pod| pod.uid == entry.uid), now)
 }
 
 /// The sets as they are now. One at another revision than on record is another one.
@@ -346,7 +338,7 @@ fn wake_at(group: &Group, soaked: Option<Timestamp>, now: Timestamp) -> Option<T
         .filter(|_| status.waiting_since.is_none() && condemned(group).is_none())
         .and_then(|since| since.0.checked_add(deadline(group)).ok()); // an end beyond time never comes
     let evictions = status.in_flight.iter().filter(|entry| entry.why == Why::Eviction);
-    let evictions = evictions.filter_map(|entry| entry.since.0.checked_add(EVICTION).ok()); // the same
+    let evictions = evictions.filter_map(|entry| entry.since.0.checked_add(MEMORY).ok()); // the same
     evictions
         .chain(soaked)
         .chain(deadline)

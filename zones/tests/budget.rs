@@ -1,14 +1,20 @@
 //! Promise: a budget keeps all zones but one whole, counts by partition where it says so, and what it allowed is not forgotten.
 
-use std::collections::BTreeMap;
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "tests: a failed expectation is meant to end the test"
+)]
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
+use muster_api::zonerollout::{InFlight, Why};
 use muster_zones::{
     budget::{
-        Allowed, Asked, Budget, Facts, Known, Limit, Observed, Reason, Request, Verdict, judge,
-        ready_time_patch, still_pending, validate,
+        Asked, Facts, Known, Observed, OfRollout, Reason, Request, Verdict, is_under_way, judge,
+        ready_time_patch,
     },
     model::{Pod, Set},
+    roll::Budget as _,
 };
 use serde_json::{Value, json};
 
@@ -19,7 +25,7 @@ struct Cluster {
     spec: Value,
     sets: Vec<Value>,
     pods: Vec<Value>,
-    allowed: Vec<Allowed>,
+    in_flight: Vec<InFlight>,
     seconds: i64,
 }
 
@@ -34,7 +40,7 @@ impl Cluster {
                 .iter()
                 .flat_map(|zone| (0..3).map(|ordinal| pod(zone, ordinal)))
                 .collect(),
-            allowed: Vec::new(),
+            in_flight: Vec::new(),
             seconds: 0,
         }
     }
@@ -63,17 +69,24 @@ impl Cluster {
         Timestamp::from_second(1_800_000_000 + self.seconds).unwrap()
     }
 
-    fn ask(&mut self, name: &str, dry_run: bool, asked: Asked) -> Verdict {
+    fn set_rows(&self) -> Vec<Set> {
+        self.sets
+            .iter()
+            .map(|set| Set::from_value(set).unwrap())
+            .collect()
+    }
+
+    fn budgets(&self) -> Known {
         let mut budgets = Known::default();
         let budget = json!({
             "kind": "ZoneAwarePodDisruptionBudget", "metadata": {"name": "store", "generation": 1}, "spec": self.spec,
         });
         assert_eq!(budgets.put(&budget), Observed::Updated);
-        let sets: Vec<Set> = self
-            .sets
-            .iter()
-            .map(|set| Set::from_value(set).unwrap())
-            .collect();
+        budgets
+    }
+
+    fn ask(&mut self, name: &str, dry_run: bool, asked: Asked) -> Verdict {
+        let (budgets, sets) = (self.budgets(), self.set_rows());
         let pods = self.rows();
         let pod = pods.iter().find(|pod| pod.name == name).cloned();
         let owner = pod.as_ref().and_then(|pod| pod.controller.clone());
@@ -94,11 +107,12 @@ impl Cluster {
                 }),
                 sets: Ok(sets),
                 pods: Ok(pods),
-                allowed: &self.allowed,
+                in_flight: &self.in_flight,
                 now: self.now(),
             },
         );
-        self.allowed.extend(verdict.record.clone());
+        self.in_flight
+            .extend(verdict.record.clone().map(|record| *record));
         verdict
     }
 
@@ -349,26 +363,67 @@ fn the_time_since_which_a_pod_is_ready_is_written_once() {
 
 #[test]
 fn what_was_allowed_counts_for_two_minutes_or_until_the_pod_stops() {
+    let under_way = |cluster: &Cluster| {
+        let pods = cluster.rows();
+        let entry = &cluster.in_flight[0];
+        is_under_way(entry, pods.iter().find(|pod| pod.uid == entry.uid), cluster.now())
+    };
     let mut cluster = Cluster::new(&json!({}));
     assert_eq!(cluster.evict("store-a-0"), allowed());
     cluster.seconds = 119;
     assert_eq!(cluster.evict("store-b-0"), denied("1 pod not ready in store-a"));
-    assert_eq!(
-        still_pending(&cluster.allowed, &cluster.rows(), cluster.now()).len(),
-        1
-    );
+    assert!(under_way(&cluster));
     cluster.seconds = 120;
-    assert_eq!(
-        still_pending(&cluster.allowed, &cluster.rows(), cluster.now()),
-        []
-    );
+    assert!(!under_way(&cluster));
     assert_eq!(cluster.evict("store-b-0"), allowed());
-    cluster.seconds = 0;
-    let stopped = cluster
-        .change("store-b-0", "/status/phase", &json!("Pending"))
-        .without("store-a-0");
-    let later = stopped.now() + SignedDuration::from_secs(1);
-    assert_eq!(still_pending(&stopped.allowed, &stopped.rows(), later), []);
+    cluster.seconds = 1;
+    let stopped = cluster.change("store-a-0", "/status/phase", &json!("Pending"));
+    assert!(!under_way(&stopped));
+    assert!(!under_way(&stopped.without("store-a-0")));
+}
+
+#[test]
+fn a_deletion_counts_until_its_pod_is_gone() {
+    let mut cluster = Cluster::new(&json!({}));
+    assert_eq!(
+        cluster.ask("store-a-0", false, Asked::Rollout(1)).reason,
+        Reason::Allowed
+    );
+    let entry = cluster.in_flight[0].clone();
+    assert_eq!((entry.why, entry.set.as_str()), (Why::Deletion, "store-a"));
+    cluster.seconds = 3_600;
+    let mut cluster = cluster.change("store-a-0", "/status/phase", &json!("Pending"));
+    assert!(is_under_way(&entry, cluster.rows().first(), cluster.now()));
+    cluster = cluster.change("store-a-0", "/status/phase", &json!("Running"));
+    assert_eq!(cluster.evict("store-b-0"), denied("1 pod not ready in store-a"));
+    // The pod that is made in its place is another one.
+    let cluster = cluster.change("store-a-0", "/metadata/uid", &json!("uid-of-its-successor"));
+    assert!(!is_under_way(&entry, cluster.rows().first(), cluster.now()));
+}
+
+#[test]
+fn the_rollout_asks_and_what_it_was_allowed_counts_at_once() {
+    let cluster = Cluster::new(&json!({"maxUnavailable": 0}));
+    let (budgets, sets, pods) = (cluster.budgets(), cluster.set_rows(), cluster.rows());
+    let mut budget = OfRollout::new(&budgets, "default", (&sets, &pods), Vec::new(), cluster.now());
+    assert_eq!(budget.counts_by_partition(&pods[0]), Ok(false));
+    assert_eq!(budget.allows(&pods[0], 0), Err("max unavailable = 0".to_owned()));
+    assert_eq!(budget.allows(&pods[0], 1), Ok(()));
+    assert_eq!(
+        budget.allows(&pods[1], 1),
+        Err("1 pod not ready in store-a".to_owned())
+    );
+    assert_eq!(budget.allows(&pods[1], 2), Ok(()));
+    assert_eq!(
+        budget.allows(&pods[3], 3),
+        Err("2 pods not ready in store-a".to_owned())
+    );
+    let cluster = Cluster::new(&json!({"podNamePartitionRegex": PARTITIONS}));
+    let budgets = cluster.budgets();
+    let mut budget = OfRollout::new(&budgets, "default", (&sets, &pods), Vec::new(), cluster.now());
+    assert_eq!(budget.counts_by_partition(&pods[0]), Ok(true));
+    assert_eq!(budget.allows(&pods[0], 1), Ok(()));
+    assert_eq!(budget.allows(&pods[4], 1), Ok(()));
 }
 
 #[test]
@@ -378,7 +433,7 @@ fn a_dry_run_leaves_nothing_behind() {
         cluster.ask("store-a-0", true, Asked::Eviction).reason,
         Reason::Allowed
     );
-    assert_eq!(cluster.allowed, []);
+    assert_eq!(cluster.in_flight, []);
     assert_eq!(cluster.evict("store-b-0"), allowed());
 }
 
@@ -426,123 +481,4 @@ fn a_review_has_to_be_of_an_eviction() {
     assert!(review(json!({"dryRun": true})).unwrap().dry_run);
     assert!(!review(json!({"dryRun": null})).unwrap().dry_run);
     assert!(Request::from_review(&Value::Null).is_err());
-}
-
-#[test]
-fn a_budget_made_anew_replaces_the_one_before() {
-    let budget = |uid: &str, generation: i64, limit: i64| {
-        json!({
-            "kind": "ZoneAwarePodDisruptionBudget",
-            "metadata": {"name": "store", "uid": uid, "generation": generation},
-            "spec": {"maxUnavailable": limit, "selector": {"matchLabels": {"a": "b"}}},
-        })
-    };
-    let mut known = Known::default();
-    assert_eq!(known.put(&budget("one", 4, 1)), Observed::Updated);
-    assert_eq!(known.put(&budget("one", 3, 1)), Observed::Ignored);
-    assert_eq!(known.put(&budget("one", 5, -1)), Observed::Invalid);
-    assert_eq!(known.put(&budget("two", 1, 2)), Observed::Updated);
-    assert_eq!(known.delete(&budget("one", 9, 1)), Observed::DeleteIgnored);
-    let labels = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
-    assert_eq!(known.find(&labels).unwrap().unwrap().limit, Limit::Count(2));
-    assert_eq!(
-        known.find(&BTreeMap::new()).unwrap().map(|budget| &budget.name),
-        None
-    );
-    assert_eq!(known.delete(&budget("two", 1, 2)), Observed::Deleted);
-    assert_eq!(known.iter().count(), 0);
-}
-
-#[test]
-fn percentages_are_of_pods_that_are_both_desired_and_there() {
-    let table: [(u32, Option<u32>, u32, u32); 7] = [
-        (50, Some(10), 10, 5),
-        (50, Some(10), 4, 2),
-        (50, Some(4), 10, 2),
-        (1, Some(10), 10, 1),
-        (0, Some(10), 10, 0),
-        (50, Some(10), 0, 0),
-        (50, None, 10, 0),
-    ];
-    for (percentage, desired, reported, expected) in table {
-        let mut set = Set::from_value(&set("store-a")).unwrap();
-        set.replicas = desired;
-        set.status.replicas = reported;
-        assert_eq!(
-            Limit::Percentage(percentage).pods(&set),
-            expected,
-            "{percentage} {desired:?} {reported}"
-        );
-    }
-}
-
-#[test]
-fn what_is_refused_says_why() {
-    let spec = |spec: Value| {
-        let mut object = json!({"kind": "ZoneAwarePodDisruptionBudget", "spec": {"selector": {"matchLabels": {"a": "b"}}}});
-        for (key, value) in spec.as_object().unwrap() {
-            object["spec"][key] = value.clone();
-        }
-        object
-    };
-    let table = [
-        (json!({}), "Object 'Kind' is missing in '{}'"),
-        (
-            json!({"kind": "Pod", "spec": {}}),
-            "unexpected object kind - expecting ZoneAwarePodDisruptionBudget",
-        ),
-        (
-            json!({"kind": "ZoneAwarePodDisruptionBudget"}),
-            "no spec found in unstructured object",
-        ),
-        (
-            spec(json!({"selector": {}})),
-            "invalid value: selector is not found",
-        ),
-        (
-            spec(json!({"maxUnavailable": 1, "maxUnavailablePercentage": 1})),
-            "invalid value: only one of maxUnavailable or maxUnavailablePercentage may be set",
-        ),
-        (
-            spec(json!({"maxUnavailable": null})),
-            "failed to extract value from config field maxUnavailable",
-        ),
-        (
-            spec(json!({"maxUnavailable": -2})),
-            "invalid value: max unavailable must be 0 <= val, got -2",
-        ),
-        (
-            spec(json!({"maxUnavailablePercentage": 101})),
-            "invalid value: max unavailable percentage must be 0 <= val <= 100, got 101",
-        ),
-        (
-            spec(json!({"podNamePartitionRegex": "(a)", "podNameRegexGroup": 0})),
-            "invalid value: regex is not valid, got regular expression subexpression index out of range",
-        ),
-        (
-            spec(json!({"podNamePartitionRegex": "(a"})),
-            "invalid value: regex is not valid, got error parsing regexp: missing closing ): `^(a$`",
-        ),
-        (
-            spec(json!({"podNamePartitionRegex": "a**([0-9]+)\\q"})),
-            "invalid value: regex is not valid, got error parsing regexp: invalid escape sequence: `\\q`",
-        ),
-        (
-            spec(json!({"crossZoneEvictionDelay": "20m"})),
-            "invalid value: crossZoneEvictionDelay requires podNamePartitionRegex to be set",
-        ),
-        (
-            spec(json!({"crossZoneEvictionDelay": "-1m", "podNamePartitionRegex": "(a)"})),
-            "invalid value: crossZoneEvictionDelay must be >= 0, got -1m",
-        ),
-        (
-            spec(json!({"crossZoneEvictionDelay": "5", "podNamePartitionRegex": "(a)"})),
-            "invalid value: crossZoneEvictionDelay is not a valid duration, got time: missing unit in duration \"5\"",
-        ),
-    ];
-    for (object, expected) in table {
-        assert_eq!(validate(&object).unwrap_err().to_string(), expected, "{object}");
-    }
-    let parsed = Budget::parse(&spec(json!({"podNamePartitionRegex": "x-([0-9]+)"}))).unwrap();
-    assert_eq!(parsed.partition.unwrap().regex(), "^x-([0-9]+)$");
 }

@@ -1,5 +1,11 @@
 //! Promise: `muster zones` takes the command lines of rollout-operator, and refuses what it refuses; durations read as Go's and Prometheus' do.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "tests: a failed expectation is meant to end the test"
+)]
+
 use std::time::Duration;
 
 use jiff::SignedDuration;

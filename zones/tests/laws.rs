@@ -1,6 +1,12 @@
 //! Promise: over random histories with crashes of leaders, late deletes and statuses that lag, never two zones are disturbed by us, never more pods
 //! of a zone than may be, and a good revision gets everywhere.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "tests: a failed expectation is meant to end the test"
+)]
+
 use jiff::{SignedDuration, Timestamp};
 use muster_api::zonerollout::{ZoneRolloutSpec, ZoneRolloutStatus};
 use muster_zones::{
@@ -357,7 +363,7 @@ impl World {
 
     fn step(&mut self, seed: u64) {
         self.now += SignedDuration::from_secs(1);
-        if self.chance.next() % 400 == 0 {
+        if self.chance.next().is_multiple_of(400) {
             self.outage = self.now + SignedDuration::from_secs(150);
         }
         match self.chance.below(10) {

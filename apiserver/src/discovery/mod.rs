@@ -127,9 +127,9 @@ fn legacy_entries(resource: &Resource) -> Vec<Value> {
             "name": format!("{}/{}", resource.plural, sub.name), "singularName": "",
             "namespaced": resource.namespaced, "kind": sub.kind, "verbs": sub.verbs,
         });
-        if sub.name == "scale" {
-            entry["group"] = "autoscaling".into();
-            entry["version"] = "v1".into();
+        if let Some((group, version)) = sub.foreign() {
+            entry["group"] = group.into();
+            entry["version"] = version.into();
         }
         entries.push(entry);
     }
@@ -177,8 +177,29 @@ struct Subresource<'a> {
     verbs: &'static [&'static str],
 }
 
+impl Subresource<'_> {
+    /// Group and version of the object that is exchanged, if they are not the resource's.
+    fn foreign(&self) -> Option<(&'static str, &'static str)> {
+        match self.name {
+            "eviction" => Some(("policy", "v1")),
+            "scale" => Some(("autoscaling", "v1")),
+            _ => None,
+        }
+    }
+}
+
 fn subresources(resource: &Resource) -> Vec<Subresource<'_>> {
     let mut all = Vec::new();
+    if resource.is("", "Pod") {
+        let connects: &[&str] = &["create", "get"];
+        let of_pods = [
+            ("attach", "PodAttachOptions", connects),
+            ("eviction", "Eviction", &["create"]),
+            ("exec", "PodExecOptions", connects),
+            ("portforward", "PodPortForwardOptions", connects),
+        ];
+        all.extend(of_pods.map(|(name, kind, verbs)| Subresource { name, kind, verbs }));
+    }
     if resource.is("", "Namespace") {
         all.push(Subresource {
             name: "finalize",
@@ -256,10 +277,8 @@ fn aggregated_entry(resource: &Resource) -> Value {
     let subresources: Vec<Value> = subresources(resource)
         .iter()
         .map(|sub| {
-            let response = match sub.name {
-                "scale" => kind("autoscaling", "v1", "Scale"),
-                _ => kind(&resource.group, &resource.version, sub.kind),
-            };
+            let (group, version) = sub.foreign().unwrap_or((&resource.group, &resource.version));
+            let response = kind(group, version, sub.kind);
             json!({"subresource": sub.name, "responseKind": response, "verbs": sub.verbs})
         })
         .collect();

@@ -174,10 +174,11 @@ pub fn keep(old: &Value, new: &mut Value) {
 }
 
 /// Whether the two differ in what is wanted (what generations count): for custom resources everything but metadata and
-/// status, for built-in kinds the spec.
+/// status, for built-in kinds the spec (of webhook configurations the
+/// webhooks).
 pub fn wants_changed(resource: &Resource, old: &Value, new: &Value) -> bool {
     if resource.custom().is_none() {
-        return old["spec"] != new["spec"];
+        return old["spec"] != new["spec"] || old["webhooks"] != new["webhooks"];
     }
     let is_wanted = |key: &str| key != "metadata" && !(key == "status" && resource.status);
     let wanted = |object: &Value| -> Vec<(String, Value)> {

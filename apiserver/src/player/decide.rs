@@ -10,7 +10,7 @@ use super::pod::{self, Place};
 use super::settings::Speeds;
 use super::shelf::{Key, Seen};
 use super::world::{Item, Kind, World};
-use super::{claim, daemon_set, job, node, replica_set, service, stateful_set};
+use super::{claim, daemon_set, disruption, job, node, replica_set, service, stateful_set};
 
 /// What is to be done about what stands at a place.
 pub fn decide(item: &Item, world: &World, speeds: &Speeds, now: Timestamp) -> Plan {
@@ -23,6 +23,7 @@ pub fn decide(item: &Item, world: &World, speeds: &Speeds, now: Timestamp) -> Pl
         Kind::DaemonSet => daemon_set(&item.key, world, now),
         Kind::Job => job(&item.key, world, speeds, now),
         Kind::Service => service(&item.key, world),
+        Kind::PodDisruptionBudget => budget(&item.key, world, now),
         Kind::PersistentVolumeClaim => world
             .claims
             .get(&item.key)
@@ -120,6 +121,12 @@ fn service(key: &Key, world: &World) -> Option<Plan> {
         &slices,
         &objects(world.pods.within(&key.namespace)),
     ))
+}
+
+fn budget(key: &Key, world: &World, now: Timestamp) -> Option<Plan> {
+    let budget = &world.budgets.get(key)?.object;
+    let pods = objects(world.pods.within(&key.namespace));
+    Some(disruption::decide(budget, &pods, |pods| world.scale(pods), now))
 }
 
 fn pod(key: &Key, world: &World, speeds: &Speeds, now: Timestamp) -> Option<Plan> {

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, Service (EndpointSlice, address of a load balancer),
-//! PersistentVolumeClaim (bound at once), Pod and Node. No container runs: a pod becomes ready after a while, see
+//! PersistentVolumeClaim (bound at once), PodDisruptionBudget, Pod and Node. No container runs: a pod becomes ready after a while, see
 //! [`Speeds`] for how fast and how it fails.
 //!
 //! - Invariant: a decision is a function of the objects, the settings and the time; only the driver reads and writes.
@@ -21,6 +21,7 @@ mod claim;
 mod daemon_set;
 mod decide;
 mod deployment;
+mod disruption;
 mod driver;
 mod hash;
 mod job;

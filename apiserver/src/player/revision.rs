@@ -5,14 +5,17 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use kube::core::ObjectMeta;
 use kube::{Resource, ResourceExt as _};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::hash::{fnv, suffix};
+use super::hash::{fnv_1, suffix};
 use super::plan::{Plan, Verb};
 use super::template::owner;
 
-/// The label by which pods name their revision.
+/// The label by which pods name their revision; also that of the hash on the revisions of a DaemonSet.
 pub const LABEL: &str = "controller-revision-hash";
+
+/// The label of the hash on the revisions of a StatefulSet.
+const HASH: &str = "controller.kubernetes.io/hash";
 
 /// How many old revisions are kept if the owner does not say.
 const HISTORY: i32 = 10;
@@ -57,7 +60,7 @@ pub fn template_of(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
     serde_json::from_value(template.clone()).ok() // what is no template is the revision of none
 }
 
-/// The part of a revision's name that is its own.
+/// The part of the name of a DaemonSet's revision that is its own.
 pub fn hash(revision: &ControllerRevision) -> String {
     revision.labels().get(LABEL).cloned().unwrap_or_default() // ours have it
 }
@@ -86,24 +89,38 @@ fn new<K: Resource<DynamicType = ()>>(
     template: &PodTemplateSpec,
     number: i64,
 ) -> ControllerRevision {
-    let hash = suffix(fnv(format!("{template:?} {number}").as_bytes()));
     let mut labels = template
         .metadata
         .as_ref()
         .and_then(|metadata| metadata.labels.clone())
         .unwrap_or_default(); // none
-    labels.insert(LABEL.to_owned(), hash.clone());
     let mut data = json!({"spec": {"template": template}});
     data["spec"]["template"]["$patch"] = "replace".into();
+    let hash = suffix(fnv_1(format!("{}0", go_json(&data)).as_bytes())); // after 0 collisions of names
+    let label = if K::kind(&()) == "StatefulSet" {
+        HASH
+    } else {
+        LABEL
+    };
+    labels.insert(label.to_owned(), hash.clone());
     ControllerRevision {
         metadata: ObjectMeta {
             name: Some(format!("{}-{hash}", owned_by.name_any())),
             namespace: owned_by.namespace(),
             labels: Some(labels),
+            annotations: owned_by.meta().annotations.clone(),
             owner_references: Some(vec![owner(owned_by)]),
             ..ObjectMeta::default()
         },
         data: Some(RawExtension(data)),
         revision: number,
     }
+}
+
+/// JSON as Go prints it, which is what hashes are made of: what HTML knows as markup is escaped.
+fn go_json(value: &Value) -> String {
+    let text = value.to_string();
+    text.replace('&', "\\u0026")
+        .replace('<', "\\u003c")
+        .replace('>', "\\u003e")
 }

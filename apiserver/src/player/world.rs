@@ -1,6 +1,6 @@
 //! What a player knows of its cluster, and what to look at again because it changed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 use jiff::Timestamp;
@@ -8,9 +8,10 @@ use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, Repl
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::runtime::watcher::Event;
+use kube::{Resource, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -109,6 +110,7 @@ kinds! {
     Node, nodes;
     PersistentVolumeClaim, claims;
     Pod, pods;
+    PodDisruptionBudget, budgets;
     ReplicaSet, replica_sets;
     Service, services;
     StatefulSet, stateful_sets;
@@ -204,7 +206,10 @@ impl World {
                     kind: Kind::Service,
                     key,
                 }));
+                self.touch_budgets(&key.namespace);
             }
+            // Their size is what budgets are a part of.
+            Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet => self.touch_budgets(&key.namespace),
             Kind::Node => {
                 let sets = self
                     .daemon_sets
@@ -224,6 +229,59 @@ impl World {
             _ => {}
         }
         self.dirty.insert(Item { kind: K::KIND, key });
+    }
+
+    fn touch_budgets(&mut self, namespace: &str) {
+        let budgets = self.budgets.within(namespace);
+        let items = budgets.map(|budget| Item {
+            kind: Kind::PodDisruptionBudget,
+            key: Key::of(&budget.object.metadata),
+        });
+        let items: Vec<Item> = items.collect();
+        self.dirty.extend(items);
+    }
+
+    /// How many pods the controllers of these pods want together, each once; an error says which controller is not there. A pod without
+    /// one does not count.
+    pub fn scale(&self, pods: &[&Pod]) -> Result<i32, String> {
+        let mut scales = BTreeMap::new();
+        for pod in pods {
+            let Some(owner) = controller(&pod.metadata) else {
+                continue;
+            };
+            let found = self.scale_of(&pod.metadata, owner);
+            let (uid, replicas) =
+                found.ok_or_else(|| format!("found no controllers for pod {:?}", pod.name_any()))?;
+            scales.insert(uid, replicas);
+        }
+        Ok(scales.values().sum())
+    }
+
+    /// The uid of what says how many pods there are to be, and how many: of a Deployment's ReplicaSet the Deployment.
+    fn scale_of(&self, near: &ObjectMeta, owner: &OwnerReference) -> Option<(String, i32)> {
+        let key = Key {
+            namespace: near.namespace.clone().unwrap_or_default(), // pods have one
+            name: owner.name.clone(),
+        };
+        let is_it = |meta: &ObjectMeta| meta.uid.as_deref() == Some(&owner.uid);
+        let replicas = |wanted: Option<i32>| (owner.uid.clone(), wanted.unwrap_or(1));
+        match Kind::named(&owner.kind)? {
+            Kind::Deployment => {
+                let object = &self.deployments.get(&key)?.object;
+                is_it(&object.metadata).then(|| replicas(object.spec.as_ref().and_then(|spec| spec.replicas)))
+            }
+            Kind::ReplicaSet => {
+                let object = &self.replica_sets.get(&key)?.object;
+                let above = controller(&object.metadata).and_then(|above| self.scale_of(near, above));
+                let own = || replicas(object.spec.as_ref().and_then(|spec| spec.replicas));
+                is_it(&object.metadata).then(|| above.unwrap_or_else(own))
+            }
+            Kind::StatefulSet => {
+                let object = &self.stateful_sets.get(&key)?.object;
+                is_it(&object.metadata).then(|| replicas(object.spec.as_ref().and_then(|spec| spec.replicas)))
+            }
+            _ => None,
+        }
     }
 
     /// Marks the pods that take annotations from this object, directly or by a ReplicaSet.

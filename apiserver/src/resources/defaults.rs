@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Resource, service};
+use super::{Resource, service, webhooks};
+use crate::admission;
 use crate::crd;
 use crate::server::Core;
 
@@ -50,6 +51,9 @@ pub fn fill(resource: &Resource, object: &mut Value) {
         }
         ("apiextensions.k8s.io", "CustomResourceDefinition") => crd::check::fill(object),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => role_binding(object),
+        (admission::GROUP, "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration") => {
+            webhooks::fill(object);
+        }
         _ => {}
     }
 }
@@ -69,6 +73,10 @@ pub fn begin(resource: &Resource, object: &mut Value, core: &Core) {
         ("", "PersistentVolumeClaim" | "PersistentVolume") => object["status"] = json!({"phase": "Pending"}),
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet") if resource.kind == "ReplicaSet" => {
             object["status"] = json!({"replicas": 0});
+        }
+        ("policy", "PodDisruptionBudget") => {
+            object["status"] =
+                json!({"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0});
         }
         ("apps", "StatefulSet") => object["status"] = json!({"replicas": 0, "availableReplicas": 0}),
         ("apps", "DaemonSet") => {

@@ -3,6 +3,7 @@
 //! - `builtin`: the table of kinds that are always there.
 //! - `catalog`: all that is served at an instant.
 //! - `defaults`, `validate`: what the kinds with behaviour of their own get and may not be.
+//! - `webhooks`: the configurations of admission webhooks.
 //! - `events`: the two faces of Event.
 
 pub mod builtin;
@@ -13,6 +14,7 @@ pub mod names;
 pub mod service;
 pub mod types;
 pub mod validate;
+pub mod webhooks;
 
 use std::sync::Arc;
 

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::Resource;
+use super::{Resource, webhooks};
+use crate::admission;
 use crate::crd;
 use crate::schema::{Cause, reason};
 use crate::select::label_selector_matches;
@@ -26,6 +27,9 @@ pub fn check(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<Cause
         ("apiextensions.k8s.io", "CustomResourceDefinition") => causes.extend(crd::check::problems(new, old)),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
             role_binding(new, old, &mut causes);
+        }
+        (admission::GROUP, "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration") => {
+            causes.extend(webhooks::problems(new));
         }
         _ => {}
     }

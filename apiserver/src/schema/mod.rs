@@ -25,7 +25,7 @@ use serde_json::Value;
 pub use cause::{Cause, reason};
 pub use node::{ListType, MapType};
 pub(crate) use node::{Node, Type};
-pub(crate) use rules::member_at;
+pub(crate) use rules::{Condition, member_at};
 
 /// A structural schema of one version of a custom resource, its CEL rules parsed once.
 #[derive(Debug)]

@@ -1,16 +1,19 @@
 //! Server-side apply.
 
+use serde_json::Value;
+
 use super::decode::{self, Decoded};
 use super::intake::Body;
 use super::write::{self, Options, Tracking};
-use super::{Call, Step, respond, shape};
+use super::{Call, Live, RACES, change, respond, shape};
 use crate::apply::{ApplyError, ApplyOptions, apply as merge};
 use crate::lifecycle::metadata;
 use crate::meta;
 use crate::schema::Cause;
 use crate::status::ApiError;
+use crate::store::Object;
 
-pub(super) fn apply(call: &Call<'_>, options: &mut Options) -> Result<http::Response<Body>, ApiError> {
+pub(super) async fn apply(call: &Call<'_>, options: &mut Options) -> Result<http::Response<Body>, ApiError> {
     options.manager = required_manager(call)?;
     let decoded = decode::yaml(&call.body)?;
     let api_version = call.resource.api_version();
@@ -24,39 +27,66 @@ pub(super) fn apply(call: &Call<'_>, options: &mut Options) -> Result<http::Resp
         now: &options.now,
     };
     let mut warnings = Vec::new();
-    let mut code = 200;
-    let applied = &decoded.value;
-    let outcome = call.core.replace(&call.resource.storage, &call.key(), |live| {
-        let Some(live) = live else {
-            let made = create(call, options, &how, applied);
-            if made.is_err() && call.live().is_ok() {
-                return Ok(Step::Again); // somebody else made it meanwhile: apply to that
+    for _ in 0..RACES {
+        if call.live().is_err() {
+            match create(call, options, &how, &decoded.value).await {
+                // Another client created it meanwhile: apply to that.
+                Err(_) if call.live().is_ok() => {}
+                made => {
+                    let (object, answer) = made?;
+                    return answered(call, answer.code, &object, &answer.warnings);
+                }
             }
-            let (object, answer) = made?;
-            (code, warnings) = (answer.code, answer.warnings);
-            return Ok(Step::Keep(object, ()));
-        };
-        let shown = respond::presented(&call.resource, live.value.clone());
-        let version = meta::resource_version(applied);
-        if !version.is_empty() && version != meta::resource_version(&shown) {
-            return Err(ApiError::modified(&call.named(), &call.target.name));
         }
-        let mut new = merge(Some(&shown), applied, call.resource.type_ref(), &how).map_err(refused)?;
-        metadata::clean(&mut new)?;
-        warnings = shape::shape(
-            &call.resource,
-            options,
-            &mut new,
-            &decoded.duplicates,
-            Tracking::Applied,
-        )?;
-        write::finish(call, options, live, new, Tracking::Applied)
-    });
-    let (object, ()) = outcome?;
+        let merged = |live: &Live| {
+            let (new, warned) = merged(call, options, &how, live, &decoded)?;
+            warnings = warned;
+            Ok(new)
+        };
+        match change::change(call, options, Tracking::Applied, merged).await {
+            Err(error) if error.code == 404 && call.live().is_err() => {} // deleted meanwhile: make it
+            changed => return answered(call, 200, &changed?, &warnings),
+        }
+    }
+    Err(ApiError::modified(&call.named(), &call.target.name))
+}
+
+fn answered(
+    call: &Call<'_>,
+    code: u16,
+    object: &Object,
+    warnings: &[String],
+) -> Result<http::Response<Body>, ApiError> {
     Ok(respond::with_warnings(
-        respond::object(call, code, &object)?,
-        &warnings,
+        respond::object(call, code, object)?,
+        warnings,
     ))
+}
+
+/// What an apply makes of the object as it stands, and what it is warned of.
+fn merged(
+    call: &Call<'_>,
+    options: &Options,
+    how: &ApplyOptions<'_>,
+    live: &Live,
+    decoded: &Decoded,
+) -> Result<(Value, Vec<String>), ApiError> {
+    let shown = respond::presented(&call.resource, live.value.clone());
+    let applied = &decoded.value;
+    let version = meta::resource_version(applied);
+    if !version.is_empty() && version != meta::resource_version(&shown) {
+        return Err(ApiError::modified(&call.named(), &call.target.name));
+    }
+    let mut new = merge(Some(&shown), applied, call.resource.type_ref(), how).map_err(refused)?;
+    metadata::clean(&mut new)?;
+    let warnings = shape::shape(
+        &call.resource,
+        options,
+        &mut new,
+        &decoded.duplicates,
+        Tracking::Applied,
+    )?;
+    Ok((new, warnings))
 }
 
 fn required_manager(call: &Call<'_>) -> Result<String, ApiError> {
@@ -69,12 +99,12 @@ fn required_manager(call: &Call<'_>) -> Result<String, ApiError> {
 }
 
 /// Applies to an object that is not there.
-fn create(
+async fn create(
     call: &Call<'_>,
     options: &Options,
     how: &ApplyOptions<'_>,
-    applied: &serde_json::Value,
-) -> Result<(crate::store::Object, write::Answer), ApiError> {
+    applied: &Value,
+) -> Result<(Object, write::Answer), ApiError> {
     if !call.target.subresource.is_empty() {
         return Err(call.not_found());
     }
@@ -95,6 +125,7 @@ fn create(
         },
         Tracking::Applied,
     )
+    .await
 }
 
 fn refused(error: ApplyError) -> ApiError {

@@ -1,31 +1,74 @@
 //! Delete one object or a collection.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::intake::Body;
-use super::{Call, Live, Step, decode, read, respond};
+use super::{Call, Live, RACES, admit, decode, read, respond};
+use crate::admission::{Hooks, Operation};
 use crate::lifecycle::removal::{self, Propagation};
 use crate::meta;
-use crate::status::{self, ApiError};
+use crate::status::{self, ApiError, GroupResource};
 use crate::store::{Object, ObjectKey, PageQuery, Stored, Write};
 
 /// `DeleteOptions`, from the body or, if there is none, from the query.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct DeleteOptions {
+pub(super) struct DeleteOptions {
+    #[serde(skip_serializing_if = "Option::is_none")]
     grace_period_seconds: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     preconditions: Option<Preconditions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     orphan_dependents: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     propagation_policy: Option<String>,
-    dry_run: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dry_run: Option<Vec<String>>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Preconditions {
+    #[serde(skip_serializing_if = "Option::is_none")]
     uid: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     resource_version: Option<String>,
+}
+
+impl DeleteOptions {
+    pub fn is_dry_run(&self) -> bool {
+        self.dry_run.as_ref().is_some_and(|values| !values.is_empty())
+    }
+
+    /// Only the object of this version is to be deleted. Answers whether that is new: a version that the client named stays.
+    pub fn require_version(&mut self, version: String) -> bool {
+        let wanted = &mut self.preconditions.get_or_insert_default().resource_version;
+        let is_new = wanted.is_none();
+        wanted.get_or_insert(version);
+        is_new
+    }
+
+    /// What was meant has this version now.
+    pub fn follow_version(&mut self, version: String) {
+        if let Some(wanted) = self
+            .preconditions
+            .as_mut()
+            .and_then(|wanted| wanted.resource_version.as_mut())
+        {
+            *wanted = version;
+        }
+    }
+
+    /// As webhooks see them.
+    fn shown(&self) -> Value {
+        let mut shown = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
+        let own = serde_json::to_value(self).unwrap_or_default(); // values of ours always serialise
+        for (field, value) in own.as_object().into_iter().flatten() {
+            shown[field] = value.clone();
+        }
+        shown
+    }
 }
 
 /// How a deletion went.
@@ -36,12 +79,12 @@ enum Outcome {
     Terminating,
 }
 
-pub(super) fn one(call: &Call<'_>) -> Result<http::Response<Body>, ApiError> {
+pub(super) async fn one(call: &Call<'_>) -> Result<http::Response<Body>, ApiError> {
     if !call.target.subresource.is_empty() {
         return Err(ApiError::method_not_allowed());
     }
     let options = options(call)?;
-    let (object, outcome) = delete(call, &options, &call.key())?;
+    let (object, outcome) = delete(call, &options, &call.key()).await?;
     match outcome {
         Outcome::Terminating => respond::object(call, 200, &object),
         Outcome::Gone if returns_object(&call.resource.kind) => respond::object(call, 200, &object),
@@ -69,7 +112,7 @@ fn returns_object(kind: &str) -> bool {
     )
 }
 
-pub(super) fn collection(call: &Call<'_>) -> Result<http::Response<Body>, ApiError> {
+pub(super) async fn collection(call: &Call<'_>) -> Result<http::Response<Body>, ApiError> {
     if call.resource.is("", "Namespace") {
         return Err(ApiError::method_not_allowed());
     }
@@ -88,7 +131,7 @@ pub(super) fn collection(call: &Call<'_>) -> Result<http::Response<Body>, ApiErr
         .page(&call.resource.storage, &query)
         .map_err(|_| ApiError::expired("the list expired"))?;
     for object in &page.items {
-        match delete(call, &options, object.key()) {
+        match delete(call, &options, object.key()).await {
             Ok(_) => {}
             Err(error) if error.code == 404 => {} // somebody else was faster: it is gone, as was wanted
             Err(error) => return Err(error),
@@ -118,7 +161,11 @@ fn options(call: &Call<'_>) -> Result<DeleteOptions, ApiError> {
     })
 }
 
-fn delete(call: &Call<'_>, options: &DeleteOptions, key: &ObjectKey) -> Result<(Object, Outcome), ApiError> {
+async fn delete(
+    call: &Call<'_>,
+    options: &DeleteOptions,
+    key: &ObjectKey,
+) -> Result<(Object, Outcome), ApiError> {
     if call.resource.is("", "Namespace") && IMMORTAL.contains(&key.name.as_str()) {
         return Err(ApiError::forbidden(
             &call.named(),
@@ -127,47 +174,102 @@ fn delete(call: &Call<'_>, options: &DeleteOptions, key: &ObjectKey) -> Result<(
             &[],
         ));
     }
-    let resource = &*call.resource;
-    let propagation = propagation(call, options)?;
-    let dry_run = options.dry_run.as_ref().is_some_and(|values| !values.is_empty());
-    call.core.replace(&resource.storage, key, |live| {
-        let live = live.ok_or_else(|| ApiError::not_found(&call.named(), &key.name))?;
-        check_preconditions(call, options, live)?;
-        let now = call.core.clock.now();
-        let Some(doomed) = removal::doomed(
-            resource,
-            &live.value,
-            propagation,
-            options.grace_period_seconds,
-            now,
-        ) else {
-            return Ok(Step::Keep(live.object.clone(), Outcome::Terminating));
-        };
-        let is_due = removal::is_due(resource, &doomed);
-        let outcome = if is_due {
-            Outcome::Gone
-        } else {
-            Outcome::Terminating
-        };
-        if dry_run {
-            return Ok(Step::Keep(Stored::unsaved(&doomed), outcome));
+    for _ in 0..RACES {
+        let live = live(call, options, key)?;
+        if let Some(hooks) = call.core.admission.hooks(&call.core.store)
+            && doomed(call, options, &live)?.is_some()
+        {
+            admitted(call, options, &hooks, &live).await?;
         }
-        // An object that goes at once goes as it was: watchers see no deletionTimestamp.
-        let last = if meta::is_terminating(&live.value) {
-            doomed.clone()
-        } else {
-            live.value.clone()
-        };
-        let write = if is_due {
-            Write::Remove(last)
-        } else {
-            Write::Put(doomed)
-        };
-        Ok(Step::Commit(write, outcome))
-    })
+        if let Some(done) = once(call, options, key, live)? {
+            return Ok(done);
+        }
+    }
+    Err(ApiError::modified(&call.named(), &key.name))
 }
 
-fn check_preconditions(call: &Call<'_>, options: &DeleteOptions, live: &Live) -> Result<(), ApiError> {
+/// Deletes without asking webhooks.
+pub(super) fn carry_out(call: &Call<'_>, options: &DeleteOptions, key: &ObjectKey) -> Result<(), ApiError> {
+    for _ in 0..RACES {
+        if once(call, options, key, live(call, options, key)?)?.is_some() {
+            return Ok(());
+        }
+    }
+    Err(ApiError::modified(&call.named(), &key.name))
+}
+
+/// The object, if it is the one that is meant.
+fn live(call: &Call<'_>, options: &DeleteOptions, key: &ObjectKey) -> Result<Live, ApiError> {
+    let there = call.core.store.get(&call.resource.storage, key);
+    let live = Live::read(there.ok_or_else(|| ApiError::not_found(&call.named(), &key.name))?);
+    check_preconditions(&call.named(), options, &live)?;
+    Ok(live)
+}
+
+/// What the object becomes; `None` if that is being done already.
+fn doomed(call: &Call<'_>, options: &DeleteOptions, live: &Live) -> Result<Option<Value>, ApiError> {
+    let propagation = propagation(call, options)?;
+    let (grace, now) = (options.grace_period_seconds, call.core.clock.now());
+    Ok(removal::doomed(
+        &call.resource,
+        &live.value,
+        propagation,
+        grace,
+        now,
+    ))
+}
+
+/// Deletes the object as it was read; `None` if it was written meanwhile.
+fn once(
+    call: &Call<'_>,
+    options: &DeleteOptions,
+    key: &ObjectKey,
+    live: Live,
+) -> Result<Option<(Object, Outcome)>, ApiError> {
+    let Some(doomed) = doomed(call, options, &live)? else {
+        return Ok(Some((live.object, Outcome::Terminating)));
+    };
+    let is_due = removal::is_due(&call.resource, &doomed);
+    let outcome = if is_due {
+        Outcome::Gone
+    } else {
+        Outcome::Terminating
+    };
+    if options.is_dry_run() {
+        return Ok(Some((Stored::unsaved(&doomed), outcome)));
+    }
+    // An object that goes at once goes as it was: watchers see no deletionTimestamp.
+    let write = match (is_due, meta::is_terminating(&live.value)) {
+        (false, _) => Write::Put(doomed),
+        (true, true) => Write::Remove(doomed),
+        (true, false) => Write::Remove(live.value),
+    };
+    let expected = Some(live.object.revision);
+    let store = &call.core.store;
+    let written = store.commit(&call.resource.storage, key, expected, &write);
+    Ok(written.ok().map(|object| (object, outcome)))
+}
+
+/// Asks the webhooks about a deletion. Of a collection, the request names no object.
+async fn admitted(
+    call: &Call<'_>,
+    options: &DeleteOptions,
+    hooks: &Hooks,
+    live: &Live,
+) -> Result<(), ApiError> {
+    let old = respond::presented(&call.resource, live.value.clone());
+    let asked = admit::attributes(call, Operation::Delete, options.is_dry_run(), None);
+    let mut asked = asked.about(&call.target.name, None, Some(old));
+    asked.options = options.shown();
+    hooks.mutate(call.core, &mut asked, &call.warnings).await?;
+    hooks.validate(call.core, &asked, &call.warnings).await
+}
+
+pub(super) fn check_preconditions(
+    named: &GroupResource,
+    options: &DeleteOptions,
+    live: &Live,
+) -> Result<(), ApiError> {
     let Some(wanted) = &options.preconditions else {
         return Ok(());
     };
@@ -186,7 +288,7 @@ fn check_preconditions(call: &Call<'_>, options: &DeleteOptions, live: &Live) ->
             let why = format!(
                 "the {what} in the precondition ({wanted}) does not match the {what} in record ({current}). The object might have been deleted and then recreated"
             );
-            return Err(ApiError::conflict(&call.named(), name, &why));
+            return Err(ApiError::conflict(named, name, &why));
         }
     }
     Ok(())

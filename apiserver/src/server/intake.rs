@@ -11,7 +11,8 @@ use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 
 use super::query::Query;
 use super::route::{Route, Target, route, verb};
-use super::{Call, Core, Verb, accept, delete, read, respond, scale, watch, write};
+use super::{Call, Core, Verb, accept, connect, delete, evict, read, respond, scale, watch, write};
+use crate::admission::Warnings;
 use crate::discovery;
 use crate::fault::{Verdict, hostile};
 use crate::status::ApiError;
@@ -184,20 +185,15 @@ impl Core {
             caller: &asked.caller,
             body,
             content_type: asked.content_type,
+            warnings: Warnings::default(),
         };
-        if target.subresource == "scale" {
-            return scale::serve(&call, verb);
+        let answer = serve(&call, verb).await;
+        let warnings = call.warnings.into_inner();
+        if warnings.is_empty() {
+            return answer;
         }
-        match verb {
-            Verb::Get => read::get(&call).await,
-            Verb::List => read::list(&call).await,
-            Verb::Watch => watch::open(&call),
-            Verb::Create => write::create(&call),
-            Verb::Update => write::update(&call),
-            Verb::Patch => write::patch(&call),
-            Verb::Delete => delete::one(&call),
-            Verb::DeleteCollection => delete::collection(&call),
-        }
+        let answer = answer.unwrap_or_else(|error| respond::error(&error));
+        Ok(respond::with_warnings(answer, &warnings))
     }
 
     fn find(&self, target: &Target) -> Result<Arc<crate::resources::Resource>, ApiError> {
@@ -214,6 +210,28 @@ impl Core {
         } else {
             ApiError::no_such_path()
         })
+    }
+}
+
+async fn serve(call: &Call<'_>, verb: Verb) -> Result<http::Response<Body>, ApiError> {
+    if call.target.subresource == "scale" {
+        return scale::serve(call, verb).await;
+    }
+    if connect::is_connection(&call.target.subresource) {
+        return Err(connect::refuse(call, verb).await);
+    }
+    if call.target.subresource == "eviction" {
+        return evict::serve(call, verb).await;
+    }
+    match verb {
+        Verb::Get => read::get(call).await,
+        Verb::List => read::list(call).await,
+        Verb::Watch => watch::open(call),
+        Verb::Create => write::create(call).await,
+        Verb::Update => write::update(call).await,
+        Verb::Patch => write::patch(call).await,
+        Verb::Delete => delete::one(call).await,
+        Verb::DeleteCollection => delete::collection(call).await,
     }
 }
 
@@ -240,6 +258,8 @@ fn serves(resource: &crate::resources::Resource, target: &Target) -> bool {
         "status" => resource.status,
         "scale" => resource.scale.is_some(),
         "finalize" => resource.is("", "Namespace"),
+        "eviction" => resource.is("", "Pod"),
+        sub if connect::is_connection(sub) => resource.is("", "Pod"),
         _ => false,
     };
     scope && subresource

@@ -5,9 +5,13 @@
 //! ```
 
 mod accept;
+mod admit;
 mod apply_patch;
+mod change;
+mod connect;
 mod decode;
 mod delete;
+mod evict;
 mod intake;
 mod query;
 mod read;
@@ -29,7 +33,9 @@ pub use intake::{Body, BodyError, Caller, full};
 pub use route::Verb;
 
 pub(crate) use accept::ranges as media_ranges;
+pub(crate) use respond::presented;
 
+use crate::admission::{Admission, Warnings};
 use crate::clock::Clock;
 use crate::fault::Faults;
 use crate::lifecycle::WorkQueue;
@@ -53,6 +59,8 @@ pub struct Core {
     pub recorder: Arc<Recorder>,
     /// What is to go wrong.
     pub faults: Faults,
+    /// The admission webhooks.
+    pub admission: Arc<Admission>,
     /// The PEM of the certificate authority, as clusters publish it.
     pub authority: String,
     random: Mutex<StdRng>,
@@ -70,6 +78,7 @@ impl Core {
             clock,
             work,
             recorder,
+            admission,
             authority,
             random,
         } = parts;
@@ -84,6 +93,7 @@ impl Core {
             work,
             recorder,
             faults: Faults::default(),
+            admission,
             authority,
             random: Mutex::new(random),
             stopped: AtomicBool::new(false),
@@ -146,7 +156,6 @@ impl Core {
             let live = self.store.get(resource, key).map(Live::read);
             match step(live.as_ref())? {
                 Step::Keep(object, answer) => return Ok((object, answer)),
-                Step::Again => {}
                 Step::Commit(write, answer) => {
                     let expected = live.as_ref().map(|live| live.object.revision);
                     if let Ok(object) = self.store.commit(resource, key, expected, &write) {
@@ -167,6 +176,8 @@ pub struct Parts {
     pub work: Arc<WorkQueue>,
     /// The recorder that the store's observer feeds.
     pub recorder: Arc<Recorder>,
+    /// The admission that the store's observer feeds.
+    pub admission: Arc<Admission>,
     /// The PEM of the certificate authority.
     pub authority: String,
     /// Source of uids and name suffixes.
@@ -182,7 +193,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    fn read(object: Object) -> Self {
+    pub fn read(object: Object) -> Self {
         let value = object.value();
         Self { object, value }
     }
@@ -194,8 +205,6 @@ pub(crate) enum Step<T> {
     Keep(Object, T),
     /// Write this.
     Commit(Write, T),
-    /// Things have changed since: look again.
-    Again,
 }
 
 /// A request to a resource, as the handlers get it.
@@ -208,6 +217,8 @@ pub(crate) struct Call<'a> {
     pub body: bytes::Bytes,
     pub content_type: String,
     pub accept: accept::Accept,
+    /// What webhooks warn of.
+    pub warnings: Warnings,
 }
 
 impl Call<'_> {

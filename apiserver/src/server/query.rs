@@ -7,10 +7,10 @@ use serde_json::json;
 use crate::schema::Cause;
 use crate::status::{About, ApiError};
 
-/// The parameters of a request; of a repeated one the first counts.
+/// The parameters of a request; of a repeated one the first counts (but see [`Query::all`]).
 #[derive(Clone, Debug, Default)]
 pub struct Query {
-    values: BTreeMap<String, String>,
+    values: BTreeMap<String, Vec<String>>,
 }
 
 /// What to do with fields that nobody declared.
@@ -27,24 +27,30 @@ pub enum FieldValidation {
 impl Query {
     /// Reads the part of a URL after `?`.
     pub fn parse(text: &str) -> Self {
-        let mut values = BTreeMap::new();
+        let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             values
                 .entry(decoded(key, true))
-                .or_insert_with(|| decoded(value, true));
+                .or_default()
+                .push(decoded(value, true));
         }
         Self { values }
     }
 
     /// A parameter, empty if absent.
     pub fn get(&self, name: &str) -> &str {
-        self.values.get(name).map_or("", String::as_str)
+        self.all(name).first().map_or("", String::as_str)
+    }
+
+    /// All values of a parameter, in order.
+    pub fn all(&self, name: &str) -> &[String] {
+        self.values.get(name).map(Vec::as_slice).unwrap_or_default() // absent
     }
 
     /// A parameter that is a truth value as Go's URL conversion reads it: everything but `false` and `0` is true.
     pub fn flag(&self, name: &str) -> Option<bool> {
-        let value = self.values.get(name)?;
+        let value = self.all(name).first()?;
         Some(!matches!(value.to_ascii_lowercase().as_str(), "false" | "0"))
     }
 

@@ -3,14 +3,15 @@
 use serde_json::{Value, json};
 
 use super::intake::Body;
-use super::write::{self, Tracking};
-use super::{Call, Verb, decode, respond};
+use super::write::{self, Options, Tracking};
+use super::{Call, Live, RACES, Verb, admit, change, decode, respond};
+use crate::admission::{Hooks, Operation, TypeName};
 use crate::meta;
 use crate::resources::Scale;
 use crate::status::ApiError;
 use crate::store::Object;
 
-pub(super) fn serve(call: &Call<'_>, verb: Verb) -> Result<http::Response<Body>, ApiError> {
+pub(super) async fn serve(call: &Call<'_>, verb: Verb) -> Result<http::Response<Body>, ApiError> {
     let scale = call
         .resource
         .scale
@@ -18,41 +19,79 @@ pub(super) fn serve(call: &Call<'_>, verb: Verb) -> Result<http::Response<Body>,
         .ok_or_else(ApiError::no_such_resource)?;
     let object = match verb {
         Verb::Get => call.live()?,
-        Verb::Update | Verb::Patch => change(call, scale, verb)?,
+        Verb::Update | Verb::Patch => change(call, scale, verb).await?,
         _ => return Err(ApiError::method_not_allowed()),
     };
     respond::formatted(call, 200, &shown(&object.value(), scale))
 }
 
-fn change(call: &Call<'_>, scale: &Scale, verb: Verb) -> Result<Object, ApiError> {
+async fn change(call: &Call<'_>, scale: &Scale, verb: Verb) -> Result<Object, ApiError> {
     let options = write::options(call)?;
     let body = decode::object("application/json", &call.body)?.value;
-    let kind = decode::essence(&call.content_type);
-    let (object, ()) = call.core.replace(&call.resource.storage, &call.key(), |live| {
-        let live = live.ok_or_else(|| call.not_found())?;
+    for _ in 0..RACES {
+        let live = Live::read(call.live()?);
+        let before = shown(&live.value, scale);
         let wanted = if verb == Verb::Update {
             body.clone()
         } else {
-            write::patched(
-                &call.resource,
-                merge_kind(kind),
-                &shown(&live.value, scale),
-                &body,
-            )?
+            let kind = merge_kind(decode::essence(&call.content_type));
+            write::patched(&call.resource, kind, &before, &body)?
         };
-        let version = meta::resource_version(&wanted);
-        if !version.is_empty() && version != meta::resource_version(&live.value) {
-            return Err(ApiError::modified(&call.named(), &call.target.name));
+        let new = match call.core.admission.hooks(&call.core.store) {
+            Some(hooks) => admitted(call, scale, &options, &hooks, &live, wanted).await?,
+            None => scaled(call, scale, &options, &live, &wanted)?,
+        };
+        if let Some(object) = change::commit(call, &options, &live, new) {
+            return Ok(object);
         }
-        let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or_default(); // absent counts as 0 in this type
-        let mut new = respond::presented(&call.resource, live.value.clone());
-        if let Some(slot) = slot_mut(&mut new, &scale.spec) {
-            *slot = replicas.into();
-        }
-        // The subresource writes the main object; ownership is noted under its name.
-        write::finish(call, &options, live, new, Tracking::Update)
-    })?;
-    Ok(object)
+    }
+    Err(ApiError::modified(&call.named(), &call.target.name))
+}
+
+/// The object with the replicas of `wanted`, a Scale, as it is stored.
+fn scaled(
+    call: &Call<'_>,
+    scale: &Scale,
+    options: &Options,
+    live: &Live,
+    wanted: &Value,
+) -> Result<Value, ApiError> {
+    let version = meta::resource_version(wanted);
+    if !version.is_empty() && version != meta::resource_version(&live.value) {
+        return Err(ApiError::modified(&call.named(), &call.target.name));
+    }
+    let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or_default(); // absent counts as 0 in this type
+    let mut new = respond::presented(&call.resource, live.value.clone());
+    if let Some(slot) = slot_mut(&mut new, &scale.spec) {
+        *slot = replicas.into();
+    }
+    // The subresource writes the main object; ownership is noted under its name.
+    change::prepared(call, options, live, new, Tracking::Update)
+}
+
+/// The same by the webhooks, which see a Scale.
+async fn admitted(
+    call: &Call<'_>,
+    scale: &Scale,
+    options: &Options,
+    hooks: &Hooks,
+    live: &Live,
+    wanted: Value,
+) -> Result<Value, ApiError> {
+    let mut asked = admit::attributes(call, Operation::Update, options.dry_run, None);
+    asked.kind = TypeName {
+        group: "autoscaling".to_owned(),
+        version: "v1".to_owned(),
+        kind: "Scale".to_owned(),
+    };
+    let before = shown(&live.value, scale);
+    let mut asked = asked.about(&call.target.name, Some(wanted), Some(before));
+    hooks.mutate(call.core, &mut asked, &call.warnings).await?;
+    let wanted = asked.object.take().unwrap_or_default(); // it was given
+    let new = scaled(call, scale, options, live, &wanted)?;
+    asked.object = Some(shown(&new, scale));
+    hooks.validate(call.core, &asked, &call.warnings).await?;
+    Ok(new)
 }
 
 fn merge_kind(kind: &str) -> &str {

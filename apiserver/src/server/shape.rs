@@ -24,7 +24,7 @@ pub(super) fn shape(
         Typing::Custom(custom) => {
             unknown.extend(custom.schema.prune(object));
             match tracking {
-                Tracking::Update => custom.schema.default(object),
+                Tracking::Update | Tracking::Done => custom.schema.default(object),
                 Tracking::Applied => custom.schema.fill(object),
             }
         }

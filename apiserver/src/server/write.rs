@@ -1,17 +1,20 @@
 //! Create, update and patch: the way of an object from the request into the store.
 //!
-//! decode ─► identity (name, namespace, kind) ─► shape (prune, default) ─► carry over what the client may not set ─►
-//! validate ─► track managers ─► commit (or, for a dry run, not)
+//! decode ─► identity (name, namespace, kind) ─► shape (prune, default) ─► [mutating webhooks] ─► carry over what the client may not
+//! set ─► validate ─► track managers ─► [validating webhooks] ─► commit (or, for a dry run, not)
+//!
+//! Where a webhook may change the object, managers are tracked before it does: what a webhook changes belongs to no manager.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::decode::{self, Decoded};
 use super::intake::Body;
 use super::query::FieldValidation;
 use super::shape::{problems, refuse_invalid, settle, shape};
-use super::{Call, Live, Step, apply_patch, respond};
+use super::{Call, admit, apply_patch, change, respond};
+use crate::admission::{Hooks, Operation};
 use crate::apply::{UpdateOptions, track_update};
-use crate::lifecycle::{metadata, removal};
+use crate::lifecycle::metadata;
 use crate::meta;
 use crate::patch::{self, PatchError};
 use crate::resources::{Resource, Typing, defaults, names};
@@ -35,6 +38,8 @@ pub(super) enum Tracking {
     Update,
     /// An apply has done it already.
     Applied,
+    /// It was done before webhooks changed the object.
+    Done,
 }
 
 type Response = Result<http::Response<Body>, ApiError>;
@@ -61,13 +66,13 @@ pub(super) fn options(call: &Call<'_>) -> Result<Options, ApiError> {
     })
 }
 
-pub(super) fn create(call: &Call<'_>) -> Response {
+pub(super) async fn create(call: &Call<'_>) -> Response {
     if !call.target.subresource.is_empty() {
         return Err(ApiError::method_not_allowed());
     }
     let options = options(call)?;
     let decoded = decode::object(&call.content_type, &call.body)?;
-    let (object, answer) = create_object(call, &options, decoded, Tracking::Update)?;
+    let (object, answer) = create_object(call, &options, decoded, Tracking::Update).await?;
     Ok(respond::with_warnings(
         respond::object(call, answer.code, &object)?,
         &answer.warnings,
@@ -75,11 +80,11 @@ pub(super) fn create(call: &Call<'_>) -> Response {
 }
 
 /// Makes a new object. An apply of an absent object comes here too, its managers tracked already.
-pub(super) fn create_object(
+pub(super) async fn create_object(
     call: &Call<'_>,
     options: &Options,
     decoded: Decoded,
-    tracking: Tracking,
+    mut tracking: Tracking,
 ) -> Result<(Object, Answer), ApiError> {
     let Decoded {
         value: mut object,
@@ -87,11 +92,10 @@ pub(super) fn create_object(
     } = decoded;
     let resource = &*call.resource;
     identify(call, &mut object)?;
-    if meta::name(&object).is_empty() && !meta::text(&object, "generateName").is_empty() {
-        let name = metadata::generated_name(meta::text(&object, "generateName"), &call.core.name_suffix());
-        meta::set(&mut object, "name", name.into());
-    }
-    let name = meta::name(&object).to_owned();
+    let name = match (meta::name(&object), meta::text(&object, "generateName")) {
+        ("", base) if !base.is_empty() => metadata::generated_name(base, &call.core.name_suffix()),
+        (name, _) => name.to_owned(),
+    };
     admit_creation(call, &name)?;
     if !meta::resource_version(&object).is_empty() {
         if tracking == Tracking::Update {
@@ -103,6 +107,14 @@ pub(super) fn create_object(
     }
     let mut warnings = shape(resource, options, &mut object, &duplicates, tracking)?;
     warnings.extend(resource.custom().and_then(|custom| custom.deprecation.clone()));
+    let hooks = call.core.admission.hooks(&call.core.store);
+    if let Some(hooks) = &hooks {
+        object = mutated_creation(call, options, hooks, object, tracking).await?;
+        if tracking == Tracking::Update {
+            tracking = Tracking::Done;
+        }
+    }
+    meta::set(&mut object, "name", name.clone().into());
     metadata::begin(&mut object, resource, call.core.uid(), &options.now);
     if resource.status
         && !resource.is("", "Node")
@@ -125,6 +137,11 @@ pub(super) fn create_object(
             resource.type_ref(),
             &update_options(call, options, &resource.api_version()),
         );
+    }
+    if let Some(hooks) = &hooks {
+        let asked = admit::attributes(call, Operation::Create, options.dry_run, None);
+        let asked = asked.about(&name, Some(object.clone()), None);
+        hooks.validate(call.core, &asked, &call.warnings).await?;
     }
     respond::to_stored(resource, &mut object);
     refuse_too_deep(&object)?;
@@ -149,7 +166,36 @@ pub(super) fn create_object(
     Ok((object, answer))
 }
 
-fn update_options<'a>(call: &'a Call<'_>, options: &'a Options, api_version: &'a str) -> UpdateOptions<'a> {
+/// What the mutating webhooks make of a new object; its managers are tracked before.
+async fn mutated_creation(
+    call: &Call<'_>,
+    options: &Options,
+    hooks: &Hooks,
+    mut object: Value,
+    tracking: Tracking,
+) -> Result<Value, ApiError> {
+    let resource = &*call.resource;
+    defaults::fill(resource, &mut object);
+    if tracking == Tracking::Update {
+        let api_version = resource.api_version();
+        let how = update_options(call, options, &api_version);
+        track_update(None, &mut object, resource.type_ref(), &how);
+    }
+    let remake = |object| admit::remade(call, options, tracking, object);
+    let asked = admit::attributes(call, Operation::Create, options.dry_run, Some(&remake));
+    let name = meta::name(&object).to_owned();
+    let mut asked = asked.about(&name, Some(object), None);
+    hooks.mutate(call.core, &mut asked, &call.warnings).await?;
+    let mut object = asked.object.take().unwrap_or_default(); // it was given
+    identify(call, &mut object)?;
+    Ok(object)
+}
+
+pub(super) fn update_options<'a>(
+    call: &'a Call<'_>,
+    options: &'a Options,
+    api_version: &'a str,
+) -> UpdateOptions<'a> {
     let subresource = call.target.subresource.as_str();
     UpdateOptions {
         manager: &options.manager,
@@ -161,7 +207,7 @@ fn update_options<'a>(call: &'a Call<'_>, options: &'a Options, api_version: &'a
 }
 
 /// Checks that the object is what the path says, and completes it.
-fn identify(call: &Call<'_>, object: &mut Value) -> Result<(), ApiError> {
+pub(super) fn identify(call: &Call<'_>, object: &mut Value) -> Result<(), ApiError> {
     let resource = &call.resource;
     let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
     let (kind, api_version) = (text("kind"), text("apiVersion"));
@@ -258,12 +304,12 @@ fn creates_on_update(resource: &Resource) -> bool {
     )
 }
 
-pub(super) fn update(call: &Call<'_>) -> Response {
+pub(super) async fn update(call: &Call<'_>) -> Response {
     let options = options(call)?;
     let decoded = decode::object(&call.content_type, &call.body)?;
     let key = call.key();
     if creates_on_update(&call.resource) && call.core.store.get(&call.resource.storage, &key).is_none() {
-        let (object, answer) = create_object(call, &options, decoded, Tracking::Update)?;
+        let (object, answer) = create_object(call, &options, decoded, Tracking::Update).await?;
         return Ok(respond::with_warnings(
             respond::object(call, answer.code, &object)?,
             &answer.warnings,
@@ -272,8 +318,7 @@ pub(super) fn update(call: &Call<'_>) -> Response {
     let mut body = decoded.value;
     identify(call, &mut body)?;
     let mut warnings = Vec::new();
-    let (object, ()) = call.core.replace(&call.resource.storage, &key, |live| {
-        let live = live.ok_or_else(|| call.not_found())?;
+    let object = change::change(call, &options, Tracking::Update, |live| {
         let version = meta::resource_version(&body);
         if version.is_empty() && call.resource.custom().is_some() {
             let cause = Cause::invalid(
@@ -298,19 +343,20 @@ pub(super) fn update(call: &Call<'_>) -> Response {
             &decoded.duplicates,
             Tracking::Update,
         )?;
-        finish(call, &options, live, new, Tracking::Update)
-    })?;
+        Ok(new)
+    });
+    let object = object.await?;
     Ok(respond::with_warnings(
         respond::object(call, 200, &object)?,
         &warnings,
     ))
 }
 
-pub(super) fn patch(call: &Call<'_>) -> Response {
+pub(super) async fn patch(call: &Call<'_>) -> Response {
     let kind = decode::essence(&call.content_type);
     let mut options = options(call)?;
     match kind {
-        "application/apply-patch+yaml" => return apply_patch::apply(call, &mut options),
+        "application/apply-patch+yaml" => return apply_patch::apply(call, &mut options).await,
         "application/json-patch+json" | "application/merge-patch+json" => {}
         "application/strategic-merge-patch+json" if call.resource.custom().is_none() => {}
         _ => return Err(ApiError::unsupported_media_type(&patch_types(&call.resource))),
@@ -321,8 +367,7 @@ pub(super) fn patch(call: &Call<'_>) -> Response {
     }
     let decoded = decode::json(&call.body)?;
     let mut warnings = Vec::new();
-    let (object, ()) = call.core.replace(&call.resource.storage, &call.key(), |live| {
-        let live = live.ok_or_else(|| call.not_found())?;
+    let object = change::change(call, &options, Tracking::Update, |live| {
         let shown = respond::presented(&call.resource, live.value.clone());
         let mut new = patched(&call.resource, kind, &shown, &decoded.value)?;
         identify(call, &mut new)?;
@@ -333,8 +378,9 @@ pub(super) fn patch(call: &Call<'_>) -> Response {
             &decoded.duplicates,
             Tracking::Update,
         )?;
-        finish(call, &options, live, new, Tracking::Update)
-    })?;
+        Ok(new)
+    });
+    let object = object.await?;
     Ok(respond::with_warnings(
         respond::object(call, 200, &object)?,
         &warnings,
@@ -375,7 +421,7 @@ pub(super) fn patched(
 }
 
 /// Refuses what could not be read again: the managers of fields that are nested deeply are nested deeper still.
-fn refuse_too_deep(object: &Value) -> Result<(), ApiError> {
+pub(super) fn refuse_too_deep(object: &Value) -> Result<(), ApiError> {
     let depth = meta::depth(object);
     if depth > meta::MAX_DEPTH {
         return Err(ApiError::bad_request(&format!(
@@ -384,115 +430,4 @@ fn refuse_too_deep(object: &Value) -> Result<(), ApiError> {
         )));
     }
     Ok(())
-}
-
-/// The last part of every change of an existing object: `new` is what the client wants, in the request's version.
-pub(super) fn finish(
-    call: &Call<'_>,
-    options: &Options,
-    live: &Live,
-    mut new: Value,
-    tracking: Tracking,
-) -> Result<Step<()>, ApiError> {
-    let resource = &*call.resource;
-    let old = respond::presented(resource, live.value.clone());
-    let version = meta::resource_version(&new);
-    if !version.is_empty() && version != "0" && version != meta::resource_version(&old) {
-        return Err(ApiError::modified(&call.named(), meta::name(&old)));
-    }
-    carry_over(call, &old, &mut new);
-    defaults::fill(resource, &mut new);
-    defaults::carry_over(resource, &old, &mut new);
-    let mut causes = metadata::changes_refused(&old, &new);
-    causes.extend(names::check(resource, &new));
-    causes.extend(problems(
-        resource,
-        &new,
-        Some(&old),
-        call.target.subresource == "status",
-    ));
-    refuse_invalid(resource, &new, &causes)?;
-    metadata::keep(&old, &mut new);
-    if tracking == Tracking::Applied {
-        settle(resource, Some(&old), &mut new);
-    }
-    if resource.counts_generations() && metadata::wants_changed(resource, &old, &new) {
-        meta::set(&mut new, "generation", (meta::generation(&old) + 1).into());
-    }
-    if tracking == Tracking::Update {
-        let api_version = resource.api_version();
-        track_update(
-            Some(&old),
-            &mut new,
-            resource.type_ref(),
-            &update_options(call, options, &api_version),
-        );
-    }
-    respond::to_stored(resource, &mut new);
-    refuse_too_deep(&new)?;
-    if new == live.value {
-        return Ok(Step::Keep(live.object.clone(), ()));
-    }
-    if options.dry_run {
-        return Ok(Step::Keep(Stored::unsaved(&new), ()));
-    }
-    let write = if removal::is_due(resource, &new) {
-        Write::Remove(new)
-    } else {
-        Write::Put(new)
-    };
-    Ok(Step::Commit(write, ()))
-}
-
-/// Takes from the old object what this endpoint does not write.
-fn carry_over(call: &Call<'_>, old: &Value, new: &mut Value) {
-    let copy = |from: &Value, to: &mut Value, field: &str| match from.get(field) {
-        Some(value) => to[field] = value.clone(),
-        None => {
-            if let Some(fields) = to.as_object_mut() {
-                fields.remove(field);
-            }
-        }
-    };
-    match call.target.subresource.as_str() {
-        "" | "scale" if call.resource.status => copy(old, new, "status"),
-        "" | "scale" => {}
-        "finalize" => {
-            let finalizers = new["spec"]["finalizers"].clone();
-            let mut kept = old.clone();
-            kept["spec"]["finalizers"] = if finalizers.is_null() {
-                json!([])
-            } else {
-                finalizers
-            };
-            *new = kept;
-        }
-        sub => {
-            let mut kept = old.clone();
-            copy(new, &mut kept, sub);
-            for field in ["resourceVersion", "managedFields", "uid"] {
-                meta::set(&mut kept, field, new["metadata"][field].clone());
-            }
-            *new = kept;
-        }
-    }
-    if let (Some(metadata), true) = (new["metadata"].as_object_mut(), old["metadata"].is_object()) {
-        restore(metadata, &old["metadata"]);
-    }
-}
-
-/// What clients cannot change in metadata, whatever they send.
-fn restore(metadata: &mut Map<String, Value>, old: &Value) {
-    for field in [
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "generation",
-        "generateName",
-    ] {
-        match old.get(field) {
-            Some(value) => metadata.insert(field.to_owned(), value.clone()),
-            None => metadata.remove(field),
-        };
-    }
 }

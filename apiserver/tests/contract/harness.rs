@@ -8,7 +8,8 @@ use http::{HeaderMap, Method, Request};
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
-use muster_apiserver::ApiServer;
+use muster_apiserver::player::Speeds;
+use muster_apiserver::{ApiServer, Builder};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -33,11 +34,25 @@ pub struct Cx {
 
 impl Cx {
     pub async fn new() -> Self {
+        Self::on(ApiServer::builder()).await
+    }
+
+    /// A case that needs the controllers of workloads, a scheduler and nodes: played ones, or those of a real control plane with kwok.
+    pub async fn with_workloads() -> Self {
+        let speeds = Speeds {
+            ready_after: Duration::from_millis(50),
+            stop_after: Duration::from_millis(50),
+            ..Speeds::default()
+        };
+        Self::on(ApiServer::builder().workloads(speeds)).await
+    }
+
+    async fn on(builder: Builder) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let (api, client) = if let Ok(path) = std::env::var("MUSTER_CONTRACT_KUBECONFIG") {
             (None, real_client(&path).await)
         } else {
-            let api = ApiServer::in_process().unwrap();
+            let api = builder.in_process().unwrap();
             let client = api.client();
             (Some(api), client)
         };
@@ -73,6 +88,27 @@ impl Cx {
 
     pub fn deployments(&self) -> String {
         format!("/apis/apps/v1/namespaces/{}/deployments", self.ns)
+    }
+
+    pub fn stateful_sets(&self) -> String {
+        format!("/apis/apps/v1/namespaces/{}/statefulsets", self.ns)
+    }
+
+    pub fn budgets(&self) -> String {
+        format!("/apis/policy/v1/namespaces/{}/poddisruptionbudgets", self.ns)
+    }
+
+    /// The object at `path`, when it `holds`.
+    pub async fn until_it(&self, what: &str, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let object = self.get(path).await.body;
+            if holds(&object) {
+                return object;
+            }
+            assert!(Instant::now() < deadline, "waited in vain: {what}: {object:#}");
+            sleep(Duration::from_millis(50)).await;
+        }
     }
 
     /// A new ConfigMap with data `k: v`.
@@ -224,6 +260,17 @@ impl Cx {
             self.post(&path, &probe).await.is(201)["metadata"]["creationTimestamp"] != *made
         })
         .await;
+    }
+
+    /// Waits until a real control plane has put into the new namespace what it puts into each.
+    pub async fn until_namespace_is_complete(&self) {
+        if self._api.is_none() {
+            let path = format!("{}/kube-root-ca.crt", self.cm());
+            self.until("the namespace is complete", || async {
+                self.get(&path).await.code == 200
+            })
+            .await;
+        }
     }
 
     /// Waits until `path` is gone.

@@ -16,6 +16,7 @@
 )]
 
 mod harness;
+mod hooks;
 
 mod applies;
 mod apply_lists;
@@ -25,13 +26,19 @@ mod crds;
 mod crud;
 mod defaults;
 mod discovery;
+mod evictions;
 mod lifecycle;
 mod lists;
 mod namespaces;
 mod patches;
 mod preconditions;
+mod stateful_sets;
 mod status;
 mod table;
 mod unchanged;
 mod validation;
 mod watches;
+mod webhook_answers;
+mod webhook_configurations;
+mod webhook_matching;
+mod webhook_reviews;

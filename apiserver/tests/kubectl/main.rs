@@ -13,6 +13,7 @@ mod apply;
 mod create;
 mod delete;
 mod diff;
+mod drain;
 mod edit;
 mod explain;
 mod get;

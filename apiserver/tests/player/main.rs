@@ -6,6 +6,7 @@
 mod bed;
 mod daemon_sets;
 mod deployments;
+mod disruption;
 mod faults;
 mod jobs;
 mod pods;

@@ -188,7 +188,7 @@ impl Run<'_> {
             Err(error) => return self.report.fail(&format!("{name}: {error:#}")),
         };
         match table.answer {
-            Answer::Elsewhere(by) => self.report.lines.push(format!("{name}: not run here ({by})")),
+            Answer::Elsewhere(by) => self.report.lines.push(format!("{name}: not run ({by})")),
             Answer::NotApplicable(reason) => {
                 let counts = Counts {
                     not_applicable: cases.len(),

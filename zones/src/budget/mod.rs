@@ -5,10 +5,12 @@ mod known;
 mod message;
 mod ready;
 mod review;
+mod rollout;
 
 pub use self::{
     config::{Budget, Invalid, Limit, NoPartition, Partition, validate},
     known::{Known, ManyBudgets, Observed},
     ready::{ReadyTime, counts_as_ready, ready_time, ready_time_patch},
-    review::{Allowed, Asked, Facts, MEMORY, Reason, Request, Verdict, judge, still_pending},
+    review::{Asked, Facts, MEMORY, Reason, Request, Verdict, is_under_way, judge},
+    rollout::OfRollout,
 };

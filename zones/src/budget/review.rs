@@ -4,6 +4,8 @@
 //! zones than the limit. An eviction that is allowed is put on record before the answer is given, and counts as not ready from then on.
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use muster_api::zonerollout::{InFlight, Why};
 use serde_json::Value;
 
 use super::{
@@ -52,21 +54,10 @@ pub struct Facts<'a> {
     pub sets: Result<Vec<Set>, String>,
     /// The pods of the namespace.
     pub pods: Result<Vec<Pod>, String>,
-    /// Evictions on record.
-    pub allowed: &'a [Allowed],
+    /// Pods that are on their way out, as on record in the ZoneRollouts of the namespace.
+    pub in_flight: &'a [InFlight],
     /// The instant.
     pub now: Timestamp,
-}
-
-/// An allowed eviction on record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Allowed {
-    /// Name of the pod.
-    pub pod: String,
-    /// Its uid.
-    pub uid: String,
-    /// When it was allowed.
-    pub since: Timestamp,
 }
 
 /// The answer.
@@ -77,7 +68,7 @@ pub struct Verdict {
     /// What the user reads where it is denied; a warning where it is allowed; may be empty.
     pub message: String,
     /// What to put on record before the answer is given.
-    pub record: Option<Allowed>,
+    pub record: Option<Box<InFlight>>,
 }
 
 /// Why an eviction is allowed or denied.
@@ -107,6 +98,16 @@ pub enum Reason {
     PodsNotRead,
     /// The limit is reached, or another zone is disturbed.
     Denied,
+}
+
+impl Asked {
+    /// By what a pod goes that is allowed to.
+    fn why(self) -> Why {
+        match self {
+            Self::Eviction => Why::Eviction,
+            Self::Rollout(_) => Why::Deletion,
+        }
+    }
 }
 
 impl Reason {
@@ -188,18 +189,16 @@ impl Request {
     }
 }
 
-/// Those evictions on record that still count: the pod is there, it is Running, and less than [`MEMORY`] has passed. What has ended must
-/// be taken off the record, so that a pod that runs again does not count once more.
-pub fn still_pending(allowed: &[Allowed], pods: &[Pod], now: Timestamp) -> Vec<Allowed> {
-    let counts = |entry: &&Allowed| {
-        let pod = pods.iter().find(|pod| pod.uid == entry.uid);
-        pod.is_some_and(|pod| pod.phase == "Running") && recent(entry, now)
-    };
-    allowed.iter().filter(counts).cloned().collect()
+/// Whether a pod on record may still go. A deletion ends with its pod alone: a late delete of a deposed leader must meet its entry. An
+/// eviction may be refused by another webhook, so it ends when its pod stops running, or after [`MEMORY`]. What has ended has to be taken
+/// off the record: a pod that runs again does not count once more.
+pub fn is_under_way(entry: &InFlight, pod: Option<&Pod>, now: Timestamp) -> bool {
+    pod.is_some_and(|pod| pod.uid == entry.uid && (entry.why == Why::Deletion || pod.phase == "Running"))
+        && counts(entry, now)
 }
 
-fn recent(entry: &Allowed, now: Timestamp) -> bool {
-    now.duration_since(entry.since) < MEMORY
+fn counts(entry: &InFlight, now: Timestamp) -> bool {
+    entry.why == Why::Deletion || now.duration_since(entry.since.0) < MEMORY
 }
 
 /// Answers a request to evict or to delete a pod.
@@ -240,7 +239,7 @@ fn decide(request: &Request, facts: &Facts<'_>) -> Result<Verdict, Verdict> {
         budget,
         pod,
         pods,
-        pending: facts.allowed,
+        in_flight: facts.in_flight,
         now: facts.now,
     };
     let disturbed = match &partition {
@@ -251,10 +250,14 @@ fn decide(request: &Request, facts: &Facts<'_>) -> Result<Verdict, Verdict> {
         return Err(Verdict::of(Reason::Denied, message));
     }
     Ok(Verdict {
-        record: (!request.dry_run).then(|| Allowed {
-            pod: pod.name.clone(),
-            uid: pod.uid.clone(),
-            since: facts.now,
+        record: (!request.dry_run).then(|| {
+            Box::new(InFlight {
+                pod: pod.name.clone(),
+                uid: pod.uid.clone(),
+                set: own.name.clone(),
+                why: request.asked.why(),
+                since: Time(facts.now),
+            })
         }),
         ..Verdict::of(Reason::Allowed, "")
     })
@@ -302,7 +305,7 @@ struct Count<'a> {
     budget: &'a Budget,
     pod: &'a Pod,
     pods: &'a [Pod],
-    pending: &'a [Allowed],
+    in_flight: &'a [InFlight],
     now: Timestamp,
 }
 
@@ -360,8 +363,8 @@ impl Count<'_> {
     }
 
     fn evicted(&self, pod: &Pod) -> bool {
-        self.pending
+        self.in_flight
             .iter()
-            .any(|entry| entry.uid == pod.uid && recent(entry, self.now))
+            .any(|entry| entry.uid == pod.uid && counts(entry, self.now))
     }
 }

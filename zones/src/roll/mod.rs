@@ -207,11 +207,11 @@ fn one_set(
         return Ok(Next::Waits);
     }
     // A zone that is disturbed already is not begun anew.
-    if let (Some(soaking), None) = (held.soaking, disturbance) {
-        if !was_begun(group, set) {
-            reasons.of_set(set, code::SOAKING, &format!("{soaking} is done, and soaks"));
-            return Ok(Next::Waits);
-        }
+    if let (Some(soaking), None) = (held.soaking, disturbance)
+        && !was_begun(group, set)
+    {
+        reasons.of_set(set, code::SOAKING, &format!("{soaking} is done, and soaks"));
+        return Ok(Next::Waits);
     }
     let unavailable = disturbance.map_or(0, Disturbance::unavailable);
     let delete = batch::batch(group, set, unavailable, budget, reasons)?;

@@ -19,7 +19,8 @@ struct Row<'a> {
     spec: StatefulSetSpec,
     /// The pods by number.
     pods: Vec<(i32, &'a Pod)>,
-    /// The name of the revision that all pods have had, and its template.
+    /// The name of the revision that all pods have had, and its template. Only a rolling update moves it on. A name
+    /// that another client wrote into the status is kept if there is such a revision.
     current: (String, PodTemplateSpec),
     /// The name of the revision of the template as it is now.
     update: String,
@@ -36,12 +37,11 @@ pub fn decide(
     now: Timestamp,
 ) -> Plan {
     let mut plan = Plan::default();
-    if set.metadata.deletion_timestamp.is_some() {
-        return plan;
-    }
     let spec = set.spec.clone().unwrap_or_default(); // the server asks for one
+    let is_going = set.metadata.deletion_timestamp.is_some();
     let update = match revision::newest(set, &spec.template, revisions) {
         Newest::Is(revision) => revision,
+        Newest::Make(_) | Newest::Renumber(_) if is_going => return plan,
         Newest::Make(revision) => {
             plan.write(Verb::Create, revision);
             return plan;
@@ -59,7 +59,9 @@ pub fn decide(
         spec,
         now,
     };
-    moves::plan(&mut plan, &row, &is_claimed);
+    if !is_going {
+        moves::plan(&mut plan, &row, &is_claimed);
+    }
     status::write(&mut plan, &row);
     let used = |name: &str| {
         let is_a_pods = row

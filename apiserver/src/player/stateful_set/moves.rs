@@ -70,25 +70,29 @@ fn make(plan: &mut Plan, row: &Row<'_>, number: i32, is_claimed: &impl Fn(&str) 
     plan.write(Verb::Create, pods::new(row.set, number, revision, template));
 }
 
-/// Deletes pods that are too many. Answers whether nothing else may be done now.
+/// Deletes pods that are too many. Answers whether nothing else may be done now. An ordered set deletes the last one only while it is
+/// available; of several that are not, the first may go.
 fn shrink(plan: &mut Plan, row: &Row<'_>) -> bool {
     let range = row.start()..row.end();
-    let mut waits = false;
-    for (_, pod) in row
-        .pods
-        .iter()
-        .rev()
-        .filter(|(number, _)| !range.contains(number))
-    {
-        if !is_going(pod) {
-            plan.write(Verb::Delete, (*pod).clone());
+    let extra = row.pods.iter().filter(|(number, _)| !range.contains(number));
+    let extra: Vec<&Pod> = extra.map(|(_, pod)| *pod).collect();
+    if !row.is_ordered() {
+        for pod in extra.iter().rev().filter(|pod| !is_going(pod)) {
+            plan.write(Verb::Delete, (**pod).clone());
         }
-        waits = true;
-        if row.is_ordered() {
-            break;
-        }
+        return false;
     }
-    waits
+    let Some(last) = extra.last() else {
+        return false;
+    };
+    let is_fine = |plan: &mut Plan, pod: &Pod| !is_going(pod) && is_available(plan, row, pod);
+    let first_unavailable = extra.iter().find(|pod| !is_fine(plan, pod));
+    let may_go =
+        first_unavailable.is_none_or(|first| first.metadata.uid == last.metadata.uid) || is_fine(plan, last);
+    if may_go && !is_going(last) {
+        plan.write(Verb::Delete, (*last).clone());
+    }
+    true
 }
 
 fn is_going(pod: &Pod) -> bool {

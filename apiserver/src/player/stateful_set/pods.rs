@@ -32,6 +32,7 @@ pub fn new(set: &StatefulSet, number: i32, revision: &str, template: &PodTemplat
     ];
     let metadata = ObjectMeta {
         name: Some(name.clone()),
+        generate_name: Some(format!("{}-", set.name_any())),
         namespace: set.metadata.namespace.clone(),
         labels: Some(labels.map(|(key, value)| (key.to_owned(), value)).into()),
         ..ObjectMeta::default()
@@ -40,7 +41,7 @@ pub fn new(set: &StatefulSet, number: i32, revision: &str, template: &PodTemplat
     let spec = pod.spec.get_or_insert_default();
     spec.hostname = Some(name.clone());
     spec.subdomain = set.spec.as_ref().and_then(|spec| spec.service_name.clone());
-    for template in templates(set) {
+    for (index, template) in templates(set).iter().enumerate() {
         let claim = template.name_any();
         let volumes = spec.volumes.get_or_insert_default();
         volumes.retain(|volume| volume.name != claim);
@@ -48,11 +49,12 @@ pub fn new(set: &StatefulSet, number: i32, revision: &str, template: &PodTemplat
             claim_name: format!("{claim}-{name}"),
             read_only: None,
         };
-        volumes.push(Volume {
+        let volume = Volume {
             name: claim,
             persistent_volume_claim: Some(source),
             ..Volume::default()
-        });
+        };
+        volumes.insert(index, volume); // before those of the template
     }
     pod
 }

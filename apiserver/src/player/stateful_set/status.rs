@@ -1,32 +1,26 @@
 //! The status of a StatefulSet.
 
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetStatus};
-use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
 use super::super::plan::{Plan, Verb, count, nonzero};
-use super::super::pod::{self, Progress};
+use super::super::pod::Progress;
 use super::super::revision::LABEL;
 use super::Row;
 
-/// Writes the status if it has changed.
+/// Writes the status if it has changed. As on a real cluster, a pod that is going counts among the replicas, and among the ready ones, as
+/// long as it is there; among those of a revision it does not count.
 pub fn write(plan: &mut Plan, row: &Row<'_>) {
-    let active: Vec<&Pod> = row
-        .pods
-        .iter()
-        .map(|(_, pod)| *pod)
-        .filter(|pod| pod::is_active(pod))
-        .collect();
-    let progress = Progress::of(active.iter().copied(), row.spec.min_ready_seconds, row.now);
+    let all = row.pods.iter().map(|(_, pod)| *pod);
+    let progress = Progress::of(all.clone(), row.spec.min_ready_seconds, row.now);
     let of = |revision: &str| {
-        count(
-            active
-                .iter()
-                .filter(|pod| pod.labels().get(LABEL).is_some_and(|own| own == revision))
-                .count(),
-        )
+        let own = all
+            .clone()
+            .filter(|pod| pod.metadata.deletion_timestamp.is_none())
+            .filter(|pod| pod.labels().get(LABEL).is_some_and(|own| own == revision));
+        count(own.count())
     };
-    let (replicas, updated) = (count(active.len()), of(&row.update));
+    let (replicas, updated) = (count(row.pods.len()), of(&row.update));
     // The rollout is over when all pods that there are to be have the newest revision and are ready.
     let wanted = row.end() - row.start();
     let is_over = row.rolls()
@@ -34,6 +28,7 @@ pub fn write(plan: &mut Plan, row: &Row<'_>) {
             .iter()
             .all(|number| *number == wanted);
     let current = if is_over { &row.update } else { &row.current.0 };
+    let old = row.set.status.clone().unwrap_or_default(); // none yet
     let status = StatefulSetStatus {
         replicas,
         ready_replicas: nonzero(progress.ready),
@@ -43,7 +38,8 @@ pub fn write(plan: &mut Plan, row: &Row<'_>) {
         current_revision: Some(current.clone()),
         update_revision: Some(row.update.clone()),
         observed_generation: row.set.metadata.generation,
-        ..row.set.status.clone().unwrap_or_default() // none yet
+        collision_count: Some(old.collision_count.unwrap_or_default()), // none yet
+        ..old
     };
     if row.set.status.as_ref() != Some(&status) {
         plan.write(

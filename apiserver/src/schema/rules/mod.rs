@@ -3,6 +3,7 @@
 //! Expressions are parsed once per schema. Schema, new and old value are walked here, because which old value stands
 //! for which new one follows the list types.
 
+mod condition;
 mod declared;
 mod field_path;
 mod optional;
@@ -12,6 +13,7 @@ mod values;
 use kube_cel::cel::parser::{Expression, Parser};
 use serde_json::{Map, Value, json};
 
+pub(crate) use condition::Condition;
 pub(crate) use field_path::find as member_at;
 pub(super) use run::run;
 

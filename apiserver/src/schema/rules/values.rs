@@ -106,7 +106,7 @@ pub(super) fn typed(value: &Value, node: &Node, resource: bool) -> Cel {
 }
 
 /// The CEL value of JSON of which no schema is known.
-fn untyped(value: &Value) -> Cel {
+pub(super) fn untyped(value: &Value) -> Cel {
     match value {
         Value::Null => Cel::Null,
         Value::Bool(value) => Cel::Bool(*value),

@@ -31,7 +31,15 @@ use crate::registry::{Input, Table, product};
 /// What follows from an answer.
 const FOLLOWS: &[(&str, &[&str])] = &[(
     "allowed",
-    &["message", "warnings", "posts", "deletes", "otherRequests", "writes", "panics"],
+    &[
+        "message",
+        "warnings",
+        "posts",
+        "deletes",
+        "otherRequests",
+        "writes",
+        "panics",
+    ],
 )];
 /// What follows from who is allowed.
 const RECORDED: &[(&str, &[&str])] = &[("answers", &["recorded"])];
@@ -39,18 +47,44 @@ const RECORDED: &[(&str, &[&str])] = &[("answers", &["recorded"])];
 const TEXTS: &[&str] = &["error", "body"];
 
 pub const TABLES: &[Table] = &[
-    product("no-downscale.json", "admit::no_downscale::NoDownscale", no_downscale),
+    product(
+        "no-downscale.json",
+        "admit::no_downscale::NoDownscale",
+        no_downscale,
+    ),
     product("replicas-change.json", "admit::scaled::replicas_change", change),
     product("prepare-info.json", "admit::scaled::Scaled::parse", info).wording(TEXTS),
     product("prepare-endpoints.json", "scale::pods::prepare_url", endpoints),
     product("prepare-fan-out.json", "admit::prepare::Prepare", fan_out),
     product("prepare-downscale.json", "admit::prepare::Prepare", prepare).follows(FOLLOWS),
-    product("prepare-downscale-probes.json", "admit::prepare::Prepare", prepare).follows(FOLLOWS),
-    product("prepare-downscale-zone-tracker.json", "admit::prepare::Prepare", prepare).follows(FOLLOWS),
-    product("prepare-downscale-zone-tracker-probes.json", "admit::prepare::Prepare", prepare).follows(FOLLOWS),
-    product("prepare-downscale-sequences.json", "admit::prepare::Prepare", sequence).follows(RECORDED),
+    product(
+        "prepare-downscale-probes.json",
+        "admit::prepare::Prepare",
+        prepare,
+    )
+    .follows(FOLLOWS),
+    product(
+        "prepare-downscale-zone-tracker.json",
+        "admit::prepare::Prepare",
+        prepare,
+    )
+    .follows(FOLLOWS),
+    product(
+        "prepare-downscale-zone-tracker-probes.json",
+        "admit::prepare::Prepare",
+        prepare,
+    )
+    .follows(FOLLOWS),
+    product(
+        "prepare-downscale-sequences.json",
+        "admit::prepare::Prepare",
+        sequence,
+    )
+    .follows(RECORDED),
     product("non-updated-replicas.json", "admit::checks::held_up", held_up),
-    product("admission-serve.json", "admit::serve", http).wording(TEXTS).follows(&[("status", &["panics", "body", "contentType"])]),
+    product("admission-serve.json", "admit::serve", http)
+        .wording(TEXTS)
+        .follows(&[("status", &["panics", "body", "contentType"])]),
 ];
 
 fn request(review: &Value) -> anyhow::Result<Request> {
@@ -158,7 +192,13 @@ struct Endpoints {
 fn endpoints(input: &Input<'_>) -> anyhow::Result<Value> {
     let input: Endpoints = input.parse()?;
     let url = |ordinal: u64| {
-        let host = fqdn(&input.set, ordinal, &input.service, &input.namespace, &input.cluster_domain);
+        let host = fqdn(
+            &input.set,
+            ordinal,
+            &input.service,
+            &input.namespace,
+            &input.cluster_domain,
+        );
         let url = prepare_url(&host, &input.port, &input.path).map_err(anyhow::Error::msg)?;
         Ok(url.trim_start_matches("http://").to_owned())
     };
@@ -204,7 +244,10 @@ fn fan_out(input: &Input<'_>) -> anyhow::Result<Value> {
     // Where it depends on timing, as many as may be sent at once follow the first failure.
     Ok(match input.fail_from {
         Some(from) if is_post => {
-            anyhow::ensure!(expected >= from.min(all) && expected < from + AT_ONCE, "{expected} were sent");
+            anyhow::ensure!(
+                expected >= from.min(all) && expected < from + AT_ONCE,
+                "{expected} were sent"
+            );
             json!({"error": error, "sent": sent_between(from, expected, all)})
         }
         _ => json!({"error": error, "sent": {"exactly": expected}}),
@@ -244,7 +287,9 @@ fn prepare(input: &Input<'_>) -> anyhow::Result<Value> {
     let mut store = Store::new(input.objects, mode, input.errors, now)?;
     store.add_what_upstream_leaves_out(&input.review);
     let settings = Settings {
-        cluster_domain: input.cluster_domain.unwrap_or_else(|| "cluster.local.".to_owned()),
+        cluster_domain: input
+            .cluster_domain
+            .unwrap_or_else(|| "cluster.local.".to_owned()),
         namespace: request.namespace.clone(),
         ..Store::settings()
     };
@@ -253,7 +298,9 @@ fn prepare(input: &Input<'_>) -> anyhow::Result<Value> {
     let http = input.http;
     let answer = store.run(&mut webhook, &mut |ask: &Ask| {
         let method = ask.method.as_str();
-        let canned = http.get(&format!("{method} {}", ask.url)).or_else(|| http.get(method));
+        let canned = http
+            .get(&format!("{method} {}", ask.url))
+            .or_else(|| http.get(method));
         requests.entry(method).or_default().push(ask.url.clone());
         canned.map_or_else(ok, Canned::answered)
     })?;
@@ -409,7 +456,12 @@ struct HeldUp {
 fn held_up(input: &Input<'_>) -> anyhow::Result<Value> {
     let input: HeldUp = input.parse()?;
     let of = |kind: &str| -> Vec<Value> {
-        input.objects.iter().filter(|object| object["kind"] == kind).cloned().collect()
+        input
+            .objects
+            .iter()
+            .filter(|object| object["kind"] == kind)
+            .cloned()
+            .collect()
     };
     let (sets, mut pods) = (of("StatefulSet"), of("Pod"));
     if pods.is_empty() {

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use muster_api::zonerollout::{InFlight, Why};
 use muster_zones::{
     budget::{
-        Allowed, Asked, Budget, Facts, Known, Limit, Partition, Request, Verdict, counts_as_ready, judge,
-        ready_time, ready_time_patch, still_pending, validate,
+        Asked, Budget, Facts, Known, Limit, Partition, Request, Verdict, counts_as_ready, is_under_way,
+        judge, ready_time, ready_time_patch, validate,
     },
     model::{Pod, Set, SetStatus},
 };
@@ -37,7 +39,9 @@ const REFUSED: &[(&str, &[&str])] = &[(
 
 pub const TABLES: &[Table] = &[
     product("zpdb-config.json", "muster_zones::budget::Budget::parse", config).follows(REFUSED),
-    product("zpdb-eviction.json", "muster_zones::budget::judge", eviction).follows(FOLLOWS),
+    product("zpdb-eviction.json", "muster_zones::budget::judge", eviction)
+        .follows(FOLLOWS)
+        .unordered(&["pendingEvictions"]),
     product(
         "zpdb-eviction-probes.json",
         "muster_zones::budget::judge",
@@ -177,16 +181,16 @@ fn pod_counts_ready(input: &Input<'_>) -> anyhow::Result<Value> {
     let now = instant(input)?;
     let input: CountsInput = input.parse()?;
     let pod = Pod::from_value(&input.pod)?;
-    let allowed: Vec<Allowed> = input
-        .eviction_allowed_seconds_ago
-        .map(|ago| Allowed {
+    let pending = input.eviction_allowed_seconds_ago.is_some_and(|ago| {
+        let entry = InFlight {
             pod: pod.name.clone(),
             uid: pod.uid.clone(),
-            since: now - SignedDuration::from_secs(ago),
-        })
-        .into_iter()
-        .collect();
-    let pending = !still_pending(&allowed, std::slice::from_ref(&pod), now).is_empty();
+            set: String::new(),
+            why: Why::Eviction,
+            since: Time(now - SignedDuration::from_secs(ago)),
+        };
+        is_under_way(&entry, Some(&pod), now)
+    });
     Ok(counts_as_ready(&pod, pending, SignedDuration::from_secs(input.delay_seconds), now).into())
 }
 
@@ -254,7 +258,7 @@ struct World {
     budgets: Known,
     objects: Vec<Value>,
     errors: BTreeMap<String, String>,
-    allowed: Vec<Allowed>,
+    in_flight: Vec<InFlight>,
     now: Timestamp,
     answers: Vec<Value>,
     requests: BTreeMap<String, u64>,
@@ -268,7 +272,7 @@ fn eviction(input: &Input<'_>) -> anyhow::Result<Value> {
         budgets: Known::default(),
         objects: input.objects,
         errors: input.errors,
-        allowed: Vec::new(),
+        in_flight: Vec::new(),
         now,
         answers: Vec::new(),
         requests: BTreeMap::new(),
@@ -280,10 +284,10 @@ fn eviction(input: &Input<'_>) -> anyhow::Result<Value> {
     for step in &input.steps {
         world.step(step)?;
     }
-    let pending = still_pending(&world.allowed, &world.pods()?, world.now);
+    world.prune()?;
     Ok(json!({
         "answers": world.answers,
-        "pendingEvictions": pending.iter().map(|entry| &entry.pod).collect::<Vec<_>>(),
+        "pendingEvictions": world.in_flight.iter().map(|entry| &entry.pod).collect::<Vec<_>>(),
         "evictionRequestsTotal": world.requests,
         "patches": world.patches,
     }))
@@ -334,7 +338,7 @@ impl World {
 
     fn judge(&mut self, request: &Request) -> anyhow::Result<Verdict> {
         let pods = self.pods()?;
-        self.allowed = still_pending(&self.allowed, &pods, self.now);
+        self.prune()?;
         let pod = pods.iter().find(|pod| pod.name == request.name).cloned();
         let owner = pod.as_ref().and_then(|pod| pod.controller.clone());
         let sets = self.sets()?;
@@ -352,13 +356,13 @@ impl World {
                 owner,
                 sets: self.read("list statefulsets", Ok(sets)),
                 pods: self.read("list pods", Ok(pods)),
-                allowed: &self.allowed,
+                in_flight: &self.in_flight,
                 now: self.now,
             },
         );
         if let Some(record) = verdict.record.clone() {
-            self.allowed.retain(|entry| entry.uid != record.uid);
-            self.allowed.push(record);
+            self.in_flight.retain(|entry| entry.uid != record.uid);
+            self.in_flight.push(*record);
         }
         Ok(verdict)
     }
@@ -394,7 +398,7 @@ impl World {
             Some(known) => *known = object.clone(),
             None => self.objects.push(object.clone()),
         }
-        self.allowed = still_pending(&self.allowed, &self.pods()?, self.now);
+        self.prune()?;
         if let Some(patch) = ready_time_patch(&pod, self.now) {
             let known = self
                 .objects
@@ -407,6 +411,15 @@ impl World {
             self.patches
                 .push(json!({"target": target, "type": "strategic-merge", "body": body}));
         }
+        Ok(())
+    }
+
+    /// Takes off the record what has ended, as the controller does when the watch shows it.
+    fn prune(&mut self) -> anyhow::Result<()> {
+        let pods = self.pods()?;
+        let now = self.now;
+        self.in_flight
+            .retain(|entry| is_under_way(entry, pods.iter().find(|pod| pod.uid == entry.uid), now));
         Ok(())
     }
 

@@ -315,7 +315,9 @@ impl Outcome {
         for _ in 0..1_000 {
             let decision = decide(&group, &facts, &settings, budget, now);
             for reference in &decision.read {
-                facts.scales.insert(reference.clone(), world.scale.read(reference));
+                facts
+                    .scales
+                    .insert(reference.clone(), world.scale.read(reference));
             }
             for ask in &decision.ask {
                 let request = format!("{} {}", ask.method.as_str(), ask.url);
@@ -332,7 +334,8 @@ impl Outcome {
             });
             match (patch, &world.errors.patch) {
                 (Some(patch), Some(error)) => {
-                    self.attempts.push(format!("patch statefulsets/{}", patch.set).into());
+                    self.attempts
+                        .push(format!("patch statefulsets/{}", patch.set).into());
                     facts.refused = Some(error.clone());
                     group.status = decision.status;
                 }
@@ -381,7 +384,10 @@ impl Outcome {
             ("deletedPods", self.deleted),
             ("statusUpdates", self.statuses),
             ("patches", self.patches),
-            ("httpRequests", self.requests.into_iter().map(Value::from).collect()),
+            (
+                "httpRequests",
+                self.requests.into_iter().map(Value::from).collect(),
+            ),
             ("failedAttempts", self.attempts),
             ("errors", self.errors),
         ] {

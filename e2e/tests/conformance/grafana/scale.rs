@@ -27,13 +27,26 @@ const REQUESTS: &[&str] = &["httpRequests"];
 const ERROR: &[&str] = &["error"];
 
 pub const TABLES: &[Table] = &[
-    product("downscale-delay.json", "decide::decide", pass).unordered(REQUESTS).follows(FOLLOWS),
-    product("downscale-delay-probes.json", "decide::decide", pass).unordered(REQUESTS).follows(FOLLOWS),
+    product("downscale-delay.json", "decide::decide", pass)
+        .unordered(REQUESTS)
+        .follows(FOLLOWS),
+    product("downscale-delay-probes.json", "decide::decide", pass)
+        .unordered(REQUESTS)
+        .follows(FOLLOWS),
     product("desired-replicas.json", "scale::follower::desired", desired),
     product("leader.json", "scale::follower::leader", leader),
     product("force-replicas.json", "scale::follower::forced", forced),
-    product("most-recent-downscale.json", "scale::times::most_recent", most_recent).wording(ERROR),
-    product("min-time-elapsed.json", "scale::times::min_time_elapsed", min_time_elapsed),
+    product(
+        "most-recent-downscale.json",
+        "scale::times::most_recent",
+        most_recent,
+    )
+    .wording(ERROR),
+    product(
+        "min-time-elapsed.json",
+        "scale::times::min_time_elapsed",
+        min_time_elapsed,
+    ),
     product("delay-annotations.json", "scale::delay::parse", annotations),
     product("delay-endpoints.json", "scale::delay::asks", endpoints),
     product("pod-fqdn.json", "scale::pods::fqdn", pod_fqdn),
@@ -51,7 +64,11 @@ struct Sets {
 impl Sets {
     fn read(&self) -> anyhow::Result<(Vec<Set>, Set)> {
         let sets: Vec<Set> = self.all.iter().map(Set::from_value).collect::<Result<_, _>>()?;
-        let set = sets.iter().find(|set| set.name == self.set).context("the set is one of them")?.clone();
+        let set = sets
+            .iter()
+            .find(|set| set.name == self.set)
+            .context("the set is one of them")?
+            .clone();
         Ok((sets, set))
     }
 }
@@ -71,10 +88,12 @@ fn now(input: &Input<'_>) -> anyhow::Result<Timestamp> {
 fn desired(input: &Input<'_>) -> anyhow::Result<Value> {
     let (sets, set) = input.parse::<Sets>()?.read()?;
     let now = now(input)?;
-    Ok(match with_annotations(|times| follower::desired(&set, &sets, times, now)) {
-        Ok(replicas) => json!({ "replicas": replicas }),
-        Err(error) => json!({"error": error, "replicas": set.desired()}),
-    })
+    Ok(
+        match with_annotations(|times| follower::desired(&set, &sets, times, now)) {
+            Ok(replicas) => json!({ "replicas": replicas }),
+            Err(error) => json!({"error": error, "replicas": set.desired()}),
+        },
+    )
 }
 
 #[derive(Deserialize)]
@@ -111,19 +130,23 @@ fn forced(input: &Input<'_>) -> anyhow::Result<Value> {
 
 fn most_recent(input: &Input<'_>) -> anyhow::Result<Value> {
     let (sets, set) = input.parse::<Sets>()?.read()?;
-    Ok(match with_annotations(|times| times::most_recent(&sets, &set.name, times)) {
-        Ok(at) => json!({"at": at.map(times::rfc3339)}),
-        Err(unreadable) => json!({"error": unreadable.message}),
-    })
+    Ok(
+        match with_annotations(|times| times::most_recent(&sets, &set.name, times)) {
+            Ok(at) => json!({"at": at.map(times::rfc3339)}),
+            Err(unreadable) => json!({"error": unreadable.message}),
+        },
+    )
 }
 
 fn min_time_elapsed(input: &Input<'_>) -> anyhow::Result<Value> {
     let (sets, set) = input.parse::<Sets>()?.read()?;
     let now = now(input)?;
-    Ok(match with_annotations(|times| times::min_time_elapsed(&set, &sets, times, now)) {
-        Ok(elapsed) => json!({ "elapsed": elapsed }),
-        Err(error) => json!({ "error": error }),
-    })
+    Ok(
+        match with_annotations(|times| times::min_time_elapsed(&set, &sets, times, now)) {
+            Ok(elapsed) => json!({ "elapsed": elapsed }),
+            Err(error) => json!({ "error": error }),
+        },
+    )
 }
 
 #[derive(Deserialize)]
@@ -135,7 +158,10 @@ struct Annotations {
 
 fn annotations(input: &Input<'_>) -> anyhow::Result<Value> {
     let input: Annotations = input.parse()?;
-    let annotations = [(delay::DELAY.to_owned(), input.delay), (delay::URL.to_owned(), input.url)];
+    let annotations = [
+        (delay::DELAY.to_owned(), input.delay),
+        (delay::URL.to_owned(), input.url),
+    ];
     Ok(match delay::parse(&annotations.into()) {
         Ok(None) => json!({"seconds": null, "url": null}),
         Ok(Some(delay)) => json!({"seconds": delay.delay.as_secs_f64(), "url": delay.url.text}),
@@ -165,7 +191,10 @@ fn endpoints(input: &Input<'_>) -> anyhow::Result<Value> {
     let url = UrlPattern::parse(&input.url).map_err(anyhow::Error::msg)?;
     let names = (input.namespace.as_str(), input.cluster_domain.as_str());
     let asks = delay::asks(&set, input.from..input.to, Method::Post, &url, names);
-    Ok(asks.into_iter().map(|ask| json!({"pod": ask.pod, "url": ask.url})).collect())
+    Ok(asks
+        .into_iter()
+        .map(|ask| json!({"pod": ask.pod, "url": ask.url}))
+        .collect())
 }
 
 #[derive(Deserialize)]
@@ -180,7 +209,14 @@ struct Named {
 
 fn pod_fqdn(input: &Input<'_>) -> anyhow::Result<Value> {
     let input: Named = input.parse()?;
-    Ok(fqdn(&input.set, input.ordinal, &input.service, &input.namespace, &input.cluster_domain).into())
+    Ok(fqdn(
+        &input.set,
+        input.ordinal,
+        &input.service,
+        &input.namespace,
+        &input.cluster_domain,
+    )
+    .into())
 }
 
 #[derive(Deserialize)]
@@ -204,7 +240,11 @@ fn tracker(input: &Input<'_>) -> anyhow::Result<Value> {
     let calls: Calls = input.parse()?;
     let set = |zone: Zone| Set {
         name: zone.name,
-        labels: zone.min_time.map(|time| (times::MIN_TIME.to_owned(), time)).into_iter().collect(),
+        labels: zone
+            .min_time
+            .map(|time| (times::MIN_TIME.to_owned(), time))
+            .into_iter()
+            .collect(),
         ..Set::default()
     };
     let sets: Vec<Set> = calls.sets.into_iter().map(set).collect();

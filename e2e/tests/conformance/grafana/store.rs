@@ -9,7 +9,9 @@ use anyhow::{Context, bail};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use muster_zones::{
-    admit::{Fact, Read, ReadError, Record, Request, Response, Review, Step, Webhook, Write, WriteError, Zones},
+    admit::{
+        Fact, Read, ReadError, Record, Request, Response, Review, Step, Webhook, Write, WriteError, Zones,
+    },
     model::{Pod, Set},
     scale::{
         Settings,
@@ -109,17 +111,28 @@ impl Store {
             let name = set["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             set["spec"]["replicas"] = set["status"]["replicas"].clone();
             set["metadata"]["uid"] = json!(name);
-            let replicas = |object: &str| review["request"][object]["spec"]["replicas"].as_u64().unwrap_or_default();
+            let replicas = |object: &str| {
+                review["request"][object]["spec"]["replicas"]
+                    .as_u64()
+                    .unwrap_or_default()
+            };
             if name == under_review {
-                let leaving = (replicas("object")..replicas("oldObject")).filter_map(|ordinal| ordinal.try_into().ok());
-                self.pods.extend(leaving.map(|ordinal| pod(&name, &name, ordinal)));
+                let leaving =
+                    (replicas("object")..replicas("oldObject")).filter_map(|ordinal| ordinal.try_into().ok());
+                self.pods
+                    .extend(leaving.map(|ordinal| pod(&name, &name, ordinal)));
             }
         }
     }
 
     pub fn downscale_to_none(&self) -> Request {
-        let replicas = self.sets.first().and_then(|set| set["spec"]["replicas"].as_u64()).unwrap_or_default();
-        self.review("review", "set", u32::try_from(replicas).unwrap(), 0).unwrap()
+        let replicas = self
+            .sets
+            .first()
+            .and_then(|set| set["spec"]["replicas"].as_u64())
+            .unwrap_or_default();
+        self.review("review", "set", u32::try_from(replicas).unwrap(), 0)
+            .unwrap()
     }
 
     /// A review of fewer replicas of a set.
@@ -135,7 +148,9 @@ impl Store {
             "resource": {"group": "apps", "version": "v1", "resource": "statefulsets"},
             "object": with(to)?, "oldObject": with(from)?,
         }});
-        Ok(Review::parse(review.to_string().as_bytes()).map_err(anyhow::Error::msg)?.request)
+        Ok(Review::parse(review.to_string().as_bytes())
+            .map_err(anyhow::Error::msg)?
+            .request)
     }
 
     /// Runs a review to its answer.
@@ -168,7 +183,11 @@ impl Store {
         if let Some(error) = self.errors.get(&format!("get {resource}")) {
             return Err(ReadError::Failed(error.clone()));
         }
-        let found = self.sets.iter().find(|set| set["metadata"]["name"] == name).cloned();
+        let found = self
+            .sets
+            .iter()
+            .find(|set| set["metadata"]["name"] == name)
+            .cloned();
         found.ok_or_else(|| ReadError::NotFound(format!("{resource}.apps {name:?} not found")))
     }
 
@@ -238,7 +257,8 @@ impl Store {
             Mode::Tracker(name) => {
                 let data = Tracker::written(&self.config_map.clone().unwrap_or_default(), after);
                 let verb = if is_made { "create" } else { "update" };
-                self.writes.push(json!({"verb": verb, "target": format!("configmaps/{name}"), "body": data}));
+                self.writes
+                    .push(json!({"verb": verb, "target": format!("configmaps/{name}"), "body": data}));
             }
         }
     }
@@ -249,8 +269,15 @@ impl Store {
 
     /// The ConfigMap with all times.
     pub fn config_map(&self) -> Value {
-        let times = self.records.values().flat_map(|record| record.status.last_downscale.clone()).collect();
-        json!(Tracker::written(&self.config_map.clone().unwrap_or_default(), &times))
+        let times = self
+            .records
+            .values()
+            .flat_map(|record| record.status.last_downscale.clone())
+            .collect();
+        json!(Tracker::written(
+            &self.config_map.clone().unwrap_or_default(),
+            &times
+        ))
     }
 
     /// The times of all sets in the end.
@@ -262,7 +289,10 @@ impl Store {
             let time = set["metadata"]["annotations"][LAST_DOWNSCALE].as_str()?;
             Some((set["metadata"]["name"].as_str()?.to_owned(), json!(time)))
         });
-        let times = self.records.values().flat_map(|record| record.status.last_downscale.clone());
+        let times = self
+            .records
+            .values()
+            .flat_map(|record| record.status.last_downscale.clone());
         let times = times.map(|(set, time)| (set, json!(times::rfc3339(time.0))));
         Value::Object(annotated.chain(times).collect::<Map<_, _>>())
     }
@@ -280,8 +310,12 @@ impl Store {
             }
         }
         self.pods.retain(|pod| {
-            let ordinal = pod["metadata"]["name"].as_str().and_then(|pod| pod.strip_prefix(name)?.strip_prefix('-'));
-            ordinal.and_then(|ordinal| ordinal.parse::<u32>().ok()).is_none_or(|ordinal| ordinal < to)
+            let ordinal = pod["metadata"]["name"]
+                .as_str()
+                .and_then(|pod| pod.strip_prefix(name)?.strip_prefix('-'));
+            ordinal
+                .and_then(|ordinal| ordinal.parse::<u32>().ok())
+                .is_none_or(|ordinal| ordinal < to)
         });
     }
 

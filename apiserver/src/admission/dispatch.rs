@@ -1,0 +1,208 @@
+//! Asking the webhooks.
+
+use std::collections::HashSet;
+
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use super::attributes::Attributes;
+use super::hook::{FailurePolicy, Hook, ReinvocationPolicy};
+use super::matching::{View, objects, view};
+use super::review::{self, Answer};
+use super::{GROUP, Hooks, call};
+use crate::patch;
+use crate::server::{Core, presented};
+use crate::status::ApiError;
+
+/// Warnings of webhooks, for the answer to the client, refusal or not.
+pub(crate) type Warnings = Mutex<Vec<String>>;
+
+/// Why a webhook did not let a request pass.
+enum Refusal {
+    /// It said no, or its answer cannot be carried out.
+    Denied(ApiError),
+    /// It could not be asked; the failure policy says what that means.
+    Failed(String),
+}
+
+impl Refusal {
+    /// What the client gets, if it gets anything.
+    fn error(self, hook: &Hook) -> Option<ApiError> {
+        match self {
+            Self::Denied(error) => Some(error),
+            Self::Failed(why) if hook.failure_policy == FailurePolicy::Ignore => {
+                tracing::debug!(hook = hook.name, why, "the webhook failed and is ignored");
+                None
+            }
+            Self::Failed(why) => Some(ApiError::internal_error(&format!(
+                "failed calling webhook {:?}: {why}",
+                hook.name
+            ))),
+        }
+    }
+}
+
+/// The mutating webhooks that are called a second time: those with `IfNeeded` after which another one changed the object.
+#[derive(Default)]
+struct Again {
+    asked: HashSet<usize>,
+    wanted: HashSet<usize>,
+}
+
+impl Again {
+    fn note(&mut self, index: usize, hook: &Hook, changed: bool) {
+        if changed {
+            self.wanted.extend(self.asked.drain());
+        }
+        if hook.reinvocation_policy == ReinvocationPolicy::IfNeeded {
+            self.asked.insert(index);
+        }
+    }
+}
+
+impl Hooks {
+    /// Lets the mutating webhooks change `request.object`, one after the other; an error refuses the request.
+    pub async fn mutate(
+        &self,
+        core: &Core,
+        request: &mut Attributes<'_>,
+        warnings: &Warnings,
+    ) -> Result<(), ApiError> {
+        if is_exempt(request) {
+            return Ok(());
+        }
+        let mut again = Again::default();
+        for (index, hook) in self.mutating.iter().enumerate() {
+            if let Some(changed) = mutate_once(core, hook, request, warnings).await? {
+                again.note(index, hook, changed);
+            }
+        }
+        for (index, hook) in self.mutating.iter().enumerate() {
+            if again.wanted.contains(&index) {
+                mutate_once(core, hook, request, warnings).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the validating webhooks, all at once. Of several refusals the client gets the first.
+    pub async fn validate(
+        &self,
+        core: &Core,
+        request: &Attributes<'_>,
+        warnings: &Warnings,
+    ) -> Result<(), ApiError> {
+        if is_exempt(request) {
+            return Ok(());
+        }
+        let mut calls = FuturesUnordered::new();
+        for hook in &self.validating {
+            let Some(view) = view(core, hook, request)? else {
+                continue;
+            };
+            calls.push(async move {
+                let asked = ask(core, hook, request, &view, false, warnings).await;
+                asked.map_err(|refusal| refusal.error(hook))
+            });
+        }
+        let mut first = None;
+        while let Some(asked) = calls.next().await {
+            if let Err(Some(error)) = asked {
+                first.get_or_insert(error);
+            }
+        }
+        first.map_or(Ok(()), Err)
+    }
+}
+
+/// The configurations themselves pass unasked, so that a broken webhook can be taken away.
+fn is_exempt(request: &Attributes<'_>) -> bool {
+    request.resource.group == GROUP
+}
+
+/// Whether the webhook changed the object; `None` if it was not asked.
+async fn mutate_once(
+    core: &Core,
+    hook: &Hook,
+    request: &mut Attributes<'_>,
+    warnings: &Warnings,
+) -> Result<Option<bool>, ApiError> {
+    let Some(view) = view(core, hook, request)? else {
+        return Ok(None);
+    };
+    let answered = match ask(core, hook, request, &view, true, warnings).await {
+        Ok(answer) => change(core, hook, request, &view, &answer),
+        Err(refusal) => Err(refusal),
+    };
+    match answered {
+        Ok(changed) => Ok(Some(changed)),
+        Err(refusal) => refusal.error(hook).map_or(Ok(Some(false)), Err),
+    }
+}
+
+/// Carries out the patch of an answer. Answers whether the object is another one now.
+fn change(
+    core: &Core,
+    hook: &Hook,
+    request: &mut Attributes<'_>,
+    view: &View,
+    answer: &Answer,
+) -> Result<bool, Refusal> {
+    let Some(operations) = answer.patch().map_err(Refusal::Failed)? else {
+        return Ok(false);
+    };
+    let (Some(before), _) = objects(core, request, view) else {
+        return Err(Refusal::Denied(ApiError::internal_error(&format!(
+            "admission webhook {:?} attempted to modify the object, which is not supported for this operation",
+            hook.name
+        ))));
+    };
+    let failed = |error: &dyn ToString| Refusal::Denied(ApiError::internal_error(&error.to_string()));
+    let patched = patch::json(&before, &operations).map_err(|error| failed(&error))?;
+    let patched = if view.version == request.resource.version {
+        patched
+    } else {
+        presented(request.resource, patched)
+    };
+    let made = match request.remake {
+        Some(remake) => remake(patched).map_err(|error| failed(&error.message()))?,
+        None => patched,
+    };
+    let changed = request.object.as_ref() != Some(&made);
+    request.object = Some(made);
+    Ok(changed)
+}
+
+async fn ask(
+    core: &Core,
+    hook: &Hook,
+    request: &Attributes<'_>,
+    view: &View,
+    is_mutating: bool,
+    warnings: &Warnings,
+) -> Result<Answer, Refusal> {
+    let version = review::version(hook).map_err(Refusal::Failed)?;
+    let uid = core.uid();
+    let question: Value = review::question(
+        review::request(request, view, &uid),
+        objects(core, request, view),
+        version,
+    );
+    let resolver = core.admission.resolver.read().clone();
+    let sent = call::send(
+        &core.store,
+        resolver.as_ref(),
+        hook,
+        question.to_string().into_bytes(),
+    );
+    let text = sent.await.map_err(Refusal::Failed)?;
+    let mut answer = review::answer(&text, &uid, version, is_mutating).map_err(Refusal::Failed)?;
+    warnings.lock().append(&mut answer.warnings);
+    if answer.allowed {
+        Ok(answer)
+    } else {
+        Err(Refusal::Denied(review::denial(&hook.name, answer.result.take())))
+    }
+}

@@ -1,0 +1,201 @@
+//! Changes of objects that are there, by update, patch, apply and scale.
+
+use serde_json::{Map, Value, json};
+
+use super::shape::{problems, refuse_invalid, settle};
+use super::write::{Options, Tracking, identify, refuse_too_deep, update_options};
+use super::{Call, Live, RACES, admit, respond};
+use crate::admission::{Hooks, Operation};
+use crate::apply::track_update;
+use crate::lifecycle::{metadata, removal};
+use crate::meta;
+use crate::resources::{defaults, names};
+use crate::status::ApiError;
+use crate::store::{Object, Stored, Write};
+
+/// Changes an object that is there. `wanted` says what the client wants of it as it stands, in the request's version; it is asked again
+/// if the object is written meanwhile.
+pub(super) async fn change(
+    call: &Call<'_>,
+    options: &Options,
+    tracking: Tracking,
+    mut wanted: impl FnMut(&Live) -> Result<Value, ApiError> + Send,
+) -> Result<Object, ApiError> {
+    for _ in 0..RACES {
+        let live = Live::read(call.live()?);
+        let new = wanted(&live)?;
+        let new = match call.core.admission.hooks(&call.core.store) {
+            Some(hooks) => admitted(call, options, &hooks, &live, new, tracking).await?,
+            None => prepared(call, options, &live, new, tracking)?,
+        };
+        if let Some(object) = commit(call, options, &live, new) {
+            return Ok(object);
+        }
+    }
+    Err(ApiError::modified(&call.named(), &call.target.name))
+}
+
+/// What becomes of a change by the webhooks, as it is stored.
+async fn admitted(
+    call: &Call<'_>,
+    options: &Options,
+    hooks: &Hooks,
+    live: &Live,
+    mut new: Value,
+    tracking: Tracking,
+) -> Result<Value, ApiError> {
+    let old = respond::presented(&call.resource, live.value.clone());
+    defaults::fill(&call.resource, &mut new);
+    if tracking == Tracking::Update {
+        track_early(call, options, &old, &mut new);
+    }
+    let remake = |object| admit::remade(call, options, tracking, object);
+    let asked = admit::attributes(call, Operation::Update, options.dry_run, Some(&remake));
+    let mut asked = asked.about(&call.target.name, Some(new), Some(old));
+    hooks.mutate(call.core, &mut asked, &call.warnings).await?;
+    let mut new = asked.object.take().unwrap_or_default(); // it was given
+    identify(call, &mut new)?;
+    let tracked = if tracking == Tracking::Update {
+        Tracking::Done
+    } else {
+        tracking
+    };
+    let stored = prepared(call, options, live, new, tracked)?;
+    asked.object = Some(respond::presented(&call.resource, stored.clone()));
+    hooks.validate(call.core, &asked, &call.warnings).await?;
+    Ok(stored)
+}
+
+/// Gives `new` the managers that it has by what the client wants.
+fn track_early(call: &Call<'_>, options: &Options, old: &Value, new: &mut Value) {
+    let resource = &*call.resource;
+    let mut settled = new.clone();
+    carry_over(call, old, &mut settled);
+    defaults::carry_over(resource, old, &mut settled);
+    let api_version = resource.api_version();
+    let how = update_options(call, options, &api_version);
+    track_update(Some(old), &mut settled, resource.type_ref(), &how);
+    let managers = settled["metadata"]["managedFields"].take();
+    meta::set(new, "managedFields", managers);
+}
+
+/// Stores a new version, if that is not what is there; `None` if the object was written meanwhile.
+pub(super) fn commit(call: &Call<'_>, options: &Options, live: &Live, new: Value) -> Option<Object> {
+    if new == live.value {
+        return Some(live.object.clone());
+    }
+    if options.dry_run {
+        return Some(Stored::unsaved(&new));
+    }
+    let write = if removal::is_due(&call.resource, &new) {
+        Write::Remove(new)
+    } else {
+        Write::Put(new)
+    };
+    let expected = Some(live.object.revision);
+    let store = &call.core.store;
+    store
+        .commit(&call.resource.storage, &call.key(), expected, &write)
+        .ok()
+}
+
+/// The last part of every change of an existing object: `new` is what the client wants, in the request's version. Answers what is to be
+/// stored.
+pub(super) fn prepared(
+    call: &Call<'_>,
+    options: &Options,
+    live: &Live,
+    mut new: Value,
+    tracking: Tracking,
+) -> Result<Value, ApiError> {
+    let resource = &*call.resource;
+    let old = respond::presented(resource, live.value.clone());
+    let version = meta::resource_version(&new);
+    if !version.is_empty() && version != "0" && version != meta::resource_version(&old) {
+        return Err(ApiError::modified(&call.named(), meta::name(&old)));
+    }
+    carry_over(call, &old, &mut new);
+    defaults::fill(resource, &mut new);
+    defaults::carry_over(resource, &old, &mut new);
+    let mut causes = metadata::changes_refused(&old, &new);
+    causes.extend(names::check(resource, &new));
+    causes.extend(problems(
+        resource,
+        &new,
+        Some(&old),
+        call.target.subresource == "status",
+    ));
+    refuse_invalid(resource, &new, &causes)?;
+    metadata::keep(&old, &mut new);
+    if tracking == Tracking::Applied {
+        settle(resource, Some(&old), &mut new);
+    }
+    if resource.counts_generations() && metadata::wants_changed(resource, &old, &new) {
+        meta::set(&mut new, "generation", (meta::generation(&old) + 1).into());
+    }
+    if tracking == Tracking::Update {
+        let api_version = resource.api_version();
+        track_update(
+            Some(&old),
+            &mut new,
+            resource.type_ref(),
+            &update_options(call, options, &api_version),
+        );
+    }
+    respond::to_stored(resource, &mut new);
+    refuse_too_deep(&new)?;
+    Ok(new)
+}
+
+/// Takes from the old object what this endpoint does not write.
+fn carry_over(call: &Call<'_>, old: &Value, new: &mut Value) {
+    let copy = |from: &Value, to: &mut Value, field: &str| match from.get(field) {
+        Some(value) => to[field] = value.clone(),
+        None => {
+            if let Some(fields) = to.as_object_mut() {
+                fields.remove(field);
+            }
+        }
+    };
+    match call.target.subresource.as_str() {
+        "" | "scale" if call.resource.status => copy(old, new, "status"),
+        "" | "scale" => {}
+        "finalize" => {
+            let finalizers = new["spec"]["finalizers"].clone();
+            let mut kept = old.clone();
+            kept["spec"]["finalizers"] = if finalizers.is_null() {
+                json!([])
+            } else {
+                finalizers
+            };
+            *new = kept;
+        }
+        sub => {
+            let mut kept = old.clone();
+            copy(new, &mut kept, sub);
+            for field in ["resourceVersion", "managedFields", "uid"] {
+                meta::set(&mut kept, field, new["metadata"][field].clone());
+            }
+            *new = kept;
+        }
+    }
+    if let (Some(metadata), true) = (new["metadata"].as_object_mut(), old["metadata"].is_object()) {
+        restore(metadata, &old["metadata"]);
+    }
+}
+
+/// What clients cannot change in metadata, whatever they send.
+fn restore(metadata: &mut Map<String, Value>, old: &Value) {
+    for field in [
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "generateName",
+    ] {
+        match old.get(field) {
+            Some(value) => metadata.insert(field.to_owned(), value.clone()),
+            None => metadata.remove(field),
+        };
+    }
+}

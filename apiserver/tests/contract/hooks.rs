@@ -1,0 +1,246 @@
+//! A webhook server of a case, over TLS on loopback: what it answers is scripted by path, what it is asked is kept.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SanType};
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use crate::harness::Cx;
+
+/// The path by which a case learns that its configuration is in force.
+const CANARY: &str = "/canary";
+
+/// What a path answers.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// `response` of a review, to which the uid is added.
+    Response(Value),
+    /// This code and body.
+    Raw(u16, String),
+    /// Nothing, for longer than any timeout.
+    Silence,
+}
+
+/// The answer that lets a request pass.
+pub fn allow() -> Answer {
+    Answer::Response(json!({"allowed": true}))
+}
+
+/// The answer that changes the object.
+pub fn patch(operations: &Value) -> Answer {
+    let patch = STANDARD.encode(operations.to_string());
+    Answer::Response(json!({"allowed": true, "patchType": "JSONPatch", "patch": patch}))
+}
+
+/// The answer that refuses with this status.
+pub fn deny(status: Value) -> Answer {
+    Answer::Response(json!({"allowed": false, "status": status}))
+}
+
+#[derive(Default)]
+struct State {
+    answers: HashMap<String, Answer>,
+    asked: Vec<(String, Value)>,
+}
+
+/// A running server.
+pub struct HookServer {
+    pub address: SocketAddr,
+    /// PEM, in base64, as configurations have it.
+    pub authority: String,
+    state: Arc<Mutex<State>>,
+}
+
+impl HookServer {
+    pub async fn start() -> Self {
+        Self::with_names(&["localhost"], 0).await
+    }
+
+    /// A server whose certificate is for these names and 127.0.0.1, valid for a year from `age_days` ago.
+    pub async fn with_names(names: &[&str], age_days: i64) -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        params
+            .subject_alt_names
+            .push(SanType::IpAddress("127.0.0.1".parse().unwrap()));
+        let day = Duration::from_hours(24);
+        params.not_before = std::time::SystemTime::now().into();
+        params.not_before -= day * u32::try_from(age_days + 1).unwrap();
+        params.not_after = params.not_before + day * 365;
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &authority).unwrap();
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key)
+            .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let state = Arc::new(Mutex::new(State::default()));
+        tokio::spawn(serve(
+            listener,
+            TlsAcceptor::from(Arc::new(config)),
+            state.clone(),
+        ));
+        Self {
+            address,
+            authority: STANDARD.encode(authority.pem()),
+            state,
+        }
+    }
+
+    /// Sets what a path answers; without it, it allows.
+    pub fn answers(&self, path: &str, answer: Answer) {
+        self.state.lock().answers.insert(path.to_owned(), answer);
+    }
+
+    /// The requests of the reviews that a path was sent, without those of the canary.
+    pub fn asked(&self, path: &str) -> Vec<Value> {
+        let state = self.state.lock();
+        let asked = state.asked.iter().filter(|(own, _)| own == path);
+        asked.map(|(_, review)| review["request"].clone()).collect()
+    }
+
+    /// The paths that were asked since the last call, in order.
+    pub fn take_paths(&self) -> Vec<String> {
+        let mut state = self.state.lock();
+        let asked = std::mem::take(&mut state.asked);
+        let paths = asked.into_iter().map(|(path, _)| path);
+        paths.filter(|path| path != CANARY).collect()
+    }
+
+    /// `clientConfig` of a path of this server.
+    pub fn config(&self, path: &str) -> Value {
+        json!({"url": format!("https://{}{path}", self.address), "caBundle": self.authority})
+    }
+
+    /// A webhook that is asked about ConfigMaps of the case's namespace at `path`; `more` replaces its fields.
+    pub fn hook(&self, cx: &Cx, path: &str, more: Value) -> Value {
+        let mut hook = json!({
+            "name": format!("{}.{}.example", path.trim_matches('/'), cx.id),
+            "clientConfig": self.config(path),
+            "rules": [{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}],
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": cx.ns}},
+            "sideEffects": "None", "admissionReviewVersions": ["v1"], "timeoutSeconds": 5,
+        });
+        for (field, value) in more.as_object().unwrap() {
+            hook[field] = value.clone();
+        }
+        hook
+    }
+
+    /// A configuration of these webhooks, in force.
+    pub async fn configure(&self, cx: &Cx, kind: Kind, name: &str, hooks: &[Value]) -> Value {
+        cx.until_namespace_is_complete().await;
+        let canary = self.hook(
+            cx,
+            CANARY,
+            json!({"name": format!("canary-{name}.{}.example", cx.id), "failurePolicy": "Ignore",
+                "objectSelector": {"matchLabels": {"canary": name}}}),
+        );
+        let all: Vec<&Value> = hooks.iter().chain([&canary]).collect();
+        let body = json!({
+            "metadata": {"name": format!("{}-{name}", cx.id)}, "webhooks": all,
+        });
+        let made = cx.post(kind.path(), &body).await.is(201);
+        let probe = json!({"metadata": {"name": "canary", "labels": {"canary": name}}});
+        let path = format!("{}?dryRun=All", cx.cm());
+        cx.until("the webhooks are in force", || async {
+            let before = self.asked(CANARY).len();
+            cx.post(&path, &probe).await;
+            self.asked(CANARY).len() > before
+        })
+        .await;
+        self.take_paths();
+        made
+    }
+}
+
+/// The two kinds of configurations.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    Mutating,
+    Validating,
+}
+
+impl Kind {
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Mutating => "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+            Self::Validating => "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+        }
+    }
+}
+
+async fn serve(listener: TcpListener, acceptor: TlsAcceptor, state: Arc<Mutex<State>>) {
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        let (acceptor, state) = (acceptor.clone(), state.clone());
+        tokio::spawn(async move {
+            let Ok(stream) = acceptor.accept(stream).await else {
+                return; // a client that does not trust the certificate
+            };
+            let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
+                let state = state.clone();
+                async move { Ok::<_, Infallible>(respond(&state, request).await) }
+            });
+            // A client that goes away is no fault of the server.
+            let _gone = hyper::server::conn::http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
+        });
+    }
+}
+
+async fn respond(
+    state: &Mutex<State>,
+    request: http::Request<hyper::body::Incoming>,
+) -> http::Response<Full<Bytes>> {
+    let path = request.uri().path().to_owned();
+    let body = request.into_body().collect().await.unwrap().to_bytes();
+    let review: Value = serde_json::from_slice(&body).unwrap();
+    let uid = review["request"]["uid"].clone();
+    let api_version = review["apiVersion"].clone();
+    let answer = {
+        let mut state = state.lock();
+        state.asked.push((path.clone(), review));
+        state.answers.get(&path).cloned()
+    };
+    let (code, text) = match answer.unwrap_or_else(allow) {
+        Answer::Response(mut response) => {
+            if response["uid"].is_null() {
+                response["uid"] = uid;
+            }
+            let review = json!({"kind": "AdmissionReview", "apiVersion": api_version, "response": response});
+            (200, review.to_string())
+        }
+        Answer::Raw(code, text) => (code, text),
+        Answer::Silence => std::future::pending().await,
+    };
+    http::Response::builder()
+        .status(code)
+        .header("content-type", "application/json")
+        .body(Full::from(text))
+        .unwrap()
+}

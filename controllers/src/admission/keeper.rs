@@ -1,0 +1,200 @@
+//! Keeps the certificate of the door: reads it where it is kept, makes it anew in time, shows it, and tells its authorities.
+//!
+//! Each replica does this by itself: writes of the Secret are compare-and-swap, and what another replica wrote is shown within [`REREAD`],
+//! which is less than [`SPREAD`].
+
+use std::{path::PathBuf, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use kube::{
+    Client,
+    api::{ObjectMeta, PostParams},
+};
+use thiserror::Error;
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use super::{
+    certificate::{self, CertificateError, SPREAD, Step, Stored, Subject},
+    server::{Shown, ShownError, shown},
+};
+use crate::runtime::{Api, Clock, Shutdown, call::explain};
+
+/// How often the Secret or the files are read.
+const REREAD: Duration = Duration::from_secs(SPREAD.as_secs() / 2);
+/// How long until it is tried again after a failure.
+const AFTER_FAILURE: Duration = Duration::from_secs(5);
+/// How often a write is tried that another replica came before.
+const TRIES: u8 = 5;
+
+/// Where the certificate is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In a Secret, made and renewed by muster.
+    Secret {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// What it is made of.
+        subject: Subject,
+    },
+    /// In files, written and renewed by others, such as cert-manager.
+    Files {
+        /// The certificate and its chain, PEM.
+        certificate: PathBuf,
+        /// The private key, PEM.
+        key: PathBuf,
+    },
+}
+
+/// Why no certificate is shown.
+#[derive(Debug, Error)]
+pub enum KeepError {
+    /// The Secret could not be read or written.
+    #[error("Secret {0}: {message}", message = explain(.1))]
+    Secret(String, #[source] kube::Error),
+    /// Other replicas wrote it each time.
+    #[error("Secret {0} was written by another replica {TRIES} times in a row")]
+    Conflicts(String),
+    /// A file could not be read.
+    #[error("{path}: {error}", path = .0.display(), error = .1)]
+    File(PathBuf, #[source] std::io::Error),
+    /// It could not be made.
+    #[error(transparent)]
+    Make(#[from] CertificateError),
+    /// It cannot be shown.
+    #[error("the certificate cannot be shown: {0}")]
+    Show(#[from] ShownError),
+}
+
+/// Keeps a certificate.
+pub struct Keeper {
+    client: Client,
+    clock: Clock,
+    place: Place,
+    shown: Shown,
+    authorities: watch::Sender<String>,
+    current: Option<Stored>,
+}
+
+impl Keeper {
+    /// What it shows, and the authorities of that (PEM; empty until they are known, and with files).
+    pub fn new(client: Client, clock: Clock, place: Place) -> (Self, Shown, watch::Receiver<String>) {
+        let (authorities, told) = watch::channel(String::new());
+        let shown = Shown::default();
+        let keeper = Self {
+            client,
+            clock,
+            place,
+            shown: shown.clone(),
+            authorities,
+            current: None,
+        };
+        (keeper, shown, told)
+    }
+
+    /// Keeps it until shutdown. What fails is tried again; what was shown is shown meanwhile.
+    pub async fn run(mut self, shutdown: Shutdown) {
+        loop {
+            let pause = match self.turn().await {
+                Ok(pause) => pause,
+                Err(error) => {
+                    warn!(%error, "the certificate of the admission door could not be kept");
+                    AFTER_FAILURE
+                }
+            };
+            let slept = shutdown.run_until_cancelled(tokio::time::sleep(pause)).await;
+            if slept.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Reads it once, and makes it anew if it is time; returns how long it is good.
+    pub async fn turn(&mut self) -> Result<Duration, KeepError> {
+        let (stored, until) = match &self.place {
+            Place::Secret {
+                namespace,
+                name,
+                subject,
+            } => self.of_secret(namespace, name, subject).await?,
+            Place::Files { certificate, key } => {
+                let stored = Stored {
+                    certificate: read(certificate).await?,
+                    key: read(key).await?,
+                    ..Stored::default()
+                };
+                (stored, Timestamp::MAX)
+            }
+        };
+        if self.current.as_ref() != Some(&stored) {
+            self.shown.change(shown(&stored.certificate, &stored.key)?);
+            self.authorities.send_replace(stored.authorities.clone());
+            info!("another certificate of the admission door is shown");
+            self.current = Some(stored);
+        }
+        let left = Duration::try_from(until.duration_since(self.clock.now())).unwrap_or_default(); // it was until then
+        Ok(left.min(REREAD).max(Duration::from_secs(1)))
+    }
+
+    async fn of_secret(
+        &self,
+        namespace: &str,
+        name: &str,
+        subject: &Subject,
+    ) -> Result<(Stored, Timestamp), KeepError> {
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+        let failed = |error| KeepError::Secret(name.to_owned(), error);
+        for _ in 0..TRIES {
+            let live = secrets.get_opt(name).await.map_err(failed)?;
+            let stored = live.as_ref().map(content).unwrap_or_default();
+            let next = match certificate::step(&stored, subject, self.clock.now())? {
+                Step::Keep(until) => return Ok((stored, until)),
+                Step::Replace(next) => next,
+            };
+            let by = PostParams::default();
+            let written = match live {
+                None => secrets.create(&by, &with(Secret::default(), name, &next)).await,
+                Some(live) => secrets.replace(name, &by, &with(live, name, &next)).await,
+            };
+            match written {
+                // It is read again: there may be another step.
+                Ok(_) => {}
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        Err(KeepError::Conflicts(name.to_owned()))
+    }
+}
+
+async fn read(path: &PathBuf) -> Result<String, KeepError> {
+    let read = tokio::fs::read_to_string(path).await;
+    read.map_err(|error| KeepError::File(path.clone(), error))
+}
+
+fn content(secret: &Secret) -> Stored {
+    let data = secret.data.iter().flatten();
+    Stored::read(&data.map(|(key, value)| (key.clone(), value.0.clone())).collect())
+}
+
+/// The Secret with this content; keys of others stay.
+fn with(secret: Secret, name: &str, stored: &Stored) -> Secret {
+    let mut data = secret.data.unwrap_or_default();
+    data.extend(
+        stored
+            .data()
+            .into_iter()
+            .map(|(key, value)| (key, ByteString(value))),
+    );
+    Secret {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..secret.metadata
+        },
+        data: Some(data),
+        ..secret
+    }
+}

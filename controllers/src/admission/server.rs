@@ -1,0 +1,244 @@
+//! The HTTPS server: one request, one answer, each within its time. It knows no webhook.
+//!
+//! Invariant: what it shows is changed without a connection being closed: handshakes after the change show the new certificate.
+//! Invariant: no request costs more than a connection: connections, heads, bodies and answers have limits.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::RwLock;
+use rustls::{
+    ServerConfig,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::{ClientHello, ResolvesServerCert},
+    sign::CertifiedKey,
+};
+use thiserror::Error;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    task::JoinSet,
+};
+use tokio_rustls::TlsAcceptor;
+use tracing::{debug, warn};
+
+use crate::runtime::Shutdown;
+
+/// Connections at once; more wait. API servers keep one for each of their clients and webhooks.
+const CONNECTIONS: usize = 256;
+/// How long a handshake, or the head of a request, may take.
+const HEAD_DEADLINE: Duration = Duration::from_secs(10);
+/// The most bytes of a request: an API server takes objects of 3 MiB, and a review has two of them.
+pub const MAX_BODY: usize = 8 << 20;
+/// A pause after a connection that could not be accepted, for want of file descriptors for instance.
+const AFTER_REFUSAL: Duration = Duration::from_millis(100);
+
+/// A request, as far as webhooks read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The method.
+    pub method: http::Method,
+    /// The path.
+    pub path: String,
+    /// `Content-Type`; empty where there is none.
+    pub content_type: String,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The status.
+    pub status: StatusCode,
+    /// `Content-Type`.
+    pub content_type: &'static str,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// A line of text.
+    pub fn text(status: StatusCode, text: &str) -> Self {
+        Self {
+            status,
+            content_type: "text/plain; charset=utf-8",
+            body: format!("{text}\n").into_bytes(),
+        }
+    }
+}
+
+/// What answers requests.
+pub type Answers = Arc<dyn Fn(Asked) -> BoxFuture<'static, Answer> + Send + Sync>;
+
+/// A certificate cannot be shown.
+#[derive(Debug, Error)]
+pub enum ShownError {
+    /// The certificate is none.
+    #[error("the certificate is no PEM of a certificate")]
+    Certificate(#[source] rustls::pki_types::pem::Error),
+    /// The key is none.
+    #[error("the private key is no PEM of a private key")]
+    Key(#[source] rustls::pki_types::pem::Error),
+    /// They do not belong together, or are of an algorithm that is not known.
+    #[error("the certificate and the private key do not fit")]
+    Pair(#[source] rustls::Error),
+}
+
+/// A certificate (with its chain) and its key, PEM, as they are shown.
+pub fn shown(certificate: &str, key: &str) -> Result<CertifiedKey, ShownError> {
+    let chain = CertificateDer::pem_slice_iter(certificate.as_bytes())
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(ShownError::Certificate)?;
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(ShownError::Key)?;
+    CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(ShownError::Pair)
+}
+
+/// The certificate that is shown, if there is one yet. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Shown(Arc<RwLock<Option<Arc<CertifiedKey>>>>);
+
+impl Shown {
+    /// From now on this one.
+    pub fn change(&self, certificate: CertifiedKey) {
+        *self.0.write() = Some(Arc::new(certificate));
+    }
+}
+
+impl ResolvesServerCert for Shown {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.0.read().clone()
+    }
+}
+
+/// The server.
+pub struct Server {
+    /// Where it listens.
+    pub listener: TcpListener,
+    /// What it shows.
+    pub shown: Shown,
+    /// What answers.
+    pub answers: Answers,
+    /// How long a request may take, from its head to its answer.
+    pub deadline: Duration,
+    /// Ends it: what is being answered is finished.
+    pub shutdown: Shutdown,
+}
+
+impl Server {
+    /// Serves until shutdown.
+    pub async fn run(self) -> Result<(), rustls::Error> {
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(self.shown.clone()));
+        let serving = Arc::new(Serving {
+            tls: TlsAcceptor::from(Arc::new(config)),
+            answers: self.answers,
+            deadline: self.deadline,
+            shutdown: self.shutdown.clone(),
+        });
+        let free = Arc::new(Semaphore::new(CONNECTIONS));
+        let mut connections = JoinSet::new();
+        loop {
+            // Never closed: the only error is not reachable, and would end the bound alone.
+            let permit = Arc::clone(&free).acquire_owned().await.ok();
+            tokio::select! {
+                () = self.shutdown.cancelled() => break,
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, _)) => {
+                        let serving = Arc::clone(&serving);
+                        connections.spawn(async move {
+                            serving.converse(stream).await;
+                            drop(permit);
+                        });
+                    }
+                    Err(error) => {
+                        warn!(%error, "a connection to the admission door could not be accepted");
+                        tokio::time::sleep(AFTER_REFUSAL).await;
+                    }
+                },
+                Some(_ended) = connections.join_next() => {}
+            }
+        }
+        while connections.join_next().await.is_some() {}
+        Ok(())
+    }
+}
+
+struct Serving {
+    tls: TlsAcceptor,
+    answers: Answers,
+    deadline: Duration,
+    shutdown: Shutdown,
+}
+
+impl Serving {
+    async fn converse(self: Arc<Self>, stream: TcpStream) {
+        let stream = match tokio::time::timeout(HEAD_DEADLINE, self.tls.accept(stream)).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return debug!(%error, "a TLS handshake failed"),
+            Err(_) => return debug!("a TLS handshake took too long"),
+        };
+        let serving = Arc::clone(&self);
+        let service = service_fn(move |request| {
+            let serving = Arc::clone(&serving);
+            async move { Ok::<_, Infallible>(response(serving.answer(request).await)) }
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_DEADLINE)
+            .serve_connection(TokioIo::new(stream), service);
+        let mut connection = std::pin::pin!(connection);
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = self.shutdown.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            debug!(%error, "a connection to the admission door broke off");
+        }
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Answer {
+        let answering = async {
+            let (head, body) = request.into_parts();
+            let body = match Limited::new(body, MAX_BODY).collect().await {
+                Ok(body) => body.to_bytes(),
+                Err(error) if error.is::<LengthLimitError>() => {
+                    let text = format!("a review has at most {MAX_BODY} bytes");
+                    return Answer::text(StatusCode::PAYLOAD_TOO_LARGE, &text);
+                }
+                Err(_) => return Answer::text(StatusCode::BAD_REQUEST, "the request broke off"),
+            };
+            let content_type = head.headers.get(header::CONTENT_TYPE);
+            let content_type = content_type.and_then(|value| value.to_str().ok()); // what is no text is no type
+            (self.answers)(Asked {
+                method: head.method,
+                path: head.uri.path().to_owned(),
+                content_type: content_type.unwrap_or_default().to_owned(),
+                body,
+            })
+            .await
+        };
+        tokio::time::timeout(self.deadline, answering)
+            .await
+            .unwrap_or_else(|_| Answer::text(StatusCode::GATEWAY_TIMEOUT, "the review took too long"))
+    }
+}
+
+fn response(answer: Answer) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(answer.body)));
+    *response.status_mut() = answer.status;
+    let content_type = header::HeaderValue::from_static(answer.content_type);
+    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+    response
+}
