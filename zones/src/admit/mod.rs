@@ -40,7 +40,7 @@ pub enum Step {
     /// Read from the API server, never from a cache.
     Read(Read),
     /// Write a ZoneRollout.
-    Write(Write),
+    Write(Box<Write>),
     /// Ask these pods, all of them at once; the answers come in the same order.
     Ask(Vec<Ask>),
     /// Answer the review; nothing comes after it.
@@ -91,7 +91,7 @@ pub enum Fact {
     /// Of [`Read::Parent`].
     Parent(Result<Value, ReadError>),
     /// Of [`Read::Zones`].
-    Zones(Zones),
+    Zones(Box<Zones>),
     /// Of [`Step::Write`]: the new resourceVersion.
     Written(Result<String, WriteError>),
     /// Of [`Step::Ask`], in its order.

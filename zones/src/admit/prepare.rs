@@ -10,7 +10,10 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use muster_api::{labels::label::ROLLOUT_GROUP, zonerollout::ZoneRolloutStatus};
+use muster_api::{
+    labels::label::ROLLOUT_GROUP,
+    zonerollout::{ZoneRolloutSpec, ZoneRolloutStatus},
+};
 use serde_json::Value;
 
 use super::{
@@ -194,7 +197,7 @@ impl Prepare {
         let record = record.unwrap_or_default();
         let pods = zones.pods.as_deref().unwrap_or_default();
         let group = job.group.clone().unwrap_or_default();
-        let view = Group::new(&group, sets, pods).with(Default::default(), record.status.clone());
+        let view = Group::new(&group, sets, pods).with(ZoneRolloutSpec::default(), record.status.clone());
         let Some(set) = view.set(&self.request.name) else {
             return self.deny(job.range(), "the statefulset was not found.");
         };
@@ -365,12 +368,13 @@ impl Prepare {
     }
 
     fn write(&self, job: &Job, before: Option<&Record>, status: ZoneRolloutStatus) -> Step {
-        Step::Write(Write {
+        let write = Write {
             namespace: self.request.namespace.clone(),
             group: job.group.clone().unwrap_or_default(),
             version: before.map(|record| record.version.clone()),
             status,
-        })
+        };
+        Step::Write(Box::new(write))
     }
 
     fn allow(&self, job: &Job) -> Step {
@@ -412,7 +416,7 @@ impl Webhook for Prepare {
         match (std::mem::replace(&mut self.state, State::Done), fact) {
             (State::Begin, Fact::Begin) => self.begin(),
             (State::Parent(from, to), Fact::Parent(parent)) => self.parent((from, to), parent),
-            (State::Checks(job), Fact::Zones(zones)) => self.check(job, zones, now),
+            (State::Checks(job), Fact::Zones(zones)) => self.check(job, *zones, now),
             (State::Ask(job, record, asked, step), Fact::Answers(answers)) => {
                 let is_prepared = |answered: &Answered| answered.as_ref().is_ok_and(Answer::is_success);
                 if answers.len() == step && answers.iter().all(is_prepared) {
@@ -422,24 +426,14 @@ impl Webhook for Prepare {
                 }
             }
             (State::Undo(job, record, why, told), Fact::Answers(_)) => self.undo(job, record, why, told),
-            (
-                State::ConfirmAgain(job),
-                Fact::Zones(Zones {
-                    record: Ok(Some(record)),
-                    ..
-                }),
-            ) => self.confirm(job, record, now),
-            (
-                State::LeaveAgain(job, why),
-                Fact::Zones(Zones {
-                    record: Ok(Some(record)),
-                    ..
-                }),
-            ) => self.fail(job, Some(record), why),
-            (State::ConfirmAgain(job), Fact::Zones(_)) => {
-                self.deny(job.range(), checks::not_timed(self.use_zone_tracker))
-            }
-            (State::LeaveAgain(job, why), Fact::Zones(_)) => self.deny(job.range(), &why),
+            (State::ConfirmAgain(job), Fact::Zones(zones)) => match zones.record {
+                Ok(Some(record)) => self.confirm(job, record, now),
+                Ok(None) | Err(_) => self.deny(job.range(), checks::not_timed(self.use_zone_tracker)),
+            },
+            (State::LeaveAgain(job, why), Fact::Zones(zones)) => match zones.record {
+                Ok(Some(record)) => self.fail(job, Some(record), why),
+                Ok(None) | Err(_) => self.deny(job.range(), &why),
+            },
             (state, Fact::Written(written)) => self.written(state, written, now),
             _ => refused_to_go_on(),
         }

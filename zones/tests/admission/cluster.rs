@@ -16,6 +16,9 @@ use muster_zones::{
 };
 use serde_json::{Value, json};
 
+/// What pods answer.
+pub type Answers = fn(&Ask) -> Answered;
+
 /// What an API server and pods answer.
 pub struct Cluster {
     pub sets: Vec<Value>,
@@ -26,7 +29,7 @@ pub struct Cluster {
     /// How many writes another one comes before.
     pub conflicts: usize,
     /// What pods answer, by the URL's method.
-    pub answers: fn(&Ask) -> Answered,
+    pub answers: Answers,
     /// Everything that was done, in order.
     pub done: Vec<String>,
 }
@@ -62,6 +65,7 @@ pub fn pod(set: &str, ordinal: u32) -> Value {
     })
 }
 
+#[allow(clippy::unnecessary_wraps, reason = "it is one of several answers")]
 pub fn prepared(_: &Ask) -> Answered {
     Ok(Answer {
         status: 204,
@@ -69,6 +73,7 @@ pub fn prepared(_: &Ask) -> Answered {
     })
 }
 
+#[allow(clippy::unnecessary_wraps, reason = "it is one of several answers")]
 pub fn refused(_: &Ask) -> Answered {
     Ok(Answer {
         status: 500,
@@ -149,7 +154,7 @@ impl Cluster {
                     .cloned();
                 Fact::Parent(found.ok_or_else(|| ReadError::NotFound(format!("{name} not found"))))
             }
-            Step::Read(Read::Zones { .. }) => Fact::Zones(self.zones()),
+            Step::Read(Read::Zones { .. }) => Fact::Zones(Box::new(self.zones())),
             Step::Write(write) => {
                 let version = self.record.as_ref().map(|record| record.version.clone());
                 if self.conflicts > 0 || version != write.version {
@@ -158,14 +163,17 @@ impl Cluster {
                     return Fact::Written(Err(WriteError::Conflict));
                 }
                 let operation = write.status.operation.as_ref();
-                let operation = operation.map_or("none".to_owned(), |operation| {
-                    format!(
-                        "{}->{} {:?}",
-                        operation.set,
-                        operation.to.unwrap(),
-                        operation.admission_uids
-                    )
-                });
+                let operation = operation.map_or_else(
+                    || "none".to_owned(),
+                    |operation| {
+                        format!(
+                            "{}->{} {:?}",
+                            operation.set,
+                            operation.to.unwrap(),
+                            operation.admission_uids
+                        )
+                    },
+                );
                 let times: Vec<&String> = write.status.last_downscale.keys().collect();
                 self.done
                     .push(format!("write operation {operation} times {times:?}"));

@@ -3,12 +3,12 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use muster_api::zonerollout::{Operation, OperationKind, ZoneRolloutStatus};
 use muster_zones::{
-    admit::{Fact, Record, Step, Webhook, Zones, prepare::Prepare},
+    admit::{Fact, ReadError, Record, Step, Webhook, Zones, prepare::Prepare},
     scale::pods::{Answer, Ask, Method},
 };
 use serde_json::json;
 
-use super::cluster::{Cluster, at, pod, prepared, refused, settings};
+use super::cluster::{Answers, Cluster, at, pod, prepared, refused, settings};
 
 const POST_A_2: &str = "POST http://a-2.db.test.svc.cluster.local.:80/leave";
 const DELETE_A_2: &str = "DELETE http://a-2.db.test.svc.cluster.local.:80/leave";
@@ -34,7 +34,7 @@ fn the_operation_comes_before_the_pods_and_the_time_before_the_answer() {
 
 #[test]
 fn a_pod_that_does_not_prepare_ends_it() {
-    let answers: [fn(&Ask) -> Result<Answer, String>; 3] = [
+    let answers: [Answers; 3] = [
         refused,
         |_| Err("no such host".to_owned()),
         |ask| {
@@ -158,9 +158,93 @@ fn another_write_is_no_failure() {
     );
 }
 
+/// Why a downscale of `a` is denied before anything is written or asked.
+fn held_up_by(cluster: &mut Cluster, why: &str) {
+    let answer = cluster.downscale("r1", "a", 2);
+    let expected =
+        format!("downscale of statefulsets/a in test from 3 to 2 replicas is not allowed because {why}");
+    assert_eq!(answer.message, Some(expected));
+    assert!(
+        !answer.allowed && cluster.done.is_empty(),
+        "{why}: {:?}",
+        cluster.done
+    );
+}
+
 #[test]
-fn what_holds_a_downscale_up() {
-    let rolling = Operation {
+fn what_the_objects_say_holds_a_downscale_up() {
+    const LAST: &str = "/metadata/annotations/grafana.com~1last-downscale";
+    const PORT: &str = "/metadata/annotations/grafana.com~1prepare-downscale-http-port";
+    for (set, place, value, why) in [
+        (
+            1,
+            "/metadata/generation",
+            json!(5),
+            "statefulset b was not observed by its controller yet",
+        ),
+        (
+            1,
+            LAST,
+            json!("yesterday"),
+            "parsing downscale annotations failed.",
+        ),
+        (
+            0,
+            PORT,
+            json!(""),
+            "the grafana.com/prepare-downscale-http-port annotation is not set or empty.",
+        ),
+        (
+            0,
+            "/spec/serviceName",
+            json!(""),
+            "the serviceName is not set or empty.",
+        ),
+        // It would lead to another host.
+        (
+            0,
+            PORT,
+            json!("80@elsewhere"),
+            "one or more pods failed to prepare for shutdown.",
+        ),
+    ] {
+        let mut cluster = Cluster::new();
+        let annotations = &mut cluster.sets[1]["metadata"]["annotations"];
+        annotations["grafana.com/last-downscale"] = json!("2025-01-01T00:00:00Z");
+        *cluster.sets[set].pointer_mut(place).unwrap() = value;
+        held_up_by(&mut cluster, why);
+    }
+}
+
+#[test]
+fn pods_that_are_missing_or_not_ready_hold_a_downscale_up() {
+    let mut cluster = Cluster::new();
+    cluster.pods[5]["status"]["containerStatuses"][0]["ready"] = json!(false);
+    held_up_by(
+        &mut cluster,
+        "statefulset b has 0 non-updated replicas and 1 non-ready replicas",
+    );
+    let mut cluster = Cluster::new();
+    cluster.pods.truncate(3);
+    cluster.sets[1]["status"] = json!({"observedGeneration": 4});
+    held_up_by(
+        &mut cluster,
+        "statefulset b has 3 non-updated replicas and 3 non-ready replicas",
+    );
+}
+
+#[test]
+fn what_is_on_record_holds_a_downscale_up() {
+    let mut cluster = Cluster::new();
+    cluster.tracker = Some([("b".to_owned(), "yesterday".to_owned())].into());
+    held_up_by(&mut cluster, "loading zones failed.");
+    cluster.tracker = Some([("b".to_owned(), r#"{"lastDownscaled":"yesterday"}"#.to_owned())].into());
+    held_up_by(
+        &mut cluster,
+        "parsing parsing downscale timestamps from the zone ConfigMap failed.",
+    );
+    let mut cluster = Cluster::new();
+    let operation = Operation {
         kind: OperationKind::Rolling,
         set: "b".to_owned(),
         set_uid: "uid-b".to_owned(),
@@ -170,110 +254,25 @@ fn what_holds_a_downscale_up() {
         admission_uids: Vec::new(),
         expires: None,
     };
-    type Change = Box<dyn Fn(&mut Cluster)>;
-    let cases: Vec<(&str, Change)> = vec![
-        (
-            "pods of statefulset b are being replaced",
-            Box::new(move |cluster| {
-                cluster.record = Some(Record {
-                    version: "1".to_owned(),
-                    status: ZoneRolloutStatus {
-                        operation: Some(rolling.clone()),
-                        ..ZoneRolloutStatus::default()
-                    },
-                });
-            }),
-        ),
-        (
-            "statefulset b has 0 non-updated replicas and 1 non-ready replicas",
-            Box::new(|cluster| {
-                cluster.pods[5]["status"]["containerStatuses"][0]["ready"] = json!(false);
-            }),
-        ),
-        (
-            "statefulset b has 3 non-updated replicas and 3 non-ready replicas",
-            Box::new(|cluster| {
-                cluster.pods.truncate(3);
-                cluster.sets[1]["status"] = json!({"observedGeneration": 4});
-            }),
-        ),
-        (
-            "statefulset b was not observed by its controller yet",
-            Box::new(|cluster| {
-                cluster.sets[1]["metadata"]["generation"] = json!(5);
-            }),
-        ),
-        (
-            "parsing downscale annotations failed.",
-            Box::new(|cluster| {
-                cluster.sets[1]["metadata"]["annotations"]["grafana.com/last-downscale"] = json!("yesterday");
-            }),
-        ),
-        (
-            "parsing downscale annotations failed.",
-            Box::new(|cluster| {
-                cluster.sets[1]["metadata"]["annotations"]["grafana.com/last-downscale"] =
-                    json!("2025-01-01T00:00:00Z");
-                cluster.sets[1]["metadata"]["labels"]["grafana.com/min-time-between-zones-downscale"] =
-                    json!("1d");
-            }),
-        ),
-        (
-            "loading zones failed.",
-            Box::new(|cluster| {
-                cluster.tracker = Some([("b".to_owned(), "yesterday".to_owned())].into());
-            }),
-        ),
-        (
-            "parsing parsing downscale timestamps from the zone ConfigMap failed.",
-            Box::new(|cluster| {
-                cluster.tracker =
-                    Some([("b".to_owned(), r#"{"lastDownscaled":"yesterday"}"#.to_owned())].into());
-            }),
-        ),
-        (
-            "the grafana.com/prepare-downscale-http-port annotation is not set or empty.",
-            Box::new(|cluster| {
-                cluster.sets[0]["metadata"]["annotations"]["grafana.com/prepare-downscale-http-port"] =
-                    json!("");
-            }),
-        ),
-        (
-            "the serviceName is not set or empty.",
-            Box::new(|cluster| {
-                cluster.sets[0]["spec"]["serviceName"] = json!("");
-            }),
-        ),
-        // A port that would lead to another host.
-        (
-            "one or more pods failed to prepare for shutdown.",
-            Box::new(|cluster| {
-                cluster.sets[0]["metadata"]["annotations"]["grafana.com/prepare-downscale-http-port"] =
-                    json!("80@elsewhere");
-            }),
-        ),
-    ];
-    for (why, change) in cases {
-        let mut cluster = Cluster::new();
-        change(&mut cluster);
-        let answer = cluster.downscale("r1", "a", 2);
-        let expected =
-            format!("downscale of statefulsets/a in test from 3 to 2 replicas is not allowed because {why}");
-        assert_eq!(answer.message, Some(expected));
-        assert!(
-            !answer.allowed && cluster.done.is_empty(),
-            "{why}: {:?}",
-            cluster.done
-        );
-    }
+    cluster.record = Some(Record {
+        version: "1".to_owned(),
+        status: ZoneRolloutStatus {
+            operation: Some(operation),
+            ..ZoneRolloutStatus::default()
+        },
+    });
+    held_up_by(&mut cluster, "pods of statefulset b are being replaced");
 }
+
+/// Makes one of the readings fail.
+type Spoils = fn(&mut Zones, String);
 
 #[test]
 fn what_cannot_be_read_is_denied() {
     let no = || "not today".to_owned();
-    let cases: [(&str, fn(&mut Zones, String)); 4] = [
+    let cases: [(&str, Spoils); 4] = [
         ("finding other statefulsets failed.", |zones, no| {
-            zones.sets = Err(no)
+            zones.sets = Err(no);
         }),
         ("loading zones failed.", |zones, no| zones.tracker = Err(no)),
         ("loading zones failed.", |zones, no| zones.record = Err(no)),
@@ -290,7 +289,7 @@ fn what_cannot_be_read_is_denied() {
         let mut zones = cluster.zones();
         spoil(&mut zones, no());
         assert!(matches!(webhook.advance(Fact::Begin, cluster.now), Step::Read(_)));
-        let Step::Answer(answer) = webhook.advance(Fact::Zones(zones), cluster.now) else {
+        let Step::Answer(answer) = webhook.advance(Fact::Zones(Box::new(zones)), cluster.now) else {
             panic!("{why}");
         };
         assert!(
@@ -298,6 +297,23 @@ fn what_cannot_be_read_is_denied() {
             "{answer:?}"
         );
     }
+}
+
+#[test]
+fn a_parent_that_cannot_be_read_is_denied() {
+    let cluster = Cluster::new();
+    let mut request = cluster.review("r1", "a", 2);
+    for (object, replicas) in [(&mut request.object, 2), (&mut request.old_object, 3)] {
+        *object =
+            Some(json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": replicas}}));
+    }
+    let mut webhook = Prepare::new(request, settings(), false);
+    assert!(matches!(webhook.advance(Fact::Begin, cluster.now), Step::Read(_)));
+    let failed = Fact::Parent(Err(ReadError::Failed("not today".to_owned())));
+    let Step::Answer(answer) = webhook.advance(failed, cluster.now) else {
+        panic!("nothing else can be found out");
+    };
+    assert!(!answer.allowed, "not to know is no permission");
 }
 
 #[test]
@@ -364,7 +380,7 @@ fn the_newest_time_counts_wherever_it_is_written() {
 #[test]
 fn pods_are_asked_by_groups_and_no_more_after_a_failure() {
     for (answers, posts, deletes) in [
-        (prepared as fn(&Ask) -> _, 70, 0),
+        (prepared as Answers, 70, 0),
         (refused, 32, 70),
         (
             |ask: &Ask| {

@@ -173,8 +173,10 @@ impl Store {
     pub fn carry_out(&mut self, step: Step) -> anyhow::Result<Fact> {
         Ok(match step {
             Step::Read(Read::Parent { resource, name, .. }) => Fact::Parent(self.parent(&resource, &name)),
-            Step::Read(Read::Zones { group, set, .. }) => Fact::Zones(self.zones(group.as_deref(), &set)?),
-            Step::Write(write) => Fact::Written(self.write(write)),
+            Step::Read(Read::Zones { group, set, .. }) => {
+                Fact::Zones(Box::new(self.zones(group.as_deref(), &set)?))
+            }
+            Step::Write(write) => Fact::Written(self.write(*write)),
             step => bail!("{step:?} is for others"),
         })
     }
