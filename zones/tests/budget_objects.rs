@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use muster_zones::{
     budget::{Budget, Known, Limit, Observed, validate},
-    model::Set,
+    model::{Set, SetStatus},
 };
 use serde_json::{Value, json};
 
@@ -51,9 +51,15 @@ fn percentages_are_of_pods_that_are_both_desired_and_there() {
         (50, None, 10, 0),
     ];
     for (percentage, desired, reported, expected) in table {
-        let mut set = Set::default();
-        set.replicas = desired;
-        set.status.replicas = reported;
+        let status = SetStatus {
+            replicas: reported,
+            ..SetStatus::default()
+        };
+        let set = Set {
+            replicas: desired,
+            status,
+            ..Set::default()
+        };
         assert_eq!(
             Limit::Percentage(percentage).pods(&set),
             expected,

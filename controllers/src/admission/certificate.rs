@@ -31,7 +31,7 @@ use x509_parser::{
 use super::server;
 
 /// How long a new authority stands in all bundles before something is signed by it: API servers read webhook configurations by watches.
-pub const SPREAD: Duration = Duration::from_secs(60);
+pub const SPREAD: Duration = Duration::from_mins(1);
 
 /// How many times as long as a certificate an authority lives.
 const AUTHORITY_LIVES: i32 = 10;

@@ -196,12 +196,12 @@ pub fn pass(input: &Input<'_>) -> anyhow::Result<Value> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct History {
-    passes: Vec<Event>,
+    passes: Vec<Moment>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Event {
+struct Moment {
     #[serde(default)]
     #[allow(dead_code, reason = "for people")]
     event: Option<String>,

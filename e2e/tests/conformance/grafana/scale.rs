@@ -98,14 +98,14 @@ fn desired(input: &Input<'_>) -> anyhow::Result<Value> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Leader {
+struct Follower {
     all: Vec<String>,
     leader: Option<String>,
     set: String,
 }
 
 fn leader(input: &Input<'_>) -> anyhow::Result<Value> {
-    let input: Leader = input.parse()?;
+    let input: Follower = input.parse()?;
     let annotations = input.leader.map(|leader| (follower::LEADER.to_owned(), leader));
     let set = |name: &String| Set {
         name: name.clone(),
@@ -221,7 +221,7 @@ fn pod_fqdn(input: &Input<'_>) -> anyhow::Result<Value> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Calls {
+struct Sequence {
     calls: Vec<String>,
     config_map: Option<BTreeMap<String, String>>,
     sets: Vec<Zone>,
@@ -237,7 +237,7 @@ struct Zone {
 /// A missing ConfigMap begins as a record that was lost does.
 fn tracker(input: &Input<'_>) -> anyhow::Result<Value> {
     let now = now(input)?;
-    let calls: Calls = input.parse()?;
+    let calls: Sequence = input.parse()?;
     let set = |zone: Zone| Set {
         name: zone.name,
         labels: zone
