@@ -120,7 +120,8 @@ pub fn decide(
         .take(MAX_REASONS)
         .collect();
     decision.stalled = condemned(&group).map(str::to_owned);
-    decision.wake_at = wake_at(&group, soaking.map(|(_, until)| until), now);
+    let roll_at = wake_at(&group, soaking.map(|(_, until)| until), now);
+    decision.wake_at = roll_at.into_iter().chain(scaling.wake_at).min();
     // What is done is recorded before anything new is begun.
     let record = roll.record.into_iter().map(Action::Record);
     let delete = again.into_iter().chain(roll.delete).map(Action::Delete);
@@ -339,7 +340,14 @@ fn wake_at(group: &Group, soaked: Option<Timestamp>, now: Timestamp) -> Option<T
         .and_then(|since| since.0.checked_add(deadline(group)).ok()); // an end beyond time never comes
     let evictions = status.in_flight.iter().filter(|entry| entry.why == Why::Eviction);
     let evictions = evictions.filter_map(|entry| entry.since.0.checked_add(MEMORY).ok()); // the same
+    // One that has expired is undone in the next pass, and the one after that.
+    let expires = status
+        .operation
+        .as_ref()
+        .and_then(|operation| operation.expires.as_ref());
+    let next = now.checked_add(SignedDuration::from_secs(1)).unwrap_or(now);
     evictions
+        .chain(expires.map(|expires| expires.0.max(next)))
         .chain(soaked)
         .chain(deadline)
         .filter(|at| *at > now)

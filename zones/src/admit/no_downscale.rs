@@ -99,7 +99,8 @@ impl Webhook for NoDownscale {
     fn advance(&mut self, fact: Fact, _now: Timestamp) -> Step {
         match (fact, self.change.take()) {
             (Fact::Begin, None) => self.begin(),
-            (Fact::Parent(Ok(parent)), Some(change)) => match Scaled::parse(Some(&parent)) {
+            (Fact::Parent(Ok(parent)), Some(change)) => match Scaled::of(Kind::StatefulSet, &parent) {
+                // Of each of the kinds only labels count.
                 Ok(parent) => self.judge(change, &parent),
                 Err(error) => self.unread(error.message()),
             },

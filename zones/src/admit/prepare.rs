@@ -79,7 +79,8 @@ enum State {
 
 impl Prepare {
     /// A review that has come in. `use_zone_tracker` is the flag of that name: it says which texts failures have.
-    pub fn new(request: Request, settings: Settings, use_zone_tracker: bool) -> Self {
+    pub fn new(request: Request, mut settings: Settings, use_zone_tracker: bool) -> Self {
+        settings.namespace.clone_from(&request.namespace);
         Self {
             request,
             settings,
@@ -131,7 +132,7 @@ impl Prepare {
 
     /// The parent of a scale. One that is not there has no pods to lose; one that cannot be read may have some.
     fn parent(&mut self, (from, to): (u32, u32), parent: Result<Value, ReadError>) -> Step {
-        let error = match parent.map(|parent| Scaled::parse(Some(&parent))) {
+        let error = match parent.map(|parent| Scaled::of(Kind::StatefulSet, &parent)) {
             Err(ReadError::NotFound(error)) => return open(&error),
             Ok(Ok(parent)) => return self.set(from, to, &parent),
             Err(ReadError::Failed(error)) => error,

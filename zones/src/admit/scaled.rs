@@ -89,7 +89,11 @@ impl Scaled {
         let Some(object) = object else {
             return Err(NotRead::Kind(missing("Kind", "")));
         };
-        let kind = kind(object)?;
+        Self::of(kind(object)?, object)
+    }
+
+    /// Reads an object of a kind that is known from where it was read; it need not name its kind.
+    pub fn of(kind: Kind, object: &Value) -> Result<Self, NotRead> {
         let replicas = match &object["spec"]["replicas"] {
             Value::Null => (kind == Kind::Scale).then_some(0),
             value => {

@@ -31,6 +31,24 @@ use self::{
 };
 use crate::model::{Group, Set};
 
+/// After how long a pass is made again where something outside of the cluster's events may have changed: a reference, what pods answer, a
+/// time that has to pass.
+const AGAIN: SignedDuration = SignedDuration::from_secs(30);
+
+/// Reasons of sets whose replicas stay.
+pub mod code {
+    /// The API server, or a webhook, refused the change.
+    pub const REFUSED: &str = "ScalingRefused";
+    /// The zone tracker's ConfigMap cannot be read.
+    pub const ZONE_TRACKER: &str = "ZoneTrackerUnreadable";
+    /// The leader is missing, or a time or label that counts is malformed.
+    pub const FOLLOWER: &str = "CannotFollow";
+    /// The mirrored resource cannot be read.
+    pub const REFERENCE: &str = "ReferenceUnreadable";
+    /// Another zone is disturbed or under way, or pods are not prepared for long enough.
+    pub const NOT_SCALED: &str = "NotScaled";
+}
+
 /// What the process was started with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
@@ -92,6 +110,8 @@ pub struct Scaling {
     pub changes: Vec<Change>,
     /// Why sets keep their replicas.
     pub reasons: Vec<ZoneReason>,
+    /// When a pass is to be made again without an event.
+    pub wake_at: Option<Timestamp>,
 }
 
 impl Scaling {
@@ -119,6 +139,12 @@ pub fn scale(group: &Group, facts: &Facts, settings: &Settings, now: Timestamp) 
     };
     if let Err(reason) = pass.run() {
         pass.scaling.reasons.push(reason);
+    }
+    let follows = |set: &Set| {
+        set.annotations.contains_key(follower::LEADER) || mirror::reference(&set.annotations).is_some()
+    };
+    if group.sets.iter().any(follows) {
+        pass.scaling.wake_at = Some(now.checked_add(AGAIN).unwrap_or(Timestamp::MAX));
     }
     if pass.scaling.is_open() {
         pass.scaling.changes.clear();
@@ -148,7 +174,7 @@ enum Delayed {
 impl Pass<'_> {
     fn run(&mut self) -> Result<(), ZoneReason> {
         if let Some(refused) = &self.facts.refused {
-            return Err(reason("", "Refused", refused));
+            return Err(reason("", code::REFUSED, refused));
         }
         if !self.followers()? {
             self.mirrors()?;
@@ -161,14 +187,14 @@ impl Pass<'_> {
         let empty = Tracker::default();
         let tracker = match &self.facts.tracker {
             Some(Ok(tracker)) => tracker,
-            Some(Err(error)) => return Err(reason("", "ZoneTracker", error)),
+            Some(Err(error)) => return Err(reason("", code::ZONE_TRACKER, error)),
             None => &empty,
         };
         let record = &self.group.status.last_downscale;
         let times = Times { record, tracker };
         for set in &self.group.sets {
             let wanted = follower::desired(set, &self.group.sets, times, self.now)
-                .map_err(|error| reason(&set.name, "Follower", &error))?;
+                .map_err(|error| reason(&set.name, code::FOLLOWER, &error))?;
             if wanted != set.desired() && self.patch(set, wanted) {
                 return Ok(true);
             }
@@ -187,7 +213,7 @@ impl Pass<'_> {
             };
             let scale = read
                 .clone()
-                .map_err(|error| reason(&set.name, "Reference", &error))?;
+                .map_err(|error| reason(&set.name, code::REFERENCE, &error))?;
             let wanted = follower::forced(&set.annotations).unwrap_or(scale.spec);
             if self.mirror(set, reference, scale, wanted) {
                 return Ok(());
@@ -204,7 +230,9 @@ impl Pass<'_> {
             Delayed::Open => return true,
             Delayed::To(to) => to,
             Delayed::No(why) => {
-                self.scaling.reasons.push(reason(&set.name, "NotScaled", &why));
+                self.scaling
+                    .reasons
+                    .push(reason(&set.name, code::NOT_SCALED, &why));
                 present
             }
         };
@@ -289,7 +317,9 @@ impl Pass<'_> {
     fn patch(&mut self, set: &Set, to: u32) -> bool {
         if to < set.desired() {
             if let Some(why) = self.held(set, to) {
-                self.scaling.reasons.push(reason(&set.name, "NotScaled", &why));
+                self.scaling
+                    .reasons
+                    .push(reason(&set.name, code::NOT_SCALED, &why));
                 return false;
             }
             let Taken::By(operation) = self.take(set, to) else {

@@ -123,6 +123,22 @@ fn a_scale_without_replicas_has_none_and_a_set_does_not_say() {
 }
 
 #[test]
+fn a_parent_need_not_name_its_kind() {
+    let scale = request(&review(&json!({}), &json!(2), "scale"));
+    let mut cluster = Cluster::new();
+    cluster.sets[0]["metadata"]["labels"]["grafana.com/no-downscale"] = json!("true");
+    let set = cluster.sets[0].as_object_mut().unwrap();
+    set.remove("kind");
+    set.remove("apiVersion");
+    assert!(!cluster.run(&mut NoDownscale::new(scale.clone())).allowed);
+    assert!(cluster.run(&mut Prepare::new(scale, settings(), false)).allowed);
+    assert!(
+        cluster.done.iter().any(|done| done.starts_with("POST")),
+        "its pods are prepared"
+    );
+}
+
+#[test]
 fn only_fewer_replicas_are_a_downscale() {
     for (old, new, is_downscale) in [
         (Some(3), Some(2), true),

@@ -146,6 +146,11 @@ fn a_downscale_is_on_record_before_it_is_patched_and_an_upscale_needs_no_record(
     let up = pass(&group, &says(4));
     assert_eq!(up.status.operation, None);
     assert_eq!(replicas(&up), [("a".to_owned(), 4)]);
+    assert_eq!(
+        up.wake_at,
+        Some(now() + SignedDuration::from_secs(30)),
+        "references have no events"
+    );
 }
 
 #[test]
@@ -299,6 +304,7 @@ fn an_allowed_change_that_never_comes_is_undone_in_two_steps() {
         group.status.operation
     );
     let left = at(&group, 40, &Facts::default());
+    assert_eq!(left.wake_at, Some(now() + SignedDuration::from_secs(41)));
     assert!(
         left.ask.is_empty(),
         "nothing is un-prepared while a review holds it"
