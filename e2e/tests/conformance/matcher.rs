@@ -266,9 +266,11 @@ impl Safer<'_> {
                 };
             }
             "deletedPodsSome" => within(given, value) && !empty(given),
+            // Writes as they were sent, where the table has them in the words of another system.
             "noWriteTo" => texts(value).iter().all(|target| {
-                given
-                    .as_array()
+                let sent = &beside["~writes"];
+                let sent = if sent.is_null() { given } else { sent };
+                sent.as_array()
                     .is_none_or(|writes| writes.iter().all(|write| write["target"] != **target))
             }),
             "recordedKeeps" => texts(value).iter().all(|set| {

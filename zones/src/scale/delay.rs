@@ -112,7 +112,12 @@ fn prepared_since(answered: &Answered) -> Result<Timestamp, String> {
     }
     let body: Value =
         serde_json::from_str(&answer.body).map_err(|error| format!("its answer is no JSON: {error}"))?;
-    let seconds = body["timestamp"].as_i64().filter(|seconds| *seconds != 0);
+    // Go reads keys in any case.
+    let mut entries = body.as_object().into_iter().flatten();
+    let timestamp = entries.find(|(key, _)| key.eq_ignore_ascii_case("timestamp"));
+    let seconds = timestamp
+        .and_then(|(_, seconds)| seconds.as_i64())
+        .filter(|seconds| *seconds != 0);
     let seconds = seconds.ok_or("its answer has no timestamp")?;
     Timestamp::from_second(seconds).map_err(|error| format!("its timestamp is out of range: {error}"))
 }

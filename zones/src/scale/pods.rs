@@ -94,6 +94,9 @@ impl UrlPattern {
         if text.chars().any(char::is_control) {
             return refuse("net/url: invalid control character in URL");
         }
+        if text.starts_with(':') {
+            return refuse("missing protocol scheme");
+        }
         let Some((scheme, after)) = text.split_once("://") else {
             return Ok(Self {
                 text: text.to_owned(),
@@ -103,9 +106,6 @@ impl UrlPattern {
                 rest: format!("/{}", text.trim_start_matches('/')),
             });
         };
-        if scheme.is_empty() {
-            return refuse("missing protocol scheme");
-        }
         if !scheme
             .chars()
             .all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
@@ -118,6 +118,14 @@ impl UrlPattern {
             Some((user, host)) => (format!("{user}@"), host),
             None => (String::new(), authority),
         };
+        let is_foreign =
+            |c: &char| c.is_ascii() && !c.is_ascii_alphanumeric() && !"-_.~!$&'()*+,;=:[]<>%".contains(*c);
+        if let Some(foreign) = host.chars().find(is_foreign) {
+            return refuse(&format!(
+                "invalid character {:?} in host name",
+                foreign.to_string()
+            ));
+        }
         let after_host = if host.starts_with('[') {
             let Some((_, after)) = host.split_once(']') else {
                 return refuse("missing ']' in host");

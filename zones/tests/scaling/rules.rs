@@ -250,6 +250,12 @@ fn a_delay_is_a_duration_of_prometheus_with_a_url() {
         ),
         (
             "1h",
+            "http://a b/",
+            no_url("parse \"http://a b/\": invalid character \" \" in host name"),
+        ),
+        ("1h", ":p", no_url("parse \":p\": missing protocol scheme")),
+        (
+            "1h",
             "http://p:x/",
             no_url("parse \"http://p:x/\": invalid port \":x\" after host"),
         ),

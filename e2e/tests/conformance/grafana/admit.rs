@@ -311,6 +311,7 @@ fn prepare(input: &Input<'_>) -> anyhow::Result<Value> {
         result.insert(key.to_owned(), json!(urls));
     }
     result.insert("writes".to_owned(), Value::Array(store.writes()));
+    result.insert("~writes".to_owned(), Value::Array(store.sent()));
     result.insert("~configMap".to_owned(), store.config_map());
     Ok(Value::Object(result))
 }

@@ -349,7 +349,14 @@ impl Outcome {
     fn carry_out(&mut self, actions: Vec<Action>, errors: &Errors) -> Option<String> {
         for action in actions {
             if let Action::Scale(change) = &action {
-                self.patches.push(patch(change));
+                let patch = patch(change);
+                match &errors.patch {
+                    // Only statuses of references come here: that they are refused is no more than logged.
+                    Some(_) => self
+                        .attempts
+                        .push(format!("patch {}", patch["target"].as_str().unwrap_or_default()).into()),
+                    None => self.patches.push(patch),
+                }
                 continue;
             }
             let (attempt, refusal) = match &action {

@@ -33,7 +33,7 @@ pub const TABLES: &[Table] = &[
     product("downscale-delay-probes.json", "decide::decide", pass)
         .unordered(REQUESTS)
         .follows(FOLLOWS),
-    product("desired-replicas.json", "scale::follower::desired", desired),
+    product("desired-replicas.json", "scale::follower::desired", desired).wording(ERROR),
     product("leader.json", "scale::follower::leader", leader),
     product("force-replicas.json", "scale::follower::forced", forced),
     product(
@@ -46,8 +46,9 @@ pub const TABLES: &[Table] = &[
         "min-time-elapsed.json",
         "scale::times::min_time_elapsed",
         min_time_elapsed,
-    ),
-    product("delay-annotations.json", "scale::delay::parse", annotations),
+    )
+    .wording(ERROR),
+    product("delay-annotations.json", "scale::delay::parse", annotations).wording(ERROR),
     product("delay-endpoints.json", "scale::delay::asks", endpoints),
     product("pod-fqdn.json", "scale::pods::fqdn", pod_fqdn),
     product("zone-tracker.json", "scale::times::Tracker", tracker),

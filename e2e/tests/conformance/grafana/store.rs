@@ -39,6 +39,8 @@ pub struct Store {
     errors: BTreeMap<String, String>,
     pub now: Timestamp,
     writes: Vec<Value>,
+    /// Writes as they were sent.
+    sent: Vec<Value>,
     /// When reviews were allowed.
     allowed: BTreeMap<String, Timestamp>,
 }
@@ -59,6 +61,7 @@ impl Store {
             errors,
             now,
             writes: Vec::new(),
+            sent: Vec::new(),
             allowed: BTreeMap::new(),
         };
         for object in objects {
@@ -89,6 +92,7 @@ impl Store {
             errors: BTreeMap::new(),
             now: Timestamp::UNIX_EPOCH,
             writes: Vec::new(),
+            sent: Vec::new(),
             allowed: BTreeMap::new(),
         }
     }
@@ -237,6 +241,8 @@ impl Store {
         if is_timed {
             self.note(is_made, &before, &write.status.last_downscale);
         }
+        self.sent
+            .push(json!({"target": format!("zonerollouts/{}", write.group)}));
         let version = format!("{}+", record.version);
         let record = Record {
             version: version.clone(),
@@ -263,6 +269,10 @@ impl Store {
                     .push(json!({"verb": verb, "target": format!("configmaps/{name}"), "body": data}));
             }
         }
+    }
+
+    pub fn sent(&self) -> Vec<Value> {
+        self.sent.clone()
     }
 
     pub fn writes(&self) -> Vec<Value> {
