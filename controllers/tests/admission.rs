@@ -21,11 +21,12 @@ use muster_controllers::{
     admission::{
         bundles,
         certificate::{SPREAD, Step, Stored, Subject, step},
-        keeper::{Keeper, Place},
+        keeper::{Keeper, Storage},
         server::{Answer, Answers, Asked, MAX_BODY, Server, Shown, shown},
     },
     runtime::{Clock, Shutdown},
 };
+use muster_zones::authority::{INJECT_LABEL, NAMESPACE_LABEL};
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -68,7 +69,7 @@ fn count(pem: &str) -> usize {
 }
 
 #[test]
-fn a_certificate_is_made_anew_in_time_and_its_authority_is_told_before() {
+fn a_certificate_is_made_anew_in_time_and_its_authority_is_published_before() {
     let (subject, now) = (subject(30), start());
     let first = replaced(&Stored::default(), &subject, now);
     assert_eq!(kept(&first, &subject, now), now + days(20));
@@ -76,7 +77,7 @@ fn a_certificate_is_made_anew_in_time_and_its_authority_is_told_before() {
     let second = replaced(&first, &subject, now + days(20));
     assert_ne!(second.certificate, first.certificate);
     assert_eq!(second.authorities, first.authorities);
-    // The authority: told first, while the certificate stays.
+    // The authority: published first, while the certificate stays.
     let mut stored = second;
     let mut at = now + days(20);
     while kept_or_old(&stored, &subject, at) {
@@ -84,14 +85,14 @@ fn a_certificate_is_made_anew_in_time_and_its_authority_is_told_before() {
         at += days(20);
     }
     let at = at + days(20);
-    let told = replaced(&stored, &subject, at);
-    assert_eq!(told.certificate, stored.certificate);
-    assert_eq!(count(&told.authorities), 2);
+    let published = replaced(&stored, &subject, at);
+    assert_eq!(published.certificate, stored.certificate);
+    assert_eq!(count(&published.authorities), 2);
     let spread = SignedDuration::try_from(SPREAD).unwrap();
-    assert_eq!(kept(&told, &subject, at), at + spread);
+    assert_eq!(kept(&published, &subject, at), at + spread);
     // What it signs is shown once all know it, and the old one leaves once all show that.
-    let signed = replaced(&told, &subject, at + spread);
-    assert_ne!(signed.certificate, told.certificate);
+    let signed = replaced(&published, &subject, at + spread);
+    assert_ne!(signed.certificate, published.certificate);
     assert_eq!(count(&signed.authorities), 2);
     let alone = replaced(&signed, &subject, at + spread + spread);
     assert_eq!(alone.certificate, signed.certificate);
@@ -166,10 +167,10 @@ fn the_certificate_of_the_original_is_shown_until_another_authority_is_known() {
         authority_key: String::new(),
         ..replaced(&Stored::default(), &subject, now)
     };
-    let told = replaced(&original, &subject, now + days(1));
-    assert_eq!(told.certificate, original.certificate);
-    assert_eq!(told.key, original.key);
-    assert!(told.authorities.ends_with(&original.authorities));
+    let published = replaced(&original, &subject, now + days(1));
+    assert_eq!(published.certificate, original.certificate);
+    assert_eq!(published.key, original.key);
+    assert!(published.authorities.ends_with(&original.authorities));
 }
 
 struct Door {
@@ -314,23 +315,23 @@ async fn what_is_being_answered_is_finished_at_the_end() {
 #[tokio::test]
 async fn two_replicas_show_one_certificate() {
     let api = ApiServer::builder().in_process().unwrap();
-    let place = Place::Secret {
+    let storage = Storage::Secret {
         namespace: "default".to_owned(),
         name: "certificate".to_owned(),
         subject: subject(30),
     };
     let clock = Clock::system();
-    let keeper = || Keeper::new(api.client_as("zones"), clock.clone(), place.clone());
-    let (mut one, _, one_told) = keeper();
-    let (mut other, _, other_told) = keeper();
+    let keeper = || Keeper::new(api.client_as("zones"), clock.clone(), storage.clone());
+    let (mut one, _, one_published) = keeper();
+    let (mut other, _, other_published) = keeper();
     let (one, other) = tokio::join!(one.turn(), other.turn());
     one.unwrap();
     other.unwrap();
-    assert!(!one_told.borrow().is_empty());
-    assert_eq!(*one_told.borrow(), *other_told.borrow());
+    assert!(!one_published.borrow().is_empty());
+    assert_eq!(*one_published.borrow(), *other_published.borrow());
     let secrets: Api<Secret> = Api::namespaced(api.client_as("test"), "default");
     let data = secrets.get("certificate").await.unwrap().data.unwrap();
-    assert_eq!(data["ca"].0, one_told.borrow().as_bytes());
+    assert_eq!(data["ca"].0, one_published.borrow().as_bytes());
     for key in ["cert", "key", "ca-key"] {
         assert!(data[key].0.starts_with(b"-----BEGIN "), "{key}");
     }
@@ -353,7 +354,7 @@ fn webhooks(labels: &serde_json::Value, bundles: &[Option<&str>]) -> ValidatingW
 
 #[test]
 fn only_configurations_that_ask_for_it_get_the_authorities() {
-    let asks = json!({bundles::INJECT: "true", bundles::NAMESPACE: "zones"});
+    let asks = json!({INJECT_LABEL: "true", NAMESPACE_LABEL: "zones"});
     let paths = |configuration: &ValidatingWebhookConfiguration, authorities: &str| {
         let patch = bundles::patch(configuration, "zones", authorities).unwrap_or_default();
         let paths = patch.iter().filter(|entry| entry["op"] == "add");
@@ -368,8 +369,8 @@ fn only_configurations_that_ask_for_it_get_the_authorities() {
     assert_eq!(paths(&webhooks(&asks, &[Some("ca")]), "ca"), "");
     assert_eq!(paths(&webhooks(&asks, &[None]), ""), "", "not known yet");
     for other in [
-        json!({bundles::INJECT: "false", bundles::NAMESPACE: "zones"}),
-        json!({bundles::INJECT: "true", bundles::NAMESPACE: "other"}),
+        json!({INJECT_LABEL: "false", NAMESPACE_LABEL: "zones"}),
+        json!({INJECT_LABEL: "true", NAMESPACE_LABEL: "other"}),
         json!({}),
     ] {
         assert_eq!(paths(&webhooks(&other, &[None]), "ca"), "", "{other}");
@@ -381,7 +382,7 @@ async fn bundles_follow_the_authorities_and_the_configurations() {
     let api = ApiServer::builder().in_process().unwrap();
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(api.client_as("test"));
     let create = |name: &str| {
-        let labels = json!({bundles::INJECT: "true", bundles::NAMESPACE: "zones"});
+        let labels = json!({INJECT_LABEL: "true", NAMESPACE_LABEL: "zones"});
         serde_json::from_value(json!({
             "metadata": {"name": name, "labels": labels},
             "webhooks": [{
@@ -395,12 +396,12 @@ async fn bundles_follow_the_authorities_and_the_configurations() {
         .create(&PostParams::default(), &create("before"))
         .await
         .unwrap();
-    let (authorities, told) = tokio::sync::watch::channel(String::new());
+    let (authorities, published) = tokio::sync::watch::channel(String::new());
     let shutdown = Shutdown::new();
     let keeping = tokio::spawn(bundles::keep::<MutatingWebhookConfiguration>(
         api.client_as("zones"),
         "zones".to_owned(),
-        told,
+        published,
         shutdown.clone(),
     ));
     let until = async |name: &str, bundle: &str| {

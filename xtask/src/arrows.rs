@@ -18,7 +18,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("muster-sync", &["muster-api", "muster-health"]),
     (
         "muster-controllers",
-        &["muster-api", "muster-health", "muster-rollout", "muster-sync"],
+        &[
+            "muster-api",
+            "muster-health",
+            "muster-rollout",
+            "muster-sync",
+            "muster-zones",
+        ],
     ),
     ("muster-dashboard", &["muster-api", "muster-rollout"]),
     (

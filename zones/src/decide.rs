@@ -3,6 +3,8 @@
 //! Where something is still to be read or asked, the executor does that, and decides again with what came of it. Else it writes `status` by
 //! compare-and-swap, and only then carries out `actions`, in order; each after a fresh read of the group.
 
+use std::collections::BTreeMap;
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use muster_api::{
@@ -100,11 +102,14 @@ pub fn decide(
         condemned: condemned(&group),
         soaking: soaking.as_ref().map(|(set, _)| set.as_str()),
     };
-    let roll = if is_scaling {
+    let mut roll = if is_scaling {
         Roll::default()
     } else {
         roll::roll(&group, held, budget)
     };
+    // What does not fit on record is not deleted.
+    roll.delete
+        .truncate(MAX_IN_FLIGHT.saturating_sub(group.status.in_flight.len()));
     let mut decision = Decision {
         error: roll.error.clone(),
         ..Decision::default()
@@ -137,7 +142,7 @@ fn is_under_way(sets: &[Set], entry: &InFlight, now: Timestamp) -> bool {
     budget::is_under_way(entry, pods.find(|pod| pod.uid == entry.uid), now)
 }
 
-/// The sets as they are now. One at another revision than on record is another one.
+/// The sets as they are now. One at another revision than on record is another one: it has the whole deadline.
 fn note_sets(group: &mut Group, now: Timestamp) {
     let noted = group.sets.iter().filter(|set| set.is_observed()).map(|set| {
         let before = group.status.sets.get(&set.name);
@@ -155,12 +160,20 @@ fn note_sets(group: &mut Group, now: Timestamp) {
         };
         (set.name.clone(), note)
     });
-    let mut noted: std::collections::BTreeMap<String, ZoneSet> = noted.collect();
+    let mut noted: BTreeMap<String, ZoneSet> = noted.collect();
     // One that is not observed stays what it was.
     for set in group.sets.iter().filter(|set| !set.is_observed()) {
         if let Some(before) = group.status.sets.get(&set.name) {
             noted.insert(set.name.clone(), before.clone());
         }
+    }
+    let is_known = |(name, set): (&String, &ZoneSet)| {
+        let before = group.status.sets.get(name);
+        before
+            .is_some_and(|before| (&before.uid, &before.update_revision) == (&set.uid, &set.update_revision))
+    };
+    if !noted.iter().all(is_known) {
+        group.status.progressed = None;
     }
     group.status.sets = noted;
 }
@@ -198,26 +211,22 @@ fn soaking(group: &Group, now: Timestamp) -> Option<(String, Timestamp)> {
         .max_by_key(|(_, until)| *until)
 }
 
-/// Deletions that are on record and whose pods stay: what wrote them did not come to send them.
+/// Deletions that are on record and whose pods stay: what wrote them did not send them, or it did not arrive. One that would take an available
+/// pod waits, on record, while its set is paused or a pod of another zone is unavailable.
 fn unfinished(group: &Group) -> Vec<roll::Delete> {
-    let deletions = group
-        .status
-        .in_flight
-        .iter()
-        .filter(|entry| entry.why == Why::Deletion);
-    let stays = |entry: &&InFlight| {
-        let pods = group.sets.iter().flat_map(|set| &set.pods);
-        pods.into_iter()
-            .any(|pod| pod.uid == entry.uid && !pod.terminating)
+    let may_go = |set: &Set, pod: &Pod| {
+        let mut others = group.sets.iter().filter(|other| other.name != set.name);
+        !group.is_paused(set)
+            && (!pod.is_available() || others.all(|other| group.disturbance(other).is_none()))
     };
-    deletions
-        .filter(stays)
-        .map(|entry| roll::Delete {
-            set: entry.set.clone(),
-            pod: entry.pod.clone(),
-            uid: entry.uid.clone(),
-        })
-        .collect()
+    let again = |entry: &InFlight| {
+        let set = group.set(&entry.set)?;
+        let pod = set.pods.iter().find(|pod| pod.uid == entry.uid)?;
+        (!pod.terminating && may_go(set, pod)).then(|| roll::Delete::of(set, pod))
+    };
+    let entries = group.status.in_flight.iter();
+    let deletions = entries.filter(|entry| entry.why == Why::Deletion);
+    deletions.filter_map(again).collect()
 }
 
 /// What is about to be deleted goes on record, and the roll that it belongs to.
@@ -231,7 +240,6 @@ fn begin(group: &mut Group, roll: &Roll, now: Timestamp) {
             since: Time(now),
         });
     }
-    group.status.in_flight.truncate(MAX_IN_FLIGHT);
     let set = roll.active.as_deref().and_then(|active| group.set(active));
     let begins = !roll.delete.is_empty() && group.status.operation.is_none();
     if let (true, Some(set)) = (begins, set) {

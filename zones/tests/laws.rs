@@ -8,7 +8,10 @@
 )]
 
 use jiff::{SignedDuration, Timestamp};
-use muster_api::zonerollout::{ZoneRolloutSpec, ZoneRolloutStatus};
+use muster_api::{
+    Duration,
+    zonerollout::{ZoneRolloutSpec, ZoneRolloutStatus},
+};
 use muster_zones::{
     decide::{Action, Decision, decide},
     model::{Container, Group, Owner, Pod, Set, SetStatus, annotations},
@@ -39,14 +42,18 @@ impl Chance {
     }
 }
 
-struct AllowAll;
+/// A budget that refuses one question of five.
+struct Sometimes(Chance);
 
-impl Budget for AllowAll {
+impl Budget for Sometimes {
     fn counts_by_partition(&mut self, _: &Pod) -> Result<bool, String> {
         Ok(false)
     }
 
     fn allows(&mut self, _: &Pod, _: u32) -> Result<(), String> {
+        if self.0.is(20) {
+            return Err("another zone is short of a pod".to_owned());
+        }
         Ok(())
     }
 }
@@ -71,7 +78,7 @@ struct SimPod {
     uid: u32,
     revision: u32,
     state: State,
-    /// It takes the place of a pod that was available when we deleted it.
+    /// It was available when we deleted it.
     ours: bool,
 }
 
@@ -81,7 +88,7 @@ struct SimSet {
     template: u32,
     generation: i64,
     pods: Vec<Option<SimPod>>,
-    /// Places of pods that we made unavailable.
+    /// By ordinal: whether we made that pod unavailable.
     ours: Vec<bool>,
     status: SetStatus,
 }
@@ -200,6 +207,8 @@ impl World {
         }
         let spec = ZoneRolloutSpec {
             group: GROUP.to_owned(),
+            // Here pods are slow by chance, and a revision that was condemned by chance would stop for good; `rolling` has the deadline.
+            progress_deadline: Some(Duration::from_hours(24)),
             ..ZoneRolloutSpec::default()
         };
         Group::new(GROUP, sets, &pods).with(spec, self.record.clone())
@@ -213,13 +222,16 @@ impl World {
             return;
         }
         let Some(decision) = self.leaders[leader].decision.take() else {
+            let group = self.group();
+            let mut budget = Sometimes(Chance(self.chance.next()));
             let decision = decide(
-                &self.group(),
+                &group,
                 &Facts::default(),
                 &Settings::default(),
-                &mut AllowAll,
+                &mut budget,
                 self.now,
             );
+            self.check(&group, &decision);
             self.leaders[leader] = Leader {
                 written: false,
                 read: self.version,
@@ -259,6 +271,30 @@ impl World {
         }
     }
 
+    /// Nothing available is deleted while a pod of another zone is unavailable by what was read, and everything that is deleted is on record.
+    fn check(&self, group: &Group, decision: &Decision) {
+        for action in &decision.actions {
+            let Action::Delete(delete) = action else {
+                continue;
+            };
+            let on_record = decision
+                .status
+                .in_flight
+                .iter()
+                .any(|entry| entry.uid == delete.uid);
+            assert!(on_record, "{delete:?} is not on record");
+            let pods = group.sets.iter().flat_map(|set| &set.pods);
+            let pod = pods.into_iter().find(|pod| pod.uid == delete.uid);
+            let others = group.sets.iter().filter(|set| set.name != delete.set);
+            let unavailable: Vec<_> = others.flat_map(|set| set.unavailable(|_| false)).collect();
+            assert!(
+                unavailable.is_empty() || pod.is_none_or(|pod| !pod.is_available()),
+                "{delete:?} while {unavailable:?}\n{}",
+                self.history[self.history.len().saturating_sub(20)..].join("\n")
+            );
+        }
+    }
+
     /// A delete arrives: the one moment at which we disturb anything.
     fn arrive(&mut self, seed: u64) {
         let due: Vec<usize> = (0..self.sent.len())
@@ -270,21 +306,21 @@ impl World {
         let at = due[self.chance.below(due.len())];
         let (index, uid, _) = self.sent.swap_remove(at);
         let set = &mut self.sets[index];
-        let place = set
+        let ordinal = set
             .pods
             .iter()
             .position(|pod| pod.as_ref().is_some_and(|pod| pod.uid == uid));
-        let Some(place) = place else { return };
-        let pod = set.pods[place].as_mut().unwrap();
+        let Some(ordinal) = ordinal else { return };
+        let pod = set.pods[ordinal].as_mut().unwrap();
         if pod.state == State::Terminating {
             return;
         }
         self.history
-            .push(format!("delete of zone-{index}-{place} {uid} arrives"));
+            .push(format!("delete of zone-{index}-{ordinal} {uid} arrives"));
         let disturbs = pod.state == State::Ready;
         pod.state = State::Terminating;
         if disturbs {
-            set.ours[place] = true;
+            set.ours[ordinal] = true;
             pod.ours = true;
         }
         let disturbed: Vec<usize> = (0..self.sets.len())
@@ -321,15 +357,15 @@ impl World {
             self.report(index);
             return;
         }
-        let place = self.chance.below(self.sets[index].pods.len());
+        let ordinal = self.chance.below(self.sets[index].pods.len());
         self.next_uid += 1;
         let (uid, fails) = (self.next_uid, self.chance.is(3));
         let set = &mut self.sets[index];
-        match &mut set.pods[place] {
-            None if place < set.replicas => {
+        match &mut set.pods[ordinal] {
+            None if ordinal < set.replicas => {
                 let revision = set.template;
                 let state = State::Starting;
-                set.pods[place] = Some(SimPod {
+                set.pods[ordinal] = Some(SimPod {
                     uid,
                     revision,
                     state,
@@ -338,11 +374,11 @@ impl World {
             }
             None => {}
             Some(pod) => match pod.state {
-                State::Terminating => set.pods[place] = None,
+                State::Terminating => set.pods[ordinal] = None,
                 State::Starting if is_bad(pod.revision) => pod.state = State::Crashing,
                 State::Starting | State::Failing => {
                     pod.state = State::Ready;
-                    set.ours[place] = false;
+                    set.ours[ordinal] = false;
                 }
                 State::Ready if fails => pod.state = State::Failing,
                 State::Ready | State::Crashing => {}

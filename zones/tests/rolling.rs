@@ -11,7 +11,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use muster_api::{
     Duration,
     evidence::Progress,
-    zonerollout::{InFlight, Operation, OperationKind, Why, ZoneRolloutSpec, ZoneRolloutStatus},
+    zonerollout::{
+        InFlight, MAX_IN_FLIGHT, Operation, OperationKind, Why, ZoneRolloutSpec, ZoneRolloutStatus,
+    },
 };
 use muster_zones::{
     decide::{Action, Decision, decide},
@@ -219,6 +221,56 @@ fn a_pod_stands_on_record_before_it_is_deleted_and_until_its_uid_is_gone() {
     assert_eq!(decision.status.in_flight[0].pod, "zone-a-1");
 }
 
+/// A deletion on record whose pod stays is sent again only while that still disturbs no second zone, and not while it is paused.
+#[test]
+fn a_deletion_on_record_waits_for_the_other_zone() {
+    let mut fleet = old();
+    assert_eq!(deleted(&fleet.pass(0)), ["zone-a-0"]);
+    fleet.put(unready(pod("zone-b", 1, "v1")));
+    assert_eq!(deleted(&fleet.pass(20)), Vec::<&str>::new());
+    assert_eq!(fleet.status.in_flight.len(), 1, "it may still arrive");
+    fleet.put(pod("zone-b", 1, "v1"));
+    fleet.paused = &["zone-a"];
+    assert_eq!(deleted(&fleet.pass(40)), Vec::<&str>::new());
+    fleet.paused = &[];
+    assert_eq!(deleted(&fleet.pass(60)), ["zone-a-0"]);
+}
+
+#[test]
+fn what_does_not_fit_on_record_is_not_deleted() {
+    let mut fleet = old();
+    let entry = InFlight {
+        pod: "zone-a-1".to_owned(),
+        uid: "zone-a-1-v1".to_owned(),
+        set: "zone-a".to_owned(),
+        why: Why::Eviction,
+        since: Time(at(0)),
+    };
+    fleet.status.in_flight = vec![entry; MAX_IN_FLIGHT];
+    fleet.spec.max_unavailable = None;
+    let mut group = fleet.group();
+    let limit = (annotations::MAX_UNAVAILABLE.to_owned(), "2".to_owned());
+    group.sets[0].annotations.extend([limit]);
+    let facts = Facts::default();
+    let decision = decide(
+        &group,
+        &facts,
+        &Settings::default(),
+        &mut Refuses::default(),
+        at(10),
+    );
+    assert_eq!(deleted(&decision), Vec::<&str>::new());
+    group.status.in_flight.truncate(MAX_IN_FLIGHT - 1);
+    let decision = decide(
+        &group,
+        &facts,
+        &Settings::default(),
+        &mut Refuses::default(),
+        at(10),
+    );
+    assert_eq!(deleted(&decision), ["zone-a-0"]);
+}
+
 #[test]
 fn an_eviction_counts_until_its_pod_is_gone_or_for_two_minutes() {
     let evicted = |second: i64, phase: &str| {
@@ -328,6 +380,19 @@ fn a_revision_with_which_nothing_gets_better_is_condemned_until_its_template_cha
     let decision = fleet.pass(710);
     assert_eq!(deleted(&decision), ["zone-a-0"]);
     assert_eq!(decision.stalled, None);
+}
+
+#[test]
+fn a_new_revision_has_the_whole_deadline() {
+    let mut fleet = old();
+    fleet.pass(0);
+    fleet.put(unready(pod("zone-a", 0, "v2")));
+    fleet.pass(590);
+    fleet.template = "v3";
+    fleet.put(unready(pod("zone-a", 0, "v3")));
+    assert_eq!(fleet.pass(595).stalled, None);
+    assert_eq!(fleet.pass(1_194).stalled, None);
+    assert_eq!(fleet.pass(1_195).stalled.as_deref(), Some("zone-a"));
 }
 
 #[test]

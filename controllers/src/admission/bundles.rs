@@ -1,6 +1,6 @@
 //! `caBundle` of webhook configurations: those that ask for it by two labels get the authorities of the door, now and whenever they change.
 
-use std::fmt::Debug;
+use std::{collections::BTreeMap, fmt::Debug};
 
 use futures::StreamExt;
 use k8s_openapi::{
@@ -14,17 +14,13 @@ use kube::{
     api::{Patch, PatchParams},
     runtime::watcher,
 };
+use muster_zones::authority::{INJECT_LABEL, NAMESPACE_LABEL, injected};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::runtime::{Api, Shutdown, call::explain, watch::watch_api};
-
-/// The label that asks for it: `true`.
-pub const INJECT: &str = "grafana.com/inject-rollout-operator-ca";
-/// The label with the namespace of the door.
-pub const NAMESPACE: &str = "grafana.com/namespace";
 
 /// A kind of webhook configuration.
 pub trait Configuration:
@@ -51,27 +47,33 @@ impl Configuration for ValidatingWebhookConfiguration {
 /// The JSON patch that gives each webhook of a configuration these authorities, PEM; `None` if nothing is to be written: it does not ask for
 /// it in this namespace, or has them.
 pub fn patch<K: Configuration>(configuration: &K, namespace: &str, authorities: &str) -> Option<Vec<Value>> {
-    let labels = configuration.labels();
-    let asks = labels.get(INJECT).is_some_and(|asks| asks == "true")
-        && labels.get(NAMESPACE).is_some_and(|asks| asks == namespace);
-    if !asks || authorities.is_empty() {
+    if authorities.is_empty() {
         return None;
     }
-    let bundle = ByteString(authorities.as_bytes().to_vec());
-    let lacking: Vec<Value> = configuration
+    let bundles: Vec<Vec<u8>> = configuration
         .clients()
         .into_iter()
-        .enumerate()
-        .filter(|(_, client)| client.ca_bundle.as_ref() != Some(&bundle))
-        .map(|(index, _)| {
-            let path = format!("/webhooks/{index}/clientConfig/caBundle");
-            json!({"op": "add", "path": path, "value": bundle})
-        })
+        .map(|client| client.ca_bundle.clone().unwrap_or_default().0)
         .collect();
+    let wanted = injected(
+        configuration.labels(),
+        namespace,
+        authorities.as_bytes(),
+        &bundles,
+    )?;
+    let lacking = wanted
+        .into_iter()
+        .zip(bundles)
+        .enumerate()
+        .filter(|(_, (wanted, present))| wanted != present);
+    let writes = lacking.map(|(index, (wanted, _))| {
+        let path = format!("/webhooks/{index}/clientConfig/caBundle");
+        json!({"op": "add", "path": path, "value": ByteString(wanted)})
+    });
     // Indices are of the version that was read.
     let version =
         json!({"op": "test", "path": "/metadata/resourceVersion", "value": configuration.resource_version()});
-    (!lacking.is_empty()).then(|| [vec![version], lacking].concat())
+    Some(std::iter::once(version).chain(writes).collect())
 }
 
 /// Keeps the bundles of a kind of configurations, until shutdown.
@@ -82,8 +84,9 @@ pub async fn keep<K: Configuration>(
     shutdown: Shutdown,
 ) {
     let api: Api<K> = Api::all(client.clone());
-    let by_label = watcher::Config::default().labels(&format!("{INJECT}=true,{NAMESPACE}={namespace}"));
-    let mut known: std::collections::BTreeMap<String, K> = std::collections::BTreeMap::new();
+    let by_label =
+        watcher::Config::default().labels(&format!("{INJECT_LABEL}=true,{NAMESPACE_LABEL}={namespace}"));
+    let mut known: BTreeMap<String, K> = BTreeMap::new();
     let mut changes = Box::pin(watch_api(api.clone(), by_label, K::kind(&()).into_owned()));
     loop {
         tokio::select! {

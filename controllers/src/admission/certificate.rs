@@ -2,7 +2,7 @@
 //! which are random.
 //!
 //! A certificate authority of muster's own signs the certificate that the door shows. API servers know the authority by the `caBundle` of
-//! webhook configurations, so a new authority is told to them before anything is signed by it:
+//! webhook configurations, so a new authority stands there before anything is signed by it:
 //!
 //! ```text
 //!   nothing usable ─► authority and certificate
@@ -88,7 +88,7 @@ pub enum CertificateError {
 pub enum Step {
     /// They are good until then.
     Keep(Timestamp),
-    /// These take their place.
+    /// These replace them.
     Replace(Box<Stored>),
 }
 
@@ -226,7 +226,7 @@ impl Stored {
 
 /// A new authority and its key, PEM.
 fn authority(subject: &Subject, now: Timestamp) -> Result<(String, String), CertificateError> {
-    // Authorities are told apart by their names.
+    // Authorities differ by their names.
     let name = format!("muster zones {}", now.as_second());
     let error = |error| CertificateError::Make(name.clone(), error);
     let mut params = CertificateParams::new(Vec::new()).map_err(error)?;

@@ -1,4 +1,4 @@
-//! Keeps the certificate of the door: reads it where it is kept, makes it anew in time, shows it, and tells its authorities.
+//! Keeps the certificate of the door: reads it where it is kept, makes it anew in time, shows it, and publishes its authorities.
 //!
 //! Each replica does this by itself: writes of the Secret are compare-and-swap, and what another replica wrote is shown within [`REREAD`],
 //! which is less than [`SPREAD`].
@@ -30,7 +30,7 @@ const TRIES: u8 = 5;
 
 /// Where the certificate is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Storage {
     /// In a Secret, made and renewed by muster.
     Secret {
         /// Its namespace.
@@ -73,7 +73,7 @@ pub enum KeepError {
 pub struct Keeper {
     client: Client,
     clock: Clock,
-    place: Place,
+    storage: Storage,
     shown: Shown,
     authorities: watch::Sender<String>,
     current: Option<Stored>,
@@ -81,18 +81,18 @@ pub struct Keeper {
 
 impl Keeper {
     /// What it shows, and the authorities of that (PEM; empty until they are known, and with files).
-    pub fn new(client: Client, clock: Clock, place: Place) -> (Self, Shown, watch::Receiver<String>) {
-        let (authorities, told) = watch::channel(String::new());
+    pub fn new(client: Client, clock: Clock, storage: Storage) -> (Self, Shown, watch::Receiver<String>) {
+        let (authorities, published) = watch::channel(String::new());
         let shown = Shown::default();
         let keeper = Self {
             client,
             clock,
-            place,
+            storage,
             shown: shown.clone(),
             authorities,
             current: None,
         };
-        (keeper, shown, told)
+        (keeper, shown, published)
     }
 
     /// Keeps it until shutdown. What fails is tried again; what was shown is shown meanwhile.
@@ -114,13 +114,13 @@ impl Keeper {
 
     /// Reads it once, and makes it anew if it is time; returns how long it is good.
     pub async fn turn(&mut self) -> Result<Duration, KeepError> {
-        let (stored, until) = match &self.place {
-            Place::Secret {
+        let (stored, until) = match &self.storage {
+            Storage::Secret {
                 namespace,
                 name,
                 subject,
             } => self.of_secret(namespace, name, subject).await?,
-            Place::Files { certificate, key } => {
+            Storage::Files { certificate, key } => {
                 let stored = Stored {
                     certificate: read(certificate).await?,
                     key: read(key).await?,

@@ -127,6 +127,12 @@ impl Cluster {
         commit
     }
 
+    /// Version 1 is confirmed by the ZoneRollout.
+    async fn confirm_first(&self) {
+        self.says("r1", true, json!({})).await;
+        self.bed.until_ready("app", "True ReconciliationSucceeded").await;
+    }
+
     async fn ready(&self) -> String {
         ready(&self.bed.read(&kustomization("app")).await.unwrap())
     }
@@ -135,11 +141,7 @@ impl Cluster {
 #[tokio::test(start_paused = true)]
 async fn it_is_confirmed_by_its_pods_and_its_zone_rollout() {
     let cluster = Cluster::new(true).await;
-    cluster.says("r1", true, json!({})).await;
-    cluster
-        .bed
-        .until_ready("app", "True ReconciliationSucceeded")
-        .await;
+    cluster.confirm_first().await;
     let second = cluster.second().await;
     cluster.bed.pass(Duration::from_secs(20)).await;
     assert_eq!(cluster.ready().await, "Unknown Progressing", "no pod is at r2");
@@ -181,11 +183,7 @@ async fn its_zone_rollout_gives_up_for_it() {
     let stalled = json!({"conditions": [
         {"type": "Stalled", "status": "True", "reason": "Condemned", "message": "no pod of db-a became Ready within 10m"}]});
     // Of the revision before.
-    cluster.says("r1", true, json!({})).await;
-    cluster
-        .bed
-        .until_ready("app", "True ReconciliationSucceeded")
-        .await;
+    cluster.confirm_first().await;
     cluster.says("r1", false, stalled.clone()).await;
     cluster.second().await;
     cluster.bed.pass(Duration::from_secs(20)).await;
@@ -201,11 +199,7 @@ async fn its_zone_rollout_gives_up_for_it() {
 #[tokio::test(start_paused = true)]
 async fn a_slow_roll_is_not_condemned() {
     let cluster = Cluster::new(true).await;
-    cluster.says("r1", true, json!({})).await;
-    cluster
-        .bed
-        .until_ready("app", "True ReconciliationSucceeded")
-        .await;
+    cluster.confirm_first().await;
     let second = cluster.second().await;
     for ordinal in 0..REPLICAS {
         cluster.bed.pass(Duration::from_secs(100)).await;

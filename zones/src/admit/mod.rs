@@ -129,12 +129,12 @@ pub enum ReadError {
     Failed(String),
 }
 
-/// Why a write did not take place.
+/// Why a write was not made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteError {
     /// Another write came first.
     Conflict,
-    /// Anything else; it may have taken place all the same.
+    /// Anything else; it may have been made all the same.
     Failed(String),
 }
 

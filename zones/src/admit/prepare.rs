@@ -71,7 +71,7 @@ enum State {
     /// Why the downscale is denied.
     Leave(Job, Record, String),
     LeaveAgain(Job, String),
-    /// How many pods were told to forget.
+    /// How many pods were asked to forget.
     Undo(Job, Option<Record>, String, usize),
     Release(Job, String),
     Done,
@@ -309,9 +309,9 @@ impl Prepare {
         self.undo(job, Some(record), why, 0)
     }
 
-    /// Tells the next pods to forget; whether they do does not matter.
-    fn undo(&mut self, job: Job, record: Option<Record>, why: String, told: usize) -> Step {
-        let next = job.posts.iter().skip(told).take(AT_ONCE).cloned();
+    /// Un-prepares the next pods; whether they answer does not matter.
+    fn undo(&mut self, job: Job, record: Option<Record>, why: String, asked: usize) -> Step {
+        let next = job.posts.iter().skip(asked).take(AT_ONCE).cloned();
         let next: Vec<Ask> = next
             .map(|ask| Ask {
                 method: Method::Delete,
@@ -319,7 +319,7 @@ impl Prepare {
             })
             .collect();
         if !next.is_empty() {
-            self.state = State::Undo(job, record, why, told + next.len());
+            self.state = State::Undo(job, record, why, asked + next.len());
             return Step::Ask(next);
         }
         let Some(record) = record else {
@@ -426,7 +426,7 @@ impl Webhook for Prepare {
                     self.fail(job, record, checks::NOT_PREPARED.to_owned())
                 }
             }
-            (State::Undo(job, record, why, told), Fact::Answers(_)) => self.undo(job, record, why, told),
+            (State::Undo(job, record, why, asked), Fact::Answers(_)) => self.undo(job, record, why, asked),
             (State::ConfirmAgain(job), Fact::Zones(zones)) => match zones.record {
                 Ok(Some(record)) => self.confirm(job, record, now),
                 Ok(None) | Err(_) => self.deny(job.range(), checks::not_timed(self.use_zone_tracker)),

@@ -24,8 +24,8 @@ pub fn ready_time(pod: &Pod) -> ReadyTime {
     }
 }
 
-/// The strategic merge patch that keeps the annotation true: written when a pod is first seen ready, removed when it is seen not ready.
-/// What another wrote there stays, also where it cannot be read: the pod then counts as not ready until it was seen not ready.
+/// The strategic merge patch that keeps the annotation true: written when a pod is first found ready, removed when it is found not ready.
+/// What another wrote there stays, also where it cannot be read: the pod then counts as not ready until it was found not ready.
 pub fn ready_time_patch(pod: &Pod, now: Timestamp) -> Option<Value> {
     let written = pod.annotations.contains_key(READY_TIME_ANNOTATION);
     let value = match (pod.is_available(), written) {

@@ -8,7 +8,7 @@ use crate::model::{Group, Pod, Set};
 
 /// What a disruption budget says of pods that are to be deleted.
 pub trait Budget {
-    /// Whether the pod is under a budget that counts by partition; the error: it cannot be told which budget it is under.
+    /// Whether the pod is under a budget that counts by partition; the error: why the budget is not known.
     fn counts_by_partition(&mut self, pod: &Pod) -> Result<bool, String>;
     /// Whether the pod may be deleted; if not, why. `if_zero`: what counts if the budget's own number is 0.
     fn allows(&mut self, pod: &Pod, if_zero: u32) -> Result<(), String>;

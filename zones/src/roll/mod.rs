@@ -82,7 +82,7 @@ pub fn roll(group: &Group, held: Held<'_>, budget: &mut dyn Budget) -> Roll {
 }
 
 /// Pods of an old revision that do not come up by themselves, of the first set that has some: to delete them makes nothing unavailable, and
-/// without it the revision that mends them never gets anywhere.
+/// without it a fix is never rolled out.
 fn stuck(group: &Group, reasons: &mut Reasons) -> Option<Vec<Delete>> {
     let may_go = |pod: &&Pod| pod.stuck().is_some() && !pod.terminating && !group.is_in_flight(pod);
     group.sets.iter().find_map(|set| {
@@ -218,7 +218,7 @@ fn one_set(
     Ok(Next::Active(delete))
 }
 
-/// Whether some pods of a set are at its revision already: it was begun before whatever soaks.
+/// Whether a set is being rolled already: it was begun before the soak.
 fn was_begun(group: &Group, set: &Set) -> bool {
     let rolling = group.status.operation.as_ref();
     rolling.is_some_and(|operation| operation.kind == OperationKind::Rolling && operation.set_uid == set.uid)
@@ -231,7 +231,7 @@ fn other_operation(group: &Group) -> Option<&str> {
 }
 
 impl Delete {
-    fn of(set: &Set, pod: &Pod) -> Self {
+    pub(crate) fn of(set: &Set, pod: &Pod) -> Self {
         Self {
             set: set.name.clone(),
             pod: pod.name.clone(),

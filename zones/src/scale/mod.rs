@@ -247,7 +247,7 @@ impl Pass<'_> {
         ends
     }
 
-    /// To how many replicas a set goes now. Pods that stay are told to forget what they prepared; so are all where none leaves.
+    /// To how many replicas a set goes now. Pods that stay are un-prepared; so are all where none leaves.
     fn delayed(&mut self, set: &Set, wanted: u32) -> Delayed {
         let present = set.desired();
         let delay = match delay::parse(&set.annotations) {

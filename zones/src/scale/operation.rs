@@ -6,7 +6,7 @@
 //!     └─ the change never comes, or another one ─► left ─► un-prepared ─► released
 //! ```
 //!
-//! A review holds the operation by its uid. Whoever un-prepares pods first leaves no uid in it, by compare-and-swap: nobody joins an
+//! A review holds the operation by its uid. Before pods are un-prepared its uids are taken out, by compare-and-swap: no review joins an
 //! operation without uids, so that no pod is un-prepared behind a review that is allowed.
 
 use jiff::{SignedDuration, Timestamp};

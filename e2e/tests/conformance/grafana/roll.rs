@@ -130,14 +130,14 @@ struct Zpdb {
     partition_aware: bool,
 }
 
-/// A budget that answers as it is told, and keeps what it was asked.
+/// A budget with scripted answers, which keeps what it was asked.
 #[derive(Default)]
-struct Told {
+struct Scripted {
     zpdb: Zpdb,
     asked: Vec<Value>,
 }
 
-impl Budget for Told {
+impl Budget for Scripted {
     fn counts_by_partition(&mut self, _: &Pod) -> Result<bool, String> {
         match &self.zpdb.lookup_error {
             Some(error) => Err(error.clone()),
@@ -170,9 +170,9 @@ struct Outcome {
 pub fn pass(input: &Input<'_>) -> anyhow::Result<Value> {
     let pass: Pass = input.parse()?;
     let now: Timestamp = input.now.context("a pass has an instant")?.parse()?;
-    let mut budget = Told {
+    let mut budget = Scripted {
         zpdb: pass.zpdb,
-        ..Told::default()
+        ..Scripted::default()
     };
     let mut records = BTreeMap::new();
     let world = World {
@@ -241,7 +241,7 @@ fn history(input: &Input<'_>) -> anyhow::Result<Value> {
             &sets,
             &pods,
             &World::default(),
-            &mut Told::default(),
+            &mut Scripted::default(),
             &mut records,
             now,
         )?;
@@ -251,7 +251,7 @@ fn history(input: &Input<'_>) -> anyhow::Result<Value> {
     Ok(json!({ "passes": passes }))
 }
 
-/// A pod that takes the place of one that was being deleted is another pod; the corpus gives it the same uid.
+/// A pod that replaces one that was being deleted is another pod; the corpus gives it the same uid.
 fn made_again(before: Option<&Value>, object: &mut Value) {
     let is_going = |object: &Value| object.pointer("/metadata/deletionTimestamp").is_some();
     let Some(before) = before else { return };
@@ -271,7 +271,7 @@ fn one(
     sets: &[Value],
     pods: &[Value],
     world: &World,
-    budget: &mut Told,
+    budget: &mut Scripted,
     records: &mut BTreeMap<String, ZoneRolloutStatus>,
     now: Timestamp,
 ) -> anyhow::Result<Outcome> {
@@ -303,7 +303,7 @@ impl Outcome {
         &mut self,
         mut group: Group,
         world: &World,
-        budget: &mut Told,
+        budget: &mut Scripted,
         now: Timestamp,
     ) -> anyhow::Result<Decision> {
         let settings = Settings {
@@ -539,7 +539,7 @@ struct NamedSet {
     group: Option<String>,
 }
 
-/// A set without the label is never seen: it stands for one of the group without a name.
+/// The original never reads a set without the label: here it stands for one of the group without a name.
 fn set_order(input: &Input<'_>) -> anyhow::Result<Value> {
     let input: SetOrder = input.parse()?;
     let set = |set: NamedSet| Set {
