@@ -10,6 +10,10 @@ use muster_simulator::{
     random,
 };
 
+/// Seeds of histories that broke a law once. A unit was charged, another one above the limit came back, and the first unit's row
+/// arrived only after its target had changed: the law said one too many, and the unit had held its slot all the time.
+const BROKE_ONCE: [u64; 1] = [12_514_814_577_455_792_852];
+
 /// A few histories as everybody walks them, or those that `MUSTER_SEED` names: as many as `MUSTER_RUNS` says, or that one.
 #[test]
 fn hold_of_the_shipped_function() {
@@ -20,7 +24,8 @@ fn hold_of_the_shipped_function() {
         .map(|runs| runs.parse().unwrap());
     let runs = runs.unwrap_or_else(|| if named.is_some() { 1 } else { 200 });
     println!("{runs} histories from seed {first}");
-    for seed in first..first + runs {
+    let once = BROKE_ONCE.into_iter().filter(|_| named.is_none());
+    for seed in once.chain(first..first + runs) {
         if let Err(found) = random::play(seed, &plan) {
             panic!("{found}\nagain: MUSTER_SEED={seed}");
         }

@@ -4,10 +4,11 @@
 //! write of a new token to a unit not yet counted, the number counted, without units absent longer than `absence` and with
 //! this one, is at most the limit. A row that asks for a withdrawal, or for nothing, ends it: that is beside the limit.
 //!
-//! Three things no writer can know, and so the sentence is read with them: who came back after the view was taken that a
+//! Four things no writer can know, and so the sentence is read with them: who came back after the view was taken that a
 //! write was decided on is not counted against that write; a unit that came back, or was charged out of its row when
 //! the memory was lost, may itself be written, on the slot that it took above the limit, until nobody charges it any more;
-//! and a unit that was counted in that view, and reported since, is written on the slot that it had beside who came back.
+//! a unit that was counted in that view, and reported since, is written on the slot that it had beside who came back;
+//! and so is a unit that has held its slot since before the return, even if its target changed before its row arrived.
 //! The limit is the greatest since nothing was under way.
 //!
 //! Views are numbered: what happens carries the number of the first view that shows it.
@@ -34,6 +35,8 @@ pub struct Observer {
     returned: BTreeMap<UnitId, usize>,
     /// Who reported success last in which view: the first that shows it.
     confirmed: BTreeMap<UnitId, usize>,
+    /// The view on which each unit that takes a slot took it.
+    slots: BTreeMap<UnitId, usize>,
     /// The greatest limit since nobody was counted and nothing was under way.
     limit: u32,
     /// Who failed on what, or had it long enough to be late, or away.
@@ -52,6 +55,7 @@ impl Observer {
             unseen: BTreeMap::new(),
             returned: BTreeMap::new(),
             confirmed: BTreeMap::new(),
+            slots: BTreeMap::new(),
             limit: 0,
             failed_on: BTreeMap::new(),
             written: BTreeMap::new(),
@@ -70,7 +74,8 @@ impl Observer {
         let new = self.counted.insert(unit.clone());
         let had_a_slot = self.confirmed.get(unit).is_some_and(|at| *at > view);
         let here = self.counted.iter().filter(|other| {
-            let beside = |at: &usize| *at > view || had_a_slot;
+            let held = self.slots.get(unit);
+            let beside = |at: &usize| *at > view || had_a_slot || held.is_some_and(|since| since < at);
             let known = *other == unit || !self.returned.get(*other).is_some_and(beside);
             known && !self.is_long_absent(other, now)
         });
@@ -137,6 +142,7 @@ impl Observer {
         }
         self.returned.remove(unit);
         self.confirmed.remove(unit);
+        self.slots.remove(unit);
     }
 
     /// A memory was written that was decided on this view. E4: nothing is condemned without as many units that failed on it.
@@ -149,6 +155,11 @@ impl Observer {
         let charges = &case.decision.memory.charges;
         self.returned
             .retain(|unit, since| *since > number || charges.contains_key(unit));
+        let holds = |unit: &UnitId| charges.get(unit).is_some_and(|charge| charge.counts());
+        self.slots.retain(|unit, _| holds(unit));
+        for unit in charges.keys().filter(|unit| holds(unit)) {
+            self.slots.entry(unit.clone()).or_insert(number);
+        }
         Ok(())
     }
 
