@@ -28,6 +28,8 @@ pub mod label {
     pub const KUSTOMIZE_NAMESPACE: &str = "kustomize.toolkit.fluxcd.io/namespace";
     /// rollout-operator, on StatefulSets: the group whose zones are rolled one at a time.
     pub const ROLLOUT_GROUP: &str = "rollout-group";
+    /// On the pod of the `muster zones` that leads: the Service of its webhooks selects it.
+    pub const ZONES_LEADER: &str = "fleet.muster.dev/zones-leader";
     /// The StatefulSet controller, on pods: the revision of the template that they were made from.
     pub const CONTROLLER_REVISION: &str = "controller-revision-hash";
     /// On objects that are applied through `spec.kubeConfig`: [`crate::names::applied_from`] of the cluster with their Kustomization.

@@ -1,7 +1,7 @@
 //! The command `muster`: the processes of an installation, a demo, and eyes on a fleet.
 //!
 //! ```text
-//!   args ─► run ─┬─► demo, controller, agent      (wiring of the libraries)
+//!   args ─► run ─┬─► demo, controller, agent, zones   (wiring of the libraries)
 //!                ├─► get, matrix, tree, why, events, rollout (objects ─► view models ─► tables)
 //!                ├─► lint                       (files ─► what is wrong with them)
 //!                ├─► dashboard                   (the same view models ─► pages, for a browser)
@@ -69,6 +69,7 @@ mod verdicts;
 mod version;
 mod why;
 mod zonerollout;
+mod zones;
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -142,6 +143,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Verb::Demo(flags) => demo::run(flags).await,
         Verb::Controller(flags) => process::controller(&cluster, flags).await,
         Verb::Agent(flags) => process::agent(&cluster, flags).await,
+        Verb::Zones(flags) => zones::run(&cluster, &flags).await,
         Verb::Install(flags) => install::run(&cluster, &flags),
         Verb::Crds(flags) => Ok(crds::run(&flags)),
         Verb::Enroll(flags) => enroll::run(&cluster, &flags).await,

@@ -66,7 +66,7 @@ pub async fn agent(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Resul
 }
 
 /// The exit code of a process that has ended, told if it was not told to.
-fn ended(result: Result<(), ProcessError>) -> u8 {
+pub fn ended(result: Result<(), ProcessError>) -> u8 {
     match result {
         Ok(()) => DONE,
         Err(error) => {

@@ -41,6 +41,8 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 pub struct Health {
     metrics: Metrics,
     acting: Arc<Mutex<Acting>>,
+    /// Whether it has a part to do before it acts, too.
+    serves_on_standby: bool,
 }
 
 #[derive(Debug)]
@@ -57,6 +59,16 @@ impl Health {
         Self {
             metrics,
             acting: Arc::new(Mutex::new(Acting::Standby)),
+            serves_on_standby: false,
+        }
+    }
+
+    /// The same of a process that is ready only with all that it has to know, also while it does not act.
+    #[must_use]
+    pub fn ready_when_synced(self) -> Self {
+        Self {
+            serves_on_standby: true,
+            ..self
         }
     }
 
@@ -84,8 +96,8 @@ impl Health {
     pub fn ready(&self) -> Result<(), String> {
         self.alive()?;
         let not_synced = match &*self.acting.lock() {
-            Acting::Standby => Vec::new(),
-            Acting::Acts(_) => self.metrics.not_synced(),
+            Acting::Standby if !self.serves_on_standby => Vec::new(),
+            Acting::Standby | Acting::Acts(_) => self.metrics.not_synced(),
         };
         if not_synced.is_empty() {
             return Ok(());
@@ -142,7 +154,8 @@ impl Health {
         }
         match path {
             "/healthz" => verdict(self.alive()),
-            "/readyz" => verdict(self.ready()),
+            // The second is rollout-operator's.
+            "/readyz" | "/ready" => verdict(self.ready()),
             "/metrics" => match self.metrics.scrape() {
                 Ok(metrics) => typed(StatusCode::OK, OPEN_METRICS, metrics),
                 Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),

@@ -32,3 +32,4 @@ pub mod registry;
 pub mod remoteassemblage;
 pub mod runtime;
 mod targeted;
+pub mod zones;

@@ -10,6 +10,7 @@
 
 mod outgoing;
 mod tasks;
+mod zones;
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,6 +21,7 @@ use thiserror::Error;
 use tokio::{net::TcpListener, task::JoinError};
 use tokio_util::task::AbortOnDropHandle;
 
+pub use self::zones::{ZonesSetup, zones};
 use self::{outgoing::Outgoing, tasks::Tasks};
 use crate::{
     assemblage,
@@ -35,6 +37,7 @@ use crate::{
     registry::{self, Connect, Registry},
     remoteassemblage,
     runtime::{Clock, Context, Events, Jitter, Options, Shutdown, SyncMode},
+    zones::PreflightError,
 };
 
 /// What a process is made of; the command and the tests differ in nothing else.
@@ -79,6 +82,9 @@ pub enum ProcessError {
     /// This process may not act any more.
     #[error(transparent)]
     Lost(#[from] Lost),
+    /// Something that has to be there first is not.
+    #[error(transparent)]
+    Preflight(#[from] PreflightError),
 }
 
 /// `muster controller`: the management cluster. Runs until shutdown. Dropping the future ends everything at once, as a crash does.
@@ -213,7 +219,7 @@ async fn run(
     health.acts(leadership.clone());
     let mut tasks = Tasks::new(setup.shutdown.clone(), metrics.clone());
     let gap = term.as_ref().map_or(Duration::ZERO, |term| term.gap);
-    let outgoing = Outgoing { leadership, metrics };
+    let outgoing = Outgoing::new(leadership, metrics);
     start(parts(setup, name, gap, &outgoing), &mut tasks);
     let ended = tokio::select! {
         ended = tasks.finish() => ended,

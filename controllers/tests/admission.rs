@@ -402,6 +402,7 @@ async fn bundles_follow_the_authorities_and_the_configurations() {
         api.client_as("zones"),
         "zones".to_owned(),
         published,
+        |_all| {},
         shutdown.clone(),
     ));
     let until = async |name: &str, bundle: &str| {

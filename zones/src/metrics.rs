@@ -194,14 +194,7 @@ impl Groups {
     /// none failed, and are returned: a group that could not be read is not taken for one that is gone.
     pub fn passed(&mut self, groups: &BTreeMap<String, bool>, now: i64) -> BTreeSet<String> {
         for (name, succeeded) in groups {
-            let group = self.groups.entry(name.clone()).or_default();
-            group.reconciles += 1;
-            group.durations += 1;
-            if *succeeded {
-                group.last_success = now;
-            } else {
-                group.failed += 1;
-            }
+            self.pass(name, *succeeded, now);
         }
         if !groups.values().all(|succeeded| *succeeded) {
             return BTreeSet::new();
@@ -214,6 +207,23 @@ impl Groups {
             .collect();
         self.groups.retain(|name, _| !gone.contains(name));
         gone
+    }
+
+    /// A pass over one group.
+    pub fn pass(&mut self, name: &str, succeeded: bool, now: i64) {
+        let group = self.groups.entry(name.to_owned()).or_default();
+        group.reconciles += 1;
+        group.durations += 1;
+        if succeeded {
+            group.last_success = now;
+        } else {
+            group.failed += 1;
+        }
+    }
+
+    /// A group that is gone.
+    pub fn forget(&mut self, name: &str) {
+        self.groups.remove(name);
     }
 
     /// Each group by name.

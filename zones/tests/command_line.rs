@@ -31,7 +31,11 @@ fn flags_are_written_as_in_go() {
         &["-use-zone-tracker", "-server.port=9", "-use-zone-tracker=F"],
     ] {
         let settings = settings(arguments).unwrap();
-        assert_eq!((settings.port, settings.zone_tracker), (9, None), "{arguments:?}");
+        assert_eq!(
+            (settings.port, settings.use_zone_tracker),
+            (9, false),
+            "{arguments:?}"
+        );
     }
     let settings = settings(&["-mirror-kinds=A,B", "-mirror-kinds", "C", "-use-zone-tracker"]).unwrap();
     assert_eq!(settings.mirror_kinds, ["A", "B", "C"]);

@@ -41,6 +41,7 @@ use crate::{
     unenroll::{self, UnenrollFlags},
     uninstall::{self, UninstallFlags},
     version, why,
+    zones::{self, ZonesFlags},
 };
 
 use self::folder::{BUILD_EXAMPLES, DIFF_EXAMPLES};
@@ -117,6 +118,9 @@ pub enum Verb {
     /// Run the agent of a downstream cluster, or of a single one
     #[command(before_help = AGENT_EXAMPLES)]
     Agent(ProcessFlags),
+    /// Roll and scale StatefulSets of several zones one zone at a time, in place of rollout-operator
+    #[command(before_help = zones::EXAMPLES, disable_help_flag = true)]
+    Zones(ZonesFlags),
     /// Print the manifests of an installation: namespace, RBAC, Deployment, CRDs
     ///
     /// Exit codes: 0 printed, 2 usage.

@@ -1,5 +1,6 @@
 //! What `muster zones` needs: all of it in the namespace of its StatefulSets, but the right to write caBundle and the webhook configurations.
 
+use muster_api::labels::label::ZONES_LEADER;
 use muster_zones::authority::{INJECT_LABEL, NAMESPACE_LABEL};
 use serde_json::{Value, json};
 
@@ -9,8 +10,6 @@ use super::{InstallFlags, deployment, labels_of, network};
 pub const NAME: &str = "muster-zones";
 /// Its Service for the webhooks that the leader alone answers.
 const LEADER: &str = "muster-zones-leader";
-/// The leader labels its pod with it.
-const LEADER_LABEL: &str = "fleet.muster.dev/zones-leader";
 /// The port of `/ready` and `/metrics`, and the port of the webhooks: the defaults of rollout-operator.
 const PORT: u16 = 8001;
 const WEBHOOKS: u16 = 8443;
@@ -46,7 +45,7 @@ fn labels() -> Value {
 
 fn leader() -> Value {
     let mut labels = labels();
-    labels[LEADER_LABEL] = "true".into();
+    labels[ZONES_LEADER] = "true".into();
     labels
 }
 
@@ -57,21 +56,21 @@ fn metadata(name: &str, namespace: &str) -> Value {
 /// Rights: what is read, and the writes that are made, one by one.
 fn rights(namespace: &str) -> Vec<Value> {
     let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
-    let named = |resource: &str, name: &str, verbs: &[&str]| json!({"apiGroups": [""], "resources": [resource], "resourceNames": [name], "verbs": verbs});
     let rules = vec![
         rule("apps", &["statefulsets"], &["get", "list", "watch", "patch"]),
-        rule("apps", &["statefulsets/status"], &["update", "patch"]),
+        rule("apps", &["statefulsets/status"], &["patch"]),
         // Patched are the label of the leader and the time since when a pod is ready.
         rule("", &["pods"], &["get", "list", "watch", "delete", "patch"]),
-        rule("", &["configmaps", "secrets"], &["create"]),
-        named("configmaps", TRACKER, &["get", "update", "patch"]),
-        named("secrets", CERTIFICATE, &["get", "update"]),
+        rule("", &["configmaps"], &["get", "create", "update"]),
+        // What is created has no name yet.
+        rule("", &["secrets"], &["create"]),
+        json!({"apiGroups": [""], "resources": ["secrets"], "resourceNames": [CERTIFICATE], "verbs": ["get", "update"]}),
         rule(
             "fleet.muster.dev",
             &["zonerollouts"],
             &["get", "list", "watch", "create", "delete"],
         ),
-        rule("fleet.muster.dev", &["zonerollouts/status"], &["patch"]),
+        rule("fleet.muster.dev", &["zonerollouts/status"], &["update", "patch"]),
         rule(
             "rollout-operator.grafana.com",
             &["zoneawarepoddisruptionbudgets"],
@@ -88,7 +87,7 @@ fn rights(namespace: &str) -> Vec<Value> {
             &["get", "patch"],
         ),
         rule("coordination.k8s.io", &["leases"], &["get", "create", "update"]),
-        rule("events.k8s.io", &["events"], &["create", "patch"]),
+        rule("events.k8s.io", &["events"], &["create"]),
     ];
     let configurations = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
     // Webhook configurations have no namespace: those of another namespace's installation must not share this name.
@@ -105,7 +104,7 @@ fn rights(namespace: &str) -> Vec<Value> {
         }),
         json!({
             "apiVersion": api_version, "kind": "ClusterRole", "metadata": {"name": cluster, "labels": labels()},
-            "rules": [rule("admissionregistration.k8s.io", &configurations, &["get", "list", "watch", "patch"])],
+            "rules": [rule("admissionregistration.k8s.io", &configurations, &["list", "watch", "patch"])],
         }),
         json!({
             "apiVersion": api_version, "kind": "ClusterRoleBinding", "metadata": {"name": cluster, "labels": labels()},
@@ -175,6 +174,7 @@ fn deployment(namespace: &str, image: &str) -> Value {
                             {"name": "http-metrics", "containerPort": PORT},
                             {"name": "https", "containerPort": WEBHOOKS},
                         ],
+                        "livenessProbe": {"httpGet": {"path": "/healthz", "port": "http-metrics"}},
                         "readinessProbe": {"httpGet": {"path": "/ready", "port": "http-metrics"}, "periodSeconds": 5},
                         "resources": {"requests": {"cpu": "100m", "memory": "100Mi"}, "limits": {"memory": "512Mi"}},
                         "securityContext": deployment::container_security(),
@@ -292,7 +292,7 @@ mod tests {
             expected.map(|(path, name)| (path.to_owned(), name.to_owned()))
         );
         assert_eq!(
-            service(LEADER, "mimir", &leader())["spec"]["selector"][LEADER_LABEL],
+            service(LEADER, "mimir", &leader())["spec"]["selector"][ZONES_LEADER],
             "true"
         );
     }

@@ -28,12 +28,25 @@ pub trait Configuration:
 {
     /// How each of its webhooks is reached.
     fn clients(&self) -> Vec<&WebhookClientConfig>;
+    /// The name of each of its webhooks, and its failure policy.
+    fn policies(&self) -> Vec<(String, String)>;
 }
+
+/// What the API server does where none is named.
+const FAIL: &str = "Fail";
 
 impl Configuration for MutatingWebhookConfiguration {
     fn clients(&self) -> Vec<&WebhookClientConfig> {
         let webhooks = self.webhooks.iter().flatten();
         webhooks.map(|webhook| &webhook.client_config).collect()
+    }
+
+    fn policies(&self) -> Vec<(String, String)> {
+        let webhooks = self.webhooks.iter().flatten();
+        let policy = |policy: &Option<String>| policy.clone().unwrap_or_else(|| FAIL.to_owned());
+        webhooks
+            .map(|webhook| (webhook.name.clone(), policy(&webhook.failure_policy)))
+            .collect()
     }
 }
 
@@ -41,6 +54,14 @@ impl Configuration for ValidatingWebhookConfiguration {
     fn clients(&self) -> Vec<&WebhookClientConfig> {
         let webhooks = self.webhooks.iter().flatten();
         webhooks.map(|webhook| &webhook.client_config).collect()
+    }
+
+    fn policies(&self) -> Vec<(String, String)> {
+        let webhooks = self.webhooks.iter().flatten();
+        let policy = |policy: &Option<String>| policy.clone().unwrap_or_else(|| FAIL.to_owned());
+        webhooks
+            .map(|webhook| (webhook.name.clone(), policy(&webhook.failure_policy)))
+            .collect()
     }
 }
 
@@ -76,11 +97,12 @@ pub fn patch<K: Configuration>(configuration: &K, namespace: &str, authorities: 
     Some(std::iter::once(version).chain(writes).collect())
 }
 
-/// Keeps the bundles of a kind of configurations, until shutdown.
+/// Keeps the bundles of a kind of configurations, until shutdown. `changed` gets all that ask for them after each change.
 pub async fn keep<K: Configuration>(
     client: Client,
     namespace: String,
     mut authorities: watch::Receiver<String>,
+    mut changed: impl FnMut(&BTreeMap<String, K>) + Send,
     shutdown: Shutdown,
 ) {
     let api: Api<K> = Api::all(client.clone());
@@ -91,16 +113,19 @@ pub async fn keep<K: Configuration>(
     loop {
         tokio::select! {
             () = shutdown.cancelled() => return,
-            Some(event) = changes.next() => match event {
-                watcher::Event::Apply(object) | watcher::Event::InitApply(object) => {
-                    let current = authorities.borrow().clone();
-                    write(&api, &object, &namespace, &current).await;
-                    known.insert(object.name_any(), object);
+            Some(event) = changes.next() => {
+                match event {
+                    watcher::Event::Apply(object) | watcher::Event::InitApply(object) => {
+                        let current = authorities.borrow().clone();
+                        write(&api, &object, &namespace, &current).await;
+                        known.insert(object.name_any(), object);
+                    }
+                    watcher::Event::Delete(object) => drop(known.remove(&object.name_any())),
+                    watcher::Event::Init => known.clear(),
+                    watcher::Event::InitDone => {}
                 }
-                watcher::Event::Delete(object) => drop(known.remove(&object.name_any())),
-                watcher::Event::Init => known.clear(),
-                watcher::Event::InitDone => {}
-            },
+                changed(&known);
+            }
             Ok(()) = authorities.changed() => {
                 let authorities = authorities.borrow_and_update().clone();
                 for object in known.values() {

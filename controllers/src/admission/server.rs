@@ -11,7 +11,6 @@ use http::{Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use parking_lot::RwLock;
 use rustls::{
     ServerConfig,
     crypto::ring,
@@ -22,7 +21,7 @@ use rustls::{
 use thiserror::Error;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
+    sync::{Semaphore, watch},
     task::JoinSet,
 };
 use tokio_rustls::TlsAcceptor;
@@ -102,18 +101,24 @@ pub fn shown(certificate: &str, key: &str) -> Result<CertifiedKey, ShownError> {
 
 /// The certificate that is shown, if there is one yet. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub struct Shown(Arc<RwLock<Option<Arc<CertifiedKey>>>>);
+pub struct Shown(watch::Sender<Option<Arc<CertifiedKey>>>);
 
 impl Shown {
     /// From now on this one.
     pub fn change(&self, certificate: CertifiedKey) {
-        *self.0.write() = Some(Arc::new(certificate));
+        self.0.send_replace(Some(Arc::new(certificate)));
+    }
+
+    /// Waits until there is one.
+    pub async fn known(&self) {
+        // The sender lives as long as `self`: the only error is not reachable.
+        let _ = self.0.subscribe().wait_for(Option::is_some).await;
     }
 }
 
 impl ResolvesServerCert for Shown {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.0.read().clone()
+        self.0.borrow().clone()
     }
 }
 

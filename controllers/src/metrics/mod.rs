@@ -155,6 +155,11 @@ impl Metrics {
             .add(move || store.state().iter().map(|object| Facts::of(&**object)).collect());
     }
 
+    /// Adds what a room counts of its own.
+    pub(crate) fn register(&self, register: impl FnOnce(&mut Registry)) {
+        register(&mut self.0.registry.lock());
+    }
+
     /// Everything, as text.
     pub fn scrape(&self) -> Result<String, fmt::Error> {
         let mut text = String::new();

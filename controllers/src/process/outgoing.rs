@@ -1,24 +1,55 @@
 //! The clients that controllers get: writes are counted, and refused once this process may not act any more. Reads are free.
 
+use std::sync::{Arc, OnceLock};
+
 use http::{Request, Response};
 use kube::{Client, client::Body};
 use tower::{BoxError, service_fn};
 
 use crate::{
-    lease::Leadership,
+    lease::{Leadership, NotLeading},
     metrics::{Metrics, Outcome, Target, Verb},
 };
 
 /// What stands before every write.
 #[derive(Clone)]
 pub(super) struct Outgoing {
-    /// The right to write; `None`: this process is the only one.
-    pub leadership: Option<Leadership>,
+    /// The right to write; `None` in it: this process is the only one. Not set: it does not lead yet.
+    leadership: Arc<OnceLock<Option<Leadership>>>,
     /// Where writes are counted.
     pub metrics: Metrics,
 }
 
 impl Outgoing {
+    /// With this right.
+    pub(super) fn new(leadership: Option<Leadership>, metrics: Metrics) -> Self {
+        let outgoing = Self::before_the_lease(metrics);
+        outgoing.lead(leadership);
+        outgoing
+    }
+
+    /// Without a right until it leads.
+    pub(super) fn before_the_lease(metrics: Metrics) -> Self {
+        Self {
+            leadership: Arc::default(),
+            metrics,
+        }
+    }
+
+    /// From now on with this right.
+    pub(super) fn lead(&self, leadership: Option<Leadership>) {
+        // A process leads once: a second time is not reachable.
+        let _ = self.leadership.set(leadership);
+    }
+
+    fn check(&self) -> Result<(), NotLeading> {
+        match self.leadership.get() {
+            None => Err(NotLeading),
+            Some(None) => Ok(()),
+            Some(Some(leadership)) => leadership.check(),
+        }
+    }
+
     /// A client through which everything goes to `inner`.
     pub(super) fn client(&self, inner: Client, target: Target) -> Client {
         let namespace = inner.default_namespace().to_owned();
@@ -40,9 +71,7 @@ impl Outgoing {
             return Ok(inner.send(request).await?);
         };
         let writing = self.metrics.writing(target, verb);
-        if let Some(leadership) = &self.leadership
-            && let Err(refused) = leadership.check()
-        {
+        if let Err(refused) = self.check() {
             writing.ended(Outcome::Withheld);
             return Err(refused.into());
         }
@@ -111,10 +140,7 @@ mod tests {
         let server = ApiServer::in_process().unwrap();
         let leadership = Leadership::until(Instant::now() + Duration::from_secs(10));
         let metrics = Metrics::default();
-        let outgoing = Outgoing {
-            leadership: Some(leadership),
-            metrics: metrics.clone(),
-        };
+        let outgoing = Outgoing::new(Some(leadership), metrics.clone());
         let client = outgoing.client(server.client_as("muster"), Target::Own);
         let maps: Api<ConfigMap> = Api::namespaced(client, "default");
         maps.create(&PostParams::default(), &config_map("old"))
@@ -157,10 +183,7 @@ mod tests {
     async fn before_its_time_is_over_all_is_sent_and_counted() {
         let server = ApiServer::in_process().unwrap();
         let metrics = Metrics::default();
-        let outgoing = Outgoing {
-            leadership: None,
-            metrics: metrics.clone(),
-        };
+        let outgoing = Outgoing::new(None, metrics.clone());
         let client = outgoing.client(server.client(), Target::Cluster);
         let maps: Api<ConfigMap> = Api::namespaced(client, "default");
         maps.create(&PostParams::default(), &config_map("old"))

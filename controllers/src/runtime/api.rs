@@ -9,6 +9,7 @@
 use std::fmt::Debug;
 
 use futures::Stream;
+use k8s_openapi::api::autoscaling::v1::Scale;
 use kube::{
     Client, Error, Resource, Result,
     api::{
@@ -174,6 +175,12 @@ impl<K: Clone + DeserializeOwned + Debug> Api<K> {
     pub async fn get_metadata_opt(&self, name: &str) -> Result<Option<PartialObjectMeta<K>>> {
         let (api, name) = self.named(name)?;
         api.get_metadata_opt(&name).await
+    }
+
+    /// Reads the subresource `scale` of an object.
+    pub async fn get_scale(&self, name: &str) -> Result<Scale> {
+        let (api, name) = self.named(name)?;
+        api.get_scale(&name).await
     }
 
     /// Lists objects.

@@ -110,6 +110,39 @@ pub struct Context {
     pub shutdown: Shutdown,
 }
 
+/// What a [`super::Runner`] needs: less than a [`Context`], for processes without clusters and sources.
+#[derive(Clone)]
+pub struct Base {
+    /// The API server that this process belongs to.
+    pub client: Client,
+    /// The namespace that this process works in.
+    pub namespace: String,
+    /// The only source of randomness.
+    pub jitter: Jitter,
+    /// What this process counts of itself.
+    pub metrics: Metrics,
+    /// Cancelled when the process is to end.
+    pub shutdown: Shutdown,
+}
+
+impl From<&Context> for Base {
+    fn from(context: &Context) -> Self {
+        Self {
+            client: context.client.clone(),
+            namespace: context.namespace.clone(),
+            jitter: context.jitter.clone(),
+            metrics: context.metrics.clone(),
+            shutdown: context.shutdown.clone(),
+        }
+    }
+}
+
+impl From<&Base> for Base {
+    fn from(base: &Base) -> Self {
+        base.clone()
+    }
+}
+
 impl std::fmt::Debug for Context {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Context")

@@ -20,7 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument, debug, error, warn};
 
 use super::{
-    Context, Guard, Index, Jitter, Key, Panicked, Shutdown, Unreadable,
+    Base, Guard, Index, Jitter, Key, Panicked, Shutdown, Unreadable,
     call::explain,
     retry::{Failures, Retry, Retryable},
     watch::{self, Watched},
@@ -63,13 +63,16 @@ where
         + 'static,
 {
     /// Reconciles the objects of `K` in the context's namespace. `name` is for the log.
-    pub fn new(name: &'static str, context: &Context) -> Self {
+    pub fn new(name: &'static str, base: impl Into<Base>) -> Self {
+        let Base {
+            client,
+            namespace,
+            jitter,
+            metrics,
+            shutdown,
+        } = base.into();
         let (store, mut writer) = reflector::store::<K>();
-        let events = watch::watch::<K>(
-            context.client.clone(),
-            &context.namespace,
-            watcher::Config::default(),
-        );
+        let events = watch::watch::<K>(client.clone(), &namespace, watcher::Config::default());
         let unreadable = Arc::<Unreadable>::default();
         let invalid = Arc::clone(&unreadable);
         let changed = events
@@ -84,16 +87,16 @@ where
         queue.push(changed.boxed());
         Self {
             name,
-            client: context.client.clone(),
-            namespace: context.namespace.clone(),
+            client,
+            namespace,
             store,
             unreadable,
             queue,
             gates: Vec::new(),
             workers: WORKERS,
-            shutdown: context.shutdown.clone(),
-            jitter: context.jitter.clone(),
-            metrics: context.metrics.clone(),
+            shutdown,
+            jitter,
+            metrics,
         }
     }
 

@@ -144,6 +144,11 @@ where
         let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
+    /// Gives a sign after each change of a row.
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
     /// Waits until something holds of the row of `key`. Do not block in `holds`.
     pub async fn until(&self, key: &Key, holds: impl Fn(Option<&R>) -> bool) {
         let mut changed = self.changed.subscribe();

@@ -63,6 +63,14 @@ impl Known {
         Observed::Updated
     }
 
+    /// Takes over what `other` knows of an object: of one that is still there when all are listed anew.
+    pub fn keep(&mut self, other: &Self, object: &Value) {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        if let Some(budget) = other.budgets.get(name) {
+            self.budgets.insert(name.to_owned(), budget.clone());
+        }
+    }
+
     /// An object that is gone.
     pub fn delete(&mut self, object: &Value) -> Observed {
         let metadata = &object["metadata"];

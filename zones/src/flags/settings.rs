@@ -35,8 +35,10 @@ pub struct Settings {
     pub certificate: Certificate,
     /// Whether the authority is written into labelled webhook configurations.
     pub update_ca_bundle: bool,
-    /// The ConfigMap that times of downscales are written into.
-    pub zone_tracker: Option<String>,
+    /// The ConfigMap with times of downscales: it is always read.
+    pub zone_tracker: String,
+    /// Whether times of downscales are written into it too.
+    pub use_zone_tracker: bool,
     /// Whether times of downscales are written into StatefulSets.
     pub last_downscale_annotation: bool,
     /// Deadline of the write of `grafana.com/ready-time`.
@@ -87,7 +89,6 @@ impl Settings {
             );
         }
         let api_url = read.text("kubernetes.api-url")?;
-        let tracker = read.text("zone-tracker.config-map-name")?;
         let pod_hosts = read.text("pod-hosts")?;
         Ok(Self {
             cluster_domain: read.text("kubernetes.cluster-domain")?,
@@ -102,7 +103,8 @@ impl Settings {
                 None
             },
             request_timeout: read.positive("server-tls.request-timeout")?,
-            zone_tracker: read.bool("use-zone-tracker")?.then_some(tracker),
+            zone_tracker: read.text("zone-tracker.config-map-name")?,
+            use_zone_tracker: read.bool("use-zone-tracker")?,
             last_downscale_annotation: read.bool("write-last-downscale-annotation")?,
             ready_time_timeout: read.positive("zpdb.pod-ready-annotation-patch-timeout")?,
             mirror_kinds: read.list("mirror-kinds")?,

@@ -133,6 +133,10 @@ impl Reasons {
                 format!("the revision of {condemned} was condemned")
             };
             self.of_set(set, code::CONDEMNED, &message);
+            // What is wrong with its pods is what people have to know.
+            if let Some(disturbance) = group.disturbance(set) {
+                self.disturbed(set, &disturbance);
+            }
         }
     }
 

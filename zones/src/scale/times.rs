@@ -8,8 +8,10 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use muster_api::zonerollout::{OperationKind, ZoneRolloutStatus};
 use serde_json::Value;
 
+use super::preparation::Preparation;
 use crate::{duration, model::Set};
 
 /// The annotation with the time of the last downscale of a set, RFC 3339.
@@ -125,6 +127,42 @@ pub fn last_of(set: &Set, times: Times<'_>) -> Result<Option<Timestamp>, Unreada
     let tracked = tracked.map_err(unreadable(Source::Tracker, "last downscale time".to_owned()))?;
     let recorded = times.record.get(&set.name).map(|time| time.0);
     Ok([annotated, tracked, recorded].into_iter().flatten().max())
+}
+
+/// Where times are kept besides the ZoneRollout.
+#[derive(Clone, Copy, Debug)]
+pub enum Copied<'a> {
+    /// In the annotation of each set.
+    Annotation,
+    /// In the zone tracker's ConfigMap.
+    Tracker(&'a Tracker),
+}
+
+/// The times of `status` that are not in a copy yet: of sets whose pods are prepared, once the change was observed (GX6). What cannot be read
+/// there stays as it is.
+pub fn uncopied(sets: &[Set], status: &ZoneRolloutStatus, copied: Copied<'_>) -> BTreeMap<String, Time> {
+    let is_under_way = |set: &Set| {
+        let operation = status.operation.as_ref();
+        operation.is_some_and(|operation| {
+            operation.kind == OperationKind::Downscaling && operation.set_uid == set.uid
+        })
+    };
+    let is_old = |set: &Set, time: &Time| {
+        let copy = match copied {
+            Copied::Annotation => set.annotations.get(LAST_DOWNSCALE).map(String::as_str),
+            Copied::Tracker(tracker) => tracker.get(&set.name),
+        };
+        copy.is_none_or(|copy| parse(copy).is_ok_and(|copy| copy < seconds(time.0)))
+    };
+    let prepared = sets
+        .iter()
+        .filter(|set| Preparation::is_asked_for(set) && !is_under_way(set));
+    prepared
+        .filter_map(|set| {
+            let time = status.last_downscale.get(&set.name)?;
+            is_old(set, time).then(|| (set.name.clone(), time.clone()))
+        })
+        .collect()
 }
 
 /// The newest time of all sets but one.

@@ -1,0 +1,149 @@
+//! `muster zones`: the flags of rollout-operator into the setup of a process.
+
+use std::{fmt::Write as _, path::PathBuf, sync::Arc};
+
+use anyhow::Context as _;
+use clap::Args;
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use muster_controllers::{
+    lease::{Election, LeaseDuration},
+    metrics::Metrics,
+    process::{self, ZonesSetup},
+    runtime::{Clock, Jitter, sendable},
+    zones::{metrics::ZoneMetrics, pods::Network},
+};
+use muster_zones::flags::{self, Effect, FLAGS, Settings};
+use tokio::net::TcpListener;
+use tracing::warn;
+
+use crate::{
+    DONE, UNKNOWN,
+    args::{ClusterFlags, LogFormat},
+    connect, logs,
+    process::{ended, until_signalled},
+};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster zones -kubernetes.namespace=mimir -server-tls.enabled=true
+  muster zones -h                                                  every flag";
+
+#[derive(Args, Debug)]
+pub struct ZonesFlags {
+    /// Log format
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "MUSTER_LOG_FORMAT")]
+    pub log_format: LogFormat,
+    /// Flags of rollout-operator, as Go writes them; -h prints them
+    #[arg(value_name = "FLAG", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub arguments: Vec<String>,
+}
+
+/// Runs the process until SIGTERM or Ctrl-C.
+pub async fn run(cluster: &ClusterFlags, flags: &ZonesFlags) -> anyhow::Result<u8> {
+    let read = flags::parse(&flags.arguments).and_then(|given| Ok((Settings::new(&given)?, given)));
+    let (settings, given) = match read {
+        Ok(read) => read,
+        Err(flags::Error::Help) => {
+            say!("{}", help());
+            return Ok(DONE);
+        }
+        Err(error) => {
+            complain!("error: {error}\nmuster zones -h prints all flags");
+            return Ok(UNKNOWN);
+        }
+    };
+    logs::start(flags.log_format);
+    for flag in given.without_effect() {
+        warn!("{flag}");
+    }
+    Ok(ended(process::zones(setup(cluster, settings).await?).await))
+}
+
+async fn setup(cluster: &ClusterFlags, settings: Settings) -> anyhow::Result<ZonesSetup> {
+    let mut config = match &settings.kubeconfig {
+        Some((url, file)) => named(url, file).await?,
+        None => connect::config(cluster).await?,
+    };
+    // Retries are ours: bounded, and only of what may be repeated.
+    config.default_retry = false;
+    let lease =
+        sendable::client(config.clone(), Client::try_from).context("the kubeconfig cannot be used")?;
+    // Each step of a request; the whole of it has muster's own deadline.
+    (config.connect_timeout, config.read_timeout, config.write_timeout) = (
+        settings.client_timeout,
+        settings.client_timeout,
+        settings.client_timeout,
+    );
+    let client = sendable::client(config, Client::try_from);
+    let metrics = Metrics::default();
+    let zone_metrics = ZoneMetrics::new(&metrics);
+    let hosts = settings.pod_hosts.clone().map(PathBuf::from);
+    let pods = Network::new(settings.pods_timeout, hosts, zone_metrics.clone())
+        .context("requests to pods cannot be prepared")?;
+    let webhooks = match settings.webhooks_port {
+        Some(port) => Some(listen(port, "-server-tls.port").await?),
+        None => None,
+    };
+    Ok(ZonesSetup {
+        client: client.context("the kubeconfig cannot be used")?,
+        door: Some(listen(settings.port, "-server.port").await?),
+        webhooks,
+        settings,
+        clock: Clock::system(),
+        jitter: Jitter::from_system(),
+        pods: Arc::new(pods),
+        instance: std::env::var("HOSTNAME").unwrap_or_else(|_unset| std::process::id().to_string()),
+        lease: Some(Election {
+            client: lease,
+            duration: LeaseDuration::default(),
+        }),
+        metrics,
+        zone_metrics,
+        shutdown: until_signalled()?,
+    })
+}
+
+/// The current context of a kubeconfig file, at another address.
+async fn named(url: &str, file: &str) -> anyhow::Result<Config> {
+    let kubeconfig =
+        Kubeconfig::read_from(file).with_context(|| format!("-kubernetes.config-file {file}"))?;
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .with_context(|| format!("-kubernetes.config-file {file}"))?;
+    config.cluster_url = url
+        .parse()
+        .with_context(|| format!("-kubernetes.api-url {url}"))?;
+    Ok(config)
+}
+
+async fn listen(port: u16, flag: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(("0.0.0.0", port))
+        .await
+        .with_context(|| format!("{flag} {port}: cannot listen there"))
+}
+
+/// All flags, as Go's programs print them.
+fn help() -> String {
+    let mut text = "Usage of muster zones:\n".to_owned();
+    for flag in FLAGS {
+        let default = match flag.default {
+            "" => String::new(),
+            default => format!(" (default {default})"),
+        };
+        let effect = match flag.effect {
+            Effect::Works => String::new(),
+            Effect::None(why) => format!("; without effect: {why}"),
+        };
+        let kind = flag.kind.as_str();
+        // A String takes all that is written.
+        let _ = writeln!(
+            text,
+            "  -{} {kind}\n    \t{}{default}{effect}",
+            flag.name, flag.help
+        );
+    }
+    text.trim_end().to_owned()
+}

@@ -1,0 +1,67 @@
+//! The label by which the Service finds the pod of the process that leads.
+
+use std::{convert::Infallible, time::Duration};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    ResourceExt,
+    api::{ListParams, Patch, PatchParams},
+};
+use muster_api::labels::label::ZONES_LEADER;
+use serde_json::{Value, json};
+use tracing::{info, warn};
+
+use super::{MANAGER, Zones};
+use crate::runtime::{Api, CallError, call, call::explain};
+
+/// How often it is made sure of.
+const AGAIN: Duration = Duration::from_secs(10);
+/// The same after a failure.
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
+
+/// Keeps the label on the pod `instance`, and on no other, until it is dropped. A process that runs in no pod of the namespace has none.
+pub(super) async fn run(zones: &Zones, instance: &str) -> Infallible {
+    loop {
+        let pause = match keep(zones, instance).await {
+            Ok(()) => AGAIN,
+            Err(error) => {
+                warn!(
+                    error = explain(&error),
+                    "the label of the leader could not be written"
+                );
+                AFTER_FAILURE
+            }
+        };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+async fn keep(zones: &Zones, instance: &str) -> Result<(), CallError> {
+    let pods: Api<Pod> = Api::namespaced(zones.client.clone(), &zones.settings.namespace);
+    let labelled = ListParams::default().labels(ZONES_LEADER);
+    let listed = call("listing the pods of the leader", pods.list_metadata(&labelled)).await?;
+    let (ours, others): (Vec<_>, Vec<_>) = listed.items.iter().partition(|pod| pod.name_any() == instance);
+    // The predecessor's first: the Service must not find two.
+    for pod in others {
+        label(&pods, &pod.name_any(), Value::Null).await?;
+    }
+    if ours.is_empty() && label(&pods, instance, json!("true")).await? {
+        info!(pod = instance, "this pod is labelled as the leader");
+    }
+    Ok(())
+}
+
+/// Whether there is such a pod.
+async fn label(pods: &Api<Pod>, name: &str, value: Value) -> Result<bool, CallError> {
+    let by = PatchParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let patch = Patch::Merge(json!({"metadata": {"labels": {ZONES_LEADER: value}}}));
+    let write = pods.patch_metadata(name, &by, &patch);
+    match call(format!("labelling pod {name}"), write).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.is_not_found() => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,152 @@
+//! Requests to pods: prepare to leave, or forget that. [`AskPods`] is the seam: [`Network`] asks over HTTP.
+//!
+//! Invariant: a redirect is an answer, and is not followed; a body longer than [`MAX_ANSWER`] is none; each request has one deadline.
+
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use futures::{StreamExt, future::BoxFuture, stream};
+use muster_zones::scale::pods::{AT_ONCE, Answer, Answered, Ask, Method};
+use reqwest::{
+    Client,
+    dns::{Addrs, Name, Resolve, Resolving},
+    redirect,
+};
+
+use super::metrics::ZoneMetrics;
+
+/// The longest answer of a pod, in bytes.
+pub const MAX_ANSWER: usize = 64 * 1024;
+
+/// How pods are asked.
+#[async_trait]
+pub trait AskPods: Send + Sync {
+    /// One request; the answer, or why there is none.
+    async fn ask(&self, ask: &Ask) -> Answered;
+}
+
+/// Pods over the network.
+pub struct Network {
+    client: Client,
+    deadline: Option<Duration>,
+    metrics: ZoneMetrics,
+}
+
+impl Network {
+    /// `deadline` bounds each request; `hosts` is a file with addresses and names as `/etc/hosts` has them, read at each request, which
+    /// comes before DNS. An error: TLS cannot be prepared.
+    pub fn new(
+        deadline: Option<Duration>,
+        hosts: Option<PathBuf>,
+        metrics: ZoneMetrics,
+    ) -> Result<Self, reqwest::Error> {
+        // An error means that the process has a provider already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = Client::builder()
+            .user_agent(concat!("muster/", env!("CARGO_PKG_VERSION")))
+            .redirect(redirect::Policy::none())
+            .referer(false)
+            .no_proxy();
+        if let Some(hosts) = hosts {
+            builder = builder.dns_resolver(Arc::new(Hosts(hosts)));
+        }
+        Ok(Self {
+            client: builder.build()?,
+            deadline,
+            metrics,
+        })
+    }
+
+    async fn send(&self, ask: &Ask) -> Answered {
+        let method = match ask.method {
+            Method::Post => reqwest::Method::POST,
+            Method::Delete => reqwest::Method::DELETE,
+        };
+        let refused = |error: reqwest::Error| crate::runtime::call::explain(&error.without_url());
+        let mut answer = self
+            .client
+            .request(method, &ask.url)
+            .send()
+            .await
+            .map_err(refused)?;
+        let status = answer.status().as_u16();
+        let mut body = Vec::new();
+        while let Some(chunk) = answer.chunk().await.map_err(refused)? {
+            if body.len() + chunk.len() > MAX_ANSWER {
+                return Err(format!("the answer is longer than {} KiB", MAX_ANSWER / 1024));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(Answer {
+            status,
+            body: String::from_utf8_lossy(&body).into_owned(),
+        })
+    }
+}
+
+#[async_trait]
+impl AskPods for Network {
+    async fn ask(&self, ask: &Ask) -> Answered {
+        let began = tokio::time::Instant::now();
+        let answered = match self.deadline {
+            None => self.send(ask).await,
+            Some(deadline) => tokio::time::timeout(deadline, self.send(ask))
+                .await
+                .unwrap_or_else(|_elapsed| {
+                    Err(format!("no whole answer within {} s", deadline.as_secs_f64()))
+                }),
+        };
+        let status = answered.as_ref().map_or(0, |answer| answer.status);
+        self.metrics.asked_pod(ask.method, status, began.elapsed());
+        answered
+    }
+}
+
+/// Asks pods, at most [`AT_ONCE`] of them at once; the answers have the order of the requests.
+pub(super) async fn ask_all(pods: &dyn AskPods, asks: &[Ask]) -> Vec<Answered> {
+    let answers: Vec<BoxFuture<'_, Answered>> = asks.iter().map(|ask| pods.ask(ask)).collect();
+    stream::iter(answers).buffered(AT_ONCE).collect().await
+}
+
+/// Names from a file, then from the system.
+struct Hosts(PathBuf);
+
+impl Resolve for Hosts {
+    fn resolve(&self, name: Name) -> Resolving {
+        let path = self.0.clone();
+        Box::pin(async move {
+            let text = tokio::fs::read_to_string(&path).await?;
+            let known = addresses(&text);
+            let found: Vec<SocketAddr> = match known.get(name.as_str()) {
+                Some(address) => vec![SocketAddr::new(*address, 0)],
+                None => tokio::net::lookup_host((name.as_str(), 0)).await?.collect(),
+            };
+            Ok(Box::new(found.into_iter()) as Addrs)
+        })
+    }
+}
+
+/// The names of a file as `/etc/hosts`; lines that are none are left out.
+fn addresses(text: &str) -> BTreeMap<&str, std::net::IpAddr> {
+    let lines = text
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or_default());
+    let named = lines.filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let address = words.next()?.parse().ok()?; // a line of something else
+        Some(words.map(move |name| (name, address)))
+    });
+    named.flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_hosts() {
+        let text = "127.0.0.1 a b # c\n\nnonsense d\n::1\te";
+        let found = addresses(text);
+        assert_eq!(found.keys().copied().collect::<Vec<_>>(), ["a", "b", "e"]);
+    }
+}

@@ -1,0 +1,169 @@
+//! What has to be there before `muster zones` starts: what is missing is named, with what to do.
+
+use k8s_openapi::api::{
+    authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec},
+    core::v1::Pod,
+};
+use kube::{
+    Client, ResourceExt,
+    api::{ListParams, PostParams},
+};
+use muster_api::{ZoneRollout, rollout_operator::ZoneAwarePodDisruptionBudget};
+use muster_zones::flags::Settings;
+use thiserror::Error;
+
+use crate::runtime::{Api, CallError, call};
+
+/// Why it does not start.
+#[derive(Debug, Error)]
+pub enum PreflightError {
+    /// A definition is missing.
+    #[error(
+        "the CustomResourceDefinition {0} is missing: muster install --export --zones --crds | kubectl apply --server-side -f -"
+    )]
+    Definition(&'static str),
+    /// Rights are missing.
+    #[error(
+        "the ServiceAccount may not {}: add it to the Role of rollout-operator (docs/zones.md), or use the one of muster install --export --zones",
+        .0.join("; ")
+    )]
+    Rights(Vec<String>),
+    /// The original runs: it takes no lease, so both would act.
+    #[error(
+        "pod {0} runs rollout-operator, which takes no lease: scale it to 0 first, as by: kubectl -n {1} scale deployment rollout-operator --replicas=0"
+    )]
+    Original(String, String),
+    /// It cannot be found out.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+/// What is needed in the namespace: verbs, group, resource, subresource. Those that rollout-operator does not need, and those that it cannot do without.
+const RIGHTS: [(&[&str], &str, &str, &str); 11] = [
+    (&["list", "watch", "patch"], "apps", "statefulsets", ""),
+    (&["patch"], "apps", "statefulsets", "status"),
+    (&["list", "watch", "delete", "patch"], "", "pods", ""),
+    (
+        &["list", "watch", "create", "delete"],
+        "fleet.muster.dev",
+        "zonerollouts",
+        "",
+    ),
+    (&["update", "patch"], "fleet.muster.dev", "zonerollouts", "status"),
+    (
+        &["list", "watch"],
+        "rollout-operator.grafana.com",
+        "zoneawarepoddisruptionbudgets",
+        "",
+    ),
+    (&["get"], "", "configmaps", ""),
+    (&["get", "create", "update"], "coordination.k8s.io", "leases", ""),
+    (&["create"], "events.k8s.io", "events", ""),
+    (&["get", "create", "update"], "", "secrets", ""),
+    (&["create", "update"], "", "configmaps", ""),
+];
+/// How many of [`RIGHTS`] are needed with every set of flags: the last ones are of the certificate and of the zone tracker.
+const ALWAYS: usize = 9;
+
+/// Checks all of it, definitions first.
+pub async fn check(client: &Client, settings: &Settings) -> Result<(), PreflightError> {
+    let namespace = &settings.namespace;
+    let one = ListParams::default().limit(1);
+    let rollouts: Api<ZoneRollout> = Api::namespaced(client.clone(), namespace);
+    is_defined(
+        call("listing ZoneRollouts", rollouts.list_metadata(&one)).await,
+        "zonerollouts.fleet.muster.dev",
+    )?;
+    let budgets: Api<ZoneAwarePodDisruptionBudget> = Api::namespaced(client.clone(), namespace);
+    is_defined(
+        call(
+            "listing ZoneAwarePodDisruptionBudgets",
+            budgets.list_metadata(&one),
+        )
+        .await,
+        "zoneawarepoddisruptionbudgets.rollout-operator.grafana.com",
+    )?;
+    let lacking = lacking(client, settings).await?;
+    if !lacking.is_empty() {
+        return Err(PreflightError::Rights(lacking));
+    }
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let pods = call("listing pods", pods.list(&ListParams::default())).await?;
+    match pods.items.iter().find(|pod| runs_the_original(pod)) {
+        Some(pod) => Err(PreflightError::Original(pod.name_any(), namespace.clone())),
+        None => Ok(()),
+    }
+}
+
+/// A definition that is there; that it may not be read is said with the other rights.
+fn is_defined<T>(listed: Result<T, CallError>, name: &'static str) -> Result<(), PreflightError> {
+    match listed {
+        Err(error) if error.is_not_found() => Err(PreflightError::Definition(name)),
+        Err(error) if !error.is_refused_credential() => Err(error.into()),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// The rights that are missing, in words. Where the API server does not say, none is.
+async fn lacking(client: &Client, settings: &Settings) -> Result<Vec<String>, CallError> {
+    let has_certificate = matches!(
+        settings.certificate,
+        muster_zones::flags::Certificate::SelfSigned { .. }
+    );
+    let optional = [has_certificate, settings.use_zone_tracker];
+    let needed = RIGHTS.iter().enumerate().filter(|(index, _)| {
+        index
+            .checked_sub(ALWAYS)
+            .is_none_or(|index| optional.get(index) == Some(&true))
+    });
+    let mut lacking = Vec::new();
+    for (_, (verbs, group, resource, sub)) in needed {
+        for verb in *verbs {
+            let attributes = ResourceAttributes {
+                namespace: Some(settings.namespace.clone()),
+                verb: Some((*verb).to_owned()),
+                group: Some((*group).to_owned()),
+                resource: Some((*resource).to_owned()),
+                subresource: Some((*sub).to_owned()),
+                ..ResourceAttributes::default()
+            };
+            match may(client, attributes).await {
+                Ok(true) => {}
+                Ok(false) if sub.is_empty() => lacking.push(format!("{verb} {resource}")),
+                Ok(false) => lacking.push(format!("{verb} {resource}/{sub}")),
+                Err(error) if error.is_not_found() => return Ok(Vec::new()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(lacking)
+}
+
+async fn may(client: &Client, attributes: ResourceAttributes) -> Result<bool, CallError> {
+    let api: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    let review = SelfSubjectAccessReview {
+        spec: SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(attributes),
+            ..SelfSubjectAccessReviewSpec::default()
+        },
+        ..SelfSubjectAccessReview::default()
+    };
+    let answer = call("asking for rights", api.create(&PostParams::default(), &review)).await?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
+}
+
+/// By its image: names and labels are chosen by people.
+fn runs_the_original(pod: &Pod) -> bool {
+    let is_running = pod
+        .status
+        .as_ref()
+        .is_some_and(|status| status.phase.as_deref() == Some("Running"))
+        && pod.metadata.deletion_timestamp.is_none();
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let mut images = containers.filter_map(|container| container.image.as_deref());
+    is_running
+        && images.any(|image| {
+            let name = image.split(['@', ':']).next().unwrap_or_default();
+            name.rsplit('/').next() == Some("rollout-operator")
+        })
+}

@@ -1,0 +1,347 @@
+//! The webhooks, answered: what comes in by the admission door is read, reviewed step by step, and answered.
+//!
+//! `no-downscale` and `zpdb-validation` are answered by every replica. `prepare-downscale` and `pod-eviction` write, and are answered only
+//! while the lease of this process surely holds: elsewhere they are denied, and the client asks again.
+
+use std::sync::{Arc, OnceLock};
+
+use futures::FutureExt;
+use http::StatusCode;
+use kube::ResourceExt;
+use muster_api::{ZoneRollout, labels::label::ROLLOUT_GROUP, names, zonerollout::InFlight};
+use muster_zones::{
+    admit::{
+        Fact, Read, Request, Response, Review, Step, Webhook, Write, WriteError,
+        no_downscale::NoDownscale,
+        prepare::Prepare,
+        serve::{self, HttpAnswer},
+    },
+    budget::{self, Facts, Verdict},
+    model::{Pod, Set},
+};
+use serde_json::Value;
+
+use super::{Error, Zones, act, pods::ask_all, read::answered};
+use crate::{
+    admission::server::{Answer, Answers, Asked},
+    lease::Leadership,
+    runtime::{CallError, call::explain},
+};
+
+/// The paths of the webhooks: those of rollout-operator.
+pub mod path {
+    /// Fewer replicas of what has the label `grafana.com/no-downscale`.
+    pub const NO_DOWNSCALE: &str = "/admission/no-downscale";
+    /// Fewer replicas of what has the label `grafana.com/prepare-downscale`.
+    pub const PREPARE_DOWNSCALE: &str = "/admission/prepare-downscale";
+    /// Evictions.
+    pub const POD_EVICTION: &str = "/admission/pod-eviction";
+    /// ZoneAwarePodDisruptionBudgets.
+    pub const ZPDB_VALIDATION: &str = "/admission/zpdb-validation";
+}
+
+/// How often an eviction is judged anew because the record was written by another.
+const TRIES: usize = 5;
+/// What is answered where another process leads.
+const NOT_LEADING: &str = "this replica of muster zones does not lead, or cannot be sure of it: ask again";
+
+/// What answers reviews.
+pub struct Reviews {
+    zones: Arc<Zones>,
+    /// The right to answer those that write; not set before this process leads.
+    leadership: OnceLock<Option<Leadership>>,
+}
+
+impl Reviews {
+    /// Of a process that does not lead yet.
+    pub fn new(zones: Arc<Zones>) -> Arc<Self> {
+        Arc::new(Self {
+            zones,
+            leadership: OnceLock::new(),
+        })
+    }
+
+    /// From now on it leads; without a lease it is the only process.
+    pub fn lead(&self, leadership: Option<Leadership>) {
+        // A process leads once: a second time is not reachable.
+        let _ = self.leadership.set(leadership);
+    }
+
+    /// For the admission door.
+    pub fn answers(self: &Arc<Self>) -> Answers {
+        let reviews = Arc::clone(self);
+        Arc::new(move |asked| {
+            let reviews = Arc::clone(&reviews);
+            async move { reviews.answer(asked).await }.boxed()
+        })
+    }
+
+    async fn answer(&self, asked: Asked) -> Answer {
+        let route = match asked.path.as_str() {
+            "/admission/no-downscale" => "admission-no-downscale",
+            "/admission/prepare-downscale" => "admission-prepare-downscale",
+            "/admission/pod-eviction" => "admission-pod-eviction",
+            "/admission/zpdb-validation" => "admission-zpdb-validation",
+            _ => return Answer::text(StatusCode::NOT_FOUND, "404 page not found"),
+        };
+        let metrics = &self.zones.metrics;
+        let mut reviewing = metrics.review(asked.method.as_str(), route, asked.body.len());
+        let answer = match serve::read(&asked.content_type, &asked.body) {
+            Ok(review) => {
+                let response = self.review(&asked, &review).await;
+                serve::write(&review, &response)
+            }
+            Err(refusal) => refusal,
+        };
+        reviewing.answered(answer.status, answer.body.len());
+        http(answer)
+    }
+
+    async fn review(&self, asked: &Asked, review: &Review) -> Response {
+        let request = review.request.clone();
+        match asked.path.as_str() {
+            path::NO_DOWNSCALE => self.steps(NoDownscale::new(request)).await,
+            path::PREPARE_DOWNSCALE if !self.leads() => not_leading(),
+            path::PREPARE_DOWNSCALE => self.prepare(request).await,
+            path::ZPDB_VALIDATION => validate(&request),
+            _ => self.evict(asked, &request).await,
+        }
+    }
+
+    fn leads(&self) -> bool {
+        let leadership = self.leadership.get();
+        leadership.is_some_and(|leadership| leadership.as_ref().is_none_or(|right| right.check().is_ok()))
+    }
+
+    async fn prepare(&self, request: Request) -> Response {
+        let zones = &self.zones;
+        if request.namespace != zones.settings.namespace {
+            return other_namespace(&request.namespace, &zones.settings.namespace);
+        }
+        let use_zone_tracker = zones.settings.use_zone_tracker;
+        self.steps(Prepare::new(request, zones.scaling(), use_zone_tracker))
+            .await
+    }
+
+    /// Does what a review asks for until it is answered: it is bound to end.
+    async fn steps(&self, mut webhook: impl Webhook) -> Response {
+        let zones = &self.zones;
+        let mut fact = Fact::Begin;
+        loop {
+            fact = match webhook.advance(fact, zones.clock.now()) {
+                Step::Answer(response) => return response,
+                Step::Read(Read::Parent {
+                    resource,
+                    name,
+                    namespace,
+                }) => Fact::Parent(zones.reader.parent(&namespace, &resource, &name).await),
+                Step::Read(Read::Zones { group, set, .. }) => {
+                    Fact::Zones(Box::new(zones.reader.zones(group.as_deref(), &set).await))
+                }
+                Step::Write(write) => Fact::Written(self.write(*write).await),
+                Step::Ask(asks) => Fact::Answers(ask_all(&*zones.pods, &asks).await),
+            };
+        }
+    }
+
+    async fn write(&self, write: Write) -> Result<String, WriteError> {
+        let zones = &self.zones;
+        let refused = |error: CallError| {
+            if error.is_conflict() {
+                WriteError::Conflict
+            } else {
+                WriteError::Failed(answered(&error))
+            }
+        };
+        let version = match write.version {
+            Some(version) => version,
+            None => {
+                let made = act::create_rollout(zones, &write.group).await.map_err(refused)?;
+                let made = made.ok_or(WriteError::Conflict)?;
+                made.resource_version().unwrap_or_default()
+            }
+        };
+        act::replace_status(zones, &write.group, &version, write.status)
+            .await
+            .map_err(refused)
+    }
+
+    async fn evict(&self, asked: &Asked, request: &Request) -> Response {
+        let metrics = &self.zones.metrics;
+        metrics.evicting();
+        let verdict = self.judged(asked, request).await;
+        metrics.evicted(verdict.as_ref().ok());
+        match verdict {
+            Ok(verdict) if verdict.allowed() => Response {
+                warnings: Some(verdict.message)
+                    .into_iter()
+                    .filter(|text| !text.is_empty())
+                    .collect(),
+                ..Response::allow()
+            },
+            Ok(verdict) => Response {
+                code: Some(verdict.reason.code()),
+                ..Response::deny(verdict.message)
+            },
+            Err(response) => response,
+        }
+    }
+
+    /// The verdict on an eviction, on record where it is allowed; or an answer without one.
+    async fn judged(&self, asked: &Asked, request: &Request) -> Result<Verdict, Response> {
+        let zones = &self.zones;
+        // It was read as JSON already.
+        let body: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
+        let eviction = match budget::Request::from_review(&body["request"]) {
+            Ok(eviction) => eviction,
+            Err(verdict) => return Ok(verdict),
+        };
+        if !self.leads() {
+            return Err(not_leading());
+        }
+        if !zones.rows.knows_budgets() {
+            return Err(too_many(
+                "the budgets of the namespace are not read yet: ask again",
+            ));
+        }
+        if request.namespace != zones.settings.namespace {
+            return Err(other_namespace(&request.namespace, &zones.settings.namespace));
+        }
+        let _turn = zones.turn.lock().await;
+        for _ in 0..TRIES {
+            let (verdict, rollouts) = self.judge(&eviction).await.map_err(|error| unread(&error))?;
+            let Some(record) = verdict.record.clone() else {
+                return Ok(verdict);
+            };
+            match self.record(&rollouts, *record).await {
+                Ok(()) => return Ok(verdict),
+                Err(error) if is_conflict(&error) => {}
+                Err(error) => return Err(unread(&error)),
+            }
+        }
+        Err(too_many(&format!(
+            "the ZoneRollout was written by another in each of {TRIES} tries: ask again"
+        )))
+    }
+
+    /// Reads everything, ZoneRollouts first, and judges.
+    async fn judge(&self, eviction: &budget::Request) -> Result<(Verdict, Vec<ZoneRollout>), Error> {
+        let zones = &self.zones;
+        let rollouts = zones.reader.rollouts().await?;
+        let now = zones.clock.now();
+        let words = |error: Error| match &error {
+            Error::Call(call) => answered(call),
+            error => explain(error),
+        };
+        let pod = zones.reader.pod(&eviction.name).await.map_err(words);
+        let sets = zones.reader.sets().await.map(|(sets, _)| sets).map_err(words);
+        let pods = zones.reader.pods().await.map_err(words);
+        if let Ok(pods) = &pods {
+            let is_under_way = |entry: &InFlight| {
+                budget::is_under_way(entry, pods.iter().find(|pod| pod.uid == entry.uid), now)
+            };
+            zones.evicted.lock().retain(is_under_way);
+        }
+        let known = zones.rows.budgets.read().clone();
+        let verdict = budget::judge(
+            eviction,
+            &Facts {
+                budgets: &known,
+                owner: owner(pod.as_ref().ok(), &sets),
+                pod,
+                sets,
+                pods,
+                in_flight: &zones.in_flight(&rollouts),
+                now,
+            },
+        );
+        Ok((verdict, rollouts))
+    }
+
+    /// Puts an allowed eviction on record in the ZoneRollout of the pod's group.
+    async fn record(&self, rollouts: &[ZoneRollout], record: InFlight) -> Result<(), Error> {
+        let zones = &self.zones;
+        let (sets, _) = zones.reader.sets().await?;
+        let set = sets.iter().find(|set| set.name == record.set);
+        let Some(group) = set.and_then(|set| set.labels.get(ROLLOUT_GROUP)) else {
+            zones.evicted.lock().push(record);
+            return Ok(());
+        };
+        let name = names::zone_rollout(group);
+        let Some(rollout) = rollouts.iter().find(|rollout| rollout.name_any() == name) else {
+            // It is made, and everything is read again.
+            act::create_rollout(zones, group).await?;
+            return Err(Error::Conflicts(name, 1));
+        };
+        let mut status = rollout.status.clone().unwrap_or_default();
+        status.in_flight.retain(|entry| entry.uid != record.uid);
+        status.in_flight.push(record);
+        let version = rollout.resource_version().unwrap_or_default();
+        act::replace_status(zones, group, &version, status).await?;
+        Ok(())
+    }
+}
+
+fn is_conflict(error: &Error) -> bool {
+    match error {
+        Error::Call(error) => error.is_conflict(),
+        Error::Conflicts(..) => true,
+        _ => false,
+    }
+}
+
+/// The set that a pod names as its controller.
+fn owner(pod: Option<&Pod>, sets: &Result<Vec<Set>, String>) -> Option<Result<Set, String>> {
+    let owner = pod?.controller.as_ref()?;
+    match sets {
+        Err(error) => Some(Err(error.clone())),
+        Ok(sets) => {
+            let found = sets.iter().find(|set| set.name == owner.name).cloned();
+            Some(found.ok_or_else(|| format!("statefulsets.apps {:?} not found", owner.name)))
+        }
+    }
+}
+
+/// Valid, or refused with 400.
+fn validate(request: &Request) -> Response {
+    match budget::validate(request.object.as_ref().unwrap_or(&Value::Null)) {
+        Ok(()) => Response::allow(),
+        Err(error) => Response {
+            code: Some(400),
+            ..Response::deny(error.to_string())
+        },
+    }
+}
+
+fn not_leading() -> Response {
+    too_many(NOT_LEADING)
+}
+
+fn unread(error: &Error) -> Response {
+    Response {
+        code: Some(500),
+        ..Response::deny(explain(error))
+    }
+}
+
+/// The client asks again: kubectl drain does, every five seconds.
+fn too_many(why: &str) -> Response {
+    Response {
+        code: Some(429),
+        ..Response::deny(why.to_owned())
+    }
+}
+
+fn other_namespace(asked: &str, ours: &str) -> Response {
+    Response::deny(format!(
+        "muster zones works in namespace {ours}, and was asked about {asked}: give its webhooks a namespaceSelector"
+    ))
+}
+
+fn http(answer: HttpAnswer) -> Answer {
+    Answer {
+        status: StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+        content_type: answer.content_type,
+        body: answer.body.into_bytes(),
+    }
+}

@@ -1,0 +1,172 @@
+//! What the watches of a namespace show, as rows: enough to see that there is nothing to do. What is done rests on fresh reads.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use futures::{Stream, StreamExt, stream};
+use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod as ApiPod};
+use kube::{
+    api::{ApiResource, DynamicObject},
+    runtime::{reflector::Store, watcher},
+};
+use muster_api::{
+    ZoneRollout, labels::label::ROLLOUT_GROUP, names, rollout_operator::ZoneAwarePodDisruptionBudget,
+};
+use muster_zones::{
+    budget::Known,
+    model::{Group, Pod, Set},
+    scale::{follower::LEADER, mirror},
+};
+use parking_lot::RwLock;
+use tokio::sync;
+
+use super::{metrics::ZoneMetrics, read::value};
+use crate::runtime::{Api, Base, Index, Key, watch};
+
+/// The rows of a namespace.
+pub(super) struct Rows {
+    /// StatefulSets; each concerns the ZoneRollout of its group.
+    pub sets: Arc<Index<StatefulSet, Arc<Set>>>,
+    /// Pods of StatefulSets; each concerns its StatefulSet.
+    pub pods: Arc<Index<ApiPod, Arc<Pod>>>,
+    /// The budgets that are valid.
+    pub budgets: Arc<RwLock<Known>>,
+    /// Whether all budgets were listed once. Before that, that none is known proves nothing.
+    budgets_listed: sync::watch::Sender<bool>,
+}
+
+impl Rows {
+    pub(super) fn new() -> Self {
+        let set = |set: &StatefulSet| Set::from_value(&value(set)).ok().map(Arc::new); // a set that cannot be read has no row
+        let pod = |pod: &ApiPod| {
+            let pod = Pod::from_value(&value(pod)).ok()?; // the same
+            let of_set = pod
+                .controller
+                .as_ref()
+                .is_some_and(|owner| owner.kind == "StatefulSet");
+            of_set.then(|| Arc::new(pod))
+        };
+        Self {
+            sets: Arc::new(Index::new(set, |key, set: &Arc<Set>| {
+                rollout_of(set, &key.namespace).into_iter().collect()
+            })),
+            pods: Arc::new(Index::new(pod, |key, pod: &Arc<Pod>| {
+                let owner = pod.controller.iter();
+                owner.map(|owner| Key::new(&key.namespace, &owner.name)).collect()
+            })),
+            budgets: Arc::default(),
+            budgets_listed: sync::watch::Sender::new(false),
+        }
+    }
+
+    /// Whether all budgets were listed once.
+    pub(super) fn knows_budgets(&self) -> bool {
+        *self.budgets_listed.borrow()
+    }
+
+    /// Waits until all budgets were listed once.
+    pub(super) async fn budgets_known(&self) {
+        // The sender lives as long as `self`: the only error is not reachable.
+        let _ = self.budgets_listed.subscribe().wait_for(|listed| *listed).await;
+    }
+
+    /// The groups that have sets, by the names of their ZoneRollouts.
+    pub(super) fn groups(&self) -> BTreeMap<String, String> {
+        self.sets.with(|sets| {
+            let groups = sets.values().filter_map(|set| set.labels.get(ROLLOUT_GROUP));
+            groups
+                .map(|group| (names::zone_rollout(group), group.clone()))
+                .collect()
+        })
+    }
+
+    /// The group of a ZoneRollout; nothing where what it depends on is not among the rows: replicas that follow something.
+    pub(super) fn group(&self, rollout: &ZoneRollout) -> Option<Group> {
+        let namespace = rollout.metadata.namespace.clone().unwrap_or_default();
+        let key = Key::of(rollout);
+        let sets: Vec<Set> = self
+            .sets
+            .about(&key)
+            .iter()
+            .map(|(_, set)| Set::clone(set))
+            .collect();
+        let follows =
+            |set: &Set| set.annotations.contains_key(LEADER) || mirror::reference(&set.annotations).is_some();
+        if sets.is_empty() || sets.iter().any(follows) {
+            return None;
+        }
+        let of_set = |set: &Set| self.pods.about(&Key::new(&namespace, &set.name));
+        let pods: Vec<Pod> = sets
+            .iter()
+            .flat_map(of_set)
+            .map(|(_, pod)| Pod::clone(&pod))
+            .collect();
+        let status = rollout.status.clone().unwrap_or_default();
+        Some(Group::new(&rollout.spec.group, sets, &pods).with(rollout.spec.clone(), status))
+    }
+
+    /// Fills the rows; the ZoneRollouts that changes concern.
+    pub(super) fn watch(self: &Arc<Self>, base: &Base) -> impl Stream<Item = Key> + Send + use<> {
+        let config = watcher::Config::default;
+        let sets = watch::watch::<StatefulSet>(base.client.clone(), &base.namespace, config());
+        let pods = watch::watch::<ApiPod>(base.client.clone(), &base.namespace, config());
+        let rows = Arc::clone(self);
+        let of_pods = watch::rows(pods, Arc::clone(&self.pods)).filter_map(move |owner| {
+            let set = rows.sets.get(&owner);
+            std::future::ready(set.and_then(|set| rollout_of(&set, &owner.namespace)))
+        });
+        stream::select(watch::rows(sets, Arc::clone(&self.sets)), of_pods)
+    }
+
+    /// Keeps the budgets; every ZoneRollout is concerned by a change of one.
+    pub(super) fn watch_budgets(
+        self: &Arc<Self>,
+        base: &Base,
+        rollouts: Store<ZoneRollout>,
+        metrics: ZoneMetrics,
+    ) -> impl Stream<Item = Key> + Send + use<> {
+        // As they come: one that its definition would not let in today is refused in the words of rollout-operator.
+        let kind = ApiResource::erase::<ZoneAwarePodDisruptionBudget>(&());
+        let api: Api<DynamicObject> = Api::namespaced_with(base.client.clone(), &base.namespace, &kind);
+        let object_of = move |object: &DynamicObject| {
+            let mut object = value(object);
+            object["kind"] = kind.kind.clone().into();
+            object
+        };
+        let config = watcher::Config::default();
+        let events = watch::watch_api(api, config, "ZoneAwarePodDisruptionBudget".to_owned());
+        let rows = Arc::clone(self);
+        let mut listed = Known::default();
+        let changed = events.map(move |event| {
+            match event {
+                watcher::Event::Apply(object) => {
+                    metrics.observed(rows.budgets.write().put(&object_of(&object)));
+                }
+                watcher::Event::Delete(object) => {
+                    metrics.observed(rows.budgets.write().delete(&object_of(&object)));
+                }
+                watcher::Event::Init => listed = Known::default(),
+                watcher::Event::InitApply(object) => {
+                    let object = object_of(&object);
+                    // One that became invalid stays what it was.
+                    let mut known = rows.budgets.write();
+                    metrics.observed(known.put(&object));
+                    listed.keep(&known, &object);
+                }
+                watcher::Event::InitDone => {
+                    *rows.budgets.write() = std::mem::take(&mut listed);
+                    rows.budgets_listed.send_replace(true);
+                }
+            }
+        });
+        changed.flat_map(move |()| {
+            let all = rollouts.state();
+            stream::iter(all.iter().map(|rollout| Key::of(&**rollout)).collect::<Vec<_>>())
+        })
+    }
+}
+
+/// The ZoneRollout of a set's group.
+fn rollout_of(set: &Set, namespace: &str) -> Option<Key> {
+    let group = set.labels.get(ROLLOUT_GROUP)?;
+    Some(Key::new(namespace, names::zone_rollout(group)))
+}
