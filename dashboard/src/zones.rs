@@ -116,10 +116,14 @@ pub fn why_zones(rollout: &ZoneRollout) -> Why {
         });
     }
     if let Some(first) = ready.first() {
-        steps.push(Step {
-            who: listed(ready.iter().map(|step| step.who.as_str()), LISTED),
-            ..Step::clone(first)
-        });
+        let mut together = Step::clone(first);
+        if ready.len() > 1 {
+            together.who = listed(ready.iter().map(|step| step.who.as_str()), LISTED);
+            // Each has a revision of its own.
+            "all their pods are available at the revision of their StatefulSet"
+                .clone_into(&mut together.message);
+        }
+        steps.push(together);
     }
     let (next, command) = next(rollout, &view).unzip();
     let reason = match &*view.reason {
@@ -202,7 +206,9 @@ fn shape(reason: &str) -> Shape {
         UP_TO_DATE => Shape::Ready,
         "Replacing" | "Unavailable" | "Stuck" | "ScalingDown" | "Progressing" => Shape::Updating,
         "Paused" => Shape::Held,
-        "Soaking" | "Waiting" | "Limit" | "Budget" | "NotObserved" | "NotScaled" => Shape::Waiting,
+        "Soaking" | "Waiting" | "TwoZones" | "Limit" | "Budget" | "NotObserved" | "NotScaled" => {
+            Shape::Waiting
+        }
         _ => Shape::Failed,
     }
 }

@@ -331,6 +331,9 @@ pub struct DemoFlags {
     /// Play a tour that checks itself, and end: exit code 0 only if all was as it should be
     #[arg(long, conflicts_with = "clusters")]
     pub tour: bool,
+    /// Instead of a fleet one cluster with StatefulSets of three zones, and muster zones
+    #[arg(long, conflicts_with_all = ["clusters", "tour", "dashboard"])]
+    pub zones: bool,
     /// Also the dashboard, at this loopback address; without one at a free port
     #[arg(
         long,

@@ -8,7 +8,7 @@ mod deployment;
 mod network;
 mod pane;
 mod rights;
-mod zones;
+pub mod zones;
 
 use clap::Args;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;

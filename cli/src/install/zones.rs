@@ -135,16 +135,21 @@ fn policy(namespace: &str, flags: &InstallFlags) -> Value {
     })
 }
 
-fn deployment(namespace: &str, image: &str) -> Value {
-    let arguments = json!([
-        "zones",
+/// The flags of an installation.
+pub fn arguments(namespace: &str) -> Vec<String> {
+    vec![
         format!("-kubernetes.namespace={namespace}"),
-        "-server-tls.enabled=true",
+        "-server-tls.enabled=true".to_owned(),
         // One certificate for both Services.
         format!("-server-tls.self-signed-cert.dns-name=*.{namespace}.svc"),
-        "-use-zone-tracker=true",
+        "-use-zone-tracker=true".to_owned(),
         format!("-zone-tracker.config-map-name={TRACKER}"),
-    ]);
+    ]
+}
+
+fn deployment(namespace: &str, image: &str) -> Value {
+    let mut command = vec!["zones".to_owned()];
+    command.extend(arguments(namespace));
     // The replicas of one revision, apart from each other.
     let apart = |topology: &str| {
         json!({
@@ -168,7 +173,7 @@ fn deployment(namespace: &str, image: &str) -> Value {
                     "containers": [{
                         "name": "muster",
                         "image": image,
-                        "args": arguments,
+                        "args": command,
                         "env": [{"name": "MUSTER_LOG_FORMAT", "value": "json"}],
                         "ports": [
                             {"name": "http-metrics", "containerPort": PORT},
@@ -186,7 +191,7 @@ fn deployment(namespace: &str, image: &str) -> Value {
 }
 
 /// The webhooks of rollout-operator, by its names and with its failure policies.
-fn webhooks(namespace: &str) -> Vec<Value> {
+pub fn webhooks(namespace: &str) -> Vec<Value> {
     let replicas = json!([{
         "apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE"],
         "resources": ["statefulsets", "statefulsets/scale"], "scope": "Namespaced",
